@@ -1,0 +1,178 @@
+"""What we stand on is pinned, whole, licensed, and fetched from one place."""
+
+import hashlib
+import platform
+import re
+import runpy
+import sys
+import tomllib
+from collections.abc import Iterator
+from importlib import metadata
+from itertools import chain
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from packaging.requirements import Requirement
+
+ROOT = Path(__file__).resolve().parent.parent
+LOCK = tomllib.loads((ROOT / "uv.lock").read_text(encoding="utf-8"))
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+PACKAGES = {package["name"]: package for package in LOCK["package"]}
+VENDORED = sorted(
+    manifest.parent
+    for shelf in ("static/vendor", "tests/vendor")
+    for manifest in (ROOT / shelf).glob("*/VENDOR.toml")
+)
+
+#: Of what runs in production; none of them reaches into our own code's licence.
+LICENCES = {
+    "Apache-2.0",
+    "BSD-2-Clause",
+    "BSD-3-Clause",
+    "ISC",
+    "LGPL-3.0-only",
+    "MIT",
+    "MIT-0",
+    "MPL-2.0",
+    "PSF-2.0",
+}
+
+
+# uv.lock
+
+
+def test_the_lock_names_only_the_public_index() -> None:
+    text = (ROOT / "uv.lock").read_text(encoding="utf-8")
+    hosts = {urlsplit(url).netloc for url in re.findall(r"https?://[^\"\s]+", text)}
+    assert hosts == {"pypi.org", "files.pythonhosted.org"}
+    assert "file:" not in text
+
+
+def test_every_distribution_in_the_lock_has_a_digest() -> None:
+    for name, package in PACKAGES.items():
+        files = [*package.get("wheels", []), *filter(None, [package.get("sdist")])]
+        assert files or name == PROJECT["project"]["name"], name
+        assert all(file["hash"].startswith("sha256:") for file in files), name
+
+
+def test_the_lock_was_made_from_pyproject() -> None:
+    """`--frozen` never looks, so a requirement without its lock would go unnoticed."""
+    known = PACKAGES[PROJECT["project"]["name"]]["metadata"]
+    extras = PROJECT["project"]["optional-dependencies"]
+    asked = [*PROJECT["project"]["dependencies"], *chain(*extras.values())]
+    assert locked(known["requires-dist"]) == required(asked)
+    groups = PROJECT["dependency-groups"]
+    assert known["requires-dev"].keys() == groups.keys()
+    for group, requirements in groups.items():
+        assert locked(known["requires-dev"][group]) == required(requirements)
+
+
+def locked(entries: list[dict[str, Any]]) -> set[tuple[str, str]]:
+    return {
+        (entry["name"], ",".join(sorted(entry["specifier"].split(","))))
+        for entry in entries
+    }
+
+
+def required(lines: list[str]) -> set[tuple[str, str]]:
+    requirements = map(Requirement, lines)
+    return {
+        (each.name, ",".join(sorted(str(each.specifier).split(","))))
+        for each in requirements
+    }
+
+
+def test_what_runs_in_production_has_a_licence_we_accept() -> None:
+    accepted = re.compile(r"\b(MIT|BSD|Apache|ISC|MPL|PSF)\b")
+    for name in runtime():
+        try:
+            about = metadata.metadata(name)
+        except metadata.PackageNotFoundError:
+            continue  # for another platform
+        if "License-Expression" in about:
+            expression = about["License-Expression"]
+            words = set(re.findall(r"[\w.-]+", expression)) - {"AND", "OR", "WITH"}
+            assert words <= LICENCES, f"{name}: {expression}"
+        else:
+            lines = [
+                *about.get_all("License", []),
+                *about.get_all("Classifier", []),
+            ]
+            licences = [line for line in lines if "Python ::" not in line]
+            assert any(map(accepted.search, licences)), f"{name}: {licences}"
+
+
+def runtime() -> set[str]:
+    """The distributions of the core and its extras, with all that they need."""
+    found: set[str] = set()
+    waiting = [PROJECT["project"]["name"]]
+    while waiting:
+        package = PACKAGES[waiting.pop()]
+        extras = package.get("optional-dependencies", {}).values()
+        needs = chain(package.get("dependencies", []), *extras)
+        needed = {each["name"] for each in needs}
+        waiting += needed - found
+        found |= needed
+    return found
+
+
+# The bootstrap
+
+
+@pytest.mark.parametrize(
+    ("system", "machine", "libc", "tag"),
+    [
+        ("linux", "x86_64", "glibc", "manylinux_2_17_x86_64"),
+        ("linux", "aarch64", "glibc", "manylinux_2_17_aarch64"),
+        ("linux", "x86_64", "", "musllinux_1_1_x86_64"),
+        ("darwin", "arm64", "", "macosx_11_0_arm64"),
+        ("darwin", "x86_64", "", "macosx_10_12_x86_64"),
+        ("win32", "AMD64", "", "win_amd64"),
+    ],
+)
+def test_the_bootstrap_finds_uv_for_each_platform(
+    monkeypatch: pytest.MonkeyPatch, system: str, machine: str, libc: str, tag: str
+) -> None:
+    bootstrap = runpy.run_path(str(ROOT / "tools" / "bootstrap.py"))
+    monkeypatch.setattr(sys, "platform", system)
+    monkeypatch.setattr(platform, "machine", lambda: machine)
+    monkeypatch.setattr(platform, "libc_ver", lambda: (libc, ""))
+    found = [wheel["url"] for wheel in bootstrap["fitting"](PACKAGES["uv"]["wheels"])]
+    assert tag in found[0]
+
+
+# Browser libraries
+
+
+def test_there_are_vendored_libraries() -> None:
+    assert len(VENDORED) >= 4
+
+
+@pytest.mark.parametrize("folder", VENDORED, ids=lambda folder: folder.name)
+def test_a_vendored_file_is_what_its_manifest_says(folder: Path) -> None:
+    manifest = tomllib.loads((folder / "VENDOR.toml").read_text(encoding="utf-8"))
+    assert folder.name == f"{manifest['package']}-{manifest['version']}"
+    assert manifest["licence"]
+    digests = {file["name"]: file["sha256"] for file in manifest["files"]}
+    there = {path.name: path for path in folder.iterdir() if path.suffix != ".toml"}
+    assert there.keys() == digests.keys()
+    assert "LICENSE" in there
+    for name, path in there.items():
+        assert hashlib.sha256(path.read_bytes()).hexdigest() == digests[name], name
+
+
+def sources() -> Iterator[Path]:
+    """Templates, styles and scripts of our own."""
+    for folder, pattern in (("templates", "*.html"), ("static", "*.*")):
+        for path in sorted((ROOT / folder).rglob(pattern)):
+            if "vendor" not in path.parts and path.suffix in {".html", ".css", ".js"}:
+                yield path
+
+
+def test_no_page_loads_from_another_place() -> None:
+    elsewhere = re.compile(r"https?://(?!www\.w3\.org/)|[\"'(=]//\w", re.IGNORECASE)
+    for path in sources():
+        for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), 1):
+            assert not elsewhere.search(line), f"{path.relative_to(ROOT)}:{number}"

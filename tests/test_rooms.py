@@ -1,0 +1,351 @@
+"""The shape of the house, read from its sources: what no linter can see."""
+
+import ast
+import re
+import sys
+import typing
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from memoryhub import errors
+from memoryhub.api.errors import STATUS
+from memoryhub.kernel import commands, events
+from memoryhub.kernel.replay import DECIDE, EVOLVE
+from tests.row_writes import calls, row_writes
+
+ROOT = Path(__file__).resolve().parent.parent
+FOLDERS = ("memoryhub", "inspector", "benchmarks", "tools", "tests")
+
+MODULE_LINES = 400
+FUNCTION_LINES = 30
+PAGE_LINES = 120
+PARTIAL_LINES = 60
+SCRIPT_LINES = 400  # all of ours together
+STYLE_BYTES = 16 * 1024
+
+#: Where rows are written, besides migrations.
+WRITING = ("services", "workers", "journal", "vault", "migrations")
+
+#: Names that say nothing of what is inside.
+NAMELESS = {"utils", "helpers", "common", "base", "misc"}
+
+KERNEL_IMPORTS = {"pydantic", "rpds", "memoryhub.kernel", "memoryhub.errors"}
+#: Of the standard library, what would let a clock, chance or the world in.
+IMPURE = {
+    *("asyncio", "concurrent", "ctypes", "glob", "http", "io", "logging", "mmap"),
+    *("multiprocessing", "os", "pathlib", "platform", "queue", "random", "sched"),
+    *("secrets", "selectors", "shutil", "signal", "socket", "sqlite3", "ssl"),
+    *("subprocess", "tempfile", "threading", "time", "urllib"),
+}
+#: `hash` of a text differs from process to process.
+IMPURE_CALLS = {"eval", "exec", "hash", "input", "open", "print"}
+IMPURE_METHODS = {"now", "today", "utcnow", "uuid1", "uuid4"}
+
+
+def modules(*folders: str) -> list[Path]:
+    """The Python sources under these folders, but for generated migrations."""
+    found = (path for folder in folders for path in (ROOT / folder).rglob("*.py"))
+    return sorted(path for path in found if "migrations" not in path.parts)
+
+
+def templates() -> list[Path]:
+    return sorted((ROOT / "templates").rglob("*.html"))
+
+
+def short(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
+
+
+def lines(path: Path) -> int:
+    return len(path.read_text(encoding="utf-8").splitlines())
+
+
+# Size and names
+
+
+def test_no_module_is_longer_than_its_cap() -> None:
+    long = {short(path): lines(path) for path in modules(*FOLDERS)}
+    assert {name: n for name, n in long.items() if n > MODULE_LINES} == {}
+
+
+def test_no_function_is_longer_than_its_cap() -> None:
+    found = {
+        f"{short(path)}:{node.lineno} {node.name}": length(node)
+        for path in modules("memoryhub", "inspector", "benchmarks", "tools")
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    }
+    assert {name: n for name, n in found.items() if n > FUNCTION_LINES} == {}
+
+
+def length(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """From its name to its end, without the docstring: to explain costs nothing."""
+    assert function.end_lineno is not None
+    total = function.end_lineno - function.lineno + 1
+    if ast.get_docstring(function) is not None:
+        docstring = function.body[0]
+        assert docstring.end_lineno is not None
+        total -= docstring.end_lineno - docstring.lineno + 1
+    return total
+
+
+def test_no_page_and_no_partial_is_longer_than_its_cap() -> None:
+    caps = {
+        path: PARTIAL_LINES if path.name.startswith("_") else PAGE_LINES
+        for path in templates()
+    }
+    long = {short(path): lines(path) for path, cap in caps.items() if lines(path) > cap}
+    assert long == {}
+
+
+def test_scripts_and_style_stay_small() -> None:
+    ours = [
+        path for path in (ROOT / "static").rglob("*.*") if "vendor" not in path.parts
+    ]
+    scripts = [path for path in ours if path.suffix == ".js"]
+    styles = [path for path in ours if path.suffix == ".css"]
+    assert sum(map(lines, scripts)) <= SCRIPT_LINES
+    assert sum(path.stat().st_size for path in styles) <= STYLE_BYTES
+
+
+def test_every_module_is_named_after_what_it_is_about() -> None:
+    places = modules(*FOLDERS)
+    nameless = [
+        short(path) for path in places if NAMELESS & {path.stem, path.parent.name}
+    ]
+    assert nameless == []
+
+
+# Kernel
+
+
+def imported(module: ast.Module) -> Iterator[str]:
+    for node in ast.walk(module):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "relative import"
+            assert node.module is not None
+            yield node.module
+
+
+def kernel() -> list[Path]:
+    return [*modules("memoryhub/kernel"), ROOT / "memoryhub" / "errors.py"]
+
+
+def test_the_kernel_imports_only_what_is_pure() -> None:
+    wrong = [
+        f"{short(path)}: {name}"
+        for path in kernel()
+        for name in imported(tree(path))
+        if not pure(name)
+    ]
+    assert wrong == []
+
+
+def pure(name: str) -> bool:
+    first = name.partition(".")[0]
+    if first in sys.stdlib_module_names:
+        return first not in IMPURE
+    inside = any(name.startswith(f"{room}.") for room in KERNEL_IMPORTS)
+    return inside or name in {*KERNEL_IMPORTS, "memoryhub"}
+
+
+def test_the_kernel_asks_neither_clock_nor_chance_nor_the_world() -> None:
+    wrong = [
+        f"{short(path)}:{call.lineno} {ast.unparse(call.func)}"
+        for path in kernel()
+        for call in calls(tree(path))
+        if impure(call.func)
+    ]
+    assert wrong == []
+
+
+def impure(function: ast.expr) -> bool:
+    if isinstance(function, ast.Name):
+        return function.id in IMPURE_CALLS | IMPURE_METHODS
+    return isinstance(function, ast.Attribute) and function.attr in IMPURE_METHODS
+
+
+# Rows
+
+
+def related_names() -> set[str]:
+    """The attributes by which a row reaches the rows that refer to it."""
+    return {
+        keyword.value.value
+        for path in modules("memoryhub/models")
+        for call in calls(tree(path))
+        for keyword in call.keywords
+        if keyword.arg == "related_name"
+        and isinstance(keyword.value, ast.Constant)
+        and isinstance(keyword.value.value, str)
+    }
+
+
+def test_rows_are_written_only_where_writing_is_the_job() -> None:
+    related = related_names()
+    writing = [ROOT / "memoryhub" / room for room in WRITING]
+    found = [
+        f"{short(path)}:{line}"
+        for path in modules("memoryhub", "inspector")
+        if not any(path.is_relative_to(room) for room in writing)
+        for line in row_writes(tree(path), related)
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Slot.objects.create(index=1)",
+        "Slot.objects.bulk_create(rows)",
+        "Thread.objects.using('keys').filter(id=1).update(name='x')",
+        "rows.update(seen=True)",
+        "thread.save(update_fields=['name'])",
+        "await thread.asave()",
+        "row.delete()",
+        "thread.slots.create(index=1)",
+        "cursor.execute('UPDATE memoryhub_thread SET name = %s')",
+        "cursor.execute(' insert into memoryhub_slot values (1)')",
+    ],
+)
+def test_a_row_write_is_seen(line: str) -> None:
+    assert list(row_writes(ast.parse(line), {"slots"})) == [1]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "seen.update(names)",
+        "digest.update(chunk)",
+        "names.add(name)",
+        "threads.create(project)",
+        "services.slots.delete(agent, thread)",
+        "request.session.save()",
+        "rows = Slot.objects.filter(thread=thread).order_by('index')",
+        "summary = 'Update a thread'",
+        "client.delete('/v1/threads/a')",
+    ],
+)
+def test_what_only_looks_like_a_row_write_is_let_by(line: str) -> None:
+    assert list(row_writes(ast.parse(line), {"slots"})) == []
+
+
+def test_nothing_happens_behind_a_save() -> None:
+    """No signals, no generic keys: what a write does stands where it is called."""
+    banned = {"django.db.models.signals", "django.dispatch"}
+    wrong = [
+        f"{short(path)}: {name}"
+        for path in modules("memoryhub", "inspector")
+        for name in imported(tree(path))
+        if name in banned or name.endswith(".contenttypes.fields")
+    ]
+    assert wrong == []
+
+
+# Completeness
+
+
+def test_every_service_has_its_tests() -> None:
+    services = (ROOT / "memoryhub" / "services").glob("*.py")
+    nouns = {path.stem for path in services} - {"__init__"}
+    tested = {path.stem for path in (ROOT / "tests" / "services").glob("test_*.py")}
+    assert nouns
+    assert {f"test_{noun}" for noun in nouns} <= tested
+
+
+def descendants(parent: type) -> set[type]:
+    """The classes derived from this one, besides those that tests make."""
+    found: set[type] = set()
+    waiting: list[type] = [parent]
+    while waiting:
+        children: list[type] = type.__subclasses__(waiting.pop())
+        fresh = {each for each in children if each.__module__.startswith("memoryhub.")}
+        waiting += fresh - found
+        found |= fresh
+    return found
+
+
+def test_every_refusal_has_a_status_and_says_what_to_do() -> None:
+    refusals = descendants(errors.Refusal)
+    assert {refusal.__name__ for refusal in refusals - STATUS.keys()} == set()
+    assert {refusal.__name__ for refusal in refusals if not refusal.__doc__} == set()
+    assert all(400 <= status < 600 for status in STATUS.values())
+
+
+def test_every_command_is_decided() -> None:
+    assert set(DECIDE) == set(typing.get_args(commands.Command))
+
+
+def test_every_event_folds() -> None:
+    concrete = {
+        event for event in descendants(events.Event) if "event_type" in vars(event)
+    }
+    assert set(EVOLVE) == concrete
+    words = [event.event_type for event in EVOLVE]
+    assert len(words) == len(set(words))
+
+
+# Templates
+
+BANNED: dict[str, re.Pattern[str]] = {
+    "|safe": re.compile(r"\|\s*safe(seq)?\b"),
+    "autoescape off": re.compile(r"autoescape\s+off"),
+    "style=": re.compile(r"<[^>]*\sstyle\s*=", re.IGNORECASE),
+    "<style>": re.compile(r"<style\b", re.IGNORECASE),
+    "hx-on": re.compile(r"\bhx-on\b", re.IGNORECASE),
+    "hx-boost": re.compile(r"\bhx-boost\b", re.IGNORECASE),
+    "js:": re.compile(r"=\s*[\"']\s*(js|javascript):", re.IGNORECASE),
+    "a trigger's [filter]": re.compile(r"\bhx-trigger\s*=\s*([\"'])[^\"']*\["),
+    "an inline handler": re.compile(r"<[^>]*\son[a-z]+\s*=", re.IGNORECASE),
+    "a script with a body": re.compile(
+        r"<script\b[^>]*>(?!\s*</script>)", re.IGNORECASE
+    ),
+}
+
+
+@pytest.mark.parametrize("what", BANNED)
+def test_no_template_holds(what: str) -> None:
+    found = [
+        short(path)
+        for path in templates()
+        if BANNED[what].search(path.read_text(encoding="utf-8"))
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    ("what", "markup"),
+    [
+        ("|safe", "{{ text|safe }}"),
+        ("autoescape off", "{% autoescape off %}"),
+        ("style=", '<p class="a" style="color: red">'),
+        ("<style>", "<style>p {}</style>"),
+        ("hx-on", '<p hx-on:click="x()">'),
+        ("hx-boost", '<a hx-boost="true">'),
+        ("js:", "<p hx-vals='js:{}'>"),
+        ("a trigger's [filter]", '<p hx-trigger="click[ctrlKey]">'),
+        ("an inline handler", '<p onclick="x()">'),
+        ("a script with a body", "<script>x()</script>"),
+    ],
+)
+def test_what_a_template_must_not_hold_is_seen(what: str, markup: str) -> None:
+    assert BANNED[what].search(markup)
+    assert not BANNED[what].search('<script src="/a.js" defer></script><b>{{ x }}</b>')
+
+
+def test_every_partial_says_what_it_needs() -> None:
+    partials = [path for path in templates() if path.name.startswith("_")]
+    silent = [
+        short(path)
+        for path in partials
+        if not path.read_text(encoding="utf-8").startswith("{# Needs:")
+    ]
+    assert silent == []
