@@ -1,0 +1,226 @@
+"""Refusals: one class each. `code` is the stable word, the docstring the message.
+
+`detail` holds numbers and our own words, never the offending value.
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import ClassVar
+
+Detail = str | int | float | bool | None
+
+
+class Refusal(Exception):
+    """The request was refused; nothing has changed."""
+
+    code: ClassVar[str] = "value"
+
+    def __init__(self, **detail: Detail) -> None:
+        self.detail = detail
+        super().__init__(self.code)
+
+    @property
+    def message(self) -> str:
+        """The class's docstring on one line: what happened and what to do next."""
+        return " ".join((inspect.getdoc(type(self)) or "").split())
+
+
+class InvalidError(Refusal):
+    """The request has a value that is out of its range or vocabulary.
+
+    `loc` names the field; correct it and send again.
+    """
+
+    code = "value"
+
+    def __init__(self, *, code: str = "value", loc: str = "", **detail: Detail) -> None:
+        super().__init__(**detail)
+        self.invalid_code = code
+        self.loc = loc
+
+
+class UnauthorizedError(Refusal):
+    """No valid API key was sent. Send `Authorization: Bearer mh_…`."""
+
+    code = "unauthorized"
+
+
+class ScopeError(Refusal):
+    """The API key lacks the scope this route needs. Use a key that has it."""
+
+    code = "scope"
+
+
+class KeyInUrlError(Refusal):
+    """An API key stood in the URL, where logs can keep it. Send it in Authorization."""
+
+    code = "key_in_url"
+
+
+class NotFoundError(Refusal):
+    """There is nothing here by that name, or it is not yours."""
+
+    code = "not_found"
+
+
+class SeqUnknownError(Refusal):
+    """The thread has no such event yet. Ask for a seq at or before its head."""
+
+    code = "seq_unknown"
+
+
+class BadCursorError(Refusal):
+    """The cursor is not one this list gave out. Start again without `after`."""
+
+    code = "bad_cursor"
+
+
+class BadPreconditionError(Refusal):
+    """If-Match takes one event seq, a plain number."""
+
+    code = "bad_precondition"
+
+
+class StaleError(Refusal):
+    """The thread has moved past the seq in If-Match. Read it again, then decide."""
+
+    code = "stale"
+
+
+class ScopeConflictError(Refusal):
+    """A scope level of the thread is set to another value; a set one never changes."""
+
+    code = "scope_conflict"
+
+
+class SubjectConflictError(Refusal):
+    """The thread belongs to another subject, and a thread never changes its subject."""
+
+    code = "subject_conflict"
+
+
+class SubjectRestrictedError(Refusal):
+    """The subject is restricted: its memory is neither read nor written for now."""
+
+    code = "subject_restricted"
+
+
+class NameTakenError(Refusal):
+    """The project has a thread of that name already. Choose another name."""
+
+    code = "name_taken"
+
+
+class ThreadClosedError(Refusal):
+    """The thread is closed. Reopen it, or fork it and write to the fork."""
+
+    code = "thread_closed"
+
+
+class ThreadFullError(Refusal):
+    """The slots do not fit below the thread's `max_slots`; nothing was stored.
+
+    Raise the limit or go on in a new thread.
+    """
+
+    code = "thread_full"
+
+
+class ProjectFullError(Refusal):
+    """The project has as many threads as `max_threads` allows. Raise the limit."""
+
+    code = "project_full"
+
+
+class ForkTooDeepError(Refusal):
+    """A fork may have at most 32 ancestors. Fork one of them instead."""
+
+    code = "fork_too_deep"
+
+
+class BeyondHeadError(Refusal):
+    """The fork's origin lies beyond the head of its parent."""
+
+    code = "beyond_head"
+
+
+class InProgressError(Refusal):
+    """The same Idempotency-Key is being served right now. Ask again shortly."""
+
+    code = "in_progress"
+
+
+class IdempotencyMismatchError(Refusal):
+    """This Idempotency-Key was used for another request; nothing was written."""
+
+    code = "idempotency_mismatch"
+
+
+class SubjectErasedError(Refusal):
+    """The subject was erased. Nothing can be read or written for it again."""
+
+    code = "subject_erased"
+
+
+class ThreadErasedError(Refusal):
+    """The thread was erased or retired. Its name is never used again."""
+
+    code = "thread_erased"
+
+
+class ContentErasedError(Refusal):
+    """The content was erased; its place in the thread remains."""
+
+    code = "content_erased"
+
+
+class CorruptError(Refusal):
+    """Stored bytes do not open or do not verify. Run `manage.py verify`."""
+
+    code = "corrupt"
+
+
+class SealBrokenError(CorruptError):
+    """Sealed bytes do not open where they stand: damaged or moved."""
+
+
+class NewerFormatError(Refusal):
+    """A newer version of MemoryHub wrote this. Upgrade, then read it."""
+
+    code = "newer_format"
+
+
+class RateError(Refusal):
+    """Too many requests. Wait as long as Retry-After says."""
+
+    code = "rate"
+
+    def __init__(self, *, retry_after_seconds: int = 1) -> None:
+        super().__init__(retry_after_seconds=retry_after_seconds)
+
+
+class UnavailableError(Refusal):
+    """A part the request needs is away; nothing was written. Try again."""
+
+    code = "unavailable"
+
+
+class QueueFullError(UnavailableError):
+    """The writer's queue is full; nothing was written. Try again."""
+
+    code = "queue_full"
+
+
+class KeyMissingError(UnavailableError):
+    """A data key is absent though nobody destroyed it. Restore the keys database."""
+
+    code = "key_missing"
+
+
+class StartRefusedError(Exception):
+    """The server must not start like this; the message is one line without secrets."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(reason)

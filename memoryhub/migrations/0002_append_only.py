@@ -1,0 +1,65 @@
+"""Triggers: the database itself refuses to change or remove an event.
+
+Lawful are an erasure (payload gone, `erased_by` set, names in the body blanked) and
+the removal of a thread whose import was never finished.
+"""
+
+from typing import Any
+
+from django.db import migrations
+
+_FIXED = ("thread_id", "seq", "type", "at", "actor", "payload_digest", "chain")
+_SAME_SQLITE = " AND ".join(f"NEW.{name} IS OLD.{name}" for name in _FIXED)
+_SAME_POSTGRES = " AND ".join(
+    f"NEW.{name} IS NOT DISTINCT FROM OLD.{name}" for name in _FIXED
+)
+_ERASES = "NEW.payload IS NULL AND NEW.erased_by IS NOT NULL"
+_IMPORTING = "(SELECT status FROM memoryhub_thread WHERE id = OLD.thread_id)"
+
+SQLITE = (
+    f"""CREATE TRIGGER memoryhub_event_update BEFORE UPDATE ON memoryhub_event
+    WHEN NOT ({_ERASES} AND {_SAME_SQLITE})
+    BEGIN SELECT RAISE(ABORT, 'events are append-only'); END""",
+    f"""CREATE TRIGGER memoryhub_event_delete BEFORE DELETE ON memoryhub_event
+    WHEN {_IMPORTING} IS NOT 'importing'
+    BEGIN SELECT RAISE(ABORT, 'events are append-only'); END""",
+)
+POSTGRES = (
+    f"""CREATE FUNCTION memoryhub_event_guard() RETURNS trigger AS $$
+    BEGIN
+      IF TG_OP = 'UPDATE' AND {_ERASES} AND {_SAME_POSTGRES} THEN
+        RETURN NEW;
+      END IF;
+      IF TG_OP = 'DELETE' AND {_IMPORTING} = 'importing' THEN
+        RETURN OLD;
+      END IF;
+      RAISE EXCEPTION 'events are append-only';
+    END $$ LANGUAGE plpgsql""",
+    """CREATE TRIGGER memoryhub_event_update BEFORE UPDATE ON memoryhub_event
+    FOR EACH ROW EXECUTE FUNCTION memoryhub_event_guard()""",
+    """CREATE TRIGGER memoryhub_event_delete BEFORE DELETE ON memoryhub_event
+    FOR EACH ROW EXECUTE FUNCTION memoryhub_event_guard()""",
+)
+
+
+def add(apps: Any, schema_editor: Any) -> None:
+    postgres = schema_editor.connection.vendor == "postgresql"
+    for statement in POSTGRES if postgres else SQLITE:
+        schema_editor.execute(statement)
+
+
+def drop(apps: Any, schema_editor: Any) -> None:
+    postgres = schema_editor.connection.vendor == "postgresql"
+    on = " ON memoryhub_event" if postgres else ""
+    for name in ("memoryhub_event_update", "memoryhub_event_delete"):
+        schema_editor.execute(f"DROP TRIGGER {name}{on}")
+    if postgres:
+        schema_editor.execute("DROP FUNCTION memoryhub_event_guard()")
+
+
+class Migration(migrations.Migration):
+    dependencies = [("memoryhub", "0001_initial")]
+
+    operations = [
+        migrations.RunPython(add, drop, hints={"home": "default"}, elidable=False)
+    ]

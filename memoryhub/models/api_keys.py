@@ -1,0 +1,33 @@
+from __future__ import annotations
+
+from django.db import models
+
+from memoryhub.models.ids import NameField, uuid7
+from memoryhub.models.projects import Project
+from memoryhub.models.subjects import Subject
+
+MEMORY_SCOPES = ("memory:read", "memory:write")
+SUBJECT_SCOPES = ("subject:export", "subject:forget", "admin")
+
+
+class ApiKey(models.Model):
+    """What an agent signs its requests with. Only a digest is stored."""
+
+    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
+    project = models.ForeignKey(Project, models.PROTECT, related_name="api_keys")
+    prefix = NameField(max_length=8, unique=True)
+    #: SHA-256 of the whole key: 256 bits of chance need no slow hash.
+    digest = models.BinaryField(max_length=32)
+    #: Space-separated words, sorted.
+    scopes = models.CharField(max_length=120)
+    subject = models.ForeignKey(
+        Subject, models.PROTECT, null=True, related_name="api_keys"
+    )
+    created_at = models.DateTimeField()
+    expires_at = models.DateTimeField(null=True)
+    revoked_at = models.DateTimeField(null=True)
+    #: To the hour, so that a busy key writes once an hour.
+    last_used_at = models.DateTimeField(null=True)
+
+    def __str__(self) -> str:
+        return str(self.id)

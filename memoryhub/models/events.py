@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+from django.db import models
+
+from memoryhub.models.ids import uuid7
+from memoryhub.models.projects import Project
+from memoryhub.models.threads import Thread
+
+
+class Event(models.Model):
+    """One line of a thread's journal. Triggers let nothing but an erasure change it."""
+
+    pk = models.CompositePrimaryKey("thread_id", "seq")
+    thread = models.ForeignKey(
+        Thread, models.PROTECT, related_name="events", db_index=False
+    )
+    seq = models.BigIntegerField()
+    type = models.CharField(max_length=40)
+    at = models.DateTimeField()
+    actor = models.CharField(max_length=64)
+    #: Canonical JSON of the kernel's event. Text, so that both engines keep its bytes.
+    body = models.TextField()
+    payload = models.BinaryField(null=True)
+    #: SHA-256 of the sealed payload; stays when the payload goes.
+    payload_digest = models.BinaryField(max_length=32, null=True)
+    erased_by = models.BigIntegerField(null=True)
+    chain = models.BinaryField(max_length=32)
+
+    def __str__(self) -> str:
+        return f"{self.thread_id}@{self.seq}"
+
+
+class Snapshot(models.Model):
+    """A thread's folded state at a seq, sealed; counters beside it in the clear."""
+
+    pk = models.CompositePrimaryKey("thread_id", "seq")
+    thread = models.ForeignKey(
+        Thread, models.PROTECT, related_name="snapshots", db_index=False
+    )
+    seq = models.BigIntegerField()
+    replay_format = models.IntegerField()
+    sealed = models.BinaryField()
+    #: JSON: cumulative counts by name, so that charts cost a difference.
+    counters = models.TextField()
+
+    def __str__(self) -> str:
+        return f"{self.thread_id}@{self.seq}"
+
+
+class RequestKey(models.Model):
+    """An Idempotency-Key that was served: digests and the events it led to."""
+
+    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
+    project = models.ForeignKey(
+        Project, models.PROTECT, related_name="+", db_index=False
+    )
+    #: Keyed digest of the client's key.
+    digest = models.BinaryField(max_length=16)
+    #: Keyed digest of route and body.
+    request = models.BinaryField(max_length=16)
+    thread = models.ForeignKey(Thread, models.CASCADE, related_name="request_keys")
+    first_seq = models.BigIntegerField()
+    last_seq = models.BigIntegerField()
+    created_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                name="request_key_once", fields=["project", "digest"]
+            ),
+        ]
+        indexes = [
+            # The sweep of what is older than 24 hours.
+            models.Index(fields=["created_at"], name="request_key_age"),
+        ]
+
+    def __str__(self) -> str:
+        return str(self.id)

@@ -1,0 +1,114 @@
+"""The tables of the `keys` database: wrapped keys, and what is known of their KEKs.
+
+The router sends these models, and no others, to the alias `keys`.
+"""
+
+from __future__ import annotations
+
+from django.db import models
+
+from memoryhub.models.ids import uuid7
+
+#: The version travels in one byte of every sealed payload.
+MAX_VERSION = 255
+
+
+class ProjectKey(models.Model):
+    """A project's key, wrapped; lives as long as the project."""
+
+    project = models.UUIDField(primary_key=True)
+    kek_id = models.CharField(max_length=16, db_index=True)
+    wrapped = models.BinaryField(max_length=60)
+
+    def __str__(self) -> str:
+        return str(self.project)
+
+
+class SubjectKey(models.Model):
+    """One version of a subject's data key, wrapped. Old versions stay for reading."""
+
+    pk = models.CompositePrimaryKey("subject", "version")
+    subject = models.UUIDField()
+    version = models.PositiveSmallIntegerField()
+    kek_id = models.CharField(max_length=16, db_index=True)
+    wrapped = models.BinaryField(max_length=60)
+    project = models.UUIDField()
+    #: Payloads sealed under this version, estimated (vault/seal_count.py).
+    seals = models.BigIntegerField(default=0)
+    created_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                name="subject_key_version",
+                condition=models.Q(version__gte=1, version__lte=MAX_VERSION),
+            ),
+        ]
+        indexes = [
+            # The sweep of young keys that no subject took.
+            models.Index(fields=["created_at"], name="subject_key_age"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.subject}/{self.version}"
+
+
+class DestroyedKey(models.Model):
+    """Proof that a subject's key was destroyed on purpose; no new one is made."""
+
+    subject = models.UUIDField(primary_key=True)
+    erasure = models.UUIDField()
+    at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return str(self.subject)
+
+
+class SigningKey(models.Model):
+    """An Ed25519 key that signs receipts; the public half is kept for ever."""
+
+    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
+    kek_id = models.CharField(max_length=16, db_index=True)
+    wrapped = models.BinaryField(max_length=60)
+    public = models.BinaryField(max_length=32)
+    created_at = models.DateTimeField()
+    retired_at = models.DateTimeField(null=True)
+
+    def __str__(self) -> str:
+        return str(self.id)
+
+
+class KekCheck(models.Model):
+    """A sentinel sealed under one KEK: it opens, or the ring is the wrong one."""
+
+    class State(models.TextChoices):
+        CURRENT = "current"
+        RETIRED = "retired"
+
+    kek_id = models.CharField(primary_key=True, max_length=16)
+    sealed = models.BinaryField(max_length=60)
+    state = models.CharField(max_length=7, choices=State.choices, default=State.CURRENT)
+    created_at = models.DateTimeField()
+    backed_up_at = models.DateTimeField(null=True)
+    retired_at = models.DateTimeField(null=True)
+
+    def __str__(self) -> str:
+        return self.kek_id
+
+
+class KeyMeta(models.Model):
+    """The one row about this database; whoever makes or destroys keys locks it."""
+
+    id = models.PositiveSmallIntegerField(primary_key=True, default=1, editable=False)
+    #: The instance whose memory these keys open.
+    instance = models.UUIDField()
+    #: The last line of the erasure ledger that was applied here.
+    ledger_n = models.BigIntegerField(default=0)
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(name="one_key_meta", condition=models.Q(id=1)),
+        ]
+
+    def __str__(self) -> str:
+        return str(self.instance)

@@ -1,0 +1,19 @@
+from __future__ import annotations
+
+from django.db import models
+
+from memoryhub.models.ids import NameField
+
+
+class Lease(models.Model):
+    """Which process does a kind of background work, and until when if it dies."""
+
+    name = NameField(max_length=40, primary_key=True)
+    #: Of the process; it makes one up when it starts.
+    holder = models.UUIDField()
+    #: When the holder last said that it lives.
+    beaten_at = models.DateTimeField()
+    expires_at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return str(self.name)

@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+from typing import ClassVar
+
+from django.contrib.auth.base_user import AbstractBaseUser, BaseUserManager
+from django.db import models
+
+from memoryhub.models.ids import NameField, uuid7
+from memoryhub.models.projects import Project
+
+
+class OperatorManager(BaseUserManager["Operator"]):
+    """What Django's sign-in asks of a user model."""
+
+
+class Operator(AbstractBaseUser):
+    """A person who signs in to the inspector."""
+
+    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
+    username = NameField(max_length=64, unique=True)
+    is_active = models.BooleanField(default=True)
+    created_at = models.DateTimeField()
+
+    objects: ClassVar[OperatorManager] = OperatorManager()
+
+    USERNAME_FIELD = "username"
+
+    def __str__(self) -> str:
+        return str(self.id)
+
+
+class Membership(models.Model):
+    """What an operator may do in a project; each role includes the one before."""
+
+    class Role(models.TextChoices):
+        VIEWER = "viewer"
+        EDITOR = "editor"
+        OFFICER = "officer"
+        OWNER = "owner"
+
+    pk = models.CompositePrimaryKey("project_id", "operator_id")
+    project = models.ForeignKey(
+        Project, models.CASCADE, related_name="memberships", db_index=False
+    )
+    operator = models.ForeignKey(Operator, models.CASCADE, related_name="memberships")
+    role = models.CharField(max_length=7, choices=Role.choices)
+
+    def __str__(self) -> str:
+        return f"{self.project_id}/{self.operator_id}"
+
+
+class SignInLink(models.Model):
+    """A one-time link; only its digest is stored."""
+
+    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
+    digest = models.BinaryField(max_length=32, unique=True)
+    operator = models.ForeignKey(Operator, models.CASCADE, related_name="sign_in_links")
+    expires_at = models.DateTimeField()
+    used_at = models.DateTimeField(null=True)
+
+    def __str__(self) -> str:
+        return str(self.id)

@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+from django.db import models
+
+from memoryhub.models.ids import NameField, uuid7
+
+MAX_THREADS = 100_000
+
+
+class Project(models.Model):
+    """A tenant: owns keys, threads and subjects."""
+
+    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
+    slug = NameField(max_length=40, unique=True)
+    created_at = models.DateTimeField()
+    create_on_write = models.BooleanField(default=True)
+    max_threads = models.IntegerField(default=MAX_THREADS)
+    #: Threads that count against `max_threads`; moves in the creating transaction.
+    thread_count = models.IntegerField(default=0)
+    retention_idle_days = models.IntegerField(null=True)
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                name="project_max_threads", condition=models.Q(max_threads__gte=1)
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return str(self.id)
+
+
+class ProjectStats(models.Model):
+    """Sums over a project's threads, taken by the reconcile loop every 10 s."""
+
+    project = models.OneToOneField(
+        Project, models.CASCADE, primary_key=True, related_name="stats"
+    )
+    taken_at = models.DateTimeField()
+    open_threads = models.IntegerField(default=0)
+    closed_threads = models.IntegerField(default=0)
+    retired_threads = models.IntegerField(default=0)
+    erased_threads = models.IntegerField(default=0)
+    nearly_full_threads = models.IntegerField(default=0)
+    slots = models.BigIntegerField(default=0)
+    tokens = models.BigIntegerField(default=0)
+    bytes = models.BigIntegerField(default=0)
+
+    def __str__(self) -> str:
+        return str(self.project_id)
+
+
+class Instance(models.Model):
+    """This database's identity, compared with that of the keys database."""
+
+    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
+    created_at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return str(self.id)

@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+from django.db import models
+
+from memoryhub.models.ids import NameField
+from memoryhub.models.threads import Thread
+
+
+class Slot(models.Model):
+    """One appended message; its content is the payload of event (thread, seq)."""
+
+    pk = models.CompositePrimaryKey("thread_id", "index")
+    thread = models.ForeignKey(
+        Thread, models.PROTECT, related_name="slots", db_index=False
+    )
+    index = models.BigIntegerField()
+    seq = models.BigIntegerField()
+    turn = models.BigIntegerField()
+    from_name = NameField()
+    to_name = NameField()
+    type = NameField()
+    role = models.CharField(max_length=9, null=True)
+    tokens = models.IntegerField()
+    bytes = models.IntegerField()
+    erased = models.BooleanField(default=False)
+
+    class Meta:
+        indexes = [
+            # Slots of one type or sender, and the slots as of a seq.
+            models.Index(fields=["thread", "type", "index"], name="slot_type"),
+            models.Index(fields=["thread", "from_name", "index"], name="slot_from"),
+            models.Index(fields=["thread", "seq"], name="slot_seq"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.thread_id}/{self.index}"
+
+
+class Turn(models.Model):
+    """One model call of the agent."""
+
+    pk = models.CompositePrimaryKey("thread_id", "n")
+    thread = models.ForeignKey(
+        Thread, models.PROTECT, related_name="turns", db_index=False
+    )
+    n = models.BigIntegerField()
+    #: Of its turn.began.
+    seq = models.BigIntegerField()
+    #: Of its turn.packed; None while no context is recorded.
+    packed_seq = models.BigIntegerField(null=True)
+
+    def __str__(self) -> str:
+        return f"{self.thread_id}/{self.n}"

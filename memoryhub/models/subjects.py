@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+from django.db import models
+
+from memoryhub.models.ids import uuid7
+from memoryhub.models.projects import Project
+
+
+class Subject(models.Model):
+    """The person a memory is about. Her id from outside is digested and sealed."""
+
+    class State(models.TextChoices):
+        ACTIVE = "active"
+        RESTRICTED = "restricted"
+        ERASING = "erasing"
+        ERASED = "erased"
+
+    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
+    project = models.ForeignKey(
+        Project, models.PROTECT, related_name="subjects", db_index=False
+    )
+    #: Keyed digest of the `user_id`; None for the anonymous subject.
+    subject_ref = models.BinaryField(max_length=32, null=True)
+    external_id = models.BinaryField(null=True)
+    anonymous = models.BooleanField(default=False)
+    state = models.CharField(max_length=10, choices=State.choices, default=State.ACTIVE)
+    epoch = models.IntegerField(default=1)
+    generation = models.IntegerField(default=1)
+    created_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                name="subject_ref_once", fields=["project", "subject_ref"]
+            ),
+            models.UniqueConstraint(
+                name="one_anonymous_subject",
+                fields=["project"],
+                condition=models.Q(anonymous=True) & ~models.Q(state="erased"),
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return str(self.id)

@@ -1,0 +1,133 @@
+from __future__ import annotations
+
+import os
+from typing import ClassVar, Self
+
+from django.db import models
+
+from memoryhub.models.ids import NameField, uuid7
+from memoryhub.models.projects import Project
+from memoryhub.models.subjects import Subject
+
+
+def name_salt() -> bytes:
+    return os.urandom(16)
+
+
+class ThreadQuerySet(models.QuerySet["Thread"]):
+    def scoped(self, project: Project) -> Self:
+        """The project's threads that can be seen; where every look-up starts."""
+        return self.filter(project=project).exclude(status=Thread.Status.IMPORTING)
+
+
+class Thread(models.Model):
+    """An address space, named by the agent. Its counters repeat the fold."""
+
+    class Status(models.TextChoices):
+        OPEN = "open"
+        CLOSED = "closed"
+        RETIRED = "retired"
+        IMPORTING = "importing"
+        ERASED = "erased"
+
+    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
+    project = models.ForeignKey(
+        Project, models.PROTECT, related_name="threads", db_index=False
+    )
+    subject = models.ForeignKey(
+        Subject, models.PROTECT, related_name="threads", db_index=False
+    )
+    name = NameField()
+    name_salt = models.BinaryField(max_length=16, default=name_salt)
+    status = models.CharField(
+        max_length=10, choices=Status.choices, default=Status.OPEN
+    )
+    agent_type = NameField(null=True)
+    agent_instance = NameField(null=True)
+    session = NameField(null=True)
+    parent = models.ForeignKey("self", models.PROTECT, null=True, related_name="forks")
+    fork_seq = models.BigIntegerField(null=True)
+    #: JSON: [[ancestor id, first index, end index, up-to seq], …]
+    lineage = models.TextField(default="[]")
+    #: JSON: {name: value}, sorted.
+    labels = models.TextField(default="{}")
+    config = models.TextField(default="{}")
+    head_seq = models.BigIntegerField(default=0)
+    head_hash = models.BinaryField(max_length=32, default=bytes)
+    slot_count = models.BigIntegerField(default=0)
+    nearly_full = models.BooleanField(default=False)
+    turn_count = models.BigIntegerField(default=0)
+    token_count = models.BigIntegerField(default=0)
+    byte_count = models.BigIntegerField(default=0)
+    created_at = models.DateTimeField()
+    last_event_at = models.DateTimeField()
+    last_event_type = models.CharField(max_length=40, default="")
+    last_active_at = models.DateTimeField(null=True)
+    #: Copies of the last event's time and the slot count, at most every 10 s: lists
+    #: sort by them, so that a busy thread does not churn their indexes.
+    listed_at = models.DateTimeField()
+    listed_slots = models.BigIntegerField(default=0)
+
+    objects: ClassVar[models.Manager[Thread]] = ThreadQuerySet.as_manager()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                name="thread_name_once", fields=["project", "name"]
+            ),
+        ]
+        indexes = [
+            # The list of threads, and that list narrowed by one facet.
+            models.Index(fields=["project", "-listed_at", "id"], name="thread_listed"),
+            models.Index(
+                fields=["project", "status", "-listed_at", "id"], name="thread_status"
+            ),
+            models.Index(
+                fields=["project", "subject", "-listed_at", "id"], name="thread_subject"
+            ),
+            models.Index(
+                fields=["project", "agent_type", "-listed_at", "id"],
+                name="thread_agent_type",
+            ),
+            models.Index(
+                fields=["project", "agent_instance", "-listed_at", "id"],
+                name="thread_agent_instance",
+            ),
+            models.Index(
+                fields=["project", "session", "-listed_at", "id"], name="thread_session"
+            ),
+            models.Index(
+                fields=["project", "-listed_slots", "id"], name="thread_by_slots"
+            ),
+            # The list by creation.
+            models.Index(
+                fields=["project", "-created_at", "id"], name="thread_by_created"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return str(self.id)
+
+
+class ThreadLabel(models.Model):
+    """One label of a thread, for filtering."""
+
+    pk = models.CompositePrimaryKey("thread_id", "name")
+    thread = models.ForeignKey(
+        Thread, models.CASCADE, related_name="thread_labels", db_index=False
+    )
+    name = NameField()
+    project = models.ForeignKey(
+        Project, models.PROTECT, related_name="+", db_index=False
+    )
+    #: The value as text: `abc`, `1`, `0.5`, `true`.
+    value = NameField()
+
+    class Meta:
+        indexes = [
+            # `label.<name>=` of the list of threads.
+            models.Index(fields=["project", "name", "value"], name="label_value"),
+        ]
+
+    def __str__(self) -> str:
+        return str(self.thread_id)

@@ -1,0 +1,265 @@
+"""Settings: read from the environment only, refused by name when they are wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import dj_database_url
+import structlog
+from pydantic import Field
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+#: Good enough on loopback; `serve` refuses it on a public bind.
+DEFAULT_SECRET_KEY = "memoryhub-default-secret-for-loopback-only-" + "0" * 32
+
+
+class Environment(BaseSettings):
+    """Every variable the server reads. The README lists them."""
+
+    model_config = SettingsConfigDict(extra="ignore", case_sensitive=True)
+
+    DATABASE_URL: str = ""
+    KEYS_DATABASE_URL: str = ""
+    REDIS_URL: str = ""
+    MEMORYHUB_DATA: Path = Path("var")
+    MEMORYHUB_KEK_FILE: Path | None = None
+    MEMORYHUB_KEYS_BACKUP_DAYS: int = Field(default=7, ge=1)
+    MEMORYHUB_BACKUP_DAYS: int = Field(default=30, ge=1)
+    MEMORYHUB_SECRET_KEY: str = DEFAULT_SECRET_KEY
+    MEMORYHUB_DEBUG: bool = False
+    MEMORYHUB_TESTING: bool = False
+    MEMORYHUB_ENV: str = Field(default="live", pattern="^[a-z]{2,8}$")
+    #: Comma-separated host names, exact; loopback names are always in.
+    MEMORYHUB_HOSTS: str = ""
+    #: Comma-separated origins with scheme and port for sockets and forms.
+    MEMORYHUB_ORIGINS: str = ""
+    #: Comma-separated networks whose X-Forwarded-* headers count.
+    MEMORYHUB_TRUSTED_PROXIES: str = ""
+    MEMORYHUB_TLS: bool = False
+    MEMORYHUB_SUDO_MINUTES: int = Field(default=60, ge=1)
+    MEMORYHUB_LEAN_API: bool = True
+    MEMORYHUB_BODY_BYTES: int = Field(default=1_048_576, ge=1024)
+    MEMORYHUB_KEY_REQUESTS_PER_SECOND: int = Field(default=500, ge=1)
+    MEMORYHUB_KEY_BURST: int = Field(default=1000, ge=1)
+    MEMORYHUB_ANONYMOUS_REQUESTS_PER_SECOND: int = Field(default=20, ge=1)
+    MEMORYHUB_KEY_BYTES_PER_DAY: int = Field(default=10 * 2**30, ge=1)
+    MEMORYHUB_KEY_STREAMS: int = Field(default=50, ge=1)
+    MEMORYHUB_QUEUE_COMMANDS: int = Field(default=10_000, ge=1)
+    MEMORYHUB_QUEUE_BYTES: int = Field(default=64 * 2**20, ge=1)
+    MEMORYHUB_READERS: int = Field(default=4, ge=1, le=64)
+    MEMORYHUB_SQLITE_SYNCHRONOUS: str = Field(default="FULL", pattern="^(FULL|NORMAL)$")
+
+
+ENV = Environment()
+
+
+def _words(text: str) -> list[str]:
+    return [word.strip() for word in text.split(",") if word.strip()]
+
+
+SECRET_KEY = ENV.MEMORYHUB_SECRET_KEY
+DEBUG = ENV.MEMORYHUB_DEBUG
+TESTING = ENV.MEMORYHUB_TESTING
+ALLOWED_HOSTS = ["127.0.0.1", "localhost", "[::1]", *_words(ENV.MEMORYHUB_HOSTS)]
+ORIGINS = _words(ENV.MEMORYHUB_ORIGINS)
+TRUSTED_PROXIES = _words(ENV.MEMORYHUB_TRUSTED_PROXIES)
+SUDO_MINUTES = ENV.MEMORYHUB_SUDO_MINUTES
+TLS = ENV.MEMORYHUB_TLS
+
+# Where things lie
+
+DATA_DIR = ENV.MEMORYHUB_DATA.resolve()
+KEK_FILE = (ENV.MEMORYHUB_KEK_FILE or DATA_DIR / "kek.json").resolve()
+KEK_FILE_IS_DEFAULT = ENV.MEMORYHUB_KEK_FILE is None
+KEYS_BACKUP_DAYS = ENV.MEMORYHUB_KEYS_BACKUP_DAYS
+BACKUP_DAYS = ENV.MEMORYHUB_BACKUP_DAYS
+# Every command needs the folder, and nobody else should look into it.
+DATA_DIR.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+
+def _sqlite(name: str, pragmas: str) -> dict[str, Any]:
+    return {
+        "ENGINE": "django.db.backends.sqlite3",
+        "NAME": str(DATA_DIR / f"{name}.sqlite3"),
+        "OPTIONS": {
+            "transaction_mode": "IMMEDIATE",
+            "timeout": 20,
+            "init_command": pragmas,
+        },
+        # A file, since an in-memory test database is one shared cache that locks.
+        "TEST": {"NAME": str(DATA_DIR / f"test-{name}.sqlite3")},
+    }
+
+
+def _postgres(url: str, test_name: str) -> dict[str, Any]:
+    database: dict[str, Any] = {**dj_database_url.parse(url)}
+    limits = "-c statement_timeout=5000 -c idle_in_transaction_session_timeout=30000"
+    database["CONN_MAX_AGE"] = 0
+    database["CONN_HEALTH_CHECKS"] = True
+    database["OPTIONS"] = {
+        **database.get("OPTIONS", {}),
+        "pool": {
+            "min_size": 1,
+            "max_size": ENV.MEMORYHUB_READERS + 6,
+            # A database that is away is said so, not waited for.
+            "timeout": 5,
+        },
+        "options": limits,
+    }
+    database["TEST"] = {"NAME": test_name}
+    return database
+
+
+_MAIN_PRAGMAS = (
+    "PRAGMA journal_mode=WAL;"
+    f"PRAGMA synchronous={ENV.MEMORYHUB_SQLITE_SYNCHRONOUS};"
+    "PRAGMA secure_delete=ON;"
+    "PRAGMA foreign_keys=ON"
+)
+_KEYS_PRAGMAS = (
+    "PRAGMA journal_mode=DELETE;"
+    "PRAGMA synchronous=FULL;"
+    "PRAGMA secure_delete=ON;"
+    "PRAGMA foreign_keys=ON"
+)
+
+DATABASES = {
+    "default": _postgres(ENV.DATABASE_URL, "test_memoryhub")
+    if ENV.DATABASE_URL
+    else _sqlite("memoryhub", _MAIN_PRAGMAS),
+    "keys": _postgres(ENV.KEYS_DATABASE_URL, "test_memoryhub_keys")
+    if ENV.KEYS_DATABASE_URL
+    else _sqlite("keys", _KEYS_PRAGMAS),
+}
+DATABASE_ROUTERS = ["memoryhub.models.router.KeysRouter"]
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+REDIS_URL = ENV.REDIS_URL
+CHANNEL_LAYERS = {
+    "default": {
+        "BACKEND": "channels_redis.core.RedisChannelLayer",
+        "CONFIG": {"hosts": [REDIS_URL], "expiry": 10, "capacity": 100},
+    }
+    if REDIS_URL
+    else {"BACKEND": "channels.layers.InMemoryChannelLayer"},
+}
+CACHES = {"default": {"BACKEND": "django.core.cache.backends.dummy.DummyCache"}}
+
+# What is installed and in which order requests pass
+
+INSTALLED_APPS = [
+    "servestatic.runserver_nostatic",
+    "django.contrib.contenttypes",
+    "django.contrib.auth",
+    "django.contrib.sessions",
+    "django.contrib.staticfiles",
+    "axes",
+    "channels",
+    "ninja",
+    "memoryhub",
+    "inspector",
+]
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "inspector.middleware.BrowserPolicy",
+    "servestatic.middleware.ServeStaticMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "axes.middleware.AxesMiddleware",
+]
+ROOT_URLCONF = "memoryhub.urls"
+ASGI_APPLICATION = "memoryhub.asgi.application"
+APPEND_SLASH = False
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "OPTIONS": {
+            "context_processors": ["django.template.context_processors.request"],
+            "libraries": {"units": "inspector.templatetags.units"},
+        },
+    }
+]
+STATIC_URL = "/static/"
+STATICFILES_DIRS = [BASE_DIR / "static"]
+STATIC_ROOT = DATA_DIR / "static"
+SERVESTATIC_USE_FINDERS = True
+SERVESTATIC_AUTOREFRESH = DEBUG
+USE_TZ = True
+TIME_ZONE = "UTC"
+USE_I18N = False
+LANGUAGE_CODE = "en"
+
+# Operators: sign-in, sessions, browser policy
+
+AUTH_USER_MODEL = "memoryhub.Operator"
+AUTHENTICATION_BACKENDS = [
+    "axes.backends.AxesStandaloneBackend",
+    "django.contrib.auth.backends.ModelBackend",
+]
+PASSWORD_HASHERS = ["django.contrib.auth.hashers.ScryptPasswordHasher"]
+_VALIDATION = "django.contrib.auth.password_validation"
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": f"{_VALIDATION}.MinimumLengthValidator", "OPTIONS": {"min_length": 12}},
+    {"NAME": f"{_VALIDATION}.CommonPasswordValidator"},
+    {"NAME": f"{_VALIDATION}.NumericPasswordValidator"},
+    {"NAME": f"{_VALIDATION}.UserAttributeSimilarityValidator"},
+]
+AXES_FAILURE_LIMIT = 5
+AXES_COOLOFF_TIME = 0.25
+AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
+AXES_RESET_ON_SUCCESS = True
+AXES_VERBOSE = False
+AXES_ENABLE_ACCESS_FAILURE_LOG = False
+AXES_HTTP_RESPONSE_CODE = 429
+LOGIN_URL = "/sign-in"
+SESSION_ENGINE = "django.contrib.sessions.backends.db"
+SESSION_COOKIE_NAME = "__Host-mh_session" if TLS else "mh_session"
+SESSION_COOKIE_AGE = 12 * 3600
+SESSION_COOKIE_HTTPONLY = True
+SESSION_COOKIE_SAMESITE = "Lax"
+SESSION_COOKIE_SECURE = TLS
+CSRF_USE_SESSIONS = True
+CSRF_TRUSTED_ORIGINS = ORIGINS
+SECURE_CONTENT_TYPE_NOSNIFF = True
+SECURE_REFERRER_POLICY = "same-origin"
+SECURE_CROSS_ORIGIN_OPENER_POLICY = "same-origin"
+SECURE_SSL_REDIRECT = TLS
+SECURE_HSTS_SECONDS = 31_536_000 if TLS else 0
+SECURE_HSTS_INCLUDE_SUBDOMAINS = TLS
+SECURE_HSTS_PRELOAD = TLS
+SECURE_PROXY_SSL_HEADER = (
+    ("HTTP_X_FORWARDED_PROTO", "https") if TRUSTED_PROXIES else None
+)
+DATA_UPLOAD_MAX_MEMORY_SIZE = ENV.MEMORYHUB_BODY_BYTES
+DATA_UPLOAD_MAX_NUMBER_FIELDS = 200
+DATA_UPLOAD_MAX_NUMBER_FILES = 0
+
+# Limits of the agent API and the writer
+
+LEAN_API = ENV.MEMORYHUB_LEAN_API
+BODY_BYTES = ENV.MEMORYHUB_BODY_BYTES
+KEY_ENV = ENV.MEMORYHUB_ENV
+KEY_REQUESTS_PER_SECOND = ENV.MEMORYHUB_KEY_REQUESTS_PER_SECOND
+KEY_BURST = ENV.MEMORYHUB_KEY_BURST
+ANONYMOUS_REQUESTS_PER_SECOND = ENV.MEMORYHUB_ANONYMOUS_REQUESTS_PER_SECOND
+KEY_BYTES_PER_DAY = ENV.MEMORYHUB_KEY_BYTES_PER_DAY
+KEY_STREAMS = ENV.MEMORYHUB_KEY_STREAMS
+QUEUE_COMMANDS = ENV.MEMORYHUB_QUEUE_COMMANDS
+QUEUE_BYTES = ENV.MEMORYHUB_QUEUE_BYTES
+READERS = ENV.MEMORYHUB_READERS
+
+# Logs: JSON lines of a closed set of fields; nothing personal
+
+LOGGING_CONFIG = None
+structlog.configure(
+    processors=[
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True, key="time"),
+        structlog.processors.JSONRenderer(),
+    ],
+)

@@ -1,0 +1,223 @@
+"""The ring in force: loaded once per process, checked against both databases.
+
+`prepare` refuses to start on a ring that can not open what is stored.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from threading import Lock
+
+from django.conf import settings
+from django.db import connections, transaction
+from django.db.models import Count
+from django.utils import timezone
+
+from memoryhub.errors import KeyMissingError, StartRefusedError
+from memoryhub.models.ids import uuid7
+from memoryhub.models.keys import (
+    DestroyedKey,
+    KekCheck,
+    KeyMeta,
+    ProjectKey,
+    SigningKey,
+    SubjectKey,
+)
+from memoryhub.models.projects import Instance
+from memoryhub.vault import ring_file
+from memoryhub.vault.ring_file import Kek, Ring
+from memoryhub.vault.wrapping import Kind, unwrap, wrap
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrappedTable:
+    """A table whose rows are wrapped under a KEK, and to whom each is bound."""
+
+    model: type[ProjectKey | SubjectKey | SigningKey]
+    kind: Kind
+    owner: str
+
+
+WRAPPED = (
+    WrappedTable(model=ProjectKey, kind=Kind.PROJECT, owner="project"),
+    WrappedTable(model=SubjectKey, kind=Kind.SUBJECT, owner="subject"),
+    WrappedTable(model=SigningKey, kind=Kind.SIGNING, owner="id"),
+)
+_SENTINEL = b"memoryhub: this is the right KEK"
+
+_lock = Lock()
+_held: list[tuple[object, Ring]] = []
+
+
+def open_ring() -> Ring:
+    """The ring of `settings.KEK_FILE`, read anew. Raises StartRefusedError."""
+    return ring_file.read(settings.KEK_FILE)
+
+
+def make_ring(path: Path) -> Ring:
+    """A first ring with one KEK, written to a path where nothing is."""
+    made = ring_file.new_ring()
+    ring_file.create(path, made)
+    return made
+
+
+def ring() -> Ring:
+    """The process's ring: loaded once, again only when its file has changed.
+
+    So a running server takes up `keys rotate`; a ring that turned unreadable
+    under it does no harm before the next start. Cost: one stat.
+    """
+    path = settings.KEK_FILE
+    with _lock:
+        seen = ring_file.stamp(path)
+        if _held and (seen is None or _held[0][0] == seen):
+            return _held[0][1]
+        try:
+            opened = ring_file.read(path)
+        except StartRefusedError:
+            if not _held:
+                raise
+            return _held[0][1]
+        _held[:] = [(seen, opened)]
+        return opened
+
+
+def kek(kek_id: str) -> Kek:
+    """A KEK of the process's ring. Raises KeyMissingError when the ring lacks it."""
+    return ring().get(kek_id)
+
+
+def reset() -> None:
+    """Forget the ring that was loaded."""
+    with _lock:
+        _held.clear()
+
+
+def prepare(*, empty: bool) -> Ring:
+    """Make ready for serving, or raise StartRefusedError.
+
+    `empty`: the memory database holds nothing yet. Only then, with an unused keys
+    database and the default path, a missing ring is made. Also gives both
+    databases the same instance id, once.
+    """
+    _refuse_one_database()
+    unused = empty and not _keys_used()
+    if unused and settings.KEK_FILE_IS_DEFAULT and not settings.KEK_FILE.exists():
+        try:
+            make_ring(settings.KEK_FILE)
+        except FileExistsError:
+            pass  # another process of this instance starts too; its ring is ours
+    opened = open_ring()
+    _same_instance(unused)
+    with transaction.atomic(using="keys"):
+        KeyMeta.objects.using("keys").select_for_update().get()
+        check(opened, source=settings.KEK_FILE)
+        _record(opened, at=timezone.now())
+    reset()
+    return ring()
+
+
+def check(opened: Ring, *, source: Path) -> None:
+    """Refuse a ring that can not open what the keys database holds.
+
+    `source` is the file it came from, for the message. Raises StartRefusedError: kek_wrong when a sentinel does not open, kek_unknown
+    when rows name an id that the ring lacks.
+    """
+    rows = KekCheck.objects.using("keys").all()
+    sentinels = {row.kek_id: row for row in rows}
+    for kek_id in sorted(sentinels.keys() & opened.keks.keys()):
+        if not _opens(opened.get(kek_id), bytes(sentinels[kek_id].sealed)):
+            raise StartRefusedError(
+                f"kek_wrong: the key {kek_id} of {source} is not the one "
+                "this keys database was sealed with; restore the right ring"
+            )
+    current = {row.kek_id for row in rows if row.state == KekCheck.State.CURRENT}
+    if absent := sorted((current | rows_per_kek().keys()) - opened.keks.keys()):
+        raise StartRefusedError(
+            f"kek_unknown: the keys database needs the key {', '.join(absent)}, which "
+            f"{source} lacks; restore the ring that has it"
+        )
+
+
+def rows_per_kek() -> dict[str, int]:
+    """How many wrapped keys each KEK holds. One query a table."""
+    rows: Counter[str] = Counter()
+    for table in WRAPPED:
+        counted = table.model.objects.using("keys").values_list("kek_id")
+        rows.update(dict(counted.annotate(Count("kek_id")).order_by("kek_id")))
+    return dict(rows)
+
+
+def kek_backed_up() -> bool:
+    """Whether the current KEK stands in some backup. One query."""
+    backed_up = KekCheck.objects.using("keys").filter(backed_up_at__isnull=False)
+    return backed_up.filter(kek_id=ring().current_id).exists()
+
+
+def record(kek: Kek, *, at: datetime, retired: bool = False) -> None:
+    """Seal a sentinel under a KEK, if it is new to the keys database."""
+    sentinel = {
+        "sealed": wrap(kek, _SENTINEL, kind=Kind.CHECK, owner=kek.id),
+        "state": KekCheck.State.RETIRED if retired else KekCheck.State.CURRENT,
+        "created_at": at,
+        "retired_at": at if retired else None,
+    }
+    KekCheck.objects.using("keys").get_or_create(kek_id=kek.id, defaults=sentinel)
+
+
+def _record(opened: Ring, *, at: datetime) -> None:
+    for kek_id in opened.ids:
+        # An old ring that was restored may hold keys that were removed since.
+        record(opened.get(kek_id), at=at, retired=kek_id != opened.current_id)
+    KekCheck.objects.using("keys").filter(
+        kek_id=opened.current_id, state=KekCheck.State.RETIRED
+    ).update(state=KekCheck.State.CURRENT, retired_at=None)
+
+
+def _opens(kek: Kek, sealed: bytes) -> bool:
+    try:
+        return unwrap(kek, sealed, kind=Kind.CHECK, owner=kek.id) == _SENTINEL
+    except KeyMissingError:
+        return False
+
+
+def _keys_used() -> bool:
+    wrapped = any(table.model.objects.using("keys").exists() for table in WRAPPED)
+    checks, destroyed = (
+        KekCheck.objects.using("keys"),
+        DestroyedKey.objects.using("keys"),
+    )
+    return wrapped or checks.exists() or destroyed.exists()
+
+
+def _refuse_one_database() -> None:
+    # By what stands in it: two addresses can be one server, so names prove nothing.
+    with connections["keys"].cursor() as cursor:
+        tables = connections["keys"].introspection.table_names(cursor)
+    if Instance._meta.db_table in tables:
+        raise StartRefusedError(
+            "keys_same: DATABASE_URL and KEYS_DATABASE_URL name one database; the "
+            "keys need one of their own"
+        )
+
+
+def _same_instance(unused: bool) -> None:
+    meta, instance = KeyMeta.objects.using("keys").first(), Instance.objects.first()
+    missing = meta is None or instance is None
+    if (missing and not unused) or (meta and instance and meta.instance != instance.id):
+        raise StartRefusedError(
+            "keys_mismatch: the memory database and the keys database belong to "
+            "different instances; restore two that belong together"
+        )
+    # Half done by a process that died here, the next start completes it; of two
+    # that start together the first one's id counts.
+    chosen = instance.id if instance else uuid7()
+    kept, _ = KeyMeta.objects.using("keys").get_or_create(
+        id=1, defaults={"instance": chosen}
+    )
+    Instance.objects.get_or_create(
+        id=kept.instance, defaults={"created_at": timezone.now()}
+    )

@@ -1,0 +1,132 @@
+"""Payloads: content becomes sealed bytes that open only in the place they were made for.
+
+Sealed bytes = 0x01, flags (bit 0: zlib), key version, nonce 12, ciphertext, tag 16.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import zlib
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final
+from uuid import UUID
+
+from cryptography.exceptions import InvalidTag
+
+from memoryhub.errors import SealBrokenError
+from memoryhub.vault import seal_count
+from memoryhub.vault.keys import SubjectKeys
+
+OVERHEAD_BYTES: Final = 31
+#: Inflating stops here, so what is larger is sealed as it is.
+MAX_INFLATED_BYTES: Final = 16 << 20
+
+_FORMAT: Final = 1
+_ZLIB: Final = 1
+_HEADER_BYTES: Final = 3
+_SEALED_FROM: Final = _HEADER_BYTES + 12
+_MIN_COMPRESSED_BYTES: Final = 128
+_PLACE = struct.Struct(">3s16s16s16sQB3s")
+
+
+class Purpose(IntEnum):
+    """What the sealed bytes are; the same place may hold one of each."""
+
+    PAYLOAD = 1
+    SNAPSHOT = 2
+    VECTOR = 3
+    EXTERNAL_ID = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where sealed bytes stand; elsewhere they do not open."""
+
+    project: UUID
+    subject: UUID
+    thread: UUID
+    seq: int
+    purpose: Purpose
+
+
+def external_id_place(*, project: UUID, subject: UUID) -> Place:
+    """The place of a subject's id from outside, which is in no thread."""
+    return Place(
+        project=project,
+        subject=subject,
+        thread=UUID(int=0),
+        seq=0,
+        purpose=Purpose.EXTERNAL_ID,
+    )
+
+
+def seal(keys: SubjectKeys, place: Place, plain: bytes) -> bytes:
+    """Compress if that pays, then seal under the subject's newest key version.
+
+    No query. Cost: about 5 µs, and 10 µs per KB for what is compressed.
+    """
+    assert place.subject == keys.subject and place.project == keys.project
+    packed = _deflated(plain)
+    flags = 0 if packed is None else _ZLIB
+    header = bytes((_FORMAT, flags, keys.version))
+    nonce = os.urandom(12)
+    cipher = keys.ciphers[keys.version]
+    bound_to = _bound_to(place, header)
+    sealed = cipher.encrypt(nonce, plain if packed is None else packed, bound_to)
+    if seal_count.marked(nonce):
+        seal_count.note(keys.subject, version=keys.version)
+    return header + nonce + sealed
+
+
+def open_sealed(keys: SubjectKeys, place: Place, sealed: bytes) -> bytes:
+    """The content that was sealed for this place.
+
+    Raises SealBrokenError when the bytes are damaged or were moved, KeyMissingError
+    when their key version is lost. No query unless that version is a new one.
+    """
+    if len(sealed) < OVERHEAD_BYTES or sealed[0] != _FORMAT or sealed[1] & ~_ZLIB:
+        raise SealBrokenError
+    cipher = keys.cipher(sealed[2])
+    nonce = sealed[_HEADER_BYTES:_SEALED_FROM]
+    bound_to = _bound_to(place, sealed[:_HEADER_BYTES])
+    try:
+        plain = cipher.decrypt(nonce, sealed[_SEALED_FROM:], bound_to)
+    except InvalidTag:
+        raise SealBrokenError from None
+    return _inflated(plain) if sealed[1] & _ZLIB else plain
+
+
+def _bound_to(place: Place, header: bytes) -> bytes:
+    return _PLACE.pack(
+        b"mh1",
+        place.project.bytes,
+        place.subject.bytes,
+        place.thread.bytes,
+        place.seq,
+        place.purpose,
+        header,
+    )
+
+
+def _deflated(plain: bytes) -> bytes | None:
+    """The zlib form if it is at least 10 % shorter, else None."""
+    if not _MIN_COMPRESSED_BYTES <= len(plain) <= MAX_INFLATED_BYTES:
+        return None
+    # Level 1. A window of 16 KiB keeps the compressor's memory below the size from
+    # which malloc maps pages anew each time: 6 µs instead of 45 for a short message.
+    deflate = zlib.compressobj(1, zlib.DEFLATED, 14, 7)
+    packed = deflate.compress(plain) + deflate.flush()
+    return packed if len(packed) * 10 <= len(plain) * 9 else None
+
+
+def _inflated(packed: bytes) -> bytes:
+    inflate = zlib.decompressobj()
+    try:
+        plain = inflate.decompress(packed, MAX_INFLATED_BYTES + 1)
+    except zlib.error:
+        raise SealBrokenError from None
+    if len(plain) > MAX_INFLATED_BYTES or not inflate.eof or inflate.unused_data:
+        raise SealBrokenError
+    return plain

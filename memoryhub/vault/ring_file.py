@@ -1,0 +1,226 @@
+"""The KEK ring and its file: how it is read, refused, made and replaced.
+
+Reads nothing but a regular file that its owner alone can read, and never writes
+over a ring except by an atomic rename.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import secrets
+import stat
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+
+from memoryhub.errors import KeyMissingError, StartRefusedError
+
+FORMAT = "memoryhub.kek/1"
+KEK_BYTES = 32
+#: Far above any ring; a wrong path (a disk image, say) is not read into memory.
+_MAX_FILE_BYTES = 1 << 20
+_ID = re.compile("[0-9a-f]{8}")
+_KEY = re.compile("[0-9a-f]{64}")
+_NONBLOCK = getattr(os, "O_NONBLOCK", 0)
+
+
+class RingRefusedError(Exception):
+    """What was asked of the ring was not done; `reason` is one line, no secret."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(reason)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kek:
+    """A key-encryption key: wraps other keys, never content."""
+
+    id: str
+    key: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ring:
+    """All KEKs of an instance, one of them current: it wraps what is new."""
+
+    keks: Mapping[str, Kek]
+    current_id: str
+
+    @property
+    def current(self) -> Kek:
+        return self.keks[self.current_id]
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        return tuple(sorted(self.keks))
+
+    def get(self, kek_id: str) -> Kek:
+        """The KEK of this id. Raises KeyMissingError when the ring lacks it."""
+        if kek_id not in self.keks:
+            raise KeyMissingError(kek_id=kek_id)
+        return self.keks[kek_id]
+
+    def adding(self, kek: Kek) -> Ring:
+        """This ring with one more key, which becomes the current one."""
+        keks = MappingProxyType({**self.keks, kek.id: kek})
+        return Ring(keks=keks, current_id=kek.id)
+
+    def without(self, kek_id: str) -> Ring:
+        """This ring without a key that is not the current one."""
+        assert kek_id != self.current_id
+        left = {id_: kek for id_, kek in self.keks.items() if id_ != kek_id}
+        return Ring(keks=MappingProxyType(left), current_id=self.current_id)
+
+
+def new_kek() -> Kek:
+    return Kek(id=secrets.token_hex(4), key=secrets.token_bytes(KEK_BYTES))
+
+
+def new_ring() -> Ring:
+    kek = new_kek()
+    return Ring(keks=MappingProxyType({kek.id: kek}), current_id=kek.id)
+
+
+def encoded(ring: Ring) -> bytes:
+    """The ring as the JSON that stands in its file and, sealed, in its backups."""
+    keys = {id_: ring.keks[id_].key.hex() for id_ in ring.ids}
+    shape = {"format": FORMAT, "current": ring.current_id, "keys": keys}
+    return json.dumps(shape, indent=1).encode() + b"\n"
+
+
+def decoded(data: bytes) -> Ring:
+    """The ring of such JSON. Raises RingRefusedError, quoting nothing of it."""
+    try:
+        shape = json.loads(data)
+        found, current, keys = shape["format"], shape["current"], shape["keys"]
+        texts = [current, *keys.values()]
+    except (ValueError, RecursionError, KeyError, TypeError, AttributeError):
+        raise RingRefusedError("kek_broken: it is not a key ring") from None
+    if found != FORMAT or not all(isinstance(text, str) for text in texts):
+        raise RingRefusedError(f"kek_broken: it is not a key ring of {FORMAT}")
+    if any(len(key) < 2 * KEK_BYTES for key in keys.values()):
+        raise RingRefusedError(f"kek_short: a key is shorter than {KEK_BYTES} bytes")
+    legal = all(_ID.fullmatch(i) and _KEY.fullmatch(key) for i, key in keys.items())
+    if not legal or current not in keys:
+        raise RingRefusedError("kek_broken: an id or a key in it is malformed")
+    keks = {id_: Kek(id=id_, key=bytes.fromhex(key)) for id_, key in keys.items()}
+    return Ring(keks=MappingProxyType(keks), current_id=current)
+
+
+def read(path: Path) -> Ring:
+    """The ring in this file. Raises StartRefusedError with what to do about it."""
+    data = _guarded_bytes(path)
+    try:
+        if len(data) < KEK_BYTES:
+            raise RingRefusedError(f"kek_short: it is shorter than {KEK_BYTES} bytes")
+        return decoded(data)
+    except RingRefusedError as refused:
+        raise StartRefusedError(
+            f"{refused.reason} (the key ring {path}); "
+            "restore a backup with `manage.py keys restore`"
+        ) from None
+
+
+def _guarded_bytes(path: Path) -> bytes:
+    try:
+        # Non-blocking, or a FIFO in the ring's place would hang the start.
+        descriptor = os.open(path, os.O_RDONLY | _NONBLOCK)
+    except FileNotFoundError:
+        raise StartRefusedError(
+            f"kek_missing: there is no key ring at {path}; put it back, or restore "
+            "a backup with `manage.py keys restore`"
+        ) from None
+    except OSError as error:
+        raise StartRefusedError(
+            f"kek_unreadable: the key ring {path} can not be read ({error.strerror})"
+        ) from None
+    try:
+        # Of the open file, not of the path: nothing can be swapped in between.
+        _refuse_exposed(path, os.fstat(descriptor).st_mode)
+        with os.fdopen(descriptor, "rb", closefd=False) as file:
+            return file.read(_MAX_FILE_BYTES)
+    finally:
+        os.close(descriptor)
+
+
+def _refuse_exposed(path: Path, mode: int) -> None:
+    if not stat.S_ISREG(mode):
+        raise StartRefusedError(
+            f"kek_not_a_file: the key ring {path} is not a regular file"
+        )
+    if os.name == "posix" and mode & 0o077:
+        raise StartRefusedError(
+            f"kek_mode: others than its owner may open the key ring {path} "
+            f"(mode {stat.S_IMODE(mode):04o}); run `chmod 600` on it"
+        )
+
+
+def stamp(path: Path) -> tuple[object, ...] | None:
+    """What changes when the file does; None when it is not there to be looked at."""
+    try:
+        seen = os.stat(path)
+    except OSError:
+        return None
+    return (path, seen.st_ino, seen.st_mtime_ns, seen.st_size)
+
+
+def create(path: Path, ring: Ring) -> None:
+    """Write a ring where there is none (0600). Raises FileExistsError if there is.
+
+    The name appears with the whole ring behind it, so that a crash or a second
+    process never meets half a ring.
+    """
+    draft = _draft(path, ring)
+    try:
+        os.link(draft, path)
+    finally:
+        os.unlink(draft)
+    _sync_folder(path.parent)
+
+
+def replace(path: Path, ring: Ring) -> None:
+    """Put a ring in place of the one there: write, fsync, rename."""
+    draft = _draft(path, ring)
+    try:
+        os.replace(draft, path)
+    except OSError:
+        os.unlink(draft)
+        raise
+    _sync_folder(path.parent)
+
+
+def write_new(path: Path, data: bytes) -> None:
+    """Write a secret file of 0600 that did not exist, and wait until it is on disk."""
+    flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_BINARY", 0)
+    descriptor = os.open(path, flags, 0o600)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError:
+        os.unlink(path)
+        raise
+    _sync_folder(path.parent)
+
+
+def _draft(path: Path, ring: Ring) -> Path:
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    draft = path.with_name(f"{path.name}.{secrets.token_hex(4)}.new")
+    write_new(draft, encoded(ring))
+    return draft
+
+
+def _sync_folder(folder: Path) -> None:
+    # A file's name lives in its folder. Windows can not open one, and need not.
+    with suppress(PermissionError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

@@ -1,0 +1,101 @@
+"""The registry's other half: places outside the tables that can hold something.
+
+A new process-lifetime cache, backend, log handler or folder joins with one entry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from memoryhub.vault.registry import Fate, Place
+
+#: Whatever outlives a request in a process: `module.name` to what it holds.
+PROCESS: Mapping[str, Place] = MappingProxyType(
+    {
+        "memoryhub.journal.announce.doorbell": Place(
+            holds="thread ids and seqs that wait to be announced",
+            found="thread ids of the subject",
+            forget=Fate.PASSES,
+        ),
+        "memoryhub.journal.heads.Heads": Place(
+            holds="states of threads: refs, names, counters; no content",
+            found="thread ids of the subject; head and epoch are read before use",
+            forget=Fate.VOID,
+        ),
+        "memoryhub.journal.writer.writer": Place(
+            holds="orders that wait to be committed, and the heads",
+            found="thread ids of the subject; epoch is read before use",
+            forget=Fate.VOID,
+        ),
+        "memoryhub.kernel.names.blank": Place(
+            holds="names and the salts of their threads",
+            found="the salts of the subject's threads",
+            forget=Fate.VOID,
+        ),
+        "memoryhub.kernel.names._fields": Place(holds="field names of event bodies"),
+        "memoryhub.kernel.transcripts.Calls": Place(
+            holds="tool names and digests of call ids; lives as long as one import",
+            forget=Fate.PASSES,
+        ),
+        "memoryhub.queries.readers.readers": Place(
+            holds="reads that wait for a connection", forget=Fate.PASSES
+        ),
+        "memoryhub.vault.key_cache.KeyCache": Place(
+            holds="opened keys, for 60 seconds", forget=Fate.VOID
+        ),
+        "memoryhub.vault.keyring._held": Place(holds="the key ring"),
+        "memoryhub.vault.keys._projects": Place(holds="opened keys of projects"),
+        "memoryhub.vault.keys._subjects": Place(
+            holds="opened keys of subjects",
+            found="(subject, epoch); the epoch is read before use",
+            forget=Fate.VOID,
+        ),
+        "memoryhub.vault.seal_count._notes": Place(
+            holds="subject ids and counts",
+            found="subject id; a note about a destroyed key is dropped",
+            forget=Fate.PASSES,
+        ),
+    }
+)
+
+#: Backends of CACHES and CHANNEL_LAYERS.
+BACKENDS: Mapping[str, Place] = MappingProxyType(
+    {
+        "django.core.cache.backends.dummy.DummyCache": Place(holds="nothing"),
+        "channels.layers.InMemoryChannelLayer": Place(
+            holds="{thread id, seq}", forget=Fate.PASSES
+        ),
+        "channels_redis.core.RedisChannelLayer": Place(
+            holds="{thread id, seq}", forget=Fate.PASSES
+        ),
+    }
+)
+
+#: Where log lines go, by the class that takes them.
+LOG_HANDLERS: Mapping[str, Place] = MappingProxyType(
+    {
+        "logging._StderrHandler": Place(
+            holds="warnings of libraries; in no file of ours", forget=Fate.ROTATES
+        ),
+        "structlog._output.PrintLoggerFactory": Place(
+            holds="lines of a closed set of fields: ids, words, counts",
+            found="thread id",
+            forget=Fate.ROTATES,
+        ),
+    }
+)
+
+#: Settings that name a file or folder.
+PATHS: Mapping[str, Place] = MappingProxyType(
+    {
+        "BASE_DIR": Place(holds="the sources; only read"),
+        "DATA_DIR": Place(
+            holds="both databases with their journals, and what is below",
+            found="through the tables; freed pages are overwritten",
+            forget=Fate.DELETED,
+        ),
+        "KEK_FILE": Place(holds="the key ring, which opens keys and no content"),
+        "STATIC_ROOT": Place(holds="styles, scripts and pictures of the inspector"),
+    }
+)

@@ -1,0 +1,21 @@
+"""Loaded by pytest before Django's settings: gives every run a data folder of its own."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import tempfile
+
+if "MEMORYHUB_TEST_FOLDER" not in os.environ:
+    # The first process makes it; xdist's workers inherit it.
+    folder = tempfile.mkdtemp(prefix="memoryhub-tests-")
+    os.environ["MEMORYHUB_TEST_FOLDER"] = folder
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+
+os.environ["MEMORYHUB_DATA"] = os.environ["MEMORYHUB_TEST_FOLDER"]
+os.environ["MEMORYHUB_TESTING"] = "1"
+# Fixtures and inline writes use the ORM while a loop runs.
+os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"
+for name in ("MEMORYHUB_KEK_FILE", "MEMORYHUB_DEBUG", "MEMORYHUB_HOSTS"):
+    os.environ.pop(name, None)

@@ -1,0 +1,144 @@
+from __future__ import annotations
+
+import hashlib
+from uuid import UUID, uuid4
+
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+from memoryhub.vault import blind_index, keys
+from memoryhub.vault.keys import ProjectKeys, SubjectKeys
+from memoryhub.vault.ring_file import Ring
+
+pytestmark = pytest.mark.django_db(databases=["default", "keys"])
+
+per_test = settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
+)
+texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
+
+
+def all_of(opened: SubjectKeys, text: str) -> list[bytes]:
+    return [
+        blind_index.term(opened, text),
+        blind_index.lookup(opened, text),
+        blind_index.dedupe(opened, text.encode()),
+        blind_index.roll(opened, b"", text.encode()),
+        blind_index.value_tombstone(opened, "fact", text),
+        blind_index.audit_pseudonym(opened),
+    ]
+
+
+@pytest.fixture
+def acme(ring: Ring, project: UUID) -> ProjectKeys:
+    keys.create_project_key(project)
+    return keys.project_key(project)
+
+
+@per_test
+@given(text=texts)
+def test_digests_are_never_equal_across_subjects(
+    ann: SubjectKeys, bob: SubjectKeys, text: str
+) -> None:
+    assert not set(all_of(ann, text)) & set(all_of(bob, text))
+
+
+@per_test
+@given(text=texts)
+def test_the_same_is_the_same_within_a_subject(ann: SubjectKeys, text: str) -> None:
+    assert all_of(ann, text) == all_of(ann, text)
+
+
+def test_sizes_are_those_of_the_table(ann: SubjectKeys, acme: ProjectKeys) -> None:
+    assert [len(digest) for digest in all_of(ann, "text")] == [8, 16, 16, 16, 16, 8]
+    assert len(blind_index.subject_ref(acme, "ann")) == 32
+    assert len(blind_index.thread_name(acme, "thread-1")) == 32
+
+
+@per_test
+@given(text=texts)
+def test_no_digest_is_a_plain_hash(ann: SubjectKeys, text: str) -> None:
+    plain = {
+        hashlib.blake2b(text.encode(), digest_size=size).digest() for size in (8, 16)
+    }
+    assert not plain & set(all_of(ann, text))
+
+
+@per_test
+@given(left=st.lists(texts, max_size=4), right=st.lists(texts, max_size=4))
+def test_lookups_keep_their_fields_apart(
+    ann: SubjectKeys, left: list[str], right: list[str]
+) -> None:
+    assume(left != right)
+    assert blind_index.lookup(ann, *left) != blind_index.lookup(ann, *right)
+
+
+def test_a_field_may_be_text_or_its_bytes(ann: SubjectKeys) -> None:
+    as_text = blind_index.lookup(ann, "café", "x")
+    assert as_text == blind_index.lookup(ann, "café".encode(), b"x")
+
+
+def test_a_rolling_digest_knows_the_order_and_every_item(ann: SubjectKeys) -> None:
+    def rolled(*items: bytes) -> bytes:
+        digest = blind_index.roll(ann, b"", b"info")
+        for item in items:
+            digest = blind_index.roll(ann, digest, item)
+        return digest
+
+    sequences = [(b"a", b"b"), (b"b", b"a"), (b"ab",), (b"a", b"b", b"c"), (b"a",), ()]
+    assert len({rolled(*items) for items in sequences}) == len(sequences)
+    first = blind_index.roll(ann, b"", b"info")
+    expected = hashlib.blake2b(first + b"a", digest_size=16, key=ann.dedupe).digest()
+    assert rolled(b"a") == expected
+
+
+@pytest.mark.parametrize(
+    "same",
+    ["Mia  Li", " mia\tli\n", "MIA LI", "mia\u00a0li", "\uff2d\uff49\uff41 Li"],
+)
+def test_a_tombstone_stops_every_spelling(ann: SubjectKeys, same: str) -> None:
+    stone = blind_index.value_tombstone(ann, "fact", "mia li")
+    assert blind_index.value_tombstone(ann, "fact", same) == stone
+
+
+@pytest.mark.parametrize(
+    ("kind", "content"), [("fact", "mia l i"), ("fact", "mio li"), ("key", "mia li")]
+)
+def test_a_tombstone_stops_nothing_else(
+    ann: SubjectKeys, kind: str, content: str
+) -> None:
+    stone = blind_index.value_tombstone(ann, "fact", "mia li")
+    assert blind_index.value_tombstone(ann, kind, content) != stone
+
+
+@per_test
+@given(text=st.text(max_size=60))
+def test_folding_twice_is_folding_once(text: str) -> None:
+    once = blind_index._folded(text)
+    assert blind_index._folded(once) == once
+
+
+@pytest.mark.parametrize("text", ["STRASSE", "straße", "Straße"])
+def test_case_is_folded_not_lowered(ann: SubjectKeys, text: str) -> None:
+    stone = blind_index.value_tombstone(ann, "fact", "strasse")
+    assert blind_index.value_tombstone(ann, "fact", text) == stone
+
+
+@per_test
+@given(left=texts, right=texts)
+def test_a_subject_ref_is_of_the_exact_bytes(
+    acme: ProjectKeys, left: str, right: str
+) -> None:
+    refs = [blind_index.subject_ref(acme, text) for text in (left, right)]
+    assert (refs[0] == refs[1]) is (left == right)
+
+
+def test_refs_differ_between_projects_and_from_thread_names(
+    acme: ProjectKeys, ring: Ring
+) -> None:
+    zeta = uuid4()
+    keys.create_project_key(zeta)
+    ref = blind_index.subject_ref(acme, "ann")
+    assert blind_index.subject_ref(keys.project_key(zeta), "ann") != ref
+    assert blind_index.thread_name(acme, "ann") != ref

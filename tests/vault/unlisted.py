@@ -1,0 +1,231 @@
+"""Finds whatever can hold content and is not in the registry.
+
+Each function names what it found, so that a test can plant something for it.
+"""
+
+from __future__ import annotations
+
+import ast
+import logging
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import structlog
+from django.db import models
+from memoryhub.models.ids import NameField
+from memoryhub.vault.registry import Holds, Table
+
+#: What a field of a type may hold. A field of no type named here is refused.
+ALLOWED: dict[type[models.Field[Any, Any]], Holds] = {
+    models.FileField: Holds(0),
+    models.BinaryField: Holds.SEALED | Holds.DIGEST | Holds.ID,
+    models.JSONField: ~Holds.SEALED,
+    models.TextField: ~Holds.SEALED,
+    NameField: Holds.NAME | Holds.NUMBER | Holds.ID | Holds.WORD | Holds.STAFF,
+    models.CharField: Holds.ID | Holds.WORD | Holds.STAFF,
+    models.GenericIPAddressField: Holds.STAFF,
+    models.DateTimeField: Holds.TIME | Holds.STAFF,
+    models.BooleanField: Holds.WORD,
+    models.UUIDField: Holds.ID,
+    models.AutoField: Holds.ID,
+    models.ForeignKey: Holds.ID,
+    models.IntegerField: Holds.NUMBER | Holds.ID,
+    models.FloatField: Holds.NUMBER,
+}
+_COLLECTIONS = {
+    *("dict", "list", "set", "OrderedDict", "defaultdict", "deque", "Counter"),
+    *("WeakKeyDictionary", "WeakValueDictionary", "SimpleQueue", "Queue", "local"),
+}
+_CHANGERS = {
+    *("add", "append", "appendleft", "clear", "extend", "insert", "pop", "popitem"),
+    *("remove", "setdefault", "update"),
+}
+
+
+def fields(
+    found: Iterable[type[models.Model]], registry: Mapping[str, Table]
+) -> list[str]:
+    """Models and fields that are unlisted, or hold what their type must not."""
+    found = list(found)
+    labels = {model._meta.label for model in found}
+    gone = [f"{label} is listed but gone" for label in registry.keys() - labels]
+    return sorted([*gone, *chain(*(_of_model(model, registry) for model in found))])
+
+
+def _of_model(
+    model: type[models.Model], registry: Mapping[str, Table]
+) -> Iterator[str]:
+    label = model._meta.label
+    if label not in registry:
+        yield f"{label} is unlisted"
+        return
+    listed = registry[label].fields
+    actual = {field.name: field for field in model._meta.local_concrete_fields}
+    yield from (f"{label}.{name} is gone" for name in listed.keys() - actual.keys())
+    for name, field in actual.items():
+        if name not in listed:
+            yield f"{label}.{name} is unlisted"
+        elif not listed[name] or listed[name] & ~_allowed(field):
+            yield f"{label}.{name} must not hold {listed[name]}"
+
+
+def _allowed(field: models.Field[Any, Any]) -> Holds:
+    for kind, allowed in ALLOWED.items():
+        if isinstance(field, kind):
+            return allowed
+    return Holds(0)
+
+
+def unfindable(
+    found: Iterable[type[models.Model]], registry: Mapping[str, Table]
+) -> list[str]:
+    """Models that refer to a subject or a thread without saying how it is found."""
+    return sorted(
+        model._meta.label
+        for model in found
+        if registry[model._meta.label].subject is None
+        and any(
+            field.is_relation
+            and field.related_model is not None
+            and field.related_model._meta.label
+            in {"memoryhub.Subject", "memoryhub.Thread"}
+            for field in model._meta.local_concrete_fields
+        )
+    )
+
+
+def backends(*configured: Mapping[str, Mapping[str, Any]]) -> set[str]:
+    """The classes behind the aliases of CACHES, CHANNEL_LAYERS and their like."""
+    return {str(each["BACKEND"]) for aliases in configured for each in aliases.values()}
+
+
+def log_handlers() -> set[str]:
+    """The classes of all handlers that are in force in this process."""
+    loggers = [logging.root, *map(logging.getLogger, logging.root.manager.loggerDict)]
+    handlers: list[object] = [each for logger in loggers for each in logger.handlers]
+    handlers += [logging.lastResort, structlog.get_config()["logger_factory"]]
+    return {f"{type(each).__module__}.{type(each).__name__}" for each in handlers}
+
+
+def paths(settings: object) -> set[str]:
+    """The names of settings that are a file or folder."""
+    values = {name: getattr(settings, name) for name in dir(settings) if name.isupper()}
+    return {
+        name
+        for name, value in values.items()
+        if isinstance(value, Path)
+        # Django's own are texts: MEDIA_ROOT, FILE_UPLOAD_TEMP_DIR and so on.
+        or (value and name.endswith(("_ROOT", "_DIR", "_FILE", "_FOLDER")))
+    }
+
+
+def sources(root: Path, *folders: str) -> dict[str, ast.Module]:
+    """Module name to syntax tree, without migrations."""
+    files = (path for folder in folders for path in (root / folder).rglob("*.py"))
+    return {
+        ".".join(path.relative_to(root).with_suffix("").parts): ast.parse(
+            path.read_text(encoding="utf-8")
+        )
+        for path in files
+        if "migrations" not in path.parts
+    }
+
+
+def process_state(modules: Mapping[str, ast.Module]) -> set[str]:
+    """`module.name` of whatever outlives a request, judged by its form.
+
+    Cached functions, LRU classes, names that a function rebinds, and what a module
+    holds at its top: collections that are empty or changed, instances of our own
+    classes that are not frozen.
+    """
+    changeable = {name for tree in modules.values() for name in _changeable(tree)}
+    return {
+        f"{module}.{name}"
+        for module, tree in modules.items()
+        for name in chain(_cached(tree), _rebound(tree), _held(tree, changeable))
+    }
+
+
+def _cached(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            decorators = {_name(decorator) for decorator in node.decorator_list}
+            if decorators & {"cache", "lru_cache"}:
+                yield node.name
+        if isinstance(node, ast.ClassDef):
+            evicts = any(_name(part) == "OrderedDict" for part in ast.walk(node))
+            if evicts or "lru" in node.name.lower() or "cache" in node.name.lower():
+                yield node.name
+
+
+def _rebound(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Global):
+            yield from node.names
+
+
+def _held(tree: ast.Module, changeable: set[str]) -> Iterator[str]:
+    changed = set(_changed(tree))
+    for node in tree.body:
+        if isinstance(node, ast.Assign):
+            targets = node.targets
+        elif isinstance(node, ast.AnnAssign) and node.value is not None:
+            targets = [node.target]
+        else:
+            continue
+        assert node.value is not None
+        for target in targets:
+            if isinstance(target, ast.Name) and (
+                _holds(node.value, changeable) or target.id in changed
+            ):
+                yield target.id
+
+
+def _holds(value: ast.expr, changeable: set[str]) -> bool:
+    if isinstance(value, ast.Dict):
+        return not value.keys
+    if isinstance(value, ast.List | ast.Set):
+        return not value.elts
+    return isinstance(value, ast.Call) and _name(value) in _COLLECTIONS | changeable
+
+
+def _changed(tree: ast.Module) -> Iterator[str]:
+    """Names whose items some line sets, deletes or changes by a method."""
+    for node in ast.walk(tree):
+        if (
+            isinstance(node, ast.Subscript)
+            and isinstance(node.ctx, ast.Store | ast.Del)
+            and isinstance(node.value, ast.Name)
+        ):
+            yield node.value.id
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and node.func.attr in _CHANGERS
+            and isinstance(node.func.value, ast.Name)
+        ):
+            yield node.func.value.id
+
+
+def _changeable(tree: ast.Module) -> Iterator[str]:
+    """Classes of this module whose instances can change."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef):
+            decorators = [ast.unparse(decorator) for decorator in node.decorator_list]
+            frozen = any("frozen=True" in decorator for decorator in decorators)
+            settings = any(_name(parent) == "BaseSettings" for parent in node.bases)
+            if not frozen and not settings:
+                yield node.name
+
+
+def _name(node: ast.AST) -> str:
+    """`lru_cache` of `functools.lru_cache(maxsize=2)`, and the like."""
+    if isinstance(node, ast.Call):
+        return _name(node.func)
+    if isinstance(node, ast.Subscript):
+        return _name(node.value)
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    return node.id if isinstance(node, ast.Name) else ""
