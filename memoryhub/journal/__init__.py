@@ -1,0 +1,20 @@
+"""The journal: the only code that appends events, and what folds them back."""
+
+from memoryhub.journal.log import contents, state_at
+from memoryhub.journal.orders import Address, Birth, Order, Receipt, Request
+from memoryhub.journal.writer import perform, run, run_async, submit, writer
+
+__all__ = [
+    "Address",
+    "Birth",
+    "Order",
+    "Receipt",
+    "Request",
+    "contents",
+    "perform",
+    "run",
+    "run_async",
+    "state_at",
+    "submit",
+    "writer",
+]

@@ -1,0 +1,222 @@
+"""One batch: many commands decided, appended and projected in one transaction.
+
+A refusal fails its own command only. A thread that another process moved meanwhile
+makes the whole attempt void; it is decided again on the fresh state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from uuid import UUID
+
+from django.db import transaction
+
+from memoryhub.errors import (
+    IdempotencyMismatchError,
+    NameTakenError,
+    NotFoundError,
+    Refusal,
+    StaleError,
+    SubjectErasedError,
+    SubjectRestrictedError,
+    ThreadErasedError,
+)
+from memoryhub.journal import fence, heads, projections, requests, sealing, snapshots
+from memoryhub.journal.heads import Head, Heads
+from memoryhub.journal.orders import Order, Receipt
+from memoryhub.kernel.commands import Draft, ForkThread
+from memoryhub.kernel.replay import Recorded, decide, evolve
+from memoryhub.kernel.state import ThreadState
+from memoryhub.kernel.threads import inherit
+from memoryhub.models.events import Event, Snapshot
+from memoryhub.models.ids import uuid7
+from memoryhub.models.subjects import Subject
+from memoryhub.models.threads import name_salt
+from memoryhub.vault import keys
+
+Outcome = Receipt | Refusal
+#: Words of the actors that a restriction or a closed subject keeps out.
+_AGENTS = ("agent", "import")
+
+
+@dataclass(slots=True, kw_only=True)
+class Batch:
+    """The work of one attempt; thrown away when the attempt is void."""
+
+    known: Heads
+    clock: Callable[[], datetime]
+    subjects: dict[UUID, Subject] = field(default_factory=dict)
+    served: dict[tuple[UUID, bytes], requests.Served] = field(default_factory=dict)
+    #: Heads before and after, by thread, of those that moved.
+    moved: dict[UUID, tuple[Head, Head]] = field(default_factory=dict)
+    events: list[Event] = field(default_factory=list)
+    rows: projections.Rows = field(default_factory=projections.Rows)
+    kept: list[Snapshot] = field(default_factory=list)
+
+    def run(self, orders: Sequence[Order], *, locked: bool) -> list[Outcome]:
+        """Decide, append, commit. Raises MovedError when another process was faster."""
+        with transaction.atomic():
+            self.known.refresh([order.address for order in orders], locked=locked)
+            self.subjects = fence.hold(self._subject_ids(orders))
+            self.served = requests.look_up(orders, now=self.clock())
+            outcomes = [self._outcome(order) for order in orders]
+            self._write()
+        self.known.accept(after for _, after in self.moved.values())
+        return outcomes
+
+    def _subject_ids(self, orders: Sequence[Order]) -> set[UUID]:
+        known = {head.state.subject for head in self.known.held()}
+        born = {o.address.birth.subject for o in orders if o.address.birth}
+        forked = {
+            o.command.parent.subject
+            for o in orders
+            if isinstance(o.command, ForkThread)
+        }
+        return known | born | forked
+
+    def _outcome(self, order: Order) -> Outcome:
+        try:
+            return self._perform(order)
+        except Refusal as refusal:
+            return refusal
+
+    def _perform(self, order: Order) -> Receipt:
+        if repeat := self._repeat(order):
+            return repeat
+        head = self._head(order)
+        fresh = head.state.seq == 0
+        self._admit(order, head)
+        if order.if_match is not None and order.if_match != head.state.seq:
+            raise StaleError(head_seq=head.state.seq)
+        now = self.clock()
+        drafts = self._decide(order, head.state, now)
+        if fresh:
+            fence.count_thread(order.address.project)
+        recorded, after = self._append(head, drafts, order, now)
+        receipt = Receipt(
+            thread=head.state.id,
+            name=head.name,
+            seq=after.state.seq,
+            events=tuple(recorded),
+            created=fresh,
+        )
+        self._serve(order, receipt)
+        return receipt
+
+    def _repeat(self, order: Order) -> Receipt | None:
+        if order.request is None:
+            return None
+        place = (order.address.project, requests.digest(order))
+        served = self.served.get(place)
+        if served is None:
+            return None
+        if served.request != requests.fingerprint(order):
+            raise IdempotencyMismatchError
+        return served.receipt()
+
+    def _serve(self, order: Order, receipt: Receipt) -> None:
+        if order.request is not None:
+            place = (order.address.project, requests.digest(order))
+            self.served[place] = requests.Served.of(order, receipt)
+
+    def _head(self, order: Order) -> Head:
+        """The head as the batch has moved it so far; a new one for a new name."""
+        address = order.address
+        head = self.known.find(address.project, address.name)
+        if head is not None:
+            head = self.moved.get(head.state.id, (head, head))[1]
+        if address.fresh:
+            if head is not None:
+                raise _taken(head.state)
+            assert isinstance(order.command, ForkThread)
+            return self._newborn(order, order.command.parent.subject)
+        if head is not None:
+            return head
+        if address.birth is None:
+            raise NotFoundError
+        return self._newborn(order, address.birth.subject)
+
+    def _newborn(self, order: Order, subject: UUID) -> Head:
+        state = ThreadState(id=uuid7(), project=order.address.project, subject=subject)
+        if isinstance(order.command, ForkThread):
+            state = inherit(order.command.parent, state)
+        return Head.newborn(state, name=order.address.name, salt=name_salt())
+
+    def _admit(self, order: Order, head: Head) -> None:
+        bound = order.address.bound
+        if bound is not None and head.state.subject != bound:
+            raise NotFoundError
+        if head.state.status == "importing":
+            raise NotFoundError
+        subject = self.subjects.get(head.state.subject)
+        if subject is None or subject.state in ("erasing", "erased"):
+            raise SubjectErasedError
+        word = order.actor.partition(":")[0]
+        if subject.state == "restricted" and word in _AGENTS:
+            raise SubjectRestrictedError
+        # A key that is missing must refuse here, before anything is counted.
+        keys.subject_keys(subject.id, epoch=subject.epoch)
+
+    def _decide(self, order: Order, state: ThreadState, now: datetime) -> list[Draft]:
+        """All drafts of the order; a new thread's birth comes first."""
+        birth = order.address.birth
+        if state.seq or birth is None or birth.command is order.command:
+            return decide(state, order.command)
+        born = decide(state, birth.command)
+        for seq, draft in enumerate(born, start=1):
+            event = Recorded(seq=seq, at=now, actor=order.actor, event=draft.event)
+            state = evolve(state, event)
+        return [*born, *decide(state, order.command)]
+
+    def _append(
+        self, head: Head, drafts: list[Draft], order: Order, now: datetime
+    ) -> tuple[list[Recorded], Head]:
+        # Time may stand still in a thread but never goes back; order is seq.
+        at = max(now, head.state.at) if head.state.at else now
+        moving, written = head, []
+        for draft in drafts:
+            recorded = Recorded(
+                seq=moving.state.seq + 1, at=at, actor=order.actor, event=draft.event
+            )
+            moving = self._record(moving, recorded, draft.payload)
+            written.append(recorded)
+        if not written:
+            return [], head
+        after = heads.listed(moving)
+        first = self.moved.get(head.state.id, (head, head))[0]
+        self.moved[head.state.id] = (first, after)
+        self._keep(head.state, after.state)
+        return written, after
+
+    def _record(self, head: Head, recorded: Recorded, payload: bytes | None) -> Head:
+        """Add one event's rows to the batch; the head that it leads to."""
+        epoch = self.subjects[head.state.subject].epoch
+        row = sealing.sealed_row(head, recorded, payload, epoch=epoch)
+        self.events.append(row)
+        projections.project(self.rows, head.state, recorded)
+        return replace(
+            head,
+            state=evolve(head.state, recorded),
+            chain=bytes(row.chain),
+            last_type=recorded.event.event_type,
+        )
+
+    def _keep(self, before: ThreadState, after: ThreadState) -> None:
+        if snapshots.due(before, after):
+            epoch = self.subjects[after.subject].epoch
+            self.kept.append(snapshots.sealed_row(after, epoch=epoch))
+
+    def _write(self) -> None:
+        heads.write(self.moved)
+        Event.objects.bulk_create(self.events)
+        projections.write(self.rows)
+        if self.kept:
+            Snapshot.objects.bulk_create(self.kept)
+        requests.keep(self.served, now=self.clock())
+
+
+def _taken(state: ThreadState) -> Refusal:
+    gone = state.status in ("retired", "erased")
+    return ThreadErasedError() if gone else NameTakenError()

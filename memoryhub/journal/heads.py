@@ -1,0 +1,187 @@
+"""Heads: the newest state of each thread that this process writes to.
+
+Kept in memory, brought up to date inside each transaction, moved by compare-and-set.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Self
+from uuid import UUID
+
+from django.db.models import Q
+
+from memoryhub.errors import CorruptError
+from memoryhub.journal import log, projections
+from memoryhub.journal.chain import GENESIS
+from memoryhub.journal.orders import Address
+from memoryhub.kernel.state import ThreadState
+from memoryhub.models.threads import Thread
+
+#: How long a thread's place in lists may lag behind its newest event.
+LISTED_EVERY = timedelta(seconds=10)
+#: States kept in memory, least recently written first out.
+KEPT = 10_000
+
+
+class MovedError(Exception):
+    """Another process moved a thread between our read and our write."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Head:
+    """A thread's newest state, and what of its row the writer needs."""
+
+    state: ThreadState
+    name: str
+    salt: bytes
+    chain: bytes
+    last_type: str
+    listed_at: datetime | None
+
+    @classmethod
+    def newborn(cls, state: ThreadState, *, name: str, salt: bytes) -> Self:
+        return cls(
+            state=state,
+            name=name,
+            salt=salt,
+            chain=GENESIS,
+            last_type="",
+            listed_at=None,
+        )
+
+
+class Heads:
+    """An LRU of heads by thread. One writer's own; not shared between threads."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[UUID, Head] = OrderedDict()
+        #: Those that the batch at hand names.
+        self._held: dict[tuple[UUID, str], Head] = {}
+
+    def refresh(self, addresses: Iterable[Address], *, locked: bool) -> None:
+        """Bring the heads of these threads up to date. One query, and one a tail."""
+        names: dict[UUID, set[str]] = {}
+        for address in addresses:
+            names.setdefault(address.project, set()).add(address.name)
+        named = Q()
+        for project, wanted in names.items():
+            named |= Q(project_id=project, name__in=wanted)
+        rows = Thread.objects.filter(named).order_by("id").only(*_COLUMNS)
+        if locked:
+            rows = rows.select_for_update()
+        self._held = {(row.project_id, row.name): self._current(row) for row in rows}
+
+    def held(self) -> Iterable[Head]:
+        return self._held.values()
+
+    def find(self, project: UUID, name: str) -> Head | None:
+        return self._held.get((project, name))
+
+    def accept(self, heads: Iterable[Head]) -> None:
+        """Remember what is now on disk."""
+        for head in heads:
+            self._kept[head.state.id] = head
+            self._kept.move_to_end(head.state.id)
+        while len(self._kept) > KEPT:
+            self._kept.popitem(last=False)
+
+    def _current(self, row: Thread) -> Head:
+        """The kept head if it is still true, else brought up by the missing tail."""
+        kept = self._kept.get(row.id)
+        digest = bytes(row.head_hash)
+        if kept and kept.state.seq == row.head_seq and kept.chain == digest:
+            return kept
+        folded = _caught_up(row, kept)
+        if folded.chain != digest:
+            raise CorruptError(seq=row.head_seq)
+        return Head(
+            state=folded.state,
+            name=row.name,
+            salt=bytes(row.name_salt),
+            chain=digest,
+            last_type=row.last_event_type,
+            listed_at=row.listed_at,
+        )
+
+
+def write(moved: Mapping[UUID, tuple[Head, Head]]) -> None:
+    """Insert new threads, move the others. Raises MovedError if one was moved."""
+    new = [after for before, after in moved.values() if before.state.seq == 0]
+    if new:
+        Thread.objects.bulk_create([_row(head) for head in new])
+    # In one order everywhere, so that two processes can't wait for each other.
+    for thread in sorted(moved):
+        before, after = moved[thread]
+        if before.state.seq:
+            _move(before, after)
+    projections.write_labels(
+        after.state for before, after in moved.values() if _relabelled(before, after)
+    )
+
+
+def listed(head: Head) -> Head:
+    """The head with its place in lists brought up, if that is due."""
+    at = head.state.at
+    if at is None or (head.listed_at and at - head.listed_at < LISTED_EVERY):
+        return head
+    return replace(head, listed_at=at)
+
+
+_COLUMNS = (
+    "project_id",
+    "subject_id",
+    "name",
+    "name_salt",
+    "head_seq",
+    "head_hash",
+    "last_event_type",
+    "listed_at",
+)
+
+
+def _caught_up(row: Thread, kept: Head | None) -> log.Folded:
+    if kept and kept.state.seq < row.head_seq:
+        start = log.Folded(state=kept.state, chain=kept.chain)
+        folded = log.follow(start, up_to=row.head_seq)
+        if folded.chain == bytes(row.head_hash):
+            return folded
+    # Never seen, or the database is not the one we knew: fold it anew.
+    thread = Thread.objects.select_related("subject").get(id=row.id)
+    return log.state_at(thread, row.head_seq)
+
+
+def _row(head: Head) -> Thread:
+    state = head.state
+    assert state.at is not None
+    return Thread(
+        id=state.id,
+        project_id=state.project,
+        name=head.name,
+        name_salt=head.salt,
+        head_hash=head.chain,
+        last_event_type=head.last_type,
+        listed_at=state.at,
+        listed_slots=state.slot_count,
+        **projections.columns(state),
+    )
+
+
+def _move(before: Head, after: Head) -> None:
+    changes = projections.changed_columns(before.state, after.state)
+    if after.last_type != before.last_type:
+        changes["last_event_type"] = after.last_type
+    if after.listed_at != before.listed_at:
+        changes["listed_at"] = after.listed_at
+        changes["listed_slots"] = after.state.slot_count
+    rows = Thread.objects.filter(id=after.state.id, head_seq=before.state.seq)
+    if not rows.update(**changes, head_hash=after.chain):
+        raise MovedError
+
+
+def _relabelled(before: Head, after: Head) -> bool:
+    old = before.state.labels if before.state.seq else ()
+    return old != after.state.labels

@@ -1,0 +1,148 @@
+"""The stored events of threads: read, checked, folded, opened. Never writes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+import orjson
+from pydantic import ValidationError
+
+from memoryhub.errors import CorruptError, NewerFormatError, SeqUnknownError
+from memoryhub.journal import chain, snapshots
+from memoryhub.kernel.events import REPLAY_FORMAT, TYPES
+from memoryhub.kernel.replay import Recorded, evolve
+from memoryhub.kernel.state import ThreadState
+from memoryhub.kernel.threads import inherit
+from memoryhub.models.events import Event
+from memoryhub.models.subjects import Subject
+from memoryhub.models.threads import Thread
+from memoryhub.vault import keys, payloads
+
+#: Events read at once; bounds the memory of a fold.
+CHUNK = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Folded:
+    """A thread as of a seq: its state, and the chain at that event."""
+
+    state: ThreadState
+    chain: bytes
+
+
+def recorded(row: Event) -> Recorded:
+    """The kernel's event of a stored row.
+
+    Raises NewerFormatError on an unknown type, CorruptError on a body that is none.
+    """
+    kind = TYPES.get(row.type)
+    if kind is None:
+        raise NewerFormatError(event_type=row.type)
+    try:
+        event = kind.model_validate_json(row.body)
+    except ValidationError:
+        raise CorruptError(seq=row.seq) from None
+    if getattr(event, "replay_format", REPLAY_FORMAT) > REPLAY_FORMAT:
+        raise NewerFormatError(replay_format=REPLAY_FORMAT)
+    return Recorded(seq=row.seq, at=row.at, actor=row.actor, event=event)
+
+
+def iter_rows(
+    thread: UUID, *, after: int = 0, up_to: int | None = None
+) -> Iterator[Event]:
+    """Stored events with seq > `after`, oldest first, without their payloads."""
+    while True:
+        rows = Event.objects.filter(thread_id=thread, seq__gt=after)
+        if up_to is not None:
+            rows = rows.filter(seq__lte=up_to)
+        batch = list(rows.defer("payload").order_by("seq")[:CHUNK])
+        yield from batch
+        if len(batch) < CHUNK:
+            return
+        after = batch[-1].seq
+
+
+def empty_state(thread: Thread) -> ThreadState:
+    """What the first event of a thread is folded into, unless it is a fork."""
+    return ThreadState(
+        id=thread.id, project=thread.project_id, subject=thread.subject_id
+    )
+
+
+def origin(thread: Thread) -> ThreadState:
+    """What the first event is folded into: nothing, or what a fork inherits."""
+    state = empty_state(thread)
+    if thread.parent_id is None or thread.fork_seq is None:
+        return state
+    parent = Thread.objects.select_related("subject").get(id=thread.parent_id)
+    return inherit(state_at(parent, thread.fork_seq).state, state)
+
+
+def state_at(thread: Thread, seq: int) -> Folded:
+    """The thread as of `seq`: the nearest snapshot, then a fold.
+
+    Raises SeqUnknownError beyond the head, CorruptError when events are missing.
+    """
+    if seq > thread.head_seq or seq < 0:
+        raise SeqUnknownError
+    base = snapshots.latest(thread, up_to=seq)
+    start = (
+        Folded(state=base, chain=chain_at(thread.id, base.seq))
+        if base
+        else Folded(state=origin(thread), chain=chain.GENESIS)
+    )
+    return follow(start, up_to=seq)
+
+
+def follow(start: Folded, *, up_to: int) -> Folded:
+    """Fold the events after `start` through `up_to`."""
+    state, digest = start.state, start.chain
+    for row in iter_rows(state.id, after=state.seq, up_to=up_to):
+        if row.seq != state.seq + 1:
+            break
+        state, digest = evolve(state, recorded(row)), bytes(row.chain)
+    if state.seq != up_to:
+        raise CorruptError(missing_seq=state.seq + 1)
+    return Folded(state=state, chain=digest)
+
+
+def chain_at(thread: UUID, seq: int) -> bytes:
+    row = Event.objects.only("chain").filter(thread_id=thread, seq=seq).first()
+    if row is None:
+        raise CorruptError(missing_seq=seq)
+    return bytes(row.chain)
+
+
+def open_payload(subject: Subject, project: UUID, row: Event) -> dict[str, Any] | None:
+    """The content of an event, or None once erased or if it never had any."""
+    if row.payload is None:
+        return None
+    place = payloads.Place(
+        project=project,
+        subject=subject.id,
+        thread=row.thread_id,
+        seq=row.seq,
+        purpose=payloads.Purpose.PAYLOAD,
+    )
+    sealed = bytes(row.payload)
+    opened = keys.subject_keys(subject.id, epoch=subject.epoch)
+    plain: dict[str, Any] = orjson.loads(payloads.open_sealed(opened, place, sealed))
+    return plain
+
+
+def contents(
+    subject: Subject, project: UUID, thread: UUID, seqs: Sequence[int]
+) -> dict[int, dict[str, Any]]:
+    """Opened payloads of these events by seq; erased ones are left out. One query.
+
+    `subject` must be read in the same request: its epoch decides which key opens.
+    """
+    rows = Event.objects.filter(thread_id=thread, seq__in=list(seqs))
+    opened = {
+        row.seq: open_payload(subject, project, row)
+        for row in rows.only("thread_id", "seq", "payload")
+    }
+    return {seq: plain for seq, plain in opened.items() if plain is not None}

@@ -1,0 +1,82 @@
+"""What is handed to the writer, and what comes back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeVar
+from uuid import UUID
+
+from memoryhub.kernel.commands import Command, CreateThread
+from memoryhub.kernel.events import Event
+from memoryhub.kernel.replay import Recorded
+
+Kind = TypeVar("Kind", bound=Event)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Birth:
+    """How to make the thread when its name is new, in the same transaction."""
+
+    subject: UUID
+    command: CreateThread
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Address:
+    """A thread by its project and name."""
+
+    project: UUID
+    name: str
+    #: None: a name that is unknown is refused with NotFoundError.
+    birth: Birth | None = None
+    #: The name must be free; the command itself makes the thread.
+    fresh: bool = False
+    #: The subject that a key is bound to; threads of others are not found.
+    bound: UUID | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """An Idempotency-Key and the bytes that a repeat must have in common."""
+
+    key: str
+    #: Route template and canonical body; kept as a keyed digest only.
+    fingerprint: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """A command on its way: to whom, from whom, under which conditions."""
+
+    address: Address
+    command: Command
+    #: `agent:<key prefix>`, `operator:<id>`, `import`, `worker:<kind>`.
+    actor: str
+    #: The head seq that the sender saw; another one is a StaleError.
+    if_match: int | None = None
+    request: Request | None = None
+    #: Bytes it weighs against the queue's bound.
+    size: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Receipt:
+    """A command is on disk: the events it led to, oldest first."""
+
+    thread: UUID
+    name: str
+    #: The thread's head after the command.
+    seq: int
+    events: tuple[Recorded, ...]
+    #: The thread did not exist before.
+    created: bool = False
+    #: Served before under the same Idempotency-Key; nothing was written.
+    replayed: bool = False
+
+    def one(self, kind: type[Kind]) -> Kind:
+        """The only event of a kind."""
+        (event,) = self.all(kind)
+        return event
+
+    def all(self, kind: type[Kind]) -> list[Kind]:
+        return [each.event for each in self.events if isinstance(each.event, kind)]

@@ -1,0 +1,128 @@
+"""Requests served under an Idempotency-Key: one effect each, for 24 hours.
+
+Only digests and seqs are kept; a repeat's answer is read from the journal again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Self
+from uuid import UUID
+
+from django.db.models import Q
+
+from memoryhub.journal import log
+from memoryhub.journal.orders import Order, Receipt
+from memoryhub.models.events import Event, RequestKey
+from memoryhub.models.threads import Thread
+from memoryhub.vault import keys
+
+#: How long a key is remembered.
+KEPT_FOR = timedelta(hours=24)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Served:
+    """A request that had its effect: what it was, and the events it led to."""
+
+    request: bytes
+    thread: UUID
+    first_seq: int
+    last_seq: int
+    fresh: Receipt | None = None
+
+    @classmethod
+    def of(cls, order: Order, receipt: Receipt) -> Self:
+        seqs = [recorded.seq for recorded in receipt.events]
+        return cls(
+            request=fingerprint(order),
+            thread=receipt.thread,
+            first_seq=seqs[0] if seqs else receipt.seq + 1,
+            last_seq=receipt.seq,
+            fresh=receipt,
+        )
+
+    def receipt(self) -> Receipt:
+        """The first answer again: from this batch, or from the journal."""
+        if self.fresh is not None:
+            return replace(self.fresh, replayed=True)
+        name = Thread.objects.values_list("name", flat=True).get(id=self.thread)
+        rows = Event.objects.filter(
+            thread_id=self.thread, seq__range=(self.first_seq, self.last_seq)
+        )
+        events = tuple(
+            log.recorded(row) for row in rows.defer("payload").order_by("seq")
+        )
+        return Receipt(
+            thread=self.thread,
+            name=name,
+            seq=self.last_seq,
+            events=events,
+            created=self.first_seq == 1,
+            replayed=True,
+        )
+
+
+def digest(order: Order) -> bytes:
+    """Keyed digest of the client's key, so that a leaked table tells nothing."""
+    assert order.request is not None
+    return _keyed(order, order.request.key.encode())
+
+
+def fingerprint(order: Order) -> bytes:
+    """Keyed digest of what a repeat must have in common with the first."""
+    assert order.request is not None
+    return _keyed(order, order.request.fingerprint)
+
+
+def _keyed(order: Order, text: bytes) -> bytes:
+    ids = keys.project_key(order.address.project).ids
+    return hashlib.blake2b(text, key=ids, digest_size=16).digest()
+
+
+def look_up(
+    orders: Iterable[Order], *, now: datetime
+) -> dict[tuple[UUID, bytes], Served]:
+    """What was served before, by (project, digest). One query, or none."""
+    asked = Q()
+    for order in orders:
+        if order.request is not None:
+            asked |= Q(project_id=order.address.project, digest=digest(order))
+    if not asked:
+        return {}
+    rows = RequestKey.objects.filter(asked, created_at__gt=now - KEPT_FOR)
+    return {
+        (row.project_id, bytes(row.digest)): Served(
+            request=bytes(row.request),
+            thread=row.thread_id,
+            first_seq=row.first_seq,
+            last_seq=row.last_seq,
+        )
+        for row in rows
+    }
+
+
+def keep(served: Mapping[tuple[UUID, bytes], Served], *, now: datetime) -> None:
+    """Insert what was served for the first time; a key older than 24 h gives way."""
+    fresh = {place: each for place, each in served.items() if each.fresh}
+    if not fresh:
+        return
+    old = Q()
+    for project, each in fresh:
+        old |= Q(project_id=project, digest=each)
+    RequestKey.objects.filter(old, created_at__lte=now - KEPT_FOR).delete()
+    RequestKey.objects.bulk_create(
+        RequestKey(
+            project_id=project,
+            digest=key,
+            request=each.request,
+            thread_id=each.thread,
+            first_seq=each.first_seq,
+            last_seq=each.last_seq,
+            created_at=now,
+        )
+        for (project, key), each in fresh.items()
+    )

@@ -1,0 +1,77 @@
+"""Snapshots: folded states kept, sealed, so that a seek costs the same anywhere."""
+
+from __future__ import annotations
+
+import orjson
+
+from memoryhub.kernel import state as states
+from memoryhub.kernel.events import REPLAY_FORMAT
+from memoryhub.kernel.state import ThreadState
+from memoryhub.models.events import Snapshot
+from memoryhub.models.threads import Thread
+from memoryhub.vault import keys, payloads
+
+#: Events between two snapshots of a small state.
+INTERVAL = 1000
+
+
+def interval(state: ThreadState) -> int:
+    """Events between snapshots: more for a large state, whose snapshots cost more."""
+    return max(INTERVAL, len(state.types) + len(state.senders))
+
+
+def due(before: ThreadState, after: ThreadState) -> bool:
+    """Whether the way from one state to the other crosses a snapshot's place."""
+    every = interval(after)
+    return before.seq // every != after.seq // every
+
+
+def sealed_row(state: ThreadState, *, epoch: int) -> Snapshot:
+    """The snapshot of a state, to be inserted."""
+    key = keys.subject_keys(state.subject, epoch=epoch)
+    plain = orjson.dumps(states.to_json(state))
+    return Snapshot(
+        thread_id=state.id,
+        seq=state.seq,
+        replay_format=REPLAY_FORMAT,
+        sealed=payloads.seal(key, _place(state), plain),
+        counters=orjson.dumps(
+            {"slots": state.slot_count, "turns": state.turn_count}
+        ).decode(),
+    )
+
+
+def latest(thread: Thread, *, up_to: int) -> ThreadState | None:
+    """The nearest kept state at or before `up_to`. One query."""
+    row = (
+        Snapshot.objects.filter(
+            thread=thread, seq__lte=up_to, replay_format=REPLAY_FORMAT
+        )
+        .order_by("-seq")
+        .first()
+    )
+    return None if row is None else opened(row, thread)
+
+
+def opened(row: Snapshot, thread: Thread) -> ThreadState:
+    """The state that a snapshot keeps; `thread` comes with its subject."""
+    place = payloads.Place(
+        project=thread.project_id,
+        subject=thread.subject_id,
+        thread=thread.id,
+        seq=row.seq,
+        purpose=payloads.Purpose.SNAPSHOT,
+    )
+    key = keys.subject_keys(thread.subject_id, epoch=thread.subject.epoch)
+    plain = payloads.open_sealed(key, place, bytes(row.sealed))
+    return states.from_json(orjson.loads(plain))
+
+
+def _place(state: ThreadState) -> payloads.Place:
+    return payloads.Place(
+        project=state.project,
+        subject=state.subject,
+        thread=state.id,
+        seq=state.seq,
+        purpose=payloads.Purpose.SNAPSHOT,
+    )

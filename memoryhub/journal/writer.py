@@ -1,0 +1,247 @@
+"""The writer: one thread and one connection that commit for the whole process.
+
+It drains its queue and commits many commands in one transaction, so that one disk
+flush serves all who wait. Nothing is acknowledged before the commit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import Counter, deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+import structlog
+from django.conf import settings
+from django.db import DatabaseError, IntegrityError, connections
+from django.utils import timezone
+
+from memoryhub.errors import QueueFullError, Refusal, UnavailableError
+from memoryhub.journal import announce
+from memoryhub.journal.batch import Batch, Outcome
+from memoryhub.journal.heads import Heads, MovedError
+from memoryhub.journal.orders import Order, Receipt
+
+log = structlog.get_logger()
+
+#: Commands in one transaction, and of one sender in it, so that none starves others.
+BATCH_COMMANDS = 256
+BATCH_PER_ACTOR = 64
+#: Void attempts before the threads' rows are locked, which ends the race.
+RACES = 3
+ATTEMPTS = 12
+
+
+class Journal:
+    """Applies batches on the calling thread's connection. Not thread-safe."""
+
+    def __init__(self, clock: Callable[[], datetime] = timezone.now) -> None:
+        self.clock = clock
+        self.heads = Heads()
+
+    def apply(self, orders: Sequence[Order]) -> list[Outcome]:
+        """Commit the orders in one transaction; a receipt or a refusal for each.
+
+        What fails as a whole is tried again one by one, so that one bad command can't
+        fail others. Announces the threads that moved.
+        """
+        try:
+            outcomes = self._attempts(orders)
+        except DatabaseError as failure:
+            if len(orders) > 1:
+                return [self.apply([order])[0] for order in orders]
+            log.error("writer.failed", code=type(failure).__name__)
+            return [UnavailableError()]
+        announce.ring(
+            (order.address.project, each.thread, each.seq)
+            for order, each in zip(orders, outcomes, strict=True)
+            if isinstance(each, Receipt) and each.events and not each.replayed
+        )
+        return outcomes
+
+    def _attempts(self, orders: Sequence[Order]) -> list[Outcome]:
+        for attempt in range(ATTEMPTS):
+            batch = Batch(known=self.heads, clock=self.clock)
+            try:
+                return batch.run(orders, locked=attempt >= RACES)
+            except (MovedError, IntegrityError):
+                # Another process was faster to a head, a name or an Idempotency-Key.
+                continue
+        raise DatabaseError("no attempt was left")
+
+
+@dataclass(slots=True)
+class _Job:
+    """An order, or a piece of work of its own, and who waits for it."""
+
+    order: Order | None
+    work: Callable[[], Any] | None
+    future: Future[Any]
+    size: int
+    actor: str
+
+
+@dataclass(slots=True)
+class Writer:
+    """The process's writer. Until it is started, callers write on their own thread."""
+
+    journal: Journal = field(default_factory=Journal)
+    _jobs: deque[_Job] = field(default_factory=deque)
+    _bytes: int = 0
+    _changed: threading.Condition = field(default_factory=threading.Condition)
+    _thread: threading.Thread | None = None
+    _stopping: bool = False
+    _direct: threading.RLock = field(default_factory=threading.RLock)
+
+    @property
+    def running(self) -> bool:
+        return self._thread is not None and self._thread.is_alive()
+
+    @property
+    def waiting(self) -> int:
+        """Commands in the queue."""
+        return len(self._jobs)
+
+    def start(self) -> None:
+        self._stopping = False
+        self._thread = threading.Thread(target=self._loop, name="writer", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Refuse new work, finish what waits, close the connections."""
+        with self._changed:
+            self._stopping = True
+            self._changed.notify()
+        if self._thread is not None:
+            self._thread.join()
+        self._thread = None
+        self._stopping = False
+
+    def put(self, order: Order) -> Future[Receipt]:
+        """Queue an order. Raises QueueFullError at once when it can't be served."""
+        return self._put(_Job(order, None, Future(), order.size, order.actor))
+
+    def put_work(self, work: Callable[[], Any]) -> Future[Any]:
+        """Queue a write that is no command; it runs between two batches."""
+        return self._put(_Job(None, work, Future(), 0, ""))
+
+    def _put(self, job: _Job) -> Future[Any]:
+        if not self.running and not self._stopping:
+            self._run_directly(job)
+            return job.future
+        with self._changed:
+            full = len(self._jobs) >= settings.QUEUE_COMMANDS
+            full = full or self._bytes + job.size > settings.QUEUE_BYTES
+            if full or self._stopping:
+                raise QueueFullError
+            self._jobs.append(job)
+            self._bytes += job.size
+            self._changed.notify()
+        return job.future
+
+    def _run_directly(self, job: _Job) -> None:
+        with self._direct:
+            self._serve([job])
+
+    def _loop(self) -> None:
+        try:
+            while jobs := self._take():
+                try:
+                    self._serve(jobs)
+                except Exception as failure:  # noqa: BLE001 # outermost loop
+                    log.error("writer.failed", code=type(failure).__name__)
+                    for job in jobs:
+                        if not job.future.done():
+                            job.future.set_exception(UnavailableError())
+        finally:
+            connections.close_all()
+
+    def _take(self) -> list[_Job]:
+        """The next batch, or an empty list once stopped and drained."""
+        with self._changed:
+            while not self._jobs and not self._stopping:
+                self._changed.wait()
+            taken, left = _fair(self._jobs)
+            self._jobs = left
+            self._bytes -= sum(job.size for job in taken)
+            return taken
+
+    def _serve(self, jobs: Sequence[_Job]) -> None:
+        if jobs[0].work is not None:
+            _work(jobs[0])
+            return
+        orders = [job.order for job in jobs if job.order is not None]
+        for job, outcome in zip(jobs, self.journal.apply(orders), strict=True):
+            if isinstance(outcome, Refusal):
+                job.future.set_exception(outcome)
+            else:
+                job.future.set_result(outcome)
+
+
+def _fair(jobs: deque[_Job]) -> tuple[list[_Job], deque[_Job]]:
+    """The oldest jobs up to the bounds of a batch, and what is left, in order.
+
+    Work that is no command is a batch of its own.
+    """
+    if jobs and jobs[0].work is not None:
+        first = jobs.popleft()
+        return [first], jobs
+    taken: list[_Job] = []
+    left: deque[_Job] = deque()
+    shares: Counter[str] = Counter()
+    while jobs and len(taken) < BATCH_COMMANDS and jobs[0].work is None:
+        job = jobs.popleft()
+        if shares[job.actor] < BATCH_PER_ACTOR:
+            shares[job.actor] += 1
+            taken.append(job)
+        else:
+            left.append(job)
+    left.extend(jobs)
+    return taken, left
+
+
+def _work(job: _Job) -> None:
+    assert job.work is not None
+    try:
+        job.future.set_result(job.work())
+    except (Refusal, DatabaseError) as failure:
+        job.future.set_exception(failure)
+
+
+#: The process's one writer.
+writer = Writer()
+
+
+async def submit(order: Order) -> Receipt:
+    """Have the order committed; returns once it is on disk. Raises its Refusal."""
+    receipt: Receipt = await _settled(writer.put(order))
+    return receipt
+
+
+def perform(order: Order) -> Receipt:
+    """As `submit`, for callers that are no coroutines; blocks."""
+    return writer.put(order).result()
+
+
+def run(work: Callable[[], Any]) -> Any:
+    """Have the writer do a write of its own that is no command; blocks.
+
+    One connection writes in a process, so that SQLite's writers never queue for locks.
+    """
+    return writer.put_work(work).result()
+
+
+async def run_async(work: Callable[[], Any]) -> Any:
+    """As `run`, for coroutines."""
+    return await _settled(writer.put_work(work))
+
+
+async def _settled(future: Future[Any]) -> Any:
+    # Written directly: there is nothing to wait for, nor a loop that is needed.
+    if future.done():
+        return future.result()
+    return await asyncio.wrap_future(future)

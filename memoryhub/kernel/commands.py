@@ -1,0 +1,141 @@
+"""Commands: what someone wants to happen to a thread. Frozen values, checked already.
+
+Times and ids come with them; the kernel has neither a clock nor chance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from memoryhub.kernel.events import (
+    CloseReason,
+    Event,
+    LabelValue,
+    Limits,
+    Role,
+    RunRecorded,
+)
+from memoryhub.kernel.state import Scope, ThreadState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """An event and the content to seal beside it: plain JSON text, or None."""
+
+    event: Event
+    payload: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateThread:
+    """Make the thread, or agree with the one that exists."""
+
+    #: None accepts whichever subject the thread has.
+    subject: UUID | None = None
+    scope: Scope = Scope()
+    #: None leaves labels as they are.
+    labels: Mapping[str, LabelValue] | None = None
+    config: Limits = Limits()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForkThread:
+    """Make a thread that starts as its parent was at `parent.seq`."""
+
+    parent: ThreadState
+    #: Hex of the parent's chain at that seq.
+    parent_chain: str
+    scope: Scope = Scope()
+    labels: Mapping[str, LabelValue] | None = None
+    config: Limits = Limits()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AmendThread:
+    """Fill scope levels, replace labels, change limits."""
+
+    scope: Scope = Scope()
+    labels: Mapping[str, LabelValue] | None = None
+    #: Names of the limits that were sent, so that null can be told from absent.
+    config: Mapping[str, int | None] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CloseThread:
+    reason: CloseReason = "completed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReopenThread:
+    pass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetireThread:
+    policy_days: int
+    idle_days: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Handler:
+    """What the receiving handler was told with a message."""
+
+    own_name: str | None = None
+    is_self_call: bool | None = None
+    usage_instructions: str = ""
+    todo_nudge: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewSlot:
+    """A message to append. `content` is JSON text as it was sent, UTF-8."""
+
+    from_name: str
+    to_name: str
+    type: str
+    content: bytes
+    tokens: int
+    role: Role | None = None
+    agent_at: datetime | None = None
+    handler: Handler | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppendSlots:
+    slots: tuple[NewSlot, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Imported:
+    """A message of a recorded run; `turn` if a model call begins right before it."""
+
+    slot: NewSlot
+    turn: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportMessages:
+    """The next messages of a recorded run, after the first `after`."""
+
+    after: int
+    messages: tuple[Imported, ...]
+    #: Hex of the rolling keyed digest once these are in.
+    digest: str
+    #: With the first batch only: the run and its info, JSON text.
+    run: RunRecorded | None = None
+    info: bytes | None = None
+
+
+Command = (
+    CreateThread
+    | ForkThread
+    | AmendThread
+    | CloseThread
+    | ReopenThread
+    | RetireThread
+    | AppendSlots
+    | ImportMessages
+)

@@ -1,0 +1,193 @@
+"""Event bodies: what the journal says happened. Pydantic, frozen, strict.
+
+A body holds ids, names, numbers and closed words, never content; an event that is
+`sealed` has content beside it. Names carry the mark `Name`.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import ClassVar, Literal
+from uuid import UUID
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from memoryhub.kernel.names import Name
+
+#: Bumped when kernel code would fold an old event otherwise; the old evolver stays.
+REPLAY_FORMAT = 1
+
+Role = Literal["user", "assistant", "tool", "system"]
+CloseReason = Literal["completed", "failed", "cancelled", "archived"]
+LabelValue = bool | int | float | Name
+
+
+class Body(BaseModel):
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, strict=True, validate_by_name=True
+    )
+
+
+class Event(Body):
+    """Base of all events; `sealed` ones carry a payload."""
+
+    event_type: ClassVar[str]
+    sealed: ClassVar[bool] = False
+
+
+class Label(Body):
+    name: Name
+    value: LabelValue
+
+
+class Limits(Body):
+    """The numbers a thread is configured with; absent means the default."""
+
+    max_slots: int | None = None
+    #: Absent: the project's policy holds.
+    retention_idle_days: int | None = None
+
+
+class Scoped(Event):
+    agent_type: Name | None = None
+    agent_instance: Name | None = None
+    session: Name | None = None
+    labels: list[Label] = Field(default_factory=list)
+
+
+class ThreadCreated(Scoped):
+    """A thread came into being for a subject."""
+
+    event_type = "thread.created"
+
+    subject: UUID
+    config: Limits
+    replay_format: int
+
+
+class ThreadForked(Scoped):
+    """A thread came into being with its parent's state as of a seq."""
+
+    event_type = "thread.forked"
+
+    subject: UUID
+    parent: UUID
+    parent_seq: int
+    #: Hex of the parent's chain at `parent_seq`: ties the two histories together.
+    parent_chain: str
+    depth: int
+    config: Limits
+    replay_format: int
+
+
+class ThreadDescribed(Event):
+    """Scope levels were filled, or the labels replaced as a whole."""
+
+    event_type = "thread.described"
+
+    agent_type: Name | None = None
+    agent_instance: Name | None = None
+    session: Name | None = None
+    #: None leaves the labels as they are.
+    labels: list[Label] | None = None
+
+
+class ThreadConfigured(Event):
+    """Limits of the thread changed; a field that is absent stays."""
+
+    event_type = "thread.configured"
+
+    config: Limits
+
+
+class ThreadClosed(Event):
+    """Agent writes are refused from here on."""
+
+    event_type = "thread.closed"
+
+    reason: CloseReason
+
+
+class ThreadReopened(Event):
+    """Agent writes are taken again."""
+
+    event_type = "thread.reopened"
+
+
+class ThreadRetired(Event):
+    """The retention policy ended the thread; erasing it follows."""
+
+    event_type = "thread.retired"
+
+    policy_days: int
+    idle_days: int
+    last_active_seq: int
+
+
+class SlotAppended(Event):
+    """A message entered the thread. Payload: content and the handler's texts."""
+
+    event_type = "slot.appended"
+    sealed = True
+
+    #: Dense from 0 in commit order; the slot's address for ever.
+    index: int
+    from_name: Name = Field(alias="from")
+    to_name: Name = Field(alias="to")
+    type: Name
+    role: Role | None = None
+    own_name: Name | None = None
+    is_self_call: bool | None = None
+    #: By the thread's tokenizer, est/1 unless the agent sent its own count.
+    tokens: int
+    #: Canonical UTF-8 size of the content.
+    bytes: int
+    agent_at: datetime | None = None
+
+
+class TurnBegan(Event):
+    """One model call of the agent begins."""
+
+    event_type = "turn.began"
+
+    n: int
+
+
+class RunRecorded(Event):
+    """The thread holds a recorded run. Payload: the run's info."""
+
+    event_type = "run.recorded"
+    sealed = True
+
+    format: Literal["runs", "chat"]
+    trial: int | None = None
+    reward: float | None = None
+    messages: int
+
+
+class ImportAdvanced(Event):
+    """A batch of a recorded run is in; where a repeated import goes on."""
+
+    event_type = "import.advanced"
+
+    count: int
+    #: Hex of the rolling keyed digest of the first `count` messages.
+    digest: str
+
+
+TYPES: dict[str, type[Event]] = {
+    event.event_type: event
+    for event in (
+        ThreadCreated,
+        ThreadForked,
+        ThreadDescribed,
+        ThreadConfigured,
+        ThreadClosed,
+        ThreadReopened,
+        ThreadRetired,
+        SlotAppended,
+        TurnBegan,
+        RunRecorded,
+        ImportAdvanced,
+    )
+}

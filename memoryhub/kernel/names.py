@@ -1,0 +1,97 @@
+"""Names: the texts clients choose, in the clear, and how they are blanked.
+
+Pure. Bodies mark such fields with `Name`, so that the chain can hash a digest
+of each and an erasure can put that digest in the name's place.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable
+from functools import cache, lru_cache
+from typing import Annotated, Any, get_args
+
+from pydantic import BaseModel
+
+NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._:@-]{0,127}$"
+#: A blanked name: `~` can not begin a name that a client chose.
+_NAME = re.compile(NAME_PATTERN[1:-1])
+_BLANK = re.compile("~[0-9a-f]{32}")
+_RESERVED = ("mh.", "_")
+
+
+class NameMark:
+    """Marks a field whose text a client chose."""
+
+
+Name = Annotated[str, NameMark()]
+
+
+def valid(text: str) -> bool:
+    """Whether a client may choose this name; nothing is trimmed or folded."""
+    return _NAME.fullmatch(text) is not None
+
+
+def qualified(text: str) -> bool:
+    """Whether a slot type has a package: a `.` between two non-empty parts."""
+    return "." in text and all(text.split("."))
+
+
+def reserved(text: str) -> bool:
+    return text.startswith(_RESERVED)
+
+
+@lru_cache(maxsize=65_536)
+def blank(salt: bytes, name: str) -> str:
+    """`~` and 32 hex digits; a name already blanked stays as it is."""
+    if name.startswith("~"):
+        return name
+    digest = hashlib.blake2b(salt + name.encode(), digest_size=16)
+    return "~" + digest.hexdigest()
+
+
+def blanked(text: str) -> bool:
+    return _BLANK.fullmatch(text) is not None
+
+
+def replace_names(
+    model: type[BaseModel], body: dict[str, Any], change: Callable[[str], str]
+) -> dict[str, Any]:
+    """The JSON body of `model` with each marked name passed through `change`."""
+    marked, nested = _fields(model)
+    changed = dict(body)
+    for field in marked:
+        if isinstance(text := changed.get(field), str):
+            changed[field] = change(text)
+    for field, inner in nested:
+        if rows := changed.get(field):
+            changed[field] = [replace_names(inner, row, change) for row in rows]
+    return changed
+
+
+@cache
+def _fields(
+    model: type[BaseModel],
+) -> tuple[tuple[str, ...], tuple[tuple[str, type[BaseModel]], ...]]:
+    """Serialised names of the marked fields, and of the fields that list models."""
+    marked, nested = [], []
+    for field, info in model.model_fields.items():
+        alias = info.serialization_alias or info.alias or field
+        if _holds_mark((info.annotation, *info.metadata)):
+            marked.append(alias)
+        nested += [(alias, inner) for inner in _models(info.annotation)]
+    return tuple(marked), tuple(nested)
+
+
+def _holds_mark(parts: tuple[Any, ...]) -> bool:
+    return any(isinstance(p, NameMark) or _holds_mark(get_args(p)) for p in parts)
+
+
+def _models(annotation: Any) -> list[type[BaseModel]]:
+    found = []
+    for part in get_args(annotation):
+        if isinstance(part, type) and issubclass(part, BaseModel):
+            found.append(part)
+        found += _models(part)
+    return found

@@ -1,0 +1,127 @@
+"""The state of a thread: what its journal folds to. Frozen, slotted, pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from datetime import datetime
+from typing import Any, Literal, TypeAlias, get_args
+from uuid import UUID
+
+from rpds import HashTrieMap
+
+from memoryhub.kernel.events import LabelValue, Limits
+
+Status = Literal["new", "open", "closed", "retired", "importing", "erased"]
+STATUSES: tuple[str, ...] = get_args(Status)
+Counts: TypeAlias = "HashTrieMap[str, int]"
+
+DEFAULT_MAX_SLOTS = 100_000
+MAX_MAX_SLOTS = 10_000_000
+MAX_RETENTION_DAYS = 36_500
+MAX_FORK_DEPTH = 32
+MAX_LABELS = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scope:
+    """Where in the client's house the thread belongs; for finding, nothing else."""
+
+    agent_type: str | None = None
+    agent_instance: str | None = None
+    session: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Segment:
+    """A run of slots a fork reads from an ancestor: first <= index < end."""
+
+    thread: UUID
+    first: int
+    end: int
+    #: The ancestor's seq up to which the fork sees it.
+    up_to_seq: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThreadState:
+    """Everything about a thread but its name and its content."""
+
+    id: UUID
+    project: UUID
+    subject: UUID
+    seq: int = 0
+    at: datetime | None = None
+    status: Status = "new"
+    scope: Scope = Scope()
+    labels: tuple[tuple[str, LabelValue], ...] = ()
+    config: Limits = Limits()
+    depth: int = 0
+    lineage: tuple[Segment, ...] = ()
+    #: Of the state inherited from the parent; 0 in a thread that is no fork.
+    inherited: int = 0
+    created_at: datetime | None = None
+    slot_count: int = 0
+    turn_count: int = 0
+    token_count: int = 0
+    byte_count: int = 0
+    types: Counts = field(default_factory=HashTrieMap)
+    senders: Counts = field(default_factory=HashTrieMap)
+    #: Seq and time of the newest event of an agent, an operator or an import.
+    active_seq: int = 0
+    active_at: datetime | None = None
+    #: Messages and rolling digest of the recorded run this thread holds.
+    imported: int = 0
+    import_digest: str = ""
+
+    @property
+    def max_slots(self) -> int:
+        return self.config.max_slots or DEFAULT_MAX_SLOTS
+
+    @property
+    def nearly_full(self) -> bool:
+        return self.slot_count * 10 >= self.max_slots * 9
+
+
+def count(counts: Counts, name: str) -> Counts:
+    return counts.insert(name, counts.get(name, 0) + 1)
+
+
+def to_json(state: ThreadState) -> dict[str, Any]:
+    """The canonical form: plain JSON values, everything unordered sorted."""
+    plain = {each.name: getattr(state, each.name) for each in fields(state)}
+    plain["scope"] = {
+        each.name: getattr(state.scope, each.name) for each in fields(Scope)
+    }
+    plain["labels"] = [list(label) for label in state.labels]
+    plain["config"] = state.config.model_dump()
+    plain["lineage"] = [
+        [str(part.thread), part.first, part.end, part.up_to_seq]
+        for part in state.lineage
+    ]
+    for name in ("types", "senders"):
+        # Persistent maps iterate otherwise in every process: sort what leaves.
+        plain[name] = dict(sorted(plain[name].items()))
+    for name in ("id", "project", "subject"):
+        plain[name] = str(plain[name])
+    for name in ("at", "created_at", "active_at"):
+        plain[name] = plain[name].isoformat() if plain[name] else None
+    return plain
+
+
+def from_json(plain: dict[str, Any]) -> ThreadState:
+    """The state whose `to_json` this is."""
+    known = dict(plain)
+    known["scope"] = Scope(**plain["scope"])
+    known["labels"] = tuple((name, value) for name, value in plain["labels"])
+    known["config"] = Limits(**plain["config"])
+    known["lineage"] = tuple(
+        Segment(thread=UUID(thread), first=first, end=end, up_to_seq=up_to)
+        for thread, first, end, up_to in plain["lineage"]
+    )
+    for name in ("types", "senders"):
+        known[name] = HashTrieMap(plain[name])
+    for name in ("id", "project", "subject"):
+        known[name] = UUID(plain[name])
+    for name in ("at", "created_at", "active_at"):
+        known[name] = datetime.fromisoformat(plain[name]) if plain[name] else None
+    return ThreadState(**known)

@@ -1,0 +1,258 @@
+"""Strict JSON: the one door through which JSON text comes in, and the two ways out.
+
+Pure. What `parse` returns means the same in every parser and database: no duplicate
+keys, no number that is not a 64-bit integer or a double, no text that is not Unicode.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection
+from dataclasses import dataclass
+from math import isfinite
+from typing import Any, NoReturn
+
+from memoryhub.errors import Refusal
+
+#: Where a value stands: our own field names, else ordinals; never a client's key.
+Loc = tuple[str | int, ...]
+
+MIN_INTEGER, MAX_INTEGER = -(2**63) + 1, 2**63 - 1
+#: The smallest double written out in full; nothing exact needs a longer number.
+MAX_NUMBER_CHARS = 1_077
+
+#: A whole string is one match, also when the text ends inside it. The possessive
+#: quantifiers keep the scan linear whatever the text.
+_TOKENS = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[{]|[\]}]|,', re.DOTALL)
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What a text may cost: refused beyond, never cut."""
+
+    max_bytes: int = 1_048_576
+    #: An array or object in nothing else has depth 1.
+    max_depth: int = 32
+    #: Every value is a node, the outermost included; keys are not.
+    max_nodes: int = 10_000
+    max_key_bytes: int = 256
+
+
+DEFAULT = Limits()
+
+
+class JsonRefusedError(Refusal):
+    """The JSON text is not one we can keep; `code` says what is wrong with it."""
+
+    code: str  # type: ignore[misc]  # one class for all of the parser's codes
+
+    def __init__(self, *, code: str, loc: Loc = (), offset: int | None = None) -> None:
+        super().__init__()
+        self.code = code
+        self.loc = loc
+        #: Byte at which the text stops being JSON, if that is what is wrong.
+        self.offset = offset
+        self.args = (code,)
+
+
+def parse(raw: bytes, limits: Limits = DEFAULT, *, words: Collection[str] = ()) -> Any:
+    """The value of one JSON text in UTF-8, objects with their key order.
+
+    `words` are field names of ours that the `loc` of a refusal may contain. Raises
+    JsonRefusedError. Cost: linear, and a refusal comes before anything is built of
+    what is too deep or too many.
+    """
+    if len(raw) > limits.max_bytes:
+        raise JsonRefusedError(code="body_too_large")
+    text = _decoded(raw)
+    _scan(text, limits)
+    value = _loaded(text)
+    _Walk(limits, words).visit(value, (), 0)
+    return value
+
+
+def check(value: Any, limits: Limits = DEFAULT) -> bytes:
+    """The `as_sent` text of a value that `parse` could have returned.
+
+    For values that did not come as bytes of their own; `max_bytes` counts that text.
+    Raises JsonRefusedError.
+    """
+    _Walk(limits, ()).visit(value, (), 0)
+    text = as_sent(value)
+    if len(text) > limits.max_bytes:
+        raise JsonRefusedError(code="body_too_large")
+    return text
+
+
+def canonical(value: Any) -> bytes:
+    """The one text of a value, for digests: UTF-8, keys sorted, no white space."""
+    return _dumped(value, sort_keys=True)
+
+
+def as_sent(value: Any) -> bytes:
+    """The text that content is stored as: `canonical`, but with its key order."""
+    return _dumped(value, sort_keys=False)
+
+
+def _dumped(value: Any, *, sort_keys: bool) -> bytes:
+    text = json.dumps(
+        value,
+        ensure_ascii=False,
+        allow_nan=False,
+        separators=(",", ":"),
+        sort_keys=sort_keys,
+    )
+    return text.encode()
+
+
+def _decoded(raw: bytes) -> str:
+    if not raw:
+        raise JsonRefusedError(code="empty_body")
+    if raw.startswith(_BYTE_ORDER_MARK) or _looks_wide(raw):
+        raise JsonRefusedError(code="encoding", offset=0)
+    try:
+        return raw.decode()
+    except UnicodeDecodeError as error:
+        raise JsonRefusedError(code="encoding", offset=error.start) from None
+
+
+def _looks_wide(raw: bytes) -> bool:
+    """UTF-16 or UTF-32: JSON begins and ends with ASCII, so NULs stand at both ends."""
+    little = raw[1:2] == b"\0" and raw[-1] == 0
+    big = raw[0] == 0 and raw[-2:-1] == b"\0"
+    return little or big
+
+
+def _scan(text: str, limits: Limits) -> None:
+    """Refuse what is too deep or too much before the parser builds or recurses.
+
+    A comma stands between two nodes and a bracket opens one, so both counts are lower
+    bounds of the nodes; they also bound how long a hostile text keeps this loop.
+    """
+    depth = opened = commas = strings = 0
+    for match in _TOKENS.finditer(text):
+        mark = text[match.start()]
+        if mark == '"':
+            strings += 1
+        elif mark == ",":
+            commas += 1
+        elif mark in "[{":
+            depth += 1
+            opened += 1
+        else:
+            depth -= 1
+        if depth > limits.max_depth:
+            raise JsonRefusedError(code="too_deep")
+        if depth < 0:
+            raise _invalid(text, match.start())
+        if max(opened, commas + 1, strings // 2) > limits.max_nodes:
+            raise JsonRefusedError(code="too_many_nodes")
+
+
+def _loaded(text: str) -> Any:
+    try:
+        return _DECODER.decode(text)
+    except json.JSONDecodeError as error:
+        # Its message and attributes hold the text, which must go no further.
+        raise _invalid(text, error.pos) from None
+
+
+def _invalid(text: str, position: int) -> JsonRefusedError:
+    offset = len(text[:position].encode())
+    return JsonRefusedError(code="invalid_json", offset=offset)
+
+
+def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        raise JsonRefusedError(code="duplicate_key")
+    return members
+
+
+def _integer(digits: str) -> int:
+    if len(digits) > MAX_NUMBER_CHARS:
+        raise JsonRefusedError(code="number_too_long")
+    return int(digits)
+
+
+def _double(digits: str) -> float:
+    if len(digits) > MAX_NUMBER_CHARS:
+        raise JsonRefusedError(code="number_too_long")
+    number = float(digits)
+    if not isfinite(number):
+        raise JsonRefusedError(code="non_finite")
+    return number
+
+
+def _constant(_: str) -> NoReturn:
+    raise JsonRefusedError(code="non_finite")
+
+
+_DECODER = json.JSONDecoder(
+    object_pairs_hook=_members,
+    parse_int=_integer,
+    parse_float=_double,
+    parse_constant=_constant,
+)
+
+
+class _Walk:
+    """One visit of every value: what only a parsed value shows."""
+
+    def __init__(self, limits: Limits, words: Collection[str]) -> None:
+        self.limits = limits
+        self.words = words
+        self.nodes = 0
+
+    def visit(self, value: Any, loc: Loc, depth: int) -> None:
+        self.nodes += 1
+        if self.nodes > self.limits.max_nodes:
+            raise JsonRefusedError(code="too_many_nodes")
+        if isinstance(value, str):
+            _check_text(value, loc)
+        elif isinstance(value, dict):
+            self._members(value, loc, depth + 1)
+        elif isinstance(value, list):
+            self._require_depth(depth + 1)
+            for index, item in enumerate(value):
+                self.visit(item, (*loc, index), depth + 1)
+        else:
+            _check_scalar(value, loc)
+
+    def _members(self, members: dict[str, Any], loc: Loc, depth: int) -> None:
+        self._require_depth(depth)
+        for index, (key, item) in enumerate(members.items()):
+            # A key may be what is refused, and refusals never echo a value.
+            place = (*loc, key if key in self.words else index)
+            if not isinstance(key, str):
+                raise JsonRefusedError(code="invalid_json", loc=place)
+            _check_text(key, place)
+            if len(key.encode()) > self.limits.max_key_bytes:
+                raise JsonRefusedError(code="key_too_long", loc=place)
+            self.visit(item, place, depth)
+
+    def _require_depth(self, depth: int) -> None:
+        if depth > self.limits.max_depth:
+            raise JsonRefusedError(code="too_deep")
+
+
+def _check_text(text: str, loc: Loc) -> None:
+    if "\0" in text:
+        raise JsonRefusedError(code="nul", loc=loc)
+    if not text.isascii() and _SURROGATE.search(text):
+        raise JsonRefusedError(code="surrogate", loc=loc)
+
+
+def _check_scalar(value: Any, loc: Loc) -> None:
+    if value is None or isinstance(value, bool):
+        return
+    if isinstance(value, float):
+        if not isfinite(value):
+            raise JsonRefusedError(code="non_finite", loc=loc)
+    elif not isinstance(value, int):
+        raise JsonRefusedError(code="invalid_json", loc=loc)
+    elif not MIN_INTEGER <= value <= MAX_INTEGER:
+        raise JsonRefusedError(code="integer_range", loc=loc)

@@ -1,0 +1,237 @@
+"""Threads: made, forked, amended, closed, retired.
+
+Pure. Verbs decide, participles fold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import fields, replace
+
+from memoryhub.errors import (
+    ForkTooDeepError,
+    ScopeConflictError,
+    SubjectConflictError,
+    ThreadClosedError,
+    ThreadErasedError,
+)
+from memoryhub.kernel.commands import (
+    AmendThread,
+    CloseThread,
+    CreateThread,
+    Draft,
+    ForkThread,
+    ReopenThread,
+    RetireThread,
+)
+from memoryhub.kernel.events import (
+    REPLAY_FORMAT,
+    Label,
+    LabelValue,
+    Limits,
+    ThreadClosed,
+    ThreadConfigured,
+    ThreadCreated,
+    ThreadDescribed,
+    ThreadForked,
+    ThreadReopened,
+    ThreadRetired,
+)
+from memoryhub.kernel.state import MAX_FORK_DEPTH, Scope, Segment, ThreadState
+
+Labels = Mapping[str, LabelValue]
+
+
+def create(state: ThreadState, command: CreateThread) -> Iterator[Draft]:
+    """Make a new thread, or fill what an existing one leaves open.
+
+    Emits thread.created, or thread.described for scope levels newly set, or nothing.
+    Raises ScopeConflictError and SubjectConflictError on a set value that differs.
+    """
+    if state.status == "new":
+        yield Draft(
+            event=ThreadCreated(
+                subject=state.subject,
+                config=command.config,
+                replay_format=REPLAY_FORMAT,
+                labels=_listed(command.labels or {}),
+                **_levels(command.scope),
+            )
+        )
+        return
+    if command.subject not in (None, state.subject):
+        raise SubjectConflictError
+    yield from _describe(state, command.scope, labels=None)
+
+
+def fork(state: ThreadState, command: ForkThread) -> Iterator[Draft]:
+    """Make a thread that goes on from its parent's state. Emits thread.forked.
+
+    `state` is that of `inherit`. Raises ForkTooDeepError beyond 32 ancestors.
+    """
+    if state.depth > MAX_FORK_DEPTH:
+        raise ForkTooDeepError(max_depth=MAX_FORK_DEPTH)
+    yield Draft(
+        event=ThreadForked(
+            subject=state.subject,
+            parent=command.parent.id,
+            parent_seq=command.parent.seq,
+            parent_chain=command.parent_chain,
+            depth=state.depth,
+            config=command.config,
+            replay_format=REPLAY_FORMAT,
+            labels=_listed(command.labels or {}),
+            **_levels(command.scope),
+        )
+    )
+
+
+def amend(state: ThreadState, command: AmendThread) -> Iterator[Draft]:
+    """Fill scope levels, replace the labels, change limits.
+
+    Emits thread.described and thread.configured, each only for what changes. Lowering
+    a limit below what exists removes nothing: the thread is full.
+    """
+    labels = None if command.labels is None else _sorted(command.labels)
+    yield from _describe(state, command.scope, labels=labels)
+    if command.config is not None:
+        config = Limits(**{**state.config.model_dump(), **command.config})
+        if config != state.config:
+            yield Draft(event=ThreadConfigured(config=config))
+
+
+def close(state: ThreadState, command: CloseThread) -> Iterator[Draft]:
+    """Refuse agent writes from here on. Emits thread.closed; a repeat, nothing."""
+    if state.status == "open":
+        yield Draft(event=ThreadClosed(reason=command.reason))
+
+
+def reopen(state: ThreadState, command: ReopenThread) -> Iterator[Draft]:
+    """Take agent writes again. Emits thread.reopened; a repeat, nothing."""
+    if state.status == "closed":
+        yield Draft(event=ThreadReopened())
+
+
+def retire(state: ThreadState, command: RetireThread) -> Iterator[Draft]:
+    """End a thread that its retention policy is done with. Emits thread.retired."""
+    yield Draft(
+        event=ThreadRetired(
+            policy_days=command.policy_days,
+            idle_days=command.idle_days,
+            last_active_seq=state.active_seq,
+        )
+    )
+
+
+def require_open(state: ThreadState) -> None:
+    """Raise unless an agent may write to the thread."""
+    if state.status == "closed":
+        raise ThreadClosedError
+    require_alive(state)
+
+
+def require_alive(state: ThreadState) -> None:
+    if state.status in ("retired", "erased"):
+        raise ThreadErasedError
+
+
+def inherit(parent: ThreadState, child: ThreadState) -> ThreadState:
+    """What a fork starts from, before its thread.forked: all but the identity.
+
+    The lineage gains the run of slots that only the parent itself holds.
+    """
+    own = Segment(
+        thread=parent.id,
+        first=parent.inherited,
+        end=parent.slot_count,
+        up_to_seq=parent.seq,
+    )
+    return replace(
+        parent,
+        id=child.id,
+        seq=0,
+        status="new",
+        depth=parent.depth + 1,
+        lineage=(*parent.lineage, own),
+        inherited=parent.slot_count,
+        active_seq=0,
+    )
+
+
+def created(state: ThreadState, event: ThreadCreated) -> ThreadState:
+    return _begun(replace(state, subject=event.subject), event)
+
+
+def forked(state: ThreadState, event: ThreadForked) -> ThreadState:
+    return _begun(state, event)
+
+
+def described(state: ThreadState, event: ThreadDescribed) -> ThreadState:
+    scope = replace(state.scope, **_set_levels(event))
+    if event.labels is None:
+        return replace(state, scope=scope)
+    return replace(state, scope=scope, labels=_pairs(event.labels))
+
+
+def configured(state: ThreadState, event: ThreadConfigured) -> ThreadState:
+    return replace(state, config=event.config)
+
+
+def closed(state: ThreadState, event: ThreadClosed) -> ThreadState:
+    return replace(state, status="closed")
+
+
+def reopened(state: ThreadState, event: ThreadReopened) -> ThreadState:
+    return replace(state, status="open")
+
+
+def retired(state: ThreadState, event: ThreadRetired) -> ThreadState:
+    return replace(state, status="retired")
+
+
+def _begun(state: ThreadState, event: ThreadCreated | ThreadForked) -> ThreadState:
+    return replace(
+        state,
+        status="open",
+        scope=Scope(**_set_levels(event)),
+        labels=_pairs(event.labels),
+        config=event.config,
+    )
+
+
+def _describe(
+    state: ThreadState, scope: Scope, *, labels: Labels | None
+) -> Iterator[Draft]:
+    wanted, current = _levels(scope), _levels(state.scope)
+    for level, value in wanted.items():
+        if value is not None and current[level] not in (None, value):
+            raise ScopeConflictError(level=level)
+    fresh = {level: value for level, value in wanted.items() if value != current[level]}
+    fresh = {level: value for level, value in fresh.items() if value is not None}
+    relabelled = labels is not None and tuple(labels.items()) != state.labels
+    if fresh or relabelled:
+        listed = _listed(labels) if labels is not None and relabelled else None
+        yield Draft(event=ThreadDescribed(labels=listed, **fresh))
+
+
+def _levels(scope: Scope) -> dict[str, str | None]:
+    return {level.name: getattr(scope, level.name) for level in fields(Scope)}
+
+
+def _set_levels(
+    event: ThreadCreated | ThreadForked | ThreadDescribed,
+) -> dict[str, str]:
+    levels = {level.name: getattr(event, level.name) for level in fields(Scope)}
+    return {level: value for level, value in levels.items() if value is not None}
+
+
+def _sorted(labels: Labels) -> dict[str, LabelValue]:
+    return dict(sorted(labels.items()))
+
+
+def _listed(labels: Labels) -> list[Label]:
+    return [Label(name=name, value=value) for name, value in sorted(labels.items())]
+
+
+def _pairs(labels: list[Label]) -> tuple[tuple[str, LabelValue], ...]:
+    return tuple((label.name, label.value) for label in labels)

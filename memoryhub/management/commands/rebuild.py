@@ -1,0 +1,35 @@
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser
+from typing import Any
+
+from django.core.management.base import BaseCommand
+from django.db.models import Sum
+
+from memoryhub.management.commands.verify import chosen
+from memoryhub.management.progress import Progress
+from memoryhub.services.rebuild import rebuild
+
+
+class Command(BaseCommand):
+    help = (
+        "Write projections again from the journals: slots, turns, labels, counters. "
+        "The journal itself is never touched. Safe to repeat and to interrupt."
+    )
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument(
+            "--thread", metavar="PROJECT/NAME", help="one thread; without it, all"
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        threads = chosen(options["thread"])
+        total = threads.aggregate(events=Sum("head_seq"))["events"] or 0
+        progress = Progress(sys.stderr, total=total, unit="events")
+        rebuilt = 0
+        for thread in threads.select_related("subject").iterator(chunk_size=200):
+            rebuild(thread, progress=progress.add)
+            rebuilt += 1
+        progress.close()
+        self.stdout.write(f"{rebuilt:,} threads rebuilt from {progress.done:,} events.")

@@ -1,0 +1,1 @@
+"""Queries: read, never write. Frozen values from a constant number of statements."""

@@ -1,0 +1,189 @@
+"""Verification: a thread's journal folds to its rows, and its chain is whole.
+
+Never writes. Reads every event of the thread, in batches.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.db.models import Model
+
+from memoryhub.errors import Refusal
+from memoryhub.journal import chain, log, projections, snapshots
+from memoryhub.kernel import state as states
+from memoryhub.kernel.events import ThreadForked
+from memoryhub.kernel.replay import evolve
+from memoryhub.kernel.state import ThreadState
+from memoryhub.models.events import Event, Snapshot
+from memoryhub.models.slots import Slot, Turn
+from memoryhub.models.threads import Thread, ThreadLabel
+
+#: Events that may lawfully take the payload of an earlier one.
+ERASERS = ("thread.erased", "records.erased", "values.erased", "page.deleted")
+#: Events between two reports of progress, and read at once.
+CHUNK = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """The first thing that is wrong with a thread."""
+
+    seq: int
+    #: A closed word, e.g. `chain`, `payload`, `slot_rows`.
+    what: str
+
+
+@dataclass(slots=True, kw_only=True)
+class _Walk:
+    thread: Thread
+    state: ThreadState
+    digest: bytes = chain.GENESIS
+    rows: projections.Rows = field(default_factory=projections.Rows)
+
+
+def verify(
+    thread: Thread, *, progress: Callable[[int], None] = lambda events: None
+) -> Difference | None:
+    """The first difference between the journal and what is stored, or None.
+
+    As of the head in `thread`, so that writers may go on meanwhile; it comes with its
+    subject. `progress` is told how many events were read.
+    """
+    walk = _Walk(thread=thread, state=log.empty_state(thread))
+    try:
+        walk.state = log.origin(thread)
+        return _events(walk, progress) or _rows(walk)
+    except Refusal as refusal:
+        return Difference(seq=walk.state.seq + 1, what=refusal.code)
+
+
+def _events(walk: _Walk, progress: Callable[[int], None]) -> Difference | None:
+    for batch in _batches(walk.thread):
+        kept = _snapshots(walk.thread, batch)
+        for row in batch:
+            if what := _event(walk, row, kept.get(row.seq)):
+                return Difference(seq=row.seq, what=what)
+        if what := _chunk_rows(walk):
+            return Difference(seq=batch[0].seq, what=what)
+        progress(len(batch))
+    return None
+
+
+def _batches(thread: Thread) -> Iterator[list[Event]]:
+    after = 0
+    events = Event.objects.filter(thread=thread, seq__lte=thread.head_seq)
+    while batch := list(events.filter(seq__gt=after).order_by("seq")[:CHUNK]):
+        yield batch
+        after = batch[-1].seq
+
+
+def _event(walk: _Walk, row: Event, kept: Snapshot | None) -> str | None:
+    """What is wrong with one event; the walk moves past it when nothing is."""
+    state = walk.state
+    if row.seq != state.seq + 1:
+        return "seq"
+    if state.at and row.at < state.at:
+        return "at"
+    recorded = log.recorded(row)
+    if isinstance(recorded.event, ThreadForked) and not _forked(recorded.event):
+        return "parent_chain"
+    if what := _payload(row, sealed=recorded.event.sealed):
+        return what
+    if _link(walk, row) != bytes(row.chain):
+        return "chain"
+    projections.project(walk.rows, state, recorded)
+    walk.state, walk.digest = evolve(state, recorded), bytes(row.chain)
+    if kept and states.to_json(snapshots.opened(kept, walk.thread)) != states.to_json(
+        walk.state
+    ):
+        return "snapshot"
+    return None
+
+
+def _forked(event: ThreadForked) -> bool:
+    return log.chain_at(event.parent, event.parent_seq).hex() == event.parent_chain
+
+
+def _payload(row: Event, *, sealed: bool) -> str | None:
+    if row.payload is not None:
+        digest = hashlib.sha256(bytes(row.payload)).digest()
+        whole = row.payload_digest is not None and digest == bytes(row.payload_digest)
+        return None if sealed and whole else "payload"
+    if not sealed:
+        return "payload" if row.payload_digest else None
+    if row.erased_by is None:
+        return "payload_missing"
+    lawful = Event.objects.filter(
+        thread_id=row.thread_id, seq=row.erased_by, type__in=ERASERS
+    )
+    return None if lawful.exists() else "payload_missing"
+
+
+def _link(walk: _Walk, row: Event) -> bytes:
+    canonical = chain.envelope_of(row, salt=bytes(walk.thread.name_salt))
+    digest = None if row.payload_digest is None else bytes(row.payload_digest)
+    return chain.link(walk.digest, canonical, digest)
+
+
+def _snapshots(thread: Thread, batch: list[Event]) -> dict[int, Snapshot]:
+    rows = Snapshot.objects.filter(
+        thread=thread, seq__range=(batch[0].seq, batch[-1].seq)
+    )
+    return {row.seq: row for row in rows}
+
+
+def _chunk_rows(walk: _Walk) -> str | None:
+    """Compare the rows that a batch of events leads to with the stored ones."""
+    made, walk.rows = walk.rows, projections.Rows()
+    return _compare("slot_rows", Slot, walk.thread, made.slots) or _compare(
+        "turn_rows", Turn, walk.thread, made.turns
+    )
+
+
+def _compare(
+    what: str, model: type[Model], thread: Thread, made: list[Any]
+) -> str | None:
+    if not made:
+        return None
+    stored = model._default_manager.filter(
+        thread=thread, seq__range=(made[0].seq, made[-1].seq)
+    ).order_by("seq")
+    return None if [*map(_values, stored)] == [*map(_values, made)] else what
+
+
+def _values(row: Model) -> list[object]:
+    values = (getattr(row, each.attname) for each in row._meta.concrete_fields)
+    return [bytes(v) if isinstance(v, memoryview) else v for v in values]
+
+
+def _rows(walk: _Walk) -> Difference | None:
+    """Compare the thread's own row, its labels and how many rows it has."""
+    thread, state = walk.thread, walk.state
+    wrong = _thread_columns(thread, state, walk.digest)
+    labels = ThreadLabel.objects.filter(thread=thread).order_by("name")
+    if [*map(_values, labels)] != [*map(_values, projections.label_rows(state))]:
+        wrong.append("labels")
+    slots = Slot.objects.filter(thread=thread, seq__lte=thread.head_seq)
+    if slots.count() != state.slot_count - state.inherited:
+        wrong.append("slot_rows")
+    if _beyond_head(thread):
+        wrong.append("beyond_head")
+    return Difference(seq=thread.head_seq, what=wrong[0]) if wrong else None
+
+
+def _beyond_head(thread: Thread) -> bool:
+    """Whether there are events that the head does not know of."""
+    # The events first: an append between the two reads then can't look wrong.
+    newest = Event.objects.filter(thread=thread).order_by("-seq")
+    seq = newest.values_list("seq", flat=True).first() or 0
+    return seq > Thread.objects.values_list("head_seq", flat=True).get(id=thread.id)
+
+
+def _thread_columns(thread: Thread, state: ThreadState, digest: bytes) -> list[str]:
+    wanted = projections.columns(state)
+    wrong = [name for name in wanted if getattr(thread, name) != wanted[name]]
+    return [*wrong, *(["head_hash"] if bytes(thread.head_hash) != digest else [])]

@@ -1,0 +1,1 @@
+"""Services: what agents and operators do; they own what spans threads."""

@@ -1,0 +1,146 @@
+"""API keys: made, shown once, checked, rotated, revoked."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+import secrets
+import zlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from django.conf import settings
+from django.utils import timezone
+
+from memoryhub import journal
+from memoryhub.errors import InvalidError
+from memoryhub.journal import Address, Birth
+from memoryhub.kernel.commands import CreateThread
+from memoryhub.models.api_keys import MEMORY_SCOPES, SUBJECT_SCOPES, ApiKey
+from memoryhub.models.projects import Project
+from memoryhub.models.subjects import Subject
+
+_BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+#: `mh_<env>_<prefix 8>_<secret 43><checksum 6>`; also the leak pattern for scanners.
+SHAPE = re.compile(r"mh_[a-z]{2,8}_([0-9A-Za-z]{8})_[0-9A-Za-z]{49}")
+ROTATION = timedelta(hours=24)
+_DUMMY = hashlib.sha256(b"no key has this digest").digest()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Agent:
+    """Who holds a key: the project it is confined to, and what it may do there."""
+
+    key: UUID
+    prefix: str
+    project: UUID
+    slug: str
+    scopes: frozenset[str]
+    #: The subject the key is bound to, if any.
+    bound: UUID | None
+    anonymous: UUID
+    create_on_write: bool
+
+    @property
+    def actor(self) -> str:
+        return f"agent:{self.prefix}"
+
+    def address(self, thread: str, *, birth: Birth | None = None) -> Address:
+        """A thread of this agent's project, confined to its subject."""
+        return Address(project=self.project, name=thread, birth=birth, bound=self.bound)
+
+    def birth(self) -> Birth | None:
+        """How a write makes an unknown thread; None where the project forbids it."""
+        if not self.create_on_write:
+            return None
+        subject = self.bound or self.anonymous
+        return Birth(subject=subject, command=CreateThread())
+
+
+def create(
+    project: Project,
+    *,
+    scopes: Iterable[str] = MEMORY_SCOPES,
+    subject: Subject | None = None,
+    expires_at: datetime | None = None,
+) -> tuple[ApiKey, str]:
+    """Make a key. Returns its row and the key itself, which is never shown again.
+
+    Raises InvalidError `scopes_mixed` when memory and subject scopes are asked for
+    together: what an agent is talked into can't erase or export.
+    """
+    wanted = sorted(set(scopes))
+    _check_scopes(wanted)
+    if expires_at is not None and expires_at <= timezone.now():
+        raise InvalidError(code="expiry_in_past", loc="expires_at")
+    prefix, secret = _chance(8), _chance(43)
+    unsigned = f"mh_{settings.KEY_ENV}_{prefix}_{secret}"
+    key = unsigned + checksum(unsigned)
+    row = ApiKey(
+        project=project,
+        prefix=prefix,
+        digest=hashlib.sha256(key.encode()).digest(),
+        scopes=" ".join(wanted),
+        subject=subject,
+        created_at=timezone.now(),
+        expires_at=expires_at,
+    )
+    journal.run(lambda: row.save(force_insert=True))
+    return row, key
+
+
+def rotate(row: ApiKey) -> tuple[ApiKey, str]:
+    """A new key like this one; the old one ends in 24 hours."""
+    made, key = create(row.project, scopes=row.scopes.split(), subject=row.subject)
+    end = timezone.now() + ROTATION
+    if row.expires_at is None or row.expires_at > end:
+        row.expires_at = end
+        journal.run(lambda: row.save(update_fields=["expires_at"]))
+    return made, key
+
+
+def revoke(row: ApiKey) -> None:
+    """End the key now; every process has noticed within a second."""
+    row.revoked_at = row.revoked_at or timezone.now()
+    journal.run(lambda: row.save(update_fields=["revoked_at"]))
+
+
+def well_formed(key: str) -> str | None:
+    """The prefix of a key whose checksum holds; typos cost no look-up."""
+    shape = SHAPE.fullmatch(key)
+    if shape is None or not hmac.compare_digest(checksum(key[:-6]), key[-6:]):
+        return None
+    return shape[1]
+
+
+def matches(row: ApiKey | None, key: str, *, now: datetime) -> bool:
+    """Whether the key is this row's and alive. Takes as long for no row at all."""
+    digest = hashlib.sha256(key.encode()).digest()
+    same = hmac.compare_digest(bytes(row.digest) if row else _DUMMY, digest)
+    if row is None or not same or row.revoked_at is not None:
+        return False
+    return row.expires_at is None or row.expires_at > now
+
+
+def checksum(unsigned: str) -> str:
+    """CRC-32 of all before it, in six base62 digits."""
+    value, digits = zlib.crc32(unsigned.encode()), ""
+    for _ in range(6):
+        value, digit = divmod(value, 62)
+        digits = _BASE62[digit] + digits
+    return digits
+
+
+def _chance(length: int) -> str:
+    return "".join(secrets.choice(_BASE62) for _ in range(length))
+
+
+def _check_scopes(wanted: list[str]) -> None:
+    known = {*MEMORY_SCOPES, *SUBJECT_SCOPES}
+    if not wanted or not known.issuperset(wanted):
+        raise InvalidError(loc="scopes")
+    if not {*MEMORY_SCOPES}.isdisjoint(wanted) and {*SUBJECT_SCOPES} & {*wanted}:
+        raise InvalidError(code="scopes_mixed", loc="scopes")

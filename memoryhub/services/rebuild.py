@@ -1,0 +1,52 @@
+"""Rebuild: a thread's projections written again from its journal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from django.db import transaction
+
+from memoryhub.journal import log, projections
+from memoryhub.kernel.replay import evolve
+from memoryhub.models.events import Snapshot
+from memoryhub.models.slots import Slot, Turn
+from memoryhub.models.threads import Thread
+
+#: Rows inserted at once.
+CHUNK = 500
+
+
+def rebuild(
+    thread: Thread, *, progress: Callable[[int], None] = lambda events: None
+) -> None:
+    """Fold the journal and replace slots, turns, labels and the thread's columns.
+
+    In one transaction; snapshots go and come back with the next writes. Raises
+    CorruptError and changes nothing when events are missing. `thread` comes with its
+    subject.
+    """
+    with transaction.atomic():
+        locked = Thread.objects.select_for_update().get(id=thread.id)
+        Snapshot.objects.filter(thread=thread).delete()
+        Slot.objects.filter(thread=thread).delete()
+        Turn.objects.filter(thread=thread).delete()
+        _refold(thread, locked, progress)
+
+
+def _refold(thread: Thread, locked: Thread, progress: Callable[[int], None]) -> None:
+    state, digest, rows = log.origin(thread), b"", projections.Rows()
+    for row in log.iter_rows(thread.id):
+        recorded = log.recorded(row)
+        projections.project(rows, state, recorded)
+        state, digest = evolve(state, recorded), bytes(row.chain)
+        if state.seq % CHUNK == 0:
+            projections.write(rows)
+            rows = projections.Rows()
+            progress(CHUNK)
+    projections.write(rows)
+    projections.write_labels([state])
+    for name, value in projections.columns(state).items():
+        setattr(locked, name, value)
+    locked.head_hash = digest
+    locked.save()
+    progress(state.seq % CHUNK)

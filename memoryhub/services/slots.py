@@ -1,0 +1,35 @@
+"""Slots: messages appended to threads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from memoryhub import journal
+from memoryhub.journal import Order, Receipt, Request
+from memoryhub.kernel.commands import AppendSlots, NewSlot
+from memoryhub.services.api_keys import Agent
+
+
+async def append(
+    *,
+    agent: Agent,
+    thread: str,
+    slots: Sequence[NewSlot],
+    if_match: int | None = None,
+    request: Request | None = None,
+) -> Receipt:
+    """Append messages in order, creating the thread when its name is new.
+
+    Emits slot.appended per message, after thread.created for a new thread. Raises
+    ThreadFullError, ThreadClosedError, SubjectErasedError or QueueFullError; after any
+    of them nothing has changed. No query of its own: the writer's state is warm.
+    """
+    order = Order(
+        address=agent.address(thread, birth=agent.birth()),
+        command=AppendSlots(slots=tuple(slots)),
+        actor=agent.actor,
+        if_match=if_match,
+        request=request,
+        size=sum(len(slot.content) for slot in slots),
+    )
+    return await journal.submit(order)

@@ -1,0 +1,127 @@
+"""Threads: made, forked, amended, closed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from memoryhub import journal
+from memoryhub.errors import NotFoundError
+from memoryhub.journal import Address, Birth, Order, Receipt, Request
+from memoryhub.kernel.commands import (
+    AmendThread,
+    CloseThread,
+    Command,
+    CreateThread,
+    ForkThread,
+    ReopenThread,
+)
+from memoryhub.kernel.events import CloseReason, LabelValue, Limits
+from memoryhub.kernel.state import Scope
+from memoryhub.models.subjects import Subject
+from memoryhub.models.threads import Thread
+from memoryhub.services.api_keys import Agent
+
+Labels = Mapping[str, LabelValue]
+
+
+async def create(
+    *,
+    agent: Agent,
+    thread: str,
+    subject: Subject | None = None,
+    scope: Scope,
+    labels: Labels | None = None,
+    config: Limits,
+    request: Request | None = None,
+) -> Receipt:
+    """Create the thread, or return it as it is; absent fields are not compared.
+
+    Emits thread.created, or thread.described when scope levels are filled. Raises
+    ScopeConflictError, SubjectConflictError, ProjectFullError.
+    """
+    if agent.bound is not None and subject is not None and subject.id != agent.bound:
+        raise NotFoundError
+    asked = subject.id if subject else None
+    command = CreateThread(subject=asked, scope=scope, labels=labels, config=config)
+    birth = Birth(subject=asked or agent.bound or agent.anonymous, command=command)
+    return await _submit(
+        agent, agent.address(thread, birth=birth), command, request=request
+    )
+
+
+async def fork(
+    *, agent: Agent, name: str, command: ForkThread, request: Request | None = None
+) -> Receipt:
+    """Make a thread that goes on from its parent's state; see `fork_command`.
+
+    Emits thread.forked. Raises NameTakenError, ForkTooDeepError, ProjectFullError.
+    """
+    address = replace(agent.address(name), fresh=True)
+    return await _submit(agent, address, command, request=request)
+
+
+def fork_command(
+    parent: Thread, seq: int, *, scope: Scope, labels: Labels | None, config: Limits
+) -> ForkThread:
+    """The command that forks. `parent` comes with its subject.
+
+    Reads the parent's history, which can't change; so it may be read before the
+    transaction that forks. Raises SeqUnknownError beyond the head.
+    """
+    folded = journal.state_at(parent, seq)
+    return ForkThread(
+        parent=folded.state,
+        parent_chain=folded.chain.hex(),
+        scope=scope,
+        labels=labels,
+        config=config,
+    )
+
+
+async def amend(
+    *,
+    agent: Agent,
+    thread: str,
+    scope: Scope,
+    labels: Labels | None = None,
+    config: Mapping[str, int | None] | None = None,
+    if_match: int | None = None,
+) -> Receipt:
+    """Fill scope levels, replace the labels, change limits."""
+    command = AmendThread(scope=scope, labels=labels, config=config)
+    return await _submit(agent, agent.address(thread), command, if_match=if_match)
+
+
+async def close(
+    *, agent: Agent, thread: str, reason: CloseReason, request: Request | None = None
+) -> Receipt:
+    """Refuse agent writes from here on; a repeat writes nothing."""
+    command = CloseThread(reason=reason)
+    return await _submit(agent, agent.address(thread), command, request=request)
+
+
+async def reopen(
+    *, agent: Agent, thread: str, request: Request | None = None
+) -> Receipt:
+    """Take agent writes again; a repeat writes nothing."""
+    return await _submit(agent, agent.address(thread), ReopenThread(), request=request)
+
+
+async def _submit(
+    agent: Agent,
+    address: Address,
+    command: Command,
+    *,
+    if_match: int | None = None,
+    request: Request | None = None,
+) -> Receipt:
+    return await journal.submit(
+        Order(
+            address=address,
+            command=command,
+            actor=agent.actor,
+            if_match=if_match,
+            request=request,
+        )
+    )

@@ -1,0 +1,121 @@
+"""What tests begin with. Goes through services; takes only what a test cares about."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine, Iterable
+from typing import Any, TypeVar
+
+from memoryhub.journal import Receipt
+from memoryhub.kernel import strict_json, tokens
+from memoryhub.kernel.commands import NewSlot
+from memoryhub.kernel.events import LabelValue, Limits
+from memoryhub.kernel.state import Scope
+from memoryhub.models.api_keys import MEMORY_SCOPES
+from memoryhub.models.projects import Project
+from memoryhub.models.subjects import Subject
+from memoryhub.models.threads import Thread
+from memoryhub.services import api_keys, projects, slots, subjects, threads
+from memoryhub.services.api_keys import Agent
+
+Result = TypeVar("Result")
+
+
+def run(work: Coroutine[Any, Any, Result]) -> Result:
+    """The result of a service that is a coroutine, on this thread's connection.
+
+    No loop runs: under one, Django gives each task a connection of its own. Without
+    the writer's thread a service has nothing to wait for.
+    """
+    try:
+        work.send(None)
+    except StopIteration as done:
+        result: Result = done.value
+        return result
+    raise AssertionError("the service waited: is the writer's thread running?")
+
+
+def make_project(slug: str = "acme", **limits: Any) -> Project:
+    return projects.create(slug, **limits)
+
+
+def make_agent(
+    project: Project,
+    *,
+    scopes: Iterable[str] = MEMORY_SCOPES,
+    subject: Subject | None = None,
+) -> Agent:
+    return make_key(project, scopes=scopes, subject=subject)[0]
+
+
+def make_key(
+    project: Project,
+    *,
+    scopes: Iterable[str] = MEMORY_SCOPES,
+    subject: Subject | None = None,
+) -> tuple[Agent, str]:
+    """An agent, and the key it would send."""
+    row, key = api_keys.create(project, scopes=scopes, subject=subject)
+    agent = Agent(
+        key=row.id,
+        prefix=row.prefix,
+        project=project.id,
+        slug=project.slug,
+        scopes=frozenset(scopes),
+        bound=subject.id if subject else None,
+        anonymous=subjects.anonymous(project.id).id,
+        create_on_write=project.create_on_write,
+    )
+    return agent, key
+
+
+def make_slot(content: Any = "hello", **fields: Any) -> NewSlot:
+    plain = strict_json.as_sent(content)
+    return NewSlot(
+        **{
+            "from_name": "user",
+            "to_name": "assistant",
+            "type": "chat.user",
+            "content": plain,
+            "tokens": tokens.estimate(tokens.text_of(content)),
+            **fields,
+        }
+    )
+
+
+def make_thread(
+    agent: Agent,
+    name: str = "t-1",
+    *,
+    user_id: str | None = None,
+    scope: Scope | None = None,
+    labels: dict[str, LabelValue] | None = None,
+    **limits: int,
+) -> Thread:
+    subject = subjects.find_or_create(agent.project, user_id) if user_id else None
+    run(
+        threads.create(
+            agent=agent,
+            thread=name,
+            subject=subject,
+            scope=scope or Scope(),
+            labels=labels,
+            config=Limits(**limits),
+        )
+    )
+    return get_thread(agent, name)
+
+
+def get_thread(agent: Agent, name: str = "t-1") -> Thread:
+    rows = Thread.objects.select_related("subject")
+    return rows.get(project_id=agent.project, name=name)
+
+
+def append(agent: Agent, thread: str, *contents: Any, **conditions: Any) -> Receipt:
+    return run(
+        slots.append(
+            agent=agent,
+            thread=thread,
+            slots=[make_slot(content) for content in contents],
+            **conditions,
+        )
+    )

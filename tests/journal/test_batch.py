@@ -1,0 +1,97 @@
+"""One transaction of the journal: what commits, what is refused, what a race does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from memoryhub.errors import (
+    IdempotencyMismatchError,
+    NotFoundError,
+    ProjectFullError,
+    StaleError,
+    SubjectErasedError,
+    ThreadFullError,
+)
+from memoryhub.journal import Request
+from memoryhub.models.events import Event
+from memoryhub.models.projects import Project
+from memoryhub.models.slots import Slot
+from memoryhub.models.subjects import Subject
+from memoryhub.models.threads import Thread
+from memoryhub.services.api_keys import Agent
+from tests.factories import append, get_thread, make_agent, make_project, make_thread
+
+pytestmark = pytest.mark.django_db
+
+
+def test_an_append_creates_the_thread(agent: Agent) -> None:
+    receipt = append(agent, "t-1", "one", "two")
+    assert receipt.created
+    assert receipt.seq == 3
+    assert [slot.index for slot in get_thread(agent).slots.order_by("index")] == [0, 1]
+
+
+def test_a_refused_batch_changes_nothing(agent: Agent) -> None:
+    make_thread(agent, max_slots=2)
+    append(agent, "t-1", "one")
+    before = [*Event.objects.values_list("seq", "chain")]
+    with pytest.raises(ThreadFullError) as refusal:
+        append(agent, "t-1", "two", "three")
+    assert refusal.value.detail == {"max_slots": 2}
+    assert [*Event.objects.values_list("seq", "chain")] == before
+
+
+def test_a_stale_precondition_is_refused(agent: Agent) -> None:
+    receipt = append(agent, "t-1", "one")
+    append(agent, "t-1", "two", if_match=receipt.seq)
+    with pytest.raises(StaleError):
+        append(agent, "t-1", "three", if_match=receipt.seq)
+
+
+def test_one_effect_per_idempotency_key(agent: Agent) -> None:
+    request = Request(key="k", fingerprint=b"body")
+    first = append(agent, "t-1", "one", request=request)
+    again = append(agent, "t-1", "one", request=request)
+    assert again.replayed
+    assert again.events == first.events
+    assert Slot.objects.count() == 1
+    with pytest.raises(IdempotencyMismatchError):
+        append(agent, "t-1", "x", request=Request(key="k", fingerprint=b"other"))
+
+
+def test_a_project_keeps_its_threads_at_its_limit(acme: Project) -> None:
+    small = make_agent(make_project("small", max_threads=2))
+    append(small, "a", "x")
+    append(small, "b", "x")
+    with pytest.raises(ProjectFullError):
+        append(small, "c", "x")
+    assert Thread.objects.filter(project_id=small.project).count() == 2
+    append(small, "a", "y")
+
+
+def test_an_erased_subject_is_never_written_for(agent: Agent) -> None:
+    append(agent, "t-1", "one")
+    Subject.objects.update(state=Subject.State.ERASED)
+    with pytest.raises(SubjectErasedError):
+        append(agent, "t-1", "two")
+
+
+def test_a_bound_key_does_not_find_threads_of_others(acme: Project) -> None:
+    free = make_agent(acme)
+    ann = make_thread(free, "ann-1", user_id="ann").subject
+    append(free, "t-1", "one")
+    bound = make_agent(acme, subject=ann)
+    append(bound, "ann-1", "hello")
+    with pytest.raises(NotFoundError):
+        append(bound, "t-1", "hello")
+
+
+@pytest.mark.parametrize("size", [1, 60])
+def test_a_warm_append_costs_seven_statements(
+    agent: Agent, size: int, django_assert_num_queries: Any
+) -> None:
+    append(agent, "t-1", "one")
+    # Savepoint, heads, fence, head update, events, slots, release.
+    with django_assert_num_queries(7):
+        append(agent, "t-1", *map(str, range(size)))

@@ -1,0 +1,68 @@
+"""Names: the alphabet, and blanking that the chain can't tell from the name."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, strategies as st
+from memoryhub.kernel import names
+from memoryhub.kernel.events import Label, SlotAppended, ThreadCreated
+
+SALT = b"0123456789abcdef"
+
+
+@pytest.mark.parametrize(
+    "text", ["", " a", "a ", "a/b", "-x", ".x", "~x", "é", "а", "a\n", "a" * 129, "_x"]
+)
+def test_other_texts_are_no_names(text: str) -> None:
+    assert not names.valid(text)
+
+
+@pytest.mark.parametrize("text", ["a", "CON", "a:b", "x@y", "t-1", "a" * 128])
+def test_names_are_taken_as_they_are(text: str) -> None:
+    assert names.valid(text)
+
+
+@pytest.mark.parametrize("text", ["Greeting", ".a", "a.", "a..b", "."])
+def test_a_bare_class_name_is_not_qualified(text: str) -> None:
+    assert not names.qualified(text)
+
+
+def test_reserved_names() -> None:
+    assert [*map(names.reserved, ["mh.x", "_x", "mhx", "a_"])] == [
+        True,
+        True,
+        False,
+        False,
+    ]
+
+
+@given(st.text(min_size=1))
+def test_blanking_twice_is_blanking_once(text: str) -> None:
+    once = names.blank(SALT, text.lstrip("~") or "a")
+    assert names.blank(SALT, once) == once
+    assert names.blanked(once)
+
+
+def test_only_names_of_a_body_are_replaced() -> None:
+    body = {"index": 0, "from": "a", "to": "b", "type": "c.d", "role": "user"}
+    replaced = names.replace_names(SlotAppended, body, lambda name: f"<{name}>")
+    assert replaced == {
+        "index": 0,
+        "from": "<a>",
+        "to": "<b>",
+        "type": "<c.d>",
+        "role": "user",
+    }
+
+
+def test_names_inside_labels_are_replaced_and_numbers_are_not() -> None:
+    labels = [{"name": "n", "value": "v"}, {"name": "m", "value": 1}]
+    body = {"subject": "s", "agent_type": "t", "labels": labels}
+    replaced = names.replace_names(ThreadCreated, body, lambda name: name.upper())
+    assert replaced["labels"] == [
+        {"name": "N", "value": "V"},
+        {"name": "M", "value": 1},
+    ]
+    assert replaced["agent_type"] == "T"
+    assert replaced["subject"] == "s"
+    assert Label(name="n", value=True).value is True

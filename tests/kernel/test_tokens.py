@@ -1,0 +1,54 @@
+"""est/1: weights, rounding, and what counts as a slot's text."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from math import ceil
+
+import pytest
+from hypothesis import given, strategies as st
+from memoryhub.kernel.tokens import estimate, text_of
+
+
+def by_the_definition(text: str) -> int:
+    total = Fraction(0)
+    for char in text:
+        if char.isascii():
+            if char.isalpha():
+                total += Fraction(1, 8)
+            elif char.isdigit():
+                total += Fraction(1, 2)
+            elif char != "\n":
+                total += Fraction(5, 8)
+        elif ord(char) < 0x2E80:
+            total += Fraction(1, 3)
+        else:
+            total += 2 if ord(char) > 0xFFFF else 1
+    return max(1, ceil(total)) if text else 0
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"])))
+def test_an_estimate_is_the_sum_of_its_weights(text: str) -> None:
+    assert estimate(text) == by_the_definition(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [("", 0), ("\n", 1), ("a" * 8, 1), ("12", 1), ("漢字", 2), ("😀", 2)],
+)
+def test_known_counts(text: str, count: int) -> None:
+    assert estimate(text) == count
+
+
+def test_a_message_counts_its_text_parts_and_tool_calls() -> None:
+    message = {
+        "role": "assistant",
+        "content": [{"type": "text", "text": "hello"}, {"type": "image_url"}],
+        "tool_calls": [{"function": {"name": "look", "arguments": '{"x":1}'}}],
+    }
+    assert text_of(message) == 'hello\nlook({"x":1})'
+
+
+def test_other_json_counts_as_it_was_sent() -> None:
+    assert text_of({"b": 1, "a": 2}) == '{"b":1,"a":2}'
+    assert text_of("plain") == "plain"
