@@ -23,7 +23,15 @@ from memoryhub.errors import (
     SubjectRestrictedError,
     ThreadErasedError,
 )
-from memoryhub.journal import fence, heads, projections, requests, sealing, snapshots
+from memoryhub.journal import (
+    fence,
+    heads,
+    projections,
+    requests,
+    sealing,
+    snapshots,
+    statements,
+)
 from memoryhub.journal.heads import Head, Heads
 from memoryhub.journal.orders import Order, Receipt
 from memoryhub.kernel.commands import Draft, ForkThread
@@ -210,7 +218,7 @@ class Batch:
 
     def _write(self) -> None:
         heads.write(self.moved)
-        Event.objects.bulk_create(self.events)
+        statements.EVENTS.rows(self.events)
         projections.write(self.rows)
         if self.kept:
             Snapshot.objects.bulk_create(self.kept)

@@ -18,6 +18,7 @@ from memoryhub.errors import CorruptError
 from memoryhub.journal import log, projections
 from memoryhub.journal.chain import GENESIS
 from memoryhub.journal.orders import Address
+from memoryhub.journal.statements import Move
 from memoryhub.kernel.state import ThreadState
 from memoryhub.models.threads import Thread
 
@@ -114,9 +115,12 @@ def write(moved: Mapping[UUID, tuple[Head, Head]]) -> None:
     if new:
         Thread.objects.bulk_create([_row(head) for head in new])
     # In one order everywhere, so that two processes can't wait for each other.
-    for thread in sorted(moved):
-        before, after = moved[thread]
-        if before.state.seq:
+    pairs = [moved[thread] for thread in sorted(moved)]
+    ordinary = [pair for pair in pairs if _ordinary(*pair)]
+    if ordinary and _APPENDED.rows([*map(_moving, ordinary)]) != len(ordinary):
+        raise MovedError
+    for before, after in pairs:
+        if before.state.seq and not _ordinary(before, after):
             _move(before, after)
     projections.write_labels(
         after.state for before, after in moved.values() if _relabelled(before, after)
@@ -180,6 +184,23 @@ def _move(before: Head, after: Head) -> None:
     rows = Thread.objects.filter(id=after.state.id, head_seq=before.state.seq)
     if not rows.update(**changes, head_hash=after.chain):
         raise MovedError
+
+
+_APPENDED = Move(*projections.MOVING, "head_hash", "last_event_type")
+
+
+def _ordinary(before: Head, after: Head) -> bool:
+    """Whether the thread only grew: the case of nearly every append."""
+    if before.state.seq == 0 or before.listed_at != after.listed_at:
+        return False
+    return projections.settled(before.state, after.state)
+
+
+def _moving(pair: tuple[Head, Head]) -> tuple[dict[str, object], UUID, int]:
+    before, after = pair
+    new = projections.moving_columns(after.state)
+    new |= {"head_hash": after.chain, "last_event_type": after.last_type}
+    return new, after.state.id, before.state.seq
 
 
 def _relabelled(before: Head, after: Head) -> bool:

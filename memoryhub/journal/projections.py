@@ -11,6 +11,7 @@ from typing import Any
 
 import orjson
 
+from memoryhub.journal import statements
 from memoryhub.kernel import events
 from memoryhub.kernel.replay import Recorded
 from memoryhub.kernel.state import Scope, ThreadState
@@ -66,11 +67,9 @@ _ROWS: dict[type[events.Event], Callable[[Rows, ThreadState, Recorded], None]] =
 
 
 def write(rows: Rows) -> None:
-    """Insert them; one statement a table."""
-    if rows.slots:
-        Slot.objects.bulk_create(rows.slots)
-    if rows.turns:
-        Turn.objects.bulk_create(rows.turns)
+    """Insert them; one call a table."""
+    statements.SLOTS.rows(rows.slots)
+    statements.TURNS.rows(rows.turns)
 
 
 def columns(state: ThreadState) -> dict[str, Any]:
@@ -89,15 +88,9 @@ def columns(state: ThreadState) -> dict[str, Any]:
         ),
         "parent_id": state.lineage[-1].thread if state.lineage else None,
         "fork_seq": state.lineage[-1].up_to_seq if state.lineage else None,
-        "head_seq": state.seq,
-        "slot_count": state.slot_count,
         "nearly_full": state.nearly_full,
-        "turn_count": state.turn_count,
-        "token_count": state.token_count,
-        "byte_count": state.byte_count,
         "created_at": state.created_at,
-        "last_event_at": state.at,
-        "last_active_at": state.active_at,
+        **moving_columns(state),
     }
 
 
@@ -116,17 +109,30 @@ MOVING = (
 
 def changed_columns(before: ThreadState, after: ThreadState) -> dict[str, Any]:
     """The columns to update when a thread moves from one state to another."""
-    new = columns(after)
-    if before.seq == 0:
-        return new
-    if _settled(before) == _settled(after):
-        return {name: new[name] for name in MOVING}
-    old = columns(before)
+    new, old = columns(after), columns(before)
     return {name: new[name] for name in new if name in MOVING or new[name] != old[name]}
 
 
-def _settled(state: ThreadState) -> tuple[object, ...]:
+def settled(before: ThreadState, after: ThreadState) -> bool:
+    """Whether only the columns in `MOVING` differ."""
+    return _rare(before) == _rare(after)
+
+
+def _rare(state: ThreadState) -> tuple[object, ...]:
     return (state.status, state.scope, state.labels, state.config, state.nearly_full)
+
+
+def moving_columns(state: ThreadState) -> dict[str, Any]:
+    """The columns in `MOVING`."""
+    return {
+        "head_seq": state.seq,
+        "slot_count": state.slot_count,
+        "turn_count": state.turn_count,
+        "token_count": state.token_count,
+        "byte_count": state.byte_count,
+        "last_event_at": state.at,
+        "last_active_at": state.active_at,
+    }
 
 
 def label_rows(state: ThreadState) -> list[ThreadLabel]:

@@ -52,6 +52,7 @@ class Journal:
         try:
             outcomes = self._attempts(orders)
         except DatabaseError as failure:
+            _drop_broken_connections()
             if len(orders) > 1:
                 return [self.apply([order])[0] for order in orders]
             log.error("writer.failed", code=type(failure).__name__)
@@ -204,12 +205,23 @@ def _fair(jobs: deque[_Job]) -> tuple[list[_Job], deque[_Job]]:
     return taken, left
 
 
+def _drop_broken_connections() -> None:
+    """So that a database that comes back is found again without a restart."""
+    for connection in connections.all(initialized_only=True):
+        if not connection.in_atomic_block:
+            connection.close_if_unusable_or_obsolete()
+
+
 def _work(job: _Job) -> None:
     assert job.work is not None
     try:
         job.future.set_result(job.work())
-    except (Refusal, DatabaseError) as failure:
-        job.future.set_exception(failure)
+    except Refusal as refusal:
+        job.future.set_exception(refusal)
+    except DatabaseError as failure:
+        _drop_broken_connections()
+        log.error("writer.failed", code=type(failure).__name__)
+        job.future.set_exception(UnavailableError())
 
 
 #: The process's one writer.
