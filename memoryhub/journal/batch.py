@@ -40,7 +40,6 @@ from memoryhub.kernel.state import ThreadState
 from memoryhub.kernel.threads import inherit
 from memoryhub.models.events import Event, Snapshot
 from memoryhub.models.ids import uuid7
-from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import name_salt
 from memoryhub.vault import keys
 
@@ -55,7 +54,7 @@ class Batch:
 
     known: Heads
     clock: Callable[[], datetime]
-    subjects: dict[UUID, Subject] = field(default_factory=dict)
+    subjects: dict[UUID, fence.Fenced] = field(default_factory=dict)
     served: dict[tuple[UUID, bytes], requests.Served] = field(default_factory=dict)
     #: Heads before and after, by thread, of those that moved.
     moved: dict[UUID, tuple[Head, Head]] = field(default_factory=dict)
@@ -108,6 +107,7 @@ class Batch:
             name=head.name,
             seq=after.state.seq,
             events=tuple(recorded),
+            turn=after.state.turn_count,
             created=fresh,
         )
         self._serve(order, receipt)

@@ -2,31 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
+from dataclasses import dataclass
 from uuid import UUID
 
-from django.db import connection
 from django.db.models import F
 
 from memoryhub.errors import ProjectFullError
+from memoryhub.journal import statements
 from memoryhub.models.projects import Project
-from memoryhub.models.subjects import Subject
 
 
-def hold(subjects: Iterable[UUID]) -> dict[UUID, Subject]:
+@dataclass(frozen=True, slots=True)
+class Fenced:
+    """A subject as the fence sees it."""
+
+    id: UUID
+    state: str
+    epoch: int
+
+
+def hold(subjects: Collection[UUID]) -> dict[UUID, Fenced]:
     """Read these subjects so that none can be erased before we commit. One query.
 
     SQLite's writer is alone already; on PostgreSQL the rows are share-locked, in id
     order, and an eraser that wants them waits.
     """
-    rows = Subject.objects.filter(id__in=list(subjects)).order_by("id")
-    rows = rows.only("id", "project_id", "state", "epoch")
-    if connection.vendor != "postgresql":
-        return {row.id: row for row in rows}
-    # Django knows no FOR SHARE, so its own statement is sent with that at the end.
-    sql, parameters = rows.query.sql_with_params()
-    held = Subject.objects.raw(f"{sql} FOR SHARE", parameters)  # no client data
-    return {row.id: row for row in held}
+    rows = statements.select_subjects(subjects) if subjects else []
+    return {row[0]: Fenced(*row) for row in rows}
 
 
 def count_thread(project: UUID) -> None:

@@ -12,10 +12,8 @@ from datetime import datetime, timedelta
 from typing import Self
 from uuid import UUID
 
-from django.db.models import Q
-
 from memoryhub.errors import CorruptError
-from memoryhub.journal import log, projections
+from memoryhub.journal import log, projections, statements
 from memoryhub.journal.chain import GENESIS
 from memoryhub.journal.orders import Address
 from memoryhub.journal.statements import Move
@@ -68,13 +66,12 @@ class Heads:
         names: dict[UUID, set[str]] = {}
         for address in addresses:
             names.setdefault(address.project, set()).add(address.name)
-        named = Q()
-        for project, wanted in names.items():
-            named |= Q(project_id=project, name__in=wanted)
-        rows = Thread.objects.filter(named).order_by("id").only(*_COLUMNS)
-        if locked:
-            rows = rows.select_for_update()
-        self._held = {(row.project_id, row.name): self._current(row) for row in rows}
+        self._held = {
+            (project, name): self._current(thread, seq, digest)
+            for thread, project, name, seq, digest in statements.select_heads(
+                names, locked=locked
+            )
+        }
 
     def held(self) -> Iterable[Head]:
         return self._held.values()
@@ -90,20 +87,20 @@ class Heads:
         while len(self._kept) > KEPT:
             self._kept.popitem(last=False)
 
-    def _current(self, row: Thread) -> Head:
+    def _current(self, thread: UUID, seq: int, digest: bytes) -> Head:
         """The kept head if it is still true, else brought up by the missing tail."""
-        kept = self._kept.get(row.id)
-        digest = bytes(row.head_hash)
-        if kept and kept.state.seq == row.head_seq and kept.chain == digest:
+        kept = self._kept.get(thread)
+        if kept and kept.state.seq == seq and kept.chain == digest:
             return kept
+        row = Thread.objects.select_related("subject").get(id=thread)
         folded = _caught_up(row, kept)
-        if folded.chain != digest:
+        if folded.chain != bytes(row.head_hash):
             raise CorruptError(seq=row.head_seq)
         return Head(
             state=folded.state,
             name=row.name,
             salt=bytes(row.name_salt),
-            chain=digest,
+            chain=folded.chain,
             last_type=row.last_event_type,
             listed_at=row.listed_at,
         )
@@ -135,18 +132,6 @@ def listed(head: Head) -> Head:
     return replace(head, listed_at=at)
 
 
-_COLUMNS = (
-    "project_id",
-    "subject_id",
-    "name",
-    "name_salt",
-    "head_seq",
-    "head_hash",
-    "last_event_type",
-    "listed_at",
-)
-
-
 def _caught_up(row: Thread, kept: Head | None) -> log.Folded:
     if kept and kept.state.seq < row.head_seq:
         start = log.Folded(state=kept.state, chain=kept.chain)
@@ -154,8 +139,7 @@ def _caught_up(row: Thread, kept: Head | None) -> log.Folded:
         if folded.chain == bytes(row.head_hash):
             return folded
     # Never seen, or the database is not the one we knew: fold it anew.
-    thread = Thread.objects.select_related("subject").get(id=row.id)
-    return log.state_at(thread, row.head_seq)
+    return log.state_at(row, row.head_seq)
 
 
 def _row(head: Head) -> Thread:

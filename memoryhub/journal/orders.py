@@ -68,6 +68,8 @@ class Receipt:
     #: The thread's head after the command.
     seq: int
     events: tuple[Recorded, ...]
+    #: Turns that had begun once the command was done.
+    turn: int
     #: The thread did not exist before.
     created: bool = False
     #: Served before under the same Idempotency-Key; nothing was written.

@@ -17,6 +17,7 @@ from django.db.models import Q
 from memoryhub.journal import log
 from memoryhub.journal.orders import Order, Receipt
 from memoryhub.models.events import Event, RequestKey
+from memoryhub.models.slots import Slot
 from memoryhub.models.threads import Thread
 from memoryhub.vault import keys
 
@@ -49,18 +50,20 @@ class Served:
         """The first answer again: from this batch, or from the journal."""
         if self.fresh is not None:
             return replace(self.fresh, replayed=True)
-        name = Thread.objects.values_list("name", flat=True).get(id=self.thread)
-        rows = Event.objects.filter(
-            thread_id=self.thread, seq__range=(self.first_seq, self.last_seq)
-        )
+        thread = Thread.objects.only("name", "turn_count").get(id=self.thread)
+        seqs = (self.first_seq, self.last_seq)
+        slots = Slot.objects.filter(thread=thread, seq__range=seqs).order_by("seq")
+        turn = slots.values_list("turn", flat=True).first()
+        rows = Event.objects.filter(thread=thread, seq__range=seqs)
         events = tuple(
             log.recorded(row) for row in rows.defer("payload").order_by("seq")
         )
         return Receipt(
             thread=self.thread,
-            name=name,
+            name=thread.name,
             seq=self.last_seq,
             events=events,
+            turn=thread.turn_count if turn is None else turn,
             created=self.first_seq == 1,
             replayed=True,
         )

@@ -6,7 +6,7 @@ event. Columns and their conversion still come from the models.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from operator import attrgetter
 from typing import Any
 from uuid import UUID
@@ -16,6 +16,7 @@ from django.db.models import Field, Model
 
 from memoryhub.models.events import Event
 from memoryhub.models.slots import Slot, Turn
+from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
 
 #: Fields whose values both drivers take as they are.
@@ -93,6 +94,61 @@ class Move:
             cursor.executemany(self.sql, values)
             moved: int = cursor.rowcount
             return moved
+
+
+def select_heads(
+    names: Mapping[UUID, Collection[str]], *, locked: bool
+) -> list[tuple[UUID, UUID, str, int, bytes]]:
+    """(thread, project, name, head_seq, head_hash) of these names, by project."""
+    wanted = " OR ".join(
+        f'("project_id" = %s AND "name" IN ({_places(each)}))'
+        for each in names.values()
+    )
+    values = [text for project in names for text in (_uuid(project), *names[project])]
+    rows = _select(
+        'SELECT "id", "project_id", "name", "head_seq", "head_hash" '  # noqa: S608 # places only
+        f'FROM "{Thread._meta.db_table}" WHERE {wanted} ORDER BY "id"'
+        + (" FOR UPDATE" if locked and _postgres() else ""),
+        values,
+    )
+    return [
+        (_as_uuid(thread), _as_uuid(project), name, seq, bytes(digest))
+        for thread, project, name, seq, digest in rows
+    ]
+
+
+def select_subjects(subjects: Collection[UUID]) -> list[tuple[UUID, str, int]]:
+    """(subject, state, epoch); share-locked on PostgreSQL, in id order."""
+    rows = _select(
+        f'SELECT "id", "state", "epoch" FROM "{Subject._meta.db_table}" '  # noqa: S608 # places only
+        f'WHERE "id" IN ({_places(subjects)}) ORDER BY "id"'
+        + (" FOR SHARE" if _postgres() else ""),
+        [_uuid(subject) for subject in subjects],
+    )
+    return [(_as_uuid(subject), state, epoch) for subject, state, epoch in rows]
+
+
+def _select(sql: str, values: list[Any]) -> list[tuple[Any, ...]]:
+    with connections["default"].cursor() as cursor:
+        cursor.execute(sql, values)
+        rows: list[tuple[Any, ...]] = cursor.fetchall()
+        return rows
+
+
+def _places(values: Collection[object]) -> str:
+    return ", ".join(["%s"] * len(values))
+
+
+def _postgres() -> bool:
+    return connections["default"].vendor == "postgresql"
+
+
+def _uuid(value: UUID) -> UUID | str:
+    return value if _postgres() else value.hex
+
+
+def _as_uuid(value: UUID | str) -> UUID:
+    return UUID(value) if isinstance(value, str) else value
 
 
 EVENTS, SLOTS, TURNS = Insert(Event), Insert(Slot), Insert(Turn)
