@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, settings as hypothesis_settings
 from memoryhub.journal.writer import Journal, writer
 from memoryhub.models.events import Event
+from memoryhub.models.keys import KeyMeta
 from memoryhub.models.projects import Project
 from memoryhub.models.threads import Thread
 from memoryhub.services.api_keys import Agent
@@ -46,6 +47,9 @@ def every_journal_replays(request: pytest.FixtureRequest) -> Iterator[None]:
         yield
         return
     request.getfixturevalue("_django_db_helper")
+    if not KeyMeta.objects.exists():
+        # The flush after a transactional test took it.
+        keyring.prepare(empty=True)
     yield
     if request.node.get_closest_marker("no_replay") is None:
         for thread in Thread.objects.select_related("subject"):
