@@ -23,6 +23,11 @@ SQLITE = (
     f"""CREATE TRIGGER memoryhub_event_delete BEFORE DELETE ON memoryhub_event
     WHEN {_IMPORTING} IS NOT 'importing'
     BEGIN SELECT RAISE(ABORT, 'events are append-only'); END""",
+    # INSERT OR REPLACE removes the old row without any delete trigger.
+    """CREATE TRIGGER memoryhub_event_insert BEFORE INSERT ON memoryhub_event
+    WHEN EXISTS (SELECT 1 FROM memoryhub_event
+                 WHERE thread_id = NEW.thread_id AND seq = NEW.seq)
+    BEGIN SELECT RAISE(ABORT, 'events are append-only'); END""",
 )
 POSTGRES = (
     f"""CREATE FUNCTION memoryhub_event_guard() RETURNS trigger AS $$
@@ -35,6 +40,15 @@ POSTGRES = (
       END IF;
       RAISE EXCEPTION 'events are append-only';
     END $$ LANGUAGE plpgsql""",
+    """CREATE FUNCTION memoryhub_event_keep() RETURNS trigger AS $$
+    BEGIN
+      IF EXISTS (SELECT 1 FROM memoryhub_event) THEN
+        RAISE EXCEPTION 'events are append-only';
+      END IF;
+      RETURN NULL;
+    END $$ LANGUAGE plpgsql""",
+    """CREATE TRIGGER memoryhub_event_truncate BEFORE TRUNCATE ON memoryhub_event
+    FOR EACH STATEMENT EXECUTE FUNCTION memoryhub_event_keep()""",
     """CREATE TRIGGER memoryhub_event_update BEFORE UPDATE ON memoryhub_event
     FOR EACH ROW EXECUTE FUNCTION memoryhub_event_guard()""",
     """CREATE TRIGGER memoryhub_event_delete BEFORE DELETE ON memoryhub_event
@@ -51,10 +65,12 @@ def add(apps: Any, schema_editor: Any) -> None:
 def drop(apps: Any, schema_editor: Any) -> None:
     postgres = schema_editor.connection.vendor == "postgresql"
     on = " ON memoryhub_event" if postgres else ""
-    for name in ("memoryhub_event_update", "memoryhub_event_delete"):
-        schema_editor.execute(f"DROP TRIGGER {name}{on}")
+    third = "truncate" if postgres else "insert"
+    for name in ("update", "delete", third):
+        schema_editor.execute(f"DROP TRIGGER memoryhub_event_{name}{on}")
     if postgres:
         schema_editor.execute("DROP FUNCTION memoryhub_event_guard()")
+        schema_editor.execute("DROP FUNCTION memoryhub_event_keep()")
 
 
 class Migration(migrations.Migration):

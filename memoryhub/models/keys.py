@@ -13,25 +13,32 @@ from memoryhub.models.ids import uuid7
 MAX_VERSION = 255
 
 
-class ProjectKey(models.Model):
+class WrappedKey(models.Model):
+    """A key that is stored under one of the ring's KEKs."""
+
+    #: Indexed for the rotation, which looks for all that are under another.
+    kek_id = models.CharField(max_length=16, db_index=True)
+    wrapped = models.BinaryField(max_length=60)
+
+    class Meta:
+        abstract = True
+
+
+class ProjectKey(WrappedKey):
     """A project's key, wrapped; lives as long as the project."""
 
     project = models.UUIDField(primary_key=True)
-    kek_id = models.CharField(max_length=16, db_index=True)
-    wrapped = models.BinaryField(max_length=60)
 
     def __str__(self) -> str:
         return str(self.project)
 
 
-class SubjectKey(models.Model):
+class SubjectKey(WrappedKey):
     """One version of a subject's data key, wrapped. Old versions stay for reading."""
 
     pk = models.CompositePrimaryKey("subject", "version")
     subject = models.UUIDField()
     version = models.PositiveSmallIntegerField()
-    kek_id = models.CharField(max_length=16, db_index=True)
-    wrapped = models.BinaryField(max_length=60)
     project = models.UUIDField()
     #: Payloads sealed under this version, estimated (vault/seal_count.py).
     seals = models.BigIntegerField(default=0)
@@ -64,12 +71,10 @@ class DestroyedKey(models.Model):
         return str(self.subject)
 
 
-class SigningKey(models.Model):
+class SigningKey(WrappedKey):
     """An Ed25519 key that signs receipts; the public half is kept for ever."""
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
-    kek_id = models.CharField(max_length=16, db_index=True)
-    wrapped = models.BinaryField(max_length=60)
     public = models.BinaryField(max_length=32)
     created_at = models.DateTimeField()
     retired_at = models.DateTimeField(null=True)

@@ -5,6 +5,8 @@ from django.db import models
 from memoryhub.models.ids import NameField, uuid7
 
 MAX_THREADS = 100_000
+#: The largest value `max_threads` may be set to.
+MOST_THREADS = 10_000_000
 
 
 class Project(models.Model):

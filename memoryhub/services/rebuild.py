@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from django.db import transaction
 
+from memoryhub.errors import CorruptError
 from memoryhub.journal import log, projections
 from memoryhub.kernel.replay import evolve
 from memoryhub.models.events import Snapshot
@@ -36,6 +37,8 @@ def rebuild(
 def _refold(thread: Thread, locked: Thread, progress: Callable[[int], None]) -> None:
     state, digest, rows = log.origin(thread), b"", projections.Rows()
     for row in log.iter_rows(thread.id):
+        if row.seq != state.seq + 1:
+            raise CorruptError(missing_seq=state.seq + 1)
         recorded = log.recorded(row)
         projections.project(rows, state, recorded)
         state, digest = evolve(state, recorded), bytes(row.chain)
@@ -43,10 +46,12 @@ def _refold(thread: Thread, locked: Thread, progress: Callable[[int], None]) -> 
             projections.write(rows)
             rows = projections.Rows()
             progress(CHUNK)
+    # A journal that lost its tail must not pull the head back over the loss.
+    if (state.seq, digest) != (locked.head_seq, bytes(locked.head_hash)):
+        raise CorruptError(missing_seq=state.seq + 1)
     projections.write(rows)
     projections.write_labels([state])
     for name, value in projections.columns(state).items():
         setattr(locked, name, value)
-    locked.head_hash = digest
     locked.save()
     progress(state.seq % CHUNK)

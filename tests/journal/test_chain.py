@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from django.db import DatabaseError, connection, transaction
 
+from memoryhub.errors import CorruptError
 from memoryhub.models.events import Event
 from memoryhub.models.slots import Slot
 from memoryhub.models.threads import Thread
@@ -56,11 +57,40 @@ def test_nothing_can_remove_or_rewrite_an_event(agent: Agent) -> None:
     assert Event.objects.count() == 2
 
 
+def test_sql_can_not_replace_or_empty_the_table(agent: Agent) -> None:
+    append(agent, "t-1", "one")
+    table = "memoryhub_event"
+    sql = {
+        "sqlite": f"INSERT OR REPLACE INTO {table} SELECT * FROM {table}",
+        "postgresql": f"TRUNCATE {table} CASCADE",
+    }[connection.vendor]
+    with (
+        pytest.raises(DatabaseError),
+        transaction.atomic(),
+        connection.cursor() as cursor,
+    ):
+        cursor.execute(sql)
+    assert Event.objects.count() == 2
+
+
+@pytest.mark.no_replay
+def test_rebuild_refuses_a_journal_that_lost_events(agent: Agent) -> None:
+    append(agent, "t-1", "one", "two", "three")
+    drop_triggers()
+    for lost in (3, 4):
+        point = transaction.savepoint()
+        Event.objects.filter(seq=lost).delete()
+        with pytest.raises(CorruptError):
+            rebuild(get_thread(agent))
+        assert get_thread(agent).head_seq == 4
+        transaction.savepoint_rollback(point)
+
+
 def drop_triggers() -> None:
     on = " ON memoryhub_event" if connection.vendor == "postgresql" else ""
     with connection.cursor() as cursor:
-        for name in ("memoryhub_event_update", "memoryhub_event_delete"):
-            cursor.execute(f"DROP TRIGGER {name}{on}")
+        for name in ("update", "delete"):
+            cursor.execute(f"DROP TRIGGER memoryhub_event_{name}{on}")
 
 
 def flip(value: bytes, chance: random.Random) -> bytes:
