@@ -23,7 +23,7 @@ from memoryhub.models.threads import Thread
 #: How long a thread's place in lists may lag behind its newest event.
 LISTED_EVERY = timedelta(seconds=10)
 #: States kept in memory, least recently written first out.
-KEPT = 10_000
+KEPT = 5_000
 
 
 class MovedError(Exception):
