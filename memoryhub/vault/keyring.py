@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -13,7 +14,7 @@ from threading import Lock
 
 from django.conf import settings
 from django.db import connections, transaction
-from django.db.models import Count
+from django.db.models import Count, QuerySet
 from django.utils import timezone
 
 from memoryhub.errors import KeyMissingError, StartRefusedError
@@ -25,6 +26,7 @@ from memoryhub.models.keys import (
     ProjectKey,
     SigningKey,
     SubjectKey,
+    WrappedKey,
 )
 from memoryhub.models.projects import Instance
 from memoryhub.vault import ring_file
@@ -36,9 +38,12 @@ from memoryhub.vault.wrapping import Kind, unwrap, wrap
 class WrappedTable:
     """A table whose rows are wrapped under a KEK, and to whom each is bound."""
 
-    model: type[ProjectKey | SubjectKey | SigningKey]
+    model: type[WrappedKey]
     kind: Kind
     owner: str
+
+    def rows(self) -> QuerySet[WrappedKey]:
+        return self.model._default_manager.using("keys")
 
 
 WRAPPED = (
@@ -106,12 +111,11 @@ def prepare(*, empty: bool) -> Ring:
     _refuse_one_database()
     unused = empty and not _keys_used()
     if unused and settings.KEK_FILE_IS_DEFAULT and not settings.KEK_FILE.exists():
-        try:
+        # Another process of this instance may start too; then its ring is ours.
+        with suppress(FileExistsError):
             make_ring(settings.KEK_FILE)
-        except FileExistsError:
-            pass  # another process of this instance starts too; its ring is ours
     opened = open_ring()
-    _same_instance(unused)
+    _same_instance(unused=unused)
     with transaction.atomic(using="keys"):
         KeyMeta.objects.using("keys").select_for_update().get()
         check(opened, source=settings.KEK_FILE)
@@ -123,8 +127,9 @@ def prepare(*, empty: bool) -> Ring:
 def check(opened: Ring, *, source: Path) -> None:
     """Refuse a ring that can not open what the keys database holds.
 
-    `source` is the file it came from, for the message. Raises StartRefusedError: kek_wrong when a sentinel does not open, kek_unknown
-    when rows name an id that the ring lacks.
+    `source` is the file it came from, for the message. Raises StartRefusedError:
+    kek_wrong when a sentinel does not open, kek_unknown when rows name an id that
+    the ring lacks.
     """
     rows = KekCheck.objects.using("keys").all()
     sentinels = {row.kek_id: row for row in rows}
@@ -146,8 +151,8 @@ def rows_per_kek() -> dict[str, int]:
     """How many wrapped keys each KEK holds. One query a table."""
     rows: Counter[str] = Counter()
     for table in WRAPPED:
-        counted = table.model.objects.using("keys").values_list("kek_id")
-        rows.update(dict(counted.annotate(Count("kek_id")).order_by("kek_id")))
+        counted = table.rows().values_list("kek_id").annotate(Count("kek_id"))
+        rows.update(dict(counted.order_by("kek_id")))
     return dict(rows)
 
 
@@ -185,7 +190,7 @@ def _opens(kek: Kek, sealed: bytes) -> bool:
 
 
 def _keys_used() -> bool:
-    wrapped = any(table.model.objects.using("keys").exists() for table in WRAPPED)
+    wrapped = any(table.rows().exists() for table in WRAPPED)
     checks, destroyed = (
         KekCheck.objects.using("keys"),
         DestroyedKey.objects.using("keys"),
@@ -204,7 +209,7 @@ def _refuse_one_database() -> None:
         )
 
 
-def _same_instance(unused: bool) -> None:
+def _same_instance(*, unused: bool) -> None:
     meta, instance = KeyMeta.objects.using("keys").first(), Instance.objects.first()
     missing = meta is None or instance is None
     if (missing and not unused) or (meta and instance and meta.instance != instance.id):

@@ -207,14 +207,18 @@ TABLES: Mapping[str, Table] = MappingProxyType(
         ),
         "memoryhub.Operator": Table(
             fields=_fields(
-                id="id", staff="username password last_login created_at", word="is_active"
+                id="id",
+                staff="username password last_login created_at",
+                word="is_active",
             ),
         ),
         "memoryhub.Membership": Table(
             fields=_fields(id="project operator", word="role"),
         ),
         "memoryhub.SignInLink": Table(
-            fields=_fields(id="id operator", digest="digest", time="expires_at used_at"),
+            fields=_fields(
+                id="id operator", digest="digest", time="expires_at used_at"
+            ),
         ),
         # The keys database
         "memoryhub.ProjectKey": Table(
@@ -252,7 +256,9 @@ TABLES: Mapping[str, Table] = MappingProxyType(
             fields=_fields(id="id instance", number="ledger_n"),
         ),
         # Django's own and its sign-in guard
-        "contenttypes.ContentType": Table(fields=_fields(id="id", word="app_label model")),
+        "contenttypes.ContentType": Table(
+            fields=_fields(id="id", word="app_label model")
+        ),
         "auth.Permission": Table(
             fields=_fields(id="id content_type", word="name codename"),
         ),
@@ -284,7 +290,8 @@ TABLES: Mapping[str, Table] = MappingProxyType(
         "axes.AccessLog": Table(
             fields=_fields(
                 id="id",
-                staff="user_agent ip_address username http_accept path_info session_hash",
+                staff="user_agent ip_address username http_accept path_info"
+                " session_hash",
                 time="attempt_time logout_time",
             ),
         ),

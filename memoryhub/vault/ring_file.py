@@ -163,7 +163,7 @@ def _refuse_exposed(path: Path, mode: int) -> None:
 def stamp(path: Path) -> tuple[object, ...] | None:
     """What changes when the file does; None when it is not there to be looked at."""
     try:
-        seen = os.stat(path)
+        seen = path.stat()
     except OSError:
         return None
     return (path, seen.st_ino, seen.st_mtime_ns, seen.st_size)
@@ -179,7 +179,7 @@ def create(path: Path, ring: Ring) -> None:
     try:
         os.link(draft, path)
     finally:
-        os.unlink(draft)
+        draft.unlink()
     _sync_folder(path.parent)
 
 
@@ -187,9 +187,9 @@ def replace(path: Path, ring: Ring) -> None:
     """Put a ring in place of the one there: write, fsync, rename."""
     draft = _draft(path, ring)
     try:
-        os.replace(draft, path)
+        draft.replace(path)
     except OSError:
-        os.unlink(draft)
+        draft.unlink()
         raise
     _sync_folder(path.parent)
 
@@ -204,7 +204,7 @@ def write_new(path: Path, data: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
     except OSError:
-        os.unlink(path)
+        path.unlink()
         raise
     _sync_folder(path.parent)
 

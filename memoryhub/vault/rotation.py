@@ -126,14 +126,12 @@ def _rewrap(table: keyring.WrappedTable, limit: int) -> int:
     ring = keyring.ring()
     others = [kek_id for kek_id in ring.ids if kek_id != ring.current_id]
     with transaction.atomic(using="keys"):
-        rows = table.model.objects.using("keys").filter(kek_id__in=others)
+        rows = table.rows().filter(kek_id__in=others)
         batch = list(rows.select_for_update()[:limit])
         for row in batch:
             owner, wrapped = getattr(row, table.owner), bytes(row.wrapped)
             key = unwrap(ring.get(row.kek_id), wrapped, kind=table.kind, owner=owner)
             again = wrap(ring.current, key, kind=table.kind, owner=owner)
             # Updated, never inserted: a key destroyed meanwhile stays destroyed.
-            table.model.objects.using("keys").filter(pk=row.pk).update(
-                kek_id=ring.current_id, wrapped=again
-            )
+            table.rows().filter(pk=row.pk).update(kek_id=ring.current_id, wrapped=again)
     return len(batch)

@@ -13,11 +13,34 @@ from memoryhub.vault.registry import Fate, Place
 #: Whatever outlives a request in a process: `module.name` to what it holds.
 PROCESS: Mapping[str, Place] = MappingProxyType(
     {
+        "inspector.hub.hub": Place(
+            holds="what watched pages show, while somebody watches",
+            found="thread id; head and epoch are read before each frame",
+            forget=Fate.VOID,
+        ),
+        "inspector.tries.Tries": Place(
+            holds="addresses that tried to sign in", forget=Fate.PASSES
+        ),
+        "inspector.views.sign_in.tries": Place(
+            holds="addresses that tried to sign in", forget=Fate.PASSES
+        ),
+        "memoryhub.api.auth._known": Place(
+            holds="digests of API keys, ids of what they may see",
+            found="subject id of a bound key; asked again within a second",
+            forget=Fate.PASSES,
+        ),
+        "memoryhub.api.limits.account": Place(
+            holds="counts by API key prefix and by address", forget=Fate.PASSES
+        ),
+        "memoryhub.api.streams.lookout": Place(
+            holds="thread ids and seqs of open event streams", forget=Fate.PASSES
+        ),
         "memoryhub.journal.announce.doorbell": Place(
             holds="thread ids and seqs that wait to be announced",
             found="thread ids of the subject",
             forget=Fate.PASSES,
         ),
+        "memoryhub.journal.heads._APPENDED": Place(holds="a statement, without values"),
         "memoryhub.journal.heads.Heads": Place(
             holds="states of threads: refs, names, counters; no content",
             found="thread ids of the subject; head and epoch are read before use",

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 from uuid import UUID, uuid4
 
 import pytest
@@ -110,6 +111,14 @@ def test_a_tombstone_stops_nothing_else(
 ) -> None:
     stone = blind_index.value_tombstone(ann, "fact", "mia li")
     assert blind_index.value_tombstone(ann, kind, content) != stone
+
+
+def test_a_pseudonym_can_not_be_computed_without_the_key(
+    ann: SubjectKeys, bob: SubjectKeys
+) -> None:
+    pseudonym = blind_index.audit_pseudonym(ann)
+    assert blind_index.audit_pseudonym(replace(ann, audit=bob.audit)) != pseudonym
+    assert blind_index.audit_pseudonym(replace(ann, subject=bob.subject)) != pseudonym
 
 
 @per_test

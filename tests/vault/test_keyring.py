@@ -63,9 +63,7 @@ def test_no_ring_is_made_beside_keys_that_are_in_use(
     if left == "project":
         keys.create_project_key(uuid4())
     if left == "destroyed":
-        DestroyedKey.objects.create(
-            subject=uuid4(), erasure=uuid4(), at=timezone.now()
-        )
+        DestroyedKey.objects.create(subject=uuid4(), erasure=uuid4(), at=timezone.now())
     kek_file.unlink()
     assert refusal(empty=True) == "kek_missing"
     assert not kek_file.exists()
@@ -163,9 +161,7 @@ def test_a_backup_counts_for_the_current_key_only(ring: Ring, kek_file: Path) ->
 def test_an_old_ring_that_was_restored_has_its_current_key_current_again(
     ring: Ring,
 ) -> None:
-    KekCheck.objects.update(
-        state=KekCheck.State.RETIRED, retired_at=timezone.now()
-    )
+    KekCheck.objects.update(state=KekCheck.State.RETIRED, retired_at=timezone.now())
     keyring.prepare(empty=False)
     check = KekCheck.objects.get()
     assert (check.state, check.retired_at) == (KekCheck.State.CURRENT, None)

@@ -77,6 +77,17 @@ def test_status_of_a_stopped_rotation_says_how_to_go_on(
     assert refusal("status").startswith("3 wrapped keys")
 
 
+def test_status_names_the_key_that_a_rotation_replaces(
+    subjects: list[UUID], ring: Ring, capsys: pytest.CaptureFixture[str]
+) -> None:
+    new, _ = rotation.begin(at=timezone.now())
+    with pytest.raises(CommandError):
+        call_command("keys", "status")
+    lines = [line.split()[:3] for line in capsys.readouterr().out.splitlines()]
+    assert [ring.current_id, "leaving", "5"] in lines
+    assert [new, "current", "0"] in lines
+
+
 def test_backup_and_restore_bring_the_ring_back(
     subjects: list[UUID], ring: Ring, kek_file: Path, typed: None, tmp_path: Path
 ) -> None:

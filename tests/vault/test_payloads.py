@@ -147,9 +147,9 @@ def test_what_is_no_sealed_payload_is_refused(
             open_sealed(ann, place, bad)
 
 
-def sealed_by_hand(opened: SubjectKeys, packed: bytes) -> bytes:
+def sealed_by_hand(opened: SubjectKeys, packed: bytes, *, flags: int = 1) -> bytes:
     """Anything at all, flagged as compressed and rightly sealed."""
-    header, nonce = bytes((1, 1, opened.version)), os.urandom(12)
+    header, nonce = bytes((1, flags, opened.version)), os.urandom(12)
     place = place_of(opened)
     bound = b"mh1" + place.project.bytes + place.subject.bytes + place.thread.bytes
     bound += place.seq.to_bytes(8) + bytes((place.purpose,)) + header
@@ -177,6 +177,13 @@ def test_inflating_is_bounded_and_whole(ann: SubjectKeys, packed: bytes) -> None
         open_sealed(ann, place_of(ann), sealed_by_hand(ann, packed))
 
 
+@pytest.mark.parametrize("flags", [2, 3, 0x80])
+def test_a_flag_of_a_later_format_is_refused(ann: SubjectKeys, flags: int) -> None:
+    sealed = sealed_by_hand(ann, zlib.compress(b"hello"), flags=flags)
+    with pytest.raises(SealBrokenError):
+        open_sealed(ann, place_of(ann), sealed)
+
+
 @pytest.mark.parametrize("beyond", [0, 1])
 def test_whatever_can_be_sealed_can_be_opened(ann: SubjectKeys, beyond: int) -> None:
     plain = bytes(payloads.MAX_INFLATED_BYTES + beyond)
@@ -200,17 +207,18 @@ def test_old_versions_open_and_new_payloads_take_the_newest(ann: SubjectKeys) ->
 
 def test_sealing_twice_never_gives_the_same_bytes(ann: SubjectKeys) -> None:
     sealed = {seal(ann, place_of(ann), b"hello") for _ in range(500)}
-    assert len({box[3:15] for box in sealed}) == len({box[15:] for box in sealed}) == 500
+    assert (
+        len({box[3:15] for box in sealed}) == len({box[15:] for box in sealed}) == 500
+    )
 
 
 def test_an_external_id_is_bound_to_its_subject_alone(
     ann: SubjectKeys, bob: SubjectKeys
 ) -> None:
     of_ann, of_bob = (
-        payloads.external_id_place(project=one.project, subject=one.subject)
+        place_of(one, thread=UUID(int=0), seq=0, purpose=Purpose.EXTERNAL_ID)
         for one in (ann, bob)
     )
-    assert (of_ann.thread.int, of_ann.seq, of_ann.purpose) == (0, 0, 4)
     sealed = seal(ann, of_ann, b"ann@example.com")
     assert open_sealed(ann, of_ann, sealed) == b"ann@example.com"
     with pytest.raises(SealBrokenError):
@@ -222,3 +230,14 @@ def test_no_plaintext_shows_in_sealed_bytes(ann: SubjectKeys) -> None:
         sealed = seal(ann, place_of(ann), plain)
         assert b"canary" not in sealed
         assert zlib.compress(plain, 1)[2:10] not in sealed
+
+
+def test_a_seal_with_a_marked_nonce_is_counted(
+    ann: SubjectKeys, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for chance in (bytes(12), b"\1" * 12):
+        monkeypatch.setattr(os, "urandom", lambda size, chance=chance: chance[:size])
+        seal(ann, place_of(ann), b"hello")
+    monkeypatch.undo()
+    seal_count.flush()
+    assert SubjectKey.objects.get().seals == seal_count.SEALS_PER_MARK

@@ -15,6 +15,7 @@ from django.apps import apps
 from django.conf import settings
 from django.db import models
 from django.test.utils import isolate_apps
+
 from memoryhub.models.threads import Thread
 from memoryhub.vault.registry import TABLES, Fate, Holds, Table
 from memoryhub.vault.surroundings import BACKENDS, LOG_HANDLERS, PATHS, PROCESS
@@ -142,10 +143,13 @@ def test_every_process_lifetime_cache_is_listed() -> None:
         ("_seen = None\ndef note(k):\n  global _seen\n  _seen = k", "_seen"),
         ("class Hub: ...\nhub = Hub()", "hub"),
         ("@dataclass\nclass Hub: ...\nhub: Hub = Hub()", "hub"),
+        ("from memoryhub.hubs import Watch\nwatch = Watch()", "watch"),
+        ("from memoryhub import hubs as h\nwatch = h.Watch()", "watch"),
     ],
 )
 def test_a_cache_that_is_unlisted_is_found(source: str, name: str) -> None:
-    found = unlisted.process_state({"memoryhub.planted": ast.parse(source)})
+    modules = {"memoryhub.planted": source, "memoryhub.hubs": "class Watch: ..."}
+    found = unlisted.process_state({n: ast.parse(s) for n, s in modules.items()})
     assert found == {f"memoryhub.planted.{name}"}
 
 
@@ -153,9 +157,11 @@ def test_a_cache_that_is_unlisted_is_found(source: str, name: str) -> None:
     "source",
     [
         "DECIDE = {Append: append}",
+        "STATUS = {Full: 409}\nSTATUS[Away] = 503",
         "WORDS = ('a', 'b')",
         "SHAPE = re.compile('a')",
         "@dataclass(frozen=True)\nclass Limits: ...\nDEFAULT = Limits()",
+        "class Limits(NamedTuple): ...\nDEFAULT = Limits()",
         "def note():\n  seen = {}\n  seen['a'] = 1",
         "class A:\n  @property\n  def cached(self): ...",
     ],
@@ -205,8 +211,6 @@ def handlers(*, planting: str = "") -> set[str]:
         capture_output=True,
     )
     return set(json.loads(done.stdout))
-
-
 
 
 def test_every_log_handler_is_listed() -> None:

@@ -48,12 +48,16 @@ def other_format(path: Path) -> None:
 
 def no_current(path: Path) -> None:
     current = ring_file.read(path).current_id
-    path.write_text(path.read_text().replace(f'"current": "{current}"', '"current": ""'))
+    path.write_text(
+        path.read_text().replace(f'"current": "{current}"', '"current": ""')
+    )
 
 
 def current_is_a_list(path: Path) -> None:
     current = ring_file.read(path).current_id
-    path.write_text(path.read_text().replace(f'"current": "{current}"', '"current": []'))
+    path.write_text(
+        path.read_text().replace(f'"current": "{current}"', '"current": []')
+    )
 
 
 def not_hexadecimal(path: Path) -> None:
@@ -117,9 +121,7 @@ def made(kek_file: Path) -> ring_file.Ring:
     return ring
 
 
-@pytest.mark.parametrize(
-    "spoil", REFUSED, ids=[spoil.__name__ for spoil in REFUSED]
-)
+@pytest.mark.parametrize("spoil", REFUSED, ids=[spoil.__name__ for spoil in REFUSED])
 def test_an_unusable_ring_is_refused_in_one_line_without_its_keys(
     spoil: Callable[[Path], None], kek_file: Path, made: ring_file.Ring
 ) -> None:

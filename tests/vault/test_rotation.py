@@ -69,13 +69,18 @@ def test_everything_opens_under_the_new_key_and_payloads_do_not_change(
     sealed = seal(keys.subject_keys(subjects[0], epoch=1), place, b"hello")
     ids = keys.project_key(project).ids
     before = unwrap(
-        ring.current, signing_key.wrapped, kind=Kind.SIGNING, owner=signing_key.id
+        ring.current,
+        bytes(signing_key.wrapped),
+        kind=Kind.SIGNING,
+        owner=signing_key.id,
     )
 
     new = rotate()
 
     keys.reset()
-    assert open_sealed(keys.subject_keys(subjects[0], epoch=1), place, sealed) == b"hello"
+    assert (
+        open_sealed(keys.subject_keys(subjects[0], epoch=1), place, sealed) == b"hello"
+    )
     assert keys.project_key(project).ids == ids
     signing_key.refresh_from_db(using="keys")
     again = bytes(signing_key.wrapped)
@@ -209,6 +214,15 @@ def test_retiring_is_refused_while_it_could_cost_a_key(
     rotation.finish(at=NOW)
     assert refusal(ring.current_id, days=6.999) == "kek_window"
     assert refusal("0badf00d", days=99) == "kek_unknown"
+    assert ring.current_id in ring_file.read(kek_file).ids
+
+
+def test_a_retired_key_that_a_row_uses_after_all_stays(
+    subjects: list[UUID], ring: Ring, kek_file: Path
+) -> None:
+    rotate()
+    SubjectKey.objects.filter(subject=subjects[0]).update(kek_id=ring.current_id)
+    assert refusal(ring.current_id, days=99) == "kek_in_use"
     assert ring.current_id in ring_file.read(kek_file).ids
 
 

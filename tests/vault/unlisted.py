@@ -14,6 +14,7 @@ from typing import Any
 
 import structlog
 from django.db import models
+
 from memoryhub.models.ids import NameField
 from memoryhub.vault.registry import Holds, Table
 
@@ -38,6 +39,8 @@ _COLLECTIONS = {
     *("dict", "list", "set", "OrderedDict", "defaultdict", "deque", "Counter"),
     *("WeakKeyDictionary", "WeakValueDictionary", "SimpleQueue", "Queue", "local"),
 }
+#: Instances of their subclasses are made once and stay as they are.
+_FIXED = {"BaseSettings", "NamedTuple", "NinjaAPI", "Router"}
 _CHANGERS = {
     *("add", "append", "appendleft", "clear", "extend", "insert", "pop", "popitem"),
     *("remove", "setdefault", "update"),
@@ -140,11 +143,17 @@ def process_state(modules: Mapping[str, ast.Module]) -> set[str]:
     holds at its top: collections that are empty or changed, instances of our own
     classes that are not frozen.
     """
-    changeable = {name for tree in modules.values() for name in _changeable(tree)}
+    changeable = {
+        f"{module}.{name}"
+        for module, tree in modules.items()
+        for name in _changeable(tree)
+    }
     return {
         f"{module}.{name}"
         for module, tree in modules.items()
-        for name in chain(_cached(tree), _rebound(tree), _held(tree, changeable))
+        for name in chain(
+            _cached(tree), _rebound(tree), _held(tree, _known(module, tree, changeable))
+        )
     }
 
 
@@ -188,12 +197,39 @@ def _holds(value: ast.expr, changeable: set[str]) -> bool:
         return not value.keys
     if isinstance(value, ast.List | ast.Set):
         return not value.elts
-    return isinstance(value, ast.Call) and _name(value) in _COLLECTIONS | changeable
+    return isinstance(value, ast.Call) and (
+        _name(value) in _COLLECTIONS or ast.unparse(value.func) in changeable
+    )
+
+
+def _known(module: str, tree: ast.Module, changeable: set[str]) -> set[str]:
+    """The changeable classes as this module spells them: `Hub`, `hubs.Hub`."""
+    spelled = {
+        alias.asname or alias.name: f"{node.module}.{alias.name}"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    return {
+        *(name.removeprefix(f"{module}.") for name in changeable),
+        *(here for here, name in spelled.items() if name in changeable),
+        *(
+            f"{here}.{name.removeprefix(f'{place}.')}"
+            for here, place in spelled.items()
+            for name in changeable
+            if name.startswith(f"{place}.")
+        ),
+    }
 
 
 def _changed(tree: ast.Module) -> Iterator[str]:
-    """Names whose items some line sets, deletes or changes by a method."""
-    for node in ast.walk(tree):
+    """Names whose items some function sets, deletes or changes by a method."""
+    functions = (
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    )
+    for node in chain(*map(ast.walk, functions)):
         if (
             isinstance(node, ast.Subscript)
             and isinstance(node.ctx, ast.Store | ast.Del)
@@ -215,8 +251,7 @@ def _changeable(tree: ast.Module) -> Iterator[str]:
         if isinstance(node, ast.ClassDef):
             decorators = [ast.unparse(decorator) for decorator in node.decorator_list]
             frozen = any("frozen=True" in decorator for decorator in decorators)
-            settings = any(_name(parent) == "BaseSettings" for parent in node.bases)
-            if not frozen and not settings:
+            if not frozen and not _FIXED & set(map(_name, node.bases)):
                 yield node.name
 
 

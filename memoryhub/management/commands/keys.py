@@ -114,15 +114,14 @@ class Command(BaseCommand):
         self.stdout.write(line.format(*heads))
         for kek_id in sorted(checks.keys() | set(ring.ids)):
             row = checks.get(kek_id)
-            state = "current" if kek_id == ring.current_id else row and row.state
             self.stdout.write(
                 line.format(
                     kek_id,
-                    state or "unknown",
+                    _state(kek_id, row, ring),
                     f"{rows.get(kek_id, 0):,}",
-                    _moment(row and row.created_at),
-                    _moment(row and row.backed_up_at, never="never"),
-                    _moment(row and rotation.retirable_at(row)),
+                    _moment(row.created_at if row else None),
+                    _moment(row.backed_up_at if row else None, never="never"),
+                    _moment(rotation.retirable_at(row) if row else None),
                 ).rstrip()
             )
         destroyed = DestroyedKey.objects.using("keys").count()
@@ -163,7 +162,7 @@ class Command(BaseCommand):
             raise CommandError(f"{file} does not hold what was written to it.")
         backup.record(ring, at=timezone.now())
         self.stdout.write(
-            f"Wrote {len(ring.ids)} keys to {file} and read them back. Keep the file "
+            f"Wrote {_keys(len(ring.ids))} to {file} and read it back. Keep the file "
             "and the passphrase apart from each other and from the databases."
         )
 
@@ -183,7 +182,7 @@ class Command(BaseCommand):
         except OSError as error:
             raise CommandError(f"{place} can not be made: {error.strerror}.") from None
         self.stdout.write(
-            f"Restored {len(ring.ids)} keys to {place}; {ring.current_id} is current."
+            f"Restored {_keys(len(ring.ids))} to {place}; {ring.current_id} is current."
         )
 
     def _rotate(self) -> None:
@@ -202,7 +201,8 @@ class Command(BaseCommand):
                 f"{settings.KEYS_BACKUP_DAYS} days."
             )
         self.stdout.write(
-            f"Re-wrapped {done:,} keys. Make a new backup: `manage.py keys backup FILE`."
+            f"Re-wrapped {_keys(done)}. The ring has changed, so make a new backup: "
+            "`manage.py keys backup FILE`."
         )
 
     def _rewrap(self) -> int:
@@ -243,6 +243,18 @@ def _refuse_unstarted() -> None:
             "This instance was never started, so there are no keys to care for. "
             "Run `manage.py serve` once."
         )
+
+
+def _state(kek_id: str, row: KekCheck | None, ring: ring_file.Ring) -> str:
+    if kek_id == ring.current_id:
+        return "current"
+    if row is None:
+        return "unknown"
+    return "leaving" if row.state == KekCheck.State.CURRENT else row.state
+
+
+def _keys(count: int) -> str:
+    return "1 key" if count == 1 else f"{count:,} keys"
 
 
 def _moment(at: datetime | None, *, never: str = "–") -> str:

@@ -1,0 +1,37 @@
+"""Deployment checks of the vault: what is allowed, but unwise."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.core.checks import CheckMessage
+from django.core.checks import Warning as CheckWarning
+
+
+def ring_beside_database(*_: Any, **__: Any) -> list[CheckMessage]:
+    """Warn when the key ring lies in a database's folder: one theft takes both."""
+    if not databases_beside(settings.KEK_FILE, databases=settings.DATABASES):
+        return []
+    return [
+        CheckWarning(
+            f"The key ring {settings.KEK_FILE} lies beside a database, so whoever "
+            "copies that folder can read everything.",
+            hint="Move it to another volume and name it in MEMORYHUB_KEK_FILE.",
+            id="memoryhub.W001",
+        )
+    ]
+
+
+def databases_beside(
+    ring: Path, *, databases: Mapping[str, Mapping[str, Any]]
+) -> list[str]:
+    """The aliases of the SQLite databases in the ring's folder."""
+    return [
+        alias
+        for alias, database in databases.items()
+        if database["ENGINE"].endswith("sqlite3")
+        and Path(database["NAME"]).parent == ring.parent
+    ]
