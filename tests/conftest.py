@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import HealthCheck, settings as hypothesis_settings
+from hypothesis import HealthCheck
+from hypothesis import settings as hypothesis_settings
+
 from memoryhub.journal.writer import Journal, writer
 from memoryhub.models.events import Event
 from memoryhub.models.keys import KeyMeta

@@ -7,6 +7,8 @@ import os
 import shutil
 import tempfile
 
+# As manage.py does: data that others may read is refused.
+os.umask(0o077)
 if "MEMORYHUB_TEST_FOLDER" not in os.environ:
     # The first process makes it; xdist's workers inherit it.
     folder = tempfile.mkdtemp(prefix="memoryhub-tests-")

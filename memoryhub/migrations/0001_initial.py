@@ -1,8 +1,9 @@
 import django.db.models.deletion
-import memoryhub.models.ids
-import memoryhub.models.threads
 from django.conf import settings
 from django.db import migrations, models
+
+import memoryhub.models.ids
+import memoryhub.models.threads
 
 
 class Migration(migrations.Migration):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given
+from hypothesis import strategies as st
+
 from memoryhub.kernel import names
 from memoryhub.kernel.events import Label, SlotAppended, ThreadCreated
 

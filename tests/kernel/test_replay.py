@@ -11,8 +11,10 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from hypothesis import settings, strategies as st
+from hypothesis import settings
+from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
 from memoryhub.errors import (
     ForkTooDeepError,
     Refusal,
@@ -21,7 +23,8 @@ from memoryhub.errors import (
     ThreadErasedError,
     ThreadFullError,
 )
-from memoryhub.kernel import commands, events, replay, state as states
+from memoryhub.kernel import commands, events, replay
+from memoryhub.kernel import state as states
 from memoryhub.kernel.commands import AppendSlots, CreateThread, NewSlot
 from memoryhub.kernel.state import Scope, ThreadState
 from memoryhub.kernel.threads import inherit
@@ -216,7 +219,7 @@ def test_a_golden_history_folds_to_its_state() -> None:
 
 @pytest.mark.parametrize("seed", ["0", "1", "2", "77"])
 def test_folding_is_the_same_under_every_hash_seed(seed: str) -> None:
-    folded = subprocess.run(  # noqa: S603 # our own interpreter and text
+    folded = subprocess.run(  # our own interpreter and text
         [
             sys.executable,
             "-c",

@@ -6,7 +6,9 @@ from fractions import Fraction
 from math import ceil
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given
+from hypothesis import strategies as st
+
 from memoryhub.kernel.tokens import estimate, text_of
 
 
