@@ -1,0 +1,223 @@
+from __future__ import annotations  # the command is called import
+
+import json
+import math
+import os
+import sys
+import time
+from argparse import RawDescriptionHelpFormatter
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Final, NoReturn, TextIO, cast
+
+from django.core.management.base import CommandParser
+
+from memoryhub.errors import InvalidError
+from memoryhub.kernel import formats, names
+from memoryhub.kernel.records import Bad
+from memoryhub.kernel.transcripts import Item, Options
+from memoryhub.management import start
+from memoryhub.management.import_progress import ImportProgress
+from memoryhub.management.import_summary import Summary, bad_fields, bad_line
+from memoryhub.management.terminal import Command as Base
+from memoryhub.models.projects import Project
+from memoryhub.services.imports import Import
+
+CHUNK_BYTES = 65_536
+#: Exit code for what the command line itself gets wrong.
+WRONG_USAGE = 2
+
+ABOUT: Final = """\
+Import recorded agent runs into a project, through the same writer as the API.
+
+Safe to interrupt and to repeat: a run that is there already is left as it is, one
+that is incomplete goes on where it stopped. A server may be running meanwhile.
+
+What can't be imported is named by its place, as FILE:LINE:OFFSET run=N message=N
+CODE (lines count from 1, all else from 0), never by its content.
+
+Exit code: 0 all is in; 1 stopped, by a bad record or by you; 2 wrong usage; 3 all
+is in but for what was skipped or has been erased here."""
+
+
+class Command(Base):
+    help = ABOUT
+
+    def create_parser(
+        self, prog_name: str, subcommand: str, **kwargs: Any
+    ) -> CommandParser:
+        kwargs["formatter_class"] = RawDescriptionHelpFormatter
+        return super().create_parser(prog_name, subcommand, **kwargs)
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        add = parser.add_argument
+        add("file", metavar="FILE", help="the file, or - for stdin")
+        add("--project", metavar="NAME", required=True, help="where it goes")
+        kinds = ["auto", *formats.FORMATS]
+        add("--format", choices=kinds, default="auto", help="auto: by the first record")
+        add("--source", metavar="NAME", help="default: the file's name, no ending")
+        add("--thread", metavar="NAME", help="chat: of lines that name no thread")
+        add("--user-id", metavar="ID", help="whom all of it is about")
+        add("--agent-type", metavar="NAME", help="scope of threads; default: source")
+        add("--skip-bad", action="store_true", help="leave bad records out and go on")
+        add("--dry-run", action="store_true", help="check it all, write nothing")
+        add("--report", metavar="FILE", help="write bad records there, as NDJSON")
+        add("--json", action="store_true", help="sum up in one JSON object")
+        add("--quiet", action="store_true", help="no progress and no table")
+
+    def handle(self, *_: Any, **options: Any) -> None:
+        asked = self._asked(options)
+        began = time.monotonic()
+        with ExitStack() as stack:
+            file = self._opened(options["file"], stack)
+            report = self._report(options["report"], stack)
+            job = Import(
+                self._project(options["project"]),
+                skip_bad=options["skip_bad"],
+                dry_run=options["dry_run"],
+            )
+            progress = self._progress(file, job, options)
+            name, items = self._read(file, progress, asked, options["format"])
+            self._take(job, items, progress, options["file"], report)
+        summary = Summary(
+            file=options["file"],
+            format=name,
+            complete=job.complete,
+            dry_run=job.dry_run,
+            counts=job.counts,
+            read_bytes=progress.done,
+            took_seconds=time.monotonic() - began,
+        )
+        if options["json"]:
+            self.stdout.write(json.dumps(summary.plain()))
+        elif not options["quiet"]:
+            self.stdout.write(summary.table())
+        if code := summary.exit_code:
+            sys.exit(code)
+
+    def _asked(self, options: dict[str, Any]) -> Options:
+        """What the operator says of the file. Refuses what can be no name."""
+        source = options["source"]
+        if source is None:
+            stdin = options["file"] == "-"
+            source = "stdin" if stdin else Path(options["file"]).stem
+            if not _free(source):
+                self._refuse(
+                    "The file's name can't begin the names of threads; "
+                    "say --source NAME."
+                )
+        asked = Options(
+            source=source,
+            thread=options["thread"],
+            user_id=options["user_id"],
+            agent_type=options["agent_type"],
+        )
+        for option in ("source", "thread", "user_id", "agent_type"):
+            text = getattr(asked, option)
+            if text is not None and not _free(text):
+                self._refuse(
+                    f"--{option.replace('_', '-')} takes a name: letters, digits and "
+                    "._:@- after a letter or digit, at most 128, not beginning with mh."
+                )
+        return asked
+
+    def _project(self, slug: str) -> Project:
+        start.prepare()
+        project = Project.objects.filter(slug=slug).first()
+        if project is None:
+            self._refuse(
+                "There is no project of that name. Make it: manage.py create_project "
+                f"{slug}"
+            )
+        return project
+
+    def _opened(self, file: str, stack: ExitStack) -> int:
+        """The descriptor to read from."""
+        if file == "-":
+            return sys.stdin.fileno()
+        try:
+            descriptor = os.open(file, os.O_RDONLY)
+            stack.callback(os.close, descriptor)
+            os.read(descriptor, 0)  # of a folder this fails here, and not half-way
+        except OSError as failure:
+            self._refuse(_reason("read", failure))
+        return descriptor
+
+    def _report(self, file: str | None, stack: ExitStack) -> TextIO | None:
+        if file is None:
+            return None
+        try:
+            return stack.enter_context(Path(file).open("w", encoding="utf-8"))
+        except OSError as failure:
+            self._refuse(_reason("write", failure))
+
+    def _progress(
+        self, file: int, job: Import, options: dict[str, Any]
+    ) -> ImportProgress:
+        stdin = options["file"] == "-"
+        size = None if stdin else os.fstat(file).st_size
+        out = cast("TextIO", self.stderr._out)  # to ask it isatty
+        progress = ImportProgress(out, size_bytes=size, counts=job.counts)
+        if options["quiet"]:
+            progress.every = math.inf
+        return progress
+
+    def _read(
+        self, file: int, progress: ImportProgress, asked: Options, name: str
+    ) -> tuple[str, Iterator[Item]]:
+        """The format's name and the file's items, read as they are asked for."""
+
+        def chunks() -> Iterator[bytes]:
+            while chunk := os.read(file, CHUNK_BYTES):
+                progress.add(len(chunk))
+                yield chunk
+
+        try:
+            name, items = formats.read(chunks(), options=asked, format_name=name)
+        except InvalidError:
+            self._refuse(
+                "The file's first record does not tell its format (unknown_format). "
+                "Say it with --format."
+            )
+        if asked.thread is not None and name != "chat":
+            self._refuse("--thread goes with --format chat only.")
+        return name, items
+
+    def _take(
+        self,
+        job: Import,
+        items: Iterable[Item],
+        progress: ImportProgress,
+        file: str,
+        report: TextIO | None,
+    ) -> None:
+        """Import; what is bad is told as it comes."""
+        try:
+            for step in job.take(items):
+                if not isinstance(step, Bad):
+                    progress.add(0)
+                    continue
+                progress.close()
+                self.stderr.write(bad_line(file, step))
+                if report is not None:
+                    report.write(json.dumps(bad_fields(file, step)) + "\n")
+        except KeyboardInterrupt:
+            pass  # what is in stays, and the summary says that it stopped
+        except OSError as failure:
+            progress.close()
+            self.end(_reason("read", failure))
+        finally:
+            progress.close()
+
+    def _refuse(self, line: str) -> NoReturn:
+        self.end(line, code=WRONG_USAGE)
+
+
+def _free(text: str) -> bool:
+    return names.valid(text) and not names.reserved(text)
+
+
+def _reason(verb: str, failure: OSError) -> str:
+    what = failure.strerror or type(failure).__name__
+    return f"Can't {verb} {failure.filename or 'the file'}: {what}."

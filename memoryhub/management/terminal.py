@@ -1,0 +1,51 @@
+"""What our commands have in common: one clear line for what can't be done."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, NoReturn
+
+from django.core.management.base import BaseCommand
+from django.db import Error
+
+from memoryhub.errors import Refusal, StartRefusedError
+from memoryhub.management import logs
+
+#: Exit codes: the command could not do it; the instance must not run like this.
+FAILED, REFUSED = 1, 2
+
+
+class Command(BaseCommand):
+    """A command that ends in one line and a code instead of a traceback."""
+
+    requires_system_checks: list[str] = []
+
+    def run_from_argv(self, argv: list[str]) -> None:
+        # Whatever a library has to say goes through our log, not to the terminal.
+        logs.configure(sys.stderr)
+        super().run_from_argv(argv)
+
+    def execute(self, *args: Any, **options: Any) -> str | None:
+        try:
+            return super().execute(*args, **options)
+        except StartRefusedError as refused:
+            self.end(f"MemoryHub does not start: {refused.reason}", code=REFUSED)
+        except Refusal as refusal:
+            self.end(f"{refusal.code}: {refusal.message}", code=FAILED)
+        except Error as failure:
+            # The driver's text may hold an address with a password.
+            self.end(
+                f"database_away: the database does not answer as it should "
+                f"({type(failure).__name__}); is it running, and are DATABASE_URL and "
+                "KEYS_DATABASE_URL right?",
+                code=REFUSED,
+            )
+
+    def end(self, line: str, *, code: int = FAILED) -> NoReturn:
+        """Stop with one line on standard error."""
+        self.stderr.write(" ".join(line.split()))
+        sys.exit(code)
+
+    def say(self, line: str = "") -> None:
+        """A line for the person at the terminal; standard output is for data."""
+        self.stderr.write(line, style_func=str)

@@ -1,0 +1,175 @@
+"""Intakes: one thread taking the messages that a file has for it.
+
+The thread's journal says how many messages it holds and their rolling digest. A file
+that begins with the same messages goes on behind them; any other is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
+from uuid import UUID
+
+from memoryhub import journal
+from memoryhub.errors import StaleError, SubjectErasedError, ThreadErasedError
+from memoryhub.journal import Address, Birth, Order
+from memoryhub.kernel import strict_json, tokens, transcripts
+from memoryhub.kernel.commands import CreateThread, Imported, ImportMessages, NewSlot
+from memoryhub.kernel.events import ImportAdvanced, RunRecorded
+from memoryhub.kernel.transcripts import Message
+from memoryhub.models.events import Event
+from memoryhub.models.projects import Project
+from memoryhub.models.subjects import Subject
+from memoryhub.models.threads import Thread
+from memoryhub.services import subjects
+from memoryhub.vault import blind_index, keys
+
+_GONE = (Thread.Status.ERASED, Thread.Status.RETIRED)
+_GONE_SUBJECT = (Subject.State.ERASING, Subject.State.ERASED)
+
+
+@dataclass(slots=True, kw_only=True)
+class Intake:
+    """How far a thread is, in the file and in its journal."""
+
+    project: UUID
+    #: None only in a dry run, of a subject that does not exist yet.
+    subject: UUID | None
+    epoch: int = 1
+    dry_run: bool = False
+    #: Messages of the file so far, and their digest.
+    count: int = 0
+    digest: bytes = b""
+    #: What the thread held before this import.
+    stored: int = 0
+    stored_digest: str = ""
+
+    @classmethod
+    def begin(
+        cls, project: Project, thread: transcripts.Thread, *, dry_run: bool
+    ) -> Self:
+        """Find the thread and its subject; the subject is made if it is new.
+
+        Raises SubjectErasedError, ThreadErasedError, and StaleError for a thread of
+        another subject or with slots that no import wrote. Three queries.
+        """
+        subject = _subject(project.id, thread.user_id, dry_run=dry_run)
+        intake = cls(project=project.id, subject=None, dry_run=dry_run)
+        if subject is not None:
+            intake.subject, intake.epoch = subject.id, subject.epoch
+        row = Thread.objects.filter(project=project, name=thread.name).first()
+        if row is None:
+            return intake
+        if row.status in _GONE:
+            raise ThreadErasedError
+        if last := _last_advance(row):
+            intake.stored, intake.stored_digest = last.count, last.digest
+        if row.subject_id != intake.subject or row.slot_count != intake.stored:
+            raise StaleError
+        return intake
+
+    def take(
+        self, thread: transcripts.Thread, messages: Sequence[Message], *, total: int
+    ) -> Sequence[Message]:
+        """Append what the thread does not hold yet, and return that.
+
+        Emits run.recorded with the first batch, slot.appended and turn.began for each
+        message, and import.advanced; in one transaction with the thread's making.
+        Raises StaleError when the thread holds other messages; nothing is written then.
+        """
+        held = messages[: max(self.stored - self.count, 0)]
+        fresh = messages[len(held) :]
+        after = self._count(thread, held)
+        if held and after == self.stored and self.digest.hex() != self.stored_digest:
+            raise StaleError
+        if not fresh:
+            return fresh
+        self._count(thread, fresh)
+        command = ImportMessages(
+            after=after,
+            messages=tuple(_imported(message) for message in fresh),
+            digest=self.digest.hex(),
+            run=None if after else _run(thread, total=total),
+            info=None if after else strict_json.as_sent(thread.info),
+        )
+        if not self.dry_run:
+            self._perform(thread, command)
+        return fresh
+
+    def finish(self) -> None:
+        """The file has no more. Raises StaleError if the thread holds more of it."""
+        if self.count < self.stored:
+            raise StaleError
+
+    def _count(self, thread: transcripts.Thread, messages: Sequence[Message]) -> int:
+        """How many messages there are with these, which are now in the digest."""
+        if self.subject is not None:
+            opened = keys.subject_keys(self.subject, epoch=self.epoch)
+            if not self.count:
+                info = strict_json.canonical(thread.info)
+                self.digest = blind_index.dedupe(opened, info)
+            for message in messages:
+                text = strict_json.canonical(message.content)
+                self.digest = blind_index.roll(opened, self.digest, text)
+        self.count += len(messages)
+        return self.count
+
+    def _perform(self, thread: transcripts.Thread, command: ImportMessages) -> None:
+        assert self.subject is not None
+        birth = CreateThread(
+            subject=self.subject, scope=thread.scope, labels=thread.labels
+        )
+        journal.perform(
+            Order(
+                # Bound, lest it enter a thread that someone made for another subject
+                # since we looked.
+                address=Address(
+                    project=self.project,
+                    name=thread.name,
+                    birth=Birth(subject=self.subject, command=birth),
+                    bound=self.subject,
+                ),
+                command=command,
+                actor="import",
+                size=sum(len(each.slot.content) for each in command.messages),
+            )
+        )
+
+
+def _subject(project: UUID, user_id: str | None, *, dry_run: bool) -> Subject | None:
+    """The subject; None only in a dry run, for one that would be made."""
+    if user_id is None:
+        return subjects.anonymous(project)
+    if not dry_run:
+        return subjects.find_or_create(project, user_id)
+    subject = subjects.find(project, user_id)
+    if subject is not None and subject.state in _GONE_SUBJECT:
+        raise SubjectErasedError
+    return subject
+
+
+def _last_advance(thread: Thread) -> ImportAdvanced | None:
+    rows = Event.objects.filter(thread=thread, type=ImportAdvanced.event_type)
+    row = rows.only("body").order_by("-seq").first()
+    return ImportAdvanced.model_validate_json(row.body) if row else None
+
+
+def _imported(message: Message) -> Imported:
+    slot = NewSlot(
+        from_name=message.from_name,
+        to_name=message.to_name,
+        type=message.type,
+        content=message.text,
+        tokens=tokens.estimate(tokens.text_of(message.content)),
+        role=message.role,
+        agent_at=message.agent_at,
+    )
+    return Imported(slot=slot, turn=message.turn_begins)
+
+
+def _run(thread: transcripts.Thread, *, total: int) -> RunRecorded:
+    """`total` is what is known by then: of lines that come one by one, a batch."""
+    return RunRecorded(
+        format=thread.format, trial=thread.trial, reward=thread.reward, messages=total
+    )

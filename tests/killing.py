@@ -1,0 +1,120 @@
+"""Imports that are killed: what runs in an instance of its own, for the tests."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import sys
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from django.core.management import execute_from_command_line
+from django.db.backends.base.base import BaseDatabaseWrapper
+
+from memoryhub.models.projects import Project
+from memoryhub.services import projects
+from tests import recordings
+
+#: The process dies just before a commit, or just after it.
+MOMENTS = ("before", "after")
+
+
+def kill_everywhere(path: str, every: int) -> None:
+    """Kill an import at every n-th of its commits and repeat it; print what became.
+
+    Each is in a project of its own. `dumps` holds what each came to, `whole` what an
+    undisturbed import makes.
+    """
+    _in_child(partial(projects.create, "whole"))
+    commits = _in_child(partial(_count_commits, path, "whole"))
+    ends = {}
+    for moment in MOMENTS:
+        for count in range(1, commits + 1, every):
+            slug = f"{moment}-{count}"
+            _in_child(partial(projects.create, slug))
+            ends[slug] = _in_child(partial(_die, path, slug, moment, count))
+            ends[f"{slug}-again"] = _in_child(partial(_import, path, slug))
+    dumps = {row.slug: recordings.dump(row) for row in Project.objects.all()}
+    _print({"commits": commits, "ends": ends, "dumps": dumps})
+
+
+def measure(path: str, slug: str) -> None:
+    """Import a file and print the most memory the process ever had, in bytes."""
+    projects.create(slug)
+    _import(path, slug)
+    _print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+
+
+def _in_child(work: Callable[[], object]) -> int:
+    """Its exit code, minus the signal's number if one ended it.
+
+    Forked before any database is open, so that each has connections of its own.
+    """
+    child = os.fork()
+    if not child:
+        try:
+            result = work()
+        except BaseException as failure:  # the end of this process
+            sys.stderr.write(f"{failure!r}\n")
+            os._exit(255)
+        os._exit(result if isinstance(result, int) else 0)
+    _, status = os.waitpid(child, 0)
+    return os.waitstatus_to_exitcode(status)
+
+
+def _import(path: str, slug: str) -> int:
+    words = ["manage.py", "import", path, "--project", slug, "--source", "desk"]
+    try:
+        execute_from_command_line([*words, "--quiet"])
+    except SystemExit as ended:
+        return int(ended.code or 0)
+    return 0
+
+
+def _count_commits(path: str, slug: str) -> int:
+    commits = 0
+
+    def counted() -> None:
+        nonlocal commits
+        commits += 1
+
+    _watch_commits(after=counted)
+    _import(path, slug)
+    return commits
+
+
+def _die(path: str, slug: str, moment: str, count: int) -> int:
+    left = count
+
+    def die() -> None:
+        nonlocal left
+        left -= 1
+        if not left:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    _watch_commits(**{moment: die})
+    return _import(path, slug)
+
+
+def _watch_commits(
+    *,
+    before: Callable[[], None] = lambda: None,
+    after: Callable[[], None] = lambda: None,
+) -> None:
+    """Call these around each commit, of either database."""
+    commit = BaseDatabaseWrapper.commit
+
+    def watched(connection: BaseDatabaseWrapper) -> Any:
+        before()
+        result = commit(connection)
+        after()
+        return result
+
+    BaseDatabaseWrapper.commit = watched  # type: ignore[method-assign, assignment]  # to die
+
+
+def _print(told: Any) -> None:
+    sys.stdout.write(json.dumps(told))

@@ -1,0 +1,75 @@
+"""What an import promises of its process: it may die, and it stays small."""
+
+from __future__ import annotations
+
+import json
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.instances import Instance
+from tests.recordings import array, message, run
+
+pytestmark = pytest.mark.slow
+
+MIB = 1_048_576
+NIGHT_SECONDS = 1_800
+
+
+@pytest.mark.parametrize(
+    "every", [pytest.param(6, id="some"), pytest.param(1, marks=pytest.mark.nightly)]
+)
+def test_import_killed_anywhere(instance: Instance, tmp_path: Path, every: int) -> None:
+    path = array(
+        tmp_path,
+        run(0, user_id="ann", messages=450),
+        run(1, user_id="bob"),
+        run(2),
+        run(3, user_id="ann", messages=3),
+    )
+    told = json.loads(instance.call("tests.killing:kill_everywhere", str(path), every))
+    dumps, ends = told["dumps"], told["ends"]
+    assert [len(thread["slots"]) for thread in dumps["whole"]] == [450, 2, 2, 3]
+    assert len(dumps) > 2
+    for slug, dump in dumps.items():
+        if slug != "whole":
+            assert ends[slug] == -signal.SIGKILL, slug
+            assert ends[f"{slug}-again"] == 0, slug
+            assert dump == dumps["whole"], slug
+    assert "every chain is whole" in instance.managed("verify", "--all")
+
+
+@pytest.mark.parametrize(
+    ("small", "large", "slack"),
+    [
+        pytest.param(2 * MIB, 40 * MIB, 15 * MIB, id="some"),
+        pytest.param(10 * MIB, 1024 * MIB, 50 * MIB, marks=pytest.mark.nightly),
+    ],
+)
+@pytest.mark.timeout(NIGHT_SECONDS)
+def test_import_memory_flat(
+    instance: Instance, tmp_path: Path, small: int, large: int, slack: int
+) -> None:
+    peaks = []
+    for size in (small, large):
+        path = tmp_path / f"{size}.json"
+        write_runs(path, size)
+        # A call of its own, since a gigabyte takes longer than commands may.
+        call = instance.start("tests.killing:measure", str(path), f"p{size}")
+        with call as process:
+            out, errors = process.communicate(timeout=NIGHT_SECONDS)
+        assert process.returncode == 0, errors
+        peaks.append(int(out))
+    assert peaks[1] - peaks[0] < slack, peaks
+
+
+def write_runs(path: Path, size: int) -> None:
+    """A file of about so many bytes; each run has ten messages of 20 KB."""
+    with path.open("w", encoding="utf-8") as file:
+        file.write("[")
+        for task in range(size // 200_000):
+            text = f"{task} " * (20_000 // (len(str(task)) + 1))
+            made = run(task, messages=[message(text) for _ in range(10)])
+            file.write(("," if task else "") + json.dumps(made))
+        file.write("]")

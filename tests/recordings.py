@@ -1,0 +1,122 @@
+"""Recorded runs for tests: files of them, and what an import made of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from memoryhub import journal
+from memoryhub.journal import log
+from memoryhub.kernel import formats
+from memoryhub.kernel.records import Bad
+from memoryhub.kernel.transcripts import Item, Options
+from memoryhub.models.events import Event
+from memoryhub.models.projects import Project
+from memoryhub.models.threads import Thread
+from memoryhub.services import subjects
+from memoryhub.services.imports import Import
+
+
+def message(text: str = "hello", role: str = "user", **more: Any) -> dict[str, Any]:
+    return {"role": role, "content": text, **more}
+
+
+def run(
+    task: int | str = 0,
+    trial: int = 0,
+    *,
+    messages: Any = 2,
+    user_id: str | None = None,
+    **more: Any,
+) -> dict[str, Any]:
+    """A run of so many messages, or of these; user and assistant take turns."""
+    if isinstance(messages, int):
+        messages = [
+            message(f"message {n} of {task}", "assistant" if n % 2 else "user")
+            for n in range(messages)
+        ]
+    info = {"task": {"user_id": user_id}, "cost": 0.25}
+    known = {"task_id": task, "trial": trial, "reward": 1.0, "info": info}
+    return {**known, "traj": messages, **more}
+
+
+def array(folder: Path, *runs: Any, name: str = "desk.json") -> Path:
+    """A file of the format `runs`, on one line."""
+    path = folder / name
+    path.write_text(json.dumps(runs, ensure_ascii=False), encoding="utf-8")
+    return path
+
+
+def lines(folder: Path, *messages: Any, name: str = "desk.jsonl") -> Path:
+    """A file of the format `chat`."""
+    path = folder / name
+    text = "".join(json.dumps(each, ensure_ascii=False) + "\n" for each in messages)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def items(path: Path, **options: Any) -> Iterator[Item]:
+    asked = Options(**{"source": path.stem, **options})
+    return formats.read([path.read_bytes()], options=asked)[1]
+
+
+def take(
+    project: Project,
+    path: Path,
+    *,
+    skip_bad: bool = False,
+    dry_run: bool = False,
+    **options: Any,
+) -> tuple[Import, list[Bad]]:
+    """The import once it is over, and what was bad."""
+    job = Import(project, skip_bad=skip_bad, dry_run=dry_run)
+    steps = list(job.take(items(path, **options)))
+    return job, [step for step in steps if isinstance(step, Bad)]
+
+
+def took(job: Import) -> tuple[int, int, int, int, int]:
+    counts = job.counts
+    return counts.runs, counts.present, counts.erased, counts.skipped, counts.slots
+
+
+def find(project: Project, name: str) -> Thread:
+    """The thread of that name, with its subject."""
+    rows = Thread.objects.select_related("subject")
+    return rows.get(project=project, name=name)
+
+
+def contents(thread: Thread) -> list[Any]:
+    """What its slots hold, in their order."""
+    seqs = [*thread.slots.order_by("index").values_list("seq", flat=True)]
+    opened = journal.contents(thread.subject, thread.project_id, thread.id, seqs)
+    return [opened[seq]["content"] for seq in seqs]
+
+
+def dump(project: Project) -> list[dict[str, Any]]:
+    """What an import made, but for ids, times, nonces and what is keyed by them."""
+    rows = Thread.objects.filter(project=project).select_related("subject")
+    return [
+        {
+            "name": row.name,
+            "user_id": subjects.external_id(row.subject),
+            "scope": [row.agent_type, row.agent_instance, row.session],
+            "labels": json.loads(row.labels),
+            "counts": [row.head_seq, row.slot_count, row.turn_count, row.token_count],
+            "slots": [*row.slots.order_by("index").values_list("seq", "from_name")],
+            "events": [_event(row, event) for event in _events(row)],
+        }
+        for row in rows.order_by("name")
+    ]
+
+
+def _events(thread: Thread) -> Iterable[Event]:
+    return Event.objects.filter(thread=thread).order_by("seq")
+
+
+def _event(thread: Thread, row: Event) -> list[Any]:
+    body = json.loads(row.body)
+    body = {name: body[name] for name in body if name not in ("subject", "digest")}
+    content = log.open_payload(thread.subject, thread.project_id, row)
+    return [row.seq, row.type, row.actor, body, content]
