@@ -35,10 +35,14 @@ def sealed_row(state: ThreadState, *, epoch: int) -> Snapshot:
         seq=state.seq,
         replay_format=REPLAY_FORMAT,
         sealed=payloads.seal(key, _place(state), plain),
-        counters=orjson.dumps(
-            {"slots": state.slot_count, "turns": state.turn_count}
-        ).decode(),
+        counters=counters(state),
     )
+
+
+def counters(state: ThreadState) -> str:
+    """JSON of the cumulative counts that charts take differences of."""
+    counts = {"slots": state.slot_count, "turns": state.turn_count}
+    return orjson.dumps(counts).decode()
 
 
 def latest(thread: Thread, *, up_to: int) -> ThreadState | None:

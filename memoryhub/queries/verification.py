@@ -16,7 +16,7 @@ from memoryhub.errors import Refusal
 from memoryhub.journal import chain, log, projections, snapshots
 from memoryhub.kernel import state as states
 from memoryhub.kernel.events import ThreadForked
-from memoryhub.kernel.replay import evolve
+from memoryhub.kernel.replay import Recorded, evolve
 from memoryhub.kernel.state import ThreadState
 from memoryhub.models.events import Event, Snapshot
 from memoryhub.models.slots import Slot, Turn
@@ -89,23 +89,35 @@ def _event(walk: _Walk, row: Event, kept: Snapshot | None) -> str | None:
     if state.at and row.at < state.at:
         return "at"
     recorded = log.recorded(row)
-    if isinstance(recorded.event, ThreadForked) and not _forked(recorded.event):
-        return "parent_chain"
+    if what := _origin(walk.thread, recorded):
+        return what
     if what := _payload(row, sealed=recorded.event.sealed):
         return what
     if _link(walk, row) != bytes(row.chain):
         return "chain"
     projections.project(walk.rows, state, recorded)
     walk.state, walk.digest = evolve(state, recorded), bytes(row.chain)
-    if kept and states.to_json(snapshots.opened(kept, walk.thread)) != states.to_json(
-        walk.state
-    ):
-        return "snapshot"
-    return None
+    return "snapshot" if kept and not _true(kept, walk) else None
 
 
-def _forked(event: ThreadForked) -> bool:
-    return log.chain_at(event.parent, event.parent_seq).hex() == event.parent_chain
+def _true(kept: Snapshot, walk: _Walk) -> bool:
+    if kept.counters != snapshots.counters(walk.state):
+        return False
+    state = snapshots.opened(kept, walk.thread)
+    return states.to_json(state) == states.to_json(walk.state)
+
+
+def _origin(thread: Thread, recorded: Recorded) -> str | None:
+    """What is wrong with where the thread comes from; only its first event says."""
+    if recorded.seq > 1:
+        return None
+    event = recorded.event
+    if not isinstance(event, ThreadForked):
+        return None if thread.parent_id is None else "parent"
+    if (event.parent, event.parent_seq) != (thread.parent_id, thread.fork_seq):
+        return "parent"
+    same = log.chain_at(event.parent, event.parent_seq).hex() == event.parent_chain
+    return None if same else "parent_chain"
 
 
 def _payload(row: Event, *, sealed: bool) -> str | None:
@@ -164,6 +176,8 @@ def _rows(walk: _Walk) -> Difference | None:
     """Compare the thread's own row, its labels and how many rows it has."""
     thread, state = walk.thread, walk.state
     wrong = _thread_columns(thread, state, walk.digest)
+    if thread.project_id != thread.subject.project_id:
+        wrong.append("project")
     labels = ThreadLabel.objects.filter(thread=thread).order_by("name")
     if [*map(_values, labels)] != [*map(_values, projections.label_rows(state))]:
         wrong.append("labels")
