@@ -77,7 +77,10 @@ def origin(thread: Thread) -> ThreadState:
     state = empty_state(thread)
     if thread.parent_id is None or thread.fork_seq is None:
         return state
-    parent = Thread.objects.select_related("subject").get(id=thread.parent_id)
+    parents = Thread.objects.select_related("subject").filter(id=thread.parent_id)
+    parent = parents.first()
+    if parent is None:
+        raise CorruptError(missing_seq=1)
     return inherit(state_at(parent, thread.fork_seq).state, state)
 
 
