@@ -42,6 +42,9 @@ class _Walk:
     thread: Thread
     state: ThreadState
     digest: bytes = chain.GENESIS
+    last_type: str = ""
+    #: Turns that stand in ancestors' rows.
+    inherited_turns: int = 0
     rows: projections.Rows = field(default_factory=projections.Rows)
 
 
@@ -56,6 +59,7 @@ def verify(
     walk = _Walk(thread=thread, state=log.empty_state(thread))
     try:
         walk.state = log.origin(thread)
+        walk.inherited_turns = walk.state.turn_count
         return _events(walk, progress) or _rows(walk)
     except Refusal as refusal:
         return Difference(seq=walk.state.seq + 1, what=refusal.code)
@@ -66,7 +70,8 @@ def _events(walk: _Walk, progress: Callable[[int], None]) -> Difference | None:
         kept = _snapshots(walk.thread, batch)
         for row in batch:
             if what := _event(walk, row, kept.get(row.seq)):
-                return Difference(seq=row.seq, what=what)
+                # Of events that are missing the first, not the one after them.
+                return Difference(seq=min(row.seq, walk.state.seq + 1), what=what)
         if what := _chunk_rows(walk):
             return Difference(seq=batch[0].seq, what=what)
         progress(len(batch))
@@ -74,7 +79,8 @@ def _events(walk: _Walk, progress: Callable[[int], None]) -> Difference | None:
 
 
 def _batches(thread: Thread) -> Iterator[list[Event]]:
-    after = 0
+    # From below zero, so that an event slipped in before the first shows.
+    after = -(2**63)
     events = Event.objects.filter(thread=thread, seq__lte=thread.head_seq)
     while batch := list(events.filter(seq__gt=after).order_by("seq")[:CHUNK]):
         yield batch
@@ -97,6 +103,7 @@ def _event(walk: _Walk, row: Event, kept: Snapshot | None) -> str | None:
         return "chain"
     projections.project(walk.rows, state, recorded)
     walk.state, walk.digest = evolve(state, recorded), bytes(row.chain)
+    walk.last_type = row.type
     return "snapshot" if kept and not _true(kept, walk) else None
 
 
@@ -121,6 +128,8 @@ def _origin(thread: Thread, recorded: Recorded) -> str | None:
 
 
 def _payload(row: Event, *, sealed: bool) -> str | None:
+    if row.erased_by is not None and (row.payload is not None or not sealed):
+        return "payload"
     if row.payload is not None:
         digest = hashlib.sha256(bytes(row.payload)).digest()
         whole = row.payload_digest is not None and digest == bytes(row.payload_digest)
@@ -175,29 +184,42 @@ def _values(row: Model) -> list[object]:
 def _rows(walk: _Walk) -> Difference | None:
     """Compare the thread's own row, its labels and how many rows it has."""
     thread, state = walk.thread, walk.state
-    wrong = _thread_columns(thread, state, walk.digest)
+    wrong = _thread_columns(thread, state)
+    if bytes(thread.head_hash) != walk.digest:
+        wrong.append("head_hash")
+    if thread.last_event_type != walk.last_type:
+        wrong.append("last_event_type")
     if thread.project_id != thread.subject.project_id:
         wrong.append("project")
     labels = ThreadLabel.objects.filter(thread=thread).order_by("name")
     if [*map(_values, labels)] != [*map(_values, projections.label_rows(state))]:
         wrong.append("labels")
-    slots = Slot.objects.filter(thread=thread, seq__lte=thread.head_seq)
-    if slots.count() != state.slot_count - state.inherited:
+    if _count(Slot, thread) != state.slot_count - state.inherited:
         wrong.append("slot_rows")
+    if _count(Turn, thread) != state.turn_count - walk.inherited_turns:
+        wrong.append("turn_rows")
     if _beyond_head(thread):
         wrong.append("beyond_head")
     return Difference(seq=thread.head_seq, what=wrong[0]) if wrong else None
 
 
+def _count(model: type[Model], thread: Thread) -> int:
+    rows = model._default_manager.filter(thread=thread, seq__lte=thread.head_seq)
+    return rows.count()
+
+
 def _beyond_head(thread: Thread) -> bool:
-    """Whether there are events that the head does not know of."""
-    # The events first: an append between the two reads then can't look wrong.
-    newest = Event.objects.filter(thread=thread).order_by("-seq")
-    seq = newest.values_list("seq", flat=True).first() or 0
-    return seq > Thread.objects.values_list("head_seq", flat=True).get(id=thread.id)
+    """Whether there are rows of events that the head does not know of."""
+    # The rows first: an append between the reads then can't look wrong.
+    newest = max(_newest(model, thread) for model in (Event, Slot, Turn))
+    return newest > Thread.objects.values_list("head_seq", flat=True).get(id=thread.id)
 
 
-def _thread_columns(thread: Thread, state: ThreadState, digest: bytes) -> list[str]:
+def _newest(model: type[Model], thread: Thread) -> int:
+    rows = model._default_manager.filter(thread=thread).order_by("-seq")
+    return rows.values_list("seq", flat=True).first() or 0
+
+
+def _thread_columns(thread: Thread, state: ThreadState) -> list[str]:
     wanted = projections.columns(state)
-    wrong = [name for name in wanted if getattr(thread, name) != wanted[name]]
-    return [*wrong, *(["head_hash"] if bytes(thread.head_hash) != digest else [])]
+    return [name for name in wanted if getattr(thread, name) != wanted[name]]
