@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
 import dj_database_url
 import structlog
-from pydantic import Field
+from pydantic import Field, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -52,7 +53,20 @@ class Environment(BaseSettings):
     MEMORYHUB_SQLITE_SYNCHRONOUS: str = Field(default="FULL", pattern="^(FULL|NORMAL)$")
 
 
-ENV = Environment()
+def _environment() -> Environment:
+    try:
+        return Environment()
+    except ValidationError as failure:
+        wrong = sorted({str(error["loc"][0]) for error in failure.errors()})
+    # Without the value, which may be a secret in the wrong place.
+    sys.stderr.write(
+        f"MemoryHub does not start: {', '.join(wrong)} can not have this value; the "
+        "README says what it takes\n"
+    )
+    sys.exit(2)
+
+
+ENV = _environment()
 
 
 def _words(text: str) -> list[str]:
@@ -140,7 +154,13 @@ REDIS_URL = ENV.REDIS_URL
 CHANNEL_LAYERS = {
     "default": {
         "BACKEND": "channels_redis.core.RedisChannelLayer",
-        "CONFIG": {"hosts": [REDIS_URL], "expiry": 10, "capacity": 100},
+        "CONFIG": {
+            # The hub waits five seconds for a notice; the client's own limit, five as
+            # well, would make of every silence an error.
+            "hosts": [{"address": REDIS_URL, "socket_timeout": 15}],
+            "expiry": 10,
+            "capacity": 100,
+        },
     }
     if REDIS_URL
     else {"BACKEND": "channels.layers.InMemoryChannelLayer"},
@@ -178,6 +198,8 @@ TEMPLATES = [
     {
         "BACKEND": "django.template.backends.django.DjangoTemplates",
         "DIRS": [BASE_DIR / "templates"],
+        # The reference page of the API is Ninja's.
+        "APP_DIRS": True,
         "OPTIONS": {
             "context_processors": ["django.template.context_processors.request"],
             "libraries": {"units": "inspector.templatetags.units"},

@@ -1,0 +1,157 @@
+"""The server as one ASGI application: requests, sockets, and the process's lifespan."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable
+from typing import Any
+from urllib.parse import urlsplit
+
+from django.conf import settings
+from django.core.asgi import get_asgi_application
+from django.http.request import split_domain_port, validate_host
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "memoryhub.settings")
+# Sets Django up, which whatever is imported below needs.
+django_application = get_asgi_application()
+
+import structlog
+from channels.auth import AuthMiddlewareStack
+from channels.routing import ProtocolTypeRouter
+
+from inspector.hub import hub
+from inspector.routing import websocket_application
+from memoryhub.api import gate
+from memoryhub.api.handler import application as api_application
+from memoryhub.journal import writer
+from memoryhub.journal.announce import doorbell
+from memoryhub.queries.readers import readers
+from memoryhub.workers.reconcile import Reconciler
+
+Scope = dict[str, Any]
+Receive = Callable[[], Awaitable[dict[str, Any]]]
+Send = Callable[[dict[str, Any]], Awaitable[None]]
+
+log = structlog.get_logger()
+
+#: A browser's socket has our session, whoever's page opened it; an agent's has a key.
+AGENT_SOCKETS = "/ws/v1/"
+_PORTS = {"http": 80, "https": 443}
+
+
+class OwnOrigin:
+    """Lets in only the sockets that our own pages open: scheme, host and port equal."""
+
+    def __init__(self, application: Any) -> None:
+        self.application = application
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["path"].startswith(AGENT_SOCKETS) or _own(scope):
+            await self.application(scope, receive, send)
+            return
+        # Before accepting: a foreign page learns no more than that it may not.
+        await receive()
+        await send({"type": "websocket.close"})
+
+
+def _own(scope: Scope) -> bool:
+    headers = dict(scope["headers"])
+    origin = _place(headers.get(b"origin", b"").decode("latin-1"))
+    if origin is None:
+        return False
+    if origin in [_place(configured) for configured in settings.ORIGINS]:
+        return True
+    host = headers.get(b"host", b"").decode("latin-1")
+    # A host that is not ours is a name somebody else points at us.
+    if not validate_host(split_domain_port(host)[0], settings.ALLOWED_HOSTS):
+        return False
+    scheme = "https" if scope.get("scheme") == "wss" else "http"
+    return origin == _place(f"{scheme}://{host}")
+
+
+def _place(url: str) -> tuple[str, str, int] | None:
+    """Scheme, host and port of an origin; None for what is not one."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port or _PORTS.get(parts.scheme)
+    except ValueError:
+        return None
+    if parts.scheme not in _PORTS or not parts.hostname or port is None:
+        return None
+    return parts.scheme, parts.hostname, port
+
+
+class Lifespan:
+    """Starts what the process runs beside requests, and stops it in reverse order."""
+
+    def __init__(self) -> None:
+        self.reconciler = Reconciler()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        while True:
+            message = await receive()
+            if message["type"] == "lifespan.startup":
+                await self.start()
+                await send({"type": "lifespan.startup.complete"})
+            elif message["type"] == "lifespan.shutdown":
+                await self.stop()
+                await send({"type": "lifespan.shutdown.complete"})
+                return
+
+    async def start(self) -> None:
+        readers.start()
+        writer.start()
+        doorbell.attach(asyncio.get_running_loop())
+        await hub.start()
+        self.reconciler.start()
+        log.info("server.started")
+
+    async def stop(self) -> None:
+        await hub.stop()
+        await asyncio.to_thread(self.reconciler.stop)
+        # Drains: what was taken in is on disk before the process ends.
+        await asyncio.to_thread(writer.stop)
+        doorbell.detach()
+        await asyncio.to_thread(readers.stop)
+        log.info("server.stopped")
+
+
+class Http:
+    """Requests under `/api` go their own, shorter way; all others go to Django."""
+
+    def __init__(self, django: Any) -> None:
+        self.django = django
+        self.api: Any = api_application(django)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        ours = scope["path"] == "/api" or scope["path"].startswith("/api/")
+        if ours:
+            await self.api(scope, receive, send)
+        elif status := _oversized(scope):
+            close = [(b"connection", b"close"), (b"cache-control", b"no-store")]
+            start = {"type": "http.response.start", "status": status}
+            await send({**start, "headers": close})
+            await send({"type": "http.response.body"})
+        else:
+            await self.django(scope, receive, send)
+
+
+def _oversized(scope: Scope) -> int | None:
+    """The status that refuses an address or headers beyond the API's bounds."""
+    headers = scope["headers"]
+    size = sum(len(name) + len(value) + 4 for name, value in headers)
+    if size > gate.HEADER_BYTES or len(headers) > gate.HEADER_COUNT:
+        return 431
+    if len(scope["raw_path"]) + len(scope["query_string"]) > gate.URL_BYTES:
+        return 414
+    return None
+
+
+application = ProtocolTypeRouter(
+    {
+        "http": Http(django_application),
+        "websocket": OwnOrigin(AuthMiddlewareStack(websocket_application)),
+        "lifespan": Lifespan(),
+    }
+)

@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+import getpass
+import sys
+from typing import Any
+
+from django.core.management.base import CommandParser
+
+from memoryhub.errors import InvalidError, NameTakenError
+from memoryhub.management import start
+from memoryhub.management.terminal import Command as Base
+from memoryhub.models.operators import Membership, Operator
+from memoryhub.models.projects import Project
+from memoryhub.services import operators
+
+
+class Command(Base):
+    help = (
+        "Add somebody who may look into projects, or change the role of one who may. "
+        "Each role includes the one before: viewer, editor, officer, owner."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("name", help="what the operator signs in as")
+        parser.add_argument(
+            "--project",
+            action="append",
+            required=True,
+            help="a project they get the role in; may be given several times",
+        )
+        parser.add_argument(
+            "--role",
+            choices=Membership.Role.values,
+            default=Membership.Role.VIEWER.value,
+            help="what they may do there (default: viewer)",
+        )
+        parser.add_argument(
+            "--password",
+            action="store_true",
+            help="give them a password, asked for or read from standard input; "
+            "without one they sign in by links from `manage.py signin`",
+        )
+
+    def handle(
+        self, *args: Any, name: str, project: list[str], role: str, **options: Any
+    ) -> None:
+        start.prepare()
+        rows = {row.slug: row for row in Project.objects.filter(slug__in=project)}
+        if missing := [slug for slug in project if slug not in rows]:
+            self.end(
+                f"There is no project {missing[0]}. Make it: manage.py create_project "
+                f"{missing[0]}"
+            )
+        try:
+            operator = operators.find(name) or operators.add(name)
+            if options["password"]:
+                operators.set_password(operator, self.password())
+            for row in rows.values():
+                operators.set_role(row, operator, role)
+        except NameTakenError:
+            self.end(f"The operator {name} is disabled. Choose another name.")
+        except InvalidError as refusal:
+            self.end(_REASONS[refusal.invalid_code])
+        self.say(f"{name} is {role} of {', '.join(sorted(rows))}.")
+        if not self.has_password(name):
+            self.say(f"To sign in: manage.py signin --operator {name}")
+
+    def password(self) -> str:
+        if not sys.stdin.isatty():
+            return sys.stdin.readline().rstrip("\n")
+        first = getpass.getpass("Password: ")
+        if getpass.getpass("Again: ") != first:
+            self.end("The two differ; nothing was changed.")
+        return first
+
+    def has_password(self, name: str) -> bool:
+        row: Operator | None = operators.find(name)
+        return row is not None and row.has_usable_password()
+
+
+_REASONS = {
+    "name": "A name begins with a letter or digit and has 64 at most of A-Z a-z 0-9 "
+    ". _ : @ and -.",
+    "password_weak": "The password is too easy to guess: take 12 characters or more, "
+    "not only digits, and nothing common.",
+    "last_owner": "The project would have no owner; make somebody else owner first.",
+}

@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+import sys
+from datetime import timedelta
+from typing import Any
+
+from django.core.management.base import CommandParser
+from django.utils import timezone
+
+from memoryhub.errors import InvalidError
+from memoryhub.kernel import names
+from memoryhub.management import start
+from memoryhub.management.terminal import Command as Base
+from memoryhub.models.api_keys import MEMORY_SCOPES, SUBJECT_SCOPES
+from memoryhub.models.projects import Project
+from memoryhub.models.subjects import Subject
+from memoryhub.services import api_keys, subjects
+
+MOST_DAYS = 3650
+
+
+class Command(Base):
+    help = (
+        "Make an API key for a project's agents and print it, once: only a digest of "
+        "it is kept."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("project", help="the project's name")
+        parser.add_argument(
+            "--scopes",
+            default=",".join(MEMORY_SCOPES),
+            help=f"comma-separated, of {', '.join(MEMORY_SCOPES)}, or of "
+            f"{', '.join(SUBJECT_SCOPES)} (default: reading and writing memory)",
+        )
+        parser.add_argument(
+            "--user-id",
+            action="store_true",
+            help="confine the key to one person; the id is read from standard input, "
+            "so that it stands in no process list",
+        )
+        parser.add_argument(
+            "--expires-days",
+            type=int,
+            help="end the key after so many days (default: never)",
+        )
+
+    def handle(self, *args: Any, project: str, **options: Any) -> None:
+        days = options["expires_days"]
+        if days is not None and not 1 <= days <= MOST_DAYS:
+            self.end(f"--expires-days goes from 1 to {MOST_DAYS}.")
+        start.prepare()
+        row = Project.objects.filter(slug=project).first()
+        if row is None:
+            self.end(
+                f"There is no project of that name. Make it: manage.py create_project "
+                f"{project}"
+            )
+        try:
+            _, key = api_keys.create(
+                row,
+                scopes=[word for word in options["scopes"].split(",") if word],
+                subject=self.subject(row) if options["user_id"] else None,
+                expires_at=timezone.now() + timedelta(days=days) if days else None,
+            )
+        except InvalidError as refusal:
+            self.end(
+                "Memory scopes and subject scopes never go together; make two keys."
+                if refusal.invalid_code == "scopes_mixed"
+                else f"--scopes takes {', '.join((*MEMORY_SCOPES, *SUBJECT_SCOPES))}."
+            )
+        self.show(key)
+
+    def subject(self, project: Project) -> Subject:
+        if sys.stdin.isatty():
+            self.say("The person's id, as your application knows them:")
+        user_id = sys.stdin.readline().rstrip("\n")
+        if not names.valid(user_id):
+            self.end(
+                "--user-id reads one line of standard input: 1 to 128 characters of "
+                "A-Z a-z 0-9 . _ : @ and -, the first a letter or digit."
+            )
+        return subjects.find_or_create(project.id, user_id)
+
+    def show(self, key: str) -> None:
+        self.say("This key is shown once. Try it:")
+        self.say(
+            f"  curl -H 'Authorization: Bearer {key}' "
+            "http://127.0.0.1:8000/api/v1/threads"
+        )
+        self.stdout.write(key)

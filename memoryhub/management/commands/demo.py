@@ -1,0 +1,133 @@
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import CommandParser
+
+from memoryhub.management import logs, server, start
+from memoryhub.management.demo.stage import Stage
+from memoryhub.management.terminal import Command as Base
+from memoryhub.models.api_keys import ApiKey
+from memoryhub.models.projects import Project
+from memoryhub.services import api_keys, operators, projects
+
+PROJECT = "demo"
+#: Where the demo lives; never the configured data.
+FOLDER = Path(".memoryhub") / "demo"
+#: Of the configured instance; the demo has none of it.
+_CONFIGURED = ("DATABASE_URL", "KEYS_DATABASE_URL", "REDIS_URL", "MEMORYHUB_KEK_FILE")
+ONCE_SECONDS, ONCE_SPEED = 120.0, 12.0
+
+
+class Command(Base):
+    help = (
+        "Show MemoryHub at work: a server with six simulated agents that keep "
+        "writing, in a data folder of its own. No model, no network, no account."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        add = parser.add_argument
+        add("--host", default="127.0.0.1", help="address (default: 127.0.0.1)")
+        add("--port", type=int, default=8000, help="port, 0 for any (default: 8000)")
+        add("--keep", action="store_true", help="go on with the last demo's memory")
+        add("--seed", type=int, default=1, help="what the agents say (default: 1)")
+        add("--speed", type=float, default=1.0, help="how fast they talk (default: 1)")
+        add("--for", type=float, dest="seconds", help="stop after so many seconds")
+        add(
+            "--once",
+            action="store_true",
+            help="play two minutes fast, check that everybody could write, and stop",
+        )
+
+    def handle(self, *args: Any, host: str, port: int, **options: Any) -> None:
+        if options["speed"] <= 0:
+            self.end("--speed must be more than 0.")
+        start.refuse_public(host)
+        folder = FOLDER.resolve()
+        with server.bind(host, port) as bound:
+            if not _at_home(folder):
+                # Bound first: a demo that still runs there keeps its folder.
+                self.move(folder, keep=options["keep"])
+            start.prepare()
+            self.play(bound, **options)
+
+    def move(self, folder: Path, *, keep: bool) -> None:
+        """Run this command again, with the settings of the demo's own folder."""
+        if not keep:
+            shutil.rmtree(folder, ignore_errors=True)
+        own = {
+            name: text for name, text in os.environ.items() if name not in _CONFIGURED
+        }
+        own["MEMORYHUB_DATA"] = str(folder)
+        sys.stdout.flush()
+        os.execve(sys.executable, [sys.executable, *sys.argv], own)  # noqa: S606  # ourselves
+
+    def play(self, bound: socket.socket, **options: Any) -> None:
+        once = options["once"]
+        speed = options["speed"] * (ONCE_SPEED if once else 1)
+        seconds = options["seconds"]
+        if seconds is None and once:
+            seconds = ONCE_SECONDS / speed
+        stage = _stage(bound, seed=options["seed"], speed=speed)
+        lines = list(self.welcome(bound))
+        logs.configure()
+
+        def listening() -> None:
+            self.say("\n".join(lines))
+            stage.start()
+
+        running = server.server(listening=listening)
+        ended = threading.Timer(seconds or 0, lambda: _end(stage, running))
+        if seconds is not None:
+            ended.start()
+        with suppress(KeyboardInterrupt):
+            running.run(sockets=[bound])
+        ended.cancel()
+        stage.stop()
+        self.report(stage, strict=once)
+
+    def welcome(self, bound: socket.socket) -> Iterator[str]:
+        url = server.url(bound)
+        yield f"The demo runs at {url}, with its data in {FOLDER}."
+        token = operators.make_link(operators.ensure_default())
+        yield f"Sign in, once, and watch: {url}/sign-in/{token}"
+        yield "Stop it with Ctrl-C."
+
+    def report(self, stage: Stage, *, strict: bool) -> None:
+        accepted = stage.accepted
+        said = ", ".join(f"{name} {count}" for name, count in accepted.items())
+        self.say(f"Requests that were taken: {said or 'none'}.")
+        silent = [name for name, count in accepted.items() if not count]
+        if strict and (stage.trouble or silent or not accepted):
+            found = stage.trouble or [f"{name}: silent" for name in silent]
+            self.end(f"The demo had trouble: {'; '.join(found[:5]) or 'no agent'}")
+
+
+def _at_home(folder: Path) -> bool:
+    configured = any(os.environ.get(name) for name in _CONFIGURED)
+    return folder == settings.DATA_DIR and not configured
+
+
+def _stage(bound: socket.socket, *, seed: int, speed: float) -> Stage:
+    """The agents, with a project and a key of this run."""
+    project = Project.objects.filter(slug=PROJECT).first()
+    project = project or projects.create(PROJECT)
+    operators.ensure_default()
+    run = ApiKey.objects.filter(project=project).count() + 1
+    _, key = api_keys.create(project)
+    host, port = bound.getsockname()[:2]
+    return Stage(host=host, port=port, key=key, seed=seed, speed=speed, run=run)
+
+
+def _end(stage: Stage, running: server.Server) -> None:
+    stage.stop()
+    running.stop()

@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+
+from django.core.management.base import CommandParser
+
+from memoryhub.management import logs, server, start
+from memoryhub.management.terminal import Command as Base
+from memoryhub.services import operators
+from memoryhub.vault import keyring
+
+
+class Command(Base):
+    help = (
+        "Start MemoryHub: the agents' API and the inspector, with the workers inside. "
+        "Makes or upgrades the databases first. Stop it with Ctrl-C or SIGTERM; what "
+        "was acknowledged is on disk."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument(
+            "--host",
+            default="127.0.0.1",
+            help="address to listen on; anything but loopback needs a secret key of "
+            "your own (default: 127.0.0.1)",
+        )
+        parser.add_argument(
+            "--port",
+            type=int,
+            default=8000,
+            help="port to listen on, 0 for any that is free (default: 8000)",
+        )
+
+    def handle(self, *args: Any, host: str, port: int, **options: Any) -> None:
+        start.refuse_public(host)
+        with server.bind(host, port) as bound:
+            start.prepare()
+            lines = list(self.welcome(bound, private=start.loopback(host)))
+            logs.configure()
+            running = server.server(listening=lambda: self.say("\n".join(lines)))
+            # uvicorn raises the signal again once everything is drained.
+            with suppress(KeyboardInterrupt):
+                running.run(sockets=[bound])
+
+    def welcome(self, bound: socket.socket, *, private: bool) -> Iterator[str]:
+        """Where the server is and how to get in."""
+        url = server.url(bound)
+        yield f"MemoryHub listens on {url}"
+        if private:
+            token = operators.make_link(operators.ensure_default())
+            minutes = operators.LINK_MINUTES
+            yield f"Sign in, once, within {minutes} minutes: {url}/sign-in/{token}"
+        else:
+            # Logs travel; a link in them would sign in whoever reads them first.
+            yield "Sign in by a link from: manage.py signin"
+        if not keyring.kek_backed_up():
+            yield (
+                "Back up the key ring: without it no memory can ever be read again. "
+                "Run: manage.py keys backup"
+            )

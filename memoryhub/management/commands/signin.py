@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import CommandParser
+
+from memoryhub.management import start
+from memoryhub.management.terminal import Command as Base
+from memoryhub.services import operators
+
+
+class Command(Base):
+    help = "Print a link that signs an operator in to the inspector, once."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument(
+            "--operator",
+            default=operators.DEFAULT,
+            help=f"who signs in (default: {operators.DEFAULT})",
+        )
+        parser.add_argument(
+            "--minutes",
+            type=int,
+            default=operators.LINK_MINUTES,
+            help=f"how long the link works, 1 to {operators.MAX_LINK_MINUTES} "
+            f"(default: {operators.LINK_MINUTES})",
+        )
+        parser.add_argument(
+            "--origin",
+            help="address of the server, like https://memory.example.org (default: "
+            "the first of MEMORYHUB_ORIGINS, else http://127.0.0.1:8000)",
+        )
+
+    def handle(
+        self,
+        *args: Any,
+        operator: str,
+        minutes: int,
+        origin: str | None,
+        **options: Any,
+    ) -> None:
+        if not 1 <= minutes <= operators.MAX_LINK_MINUTES:
+            self.end(f"--minutes goes from 1 to {operators.MAX_LINK_MINUTES}.")
+        start.prepare()
+        row = operators.find(operator)
+        if row is None:
+            self.end(
+                "There is no such operator. Make one: manage.py add_operator NAME "
+                "--project PROJECT --role viewer"
+            )
+        token = operators.make_link(row, minutes)
+        default = next(iter(settings.ORIGINS), "http://127.0.0.1:8000")
+        self.say(f"Signs in {operator}, once, within {minutes} minutes:")
+        self.stdout.write(f"{(origin or default).rstrip('/')}/sign-in/{token}")

@@ -1,0 +1,225 @@
+"""The agents: each writes its own kind of memory, at its own pace, until stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from random import Random
+from threading import Event
+from typing import Any
+
+from memoryhub.management.demo import (
+    coder,
+    concierge,
+    counter,
+    desk,
+    diary,
+    messages,
+    research,
+)
+from memoryhub.management.demo.client import Client, RefusedError
+from memoryhub.management.demo.messages import Exchange
+
+ANN, BOB = "ann@people.example", "bob@people.example"
+
+
+class StoppedError(Exception):
+    """The demo ends; whoever rests wakes up to this."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Life:
+    """What an agent has: a connection, a clock, chance, and an end."""
+
+    client: Client
+    chance: Random
+    stopped: Event
+    speed: float = 1.0
+    #: Of names that were written to before, so that each run has threads of its own.
+    suffix: str = ""
+    _requests: int = field(default=0)
+
+    def named(self, thread: str) -> str:
+        return thread + self.suffix
+
+    def rest(self, seconds: float) -> None:
+        """Wait about so long. Raises StoppedError."""
+        wait = seconds * self.chance.uniform(0.6, 1.4) / self.speed
+        if self.stopped.wait(wait):
+            raise StoppedError
+
+    def write(self, thread: str, exchange: Exchange, *, pause: float) -> None:
+        """Message by message, as they are said; now and then one is sent twice."""
+        for message in exchange:
+            slot, request = messages.slot(message, at=_now()), self.request_key()
+            first = self.client.append(thread, slot, request=request)
+            if self.chance.random() < 0.05:
+                # As after a lost answer: the repeat finds the same slot.
+                again = self.client.append(thread, slot, request=request)
+                assert again["index"] == first["index"]
+            self.rest(pause)
+
+    def write_at_once(self, thread: str, exchange: Exchange) -> dict[str, Any]:
+        """The whole exchange in one batch: all of it or nothing."""
+        slots = messages.slots(exchange, at=_now())
+        return self.client.append_batch(thread, slots, request=self.request_key())
+
+    def request_key(self) -> str:
+        self._requests += 1
+        return f"{self.chance.getrandbits(64):016x}-{self._requests}"
+
+
+def support_desk(life: Life) -> None:
+    """Ann's cases, one after the other; each is closed, some are reopened."""
+    for number, case in enumerate(desk.cases(life.chance), start=1):
+        thread = life.named(f"desk-case-{number}")
+        life.client.put_thread(
+            thread,
+            user_id=ANN,
+            scope={"agent_type": "support-desk", "session": f"case-{number}"},
+            labels={"shop": "northwind", "shift": number % 3},
+        )
+        for exchange in case:
+            life.write(thread, exchange, pause=1.2)
+        life.client.act(thread, "close", reason="completed")
+        life.rest(4)
+        if life.chance.random() < 0.4:
+            life.client.act(thread, "reopen")
+            life.write(thread, desk.reopened(life.chance), pause=1.5)
+            life.client.act(thread, "close", reason="completed")
+        life.rest(3)
+
+
+def researcher(life: Life) -> None:
+    """One long thread that changes its topic with each question."""
+    thread = "research-tides-and-maps"
+    life.client.put_thread(
+        thread, scope={"agent_type": "researcher"}, labels={"topic": "tides-maps"}
+    )
+    for exchange in research.rounds(life.chance):
+        life.write_at_once(thread, exchange)
+        life.rest(3.5)
+
+
+def repairs(life: Life) -> None:
+    """Bugs, one a thread; a failed attempt is forked from where it was still good."""
+    number = 0
+    while True:
+        number += 1
+        _repair(life, life.named(f"repair-{number}"))
+        life.rest(6)
+
+
+def _repair(life: Life, name: str) -> None:
+    scope = {"agent_type": "coder", "agent_instance": "coder-1", "session": name}
+    life.client.put_thread(name, scope=scope, labels={"try": 1})
+    good = life.write_at_once(name, coder.task(life.chance))["items"][-1]["seq"]
+    thread = name
+    for count, (exchange, passed) in enumerate(coder.attempts(life.chance), start=2):
+        life.write(thread, exchange, pause=0.9)
+        if passed:
+            break
+        fork = f"{name}.try-{count}"
+        life.client.act(
+            thread, "fork", name=fork, seq=good, scope=scope, labels={"try": count}
+        )
+        life.client.act(thread, "close", reason="failed")
+        # A fork begins at its own seq 1, which holds all that its parent knew.
+        thread, good = fork, 1
+    life.client.act(thread, "close", reason="completed")
+
+
+def diarist(life: Life) -> None:
+    """Long entries, told in one go and talked over slowly."""
+    thread = "diary"
+    life.client.put_thread(thread, user_id=ANN, scope={"agent_type": "diarist"})
+    for exchange in diary.days(life.chance):
+        life.write(thread, exchange, pause=3)
+        life.rest(4)
+
+
+def guest(life: Life) -> None:
+    """Bob's concierge: wishes, and facts that replace older ones."""
+    thread = "concierge-bob"
+    life.client.put_thread(
+        thread,
+        user_id=BOB,
+        scope={"agent_type": "concierge", "agent_instance": "front-desk"},
+        labels={"vip": True},
+    )
+    for exchange in concierge.wishes(life.chance):
+        life.write(thread, exchange, pause=1.1)
+        life.rest(2.5)
+
+
+def ticket_counter(life: Life) -> None:
+    """Sales into small threads: each is filled to the brim, refuses, and is left."""
+    number = 1
+    thread = _open_roll(life, number)
+    for exchange in counter.sales(life.chance):
+        try:
+            life.write_at_once(thread, exchange)
+        except RefusedError as refused:
+            if refused.code != "thread_full":
+                raise
+            number += 1
+            thread = _open_roll(life, number)
+            life.write_at_once(thread, exchange)
+        life.rest(1.8)
+
+
+def _open_roll(life: Life, number: int) -> str:
+    thread = life.named(f"ticket-roll-{number}")
+    life.client.put_thread(
+        thread,
+        scope={"agent_type": "ticket-counter", "session": f"roll-{number}"},
+        config={"max_slots": counter.MAX_SLOTS},
+    )
+    return thread
+
+
+AGENTS: dict[str, Callable[[Life], None]] = {
+    "support-desk": support_desk,
+    "researcher": researcher,
+    "coder": repairs,
+    "diarist": diarist,
+    "concierge": guest,
+    "ticket-counter": ticket_counter,
+}
+
+
+def tell_history(life: Life) -> None:
+    """Two threads with an hour behind them, by the agents' clocks."""
+    _tell(life, "diary", diary.days(life.chance), user_id=ANN, agent_type="diarist")
+    _tell(
+        life,
+        "concierge-bob",
+        concierge.wishes(life.chance),
+        user_id=BOB,
+        agent_type="concierge",
+    )
+
+
+def _tell(
+    life: Life,
+    thread: str,
+    exchanges: Iterable[Exchange],
+    *,
+    user_id: str,
+    agent_type: str,
+) -> None:
+    life.client.put_thread(thread, user_id=user_id, scope={"agent_type": agent_type})
+    at, now = _now() - timedelta(hours=1), _now()
+    for exchange in exchanges:
+        slots = []
+        for message in exchange:
+            at += timedelta(seconds=life.chance.uniform(20, 120))
+            slots.append(messages.slot(message, at=min(at, now)))
+        life.client.append_batch(thread, slots, request=life.request_key())
+        if at >= now:
+            return
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)

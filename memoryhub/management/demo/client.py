@@ -1,0 +1,92 @@
+"""The agents' way to MemoryHub: HTTP by the standard library, and nothing else."""
+
+from __future__ import annotations
+
+import http.client
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+TIMEOUT_SECONDS = 30
+
+
+class RefusedError(Exception):
+    """The server answered, and the answer was no."""
+
+    def __init__(self, status: int, code: str) -> None:
+        self.status = status
+        self.code = code
+        super().__init__(f"{status} {code}")
+
+
+@dataclass(slots=True, kw_only=True)
+class Client:
+    """One agent's connection. Not shared between threads."""
+
+    host: str
+    port: int
+    key: str
+    #: Requests that the server took.
+    accepted: int = 0
+    _connection: http.client.HTTPConnection | None = field(default=None)
+
+    def put_thread(self, thread: str, **body: Any) -> dict[str, Any]:
+        """Create the thread, or find it as it is."""
+        return self.request("PUT", f"/threads/{thread}", body)
+
+    def append(
+        self, thread: str, slot: dict[str, Any], *, request: str | None = None
+    ) -> dict[str, Any]:
+        """Append one slot; under a request key a repeat has no second effect."""
+        return self.request("POST", f"/threads/{thread}/slots", slot, request=request)
+
+    def append_batch(
+        self, thread: str, slots: list[dict[str, Any]], *, request: str | None = None
+    ) -> dict[str, Any]:
+        body = {"items": slots}
+        return self.request(
+            "POST", f"/threads/{thread}/slots:batch", body, request=request
+        )
+
+    def act(self, thread: str, verb: str, **body: Any) -> dict[str, Any]:
+        """`close`, `reopen` or `fork`."""
+        return self.request("POST", f"/threads/{thread}:{verb}", body)
+
+    def request(
+        self, method: str, path: str, body: Any, *, request: str | None = None
+    ) -> dict[str, Any]:
+        """Ask, and read the answer. Raises RefusedError, or OSError without one."""
+        headers = {
+            "Authorization": f"Bearer {self.key}",
+            "Content-Type": "application/json",
+        }
+        if request is not None:
+            headers["Idempotency-Key"] = request
+        status, answer = self._exchange(method, path, json.dumps(body), headers)
+        if status >= 300:
+            raise RefusedError(status, str(answer.get("code", "")))
+        self.accepted += 1
+        return answer
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+        self._connection = None
+
+    def _exchange(
+        self, method: str, path: str, body: str, headers: dict[str, str]
+    ) -> tuple[int, dict[str, Any]]:
+        connection = self._connection or http.client.HTTPConnection(
+            self.host, self.port, timeout=TIMEOUT_SECONDS
+        )
+        self._connection = connection
+        try:
+            connection.request(method, f"/api/v1{path}", body, headers)
+            response = connection.getresponse()
+            return response.status, json.loads(response.read() or b"{}")
+        except http.client.HTTPException as failure:
+            self.close()
+            raise ConnectionError(type(failure).__name__) from None
+        except (OSError, ValueError):
+            self.close()
+            raise

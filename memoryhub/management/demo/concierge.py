@@ -1,0 +1,87 @@
+"""A concierge and a guest whose wishes change: tables, taxis, and other facts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from random import Random
+
+from memoryhub.management.demo.grammar import Bank, Grammar
+from memoryhub.management.demo.messages import Exchange, assistant, used, user
+
+BANK: Bank = {
+    "wish": [
+        "A table for {people} tonight, please. {taste}",
+        "Could you get me a taxi to {place} at {hour}?",
+        "{fact} Please keep that in mind.",
+        "Find me something to do near {place}. {taste}",
+        "My sister joins us: {people} of us now, at {hour}.",
+        "Cancel the {hour} plan. {fact}",
+        "Which room was it again? {taste}",
+    ],
+    "people": ["two", "three", "four", "six"],
+    "taste": [
+        "Nothing with nuts.",
+        "Somewhere quiet.",
+        "We like it spicy.",
+        "By the water, if you can.",
+        "I no longer eat meat.",
+        "It may cost a little more this time.",
+        "Last time it was too loud.",
+    ],
+    "fact": [
+        "I moved to {town}.",
+        "My new number ends in {digits}.",
+        "I take the train now, never the car.",
+        "I eat fish again.",
+        "My birthday is on the {day}th.",
+        "I work from {town} on {weekday}s.",
+        "Call me by my second name from now on.",
+    ],
+    "town": ["Lindau", "Porto", "Ghent", "Bergen", "Trieste", "Cork"],
+    "digits": ["04", "17", "38", "52", "66", "91"],
+    "day": ["4", "9", "16", "27", "28"],
+    "weekday": ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday"],
+    "place": ["the old port", "the opera", "the station", "the botanical garden"],
+    "hour": ["seven", "half past seven", "eight", "nine"],
+    "house": ["Zum Anker", "Casa Verde", "The Lamp", "Petite Marée", "Ninety Steps"],
+    "booked": [
+        "Booked: {house}, {people} people, {hour}.",
+        "{house} has a table by the window at {hour}.",
+        "I took the last table at {house}; they know about your wishes.",
+        "{house} at {hour}. If it rains they will move you inside.",
+    ],
+    "noted": [
+        "Noted, and the old entry no longer counts.",
+        "I will remember that.",
+        "Good to know. I have changed it in your profile.",
+        "Thank you, that replaces what you told me in spring.",
+    ],
+    "thanks": [
+        "Wonderful.",
+        "Thank you, as ever.",
+        "That will do nicely.",
+        "You think of everything.",
+        "Hm, all right.",
+    ],
+}
+
+
+def wishes(chance: Random) -> Iterator[Exchange]:
+    """A wish, what was found for it, and an answer."""
+    grammar = Grammar(bank=BANK, chance=chance)
+    while True:
+        house, hour = grammar.pick("house"), grammar.pick("hour")
+        wish = user(grammar.say("wish", hour=hour))
+        if chance.random() < 0.35:
+            fact = {"fact": grammar.say("fact"), "replaces_older": True}
+            noted = used(chance, "remember", fact, {"ok": True})
+            yield [wish, *noted, assistant(grammar.say("noted"))]
+            continue
+        free = [
+            {"house": grammar.pick("house"), "hour": grammar.pick("hour"), "free": n}
+            for n in range(1, chance.randrange(2, 6))
+        ]
+        asked = {"near": grammar.pick("place"), "hour": hour}
+        booked = assistant(grammar.say("booked", house=house, hour=hour))
+        found = used(chance, "find_tables", asked, {"tables": free})
+        yield [wish, *found, booked, user(grammar.say("thanks"))]

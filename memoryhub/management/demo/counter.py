@@ -1,0 +1,46 @@
+"""A ticket counter that reports each sale, into threads that are soon full."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from random import Random
+
+from memoryhub.management.demo.grammar import Bank, Grammar
+from memoryhub.management.demo.messages import Exchange, assistant, used, user
+
+#: Small on purpose: a full thread refuses, and never drops what is oldest.
+MAX_SLOTS = 80
+
+BANK: Bank = {
+    "ask": [
+        "{people} for the {show}, please.",
+        "Is there anything left for the {show}?",
+        "{people} seats together, row {row} or better.",
+        "The {show}, cheapest you have.",
+        "A gift for my aunt: {people} for the {show}.",
+        "Do you have the {show} on {weekday}?",
+    ],
+    "people": ["One", "Two", "Three", "Four"],
+    "show": ["matinee", "night train play", "puppet opera", "organ concert", "revue"],
+    "row": ["4", "7", "9", "12", "15"],
+    "weekday": ["Thursday", "Friday", "Saturday", "Sunday"],
+    "sold": [
+        "Row {row}, that makes {price} euros.",
+        "Here you are, {price} euros. Doors open at seven.",
+        "The last ones, row {row}. {price} euros, please.",
+        "{price} euros with the reduction. Enjoy it.",
+    ],
+}
+
+
+def sales(chance: Random) -> Iterator[Exchange]:
+    grammar = Grammar(bank=BANK, chance=chance)
+    while True:
+        price, seat = chance.randrange(9, 80), chance.randrange(1, 40)
+        show, row = grammar.pick("show"), grammar.pick("row")
+        sale = {"show": show, "row": row, "seat": seat, "price_cents": price * 100}
+        yield [
+            user(grammar.say("ask", show=show, row=row)),
+            *used(chance, "sell", sale, {"ticket": f"T{chance.getrandbits(32):08X}"}),
+            assistant(grammar.say("sold", row=row, price=price)),
+        ]

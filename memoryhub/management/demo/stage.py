@@ -1,0 +1,97 @@
+"""The stage: starts the agents beside the server, and stops them before it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from random import Random
+
+from memoryhub.management.demo import agents
+from memoryhub.management.demo.agents import Life, StoppedError
+from memoryhub.management.demo.client import Client, RefusedError
+
+#: A refusal or a dropped connection; the agent goes on after it.
+PAUSE_SECONDS = 2.0
+
+
+@dataclass(slots=True, kw_only=True)
+class Stage:
+    """All agents of the demo. The same seed says the same things."""
+
+    host: str
+    port: int
+    key: str
+    seed: int
+    speed: float
+    #: 1 on a new folder; later ones go on with what is there.
+    run: int = 1
+    stopped: threading.Event = field(default_factory=threading.Event)
+    #: What went wrong, by agent: statuses, codes and types only.
+    trouble: list[str] = field(default_factory=list)
+    _lives: dict[str, Life] = field(default_factory=dict)
+    _threads: list[threading.Thread] = field(default_factory=list)
+
+    def start(self) -> None:
+        """Begin; returns at once."""
+        self._spawn("history", self._begin)
+
+    def stop(self) -> None:
+        """Have everybody finish their sentence, and wait for it."""
+        self.stopped.set()
+        while self._threads:
+            self._threads.pop().join()
+
+    @property
+    def accepted(self) -> dict[str, int]:
+        """How many requests of each agent the server took."""
+        return {name: life.client.accepted for name, life in self._lives.items()}
+
+    def _begin(self) -> None:
+        if self.run == 1:
+            self._act("history", agents.tell_history)
+        for name, play in agents.AGENTS.items():
+            if not self.stopped.is_set():
+                self._spawn(name, lambda name=name, play=play: self._act(name, play))  # type: ignore[misc]  # bound now
+
+    def _spawn(self, name: str, work: Callable[[], None]) -> None:
+        thread = threading.Thread(target=work, name=f"demo-{name}", daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def _act(self, name: str, play: Callable[[Life], None]) -> None:
+        life = self._life(name)
+        self._lives[name] = life
+        try:
+            while not self._played(name, life, play):
+                life.rest(PAUSE_SECONDS)
+        except StoppedError:
+            pass
+        finally:
+            life.client.close()
+
+    def _played(self, name: str, life: Life, play: Callable[[Life], None]) -> bool:
+        """False when it has to begin again, with other threads."""
+        try:
+            play(life)
+        except (RefusedError, OSError, ValueError) as failure:
+            self._note(name, failure)
+            life.suffix += ".again"
+            return False
+        return True
+
+    def _life(self, name: str) -> Life:
+        return Life(
+            client=Client(host=self.host, port=self.port, key=self.key),
+            # Seeded by a text, so that agents differ and no hash seed matters.
+            chance=Random(f"{self.seed} {self.run} {name}"),  # noqa: S311  # no secret
+            stopped=self.stopped,
+            speed=self.speed,
+            suffix=f".run-{self.run}" if self.run > 1 else "",
+        )
+
+    def _note(self, name: str, failure: Exception) -> None:
+        if isinstance(failure, RefusedError):
+            self.trouble.append(f"{name}: {failure}")
+        else:
+            self.trouble.append(f"{name}: {type(failure).__name__}")

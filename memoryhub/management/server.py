@@ -1,0 +1,79 @@
+"""The server in this process: bound first, then prepared, then run until a signal."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+
+import uvicorn
+from django.conf import settings
+from django.db import connections
+
+from memoryhub.errors import StartRefusedError
+
+#: How long open streams may hold up a stop before they are cut.
+GRACE_SECONDS = 5
+#: In a browser's socket nothing is larger than its hello.
+SOCKET_BYTES = 65_536
+
+
+class Server(uvicorn.Server):
+    """Says when it listens, and can be stopped from another thread."""
+
+    def __init__(self, config: uvicorn.Config, *, listening: Callable[[], None]):
+        super().__init__(config)
+        self._listening = listening
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._listening()
+
+    def stop(self) -> None:
+        """Stop as on SIGTERM: finish requests, drain the writer."""
+        self.should_exit = True
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """A socket of this address, so that a port in use is known before all else."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    bound = socket.socket(family, socket.SOCK_STREAM)
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        bound.bind((host, port))
+    except (OSError, OverflowError) as failure:
+        bound.close()
+        reason = failure.strerror if isinstance(failure, OSError) else "no such port"
+        raise StartRefusedError(
+            f"port_taken: can not listen on {host} port {port} ({reason}); "
+            "choose another with --port"
+        ) from None
+    bound.set_inheritable(False)
+    return bound
+
+
+def url(bound: socket.socket) -> str:
+    """The address to open in a browser on this machine."""
+    host, port = bound.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def server(*, listening: Callable[[], None]) -> Server:
+    """A server of `memoryhub.asgi`; `listening` is called once it takes requests."""
+    # Whoever closes SQLite last folds its log into the file: the writer, once drained.
+    connections.close_all()
+    proxies = settings.TRUSTED_PROXIES
+    config = uvicorn.Config(
+        "memoryhub.asgi:application",
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=bool(proxies),
+        forwarded_allow_ips=proxies,
+        ws_max_size=SOCKET_BYTES,
+        ws_per_message_deflate=False,
+        ws_ping_interval=20,
+        ws_ping_timeout=20,
+        timeout_graceful_shutdown=GRACE_SECONDS,
+    )
+    return Server(config, listening=listening)

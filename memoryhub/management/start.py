@@ -1,0 +1,199 @@
+"""Starting: brings both databases up to date, and refuses what would not be safe."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import stat
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from django.conf import settings
+from django.core.management import call_command
+from django.db import connections
+from django.db.migrations.executor import MigrationExecutor
+from django.db.migrations.recorder import MigrationRecorder
+
+from memoryhub.errors import StartRefusedError
+from memoryhub.models.events import Event
+from memoryhub.models.projects import Project
+from memoryhub.services import operators
+from memoryhub.vault import keyring
+
+if sys.platform != "win32":
+    import resource
+
+ALIASES = ("default", "keys")
+SECRET_LENGTH = 50
+SECRET_VARIETY = 5
+#: What guards the journal, by engine: SQLite's REPLACE and PostgreSQL's TRUNCATE would
+#: go round the other two.
+TRIGGERS = {
+    "sqlite": {"event_update", "event_delete", "event_insert"},
+    "postgresql": {"event_update", "event_delete", "event_truncate"},
+}
+_SYNCHRONOUS = {"FULL": 2, "NORMAL": 1}
+#: Any number; of the processes that start together one migrates and the others wait.
+_MIGRATING = 0x4D48
+#: Of the data folder: databases with their journals, key rings, ledgers.
+_PRIVATE = ("*.sqlite3*", "*.json", "*.jsonl")
+
+
+def prepare() -> None:
+    """Make the instance ready for use, or raise StartRefusedError.
+
+    Migrates both databases, makes a first key ring, and makes sure that somebody can
+    sign in to every project.
+    """
+    harden()
+    refuse_readable_files()
+    for alias in ALIASES:
+        migrate(alias)
+        refuse_sqlite(alias)
+    refuse_missing_triggers()
+    # Once more: a first start has just made them.
+    refuse_readable_files()
+    keyring.prepare(empty=not Project.objects.exists())
+    operators.ensure_default()
+
+
+def harden() -> None:
+    """Files for this user alone, and no memory of ours in a core dump."""
+    os.umask(0o077)
+    if sys.platform != "win32":
+        _, hard = resource.getrlimit(resource.RLIMIT_CORE)
+        resource.setrlimit(resource.RLIMIT_CORE, (0, hard))
+
+
+def loopback(host: str) -> bool:
+    """Whether only this machine can reach what listens there."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def refuse_public(host: str) -> None:
+    """Refuse to be reachable by others with settings that are for one's own machine."""
+    if loopback(host):
+        return
+    secret = settings.SECRET_KEY
+    if secret == settings.DEFAULT_SECRET_KEY:
+        raise StartRefusedError(
+            "secret_default: set MEMORYHUB_SECRET_KEY to 50 random characters or more "
+            "before others can reach the server"
+        )
+    if len(secret) < SECRET_LENGTH or len(set(secret)) < SECRET_VARIETY:
+        raise StartRefusedError(
+            "secret_short: MEMORYHUB_SECRET_KEY has fewer than 50 characters or says "
+            "the same one over and over; take a random one"
+        )
+    if settings.DEBUG:
+        raise StartRefusedError(
+            "debug_public: MEMORYHUB_DEBUG shows internals to whoever asks; unset it, "
+            "or bind to 127.0.0.1"
+        )
+    if "*" in settings.ALLOWED_HOSTS:
+        raise StartRefusedError(
+            "hosts_any: MEMORYHUB_HOSTS has `*`; name the hosts the server is called by"
+        )
+
+
+def refuse_readable_files() -> None:
+    """Refuse data that other users of the machine may read."""
+    if os.name != "posix":
+        return
+    for path in _private_files():
+        mode = stat.S_IMODE(path.stat().st_mode)
+        if mode & 0o077:
+            raise StartRefusedError(
+                f"data_mode: others may open {path} (mode {mode:04o}); "
+                "run `chmod 600` on it"
+            )
+
+
+def _private_files() -> Iterator[Path]:
+    for pattern in _PRIVATE:
+        found = sorted(settings.DATA_DIR.glob(pattern))
+        yield from (path for path in found if path.is_file())
+
+
+def migrate(alias: str) -> None:
+    """Bring a database's schema up to what this code knows; never down."""
+    with _alone(alias):
+        executor = MigrationExecutor(connections[alias])
+        applied = MigrationRecorder(connections[alias]).applied_migrations()
+        unknown = set(applied) - set(executor.loader.disk_migrations or ())
+        if newer := sorted(name for app, name in unknown if app == "memoryhub"):
+            raise StartRefusedError(
+                f"schema_newer: the database {alias} was migrated by a newer version "
+                f"({newer[-1]}); run that version or restore a backup"
+            )
+        if executor.migration_plan(executor.loader.graph.leaf_nodes()):
+            call_command("migrate", database=alias, verbosity=0, interactive=False)
+
+
+@contextmanager
+def _alone(alias: str) -> Iterator[None]:
+    """On PostgreSQL, wait for other processes that migrate; and no time limit."""
+    connection = connections[alias]
+    if connection.vendor != "postgresql":
+        yield
+        return
+    with connection.cursor() as cursor:
+        cursor.execute("SET statement_timeout = 0")
+        cursor.execute("SELECT pg_advisory_lock(%s)", [_MIGRATING])
+    try:
+        yield
+    finally:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_advisory_unlock(%s)", [_MIGRATING])
+            cursor.execute("RESET statement_timeout")
+
+
+def refuse_sqlite(alias: str) -> None:
+    """Read SQLite's promises back; a build or a file system may not keep them."""
+    connection = connections[alias]
+    if connection.vendor != "sqlite":
+        return
+    chosen = settings.ENV.MEMORYHUB_SQLITE_SYNCHRONOUS
+    full = _SYNCHRONOUS[chosen if alias == "default" else "FULL"]
+    wanted: dict[str, tuple[object, ...]] = {
+        "journal_mode": ("wal",) if alias == "default" else ("delete",),
+        "synchronous": (full,),
+        "secure_delete": (1,),
+        "foreign_keys": (1,),
+    }
+    with connection.cursor() as cursor:
+        for pragma, values in wanted.items():
+            cursor.execute(f"PRAGMA {pragma}")
+            if cursor.fetchone()[0] not in values:
+                raise StartRefusedError(
+                    f"sqlite_pragma: the database {alias} does not keep PRAGMA "
+                    f"{pragma}={values[0]}; is it on a local disk?"
+                )
+
+
+def refuse_missing_triggers() -> None:
+    """Refuse a journal whose events the database would let anybody change."""
+    connection = connections["default"]
+    table = Event._meta.db_table
+    query = (
+        "SELECT name FROM sqlite_master WHERE type = 'trigger' AND tbl_name = %s"
+        if connection.vendor == "sqlite"
+        else "SELECT tgname FROM pg_trigger WHERE tgrelid = %s::regclass "
+        "AND NOT tgisinternal AND tgenabled <> 'D'"
+    )
+    with connection.cursor() as cursor:
+        cursor.execute(query, [table])
+        present = {row[0] for row in cursor.fetchall()}
+    wanted = {f"memoryhub_{name}" for name in TRIGGERS[connection.vendor]}
+    if missing := sorted(wanted - present):
+        raise StartRefusedError(
+            f"triggers_missing: the database lacks {', '.join(missing)}, so events "
+            "could be changed; run `manage.py verify --all` and restore a backup"
+        )

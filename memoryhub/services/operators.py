@@ -1,0 +1,168 @@
+"""Operators: people who sign in, their roles, and their one-time links."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from datetime import timedelta
+
+from django.contrib.auth.password_validation import validate_password
+from django.core.exceptions import ValidationError
+from django.db import IntegrityError, transaction
+from django.utils import timezone
+
+from memoryhub import journal
+from memoryhub.errors import InvalidError, NameTakenError
+from memoryhub.kernel import names
+from memoryhub.models.operators import Membership, Operator, SignInLink
+from memoryhub.models.projects import Project
+
+#: Made by the first start; signs in by a link until somebody sets a password.
+DEFAULT = "operator"
+LINK_MINUTES = 15
+MAX_LINK_MINUTES = 24 * 60
+_ORDER = {role: rank for rank, role in enumerate(Membership.Role.values)}
+
+
+def ensure_default() -> Operator:
+    """The operator every instance has, made if absent: no password, no other rights.
+
+    Projects without an owner become its own, so that none is out of reach.
+    """
+
+    def ensure() -> Operator:
+        with transaction.atomic():
+            operator = Operator.objects.filter(username=DEFAULT).first()
+            operator = operator or _insert(DEFAULT)
+            owned = Membership.objects.filter(role=Membership.Role.OWNER)
+            orphans = Project.objects.exclude(id__in=owned.values("project_id"))
+            for project in orphans:
+                _assign(project, operator, Membership.Role.OWNER)
+            return operator
+
+    made: Operator = journal.run(ensure)
+    return made
+
+
+def add(username: str) -> Operator:
+    """Make an operator without a password. Raises NameTakenError, InvalidError."""
+    if not names.valid(username) or len(username) > 64:
+        raise InvalidError(code="name", loc="username")
+
+    def insert() -> Operator:
+        try:
+            with transaction.atomic():
+                return _insert(username)
+        except IntegrityError:
+            raise NameTakenError from None
+
+    made: Operator = journal.run(insert)
+    return made
+
+
+def find(username: str) -> Operator | None:
+    """The operator of exactly this name who may sign in. One query."""
+    return Operator.objects.filter(username=username, is_active=True).first()
+
+
+def set_password(operator: Operator, password: str) -> None:
+    """Let the operator sign in by password. Raises InvalidError `password_weak`."""
+    try:
+        validate_password(password, operator)
+    except ValidationError:
+        raise InvalidError(code="password_weak", loc="password") from None
+    # Hashed here: scrypt takes longer than the writer should stand still.
+    operator.set_password(password)
+    journal.run(lambda: operator.save(update_fields=["password"]))
+
+
+def set_role(project: Project, operator: Operator, role: str | None) -> None:
+    """Give the operator this role in the project; None takes them out of it.
+
+    Raises InvalidError: `value` for a word that is no role, `last_owner` when nobody
+    would own the project any more.
+    """
+    if role is not None and role not in _ORDER:
+        raise InvalidError(loc="role")
+
+    def change() -> None:
+        with transaction.atomic():
+            # Two changes at once could each leave the other's owner out.
+            Project.objects.select_for_update().get(id=project.id)
+            if role != Membership.Role.OWNER and _last_owner(project, operator):
+                raise InvalidError(code="last_owner", loc="role")
+            _assign(project, operator, role)
+
+    journal.run(change)
+
+
+def role_in(project: Project, operator: Operator) -> str | None:
+    """The operator's role in the project, None for none. One query."""
+    rows = Membership.objects.filter(project=project, operator=operator)
+    return rows.values_list("role", flat=True).first()
+
+
+def allows(role: str | None, needed: str) -> bool:
+    """Whether a role includes the one that is needed."""
+    return role is not None and _ORDER[role] >= _ORDER[needed]
+
+
+def projects_of(operator: Operator) -> list[Project]:
+    """The projects the operator may see, by slug. One query."""
+    return list(Project.objects.filter(memberships__operator=operator).order_by("slug"))
+
+
+def make_link(operator: Operator, minutes: int = LINK_MINUTES) -> str:
+    """A new one-time link's token, 43 characters; only its digest is kept."""
+    if not 1 <= minutes <= MAX_LINK_MINUTES:
+        raise InvalidError(loc="minutes")
+    token = secrets.token_urlsafe(32)
+    end = timezone.now() + timedelta(minutes=minutes)
+    row = SignInLink(digest=_digest(token), operator=operator, expires_at=end)
+    journal.run(lambda: row.save(force_insert=True))
+    return token
+
+
+def use_link(token: str) -> Operator | None:
+    """Whom the link signs in, once; None for one unknown, used or expired alike."""
+
+    def use() -> Operator | None:
+        with transaction.atomic():
+            now, digest = timezone.now(), _digest(token)
+            open_links = SignInLink.objects.filter(
+                digest=digest, used_at=None, expires_at__gt=now
+            )
+            # Compare-and-set: of two that post the same link one gets in.
+            if not open_links.update(used_at=now):
+                return None
+            link = SignInLink.objects.select_related("operator").get(digest=digest)
+            return link.operator if link.operator.is_active else None
+
+    used: Operator | None = journal.run(use)
+    return used
+
+
+def _insert(username: str) -> Operator:
+    operator = Operator(username=username, created_at=timezone.now())
+    operator.set_unusable_password()
+    operator.save(force_insert=True)
+    return operator
+
+
+def _assign(project: Project, operator: Operator, role: str | None) -> None:
+    if role is None:
+        Membership.objects.filter(project=project, operator=operator).delete()
+        return
+    Membership.objects.update_or_create(
+        project=project, operator=operator, defaults={"role": role}
+    )
+
+
+def _last_owner(project: Project, operator: Operator) -> bool:
+    owners = Membership.objects.filter(project=project, role=Membership.Role.OWNER)
+    held = set(owners.values_list("operator_id", flat=True))
+    return held == {operator.id}
+
+
+def _digest(token: str) -> bytes:
+    return hashlib.sha256(token.encode()).digest()

@@ -1,0 +1,36 @@
+"""Listing: brings up the place in lists of threads that have fallen silent.
+
+A busy thread's place is moved by its own appends, at most every ten seconds; the last
+few events before a silence are shown by this.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from functools import partial
+from uuid import UUID
+
+from django.db.models import F
+
+from memoryhub import journal
+from memoryhub.journal.heads import LISTED_EVERY
+from memoryhub.models.threads import Thread
+
+BATCH = 1_000
+
+
+def bring_up(now: datetime) -> int:
+    """Move `listed_at` and `listed_slots` to where the thread is; returns how many."""
+    behind = Thread.objects.filter(
+        listed_at__lt=F("last_event_at"), listed_at__lte=now - LISTED_EVERY
+    )
+    moved = 0
+    # Looked for on our own connection: the writer must not wait for a scan.
+    while ids := list(behind.values_list("id", flat=True)[:BATCH]):
+        moved += journal.run(partial(_move, ids))
+    return moved
+
+
+def _move(ids: list[UUID]) -> int:
+    rows = Thread.objects.filter(id__in=ids)
+    return rows.update(listed_at=F("last_event_at"), listed_slots=F("slot_count"))

@@ -1,0 +1,133 @@
+"""The loop of all background work, in the server's process or by `manage.py worker`.
+
+Of several processes one does the work, under a lease; the others look whether it lives.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+from uuid import UUID
+
+import structlog
+from django.db import close_old_connections, connections
+from django.utils import timezone
+
+from memoryhub.models.ids import uuid7
+from memoryhub.workers import leases, listing, retention, stats, sweeping
+
+log = structlog.get_logger()
+
+LEASE = "reconcile"
+ROUND_SECONDS = 10.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """A kind of background work: idempotent, and harmless when done twice."""
+
+    name: str
+    every_seconds: float
+    #: Takes the time, returns how many rows it put right.
+    work: Callable[[datetime], int]
+
+
+TASKS = (
+    Task(name="listing", every_seconds=10, work=listing.bring_up),
+    Task(name="stats", every_seconds=10, work=stats.take),
+    Task(name="request_keys", every_seconds=600, work=sweeping.request_keys),
+    Task(name="orphan_keys", every_seconds=600, work=sweeping.orphan_keys),
+    Task(name="sign_ins", every_seconds=600, work=sweeping.sign_ins),
+    Task(name="retention", every_seconds=3600, work=retention.retire),
+)
+
+
+@dataclass(slots=True, kw_only=True)
+class Reconciler:
+    """Runs the tasks that are due, round after round, until it is stopped."""
+
+    holder: UUID = field(default_factory=uuid7)
+    clock: Callable[[], datetime] = timezone.now
+    #: For what is due; never goes back.
+    ticks: Callable[[], float] = time.monotonic
+    tasks: tuple[Task, ...] = TASKS
+    _due: dict[str, float] = field(default_factory=dict)
+    _stopped: threading.Event = field(default_factory=threading.Event)
+    _thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Loop in a thread of its own."""
+        self._stopped.clear()
+        self._thread = threading.Thread(
+            target=self.loop, name="reconciler", daemon=True
+        )
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Finish the task at hand, give the lease up. The writer must still run."""
+        self._stopped.set()
+        if self._thread is not None:
+            self._thread.join()
+        self._thread = None
+
+    def wait(self) -> None:
+        """Sleep while the thread loops."""
+        while self._thread is not None and self._thread.is_alive():
+            self._thread.join(timeout=1)
+
+    def loop(self) -> None:
+        """Round after round until `stop`, here."""
+        try:
+            while not self._stopped.is_set():
+                self._guarded(self.round)
+                # One that broke would fail every round to come.
+                close_old_connections()
+                self._stopped.wait(ROUND_SECONDS)
+            self._guarded(self._release)
+        finally:
+            connections.close_all()
+
+    def round(self) -> dict[str, int]:
+        """Do what is due, if the lease is ours; returns how many rows by task."""
+        done: dict[str, int] = {}
+        if not self._hold():
+            # Whoever takes over later does everything at once.
+            self._due.clear()
+            return done
+        for task in self._due_now():
+            # Between tasks too: a long one must not look like a dead process.
+            if self._stopped.is_set() or not self._hold():
+                break
+            self._due[task.name] = self.ticks() + task.every_seconds
+            count = self._do(task)
+            if count is not None:
+                done[task.name] = count
+        return done
+
+    def _due_now(self) -> list[Task]:
+        now = self.ticks()
+        return [task for task in self.tasks if self._due.get(task.name, now) <= now]
+
+    def _do(self, task: Task) -> int | None:
+        """How many rows it put right; None when it failed, which stops no other."""
+        try:
+            return task.work(self.clock())
+        except Exception as failure:  # noqa: BLE001  # the outermost loop of a task
+            kind = type(failure).__name__
+            log.error("worker.failed", worker=task.name, code=kind)
+            return None
+
+    def _hold(self) -> bool:
+        return leases.hold(LEASE, holder=self.holder, now=self.clock())
+
+    def _release(self) -> None:
+        leases.release(LEASE, holder=self.holder, now=self.clock())
+
+    def _guarded(self, work: Callable[[], object]) -> None:
+        try:
+            work()
+        except Exception as failure:  # noqa: BLE001  # the outermost of a thread
+            log.error("worker.failed", worker=LEASE, code=type(failure).__name__)

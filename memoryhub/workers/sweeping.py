@@ -1,0 +1,50 @@
+"""Sweeping: removes what nobody can use any more."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from axes.models import AccessAttempt
+from django.contrib.sessions.models import Session
+from django.db.models import Model, Q, QuerySet
+
+from memoryhub import journal
+from memoryhub.journal.requests import KEPT_FOR
+from memoryhub.models.events import RequestKey
+from memoryhub.models.operators import SignInLink
+from memoryhub.vault import keys
+
+#: A subject is made seconds after its key; what is older lost its maker.
+ORPHANED_AFTER = timedelta(hours=1)
+ATTEMPTS_KEPT = timedelta(days=30)
+#: Rows in one transaction, so that the writer is soon free again.
+BATCH = 1_000
+
+
+def request_keys(now: datetime) -> int:
+    """Forget Idempotency-Keys that are no longer honoured."""
+    return _remove(RequestKey.objects.filter(created_at__lt=now - KEPT_FOR))
+
+
+def orphan_keys(now: datetime) -> int:
+    """Delete data keys whose maker died before their subject was there."""
+    return keys.sweep_orphans(older_than=now - ORPHANED_AFTER)
+
+
+def sign_ins(now: datetime) -> int:
+    """Forget sessions that ended, links that were used or expired, and old attempts."""
+    done = Q(used_at__isnull=False) | Q(expires_at__lte=now)
+    return (
+        _remove(Session.objects.filter(expire_date__lte=now))
+        + _remove(SignInLink.objects.filter(done))
+        + _remove(AccessAttempt.objects.filter(attempt_time__lt=now - ATTEMPTS_KEPT))
+    )
+
+
+def _remove(rows: QuerySet[Model]) -> int:
+    removed = 0
+    while batch := list(rows.values_list("pk", flat=True)[:BATCH]):
+        doomed = rows.model._default_manager.filter(pk__in=batch)
+        journal.run(doomed.delete)
+        removed += len(batch)
+    return removed

@@ -1,0 +1,236 @@
+"""Instances of their own for tests that need processes: commands, servers, kills.
+
+Each has a fresh data folder and, where this run is on PostgreSQL, two fresh databases
+on the same server. Nothing of the test's own databases is touched.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.client import HTTPConnection
+from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
+
+from django.core.management import call_command
+
+from memoryhub.vault import keyring
+from tests import parts
+
+ROOT = Path(__file__).resolve().parent.parent
+MANAGE = str(ROOT / "manage.py")
+START_SECONDS = 60
+COMMAND_SECONDS = 110
+
+#: Of the surroundings of tests; what an instance is given is given on purpose.
+_OURS = ("MEMORYHUB_", "DJANGO_", "DATABASE_URL", "KEYS_DATABASE_URL")
+
+
+class Server:
+    """A running `manage.py serve`, and its end."""
+
+    def __init__(self, process: subprocess.Popen[bytes], *, port: int) -> None:
+        self.process = process
+        self.port = port
+        self.url = f"http://127.0.0.1:{port}"
+
+    def kill(self) -> None:
+        """End it as a power switch would; nothing of it can be caught."""
+        self.process.kill()
+        self.process.wait(timeout=30)
+
+    def stop(self) -> int:
+        """Ask it to end, as an operator does, and wait. Returns its exit code."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(timeout=30)
+
+    def await_health(self, log: Path) -> None:
+        """Return once it answers; fail with its last words if it ends instead."""
+        deadline = time.monotonic() + START_SECONDS
+        while time.monotonic() < deadline:
+            if self._healthy():
+                return
+            try:
+                self.process.wait(timeout=0.05)
+            except subprocess.TimeoutExpired:
+                continue
+            break
+        self.kill()
+        raise AssertionError(f"the server did not start:\n{log.read_text()[-4000:]}")
+
+    def _healthy(self) -> bool:
+        line = HTTPConnection("127.0.0.1", self.port, timeout=2)
+        try:
+            line.request("GET", "/health/live")
+            return line.getresponse().status == 200
+        except OSError:
+            return False
+        finally:
+            line.close()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Instance:
+    """A data folder, its databases, and the environment that names them."""
+
+    folder: Path
+    env: Mapping[str, str]
+    #: Of its servers: what they wrote to stdout and stderr, all starts in one file.
+    log: Path
+    urls: tuple[str, ...] = field(default=())
+
+    @property
+    def data(self) -> Path:
+        return Path(self.env["MEMORYHUB_DATA"])
+
+    def manage(
+        self, *words: object, stdin: str | None = None, **env: str
+    ) -> subprocess.CompletedProcess[str]:
+        """Run `manage.py` to its end, whatever its exit code."""
+        return subprocess.run(
+            [sys.executable, MANAGE, *map(str, words)],
+            cwd=ROOT,
+            env={**self.env, **env},
+            input=stdin if stdin is not None else "",
+            capture_output=True,
+            text=True,
+            timeout=COMMAND_SECONDS,
+            check=False,
+        )
+
+    def managed(self, *words: object, **env: str) -> str:
+        """Run `manage.py`, which must succeed. Returns what it printed."""
+        done = self.manage(*words, **env)
+        assert done.returncode == 0, f"{words}: {done.stdout}\n{done.stderr}"
+        return done.stdout
+
+    def begin(self, *words: object) -> subprocess.Popen[str]:
+        """Run `manage.py` while something else happens; a block ends with its end."""
+        return subprocess.Popen(
+            [sys.executable, MANAGE, *map(str, words)],
+            cwd=ROOT,
+            env=self.env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    @contextmanager
+    def start(
+        self, function: str, *arguments: object, **env: str
+    ) -> Iterator[subprocess.Popen[str]]:
+        """Call `module:function` in a process of its own, with Django set up there.
+
+        Arguments are plain values. What it prints can be read from the process, which
+        is ended with the block.
+        """
+        module, _, name = function.partition(":")
+        code = f"import {module} as module; module.{name}(*{arguments!r})"
+        with subprocess.Popen(
+            [sys.executable, MANAGE, "shell", "--verbosity", "0", "-c", code],
+            cwd=ROOT,
+            env={**self.env, **env},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as process:
+            try:
+                yield process
+            finally:
+                process.kill()
+
+    def call(self, function: str, *arguments: object, **env: str) -> str:
+        """As `start`, to its end, which must be a good one. Returns what it printed."""
+        with self.start(function, *arguments, **env) as process:
+            out, errors = process.communicate(timeout=COMMAND_SECONDS)
+        assert process.returncode == 0, errors
+        return out
+
+    def prepare(self) -> None:
+        """Make the tables and the key ring, as the first start of a server does."""
+        self.call("tests.instances:make_tables")
+
+    @contextmanager
+    def serve(
+        self, *words: object, port: int | str = 0, **env: str
+    ) -> Iterator[Server]:
+        """`manage.py serve` on a free port, healthy; ended with the block."""
+        chosen = int(port) or free_port()
+        with self.log.open("ab") as log:
+            process = subprocess.Popen(
+                [sys.executable, MANAGE, "serve", f"--port={chosen}", *map(str, words)],
+                cwd=ROOT,
+                env={**self.env, **env},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+        server = Server(process, port=chosen)
+        try:
+            server.await_health(self.log)
+            yield server
+        finally:
+            if process.poll() is None:
+                server.kill()
+
+
+@contextmanager
+def instance(folder: Path, **env: str) -> Iterator[Instance]:
+    """A fresh instance under `folder`, on the engine of this run. Nothing is made yet.
+
+    `env` adds to its environment. Its databases go with the block.
+    """
+    data = folder / "data"
+    data.mkdir(parents=True, mode=0o700)
+    urls = _databases()
+    made = [url for url in urls.values() if parts.create(url)]
+    inherited = {
+        name: value for name, value in os.environ.items() if not name.startswith(_OURS)
+    }
+    given = {"MEMORYHUB_DATA": str(data), "PYTHONUNBUFFERED": "1", **urls, **env}
+    try:
+        yield Instance(
+            folder=folder,
+            env={**inherited, **given},
+            log=folder / "server.log",
+            urls=tuple(made),
+        )
+    finally:
+        for url in made:
+            parts.drop(url)
+
+
+def free_port() -> int:
+    """A port of the loopback that nobody listens on."""
+    with socket.socket() as line:
+        line.bind(("127.0.0.1", 0))
+        port: int = line.getsockname()[1]
+        return port
+
+
+def make_tables() -> None:
+    """Runs in the instance: both databases migrated, a key ring over them."""
+    call_command("migrate", verbosity=0)
+    call_command("migrate", database="keys", verbosity=0)
+    keyring.prepare(empty=True)
+
+
+def _databases() -> dict[str, str]:
+    """URLs of two databases that are not there yet; none on SQLite."""
+    url = os.environ.get("DATABASE_URL")
+    if not url:
+        return {}
+    name = f"/memoryhub_{secrets.token_hex(6)}"
+    fresh = urlunsplit(urlsplit(url)._replace(path=name))
+    return {"DATABASE_URL": fresh, "KEYS_DATABASE_URL": f"{fresh}_keys"}

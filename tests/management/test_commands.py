@@ -1,0 +1,252 @@
+"""The operator's commands: what they do, print, and say when they can't."""
+
+from __future__ import annotations
+
+import io
+from datetime import timedelta
+
+import pytest
+from django.core.management import call_command
+from django.utils import timezone
+
+from memoryhub.models.api_keys import ApiKey
+from memoryhub.models.operators import Membership, Operator, SignInLink
+from memoryhub.models.projects import MAX_THREADS, Project
+from memoryhub.services import api_keys, operators, subjects
+from memoryhub.services.api_keys import SHAPE
+
+pytestmark = pytest.mark.django_db
+
+STRONG = "seven herons on the jetty"
+
+
+class Ended(Exception):
+    """A command that ended early: its code, and the one line it said."""
+
+
+def run(*words: str) -> tuple[str, str]:
+    """What the command printed to standard output and to standard error."""
+    out, err = io.StringIO(), io.StringIO()
+    try:
+        call_command(*words, stdout=out, stderr=err, no_color=True)
+    except SystemExit as end:
+        said = err.getvalue().strip()
+        assert "\n" not in said
+        assert out.getvalue() == ""
+        raise Ended(end.code, said) from None
+    return out.getvalue(), err.getvalue()
+
+
+def refused(*words: str) -> str:
+    with pytest.raises(Ended) as ended:
+        run(*words)
+    code, said = ended.value.args
+    assert code == 1
+    return str(said)
+
+
+def answer(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO(text))
+
+
+# create_project
+
+
+def test_a_project_is_made_and_somebody_owns_it() -> None:
+    _, said = run("create_project", "acme")
+    assert "create_key acme" in said
+    made = Project.objects.get(slug="acme")
+    assert made.max_threads == MAX_THREADS
+    owner = Membership.objects.get(project=made)
+    assert (owner.operator.username, owner.role) == ("operator", "owner")
+
+
+def test_a_project_has_the_threads_it_is_given() -> None:
+    run("create_project", "acme", "--max-threads", "7")
+    assert Project.objects.get().max_threads == 7
+
+
+@pytest.mark.parametrize("slug", ["", "Acme", "a b", "a/b", "ä", "x" * 41, "a\n"])
+def test_a_bad_slug_is_refused(slug: str) -> None:
+    assert "a-z, 0-9" in refused("create_project", slug)
+    assert not Project.objects.exists()
+
+
+@pytest.mark.parametrize("number", ["0", "-1", "10000001"])
+def test_a_bad_number_of_threads_is_refused(number: str) -> None:
+    assert "--max-threads" in refused("create_project", "acme", "--max-threads", number)
+
+
+def test_a_slug_is_taken_once(acme: Project) -> None:
+    assert "another name" in refused("create_project", acme.slug)
+
+
+# create_key, revoke_key
+
+
+def test_a_key_is_printed_once_and_alone(acme: Project) -> None:
+    out, said = run("create_key", "acme")
+    key = out.strip()
+    row = ApiKey.objects.get()
+    shape = SHAPE.fullmatch(key)
+    assert shape is not None
+    assert shape[1] == row.prefix
+    assert api_keys.matches(row, key, now=timezone.now())
+    assert row.scopes == "memory:read memory:write"
+    assert (row.subject, row.expires_at) == (None, None)
+    assert "curl" in said
+    assert key in said
+
+
+def test_a_key_has_the_scopes_and_the_end_it_is_given(acme: Project) -> None:
+    words = ("--scopes", "admin,subject:export", "--expires-days", "30")
+    run("create_key", "acme", *words)
+    row = ApiKey.objects.get()
+    assert row.scopes == "admin subject:export"
+    assert row.expires_at is not None
+    left = row.expires_at - timezone.now()
+    assert timedelta(days=29) < left <= timedelta(days=30)
+
+
+def test_a_key_is_bound_to_the_person_on_standard_input(
+    acme: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer(monkeypatch, "ann-17\n")
+    out, said = run("create_key", "acme", "--user-id")
+    assert ApiKey.objects.get().subject == subjects.find(acme.id, "ann-17")
+    assert "ann-17" not in out + said
+
+
+@pytest.mark.parametrize("text", ["", "\n", "x" * 129 + "\n", "ann smith\n", "-ann\n"])
+def test_a_bad_user_id_is_refused(
+    acme: Project, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    answer(monkeypatch, text)
+    assert "standard input" in refused("create_key", "acme", "--user-id")
+    assert not ApiKey.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--scopes", "memory:read,admin"], "never go together"),
+        (["--scopes", "everything"], "--scopes takes"),
+        (["--scopes", ""], "--scopes takes"),
+        (["--expires-days", "0"], "--expires-days"),
+        (["--expires-days", "99999"], "--expires-days"),
+    ],
+)
+def test_a_key_that_can_not_be_is_refused(
+    acme: Project, words: list[str], said: str
+) -> None:
+    assert said in refused("create_key", "acme", *words)
+    assert not ApiKey.objects.exists()
+
+
+def test_a_key_for_no_project_says_how_to_make_one() -> None:
+    assert "manage.py create_project nobody" in refused("create_key", "nobody")
+
+
+def test_a_key_is_revoked_by_its_prefix(acme: Project) -> None:
+    row, key = api_keys.create(acme)
+    _, said = run("revoke_key", row.prefix)
+    assert row.prefix in said
+    row.refresh_from_db()
+    assert row.revoked_at is not None
+    assert not api_keys.matches(row, key, now=timezone.now())
+    _, again = run("revoke_key", row.prefix)
+    assert "has been revoked" in again
+
+
+def test_an_unknown_prefix_is_refused(acme: Project) -> None:
+    assert "No key" in refused("revoke_key", "nowhere0")
+
+
+# signin, add_operator
+
+
+def test_a_link_signs_the_operator_in(acme: Project) -> None:
+    out, said = run("signin")
+    link = out.strip()
+    assert link.startswith("http://127.0.0.1:8000/sign-in/")
+    assert "15 minutes" in said
+    used = operators.use_link(link.rpartition("/")[2])
+    assert used is not None
+    assert used.username == "operator"
+
+
+def test_a_link_names_its_operator_minutes_and_origin(acme: Project) -> None:
+    ann = operators.add("ann")
+    words = ("--operator", "ann", "--minutes", "60", "--origin", "https://m.example/")
+    out, _ = run("signin", *words)
+    assert out.startswith("https://m.example/sign-in/")
+    link = SignInLink.objects.get()
+    assert link.operator == ann
+    left = link.expires_at - timezone.now()
+    assert timedelta(minutes=59) < left <= timedelta(minutes=60)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--operator", "nobody"], "add_operator"),
+        (["--minutes", "0"], "--minutes"),
+        (["--minutes", "1441"], "--minutes"),
+    ],
+)
+def test_a_link_that_can_not_be_is_refused(words: list[str], said: str) -> None:
+    assert said in refused("signin", *words)
+    assert not SignInLink.objects.exists()
+
+
+def test_an_operator_is_added_to_projects(acme: Project, zeta: Project) -> None:
+    words = ("--project", "acme", "--project", "zeta", "--role", "editor")
+    _, said = run("add_operator", "ann", *words)
+    ann = Operator.objects.get(username="ann")
+    assert [operators.role_in(each, ann) for each in (acme, zeta)] == ["editor"] * 2
+    assert "signin --operator ann" in said
+    run("add_operator", "ann", "--project", "acme", "--role", "viewer")
+    assert operators.role_in(acme, ann) == "viewer"
+
+
+def test_a_password_comes_from_standard_input(
+    acme: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer(monkeypatch, f"{STRONG}\n")
+    out, said = run("add_operator", "ann", "--project", "acme", "--password")
+    assert Operator.objects.get(username="ann").check_password(STRONG)
+    assert STRONG not in out + said
+
+
+def test_a_weak_password_is_refused_with_the_rule(
+    acme: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer(monkeypatch, "hunter2\n")
+    said = refused("add_operator", "ann", "--project", "acme", "--password")
+    assert "12 characters" in said
+    assert "hunter2" not in said
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["ann", "--project", "nowhere"], "create_project nowhere"),
+        (["a b", "--project", "acme"], "A name begins"),
+    ],
+)
+def test_an_operator_that_can_not_be_is_refused(
+    acme: Project, words: list[str], said: str
+) -> None:
+    assert said in refused("add_operator", *words)
+
+
+def test_the_last_owner_stays(acme: Project) -> None:
+    operators.set_role(acme, operators.add("ann"), "owner")
+    said = refused("add_operator", "ann", "--project", "acme", "--role", "viewer")
+    assert "somebody else owner" in said
+
+
+def test_a_disabled_operator_is_not_added_again(acme: Project) -> None:
+    operators.add("ann")
+    Operator.objects.filter(username="ann").update(is_active=False)
+    assert "disabled" in refused("add_operator", "ann", "--project", "acme")

@@ -1,0 +1,156 @@
+"""The demo: agents of our own, who say many things and the same again by the seed."""
+
+from __future__ import annotations
+
+import os
+import re
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from itertools import chain, islice
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from memoryhub.kernel import names, transcripts
+from memoryhub.management.demo import (
+    coder,
+    concierge,
+    counter,
+    desk,
+    diary,
+    research,
+)
+from memoryhub.management.demo.messages import Exchange, Message, slot
+from tests.instances import COMMAND_SECONDS, MANAGE
+
+NOON = datetime(2026, 5, 4, 12, tzinfo=UTC)
+
+
+def desk_talk(chance: Random) -> Iterator[Exchange]:
+    for case in desk.cases(chance):
+        yield from case
+        yield desk.reopened(chance)
+
+
+def coder_talk(chance: Random) -> Iterator[Exchange]:
+    while True:
+        yield coder.task(chance)
+        for exchange, _ in coder.attempts(chance):
+            yield exchange
+
+
+TALKS: dict[str, Callable[[Random], Iterator[Exchange]]] = {
+    "desk": desk_talk,
+    "research": research.rounds,
+    "coder": coder_talk,
+    "diary": diary.days,
+    "concierge": concierge.wishes,
+    "counter": counter.sales,
+}
+
+
+def said(name: str, *, seed: int = 1, exchanges: int = 60) -> list[Message]:
+    talk = TALKS[name](Random(seed))
+    return list(chain.from_iterable(islice(talk, exchanges)))
+
+
+@pytest.mark.parametrize("name", TALKS)
+def test_the_same_seed_says_the_same(name: str) -> None:
+    assert said(name) == said(name)
+    assert said(name) != said(name, seed=2)
+
+
+@pytest.mark.parametrize("name", TALKS)
+def test_messages_are_chat_completions_as_the_import_reads_them(name: str) -> None:
+    calls = transcripts.Calls()
+    for message in said(name):
+        read = transcripts.read_message(message, thread="t", calls=calls)
+        made = slot(message, at=NOON)
+        assert not read.unknown_call
+        assert (read.type, read.from_name, read.to_name) == (
+            made["type"],
+            made["from"],
+            made["to"],
+        )
+        assert names.valid(made["from"])
+        assert made["agent_at"] == "2026-05-04T12:00:00.000+00:00"
+
+
+@pytest.mark.parametrize("name", TALKS)
+def test_no_template_is_left_unfilled(name: str) -> None:
+    texts = [message["content"] for message in said(name) if message["role"] == "user"]
+    assert texts
+    assert not [text for text in texts if re.search(r"[{}]", text)]
+
+
+def test_a_few_hundred_different_sentences_are_said() -> None:
+    everything = chain.from_iterable(said(name, exchanges=100) for name in TALKS)
+    texts = [
+        message["content"]
+        for message in everything
+        if message["role"] in ("user", "assistant") and message["content"]
+    ]
+    sentences = {
+        sentence for text in texts for sentence in re.split(r"(?<=[.!?])\s+", text)
+    }
+    assert len(sentences) > 500
+    assert len(set(texts)) > len(texts) / 2
+
+
+def test_attempts_end_with_one_that_passes() -> None:
+    for seed in range(20):
+        *failed, last = [passed for _, passed in coder.attempts(Random(seed))]
+        assert last
+        assert not any(failed)
+        assert failed
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_the_demo_plays_in_a_folder_of_its_own(tmp_path: Path) -> None:
+    mine = tmp_path / "mine"
+    mine.mkdir(mode=0o700)
+    (mine / "memoryhub.sqlite3").write_text("not touched")
+    first = play(tmp_path, MEMORYHUB_DATA=str(mine))
+    assert re.search(r"http://127\.0\.0\.1:\d+/sign-in/[\w-]{43}", first)
+    assert (mine / "memoryhub.sqlite3").read_text() == "not touched"
+    folder = tmp_path / ".memoryhub" / "demo"
+    rows = threads(folder)
+    assert rows["concierge-bob"] > 20
+    assert max(slots for name, slots in rows.items() if "ticket" in name) == 80
+    assert any(".try-" in name for name in rows)
+    play(tmp_path, "--keep")
+    assert rows.keys() < threads(folder).keys()
+    play(tmp_path)
+    assert not [name for name in threads(folder) if "run-" in name]
+
+
+def play(cwd: Path, *words: str, **env: str) -> str:
+    """Run `demo --once`; what it said to the person at the terminal."""
+    ours = ("MEMORYHUB_", "DJANGO_", "DATABASE_URL", "KEYS_DATABASE_URL", "REDIS_URL")
+    kept = {
+        name: text for name, text in os.environ.items() if not name.startswith(ours)
+    }
+    done = subprocess.run(
+        [sys.executable, MANAGE, "demo", "--port", "0", "--once", *words],
+        cwd=cwd,
+        env={**kept, **env},
+        capture_output=True,
+        text=True,
+        timeout=COMMAND_SECONDS,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert 'level": "error' not in done.stdout
+    return done.stderr
+
+
+def threads(folder: Path) -> dict[str, int]:
+    """Slots by thread of the demo in this folder."""
+    with sqlite3.connect(folder / "memoryhub.sqlite3") as database:
+        found = database.execute("SELECT name, slot_count FROM memoryhub_thread")
+        return {str(name): int(slots) for name, slots in found}

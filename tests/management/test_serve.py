@@ -1,0 +1,245 @@
+"""The server as a process: what it says, answers, keeps and does not do."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memoryhub.services.api_keys import SHAPE
+from tests.instances import MANAGE, ROOT, Instance, Server, free_port
+
+SECRET = "p4ssword-" * 12
+LINK = re.compile(r"http://127\.0\.0\.1:\d+/sign-in/([A-Za-z0-9_-]{43})\b")
+
+
+def ask(
+    server: Server, method: str, path: str, body: Any = None, **headers: str
+) -> tuple[int, bytes]:
+    """Status and body of one request."""
+    line = HTTPConnection("127.0.0.1", server.port, timeout=20)
+    try:
+        sent = None if body is None else json.dumps(body)
+        names = {name.replace("_", "-"): text for name, text in headers.items()}
+        line.request(method, path, sent, names)
+        response = line.getresponse()
+        return response.status, response.read()
+    finally:
+        line.close()
+
+
+def make_key(instance: Instance) -> str:
+    instance.managed("create_project", "acme")
+    return instance.managed("create_key", "acme").strip()
+
+
+def append(server: Server, key: str, thread: str, content: Any) -> int:
+    body = {"from": "user", "to": "assistant", "type": "chat.user", "content": content}
+    status, _ = ask(
+        server,
+        "POST",
+        f"/api/v1/threads/{thread}/slots",
+        body,
+        Authorization=f"Bearer {key}",
+        Content_Type="application/json",
+    )
+    return status
+
+
+def test_a_first_start_serves(empty: Instance) -> None:
+    with empty.serve() as server:
+        status, body = ask(server, "GET", "/health/ready")
+        assert status == 200, body
+        ready = json.loads(body)
+        assert set(ready["parts"]) == {"journal", "keys", "writer", "live", "worker"}
+        assert ready["parts"]["writer"] == {"state": "ok", "waiting": 0}
+        assert ask(server, "GET", "/health/live") == (200, b'{"status": "ok"}')
+        assert ask(server, "HEAD", "/health/ready") == (200, b"")
+        static = "/static/vendor/htmx.org-2.0.11/htmx.min.js"
+        assert ask(server, "GET", static)[0] == 200
+        assert ask(server, "GET", "/health/live", Host="evil.example")[0] == 400
+    said = empty.log.read_text()
+    assert f"MemoryHub listens on {server.url}" in said
+    assert len(LINK.findall(said)) == 1
+    assert "keys backup" in said
+
+
+def test_each_start_prints_another_link(instance: Instance) -> None:
+    for _ in range(2):
+        with instance.serve() as server:
+            assert server.stop() in (0, -15)
+    links = LINK.findall(instance.log.read_text())
+    assert len(set(links)) == 2
+
+
+def test_a_graceful_stop_leaves_no_log_beside_the_database(empty: Instance) -> None:
+    key = make_key(empty)
+    with empty.serve() as server:
+        assert append(server, key, "t-1", "hello") == 201
+        assert ask(server, "GET", "/health/ready")[0] == 200
+        assert server.stop() in (0, -15)
+    assert not [path for path in empty.data.iterdir() if "sqlite3-" in path.name]
+
+
+def test_no_link_off_loopback(instance: Instance) -> None:
+    with instance.serve("--host", "0.0.0.0", MEMORYHUB_SECRET_KEY=SECRET) as server:
+        assert ask(server, "GET", "/health/live")[0] == 200
+    said = instance.log.read_text()
+    assert "manage.py signin" in said
+    assert "/sign-in/" not in said
+    assert SECRET not in said
+
+
+def test_a_key_that_was_printed_writes_and_one_that_was_revoked_does_not(
+    empty: Instance,
+) -> None:
+    key = make_key(empty)
+    with empty.serve() as server:
+        assert append(server, key, "t-1", "hello") == 201
+        prefix = SHAPE.fullmatch(key)
+        assert prefix is not None
+        empty.managed("revoke_key", prefix[1])
+        for _ in range(200):
+            if append(server, key, "t-1", "again") == 401:
+                break
+        else:
+            pytest.fail("a revoked key still writes")
+
+
+def test_a_sign_in_link_from_the_command_line_opens_the_inspector(
+    instance: Instance,
+) -> None:
+    with instance.serve() as server:
+        made = instance.managed("signin", "--origin", server.url).strip()
+        assert LINK.fullmatch(made)
+        status, page = ask(server, "GET", made.removeprefix(server.url))
+        assert status == 200, page
+        status, _ = ask(server, "GET", made.removeprefix(server.url))
+        assert status == 200, "looking at a link must not use it up"
+
+
+def test_no_content_in_logs(empty: Instance) -> None:
+    """A canary in every part of a request, and in what makes it fail."""
+    canary = "canary-9b1e"
+    key = make_key(empty)
+    with empty.serve() as server:
+        good = {"Authorization": f"Bearer {key}", "Content_Type": "application/json"}
+        assert append(server, key, canary, {"text": canary}) == 201
+        tried = [
+            ("GET", f"/{canary}", None, {}),
+            ("GET", f"/health/live?{canary}", None, {"Referer": canary}),
+            ("GET", f"/api/v1/threads/{canary}-absent", None, good),
+            ("GET", f"/api/v1/threads?{canary}=1", None, good),
+            ("POST", "/api/v1/threads/t/slots", {canary: canary}, good),
+            ("POST", f"/api/v1/threads/{canary}%00/slots", {}, good),
+            ("GET", "/api/v1/threads", None, {"Authorization": f"Bearer {canary}"}),
+            ("GET", f"/api/v1/threads?key={key}", None, {}),
+            ("GET", "/health/live", None, {"Host": f"{canary}.example"}),
+            ("GET", f"/p/acme/threads/{canary}", None, {"Cookie": f"a={canary}"}),
+            ("POST", "/sign-in", {"username": canary, "password": canary}, {}),
+        ]
+        for method, path, body, headers in tried:
+            assert ask(server, method, path, body, **headers)[0] < 500, path
+        raw(server, f"NONSENSE {canary}\r\n\r\n")
+        assert server.stop() in (0, -15)
+    said = empty.log.read_text()
+    assert canary not in said
+    assert key not in said
+    json_lines = [line for line in said.splitlines() if line.startswith("{")]
+    assert json_lines
+    assert all(
+        {"time", "level", "event"} <= json.loads(text).keys() for text in json_lines
+    )
+
+
+def raw(server: Server, text: str) -> None:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=20) as line:
+        line.sendall(text.encode())
+        while line.recv(4096):
+            pass
+
+
+def test_a_killed_server_starts_again_by_itself(empty: Instance) -> None:
+    key = make_key(empty)
+    port = free_port()
+    for n in range(3):
+        with empty.serve(port=port) as server:
+            assert append(server, key, "t-1", n) == 201
+            server.kill()
+    empty.managed("verify", "--all")
+
+
+def test_the_server_speaks_to_nobody_else(empty: Instance, tmp_path: Path) -> None:
+    """No socket of its processes is ever connected beyond this machine."""
+    tracer = shutil.which("strace")
+    if tracer is None:
+        pytest.skip("strace is missing")
+    key = make_key(empty)
+    trace = tmp_path / "trace"
+    port = free_port()
+    with traced(empty, tracer, trace, port) as server:
+        assert append(server, key, "t-1", "hello") == 201
+        assert ask(server, "GET", "/")[0] in (200, 302)
+        assert ask(server, "GET", "/api/v1/openapi.json")[0] == 200
+        server.stop()
+    calls = trace.read_text()
+    assert "bind(" in calls, "the trace saw nothing"
+    assert foreign(calls) == []
+
+
+@contextmanager
+def traced(instance: Instance, tracer: str, trace: Path, port: int) -> Iterator[Server]:
+    """As `instance.serve`, with each network call of its processes written down."""
+    # -D: the tracer is the grandchild, so that signals reach the server itself.
+    words = [tracer, "-D", "-f", "-e", "trace=%network", "-o", str(trace)]
+    with instance.log.open("ab") as log:
+        process = subprocess.Popen(
+            [*words, sys.executable, MANAGE, "serve", "--port", str(port)],
+            cwd=ROOT,
+            env=instance.env,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+        )
+    server = Server(process, port=port)
+    try:
+        server.await_health(instance.log)
+        yield server
+    finally:
+        if process.poll() is None:
+            server.kill()
+
+
+@pytest.mark.parametrize(
+    ("call", "alarm"),
+    [
+        ('connect(3, {sa_family=AF_INET, sin_addr=inet_addr("8.8.8.8")}, 16) = 0', 1),
+        ('connect(3, {sa_family=AF_INET6, inet_pton(AF_INET6, "2600::1")}, 28)', 1),
+        ('sendto(3, "x", 1, 0, {sa_family=AF_INET, inet_addr("1.1.1.1")}, 16)', 1),
+        ('connect(3, {sa_family=AF_INET, sin_addr=inet_addr("127.0.0.1")}, 16) = 0', 0),
+        ('connect(3, {sa_family=AF_UNIX, sun_path="/run/s"}, 110) = 0', 0),
+    ],
+)
+def test_a_call_to_somebody_else_would_be_seen(call: str, alarm: int) -> None:
+    assert len(foreign(call)) == alarm
+
+
+def foreign(calls: str) -> list[str]:
+    """The lines that connect or send to an address that is not loopback's."""
+    ours = re.compile(r"inet_addr\(\"127\.|\"::1\"|sa_family=AF_(UNIX|NETLINK)")
+    sends = re.compile(r"\b(connect|sendto|sendmsg)\(.*sa_family=")
+    return [
+        line
+        for line in calls.splitlines()
+        if sends.search(line) and not ours.search(line)
+    ]

@@ -1,0 +1,206 @@
+"""Starting: what is refused, in one line and without a secret."""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+import stat
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from django.db import connections
+
+from memoryhub.errors import StartRefusedError
+from memoryhub.management import start
+from tests.instances import Instance
+
+PUBLIC = ("--host", "0.0.0.0")
+SECRET = "p4ssword-" * 12
+PASSWORD = "geheim-und-lang"
+
+
+def refused(instance: Instance, *words: object, **env: str) -> str:
+    """The one line that `serve` ended with; its exit code is 2."""
+    done = instance.manage("serve", "--port", "0", *words, **env)
+    assert done.returncode == 2, done.stderr
+    lines = done.stderr.strip().splitlines()
+    assert len(lines) == 1, done.stderr
+    assert done.stdout == ""
+    for secret in (SECRET, PASSWORD, *env.values()):
+        assert secret not in lines[0] or len(secret) < 8
+    assert not re.search(r"[0-9a-f]{64}", lines[0])
+    return lines[0]
+
+
+@pytest.mark.parametrize(
+    ("code", "env"),
+    [
+        ("secret_default", {}),
+        ("secret_short", {"MEMORYHUB_SECRET_KEY": "short-but-mine"}),
+        ("secret_short", {"MEMORYHUB_SECRET_KEY": "abab" * 20}),
+        ("debug_public", {"MEMORYHUB_SECRET_KEY": SECRET, "MEMORYHUB_DEBUG": "1"}),
+        ("hosts_any", {"MEMORYHUB_SECRET_KEY": SECRET, "MEMORYHUB_HOSTS": "a.b,*"}),
+    ],
+)
+def test_a_public_bind_needs_settings_of_its_own(
+    empty: Instance, code: str, env: dict[str, str]
+) -> None:
+    assert code in refused(empty, *PUBLIC, **env)
+    assert not list(empty.data.iterdir())
+
+
+def test_a_port_in_use_is_named(empty: Instance) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        line = refused(empty, "--port", port)
+    assert "port_taken" in line
+    assert str(port) in line
+
+
+@pytest.mark.parametrize("name", ["DATABASE_URL", "KEYS_DATABASE_URL"])
+def test_a_database_that_is_away_is_one_line_without_its_password(
+    empty: Instance, name: str
+) -> None:
+    url = f"postgresql://ann:{PASSWORD}@127.0.0.1:1/nothing"
+    assert "database_away" in refused(empty, **{name: url})
+
+
+@pytest.mark.parametrize("name", ["MEMORYHUB_READERS", "MEMORYHUB_SQLITE_SYNCHRONOUS"])
+def test_a_bad_setting_is_refused_by_name(empty: Instance, name: str) -> None:
+    line = refused(empty, **{name: "seven-hundred"})
+    assert name in line
+    assert "seven-hundred" not in line
+
+
+def missing(ring: Path) -> None:
+    ring.unlink()
+
+
+def short(ring: Path) -> None:
+    ring.write_text("{}")
+
+
+def folder(ring: Path) -> None:
+    ring.unlink()
+    ring.mkdir()
+
+
+def readable(ring: Path) -> None:
+    ring.chmod(0o644)
+
+
+def other(ring: Path) -> None:
+    """The same ids, other keys."""
+    shape = json.loads(ring.read_text())
+    keys = next(value for value in shape.values() if isinstance(value, dict))
+    for name in keys:
+        keys[name] = "ab" * 32
+    ring.write_text(json.dumps(shape))
+
+
+@pytest.mark.parametrize(
+    ("code", "harm"),
+    [
+        ("kek_missing", missing),
+        ("kek_short", short),
+        ("kek_not_a_file", folder),
+        ("mode", readable),
+        ("kek_wrong", other),
+    ],
+)
+def test_a_key_ring_that_will_not_do_is_refused(
+    instance: Instance, code: str, harm: Callable[[Path], None]
+) -> None:
+    harm(instance.data / "kek.json")
+    assert code in refused(instance)
+
+
+@pytest.mark.parametrize("alias", ["default", "keys"])
+def test_a_newer_schema_is_refused(instance: Instance, alias: str) -> None:
+    instance.call("tests.management.damage:migrate_beyond", alias)
+    line = refused(instance)
+    assert "schema_newer" in line
+    assert "9999_later" in line
+
+
+def test_a_journal_without_its_triggers_is_refused(instance: Instance) -> None:
+    instance.call("tests.management.damage:drop_trigger", "delete")
+    line = refused(instance)
+    assert "triggers_missing" in line
+    assert "memoryhub_event_delete" in line
+    assert "memoryhub_event_update" not in line
+
+
+def test_databases_that_do_not_belong_together_are_refused(instance: Instance) -> None:
+    instance.call("tests.management.damage:take_other_keys")
+    assert "keys_mismatch" in refused(instance)
+
+
+@pytest.mark.parametrize("name", ["memoryhub.sqlite3", "keys.sqlite3", "ledger.jsonl"])
+def test_data_that_others_may_read_is_refused(instance: Instance, name: str) -> None:
+    path = instance.data / name
+    path.touch()
+    path.chmod(0o640)
+    line = refused(instance)
+    assert "data_mode" in line
+    assert name in line
+    assert "0640" in line
+
+
+def test_the_worker_refuses_as_the_server_does(instance: Instance) -> None:
+    (instance.data / "kek.json").unlink()
+    done = instance.manage("worker")
+    assert done.returncode == 2
+    assert "kek_missing" in done.stderr
+
+
+def test_what_a_first_start_makes_is_for_its_user_alone(instance: Instance) -> None:
+    modes = {path.name: path.stat().st_mode for path in instance.data.iterdir()}
+    assert "kek.json" in modes
+    assert {stat.S_IMODE(mode) for mode in modes.values()} == {0o600}
+    assert stat.S_IMODE(instance.data.stat().st_mode) == 0o700
+
+
+@pytest.fixture
+def sqlite(transactional_db: None) -> Iterator[None]:
+    if connections["default"].vendor != "sqlite":
+        pytest.skip("SQLite's own promises")
+    yield
+    connections.close_all()
+
+
+@pytest.mark.usefixtures("sqlite")
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("alias", ["default", "keys"])
+@pytest.mark.parametrize(
+    "pragma",
+    ["synchronous=OFF", "secure_delete=OFF", "secure_delete=FAST", "foreign_keys=OFF"],
+)
+def test_a_pragma_that_does_not_hold_is_refused(alias: str, pragma: str) -> None:
+    start.refuse_sqlite(alias)
+    with connections[alias].cursor() as cursor:
+        cursor.execute(f"PRAGMA {pragma}")
+    with pytest.raises(StartRefusedError) as refusal:
+        start.refuse_sqlite(alias)
+    assert "sqlite_pragma" in refusal.value.reason
+    assert pragma.partition("=")[0] in refusal.value.reason
+
+
+@pytest.mark.parametrize(
+    ("host", "private"),
+    [
+        ("127.0.0.1", True),
+        ("127.8.9.1", True),
+        ("::1", True),
+        ("localhost", True),
+        ("0.0.0.0", False),
+        ("::", False),
+        ("192.0.2.7", False),
+        ("localhost.example.org", False),
+        ("", False),
+    ],
+)
+def test_only_loopback_is_private(host: str, private: bool) -> None:
+    assert start.loopback(host) is private

@@ -1,0 +1,173 @@
+"""The commands `verify` and `rebuild`, as a person or a script uses them."""
+
+from __future__ import annotations
+
+import io
+import re
+import sys
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.db import connection
+
+from memoryhub.management import progress
+from memoryhub.models.events import Event
+from memoryhub.models.slots import Slot
+from memoryhub.models.threads import Thread
+from memoryhub.services.api_keys import Agent
+from tests.factories import append, get_thread, make_agent, make_project, make_thread
+from tests.instances import Instance
+
+pytestmark = pytest.mark.django_db
+
+
+def command(*words: str) -> tuple[str, str]:
+    out, errors = io.StringIO(), io.StringIO()
+    call_command(*words, stdout=out, stderr=errors)
+    return out.getvalue(), errors.getvalue()
+
+
+def refusal(*words: str) -> CommandError:
+    with pytest.raises(CommandError) as refused:
+        command(*words)
+    return refused.value
+
+
+def damage(thread: Thread, *, seq: int) -> None:
+    on = " ON memoryhub_event" if connection.vendor == "postgresql" else ""
+    with connection.cursor() as cursor:
+        cursor.execute(f"DROP TRIGGER memoryhub_event_update{on}")
+    Event.objects.filter(thread=thread, seq=seq).update(actor="agent:somebody")
+
+
+def test_all_is_well_says_how_much_was_looked_at(agent: Agent) -> None:
+    append(agent, "t-1", "a", "b")
+    append(agent, "t-2", "a")
+    out, _ = command("verify", "--all")
+    assert "2 threads, 5 events" in out
+
+
+def test_one_thread_is_named_by_project_and_name(agent: Agent, stranger: Agent) -> None:
+    append(agent, "t-1", "a", "b")
+    append(stranger, "t-1", "a")
+    assert "1 threads, 3 events" in command("verify", "--thread", "acme/t-1")[0]
+    assert "1 threads, 2 events" in command("verify", "--thread", "zeta/t-1")[0]
+
+
+@pytest.mark.parametrize("address", ["acme/none", "none/t-1", "t-1", "", "acme/"])
+def test_a_thread_that_is_not_there_is_wrong_usage(agent: Agent, address: str) -> None:
+    append(agent, "t-1", "a")
+    assert refusal("verify", "--thread", address).returncode == 2
+
+
+@pytest.mark.parametrize("words", [(), ("--all", "--thread", "acme/t-1")])
+def test_verify_wants_to_know_what(words: tuple[str, ...]) -> None:
+    refusal("verify", *words)
+
+
+@pytest.mark.no_replay
+def test_a_difference_ends_with_1_and_names_the_first_wrong_event(
+    agent: Agent,
+) -> None:
+    append(agent, "good", "a")
+    append(agent, "bad", *range(9))
+    row = get_thread(agent, "bad")
+    damage(row, seq=4)
+    refused = refusal("verify", "--all")
+    assert refused.returncode == 1
+    assert f"{row.id} differs at event 4: chain" in str(refused)
+    assert refusal("verify", "--thread", "acme/bad").returncode == 1
+    assert "1 threads" in command("verify", "--thread", "acme/good")[0]
+
+
+def test_rebuild_repairs_the_rows_and_says_how_many(agent: Agent) -> None:
+    append(agent, "t-1", "a", "b")
+    append(agent, "t-2", "a")
+    Slot.objects.filter(thread=get_thread(agent)).delete()
+    Thread.objects.filter(name="t-2").update(token_count=99)
+    assert refusal("verify", "--all").returncode == 1
+    assert (
+        "1 threads rebuilt from 3 events"
+        in command("rebuild", "--thread", "acme/t-1")[0]
+    )
+    assert refusal("verify", "--all").returncode == 1
+    assert "2 threads rebuilt from 5 events" in command("rebuild")[0]
+    command("verify", "--all")
+    command("rebuild")
+    command("verify", "--all")
+
+
+@pytest.mark.no_replay
+def test_rebuild_does_not_hide_a_loss(agent: Agent) -> None:
+    make_thread(agent)
+    append(agent, "t-1", "a", "b", "c")
+    on = " ON memoryhub_event" if connection.vendor == "postgresql" else ""
+    with connection.cursor() as cursor:
+        cursor.execute(f"DROP TRIGGER memoryhub_event_delete{on}")
+    Event.objects.filter(seq=4).delete()
+    before = Thread.objects.values().get()
+    assert refusal("rebuild").returncode == 1
+    assert Thread.objects.values().get() == before
+    assert refusal("verify", "--all").returncode == 1
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_progress_is_drawn_on_a_terminal_and_gone_at_the_end(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(4):
+        append(agent, "t-1", *range(200))
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setattr(progress, "_REDRAW_SECONDS", 0.0)
+    out, _ = command("verify", "--all")
+    drawn = terminal.getvalue()
+    assert re.search(r"█.* 62% 500 of 801 events", drawn)
+    assert re.search(r"█ 100% 801 of 801 events", drawn)
+    assert drawn.endswith("\r\x1b[K")
+    # A program that reads the result reads nothing else.
+    assert out.startswith("1 threads, 801 events")
+
+
+def test_progress_is_a_line_now_and_then_elsewhere(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(4):
+        append(agent, "t-1", *range(200))
+    log = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", log)
+    command("rebuild")
+    assert log.getvalue() == ""
+    monkeypatch.setattr(progress, "_LINE_SECONDS", 0.0)
+    command("rebuild")
+    lines = log.getvalue().splitlines()
+    assert [line.split(" · ")[0] for line in lines] == [
+        " 62% 500 of 801 events",
+        "100% 801 of 801 events",
+    ]
+
+
+@pytest.mark.no_replay
+def test_exit_codes_and_streams_of_the_real_commands(instance: Instance) -> None:
+    instance.call("tests.management.test_verify:make_damaged")
+    good = instance.manage("verify", "--thread", "acme/good")
+    assert (good.returncode, good.stderr) == (0, "")
+    bad = instance.manage("verify", "--all")
+    assert bad.returncode == 1
+    assert bad.stdout == ""
+    assert re.search("thread [0-9a-f-]{36} differs at event 3: chain", bad.stderr)
+    assert "Traceback" not in bad.stderr
+    assert instance.manage("verify", "--thread", "acme/none").returncode == 2
+    assert instance.manage("verify").returncode == 2
+
+
+def make_damaged() -> None:
+    """Runs in an instance."""
+    agent = make_agent(make_project("acme"))
+    append(agent, "good", "a")
+    append(agent, "bad", "a", "b", "c")
+    damage(get_thread(agent, "bad"), seq=3)

@@ -1,0 +1,116 @@
+"""Readiness: names what is degraded, and refuses only when nothing can be served."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+from pytest_django import Settings
+
+from memoryhub.journal import writer
+from memoryhub.journal.announce import doorbell
+from memoryhub.models.keys import KekCheck
+from memoryhub.models.leases import Lease
+from memoryhub.models.projects import Instance
+from memoryhub.queries import health
+from memoryhub.vault import keyring
+from memoryhub.workers import leases
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture(autouse=True)
+def served(transactional_db: None) -> Iterator[None]:
+    """As in a server: an instance with its ring, the writer runs, the worker beats."""
+    keyring.prepare(empty=True)
+    leases.hold("reconcile", holder=uuid4(), now=timezone.now())
+    writer.start()
+    yield
+    writer.stop()
+    doorbell.broken = False
+
+
+def test_all_is_well() -> None:
+    readiness = health.get_readiness()
+    assert readiness.serving
+    assert readiness.degraded == []
+    told = readiness.as_json()
+    assert told["status"] == "ok"
+    assert set(told["parts"]) == {"journal", "keys", "writer", "live", "worker"}
+
+
+def test_a_lost_doorbell_is_said_and_served_through() -> None:
+    doorbell.broken = True
+    readiness = health.get_readiness()
+    assert (readiness.serving, readiness.degraded) == (True, ["live"])
+    assert readiness.as_json()["status"] == "degraded"
+
+
+@pytest.mark.parametrize(("seconds", "degraded"), [(50, []), (70, ["worker"])])
+def test_a_worker_that_fell_silent_is_said(seconds: int, degraded: list[str]) -> None:
+    Lease.objects.update(beaten_at=timezone.now() - timedelta(seconds=seconds))
+    readiness = health.get_readiness()
+    assert (readiness.serving, readiness.degraded) == (True, degraded)
+
+
+def test_a_worker_that_never_was_is_said() -> None:
+    Lease.objects.all().delete()
+    readiness = health.get_readiness()
+    assert readiness.degraded == ["worker"]
+    assert readiness.parts["worker"].figures == {"age_seconds": None}
+
+
+def test_a_crowded_queue_is_said(settings: Settings) -> None:
+    settings.QUEUE_COMMANDS = -1
+    readiness = health.get_readiness()
+    assert (readiness.serving, readiness.degraded) == (True, ["writer"])
+
+
+def test_without_the_writer_nothing_is_served() -> None:
+    writer.stop()
+    readiness = health.get_readiness()
+    assert (readiness.serving, readiness.degraded) == (False, ["writer"])
+    assert readiness.as_json()["status"] == "unavailable"
+
+
+def test_without_its_ring_nothing_is_served(settings: Settings, tmp_path: Path) -> None:
+    settings.KEK_FILE = tmp_path / "gone.json"
+    keyring.reset()
+    readiness = health.get_readiness()
+    assert (readiness.serving, readiness.degraded) == (False, ["keys"])
+    keyring.reset()
+
+
+def test_another_keys_database_is_not_ours() -> None:
+    KekCheck.objects.using("keys").all().delete()
+    assert health.get_readiness().parts["keys"].state == "away"
+
+
+def test_a_memory_database_without_an_instance_is_not_ours() -> None:
+    Instance.objects.all().delete()
+    readiness = health.get_readiness()
+    assert readiness.degraded == ["journal"]
+    assert not readiness.serving
+
+
+def test_the_answer_is_200_or_503(client: Client) -> None:
+    assert client.get("/health/live").json() == {"status": "ok"}
+    assert client.get("/health/ready").status_code == 200
+    writer.stop()
+    answer = client.get("/health/ready")
+    assert answer.status_code == 503
+    assert answer.json()["degraded"] == ["writer"]
+    assert client.get("/health/live").status_code == 200
+
+
+def test_it_costs_two_queries_of_the_memory_database(
+    django_assert_num_queries: Any,
+) -> None:
+    with django_assert_num_queries(2):
+        health.get_readiness()

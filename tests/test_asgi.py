@@ -1,0 +1,191 @@
+"""The composed application: which sockets are let in, and the process's lifespan."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import pytest
+from asgiref.testing import ApplicationCommunicator
+from pytest_django import Settings
+
+from memoryhub.asgi import Http, Lifespan, OwnOrigin, application
+from memoryhub.journal import writer
+from memoryhub.queries.readers import readers
+
+OURS = "http://127.0.0.1:8000"
+
+
+def line_to(app: Any, scope: dict[str, Any]) -> Any:
+    return ApplicationCommunicator(app, scope)  # type: ignore[no-untyped-call]  # asgiref's
+
+
+async def greeter(scope: Any, receive: Any, send: Any) -> None:
+    """Lets everybody in; what stands before it decides."""
+    await receive()
+    await send({"type": "websocket.accept"})
+
+
+async def first_reply(
+    app: Any, path: str = "/ws/live/acme", **scope: Any
+) -> dict[str, Any]:
+    whole = {"type": "websocket", "path": path, "headers": [], "scheme": "ws", **scope}
+    line = line_to(app, whole)
+    await line.send_input({"type": "websocket.connect"})
+    reply: dict[str, Any] = await line.receive_output(timeout=10)
+    await line.wait(timeout=10)
+    return reply
+
+
+def headers(origin: str | None, host: str = "127.0.0.1:8000") -> list[Any]:
+    own = [] if origin is None else [(b"origin", origin.encode("latin-1"))]
+    return [(b"host", host.encode()), *own]
+
+
+@pytest.mark.parametrize(
+    ("origin", "host", "let_in"),
+    [
+        (OURS, "127.0.0.1:8000", True),
+        ("http://localhost:8000", "localhost:8000", True),
+        ("http://[::1]:8000", "[::1]:8000", True),
+        ("http://127.0.0.1", "127.0.0.1:80", True),
+        ("http://127.0.0.1:8001", "127.0.0.1:8000", False),
+        ("https://127.0.0.1:8000", "127.0.0.1:8000", False),
+        ("http://localhost:8000", "127.0.0.1:8000", False),
+        ("http://evil.example", "127.0.0.1:8000", False),
+        # A name that somebody else points at us: equal, and still not ours.
+        ("http://evil.example:8000", "evil.example:8000", False),
+        ("null", "127.0.0.1:8000", False),
+        (None, "127.0.0.1:8000", False),
+        ("", "127.0.0.1:8000", False),
+        ("http://127.0.0.1:8000@evil.example", "127.0.0.1:8000", False),
+        ("http://127.0.0.1:x", "127.0.0.1:8000", False),
+        ("http://127.0.0.1:99999", "127.0.0.1:8000", False),
+        ("http://[::1", "127.0.0.1:8000", False),
+        ("ftp://127.0.0.1:8000", "127.0.0.1:8000", False),
+    ],
+)
+async def test_origins(origin: str | None, host: str, let_in: bool) -> None:
+    reply = await first_reply(OwnOrigin(greeter), headers=headers(origin, host))
+    assert reply["type"] == ("websocket.accept" if let_in else "websocket.close")
+
+
+@pytest.mark.parametrize(
+    ("origin", "let_in"),
+    [
+        ("https://memory.example.org", True),
+        ("https://memory.example.org:443", True),
+        ("https://memory.example.org:8443", False),
+        ("http://memory.example.org", False),
+        ("https://sub.memory.example.org", False),
+    ],
+)
+async def test_a_configured_origin_is_exact(
+    settings: Settings, origin: str, let_in: bool
+) -> None:
+    settings.ORIGINS = ["https://memory.example.org"]
+    reply = await first_reply(OwnOrigin(greeter), headers=headers(origin))
+    assert reply["type"] == ("websocket.accept" if let_in else "websocket.close")
+
+
+async def test_behind_tls_the_scheme_is_https() -> None:
+    given = headers("https://127.0.0.1:8000")
+    reply = await first_reply(OwnOrigin(greeter), headers=given, scheme="wss")
+    assert reply["type"] == "websocket.accept"
+
+
+async def test_an_agents_socket_has_no_origin() -> None:
+    reply = await first_reply(OwnOrigin(greeter), "/ws/v1/agent", headers=headers(None))
+    assert reply["type"] == "websocket.accept"
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("path", ["/ws/nothing", "/", "/ws/v1/nothing", "/api/v1/x"])
+async def test_unknown_path_is_4404(path: str) -> None:
+    whole = {
+        "type": "websocket",
+        "path": path,
+        "headers": headers(OURS),
+        "scheme": "ws",
+        "query_string": b"",
+    }
+    line = line_to(application, whole)
+    await line.send_input({"type": "websocket.connect"})
+    assert (await line.receive_output(timeout=10))["type"] == "websocket.accept"
+    closed = await line.receive_output(timeout=10)
+    assert (closed["type"], closed["code"]) == ("websocket.close", 4404)
+    await line.wait(timeout=10)
+
+
+async def long_way(scope: Any, receive: Any, send: Any) -> None:
+    await send({"type": "http.response.start", "status": 299, "headers": []})
+    await send({"type": "http.response.body"})
+
+
+@pytest.mark.parametrize(
+    ("path", "api"),
+    [
+        ("/api", True),
+        ("/api/v1/threads", True),
+        ("/apis", False),
+        ("/", False),
+        ("/p/acme/api/", False),
+    ],
+)
+async def test_only_paths_under_api_go_the_short_way(path: str, api: bool) -> None:
+    # Without a Host the API refuses; Django was not asked.
+    assert await status_of(path) == (400 if api else 299)
+
+
+@pytest.mark.parametrize("path", ["/p/acme/threads", "/api/v1/threads", "/health/live"])
+@pytest.mark.parametrize(
+    ("query", "headers", "status"),
+    [
+        (b"a=" + b"x" * 70_000, [], 414),
+        (b"", [(b"x-long", b"x" * 100_000)], 431),
+        (b"", [(b"x-many", b"x")] * 1_000, 431),
+    ],
+)
+async def test_what_is_too_long_is_refused_everywhere(
+    path: str, query: bytes, headers: list[Any], status: int
+) -> None:
+    assert await status_of(path, query_string=query, headers=headers) == status
+
+
+async def status_of(path: str, **given: Any) -> int:
+    """Of a GET; 299 when it went the long way."""
+    scope = {"type": "http", "path": path, "raw_path": path.encode(), "method": "GET"}
+    whole = {**scope, "headers": [], "query_string": b"", **given}
+    line = line_to(Http(long_way), whole)
+    await line.send_input({"type": "http.request", "body": b""})
+    reply = await line.receive_output(timeout=20)
+    await line.receive_output(timeout=20)
+    await line.wait(timeout=20)
+    return int(reply["status"])
+
+
+@pytest.fixture
+def stopped() -> Iterator[None]:
+    yield
+    if readers.running:
+        readers.stop()
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_the_lifespan_starts_and_drains(stopped: None) -> None:
+    lifespan = Lifespan()
+    line = line_to(lifespan, {"type": "lifespan"})
+    await line.send_input({"type": "lifespan.startup"})
+    started = await line.receive_output(timeout=30)
+    assert started == {"type": "lifespan.startup.complete"}
+    assert (writer.running, readers.running) == (True, True)
+    done: list[int] = []
+    waiting = [writer.put_work(partial(done.append, n)) for n in range(50)]
+    await line.send_input({"type": "lifespan.shutdown"})
+    ended = await line.receive_output(timeout=30)
+    assert ended == {"type": "lifespan.shutdown.complete"}
+    assert (writer.running, readers.running) == (False, False)
+    await asyncio.gather(*(asyncio.wrap_future(each) for each in waiting))
+    assert done == list(range(50))

@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from memoryhub.models.threads import Thread
+from memoryhub.services.api_keys import Agent
+from memoryhub.workers import listing
+from tests.factories import append, get_thread
+
+pytestmark = pytest.mark.django_db
+
+
+def test_a_thread_that_fell_silent_is_brought_up(agent: Agent) -> None:
+    append(agent, "t-1", "one")
+    append(agent, "t-1", "two", "three")
+    before = get_thread(agent)
+    assert before.listed_slots == 1 < before.slot_count
+    assert before.listed_at < before.last_event_at
+    assert listing.bring_up(timezone.now() + timedelta(seconds=11)) == 1
+    after = get_thread(agent)
+    assert (after.listed_at, after.listed_slots) == (before.last_event_at, 3)
+
+
+def test_a_thread_is_moved_at_most_every_ten_seconds(agent: Agent) -> None:
+    append(agent, "t-1", "one")
+    append(agent, "t-1", "two")
+    assert listing.bring_up(get_thread(agent).listed_at + timedelta(seconds=9)) == 0
+    assert get_thread(agent).listed_slots == 1
+
+
+def test_a_second_look_finds_nothing(agent: Agent) -> None:
+    for name in ("t-1", "t-2", "t-3"):
+        append(agent, name, "one")
+        append(agent, name, "two")
+    later = timezone.now() + timedelta(seconds=11)
+    assert listing.bring_up(later) == 3
+    assert listing.bring_up(later) == 0
+
+
+def test_more_than_a_batch_is_brought_up(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listing, "BATCH", 2)
+    for n in range(5):
+        append(agent, f"t-{n}", "one")
+        append(agent, f"t-{n}", "two")
+    assert listing.bring_up(timezone.now() + timedelta(seconds=11)) == 5
+    assert set(Thread.objects.values_list("listed_slots", flat=True)) == {2}
+
+
+def test_appends_go_on_after_it(agent: Agent) -> None:
+    append(agent, "t-1", "one")
+    append(agent, "t-1", "two")
+    listing.bring_up(timezone.now() + timedelta(seconds=11))
+    append(agent, "t-1", "three")
+    assert get_thread(agent).slot_count == 3

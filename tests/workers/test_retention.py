@@ -1,0 +1,156 @@
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+import time_machine
+from django.utils import timezone
+
+from memoryhub import journal
+from memoryhub.errors import StaleError, ThreadErasedError
+from memoryhub.journal import Order
+from memoryhub.journal.writer import Journal, writer
+from memoryhub.kernel.commands import AmendThread, CloseThread
+from memoryhub.kernel.events import Limits, ThreadRetired
+from memoryhub.kernel.state import Scope
+from memoryhub.models.events import Event
+from memoryhub.models.projects import Project
+from memoryhub.services import threads
+from memoryhub.services.api_keys import Agent
+from memoryhub.workers import listing, retention
+from tests.factories import append, get_thread, make_thread, run
+
+pytestmark = pytest.mark.django_db
+
+DAY = timedelta(days=1)
+
+
+def keep_for(project: Project, days: int | None) -> None:
+    project.retention_idle_days = days
+    project.save(update_fields=["retention_idle_days"])
+
+
+def fork(agent: Agent, name: str, parent: str) -> None:
+    row = get_thread(agent, parent)
+    command = threads.fork_command(
+        row, row.head_seq, scope=Scope(), labels=None, config=Limits()
+    )
+    run(threads.fork(agent=agent, name=name, command=command))
+
+
+def statuses(agent: Agent, *names: str) -> list[str]:
+    return [get_thread(agent, name).status for name in names]
+
+
+def test_nothing_is_retired_unless_asked(agent: Agent) -> None:
+    append(agent, "t-1", "one")
+    assert retention.retire(timezone.now() + 400 * DAY) == 0
+
+
+def test_an_idle_thread_is_retired_by_an_event(agent: Agent, acme: Project) -> None:
+    keep_for(acme, 30)
+    append(agent, "t-1", "one", "two")
+    active = get_thread(agent).last_active_at
+    assert active is not None
+    assert retention.retire(active + 30 * DAY - timedelta(seconds=1)) == 0
+    assert retention.retire(active + 33 * DAY) == 1
+    row = get_thread(agent)
+    assert row.status == "retired"
+    last = journal.log.recorded(Event.objects.get(thread=row, seq=row.head_seq))
+    assert isinstance(last.event, ThreadRetired)
+    assert last.actor == "worker:retention"
+    assert (last.event.policy_days, last.event.idle_days) == (30, 33)
+    assert last.event.last_active_seq == row.head_seq - 1
+    with pytest.raises(ThreadErasedError):
+        append(agent, "t-1", "late")
+    assert retention.retire(active + 90 * DAY) == 0
+
+
+def test_a_closed_thread_is_retired_as_well(agent: Agent, acme: Project) -> None:
+    keep_for(acme, 30)
+    append(agent, "t-1", "one")
+    close = Order(
+        address=agent.address("t-1"), command=CloseThread(), actor=agent.actor
+    )
+    journal.perform(close)
+    assert retention.retire(timezone.now() + 31 * DAY) == 1
+
+
+@pytest.mark.parametrize(("own", "project", "retired"), [(90, 30, 0), (10, None, 1)])
+def test_a_threads_own_policy_counts_first(
+    agent: Agent, acme: Project, own: int, project: int | None, retired: int
+) -> None:
+    keep_for(acme, project)
+    make_thread(agent, "t-1", retention_idle_days=own)
+    assert retention.retire(timezone.now() + 31 * DAY) == retired
+
+
+def test_retention_counts_only_activity(agent: Agent, acme: Project) -> None:
+    """What workers do to a thread, and looking at it, keeps it no longer."""
+    keep_for(acme, 30)
+    append(agent, "t-1", "one")
+    append(agent, "t-1", "two")
+    later = timezone.now() + 20 * DAY
+    with time_machine.travel(later, tick=False):
+        writer.journal = Journal()
+        command = AmendThread(labels={"seen": True})
+        address = agent.address("t-1")
+        order = Order(address=address, command=command, actor="worker:observing")
+        journal.perform(order)
+        listing.bring_up(later)
+        row = get_thread(agent)
+        journal.state_at(row, row.head_seq)
+        assert row.last_active_at is not None
+        assert row.last_event_at > row.last_active_at
+        assert retention.retire(later) == 0
+    assert retention.retire(timezone.now() + 31 * DAY) == 1
+
+
+@pytest.mark.parametrize("actor", ["operator:1", "import"])
+def test_operators_and_imports_keep_a_thread(
+    agent: Agent, acme: Project, actor: str
+) -> None:
+    keep_for(acme, 30)
+    append(agent, "t-1", "one")
+    later = timezone.now() + 20 * DAY
+    with time_machine.travel(later, tick=False):
+        command = AmendThread(labels={"seen": True})
+        address = agent.address("t-1")
+        journal.perform(Order(address=address, command=command, actor=actor))
+    assert retention.retire(later + 29 * DAY) == 0
+    assert retention.retire(later + 31 * DAY) == 1
+
+
+def test_an_active_fork_keeps_all_its_ancestors(agent: Agent, acme: Project) -> None:
+    keep_for(acme, 30)
+    append(agent, "old", "one")
+    fork(agent, "child", "old")
+    fork(agent, "grandchild", "child")
+    later = timezone.now() + 31 * DAY
+    with time_machine.travel(later - DAY, tick=False):
+        append(agent, "grandchild", "still here")
+    assert retention.retire(later) == 0
+    assert statuses(agent, "old", "child", "grandchild") == ["open"] * 3
+    assert retention.retire(later + 31 * DAY) == 3
+
+
+def test_a_thread_that_moved_meanwhile_is_left_alone(
+    agent: Agent, acme: Project
+) -> None:
+    keep_for(acme, 30)
+    append(agent, "t-1", "one")
+    seen = get_thread(agent)
+    append(agent, "t-1", "two")
+    order = retention.order(seen, days=30, now=timezone.now() + 31 * DAY)
+    with pytest.raises(StaleError):
+        journal.perform(order)
+
+
+def test_many_are_retired_in_batches(
+    agent: Agent, acme: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retention, "BATCH", 2)
+    keep_for(acme, 30)
+    for n in range(5):
+        append(agent, f"t-{n}", "one")
+    assert retention.retire(timezone.now() + 31 * DAY) == 5
