@@ -1,0 +1,53 @@
+"""The agent API: its routers, its document, its reference page."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import HttpRequest
+from ninja import NinjaAPI
+from ninja.openapi.schema import OpenAPISchema
+from ninja.security import HttpBearer
+
+from memoryhub import __version__
+from memoryhub.api import events, openapi, slots, stats, threads
+
+PREFIX = "/api/v1/"
+
+
+class Bearer(HttpBearer):
+    """Only documents how to sign requests; `auth.admit` is what looks at keys."""
+
+    openapi_bearerFormat = "mh_<env>_<prefix>_<secret>"  # noqa: N815 # Ninja's name
+
+    async def authenticate(self, request: HttpRequest, token: str) -> None:
+        return None
+
+
+class AgentAPI(NinjaAPI):
+    """Ninja's, with a document that tells all."""
+
+    _document: OpenAPISchema | None = None
+
+    def get_openapi_schema(
+        self,
+        *,
+        path_prefix: str | None = None,
+        path_params: dict[str, Any] | None = None,
+    ) -> OpenAPISchema:
+        if self._document is None:
+            document = super().get_openapi_schema(path_prefix=PREFIX)
+            openapi.complete(document)
+            self._document = document
+        return self._document
+
+
+api = AgentAPI(
+    title="MemoryHub",
+    version=__version__,
+    description=openapi.DESCRIPTION,
+    auth=Bearer(),
+    urls_namespace="api",
+)
+for _noun in (slots, threads, events, stats):
+    api.add_router("", _noun.router)

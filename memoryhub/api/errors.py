@@ -1,0 +1,243 @@
+"""Errors as agents see them: one status per refusal, one shape for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Any
+
+import orjson
+from django.http import HttpResponse
+
+from memoryhub import errors
+from memoryhub.errors import InvalidError, RateError, Refusal, UnavailableError
+from memoryhub.kernel.strict_json import JsonRefusedError
+
+Loc = Sequence[str | int]
+
+MEDIA_TYPE = "application/problem+json"
+
+
+class BodyTooLargeError(Refusal):
+    """The body is larger than the server takes. Send less, or in parts."""
+
+    code = "body_too_large"
+
+
+class ContentTypeError(Refusal):
+    """The body must be `application/json` in UTF-8."""
+
+    code = "content_type"
+
+
+class ContentEncodingError(Refusal):
+    """The body must not be compressed."""
+
+    code = "content_encoding"
+
+
+class EncodingError(Refusal):
+    """The address is not UTF-8 text without NUL."""
+
+    code = "encoding"
+
+
+class HostError(Refusal):
+    """The Host header is not a name of this server."""
+
+    code = "host"
+
+
+class IncompleteBodyError(Refusal):
+    """The body did not arrive in time. Send it again."""
+
+    code = "invalid_json"
+
+
+class MethodError(Refusal):
+    """The route does not know this method; Allow lists those it knows."""
+
+    code = "method_not_allowed"
+
+
+class UriTooLongError(Refusal):
+    """The address is longer than the server takes."""
+
+    code = "uri_too_long"
+
+
+class HeadersTooLargeError(Refusal):
+    """The request's headers are more than the server takes."""
+
+    code = "headers_too_large"
+
+
+class InternalError(Refusal):
+    """The server failed; the request id finds the line in its log."""
+
+    code = "internal"
+
+
+#: The one table of HTTP statuses.
+STATUS: dict[type[Refusal], int] = {
+    Refusal: 422,
+    InvalidError: 422,
+    JsonRefusedError: 400,
+    errors.BadCursorError: 400,
+    errors.BadPreconditionError: 400,
+    errors.KeyInUrlError: 400,
+    EncodingError: 400,
+    HostError: 400,
+    IncompleteBodyError: 400,
+    errors.UnauthorizedError: 401,
+    errors.ScopeError: 403,
+    errors.NotFoundError: 404,
+    errors.SeqUnknownError: 404,
+    MethodError: 405,
+    errors.StaleError: 409,
+    errors.ScopeConflictError: 409,
+    errors.SubjectConflictError: 409,
+    errors.SubjectRestrictedError: 409,
+    errors.NameTakenError: 409,
+    errors.ThreadClosedError: 409,
+    errors.ThreadFullError: 409,
+    errors.ProjectFullError: 409,
+    errors.ForkTooDeepError: 409,
+    errors.InProgressError: 409,
+    errors.CorruptError: 409,
+    errors.SealBrokenError: 409,
+    errors.NewerFormatError: 409,
+    errors.SubjectErasedError: 410,
+    errors.ThreadErasedError: 410,
+    errors.ContentErasedError: 410,
+    BodyTooLargeError: 413,
+    UriTooLongError: 414,
+    ContentTypeError: 415,
+    ContentEncodingError: 415,
+    errors.BeyondHeadError: 422,
+    errors.IdempotencyMismatchError: 422,
+    RateError: 429,
+    HeadersTooLargeError: 431,
+    InternalError: 500,
+    UnavailableError: 503,
+    errors.QueueFullError: 503,
+    errors.KeyMissingError: 503,
+}
+
+#: The parser's codes that are not 400: bytes that are a request, but mean nothing.
+PARSER_STATUS = {
+    "body_too_large": 413,
+    "too_deep": 422,
+    "too_many_nodes": 422,
+    "key_too_long": 422,
+    "nul": 422,
+    "surrogate": 422,
+    "integer_range": 422,
+}
+
+#: What stands for an error that some other part has answered by its status alone.
+BY_STATUS: dict[int, type[Refusal]] = {
+    400: EncodingError,
+    404: errors.NotFoundError,
+    405: MethodError,
+    413: BodyTooLargeError,
+}
+
+_RETRY_SECONDS = 1
+_TITLES = {status.value: status.phrase for status in HTTPStatus}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """An error's answer: RFC 9457, with our stable `code`."""
+
+    status: int
+    code: str
+    detail: str
+    errors: tuple[tuple[tuple[str | int, ...], str], ...] = ()
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, refusal: Refusal) -> Problem:
+        """The one way from a refusal to what is sent."""
+        code = refusal.code
+        loc: tuple[str | int, ...] = ()
+        if isinstance(refusal, InvalidError):
+            code, loc = refusal.invalid_code, _split(refusal.loc)
+        elif isinstance(refusal, JsonRefusedError):
+            loc = tuple(refusal.loc)
+        status = status_of(refusal)
+        return cls(
+            status=status,
+            code=code,
+            detail=_sentence(refusal),
+            errors=((loc, code),) if loc else (),
+            headers=_headers(refusal, status),
+        )
+
+    def plain(self, request_id: str) -> dict[str, Any]:
+        return {
+            "type": f"urn:memoryhub:error:{self.code}",
+            "title": _TITLES[self.status],
+            "status": self.status,
+            "code": self.code,
+            "detail": self.detail,
+            "errors": [{"loc": list(loc), "code": code} for loc, code in self.errors],
+            "request_id": request_id,
+        }
+
+    def body(self, request_id: str) -> bytes:
+        return orjson.dumps(self.plain(request_id))
+
+    def response(self, request_id: str) -> HttpResponse:
+        response = HttpResponse(
+            self.body(request_id), status=self.status, content_type=MEDIA_TYPE
+        )
+        for name, value in self.headers.items():
+            response[name] = value
+        return response
+
+
+def invalid(found: Sequence[tuple[tuple[str | int, ...], str]]) -> Problem:
+    """The answer to values that do not validate: where, and what is wrong there."""
+    return Problem(
+        status=STATUS[InvalidError],
+        code=found[0][1],
+        detail=InvalidError().message,
+        errors=tuple(found),
+    )
+
+
+def status_of(refusal: Refusal) -> int:
+    if isinstance(refusal, JsonRefusedError):
+        return PARSER_STATUS.get(refusal.code, STATUS[JsonRefusedError])
+    return STATUS[type(refusal)]
+
+
+def _split(loc: str) -> tuple[str | int, ...]:
+    return tuple(loc.split(".")) if loc else ()
+
+
+def _sentence(refusal: Refusal) -> str:
+    """The message, and the numbers that go with it."""
+    known = [f"{n}: {v}" for n, v in refusal.detail.items() if v is not None]
+    return f"{refusal.message} ({', '.join(known)})" if known else refusal.message
+
+
+def _headers(refusal: Refusal, status: int) -> dict[str, str]:
+    if status == 401:
+        return {"WWW-Authenticate": "Bearer"}
+    if isinstance(refusal, RateError):
+        return {"Retry-After": str(refusal.detail["retry_after_seconds"])}
+    if status == 503:
+        return {"Retry-After": str(_RETRY_SECONDS)}
+    return {}
+
+
+class InvalidInputError(Exception):
+    """Values that do not validate: where, and what is wrong there."""
+
+    def __init__(self, found: Sequence[tuple[tuple[str | int, ...], str]]) -> None:
+        self.found = found
+        super().__init__()

@@ -1,0 +1,167 @@
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from datetime import datetime
+from typing import Any, Literal
+
+import orjson
+from django.http import HttpRequest, StreamingHttpResponse
+from ninja import Path, Query
+from pydantic import Field
+
+from memoryhub.api import auth, limits
+from memoryhub.api.fields import Out, ThreadName
+from memoryhub.api.operations import StrictRouter
+from memoryhub.api.reading import GONE, find_thread, seq_of
+from memoryhub.api.schemas import AsOf, Part
+from memoryhub.api.streams import lookout
+from memoryhub.errors import BadCursorError, Refusal, SeqUnknownError
+from memoryhub.models.threads import Thread
+from memoryhub.queries.events import EventLine, list_events
+from memoryhub.queries.readers import read
+from memoryhub.services.api_keys import Agent
+
+router = StrictRouter(tags=["events"])
+
+HEARTBEAT_SECONDS = 15.0
+#: How long a revoked key may go on following.
+RECHECK_SECONDS = 5.0
+STREAM_BATCH = 100
+
+
+class EventsQuery(AsOf, Part):
+    after: str | None = Field(None, description="Events after this seq.")
+    content: Literal["full", "none"] = "full"
+
+
+class EventOut(Out):
+    seq: int
+    at: datetime
+    type: str
+    actor: str
+    body: dict[str, Any] = Field(description="By the event's type; never content.")
+    sealed: bool
+    erased: bool
+    payload: Any
+    chain: str
+
+    @classmethod
+    def of(cls, line: EventLine) -> EventOut:
+        return cls(
+            seq=line.seq,
+            at=line.at,
+            type=line.type,
+            actor=line.actor,
+            body=dict(line.body),
+            sealed=line.sealed,
+            erased=line.erased,
+            payload=line.payload,
+            chain=line.chain,
+        )
+
+
+class EventsOut(Out):
+    items: list[EventOut]
+    next: str | None
+
+
+@router.route(
+    "GET",
+    "/threads/{thread}/events",
+    needs=auth.READ,
+    out=EventsOut,
+    refusals=[*GONE, SeqUnknownError, BadCursorError],
+)
+async def list_all(
+    request: HttpRequest, thread: Path[ThreadName], query: Query[EventsQuery]
+) -> EventsOut | StreamingHttpResponse:
+    """A thread's journal, oldest first.
+
+    With `Accept: text/event-stream` it is followed: `id` is the seq, a stream is
+    resumed by `Last-Event-ID`, and a comment is sent every 15 s.
+    """
+    agent = auth.caller(request)
+    if _follows(request):
+        return await _stream(request, agent, thread, query)
+    return await read(_list, agent, thread, query)
+
+
+def _follows(request: HttpRequest) -> bool:
+    accepted = request.META.get("HTTP_ACCEPT", "")
+    return request.method == "GET" and "text/event-stream" in accepted.lower()
+
+
+def _list(agent: Agent, name: str, query: EventsQuery) -> EventsOut:
+    thread = find_thread(agent, name)
+    up_to = seq_of(thread, query)
+    found = list_events(
+        thread,
+        after=_after(query.after),
+        up_to=thread.head_seq if up_to is None else up_to,
+        limit=query.limit + 1,
+        content=query.content == "full",
+    )
+    batch = found[: query.limit]
+    return EventsOut(
+        items=[EventOut.of(line) for line in batch],
+        next=str(batch[-1].seq) if len(found) > query.limit else None,
+    )
+
+
+def _after(text: str | None) -> int:
+    """The seq that a list goes on after. Raises BadCursorError."""
+    if text is None:
+        return 0
+    if not (text.isascii() and text.isdigit() and len(text) <= 18):
+        raise BadCursorError
+    return int(text)
+
+
+async def _stream(
+    request: HttpRequest, agent: Agent, name: str, query: EventsQuery
+) -> StreamingHttpResponse:
+    # Here, while there is still a status to refuse with.
+    limits.require_stream(agent)
+    after = _after(request.META.get("HTTP_LAST_EVENT_ID") or query.after)
+    thread = await read(find_thread, agent, name)
+    lines = _followed(request, agent, thread, after, content=query.content == "full")
+    return StreamingHttpResponse(lines, content_type="text/event-stream")
+
+
+async def _followed(
+    request: HttpRequest, agent: Agent, thread: Thread, after: int, *, content: bool
+) -> AsyncIterator[bytes]:
+    """The events after a seq, for as long as the client and its key are there."""
+    spoken = checked = time.monotonic()
+    with suppress(Refusal), limits.stream(agent):
+        async with lookout.follow(thread.id) as follower:
+            yield b": following\n\n"
+            while True:
+                if time.monotonic() - checked >= RECHECK_SECONDS:
+                    checked = time.monotonic()
+                    if not await auth.believed(request):
+                        return
+                    thread = await read(find_thread, agent, thread.name)
+                found = await read(_next, thread, after, content=content)
+                for line in found:
+                    after, chunk = line.seq, _chunk(line)
+                    limits.charge(agent, len(chunk))
+                    yield chunk
+                    spoken = time.monotonic()
+                if time.monotonic() - spoken >= HEARTBEAT_SECONDS:
+                    spoken = time.monotonic()
+                    yield b": here\n\n"
+                if len(found) < STREAM_BATCH:
+                    await follower.wait(seconds=RECHECK_SECONDS)
+
+
+def _next(thread: Thread, after: int, *, content: bool) -> tuple[EventLine, ...]:
+    return list_events(thread, after=after, limit=STREAM_BATCH, content=content)
+
+
+def _chunk(line: EventLine) -> bytes:
+    """One event as server-sent events have it (HTML standard, section 9.2)."""
+    data = orjson.dumps(EventOut.of(line).model_dump())
+    return b"id: %d\nevent: %b\ndata: %b\n\n" % (line.seq, line.type.encode(), data)

@@ -1,0 +1,216 @@
+"""Fields of bodies and queries: each refuses with the code the reference names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime
+from math import isfinite
+from typing import Annotated, Any, Final
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainValidator,
+    WithJsonSchema,
+)
+
+from memoryhub.kernel import names
+from memoryhub.kernel.events import LabelValue
+from memoryhub.kernel.state import MAX_LABELS
+from memoryhub.kernel.strict_json import MAX_INTEGER
+
+MAX_LIMIT: Final = 200
+MAX_TEXT_BYTES: Final = 16 * 1024
+MAX_USER_ID_CHARS: Final = 256
+
+_WHOLE = re.compile(r"-?(?:0|[1-9][0-9]{0,18})")
+_TIME = re.compile(
+    r"(\d{4})-\d\d-\d\d[Tt](?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d{1,9})?"
+    r"(?:[Zz]|[+-](?:[01]\d|2[0-3]):[0-5]\d)",
+    re.ASCII,
+)
+
+
+class In(BaseModel):
+    """What is sent: strict, and nothing beside what is named here."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, validate_by_name=False)
+
+
+class Out(BaseModel):
+    """What is answered; made from values that are right already."""
+
+    model_config = ConfigDict(validate_by_name=True, validate_by_alias=True)
+
+
+class RefusedError(ValueError):
+    """A value that a field does not take; `code` says why, nothing shows the value."""
+
+    def __init__(self, code: str) -> None:
+        self.code = code
+        super().__init__(code)
+
+
+def _name(text: str) -> str:
+    if not names.valid(text):
+        raise RefusedError("name")
+    return text
+
+
+def thread_name(text: str) -> str:
+    """A thread's name: also none that is kept for ourselves."""
+    if names.reserved(text):
+        raise RefusedError("reserved_name")
+    return _name(text)
+
+
+def _type(text: str) -> str:
+    if names.valid(text.replace(".", "")) and not names.qualified(text):
+        raise RefusedError("type_not_qualified")
+    if text.strip(".") != text:
+        raise RefusedError("type_not_qualified")
+    return _name(text)
+
+
+def _text(text: str) -> str:
+    if len(text.encode()) > MAX_TEXT_BYTES:
+        raise RefusedError("value")
+    return text
+
+
+def _user_id(text: str) -> str:
+    if not 1 <= len(text) <= MAX_USER_ID_CHARS:
+        raise RefusedError("value")
+    return text
+
+
+def time(value: object) -> datetime:
+    """A moment by RFC 3339, as UTC."""
+    shape = _TIME.fullmatch(value) if isinstance(value, str) else None
+    if shape is None:
+        raise RefusedError("time")
+    if not 1970 <= int(shape[1]) <= 2200:
+        raise RefusedError("time_range")
+    try:
+        moment = datetime.fromisoformat(shape[0].upper()).astimezone(UTC)
+    except ValueError:
+        raise RefusedError("time") from None
+    if not 1970 <= moment.year <= 2200:
+        raise RefusedError("time_range")
+    return moment
+
+
+def _label(value: object) -> LabelValue:
+    if isinstance(value, str):
+        return _name(value)
+    if not isinstance(value, bool | int | float):
+        raise RefusedError("type")
+    if not isfinite(value):
+        raise RefusedError("value")
+    return value
+
+
+def _labels(labels: dict[str, LabelValue]) -> dict[str, LabelValue]:
+    if len(labels) > MAX_LABELS:
+        raise RefusedError("value")
+    return labels
+
+
+def whole(code: str, *, low: int = 0, high: int = MAX_INTEGER) -> Callable[[Any], int]:
+    """Reads an integer out of a query; anything else is refused with `code`."""
+
+    def read(value: object) -> int:
+        if not isinstance(value, str) or not _WHOLE.fullmatch(value):
+            raise RefusedError(code)
+        if not low <= (number := int(value)) <= high:
+            raise RefusedError(code)
+        return number
+
+    return read
+
+
+def within(low: int, high: int, *, code: str = "value") -> AfterValidator:
+    """An integer of a body within a range."""
+
+    def check(number: int) -> int:
+        if not low <= number <= high:
+            raise RefusedError(code)
+        return number
+
+    return AfterValidator(check)
+
+
+_NAME_SCHEMA = {"type": "string", "pattern": names.NAME_PATTERN}
+_TIME_SCHEMA = {"type": "string", "format": "date-time"}
+
+Name = Annotated[str, AfterValidator(_name), WithJsonSchema(_NAME_SCHEMA)]
+ThreadName = Annotated[str, AfterValidator(thread_name), WithJsonSchema(_NAME_SCHEMA)]
+SlotType = Annotated[
+    str,
+    AfterValidator(_type),
+    WithJsonSchema(
+        {
+            "type": "string",
+            "pattern": r"^[A-Za-z0-9][A-Za-z0-9_:@-]*(\.[A-Za-z0-9_:@-]+)+$",
+            "maxLength": 128,
+            "description": "A name with a package: `airline.agent.Refund`.",
+        }
+    ),
+]
+Text = Annotated[
+    str,
+    AfterValidator(_text),
+    WithJsonSchema({"type": "string", "description": "At most 16 KiB of UTF-8."}),
+]
+UserId = Annotated[
+    str,
+    AfterValidator(_user_id),
+    WithJsonSchema({"type": "string", "minLength": 1, "maxLength": MAX_USER_ID_CHARS}),
+]
+Time = Annotated[datetime, PlainValidator(time), WithJsonSchema(_TIME_SCHEMA)]
+Label = Annotated[
+    LabelValue,
+    PlainValidator(_label),
+    WithJsonSchema({"anyOf": [_NAME_SCHEMA, {"type": "number"}, {"type": "boolean"}]}),
+]
+Labels = Annotated[
+    dict[Name, Label],
+    AfterValidator(_labels),
+    Field(json_schema_extra={"maxProperties": MAX_LABELS}),
+]
+MaxSlots = Annotated[
+    int,
+    within(1, 10_000_000),
+    WithJsonSchema({"type": "integer", "minimum": 1, "maximum": 10_000_000}),
+]
+RetentionDays = Annotated[
+    int,
+    within(1, 36_500),
+    WithJsonSchema({"type": "integer", "minimum": 1, "maximum": 36_500}),
+]
+Tokens = Annotated[
+    int,
+    within(0, 2**31 - 1),
+    WithJsonSchema({"type": "integer", "minimum": 0, "maximum": 2**31 - 1}),
+]
+
+
+def _counted(low: int, high: int) -> WithJsonSchema:
+    return WithJsonSchema({"type": "integer", "minimum": low, "maximum": high})
+
+
+Limit = Annotated[
+    int, BeforeValidator(whole("limit", low=1, high=MAX_LIMIT)), _counted(1, MAX_LIMIT)
+]
+Seq = Annotated[int, BeforeValidator(whole("at")), _counted(0, MAX_INTEGER)]
+AtTurn = Annotated[int, BeforeValidator(whole("at")), _counted(0, MAX_INTEGER)]
+Turn = Annotated[int, BeforeValidator(whole("value")), _counted(0, MAX_INTEGER)]
+Bound = Annotated[
+    int,
+    BeforeValidator(whole("value", low=-MAX_INTEGER)),
+    _counted(-MAX_INTEGER, MAX_INTEGER),
+]

@@ -1,0 +1,109 @@
+"""Limits of this process: requests a second, bytes a day, open streams. In memory."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from django.conf import settings
+
+from memoryhub.errors import RateError
+from memoryhub.services.api_keys import Agent
+
+_DAY_SECONDS = 86_400
+#: Buckets kept; the longest unused go first.
+_KEPT = 10_000
+
+
+@dataclass(slots=True)
+class Bucket:
+    """Tokens that fill up at a rate: a request takes one."""
+
+    tokens: float
+    at: float
+
+    def take(self, *, rate: float, burst: float, now: float) -> bool:
+        self.tokens = min(burst, self.tokens + (now - self.at) * rate)
+        self.at = now
+        if self.tokens < 1:
+            return False
+        self.tokens -= 1
+        return True
+
+
+@dataclass(slots=True)
+class Limits:
+    """What each key and address has used. Only the event loop touches it."""
+
+    clock: Callable[[], float] = time.time
+    keys: dict[str, Bucket] = field(default_factory=dict)
+    addresses: dict[str, Bucket] = field(default_factory=dict)
+    #: By key prefix: the day, and bytes in and out on it.
+    bytes: dict[str, tuple[int, int]] = field(default_factory=dict)
+    streams: dict[str, int] = field(default_factory=dict)
+
+    def take(
+        self, buckets: dict[str, Bucket], name: str, *, rate: float, burst: float
+    ) -> None:
+        now = self.clock()
+        bucket = buckets.get(name)
+        if bucket is None:
+            if len(buckets) >= _KEPT:
+                # Dicts keep their order: the first was made longest ago.
+                del buckets[next(iter(buckets))]
+            bucket = buckets[name] = Bucket(burst, now)
+        if not bucket.take(rate=rate, burst=burst, now=now):
+            raise RateError(retry_after_seconds=1)
+
+    def charge(self, name: str, size: int) -> None:
+        today, passed = divmod(int(self.clock()), _DAY_SECONDS)
+        day, used = self.bytes.get(name, (today, 0))
+        if day != today:
+            used = 0
+        if used + size > settings.KEY_BYTES_PER_DAY:
+            raise RateError(retry_after_seconds=_DAY_SECONDS - passed)
+        self.bytes[name] = (today, used + size)
+
+
+#: The process's one account.
+account = Limits()
+
+
+def take_request(agent: Agent) -> None:
+    """Count a request of a key. Raises RateError."""
+    account.take(
+        account.keys,
+        agent.prefix,
+        rate=settings.KEY_REQUESTS_PER_SECOND,
+        burst=settings.KEY_BURST,
+    )
+
+
+def take_anonymous(address: str) -> None:
+    """Count a request without a valid key. Raises RateError."""
+    rate = settings.ANONYMOUS_REQUESTS_PER_SECOND
+    account.take(account.addresses, address, rate=rate, burst=rate)
+
+
+def charge(agent: Agent, size: int) -> None:
+    """Count bytes of a key, in or out. Raises RateError."""
+    account.charge(agent.prefix, size)
+
+
+def require_stream(agent: Agent) -> None:
+    """Raise RateError when the key has as many streams open as it may."""
+    if account.streams.get(agent.prefix, 0) >= settings.KEY_STREAMS:
+        raise RateError(retry_after_seconds=1)
+
+
+@contextmanager
+def stream(agent: Agent) -> Iterator[None]:
+    """Holds one of the key's streams open. Raises RateError."""
+    require_stream(agent)
+    account.streams[agent.prefix] = account.streams.get(agent.prefix, 0) + 1
+    try:
+        yield
+    finally:
+        account.streams[agent.prefix] -= 1

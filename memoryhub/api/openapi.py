@@ -1,0 +1,161 @@
+"""The API's own document, completed: every status with its codes, and examples."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from memoryhub.api import errors as ours
+from memoryhub.api.errors import MEDIA_TYPE, PARSER_STATUS, STATUS, Problem
+from memoryhub.api.examples import EXAMPLES
+from memoryhub.api.schemas import ErrorOut
+from memoryhub.errors import (
+    InvalidError,
+    KeyInUrlError,
+    NotFoundError,
+    QueueFullError,
+    RateError,
+    Refusal,
+    ScopeError,
+    StaleError,
+    UnauthorizedError,
+    UnavailableError,
+)
+
+#: Ninja's own extras: the scope a route needs, and the refusals it adds.
+SCOPE: Final = "x-scope"
+CODES: Final = "x-codes"
+
+DESCRIPTION = """\
+Memory for agents: threads of messages that are appended, kept and read back.
+
+**Identity.** `Authorization: Bearer mh_…`, nowhere else. A key belongs to one project;
+another project's things answer as those that do not exist.
+
+**Names** are ASCII, `[A-Za-z0-9][A-Za-z0-9._:@-]{0,127}`, exact, and in the clear: they
+are for identifiers, not for text about people. Names of threads that begin with `mh.`
+or `_` are reserved.
+
+**Bodies** are strict JSON in UTF-8, at most 1 MiB, 32 deep, 10,000 values; times are
+RFC 3339. **Lists** answer `items` and `next`; send `next` back as `after`.
+
+**Errors** are `application/problem+json`; `code` is stable, and what was sent is never
+repeated. A refused request changed nothing. A 500 `internal` is a mistake of ours: its
+`request_id` finds the line in the server's log.
+
+**Writes**: with an `Idempotency-Key` a POST has one effect for 24 hours. `If-Match`
+takes the head `seq` you saw. A 2xx means it is on disk.
+
+**Limits**, all configurable: 500 requests a second and key (burst 1,000), 20 a second
+and address without a valid key, 10 GiB a day, 50 open streams; beyond them 429 with
+`Retry-After`. Headers 16 KiB, address 8 KiB.
+"""
+
+_PARSER_CODES = (
+    *("empty_body", "invalid_json", "encoding", "non_finite"),
+    *("number_too_long", "duplicate_key"),
+)
+_VALUE_CODES = (
+    *("object_expected", "type", "missing", "extra_field", "value", "name"),
+    *("reserved_name", "type_not_qualified", "time", "time_range"),
+    *("batch_size", "idempotency_key"),
+)
+_QUERY_CODES = (
+    *("extra_parameter", "duplicate_parameter", "limit", "at", "value"),
+    *("name", "reserved_name"),
+)
+
+_ANY: tuple[type[Refusal], ...] = (
+    ours.EncodingError,
+    ours.HostError,
+    KeyInUrlError,
+    UnauthorizedError,
+    ScopeError,
+    NotFoundError,
+    ours.MethodError,
+    ours.UriTooLongError,
+    InvalidError,
+    RateError,
+    ours.HeadersTooLargeError,
+    UnavailableError,
+)
+_WITH_BODY: tuple[type[Refusal], ...] = (
+    ours.BodyTooLargeError,
+    ours.ContentTypeError,
+    ours.ContentEncodingError,
+)
+_HEADERS = {401: "WWW-Authenticate", 405: "Allow", 429: "Retry-After"}
+_HEADERS[503] = "Retry-After"
+_KEY_SCHEMA = {"type": "string", "pattern": "^[!-~]{1,255}$"}
+_SEQ_SCHEMA = {"type": "string", "pattern": "^(0|[1-9][0-9]{0,17})$"}
+
+
+def complete(document: dict[str, Any]) -> None:
+    """Add what Ninja can't know: our errors, headers, streams and examples."""
+    schemas = document["components"]["schemas"]
+    schema = ErrorOut.model_json_schema(ref_template="#/components/schemas/{model}")
+    schemas.update(schema.pop("$defs"))
+    schemas["ErrorOut"] = schema
+    for name, example in EXAMPLES.items():
+        if name in schemas:
+            schemas[name]["examples"] = [example]
+    for methods in document["paths"].values():
+        for method, operation in methods.items():
+            _complete(operation, method=method)
+
+
+def _complete(operation: dict[str, Any], *, method: str) -> None:
+    refusals: list[type[Refusal]] = [*operation.pop(CODES), *_ANY]
+    writes = method in ("put", "post", "patch")
+    if writes:
+        refusals += [*_WITH_BODY, QueueFullError]
+    codes = _codes(refusals, writes=writes)
+    for status, words in sorted(codes.items()):
+        operation["responses"][status] = _response(status, words)
+    parameters = operation["parameters"]
+    if method == "post":
+        parameters.append(_header("Idempotency-Key", _KEY_SCHEMA))
+    if StaleError in refusals:
+        parameters.append(_header("If-Match", _SEQ_SCHEMA))
+    if operation["operationId"].endswith("events_list_all"):
+        parameters.append(_header("Last-Event-ID", _SEQ_SCHEMA))
+        stream = {"schema": {"type": "string"}}
+        operation["responses"][200]["content"]["text/event-stream"] = stream
+
+
+def _codes(
+    refusals: Iterable[type[Refusal]], *, writes: bool
+) -> dict[int, dict[str, str]]:
+    """Codes by status, each with the message that goes with it."""
+    found: dict[int, dict[str, str]] = {}
+    for refusal in refusals:
+        status = STATUS[refusal]
+        found.setdefault(status, {})[refusal.code] = refusal().message
+    listed = [*_QUERY_CODES]
+    if writes:
+        listed += [*_PARSER_CODES, *PARSER_STATUS, *_VALUE_CODES]
+    for code in listed:
+        status = 400 if code in _PARSER_CODES else PARSER_STATUS.get(code, 422)
+        found.setdefault(status, {}).setdefault(code, "")
+    return found
+
+
+def _response(status: int, codes: dict[str, str]) -> dict[str, Any]:
+    code, message = next(iter(codes.items()))
+    problem = Problem(status=status, code=code, detail=message)
+    response: dict[str, Any] = {
+        "description": "Codes: " + ", ".join(f"`{word}`" for word in sorted(codes)),
+        "content": {
+            MEDIA_TYPE: {
+                "schema": {"$ref": "#/components/schemas/ErrorOut"},
+                "example": problem.plain("4f1c2a9be07d6538"),
+            }
+        },
+    }
+    if header := _HEADERS.get(status):
+        response["headers"] = {header: {"schema": {"type": "string"}}}
+    return response
+
+
+def _header(name: str, schema: dict[str, Any]) -> dict[str, Any]:
+    return {"in": "header", "name": name, "required": False, "schema": schema}

@@ -1,0 +1,251 @@
+"""Operations: Ninja's, with our own strict way from a request to values and back.
+
+Ninja routes and documents. It would take unknown parameters, read JSON leniently and
+check every answer a second time, so those three steps are ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, TypeVar
+from urllib.parse import parse_qsl
+
+import orjson
+from django.conf import settings
+from django.db import DatabaseError, InterfaceError
+from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+from ninja import Router
+from ninja.operation import AsyncOperation, Operation, PathView
+from pydantic import BaseModel, TypeAdapter, ValidationError
+
+from memoryhub.api import auth, gate, limits
+from memoryhub.api.errors import InternalError, InvalidInputError, Problem, invalid
+from memoryhub.api.fields import RefusedError
+from memoryhub.api.openapi import CODES, SCOPE
+from memoryhub.errors import InvalidError, Refusal, UnavailableError
+from memoryhub.kernel import strict_json
+
+MAX_PARAMETERS = 100
+
+View = TypeVar("View", bound=Callable[..., Any])
+_BODY, _QUERY, _PATH = "body", "query", "path"
+_CODES = {
+    "missing": "missing",
+    "extra_forbidden": "extra_field",
+    "literal_error": "value",
+}
+
+
+class StrictOperation(AsyncOperation):
+    """One method of one path."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        assert self.openapi_extra is not None
+        self.needs: str = self.openapi_extra[SCOPE]
+        self.inputs = [_Input(param) for param in self.signature.params]
+        self.takes_query = any(each.source == _QUERY for each in self.inputs)
+        self.status = next(iter(self.response_models))
+
+    def clone(self) -> Operation:
+        cloned = super().clone()
+        assert isinstance(cloned, StrictOperation)
+        for name in ("needs", "inputs", "takes_query", "status"):
+            setattr(cloned, name, getattr(self, name))
+        return cloned
+
+    async def run(self, request: HttpRequest, **path: Any) -> HttpResponseBase:  # type: ignore[override]  # as Ninja's
+        try:
+            agent = await auth.admit(request, needs=self.needs)
+            request.auth = agent  # type: ignore[attr-defined]  # Ninja's name for it
+            limits.charge(agent, len(request.scope[gate.BODY]))  # type: ignore[attr-defined]  # ASGI
+            values = self._values(request, path)
+            response = self._answer(await self.view_func(request, **values))
+            if isinstance(response, HttpResponse):
+                limits.charge(agent, len(response.content))
+        except Exception as failure:  # noqa: BLE001 # the outermost frame of a request
+            return answer_failure(request, failure)
+        return response
+
+    def _values(self, request: HttpRequest, path: Mapping[str, Any]) -> dict[str, Any]:
+        query = read_query(request.META["QUERY_STRING"])
+        if query and not self.takes_query:
+            raise InvalidError(code="extra_parameter", loc=_QUERY)
+        return {each.name: each.read(request, path, query) for each in self.inputs}
+
+    def _answer(self, result: Any) -> HttpResponseBase:
+        if isinstance(result, HttpResponseBase):
+            return result
+        return rendered(result, status=self.status)
+
+
+class _Input:
+    """One argument of a view: where it comes from and what it must be."""
+
+    def __init__(self, param: Any) -> None:
+        self.name: str = param.name
+        self.source: str = type(param.source).__name__.lower()
+        self.adapter: TypeAdapter[Any] = TypeAdapter(param.annotation)
+        model = param.annotation if self.source != _PATH else None
+        self.words = words_of(model) if model is not None else frozenset({self.name})
+
+    def read(
+        self, request: HttpRequest, path: Mapping[str, Any], query: dict[str, str]
+    ) -> Any:
+        if self.source == _PATH:
+            return self._checked(path[self.name])
+        if self.source == _QUERY:
+            return self._checked(query)
+        raw = request.scope[gate.BODY]  # type: ignore[attr-defined]  # ASGI
+        limit = strict_json.Limits(max_bytes=settings.BODY_BYTES)
+        value = strict_json.parse(raw, limit, words=self.words)
+        if not isinstance(value, dict):
+            raise InvalidError(code="object_expected")
+        return self._checked(value)
+
+    def _checked(self, value: Any) -> Any:
+        try:
+            return self.adapter.validate_python(value)
+        except ValidationError as error:
+            raise InvalidInputError(
+                found(error, source=self.source, name=self.name, words=self.words)
+            ) from None
+
+
+class StrictPathView(PathView):
+    """The methods of one path."""
+
+    def add_operation(
+        self, path: str, methods: list[str], view_func: View, **options: Any
+    ) -> Operation:
+        operation = StrictOperation(path, methods, view_func, **options)
+        self.is_async = True
+        self.operations.append(operation)
+        return operation
+
+    def clone(self) -> PathView:
+        cloned = StrictPathView()
+        cloned.is_async, cloned.url_name = self.is_async, self.url_name
+        cloned.operations = [operation.clone() for operation in self.operations]
+        return cloned
+
+    def _find_operation(self, request: HttpRequest) -> Operation | None:
+        # HEAD is GET without the body, which the gate leaves out.
+        method = "GET" if request.method == "HEAD" else request.method
+        return next((op for op in self.operations if method in op.methods), None)
+
+
+class StrictRouter(Router):
+    """Routes of one noun."""
+
+    def route(
+        self,
+        method: str,
+        path: str,
+        *,
+        needs: str,
+        out: Any,
+        status: Collection[int] = (200,),
+        refusals: Collection[type[Refusal]] = (),
+        hidden: bool = False,
+    ) -> Callable[[View], View]:
+        """Register a view. `needs` is the scope, `refusals` what else it answers."""
+        self.path_operations.setdefault(path, StrictPathView())
+        codes = sorted(refusals, key=lambda refusal: refusal.code)
+        return self.api_operation(
+            [method],
+            path,
+            response=dict.fromkeys(status, out),
+            include_in_schema=not hidden,
+            by_alias=True,
+            openapi_extra={SCOPE: needs, CODES: codes},
+        )
+
+
+def read_query(text: str) -> dict[str, str]:
+    """The parameters of a query, each once. The gate has seen that they are UTF-8."""
+    if not text:
+        return {}
+    try:
+        pairs = parse_qsl(text, keep_blank_values=True, max_num_fields=MAX_PARAMETERS)
+    except ValueError:
+        raise InvalidError(code="extra_parameter", loc=_QUERY) from None
+    query = dict(pairs)
+    if len(query) != len(pairs):
+        raise InvalidError(code="duplicate_parameter", loc=_QUERY)
+    return query
+
+
+def words_of(model: Any) -> frozenset[str]:
+    """Every field name that a refusal of this model may show."""
+    found: set[str] = set()
+    schema = TypeAdapter(model).json_schema()
+    for part in (schema, *schema.get("$defs", {}).values()):
+        found |= part.get("properties", {}).keys()
+    return frozenset(found)
+
+
+def found(
+    error: ValidationError, *, source: str, name: str, words: Collection[str]
+) -> list[tuple[tuple[str | int, ...], str]]:
+    """Places and codes of a validation error; never a value, nor a client's key."""
+    listed = []
+    for each in error.errors(include_url=False, include_input=False):
+        code = _code(each)
+        if code == "extra_field" and source == _QUERY:
+            code = "extra_parameter"
+        inner = (name,) if source == _PATH else each["loc"]
+        known = [p for p in inner if isinstance(p, int) or p in words]
+        loc = tuple(known) if source == _BODY else (source, *known)
+        listed.append((loc, code))
+    return listed
+
+
+def _code(each: Mapping[str, Any]) -> str:
+    refused = each.get("ctx", {}).get("error")
+    if isinstance(refused, RefusedError):
+        return refused.code
+    kind: str = each["type"]
+    return "type" if kind.endswith("_type") else _CODES.get(kind, "value")
+
+
+def rendered(
+    out: BaseModel, *, status: int = 200, replayed: bool = False
+) -> HttpResponse:
+    """The JSON answer. `replayed`: it was given before and nothing was written."""
+    plain = out.model_dump(by_alias=True)
+    response = HttpResponse(
+        orjson.dumps(plain), status=status, content_type="application/json"
+    )
+    if replayed:
+        response["Idempotent-Replayed"] = "true"
+    return response
+
+
+def answer_failure(request: HttpRequest, failure: Exception) -> HttpResponse:
+    """The problem document of whatever went wrong."""
+    request_id = request.scope[gate.REQUEST_ID]  # type: ignore[attr-defined]  # ASGI
+    if isinstance(failure, InvalidInputError):
+        problem = invalid(failure.found)
+    else:
+        problem = Problem.of(_refusal(failure, request_id))
+    match = request.resolver_match
+    gate.log.info(
+        "request.refused",
+        request_id=request_id,
+        code=problem.code,
+        status=problem.status,
+        method=request.method,
+        route=match.route if match else None,
+    )
+    return problem.response(request_id)
+
+
+def _refusal(failure: Exception, request_id: str) -> Refusal:
+    if isinstance(failure, Refusal):
+        return failure
+    gate.log_failure(failure, request_id=request_id)
+    if isinstance(failure, InterfaceError | DatabaseError):
+        return UnavailableError()
+    return InternalError()

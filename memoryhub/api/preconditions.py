@@ -1,0 +1,45 @@
+"""Headers that a write depends on: If-Match and Idempotency-Key."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from django.http import HttpRequest
+from pydantic import BaseModel
+
+from memoryhub.errors import BadPreconditionError, InvalidError
+from memoryhub.journal import Request
+from memoryhub.kernel import strict_json
+
+_SEQ = re.compile(r"(?:0|[1-9][0-9]{0,18})")
+_KEY = re.compile(r"[\x21-\x7e]{1,255}")
+
+
+def if_match(request: HttpRequest) -> int | None:
+    """The head seq the client saw. Raises BadPreconditionError."""
+    text = request.META.get("HTTP_IF_MATCH")
+    if text is None:
+        return None
+    if not _SEQ.fullmatch(text) or int(text) > strict_json.MAX_INTEGER:
+        raise BadPreconditionError
+    return int(text)
+
+
+def idempotency(
+    request: HttpRequest, body: BaseModel, *, but: Any = None
+) -> Request | None:
+    """The client's name for this request, and what a repeat must have in common.
+
+    `but` is left out: what the sender of a repeat need not know (pydantic's exclude).
+    """
+    key = request.META.get("HTTP_IDEMPOTENCY_KEY")
+    if key is None:
+        return None
+    if not _KEY.fullmatch(key):
+        raise InvalidError(code="idempotency_key", loc="Idempotency-Key")
+    match = request.resolver_match
+    assert match is not None
+    place = [match.route, {name: str(value) for name, value in match.kwargs.items()}]
+    plain = body.model_dump(mode="json", exclude_unset=True, exclude=but)
+    return Request(key=key, fingerprint=strict_json.canonical([place, plain]))

@@ -1,0 +1,370 @@
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+from uuid import UUID
+
+from django.http import HttpRequest, HttpResponse
+from ninja import Path, Query
+from pydantic import AfterValidator, Field
+
+from memoryhub.api import auth
+from memoryhub.api.fields import (
+    Bound,
+    In,
+    Name,
+    Out,
+    RefusedError,
+    SlotType,
+    Text,
+    ThreadName,
+    Time,
+    Tokens,
+    Turn,
+)
+from memoryhub.api.operations import StrictRouter, rendered
+from memoryhub.api.preconditions import idempotency, if_match
+from memoryhub.api.reading import GONE, find_thread, seq_of
+from memoryhub.api.schemas import AsOf, Part
+from memoryhub.errors import (
+    BadCursorError,
+    BadPreconditionError,
+    ContentErasedError,
+    IdempotencyMismatchError,
+    ProjectFullError,
+    SeqUnknownError,
+    StaleError,
+    ThreadClosedError,
+    ThreadFullError,
+)
+from memoryhub.journal import Receipt
+from memoryhub.kernel import strict_json, tokens
+from memoryhub.kernel.commands import Handler, NewSlot
+from memoryhub.kernel.events import Role, SlotAppended
+from memoryhub.queries.readers import read
+from memoryhub.queries.slots import SlotFilter, SlotLine, get_slot, list_slots
+from memoryhub.services import slots
+from memoryhub.services.api_keys import Agent
+
+router = StrictRouter(tags=["slots"])
+
+MAX_BATCH = 200
+_WRITE_REFUSALS = (
+    *GONE,
+    ThreadFullError,
+    ThreadClosedError,
+    StaleError,
+    ProjectFullError,
+    IdempotencyMismatchError,
+    BadPreconditionError,
+)
+
+
+class HandlerIn(In):
+    """What the receiving handler was told with the message."""
+
+    own_name: Name | None = None
+    is_self_call: bool | None = None
+    usage_instructions: Text = ""
+    todo_nudge: Text = ""
+
+
+def _handler(handler: HandlerIn | None) -> HandlerIn | None:
+    if handler and handler.is_self_call is not None and handler.own_name is None:
+        raise RefusedError("value")
+    return handler
+
+
+class SlotIn(In):
+    from_name: Name = Field(alias="from")
+    to_name: Name = Field(alias="to")
+    type: SlotType
+    content: Any = Field(description="Any JSON; kept by value with its key order.")
+    role: Role | None = None
+    tokens: Tokens | None = None
+    agent_at: Time | None = None
+    handler: Annotated[HandlerIn | None, AfterValidator(_handler)] = None
+
+    def new(self) -> NewSlot:
+        count = self.tokens
+        if count is None:
+            count = tokens.estimate(tokens.text_of(self.content))
+        return NewSlot(
+            from_name=self.from_name,
+            to_name=self.to_name,
+            type=self.type,
+            content=strict_json.as_sent(self.content),
+            tokens=count,
+            role=self.role,
+            agent_at=self.agent_at,
+            handler=Handler(**self.handler.model_dump()) if self.handler else None,
+        )
+
+
+def _batch(items: list[SlotIn]) -> list[SlotIn]:
+    if not 1 <= len(items) <= MAX_BATCH:
+        raise RefusedError("batch_size")
+    return items
+
+
+class SlotsIn(In):
+    items: Annotated[
+        list[SlotIn],
+        AfterValidator(_batch),
+        Field(json_schema_extra={"minItems": 1, "maxItems": MAX_BATCH}),
+    ]
+
+
+class AppendedOut(Out):
+    thread: str
+    thread_id: UUID
+    seq: int
+    index: int
+    turn: int
+    at: datetime
+
+
+class AppendedBatchOut(Out):
+    items: list[AppendedOut]
+
+
+class HandlerOut(Out):
+    own_name: str | None
+    is_self_call: bool | None
+    usage_instructions: str
+    todo_nudge: str
+
+
+class SlotOut(Out):
+    thread: str
+    thread_id: UUID = Field(description="Whose journal holds it: an ancestor's, maybe.")
+    index: int
+    seq: int
+    at: datetime
+    turn: int
+    from_name: str = Field(alias="from")
+    to_name: str = Field(alias="to")
+    type: str
+    role: Role | None
+    tokens: int
+    bytes: int
+    agent_at: datetime | None
+    inherited: bool
+    erased: bool
+    content: Any
+    handler: HandlerOut
+
+    @classmethod
+    def of(cls, name: str, line: SlotLine) -> SlotOut:
+        return cls(
+            thread=name,
+            thread_id=line.home,
+            index=line.index,
+            seq=line.seq,
+            at=line.at,
+            turn=line.turn,
+            from_name=line.from_name,
+            to_name=line.to_name,
+            type=line.type,
+            role=line.role,  # type: ignore[arg-type]  # closed words
+            tokens=line.tokens,
+            bytes=line.bytes,
+            agent_at=line.agent_at,
+            inherited=line.inherited,
+            erased=line.erased,
+            content=line.content,
+            handler=HandlerOut(
+                own_name=line.own_name,
+                is_self_call=line.is_self_call,
+                usage_instructions=line.usage_instructions,
+                todo_nudge=line.todo_nudge,
+            ),
+        )
+
+
+class HandlerViewOut(Out):
+    """A slot as its receiving handler is given it."""
+
+    thread: str
+    index: int
+    seq: int
+    at: datetime
+    from_name: str = Field(alias="from")
+    to_name: str = Field(alias="to")
+    type: str
+    own_name: str | None
+    is_self_call: bool | None
+    usage_instructions: str
+    todo_nudge: str
+    content: Any
+
+    @classmethod
+    def of(cls, name: str, line: SlotLine) -> HandlerViewOut:
+        return cls(
+            thread=name,
+            index=line.index,
+            seq=line.seq,
+            at=line.at,
+            from_name=line.from_name,
+            to_name=line.to_name,
+            type=line.type,
+            own_name=line.own_name,
+            is_self_call=line.is_self_call,
+            usage_instructions=line.usage_instructions,
+            todo_nudge=line.todo_nudge,
+            content=line.content,
+        )
+
+
+class SlotsOut(Out):
+    items: list[SlotOut]
+    next: str | None
+
+
+class SlotsQuery(AsOf, Part):
+    start: Bound | None = Field(None, description="As in a Python slice.")
+    end: Bound | None = Field(None, description="As in a Python slice.")
+    type: SlotType | None = None
+    from_name: Name | None = Field(None, alias="from")
+    to_name: Name | None = Field(None, alias="to")
+    turn: Turn | None = None
+    order: Literal["asc", "desc"] = "asc"
+    content: Literal["full", "none"] = "full"
+
+
+class SlotQuery(AsOf):
+    view: Literal["slot", "handler"] = "slot"
+
+
+@router.route(
+    "POST",
+    "/threads/{thread}/slots",
+    needs=auth.WRITE,
+    out=AppendedOut,
+    status=(201,),
+    refusals=_WRITE_REFUSALS,
+)
+async def append(
+    request: HttpRequest, thread: Path[ThreadName], body: SlotIn
+) -> HttpResponse:
+    """Append a message. A 201 means it is on disk, at its index for ever.
+
+    Makes the thread if the name is new. With an Idempotency-Key a repeat writes
+    nothing and answers the same; `handler` is not compared, the first one stands.
+    """
+    receipt = await slots.append(
+        agent=auth.caller(request),
+        thread=thread,
+        slots=[body.new()],
+        if_match=if_match(request),
+        request=idempotency(request, body, but={"handler"}),
+    )
+    (made,) = _appended(receipt)
+    return rendered(made, status=201, replayed=receipt.replayed)
+
+
+@router.route(
+    "POST",
+    "/threads/{thread}/slots:batch",
+    needs=auth.WRITE,
+    out=AppendedBatchOut,
+    status=(201,),
+    refusals=_WRITE_REFUSALS,
+)
+async def append_batch(
+    request: HttpRequest, thread: Path[ThreadName], body: SlotsIn
+) -> HttpResponse:
+    """Append up to 200 messages in order, all or nothing."""
+    receipt = await slots.append(
+        agent=auth.caller(request),
+        thread=thread,
+        slots=[item.new() for item in body.items],
+        if_match=if_match(request),
+        request=idempotency(request, body, but={"items": {"__all__": {"handler"}}}),
+    )
+    made = AppendedBatchOut(items=_appended(receipt))
+    return rendered(made, status=201, replayed=receipt.replayed)
+
+
+@router.route(
+    "GET",
+    "/threads/{thread}/slots",
+    needs=auth.READ,
+    out=SlotsOut,
+    refusals=[*GONE, SeqUnknownError, BadCursorError],
+)
+async def list_all(
+    request: HttpRequest, thread: Path[ThreadName], query: Query[SlotsQuery]
+) -> SlotsOut:
+    """The slots of a Python slice, narrowed by type, sender, receiver and turn.
+
+    The first part fixes the head: a walk of a live thread neither skips nor repeats.
+    """
+    return await read(_list, auth.caller(request), thread, query)
+
+
+@router.route(
+    "GET",
+    "/threads/{thread}/slots/{int:index}",
+    needs=auth.READ,
+    out=SlotOut | HandlerViewOut,
+    refusals=[*GONE, SeqUnknownError, ContentErasedError],
+)
+async def get(
+    request: HttpRequest,
+    thread: Path[ThreadName],
+    index: Path[int],
+    query: Query[SlotQuery],
+) -> SlotOut | HandlerViewOut:
+    """One slot, or with `view=handler` what its receiving handler is given."""
+    return await read(_get, auth.caller(request), thread, index, query)
+
+
+def _appended(receipt: Receipt) -> list[AppendedOut]:
+    return [
+        AppendedOut(
+            thread=receipt.name,
+            thread_id=receipt.thread,
+            seq=each.seq,
+            index=each.event.index,
+            turn=receipt.turn,
+            at=each.at,
+        )
+        for each in receipt.events
+        if isinstance(each.event, SlotAppended)
+    ]
+
+
+def _list(agent: Agent, name: str, query: SlotsQuery) -> SlotsOut:
+    thread = find_thread(agent, name)
+    batch = list_slots(
+        thread,
+        start=query.start,
+        end=query.end,
+        where=SlotFilter(
+            type=query.type,
+            from_name=query.from_name,
+            to_name=query.to_name,
+            turn=query.turn,
+        ),
+        order=query.order,
+        content=query.content == "full",
+        at_seq=seq_of(thread, query),
+        after=query.after,
+        limit=query.limit,
+    )
+    return SlotsOut(
+        items=[SlotOut.of(name, line) for line in batch.items], next=batch.next
+    )
+
+
+def _get(
+    agent: Agent, name: str, index: int, query: SlotQuery
+) -> SlotOut | HandlerViewOut:
+    thread = find_thread(agent, name)
+    line = get_slot(thread, index, at_seq=seq_of(thread, query))
+    if line.erased:
+        raise ContentErasedError
+    if query.view == "handler":
+        return HandlerViewOut.of(name, line)
+    return SlotOut.of(name, line)

@@ -1,0 +1,123 @@
+from __future__ import annotations
+
+from datetime import datetime
+
+from django.http import HttpRequest
+from django.utils import timezone
+from ninja import Path, Query
+
+from memoryhub.api import auth
+from memoryhub.api.fields import Out, ThreadName
+from memoryhub.api.operations import StrictRouter
+from memoryhub.api.reading import GONE, find_thread, seq_of
+from memoryhub.api.schemas import AsOf
+from memoryhub.errors import SeqUnknownError
+from memoryhub.queries.readers import read
+from memoryhub.queries.stats import (
+    Tally,
+    get_project_counts,
+    get_thread_stats,
+)
+from memoryhub.services.api_keys import Agent
+
+router = StrictRouter(tags=["stats"])
+
+
+class TallyOut(Out):
+    """Counts by name: the largest 50, and the rest together."""
+
+    top: dict[str, int]
+    other: int
+
+    @classmethod
+    def of(cls, tally: Tally) -> TallyOut:
+        return cls(top=dict(tally.top), other=tally.other)
+
+
+class ThreadStatsOut(Out):
+    thread: str
+    seq: int
+    slots: int
+    inherited: int
+    turns: int
+    events: int
+    tokens: int
+    bytes: int
+    max_slots: int
+    headroom: int
+    first_at: datetime | None
+    last_at: datetime | None
+    idle_seconds: float
+    types: TallyOut
+    senders: TallyOut
+    forks: int
+
+
+class ProjectStatsOut(Out):
+    """Sums taken every 10 s; `age_seconds` says how old these are."""
+
+    taken_at: datetime
+    age_seconds: float
+    threads: dict[str, int]
+    max_threads: int
+    nearly_full_threads: int
+    slots: int
+    tokens: int
+    bytes: int
+
+
+@router.route(
+    "GET",
+    "/threads/{thread}/stats",
+    needs=auth.READ,
+    out=ThreadStatsOut,
+    refusals=[*GONE, SeqUnknownError],
+)
+async def of_thread(
+    request: HttpRequest, thread: Path[ThreadName], query: Query[AsOf]
+) -> ThreadStatsOut:
+    """What a thread holds, counted: now, or as of an event."""
+    return await read(_of_thread, auth.caller(request), thread, query)
+
+
+@router.route("GET", "/stats", needs=auth.READ, out=ProjectStatsOut)
+async def of_project(request: HttpRequest) -> ProjectStatsOut:
+    """What the project holds, as it was last summed up."""
+    return await read(_of_project, auth.caller(request))
+
+
+def _of_thread(agent: Agent, name: str, moment: AsOf) -> ThreadStatsOut:
+    thread = find_thread(agent, name)
+    found = get_thread_stats(thread, now=timezone.now(), at_seq=seq_of(thread, moment))
+    return ThreadStatsOut(
+        thread=name,
+        seq=found.seq,
+        slots=found.slots,
+        inherited=found.inherited,
+        turns=found.turns,
+        events=found.events,
+        tokens=found.tokens,
+        bytes=found.bytes,
+        max_slots=found.max_slots,
+        headroom=found.headroom,
+        first_at=found.first_at,
+        last_at=found.last_at,
+        idle_seconds=found.idle_seconds,
+        types=TallyOut.of(found.types),
+        senders=TallyOut.of(found.senders),
+        forks=found.forks,
+    )
+
+
+def _of_project(agent: Agent) -> ProjectStatsOut:
+    found = get_project_counts(agent.project, now=timezone.now())
+    return ProjectStatsOut(
+        taken_at=found.taken_at,
+        age_seconds=found.age_seconds,
+        threads=dict(found.threads),
+        max_threads=found.max_threads,
+        nearly_full_threads=found.nearly_full_threads,
+        slots=found.slots,
+        tokens=found.tokens,
+        bytes=found.bytes,
+    )

@@ -1,0 +1,239 @@
+"""Threads on the wire."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Annotated, Any, Literal, Self
+from uuid import UUID
+
+from pydantic import Field, model_validator
+
+from memoryhub.api.fields import (
+    In,
+    Label,
+    Name,
+    Out,
+    RefusedError,
+    ThreadName,
+    Time,
+    UserId,
+    within,
+)
+from memoryhub.api.schemas import ConfigOut, Described, Part, ScopeOut, Status
+from memoryhub.kernel.events import CloseReason
+from memoryhub.kernel.state import Segment, ThreadState
+from memoryhub.kernel.strict_json import MAX_INTEGER
+from memoryhub.models.threads import Thread
+from memoryhub.queries.threads import ThreadFilter, ThreadLine
+
+_LABEL = "label."
+Origin = Annotated[int, within(1, MAX_INTEGER)]
+
+
+class ThreadIn(Described):
+    user_id: UserId | None = Field(
+        None, description="The subject; absent: the key's, else the anonymous one."
+    )
+
+
+class ThreadPatch(Described):
+    pass
+
+
+class ForkIn(Described):
+    """From where to fork: a seq, a turn, or the head if neither is given."""
+
+    name: ThreadName
+    seq: Origin | None = None
+    turn: Annotated[int, within(0, MAX_INTEGER)] | None = None
+
+    @model_validator(mode="after")
+    def one_origin(self) -> Self:
+        if self.seq is not None and self.turn is not None:
+            raise RefusedError("value")
+        return self
+
+
+class CloseIn(In):
+    reason: CloseReason = "completed"
+
+
+class ReopenIn(In):
+    pass
+
+
+class SegmentOut(Out):
+    """Slots that a fork reads from an ancestor: first <= index < end."""
+
+    thread_id: UUID
+    first: int
+    end: int
+    up_to_seq: int
+
+
+class ThreadOut(Out):
+    thread: str
+    thread_id: UUID
+    status: Status
+    seq: int
+    scope: ScopeOut
+    labels: dict[str, Any]
+    config: ConfigOut
+    subject_id: UUID
+    parent_id: UUID | None
+    fork_seq: int | None
+    lineage: list[SegmentOut]
+    slots: int
+    inherited: int
+    turns: int
+    tokens: int
+    bytes: int
+    created_at: datetime
+    last_event_at: datetime
+    last_active_at: datetime | None
+
+    @classmethod
+    def of(cls, line: ThreadLine) -> ThreadOut:
+        return cls(
+            thread=line.name,
+            thread_id=line.id,
+            status=line.status,  # type: ignore[arg-type]  # closed words
+            seq=line.head_seq,
+            scope=_scope(line),
+            labels=dict(line.labels),
+            config=ConfigOut(
+                max_slots=line.max_slots,
+                retention_idle_days=line.config.get("retention_idle_days"),
+            ),
+            subject_id=line.subject,
+            parent_id=line.parent,
+            fork_seq=line.fork_seq,
+            lineage=[
+                SegmentOut(thread_id=UUID(home), first=first, end=end, up_to_seq=up_to)
+                for home, first, end, up_to in line.lineage
+            ],
+            slots=line.slots,
+            inherited=line.inherited,
+            turns=line.turns,
+            tokens=line.tokens,
+            bytes=line.bytes,
+            created_at=line.created_at,
+            last_event_at=line.last_event_at,
+            last_active_at=line.last_active_at,
+        )
+
+    @classmethod
+    def as_of(cls, thread: Thread, state: ThreadState) -> ThreadOut:
+        """The thread as it was; before its first event, as it came into being."""
+        now = ThreadLine.of(thread)
+        return cls(
+            thread=thread.name,
+            thread_id=thread.id,
+            status="open" if state.status == "new" else state.status,  # type: ignore[arg-type]  # closed words
+            seq=state.seq,
+            scope=_scope(state.scope),
+            labels=dict(state.labels),
+            config=ConfigOut(
+                max_slots=state.max_slots,
+                retention_idle_days=state.config.retention_idle_days,
+            ),
+            subject_id=state.subject,
+            parent_id=now.parent,
+            fork_seq=now.fork_seq,
+            lineage=[_segment(part) for part in state.lineage],
+            slots=state.slot_count,
+            inherited=state.inherited,
+            turns=state.turn_count,
+            tokens=state.token_count,
+            bytes=state.byte_count,
+            created_at=now.created_at,
+            last_event_at=state.at or now.created_at,
+            last_active_at=state.active_at,
+        )
+
+
+class ClosedOut(Out):
+    thread: str
+    thread_id: UUID
+    seq: int
+    status: Status
+
+
+class ThreadsOut(Out):
+    items: list[ThreadOut]
+    next: str | None
+
+
+class ThreadsQuery(Part):
+    """What is absent is not asked for; what is there is joined by AND.
+
+    `label.<name>=<value>` asks for a label: `abc`, `1`, `0.5`, `true`.
+    """
+
+    status: Status | None = None
+    agent_type: Name | None = None
+    agent_instance: Name | None = None
+    session: Name | None = None
+    parent: ThreadName | None = Field(None, description="Forks of this thread.")
+    active_after: Time | None = None
+    created_after: Time | None = None
+    sort: Literal["active", "created", "slots"] = "active"
+    order: Literal["desc", "asc"] = "desc"
+    labels: dict[Name, Name] = Field({}, alias="label.", exclude=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def gather_labels(cls, query: Mapping[str, Any]) -> dict[str, Any]:
+        named = {name: query[name] for name in query if name.startswith(_LABEL)}
+        gathered = {name: query[name] for name in query if name not in named}
+        if named:
+            gathered[_LABEL] = {n.removeprefix(_LABEL): v for n, v in named.items()}
+        return gathered
+
+
+class SearchIn(In):
+    """The filters of the list, and a `user_id`, which stays out of URLs and logs."""
+
+    user_id: UserId | None = None
+    status: Status | None = None
+    agent_type: Name | None = None
+    agent_instance: Name | None = None
+    session: Name | None = None
+    labels: dict[Name, Label] = {}
+    parent: ThreadName | None = None
+    active_after: Time | None = None
+    created_after: Time | None = None
+    sort: Literal["active", "created", "slots"] = "active"
+    order: Literal["desc", "asc"] = "desc"
+    after: str | None = None
+    limit: Annotated[int, within(1, 200, code="limit")] = 50
+
+
+def thread_filter(
+    asked: ThreadsQuery | SearchIn, labels: Mapping[str, str]
+) -> ThreadFilter:
+    return ThreadFilter(
+        status=asked.status,
+        agent_type=asked.agent_type,
+        agent_instance=asked.agent_instance,
+        session=asked.session,
+        labels=labels,
+        parent=asked.parent,
+        active_after=asked.active_after,
+        created_after=asked.created_after,
+    )
+
+
+def _scope(held: Any) -> ScopeOut:
+    return ScopeOut(
+        agent_type=held.agent_type,
+        agent_instance=held.agent_instance,
+        session=held.session,
+    )
+
+
+def _segment(part: Segment) -> SegmentOut:
+    return SegmentOut(
+        thread_id=part.thread, first=part.first, end=part.end, up_to_seq=part.up_to_seq
+    )

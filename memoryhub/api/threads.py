@@ -1,0 +1,350 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Literal, TypeVar
+
+from django.http import HttpRequest, HttpResponse
+from ninja import Path, Query
+
+from memoryhub.api import auth
+from memoryhub.api.fields import ThreadName
+from memoryhub.api.operations import StrictRouter, rendered
+from memoryhub.api.preconditions import idempotency, if_match
+from memoryhub.api.reading import GONE, find_thread, seq_of
+from memoryhub.api.schemas import AsOf
+from memoryhub.api.thread_schemas import (
+    ClosedOut,
+    CloseIn,
+    ForkIn,
+    ReopenIn,
+    SearchIn,
+    ThreadIn,
+    ThreadOut,
+    ThreadPatch,
+    ThreadsOut,
+    ThreadsQuery,
+    thread_filter,
+)
+from memoryhub.errors import (
+    BadCursorError,
+    BadPreconditionError,
+    BeyondHeadError,
+    ForkTooDeepError,
+    IdempotencyMismatchError,
+    InvalidError,
+    NameTakenError,
+    NotFoundError,
+    ProjectFullError,
+    ScopeConflictError,
+    SeqUnknownError,
+    StaleError,
+    SubjectConflictError,
+    ThreadErasedError,
+)
+from memoryhub.journal import Receipt, projections
+from memoryhub.kernel import names
+from memoryhub.kernel.commands import ForkThread
+from memoryhub.kernel.events import Limits
+from memoryhub.models.subjects import Subject
+from memoryhub.models.threads import Thread
+from memoryhub.queries import replay
+from memoryhub.queries.cursors import Batch
+from memoryhub.queries.readers import read
+from memoryhub.queries.threads import ThreadFilter, ThreadLine, list_threads
+from memoryhub.services import subjects, threads
+from memoryhub.services.api_keys import Agent
+
+router = StrictRouter(tags=["threads"])
+Asked = ThreadsQuery | SearchIn
+Named = TypeVar("Named", bound=Callable[..., Any])
+
+
+# The actions come first: the plain address below would match theirs as well.
+
+
+@router.route(
+    "POST",
+    "/threads/{thread}:close",
+    needs=auth.WRITE,
+    out=ClosedOut,
+    refusals=[*GONE, IdempotencyMismatchError],
+)
+async def close(
+    request: HttpRequest, thread: Path[ThreadName], body: CloseIn
+) -> HttpResponse:
+    """Refuse agent writes from here on. A repeat writes nothing."""
+    receipt = await threads.close(
+        agent=auth.caller(request),
+        thread=thread,
+        reason=body.reason,
+        request=idempotency(request, body),
+    )
+    return _closed(receipt, status="closed")
+
+
+@router.route(
+    "POST",
+    "/threads/{thread}:reopen",
+    needs=auth.WRITE,
+    out=ClosedOut,
+    refusals=[*GONE, IdempotencyMismatchError],
+)
+async def reopen(
+    request: HttpRequest, thread: Path[ThreadName], body: ReopenIn
+) -> HttpResponse:
+    """Take agent writes again. A repeat writes nothing."""
+    receipt = await threads.reopen(
+        agent=auth.caller(request),
+        thread=thread,
+        request=idempotency(request, body),
+    )
+    return _closed(receipt, status="open")
+
+
+@router.route(
+    "POST",
+    "/threads/{thread}:fork",
+    needs=auth.WRITE,
+    out=ThreadOut,
+    status=(201,),
+    refusals=[
+        *GONE,
+        BeyondHeadError,
+        ForkTooDeepError,
+        IdempotencyMismatchError,
+        NameTakenError,
+        ProjectFullError,
+    ],
+)
+async def fork(
+    request: HttpRequest, thread: Path[ThreadName], body: ForkIn
+) -> HttpResponse:
+    """Make a thread that goes on from this one's state at a seq, a turn, or now."""
+    agent = auth.caller(request)
+    asked = idempotency(request, body)
+    command = await read(_fork_command, agent, thread, body)
+    receipt = await threads.fork(
+        agent=agent, name=body.name, command=command, request=asked
+    )
+    made = await read(_current, agent, receipt.name)
+    return rendered(made, status=201, replayed=receipt.replayed)
+
+
+@router.route(
+    "GET", "/threads", needs=auth.READ, out=ThreadsOut, refusals=[BadCursorError]
+)
+async def list_all(request: HttpRequest, query: Query[ThreadsQuery]) -> ThreadsOut:
+    """List threads by latest activity, creation or size.
+
+    `label.<name>=<value>` asks for a label as well, e.g. `label.trial=0`.
+    """
+    where = thread_filter(query, query.labels)
+    return _listed(await read(_list, auth.caller(request), where, query))
+
+
+@router.route(
+    "POST",
+    "/threads:search",
+    needs=auth.READ,
+    out=ThreadsOut,
+    refusals=[BadCursorError],
+)
+async def search(request: HttpRequest, body: SearchIn) -> ThreadsOut:
+    """List threads of a `user_id`.
+
+    A POST, so that the `user_id` stays out of URLs and logs; it changes nothing.
+    """
+    labels = {name: projections.text(value) for name, value in body.labels.items()}
+    where = thread_filter(body, labels)
+    return _listed(await read(_search, auth.caller(request), where, body))
+
+
+@router.route(
+    "PUT",
+    "/threads/{thread}",
+    needs=auth.WRITE,
+    out=ThreadOut,
+    status=(200, 201),
+    refusals=[*GONE, ScopeConflictError, SubjectConflictError, ProjectFullError],
+)
+async def put(
+    request: HttpRequest, thread: Path[ThreadName], body: ThreadIn
+) -> HttpResponse:
+    """Create the thread, or return the one of that name.
+
+    What is absent is not compared. A scope level that is not set may be filled once.
+    """
+    agent = auth.caller(request)
+    subject = None
+    if body.user_id is not None:
+        subject = await read(_subject, agent, body.user_id)
+    receipt = await threads.create(
+        agent=agent,
+        thread=thread,
+        subject=subject,
+        scope=body.scope.scope(),
+        labels=body.labels,
+        config=Limits(**body.config.model_dump()),
+    )
+    return rendered(
+        await read(_current, agent, thread), status=201 if receipt.created else 200
+    )
+
+
+@router.route(
+    "GET",
+    "/threads/{thread}",
+    needs=auth.READ,
+    out=ThreadOut,
+    refusals=[*GONE, SeqUnknownError],
+)
+async def get(
+    request: HttpRequest, thread: Path[ThreadName], query: Query[AsOf]
+) -> ThreadOut:
+    """A thread with its counters and lineage, now or as of an event."""
+    return await read(_as_of, auth.caller(request), thread, query)
+
+
+@router.route(
+    "PATCH",
+    "/threads/{thread}",
+    needs=auth.WRITE,
+    out=ThreadOut,
+    refusals=[*GONE, ScopeConflictError, StaleError, BadPreconditionError],
+)
+async def patch(
+    request: HttpRequest, thread: Path[ThreadName], body: ThreadPatch
+) -> ThreadOut:
+    """Fill scope levels, replace the labels as a whole, change limits.
+
+    A limit that is null goes back to its default.
+    """
+    agent = auth.caller(request)
+    await threads.amend(
+        agent=agent,
+        thread=thread,
+        scope=body.scope.scope(),
+        labels=body.labels,
+        config=body.config.model_dump(exclude_unset=True) or None,
+        if_match=if_match(request),
+    )
+    return await read(_current, agent, thread)
+
+
+def _also_named(method: str, *, needs: str) -> Callable[[Named], Named]:
+    """A thread may be called `x:close`; only a POST to that address is the action."""
+
+    def register(view: Named) -> Named:
+        for action in ("close", "reopen", "fork"):
+            path = "/threads/{thread}:" + action
+            router.route(method, path, needs=needs, out=ThreadOut, hidden=True)(view)
+        return view
+
+    return register
+
+
+@_also_named("GET", needs=auth.READ)
+async def get_so_named(
+    request: HttpRequest, thread: Path[ThreadName], query: Query[AsOf]
+) -> ThreadOut:
+    return await get(request, _whole_name(request, thread), query)
+
+
+@_also_named("PUT", needs=auth.WRITE)
+async def put_so_named(
+    request: HttpRequest, thread: Path[ThreadName], body: ThreadIn
+) -> HttpResponse:
+    return await put(request, _whole_name(request, thread), body)
+
+
+@_also_named("PATCH", needs=auth.WRITE)
+async def patch_so_named(
+    request: HttpRequest, thread: Path[ThreadName], body: ThreadPatch
+) -> ThreadOut:
+    return await patch(request, _whole_name(request, thread), body)
+
+
+def _whole_name(request: HttpRequest, thread: str) -> str:
+    name = f"{thread}:{request.path.rpartition(':')[2]}"
+    if not names.valid(name):
+        raise InvalidError(code="name", loc="path.thread")
+    return name
+
+
+def _list(agent: Agent, where: ThreadFilter, asked: Asked) -> Batch[ThreadLine]:
+    return list_threads(
+        agent.project,
+        where=where,
+        sort=asked.sort,
+        order=asked.order,
+        after=asked.after,
+        limit=asked.limit,
+        bound=agent.bound,
+    )
+
+
+def _search(agent: Agent, where: ThreadFilter, asked: SearchIn) -> Batch[ThreadLine]:
+    if asked.user_id is None:
+        return _list(agent, where, asked)
+    subject = subjects.find(agent.project, asked.user_id)
+    if subject is None:
+        return Batch(items=(), next=None)
+    return _list(agent, replace(where, subject=subject.id), asked)
+
+
+def _listed(batch: Batch[ThreadLine]) -> ThreadsOut:
+    return ThreadsOut(
+        items=[ThreadOut.of(line) for line in batch.items], next=batch.next
+    )
+
+
+def _subject(agent: Agent, user_id: str) -> Subject:
+    """The subject of a `user_id`; a bound key knows no other than its own."""
+    if agent.bound is None:
+        return subjects.find_or_create(agent.project, user_id)
+    subject = subjects.find(agent.project, user_id)
+    if subject is None or subject.id != agent.bound:
+        raise NotFoundError
+    return subject
+
+
+def _current(agent: Agent, name: str) -> ThreadOut:
+    return ThreadOut.of(ThreadLine.of(find_thread(agent, name)))
+
+
+def _as_of(agent: Agent, name: str, moment: AsOf) -> ThreadOut:
+    thread = find_thread(agent, name)
+    seq = seq_of(thread, moment)
+    if seq is None:
+        return ThreadOut.of(ThreadLine.of(thread))
+    return ThreadOut.as_of(thread, replay.state_at(thread, seq).state)
+
+
+def _fork_command(agent: Agent, name: str, body: ForkIn) -> ForkThread:
+    parent = find_thread(agent, name)
+    if parent.status == Thread.Status.RETIRED:
+        raise ThreadErasedError
+    try:
+        return threads.fork_command(
+            parent,
+            _origin(parent, body),
+            scope=body.scope.scope(),
+            labels=body.labels,
+            config=Limits(**body.config.model_dump()),
+        )
+    except SeqUnknownError:
+        raise BeyondHeadError(head_seq=parent.head_seq) from None
+
+
+def _origin(parent: Thread, body: ForkIn) -> int:
+    if body.turn is not None:
+        return replay.seq_at_turn(parent, body.turn)
+    return parent.head_seq if body.seq is None else body.seq
+
+
+def _closed(receipt: Receipt, *, status: Literal["open", "closed"]) -> HttpResponse:
+    out = ClosedOut(
+        thread=receipt.name, thread_id=receipt.thread, seq=receipt.seq, status=status
+    )
+    return rendered(out, replayed=receipt.replayed)

@@ -1,0 +1,81 @@
+"""Events: a thread's journal, read in order. Never writes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal
+
+import orjson
+
+from memoryhub.errors import SeqUnknownError
+from memoryhub.journal import log
+from memoryhub.models.events import Event
+from memoryhub.models.threads import Thread
+
+Order = Literal["asc", "desc"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventLine:
+    """An event as it is shown."""
+
+    seq: int
+    at: datetime
+    type: str
+    actor: str
+    body: Mapping[str, Any]
+    #: Whether content was sealed beside it, erased or not.
+    sealed: bool
+    erased: bool
+    #: The opened content; None when erased, never there or not asked for.
+    payload: Mapping[str, Any] | None
+    #: Hex of the hash chain at this event.
+    chain: str
+
+
+def list_events(
+    thread: Thread,
+    *,
+    after: int = 0,
+    up_to: int | None = None,
+    limit: int = 50,
+    content: bool = True,
+    order: Order = "asc",
+) -> tuple[EventLine, ...]:
+    """Events with after < seq <= up_to: the oldest of them first, or the newest.
+
+    `thread` comes with its subject. One query, whatever the limit.
+    """
+    rows = Event.objects.filter(thread_id=thread.id, seq__gt=after)
+    if up_to is not None:
+        rows = rows.filter(seq__lte=up_to)
+    if not content:
+        rows = rows.defer("payload")
+    ordered = rows.order_by("seq" if order == "asc" else "-seq")
+    return tuple(_line(thread, row, content=content) for row in ordered[:limit])
+
+
+def get_event(thread: Thread, seq: int, *, content: bool = True) -> EventLine:
+    """One event. One query. Raises SeqUnknownError."""
+    row = Event.objects.filter(thread_id=thread.id, seq=seq).first()
+    if row is None:
+        raise SeqUnknownError
+    return _line(thread, row, content=content)
+
+
+def _line(thread: Thread, row: Event, *, content: bool) -> EventLine:
+    return EventLine(
+        seq=row.seq,
+        at=row.at,
+        type=row.type,
+        actor=row.actor,
+        body=orjson.loads(row.body),
+        sealed=row.payload_digest is not None,
+        erased=row.erased_by is not None,
+        payload=log.open_payload(thread.subject, thread.project_id, row)
+        if content
+        else None,
+        chain=bytes(row.chain).hex(),
+    )

@@ -1,0 +1,121 @@
+"""Readers: a few threads that own connections, so that a coroutine can await a query.
+
+Until they are started, queries run on the caller's own thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from queue import SimpleQueue
+from typing import Any, ParamSpec, TypeVar
+
+from django.conf import settings
+from django.db import InterfaceError, OperationalError, connections
+
+Result = TypeVar("Result")
+Arguments = ParamSpec("Arguments")
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    work: Callable[[], Any]
+    future: Future[Any]
+
+
+@dataclass(slots=True)
+class Readers:
+    """A fixed pool of reader threads."""
+
+    _jobs: SimpleQueue[_Job | None] = field(default_factory=SimpleQueue)
+    _threads: list[threading.Thread] = field(default_factory=list)
+
+    @property
+    def running(self) -> bool:
+        return bool(self._threads)
+
+    def start(self) -> None:
+        assert not self._threads
+        self._threads = [
+            threading.Thread(target=self._loop, name=f"reader-{n}", daemon=True)
+            for n in range(settings.READERS)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        """Finish what waits, close the connections, end the threads."""
+        threads, self._threads = self._threads, []
+        for _ in threads:
+            self._jobs.put(None)
+        for thread in threads:
+            thread.join()
+
+    def put(self, work: Callable[[], Result]) -> Future[Result]:
+        future: Future[Result] = Future()
+        job = _Job(work, future)
+        if self._threads:
+            self._jobs.put(job)
+        else:
+            _perform(job)
+        return future
+
+    def _loop(self) -> None:
+        try:
+            while job := self._jobs.get():
+                # A caller that is gone needs no answer.
+                if job.future.set_running_or_notify_cancel():
+                    _perform(job)
+                # Else the answer would live until the next question.
+                del job
+        finally:
+            connections.close_all()
+
+
+def _perform(job: _Job) -> None:
+    try:
+        job.future.set_result(_surely(job.work))
+    except Exception as failure:  # noqa: BLE001 # raised again by who waits
+        job.future.set_exception(failure)
+
+
+def _surely(work: Callable[[], Result]) -> Result:
+    """The result, read once more when the server closed the connection meanwhile."""
+    try:
+        return work()
+    except (InterfaceError, OperationalError):
+        if not _renewed():
+            raise
+        return work()
+
+
+def _renewed() -> bool:
+    """Close the connections that are broken; whether there was one."""
+    broken = [
+        connection
+        for connection in connections.all(initialized_only=True)
+        if connection.connection is not None
+        and not connection.in_atomic_block
+        and not connection.is_usable()
+    ]
+    for connection in broken:
+        connection.close()
+    return bool(broken)
+
+
+#: The process's readers.
+readers = Readers()
+
+
+async def read(
+    query: Callable[Arguments, Result],
+    *args: Arguments.args,
+    **kwargs: Arguments.kwargs,
+) -> Result:
+    """The result of a query, run by a reader thread. Raises what it raises."""
+    if not readers.running:
+        return query(*args, **kwargs)
+    return await asyncio.wrap_future(readers.put(lambda: query(*args, **kwargs)))

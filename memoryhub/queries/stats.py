@@ -1,0 +1,124 @@
+"""Stats: what a thread and a project hold, counted. Never writes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from memoryhub.errors import NotFoundError
+from memoryhub.kernel.state import Counts, ThreadState
+from memoryhub.models.projects import ProjectStats
+from memoryhub.models.threads import Thread
+from memoryhub.queries import replay
+
+#: Types and senders shown by name; the rest is `other`.
+TOP = 50
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tally:
+    """Counts by name, largest first, ties by name; what is left out is `other`."""
+
+    top: Mapping[str, int]
+    other: int
+
+    @classmethod
+    def of(cls, counts: Counts) -> Tally:
+        ranked = sorted(counts.items(), key=lambda each: (-each[1], each[0]))
+        return cls(top=dict(ranked[:TOP]), other=sum(n for _, n in ranked[TOP:]))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThreadStats:
+    """A thread as of `seq`, counted; inherited slots count."""
+
+    seq: int
+    slots: int
+    inherited: int
+    turns: int
+    events: int
+    tokens: int
+    bytes: int
+    max_slots: int
+    headroom: int
+    first_at: datetime | None
+    last_at: datetime | None
+    #: Since the newest event of an agent, an operator or an import.
+    idle_seconds: float
+    types: Tally
+    senders: Tally
+    #: Threads that were forked from this one, whenever.
+    forks: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProjectCounts:
+    """Sums over a project's threads, `age_seconds` old."""
+
+    taken_at: datetime
+    age_seconds: float
+    threads: Mapping[str, int]
+    max_threads: int
+    nearly_full_threads: int
+    slots: int
+    tokens: int
+    bytes: int
+
+
+def get_thread_stats(
+    thread: Thread, *, now: datetime, at_seq: int | None = None
+) -> ThreadStats:
+    """Counts of a thread, now or as of a seq. Four queries and a bounded fold.
+
+    `thread` comes with its subject. Raises SeqUnknownError.
+    """
+    seq = thread.head_seq if at_seq is None else at_seq
+    state = replay.state_at(thread, seq).state
+    until = now if at_seq is None else (state.at or now)
+    return _counted(state, until=until, forks=thread.forks.count())
+
+
+def get_project_counts(project: UUID, *, now: datetime) -> ProjectCounts:
+    """The project's sums as they were last taken. One query; costs no scan."""
+    rows = ProjectStats.objects.select_related("project")
+    row = rows.filter(project_id=project).first()
+    if row is None:
+        raise NotFoundError
+    return ProjectCounts(
+        taken_at=row.taken_at,
+        age_seconds=max(0.0, (now - row.taken_at).total_seconds()),
+        threads={
+            "open": row.open_threads,
+            "closed": row.closed_threads,
+            "retired": row.retired_threads,
+            "erased": row.erased_threads,
+        },
+        max_threads=row.project.max_threads,
+        nearly_full_threads=row.nearly_full_threads,
+        slots=row.slots,
+        tokens=row.tokens,
+        bytes=row.bytes,
+    )
+
+
+def _counted(state: ThreadState, *, until: datetime, forks: int) -> ThreadStats:
+    idle = (until - state.active_at).total_seconds() if state.active_at else 0.0
+    return ThreadStats(
+        seq=state.seq,
+        slots=state.slot_count,
+        inherited=state.inherited,
+        turns=state.turn_count,
+        events=state.seq,
+        tokens=state.token_count,
+        bytes=state.byte_count,
+        max_slots=state.max_slots,
+        headroom=max(0, state.max_slots - state.slot_count),
+        first_at=state.created_at,
+        last_at=state.at,
+        idle_seconds=max(0.0, idle),
+        types=Tally.of(state.types),
+        senders=Tally.of(state.senders),
+        forks=forks,
+    )

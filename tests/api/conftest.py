@@ -1,0 +1,77 @@
+"""The cast of the API's tests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from django.db import connections
+
+from memoryhub.api import auth, events, limits, streams
+from memoryhub.journal import writer
+from memoryhub.models.projects import Project
+from memoryhub.models.subjects import Subject
+from memoryhub.queries.readers import readers
+from memoryhub.services import subjects
+from tests import factories
+from tests.api.client import Client
+
+
+@pytest.fixture(autouse=True)
+def fresh_accounts() -> Iterator[None]:
+    """Nobody's key is known and nobody has used up anything."""
+    auth.forget()
+    limits.account = limits.Limits()
+    yield
+    auth.forget()
+
+
+@pytest.fixture
+def api(acme: Project) -> Client:
+    """An agent of acme that reads and writes."""
+    return Client(key=factories.make_key(acme)[1])
+
+
+@pytest.fixture
+def reader(acme: Project) -> Client:
+    return Client(key=factories.make_key(acme, scopes=["memory:read"])[1])
+
+
+@pytest.fixture
+def ann(acme: Project) -> Subject:
+    return subjects.find_or_create(acme.id, "ann")
+
+
+@pytest.fixture
+def bound(acme: Project, ann: Subject) -> Client:
+    """An agent that knows nobody but ann."""
+    return Client(key=factories.make_key(acme, subject=ann)[1])
+
+
+@pytest.fixture
+def foreign(zeta: Project) -> Client:
+    """An agent of another project, with every memory scope."""
+    return Client(key=factories.make_key(zeta)[1])
+
+
+@pytest.fixture
+def nobody() -> Client:
+    return Client(key=None)
+
+
+@pytest.fixture
+def served(
+    transactional_db: None, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[tuple[Client, str]]:
+    """An agent of a process with its own writer and readers, and its key's prefix."""
+    project = factories.make_project("acme")
+    agent, key = factories.make_key(project)
+    monkeypatch.setattr(streams, "LOOK_SECONDS", 0.02)
+    monkeypatch.setattr(streams, "lookout", streams.Lookout())
+    monkeypatch.setattr(events, "lookout", streams.lookout)
+    writer.start()
+    readers.start()
+    yield Client(key=key), agent.prefix
+    readers.stop()
+    writer.stop()
+    connections.close_all()

@@ -1,0 +1,148 @@
+"""Who is let in, and how alike the refusals are."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+import time_machine
+from django.utils import timezone
+
+from memoryhub.api import auth, limits
+from memoryhub.models import ApiKey, Project, Subject
+from memoryhub.services import api_keys
+from tests.api.client import SLOT, Client
+
+pytestmark = pytest.mark.django_db
+
+WRONG = {
+    "absent": None,
+    "scheme": "Basic {key}",
+    "prefix": "Bearer mx_{rest}",
+    "checksum": "Bearer {key}x",
+    "typo": "Bearer {typo}",
+    "lower": "Bearer {lower}",
+    "space": "Bearer {key} ",
+    "newline": "Bearer {key}\n",
+    "two": "Bearer {key}, Bearer {key}",
+    "long": "Bearer " + "x" * 10_000,
+    "unknown": "Bearer {unknown}",
+}
+
+
+async def _answers(client: Client, header: str | None) -> tuple[int, dict[str, object]]:
+    headers = [("authorization", header)] if header is not None else []
+    answer = await Client(key=None, connections=client.connections).get(
+        "/threads", headers=headers
+    )
+    assert answer.header("www-authenticate") == "Bearer"
+    return answer.comparable
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+async def test_every_wrong_key_has_one_answer(
+    api: Client, nobody: Client, wrong: str
+) -> None:
+    key = api.key or ""
+    unsigned = "mh_live_" + "A" * 8 + "_" + "B" * 43
+    header = (WRONG[wrong] or "").format(
+        key=key,
+        rest=key[3:],
+        typo=key[:20] + ("a" if key[20] != "a" else "b") + key[21:],
+        lower=key.lower(),
+        unknown=unsigned + api_keys.checksum(unsigned),
+    )
+    expected = (await nobody.get("/threads")).comparable
+    assert expected[0] == 401
+    assert await _answers(api, header if WRONG[wrong] else None) == expected
+
+
+@pytest.mark.parametrize("how", ["revoked", "expired"])
+async def test_a_dead_key_is_like_none(
+    api: Client, nobody: Client, acme: Project, how: str
+) -> None:
+    api.connect()
+    row = ApiKey.objects.get(project=acme)
+    if how == "revoked":
+        api_keys.revoke(row)
+    else:
+        row.expires_at = timezone.now() - timedelta(seconds=1)
+        row.save(update_fields=["expires_at"])
+    expected = (await nobody.get("/threads")).comparable
+    assert (await api.get("/threads")).comparable == expected
+
+
+async def test_a_revoked_key_is_believed_for_a_second_at_most(
+    api: Client, acme: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert (await api.get("/threads")).status == 200
+    api_keys.revoke(ApiKey.objects.get(project=acme))
+    assert auth.BELIEVED_SECONDS <= 1
+    monkeypatch.setattr(auth, "_known", {})
+    assert (await api.get("/threads")).status == 401
+
+
+async def test_a_key_that_expires_while_it_is_believed_is_refused(
+    api: Client, acme: Project
+) -> None:
+    api.connect()
+    row = ApiKey.objects.get(project=acme)
+    row.expires_at = timezone.now() + timedelta(hours=1)
+    row.save(update_fields=["expires_at"])
+    assert (await api.get("/threads")).status == 200
+    with time_machine.travel(row.expires_at):
+        assert (await api.get("/threads")).status == 401
+
+
+async def test_a_missing_scope_is_named(reader: Client) -> None:
+    answer = await reader.post("/threads/t-1/slots", SLOT)
+    assert (answer.status, answer.code) == (403, "scope")
+    assert "memory:write" in answer.json["detail"]
+
+
+async def test_cookies_and_method_overrides_are_ignored(
+    api: Client, nobody: Client
+) -> None:
+    cookie = [("cookie", "mh_session=x")]
+    assert (await nobody.get("/threads", headers=cookie)).status == 401
+    override = [("x-http-method-override", "DELETE"), ("accept", "text/html")]
+    ranged = [("range", "bytes=0-1"), ("if-none-match", "*")]
+    answer = await api.get("/threads", headers=[*override, *ranged])
+    assert answer.status == 200
+    assert answer.header("content-type") == "application/json"
+
+
+async def test_a_request_id_of_the_clients_is_ignored(api: Client) -> None:
+    sent = [("x-request-id", "mine\r\nX-Injected: 1")]
+    answer = await api.get("/threads", headers=sent)
+    assert answer.header("x-request-id") not in (None, "mine")
+
+
+async def test_forwarded_headers_count_for_nothing(nobody: Client) -> None:
+    for n in range(25):
+        await nobody.get("/threads", headers=[("x-forwarded-for", f"10.0.0.{n}")])
+    assert set(limits.account.addresses) == {"127.0.0.1"}
+
+
+async def test_bound_key_sees_one_subject(
+    api: Client, bound: Client, ann: Subject
+) -> None:
+    await api.put("/threads/hers", {"user_id": "ann"})
+    await api.put("/threads/his", {"user_id": "bob"})
+    absent = (await bound.get("/threads/absent")).comparable
+    assert (await bound.get("/threads/hers")).status == 200
+    assert (await bound.get("/threads/his")).comparable == absent
+    assert (await bound.post("/threads/his/slots", SLOT)).comparable == absent
+    assert (await bound.put("/threads/new", {"user_id": "bob"})).comparable == absent
+    assert (await bound.put("/threads/his")).comparable == absent
+    listed = await bound.get("/threads")
+    assert [item["thread"] for item in listed.json["items"]] == ["hers"]
+    made = await bound.put("/threads/new")
+    assert made.json["subject_id"] == str(ann.id)
+
+
+async def test_a_key_notes_its_use_once_an_hour(api: Client, acme: Project) -> None:
+    assert (await api.get("/threads")).status == 200
+    noted = ApiKey.objects.get(project=acme).last_used_at
+    assert noted is not None
+    assert (noted.minute, noted.second, noted.microsecond) == (0, 0, 0)

@@ -1,0 +1,184 @@
+"""Every operation of the API by every kind of credential.
+
+The operations are read from the OpenAPI document: one without a row fails.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from memoryhub.api import api as agent_api
+from memoryhub.api import auth, limits
+from memoryhub.models import ApiKey, Project, Subject
+from memoryhub.services import api_keys, subjects
+from tests import factories
+from tests.api.client import SLOT, Answer, Client, run
+
+pytestmark = pytest.mark.django_db
+
+#: By operation: where, with what body, and whether it is about one thread.
+ROWS: dict[str, tuple[str, object, bool]] = {
+    "get /api/v1/threads": ("/threads", None, False),
+    "post /api/v1/threads:search": ("/threads:search", {}, False),
+    "get /api/v1/stats": ("/stats", None, False),
+    "put /api/v1/threads/{thread}": ("/threads/{t}", {}, True),
+    "get /api/v1/threads/{thread}": ("/threads/{t}", None, True),
+    "patch /api/v1/threads/{thread}": ("/threads/{t}", {"labels": {}}, True),
+    "post /api/v1/threads/{thread}:close": ("/threads/{t}:close", {}, True),
+    "post /api/v1/threads/{thread}:reopen": ("/threads/{t}:reopen", {}, True),
+    "post /api/v1/threads/{thread}:fork": ("/threads/{t}:fork", {"name": "f"}, True),
+    "post /api/v1/threads/{thread}/slots": ("/threads/{t}/slots", SLOT, True),
+    "post /api/v1/threads/{thread}/slots:batch": (
+        "/threads/{t}/slots:batch",
+        {"items": [SLOT]},
+        True,
+    ),
+    "get /api/v1/threads/{thread}/slots": ("/threads/{t}/slots", None, True),
+    "get /api/v1/threads/{thread}/slots/{index}": ("/threads/{t}/slots/0", None, True),
+    "get /api/v1/threads/{thread}/events": ("/threads/{t}/events", None, True),
+    "get /api/v1/threads/{thread}/stats": ("/threads/{t}/stats", None, True),
+}
+OF_A_THREAD = [label for label, row in ROWS.items() if row[2]]
+#: With a name that is new these make a thread instead of missing it.
+MAKING = {
+    "put /api/v1/threads/{thread}",
+    "post /api/v1/threads/{thread}/slots",
+    "post /api/v1/threads/{thread}/slots:batch",
+}
+OPERATIONS = {
+    f"{method} {path}": operation
+    for path, methods in agent_api.get_openapi_schema()["paths"].items()
+    for method, operation in methods.items()
+}
+
+
+@pytest.fixture(autouse=True)
+def fresh_accounts() -> None:
+    auth.forget()
+    limits.account = limits.Limits()
+
+
+@pytest.fixture
+def ann(acme: Project) -> Subject:
+    return subjects.find_or_create(acme.id, "ann")
+
+
+@pytest.fixture(autouse=True)
+def thread(acme: Project, ann: Subject) -> None:
+    """A thread of ann's, with a message."""
+    agent = factories.make_agent(acme)
+    factories.make_thread(agent, "t-1", user_id="ann")
+    factories.append(agent, "t-1", "hello")
+
+
+def _client(project: Project, **options: Any) -> Client:
+    return Client(key=factories.make_key(project, **options)[1])
+
+
+def _ask(client: Client, label: str, *, thread: str = "t-1") -> Answer:
+    target, body, _ = ROWS[label]
+    method = label.partition(" ")[0].upper()
+    return run(client.send(method, target.format(t=thread), body))
+
+
+def test_the_matrix_is_total() -> None:
+    assert ROWS.keys() == OPERATIONS.keys()
+
+
+@pytest.mark.parametrize("label", ROWS)
+def test_the_right_key_is_let_in(acme: Project, label: str) -> None:
+    answer = _ask(_client(acme), label)
+    assert answer.status < 300, answer.body
+
+
+@pytest.mark.parametrize("label", ROWS)
+def test_no_credential_and_every_dead_one_are_alike(acme: Project, label: str) -> None:
+    revoked, expired = _client(acme), _client(acme)
+    rows = ApiKey.objects.order_by("-created_at")
+    api_keys.revoke(rows[1])
+    row = rows[0]
+    row.expires_at = timezone.now() - timedelta(seconds=1)
+    row.save(update_fields=["expires_at"])
+    expected = _ask(Client(key=None), label)
+    assert expected.status == 401
+    for client in (revoked, expired, Client(key="mh_live_x"), Client(key="")):
+        assert _ask(client, label).comparable == expected.comparable
+
+
+@pytest.mark.parametrize("label", ROWS)
+def test_a_session_is_no_credential(label: str) -> None:
+    cookie = [("cookie", "mh_session=" + "a" * 32)]
+    target, body, _ = ROWS[label]
+    method = label.partition(" ")[0].upper()
+    work = Client(key=None).send(method, target.format(t="t-1"), body, headers=cookie)
+    assert run(work).status == 401
+
+
+@pytest.mark.parametrize("label", ROWS)
+def test_the_wrong_scope_is_refused(acme: Project, label: str) -> None:
+    needs = OPERATIONS[label]["x-scope"]
+    (other,) = {"memory:read", "memory:write"} - {needs}
+    for scopes in ([other], ["admin"], ["subject:export", "subject:forget"]):
+        answer = _ask(_client(acme, scopes=scopes), label)
+        assert (answer.status, answer.code) == (403, "scope")
+        assert needs in answer.json["detail"]
+
+
+@pytest.mark.parametrize("label", OF_A_THREAD)
+def test_foreign_equals_absent(acme: Project, zeta: Project, label: str) -> None:
+    """Another project's thread answers to the byte as one that does not exist."""
+    stranger = _client(zeta)
+    if label in MAKING:
+        # To a stranger the name is free: what comes about is a thread of its own.
+        assert _ask(stranger, label).status == 201
+        assert _ask(_client(acme), label).status in (200, 201)
+        return
+    foreign, absent = _ask(stranger, label), _ask(stranger, label, thread="absent")
+    assert (foreign.status, foreign.code) == (404, "not_found")
+    assert foreign.comparable == absent.comparable
+    names = [name for name, _ in foreign.headers]
+    assert names == [name for name, _ in absent.headers]
+
+
+@pytest.mark.parametrize("label", [label for label, row in ROWS.items() if not row[2]])
+def test_foreign_things_are_neither_listed_nor_counted(
+    acme: Project, zeta: Project, label: str
+) -> None:
+    own, foreign = _ask(_client(acme), label).json, _ask(_client(zeta), label).json
+    if "items" in own:
+        assert [item["thread"] for item in own["items"]] == ["t-1"]
+        assert foreign["items"] == []
+    else:
+        assert foreign["slots"] == 0
+
+
+@pytest.mark.parametrize("label", OF_A_THREAD)
+def test_a_bound_key_finds_no_other_subject(acme: Project, label: str) -> None:
+    bob = subjects.find_or_create(acme.id, "bob")
+    bound = _client(acme, subject=bob)
+    foreign = _ask(bound, label)
+    assert (foreign.status, foreign.code) == (404, "not_found")
+    if label not in MAKING:
+        absent = _ask(bound, label, thread="absent")
+        assert foreign.comparable == absent.comparable
+
+
+@pytest.mark.parametrize("label", OF_A_THREAD)
+@pytest.mark.parametrize(
+    ("state", "expected"),
+    [
+        ("restricted", (409, "subject_restricted")),
+        ("erased", (410, "subject_erased")),
+    ],
+)
+def test_a_subject_that_is_restricted_or_erased(
+    acme: Project, ann: Subject, label: str, state: str, expected: tuple[int, str]
+) -> None:
+    Subject.objects.filter(id=ann.id).update(state=state)
+    answer = _ask(_client(acme), label)
+    Subject.objects.filter(id=ann.id).update(state="active")
+    assert (answer.status, answer.code) == expected

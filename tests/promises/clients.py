@@ -1,0 +1,112 @@
+"""Agents' clients of a real server, as plain as can be: one connection, JSON."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from http.client import HTTPConnection
+from typing import Any, Self, TypeVar
+
+Result = TypeVar("Result")
+
+#: For servers that tests write to faster than one key may.
+UNLIMITED = {
+    "MEMORYHUB_KEY_REQUESTS_PER_SECOND": "100000",
+    "MEMORYHUB_KEY_BURST": "100000",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    status: int
+    body: Any
+    headers: dict[str, str]
+    seconds: float
+    raw: bytes = field(repr=False, default=b"")
+
+
+class Client:
+    """One keep-alive connection with one API key."""
+
+    def __init__(self, port: int, key: str) -> None:
+        self.line = HTTPConnection("127.0.0.1", port, timeout=30)
+        self.headers = {"Authorization": f"Bearer {key}"}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        self.line.close()
+
+    def get(self, path: str) -> Answer:
+        return self.send("GET", path)
+
+    def put(self, path: str, body: object) -> Answer:
+        return self.send("PUT", path, body)
+
+    def post(self, path: str, body: object, **headers: str) -> Answer:
+        return self.send("POST", path, body, **headers)
+
+    def append(self, thread: str, content: object, **headers: str) -> Answer:
+        return self.post(f"/threads/{thread}/slots", slot(content), **headers)
+
+    def send(
+        self, method: str, path: str, body: object = None, **headers: str
+    ) -> Answer:
+        """Underscores in the names of headers stand for dashes."""
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        sent = None if body is None else json.dumps(body).encode()
+        if sent is not None:
+            named["Content-Type"] = "application/json"
+        began = time.monotonic()
+        self.line.request(
+            method, f"/api/v1{path}", body=sent, headers={**self.headers, **named}
+        )
+        reply = self.line.getresponse()
+        raw = reply.read()
+        return Answer(
+            status=reply.status,
+            body=json.loads(raw) if raw else None,
+            headers={name.lower(): value for name, value in reply.getheaders()},
+            seconds=time.monotonic() - began,
+            raw=raw,
+        )
+
+
+def slot(content: object, **fields: object) -> dict[str, object]:
+    return {
+        "from": "user",
+        "to": "assistant",
+        "type": "chat.user",
+        "content": content,
+        **fields,
+    }
+
+
+def at_once(
+    work: Callable[[Client, int], Result],
+    *,
+    clients: int,
+    key: str,
+    port: int = 0,
+    ports: Sequence[int] = (),
+) -> list[Result]:
+    """Do it from so many connections at the same time; results in their order.
+
+    To one port, or each to its own of `ports`.
+    """
+
+    def one(number: int) -> Result:
+        with Client(ports[number] if ports else port, key) as client:
+            return work(client, number)
+
+    with ThreadPoolExecutor(clients) as pool:
+        return list(pool.map(one, range(clients)))
+
+
+def percentile(values: Iterable[float], share: float) -> float:
+    ordered = sorted(values)
+    return ordered[min(int(len(ordered) * share), len(ordered) - 1)]

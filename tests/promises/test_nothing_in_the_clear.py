@@ -1,0 +1,259 @@
+"""No content, and nobody's id, stands in any byte that we write.
+
+Before anything is erased; so it also holds for a stolen disk or backup. What is found
+lawfully, names, is looked for as well: a scan that can't find those proves nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import secrets
+import shutil
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psycopg
+from psycopg import sql
+
+from tests import sample
+from tests.instances import Instance
+from tests.promises.clients import UNLIMITED, Client, slot
+from tests.promises.scanner import Hit, Scanner, planted
+
+KNOWN = "mia.li3818@example.com"
+
+
+@dataclass(slots=True)
+class Canaries:
+    """Texts that stand nowhere else, one for each place that content enters by."""
+
+    planted: dict[str, str] = field(default_factory=dict)
+    stem: str = field(default_factory=lambda: f"cnry{secrets.token_hex(4)}")
+
+    def new(self, place: str, *, beyond_ascii: bool = False) -> str:
+        text = self.stem + secrets.token_hex(8) + ("-ж漢\U0001f600" * beyond_ascii)
+        self.planted[f"{place} {len(self.planted)}"] = text
+        return text
+
+    def value(self, place: str) -> dict[str, Any]:
+        """A JSON value with canaries at every depth, as a key as well."""
+        return {
+            self.new(f"{place}: key"): 1,
+            "text": self.new(f"{place}: text") * 40,
+            "list": [[self.new(f"{place}: list", beyond_ascii=True)]],
+        }
+
+    @property
+    def texts(self) -> set[str]:
+        return set(self.planted.values())
+
+
+# What is written
+
+
+def write_everything(instance: Instance, canaries: Canaries, key: str) -> list[str]:
+    """Use every way in, and every way to be refused. Returns what was answered."""
+    with instance.serve(**UNLIMITED) as server:
+        with Client(server.port, key) as client:
+            answers = [*accepted(client, canaries), *refused(client, canaries)]
+        # Killed, so that the write-ahead log is still there to be looked at.
+        server.kill()
+    return answers
+
+
+def accepted(client: Client, canaries: Canaries) -> Iterator[str]:
+    who = canaries.new("user_id")
+    yield from told(
+        client.put("/threads/named-thread", {"user_id": who, "labels": {"l": "lbl"}}),
+        client.append("named-thread", canaries.value("slot")),
+        client.append("named-thread", canaries.new("bare text")),
+        client.post(
+            "/threads/named-thread/slots",
+            slot(
+                canaries.value("with handler"),
+                handler={
+                    "own_name": "me",
+                    "usage_instructions": canaries.new("usage_instructions"),
+                    "todo_nudge": canaries.new("todo_nudge", beyond_ascii=True),
+                },
+            ),
+            Idempotency_Key=canaries.new("Idempotency-Key"),
+        ),
+        client.post(
+            "/threads/named-thread/slots:batch",
+            {"items": [slot(canaries.value("batch")) for _ in range(5)]},
+        ),
+        client.append("made-by-writing", canaries.value("made by writing")),
+        client.post("/threads:search", {"user_id": who}),
+        client.post("/threads:search", {"user_id": canaries.new("searched")}),
+        client.post("/threads/named-thread:fork", {"name": "forked"}),
+        client.append("forked", canaries.value("fork")),
+        client.post("/threads/forked:close", {"reason": "failed"}),
+        client.get("/threads/named-thread/slots"),
+        client.get("/threads/named-thread/events"),
+        wanted={200, 201},
+    )
+
+
+def refused(client: Client, canaries: Canaries) -> Iterator[str]:
+    new = canaries.new
+    yield from told(
+        client.append("forked", canaries.value("closed thread")),
+        client.post("/threads/named-thread/slots", slot(1, role=new("a bad role"))),
+        client.post("/threads/named-thread/slots", slot(1, type=new("a bad type"))),
+        client.post("/threads/named-thread/slots", {new("an unknown field"): 1}),
+        client.post("/threads/named-thread/slots", new("no object")),
+        client.append("named-thread", new("stale"), If_Match='"1"'),
+        client.append("named-thread", new("bad precondition"), If_Match=new("match")),
+        client.put("/threads/named-thread", {"user_id": new("another subject")}),
+        client.get(f"/threads?user_id={new('in a query')}"),
+        client.get(f"/threads?after={new('a cursor')}"),
+        client.get(f"/{new('an unknown path')}"),
+        client.get(f"/threads/{new('an unknown thread')}"),
+        wanted={400, 404, 409, 412, 422},
+    )
+
+
+def told(*answers: Any, wanted: set[int]) -> Iterator[str]:
+    for number, answer in enumerate(answers):
+        assert answer.status in wanted, (number, answer)
+        yield json.dumps(answer.body, ensure_ascii=False)
+
+
+def import_everything(instance: Instance, canaries: Canaries, folder: Path) -> str:
+    """Import the sample and a file of our own; some of it is bad. What was printed."""
+    lines = [
+        {"role": "user", "content": canaries.value("import")},
+        {"role": "user", "content": canaries.new("import", beyond_ascii=True)},
+        {"role": canaries.new("a bad role"), "content": canaries.new("bad line")},
+    ]
+    chat = folder / "chat.jsonl"
+    chat.write_text("\n".join(map(json.dumps, lines)))
+    mine = ["--source", "mine", "--user-id", canaries.new("user_id of an import")]
+    outcomes = [
+        instance.manage("import", sample.path(), "--project", "acme"),
+        instance.manage(
+            "import", chat, "--format", "chat", "--project", "acme", *mine, "--skip-bad"
+        ),
+    ]
+    assert outcomes[0].returncode == 0, outcomes[0].stderr
+    assert outcomes[1].returncode == 3, outcomes[1].stderr
+    return "".join(done.stdout + done.stderr for done in outcomes)
+
+
+def user_ids() -> set[str]:
+    runs = json.loads(sample.path().read_text(encoding="utf-8"))
+    return {run["info"]["task"]["user_id"] for run in runs}
+
+
+# Where is looked
+
+
+def stores(instance: Instance, folder: Path) -> list[Path]:
+    """Folders with every byte that the instance has written, its log included."""
+    logs = folder / "logs"
+    logs.mkdir()
+    shutil.copy(instance.log, logs)
+    dumps = folder / "dumps"
+    dumps.mkdir()
+    if instance.urls:
+        return [instance.data, logs, dumps, *postgres_files(instance, dumps)]
+    for path in instance.data.glob("*.sqlite3"):
+        # A page's end may cut a text in two; a dump has it whole.
+        copied = folder / path.name
+        shutil.copy(path, copied)
+        with closing(sqlite3.connect(copied)) as database:
+            dump = "\n".join(database.iterdump())
+        (dumps / path.name).write_text(dump, encoding="utf-8")
+    return [instance.data, logs, dumps]
+
+
+def postgres_files(instance: Instance, dumps: Path) -> Iterator[Path]:
+    """Dumps of all tables; and the databases' own files, where we may read them."""
+    for url in instance.urls:
+        with psycopg.connect(url, autocommit=True) as database:
+            for (table,) in database.execute(
+                "SELECT tablename FROM pg_tables WHERE schemaname = 'public'"
+            ).fetchall():
+                copy = sql.SQL("COPY {} TO STDOUT").format(sql.Identifier(table))
+                with database.cursor().copy(copy) as rows:
+                    text = b"".join(bytes(row) for row in rows)
+                (dumps / f"{table}.{len(list(dumps.iterdir()))}").write_bytes(text)
+            database.execute("CHECKPOINT")
+            folder, oid = database.execute(
+                "SELECT current_setting('data_directory'), oid::text "
+                "FROM pg_database WHERE datname = current_database()"
+            ).fetchone() or ("", "")
+        for part in (Path(folder, "base", oid), Path(folder, "pg_wal")):
+            if part.is_dir():
+                yield part
+
+
+def scan(needles: set[str], folders: list[Path]) -> set[Hit]:
+    return set(Scanner(needles).files(*folders))
+
+
+# The tests
+
+
+def test_the_scan_finds_a_planted_text_in_every_dress(tmp_path: Path) -> None:
+    """In a file as large and as random as sealed bytes are."""
+    chance = random.Random(7)  # a seed repeats it
+    for text in ("mia.li3818@example.com", "user_12345", 'cnryж漢\U0001f600\n\\"x'):
+        for dress, forms in planted(text).items():
+            for number, form in enumerate(forms):
+                place = chance.randrange(50_000)
+                noise = chance.randbytes(60_000)
+                data = noise[:place] + form + noise[place:]
+                hits = {hit.needle for hit in Scanner([text]).content(data, place="")}
+                assert hits == {text}, (dress, number)
+                clean = {hit.needle for hit in Scanner([text]).content(noise, place="")}
+                assert clean == set()
+
+
+def test_nothing_in_the_clear(instance: Instance, key: str, tmp_path: Path) -> None:
+    canaries, ids = Canaries(), user_ids()
+    assert len(ids) == sample.SUBJECTS
+    bound = instance.manage(
+        "create_key", "acme", "--user-id", stdin=canaries.new("user_id of a key") + "\n"
+    )
+    assert bound.returncode == 0
+    printed = import_everything(instance, canaries, tmp_path)
+    printed += "".join(
+        answer for answer in write_everything(instance, canaries, key)[13:]
+    )
+    folders = stores(instance, tmp_path)
+
+    secret = {KNOWN, *ids, *canaries.texts}
+    secret |= {key.rsplit("_", maxsplit=1)[-1], bound.stdout.strip().split("_")[-1]}
+    assert len(canaries.planted) > 50
+    assert scan(secret, folders) == set()
+    # What we answer to a refusal, or print, quotes nothing either.
+    assert set(Scanner(secret).content(printed.encode(), place="output")) == set()
+
+    # The same scan of the same bytes finds what is there.
+    lawful = {"named-thread", "made-by-writing", "chat.assistant"}
+    assert {hit.needle for hit in scan(lawful, folders)} == lawful
+    assert_found_once_planted(secret, folders[0], tmp_path / "copy")
+
+
+def assert_found_once_planted(secret: set[str], data: Path, copy: Path) -> None:
+    """Each text, put somewhere into a copy in each dress, is found there."""
+    chance = random.Random(11)  # a seed repeats it
+    files = sorted(path for path in data.rglob("*") if path.is_file())
+    largest = max(files, key=lambda path: path.stat().st_size).read_bytes()[:300_000]
+    for dress in planted("any text"):
+        forms = [planted(text)[dress][0] for text in sorted(secret)]
+        places = sorted(chance.choices(range(len(largest)), k=len(forms)))
+        parts = [
+            largest[start:end] + form
+            for form, start, end in zip(forms, [0, *places], places, strict=False)
+        ]
+        copy.mkdir(exist_ok=True)
+        (copy / "planted").write_bytes(b"".join(parts))
+        assert {hit.needle for hit in scan(secret, [copy])} == secret, dress

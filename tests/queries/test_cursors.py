@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from uuid import UUID
+
+import pytest
+from django.test import override_settings
+
+from memoryhub.errors import BadCursorError
+from memoryhub.queries.cursors import MAX_CHARS, Listing
+
+LISTING = Listing(name="threads", project=UUID(int=1), filters={"status": "open"})
+
+
+def test_a_cursor_gives_its_position_back() -> None:
+    assert LISTING.open(LISTING.seal([3, "a", None])) == [3, "a", None]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        replace(LISTING, name="slots"),
+        replace(LISTING, project=UUID(int=2)),
+        replace(LISTING, filters={"status": "closed"}),
+        replace(LISTING, filters=None),
+    ],
+)
+def test_a_cursor_opens_in_its_own_list_only(other: Listing) -> None:
+    with pytest.raises(BadCursorError):
+        other.open(LISTING.seal([3]))
+
+
+def test_a_cursor_of_another_key_does_not_open() -> None:
+    cursor = LISTING.seal([3])
+    with override_settings(SECRET_KEY="another"), pytest.raises(BadCursorError):
+        LISTING.open(cursor)
+
+
+def test_no_changed_cursor_opens() -> None:
+    cursor = LISTING.seal([3, "name"])
+    for place, letter in enumerate(cursor):
+        changed = "A" if letter != "A" else "B"
+        for text in (
+            cursor[:place],
+            cursor[:place] + changed + cursor[place + 1 :],
+            f"{cursor[:place]} {cursor[place:]}",
+        ):
+            with pytest.raises(BadCursorError):
+                LISTING.open(text)
+    with pytest.raises(BadCursorError):
+        LISTING.open("x" * (MAX_CHARS + 1))
