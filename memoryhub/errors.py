@@ -145,12 +145,6 @@ class BeyondHeadError(Refusal):
     code = "beyond_head"
 
 
-class InProgressError(Refusal):
-    """The same Idempotency-Key is being served right now. Ask again shortly."""
-
-    code = "in_progress"
-
-
 class IdempotencyMismatchError(Refusal):
     """This Idempotency-Key was used for another request; nothing was written."""
 

@@ -1,4 +1,4 @@
-"""Loaded by pytest before Django's settings: gives every run a data folder of its own."""
+"""Loaded by pytest before Django's settings: gives each run its own data folder."""
 
 from __future__ import annotations
 

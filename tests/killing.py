@@ -57,7 +57,7 @@ def _in_child(work: Callable[[], object]) -> int:
     if not child:
         try:
             result = work()
-        except BaseException as failure:  # the end of this process
+        except BaseException as failure:  # noqa: BLE001 # the end of this process
             sys.stderr.write(f"{failure!r}\n")
             os._exit(255)
         os._exit(result if isinstance(result, int) else 0)

@@ -104,7 +104,6 @@ STATUS: dict[type[Refusal], int] = {
     errors.ThreadFullError: 409,
     errors.ProjectFullError: 409,
     errors.ForkTooDeepError: 409,
-    errors.InProgressError: 409,
     errors.CorruptError: 409,
     errors.SealBrokenError: 409,
     errors.NewerFormatError: 409,

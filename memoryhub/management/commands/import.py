@@ -157,7 +157,7 @@ class Command(Base):
     ) -> ImportProgress:
         stdin = options["file"] == "-"
         size = None if stdin else os.fstat(file).st_size
-        out = cast("TextIO", self.stderr._out)  # to ask it isatty
+        out = cast("TextIO", self.stderr._out)  # noqa: SLF001 # to ask it isatty
         progress = ImportProgress(out, size_bytes=size, counts=job.counts)
         if options["quiet"]:
             progress.every = math.inf
