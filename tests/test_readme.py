@@ -1,4 +1,4 @@
-"""Documents that can't rot: what exists is named in the README or the API's document."""
+"""Documents that can't rot: what exists is named in the README or the API's own."""
 
 from __future__ import annotations
 

@@ -4,9 +4,10 @@ import sys
 from argparse import ArgumentParser
 from typing import Any
 
-from django.core.management.base import BaseCommand
+from django.core.management.base import BaseCommand, CommandError
 from django.db.models import Sum
 
+from memoryhub.errors import Refusal
 from memoryhub.management.commands.verify import chosen
 from memoryhub.management.progress import Progress
 from memoryhub.services.rebuild import rebuild
@@ -29,7 +30,15 @@ class Command(BaseCommand):
         progress = Progress(sys.stderr, total=total, unit="events")
         rebuilt = 0
         for thread in threads.select_related("subject").iterator(chunk_size=200):
-            rebuild(thread, progress=progress.add)
+            try:
+                rebuild(thread, progress=progress.add)
+            except Refusal as refusal:
+                progress.close()
+                raise CommandError(
+                    f"thread {thread.id} can't be rebuilt: {refusal.code}. Nothing of "
+                    "it was changed; run `manage.py verify` to see where it is wrong.",
+                    returncode=1,
+                ) from None
             rebuilt += 1
         progress.close()
         self.stdout.write(f"{rebuilt:,} threads rebuilt from {progress.done:,} events.")

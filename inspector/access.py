@@ -1,0 +1,189 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import wraps
+from typing import Concatenate, ParamSpec, cast
+from urllib.parse import urlencode
+
+from django.conf import settings
+from django.contrib.auth import logout
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http.response import HttpResponseBase
+from django.utils import timezone
+
+from inspector import refusals
+from memoryhub.errors import NotFoundError, Refusal
+from memoryhub.models.operators import Membership, Operator
+from memoryhub.models.projects import Project
+from memoryhub.models.subjects import Subject
+from memoryhub.models.threads import Thread
+from memoryhub.queries import threads
+from memoryhub.services import operators
+
+P = ParamSpec("P")
+
+#: A session ends so long after its sign-in, and so long after its last page.
+SESSION_HOURS, IDLE_HOURS = 12, 8
+#: For those who may erase and hand out keys, where others could reach the screen.
+IDLE_MINUTES_OFF_LOOPBACK = 30
+#: How exactly the last page is remembered; each note is a write to the session.
+_NOTED_EVERY = timedelta(minutes=1)
+SIGNED_IN, SEEN, POWERFUL = "signed_in_at", "seen_at", "powerful"
+_LOOPBACK = ("127.0.0.1", "::1")
+
+
+class RoleError(Exception):
+    """A role in one's own project is missing."""
+
+    def __init__(self, role: str) -> None:
+        self.role = role
+        super().__init__(role)
+
+
+class SudoError(Exception):
+    """The sign-in is too old for what only officers and owners may do."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Who looks, into which project, and what they may do there."""
+
+    operator: Operator
+    project: Project
+    role: str
+
+    def allows(self, role: str) -> bool:
+        return operators.allows(self.role, role)
+
+    def require(self, role: str) -> None:
+        if not self.allows(role):
+            raise RoleError(role)
+
+    @property
+    def editor(self) -> bool:
+        return self.allows(Membership.Role.EDITOR)
+
+    @property
+    def owner(self) -> bool:
+        return self.allows(Membership.Role.OWNER)
+
+    @property
+    def actor(self) -> str:
+        return f"operator:{self.operator.id}"
+
+
+View = Callable[Concatenate[HttpRequest, P], HttpResponseBase]
+
+
+def signed_in(view: View[P]) -> View[P]:
+    """A page for operators; anybody else is sent to sign in and comes back."""
+    return _guarded(view, panel=False)
+
+
+def signed_in_panel(view: View[P]) -> View[P]:
+    """A panel for operators; it answers refusals as panels, never by a redirect."""
+    return _guarded(view, panel=True)
+
+
+def _guarded(view: View[P], *, panel: bool) -> View[P]:
+    @wraps(view)
+    def guarded(
+        request: HttpRequest, /, *args: P.args, **kwargs: P.kwargs
+    ) -> HttpResponseBase:
+        if not _alive(request):
+            return refusals.signed_out(request) if panel else to_sign_in(request)
+        try:
+            return view(request, *args, **kwargs)
+        except Http404:
+            return refusals.response(request, NotFoundError(), panel=panel)
+        except RoleError as missing:
+            return refusals.forbidden(request, missing.role, panel=panel)
+        except SudoError:
+            return to_sign_in(request, why="old")
+        except Refusal as refusal:
+            return refusals.response(request, refusal, panel=panel)
+
+    return guarded
+
+
+def to_sign_in(request: HttpRequest, *, why: str = "") -> HttpResponse:
+    # A form can't be sent again after signing in; its page can be opened again.
+    back = request.get_full_path() if request.method == "GET" else request.path
+    query = {"next": back} | ({"why": why} if why else {})
+    return HttpResponseRedirect(f"{settings.LOGIN_URL}?{urlencode(query)}")
+
+
+def find_place(request: HttpRequest, project: str) -> Place:
+    """The project and the operator's role in it, or 404. One query."""
+    operator = operator_of(request)
+    row = (
+        Membership.objects.select_related("project")
+        .filter(project__slug=project, operator=operator)
+        .first()
+    )
+    if row is None:
+        raise Http404
+    return Place(operator=operator, project=row.project, role=row.role)
+
+
+def find_thread(place: Place, name: str) -> Thread:
+    """The thread with its subject and project. One query.
+
+    404 for what is unknown or another project's; 410 once it or its subject is erased;
+    403 for a restricted subject's unless the operator is an officer.
+    """
+    row = threads.get_thread(place.project.id, name)
+    row.project = place.project
+    if row.subject.state == Subject.State.RESTRICTED:
+        place.require(Membership.Role.OFFICER)
+    return row
+
+
+def require_recent_sign_in(request: HttpRequest) -> None:
+    """Raise SudoError unless the operator signed in lately."""
+    age = timezone.now() - _time(request, SIGNED_IN)
+    if age > timedelta(minutes=settings.SUDO_MINUTES):
+        raise SudoError
+
+
+def operator_of(request: HttpRequest) -> Operator:
+    return cast("Operator", request.user)
+
+
+def note_sign_in(request: HttpRequest, operator: Operator) -> None:
+    """Begin the session's clocks. Roles decide how long it may idle."""
+    now = timezone.now().isoformat()
+    request.session[SIGNED_IN] = request.session[SEEN] = now
+    roles = Membership.objects.filter(operator=operator).values_list("role", flat=True)
+    request.session[POWERFUL] = any(
+        operators.allows(role, Membership.Role.OFFICER) for role in roles
+    )
+
+
+def _alive(request: HttpRequest) -> bool:
+    """Whether a session stands behind the request that is neither old nor idle."""
+    if not request.user.is_authenticated:
+        return False
+    now, seen = timezone.now(), _time(request, SEEN)
+    old = now - _time(request, SIGNED_IN) > timedelta(hours=SESSION_HOURS)
+    if old or now - seen > _idle_limit(request):
+        logout(request)
+        return False
+    if now - seen > _NOTED_EVERY:
+        request.session[SEEN] = now.isoformat()
+    return True
+
+
+def _idle_limit(request: HttpRequest) -> timedelta:
+    near = request.META.get("REMOTE_ADDR") in _LOOPBACK
+    if request.session.get(POWERFUL) and not near:
+        return timedelta(minutes=IDLE_MINUTES_OFF_LOOPBACK)
+    return timedelta(hours=IDLE_HOURS)
+
+
+def _time(request: HttpRequest, key: str) -> datetime:
+    """A time kept in the session; long ago if it is absent."""
+    text = request.session.get(key)
+    return datetime.fromisoformat(text) if text else datetime.min.replace(tzinfo=UTC)

@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from typing import Any
+
+import orjson
+from asgiref.sync import sync_to_async
+from django.core.handlers.asgi import ASGIRequest
+from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
+from django.http.response import HttpResponseBase
+
+from inspector.records import Record
+from memoryhub.errors import Refusal
+
+#: A spreadsheet takes a cell that begins so for a formula.
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+def batch(items: Sequence[Record], following: str | None) -> HttpResponse:
+    """One batch of a list, as the agent API answers it."""
+    text = orjson.dumps({"items": items, "next": following})
+    return HttpResponse(text, content_type="application/json")
+
+
+def refused(refusal: Refusal, *, status: int) -> HttpResponse:
+    """Why there is no export; as the agent API words it."""
+    detail = {"status": status, "code": refusal.code, "detail": refusal.message}
+    text = orjson.dumps({"type": "about:blank", "title": refusal.code, **detail})
+    return HttpResponse(text, status=status, content_type="application/problem+json")
+
+
+def ndjson(
+    request: HttpRequest, name: str, chunks: Iterable[Sequence[Record]]
+) -> HttpResponseBase:
+    """A line per record, streamed chunk by chunk."""
+    texts = (b"".join(orjson.dumps(record) + b"\n" for record in c) for c in chunks)
+    return _download(request, texts, f"{name}.ndjson", "application/x-ndjson")
+
+
+def table(
+    request: HttpRequest, name: str, chunks: Iterable[Sequence[Record]]
+) -> HttpResponseBase:
+    """CSV with a heading row, streamed; cells that look like formulas are quoted."""
+    return _download(request, _rows(chunks), f"{name}.csv", "text/csv; charset=utf-8")
+
+
+def cell(value: Any) -> str:
+    """A value as a cell: numbers as they are, text that no spreadsheet runs."""
+    if value is None:
+        return ""
+    if isinstance(value, bool | int | float):
+        return orjson.dumps(value).decode()
+    text = value if isinstance(value, str) else orjson.dumps(value).decode()
+    return f"'{text}" if text.startswith(_FORMULA) else text
+
+
+def _rows(chunks: Iterable[Sequence[Record]]) -> Iterator[bytes]:
+    headed = False
+    for chunk in chunks:
+        text = io.StringIO(newline="")
+        writer = csv.writer(text)
+        for record in chunk:
+            if not headed:
+                writer.writerow(record)
+                headed = True
+            writer.writerow([cell(value) for value in record.values()])
+        yield text.getvalue().encode()
+
+
+def _download(
+    request: HttpRequest, texts: Iterator[bytes], name: str, content_type: str
+) -> HttpResponseBase:
+    # Under ASGI a plain iterator would be read to its end before the first byte goes.
+    asynchronous = isinstance(request, ASGIRequest)
+    return StreamingHttpResponse(
+        _drawn(texts) if asynchronous else texts,
+        content_type=content_type,
+        headers={"Content-Disposition": f'attachment; filename="{name}"'},
+    )
+
+
+async def _drawn(texts: Iterator[bytes]) -> AsyncIterator[bytes]:
+    draw = sync_to_async(_draw)
+    while (text := await draw(texts)) is not None:
+        yield text
+
+
+def _draw(texts: Iterator[bytes]) -> bytes | None:
+    return next(texts, None)

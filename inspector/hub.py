@@ -1,0 +1,277 @@
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from contextlib import suppress
+from datetime import datetime
+from typing import Protocol
+from uuid import UUID
+
+import structlog
+
+import inspector
+from inspector import protocol, standing
+from inspector.audience import Audience, Viewer
+from inspector.frames import Watch
+from inspector.press import Press
+from inspector.protocol import Close, RefusedError
+from memoryhub.errors import NotFoundError
+from memoryhub.queries import heads
+from memoryhub.queries.heads import Head
+from memoryhub.queries.readers import read
+
+log = structlog.get_logger()
+
+#: A lost notice costs one look; without a doorbell, looks are all there is.
+LOOK_SECONDS, POLL_SECONDS = 2.0, 1.0
+CHECK_SECONDS = 5.0
+#: How long a thread is still listened for after its last viewer.
+LINGER_SECONDS = 30.0
+REJOIN_SECONDS = 60.0
+MAX_WATCHES = 10_000
+#: A peer that reads nothing must not hold up the end of the process.
+FAREWELL_SECONDS = 1.0
+CANCEL_SECONDS = 0.1
+
+
+class Bell(Protocol):
+    """What tells the hub of commits. It may lose notices; then `broken` says so."""
+
+    @property
+    def broken(self) -> bool: ...
+
+    async def listen(self, hub: Hub) -> None: ...
+
+    async def join(self, groups: Collection[str]) -> None: ...
+
+    async def leave(self, groups: Collection[str]) -> None: ...
+
+
+class Hub:
+    """From commit to bytes: one watch a thread, one render a frame, for all sockets."""
+
+    def __init__(self) -> None:
+        self.bell: Bell | None = None
+        self.audience = Audience()
+        self.press = Press(self.audience)
+        self._newest: dict[UUID, datetime | None] = {}
+        self._rejoin_at = 0.0
+        self._tasks: list[asyncio.Future[None]] = []
+
+    @property
+    def mode(self) -> str:
+        """Whether other processes' commits are heard of at once, or looked for."""
+        return "polling" if self.bell is None or self.bell.broken else "doorbell"
+
+    async def start(self) -> None:
+        """Begin to listen, look, serve and check, on the running loop."""
+        self.press = Press(self.audience)
+        self._rejoin_at = time.monotonic() + REJOIN_SECONDS
+        work = [
+            _forever(self.press.serve, every=lambda: 0.0),
+            _forever(self.look, every=self._look_seconds),
+            _forever(self.check, every=lambda: CHECK_SECONDS),
+        ]
+        if self.bell is not None:
+            work.append(self.bell.listen(self))
+        self._tasks = [asyncio.ensure_future(each) for each in work]
+
+    async def stop(self) -> None:
+        """Send everybody away; they come back to the process that follows."""
+        running = set(self._tasks)
+        while running:
+            # More than once: a channel layer may swallow a cancellation.
+            for task in running:
+                task.cancel()
+            _, running = await asyncio.wait(running, timeout=CANCEL_SECONDS)
+        self._tasks = []
+        viewers = list(self.audience.viewers)
+        for viewer in viewers:
+            viewer.end(Close.RESTART)
+        self.audience.clear()
+        self._newest.clear()
+        said = asyncio.gather(*(viewer.said() for viewer in viewers))
+        with suppress(TimeoutError):
+            await asyncio.wait_for(said, FAREWELL_SECONDS)
+
+    # Sockets
+
+    async def greet(self, viewer: Viewer, hello: protocol.Hello) -> None:
+        """Take what a page wants. Raises RefusedError for what it may not see."""
+        project = viewer.standing.project
+        assert project is not None
+        wanted = {want.thread for want in hello.want}
+        allowed = await read(heads.list_heads, wanted, project=project)
+        _authorise(viewer, wanted, allowed)
+        # Joined first, then read: what is committed in between is not missed.
+        await self._join(project, allowed.values(), fresh=hello.fresh)
+        found = await read(heads.list_heads, wanted, project=project)
+        if viewer not in self.audience.viewers:
+            return
+        known = hello.build == inspector.BUILD
+        viewer.want(_shown(hello) if known else {})
+        viewer.greeted, viewer.fresh = True, hello.fresh
+        seqs = {thread: head.seq for thread, head in found.items()}
+        viewer.post(protocol.hello(mode=self.mode, heads=seqs))
+        if not known:
+            viewer.post(protocol.resync("build"))
+        for thread, seq in seqs.items():
+            watch = self.audience.watches[thread]
+            watch.head = max(watch.head, seq)
+            self.audience.call_back(viewer, watch)
+        self.audience.sweep()
+        self.press.ring()
+
+    def ack(self, viewer: Viewer, n: int) -> None:
+        """The page has painted push `n`: it can take the next."""
+        if n == viewer.pushes:
+            viewer.credit = True
+            self.press.ring()
+
+    async def _join(self, project: UUID, found: Iterable[Head], *, fresh: bool) -> None:
+        watches, now = self.audience.watches, time.monotonic()
+        groups = []
+        for head in found:
+            if watch := watches.get(head.thread):
+                # One that was about to be dropped is kept for as long as this takes.
+                watch.left_at = watch.left_at and now
+                continue
+            if len(watches) >= MAX_WATCHES:
+                raise RefusedError(Close.TRY_LATER)
+            watches[head.thread] = Watch(thread=head.thread, project=project)
+            groups.append(f"thread.{head.thread}")
+        if fresh and project not in self.audience.fresh:
+            self.audience.fresh[project] = 1
+            groups.append(f"project.{project}")
+        if groups and self.bell is not None:
+            await self.bell.join(groups)
+
+    # Notices and looks
+
+    def hear(self, thread: UUID, seq: int) -> None:
+        """A notice. It only rings: what there is to see is read."""
+        watch, fresh = self.audience.watches.get(thread), self.audience.fresh
+        # Of a thread that nobody watches we don't know whose it is; lists may ask.
+        for project in list(fresh) if watch is None else [watch.project]:
+            if project in fresh:
+                fresh[project] += 1
+        if watch is not None and seq > watch.head:
+            watch.head = seq
+            self.press.ring()
+
+    async def look(self) -> None:
+        """See for ourselves where the watched threads are, and say that we are here.
+
+        One query, and one more while lists are open. Only after a look that succeeded
+        is anything said, so that pages of a server that can't read grow stale.
+        """
+        watches = self.audience.watches
+        before = {
+            each.thread: each.head for each in watches.values() if each.left_at is None
+        }
+        found = await read(heads.list_heads, before) if before else {}
+        for thread, seq in before.items():
+            if watch := watches.get(thread):
+                self._seen(watch, found.get(thread), before=seq)
+        await self._look_for_fresh()
+        self._beat()
+        self.audience.sweep()
+        await self._keep_groups()
+
+    def _seen(self, watch: Watch, head: Head | None, *, before: int) -> None:
+        if head is None or head.erased:
+            code = head.erased if head else None
+            self.audience.erased(watch, code or NotFoundError.code)
+            return
+        if head.restricted:
+            self.audience.restricted(watch)
+        if head.seq < before:
+            # Less than there was before we asked.
+            self.audience.went_back(watch, head.seq)
+        elif head.seq > watch.head:
+            watch.head = head.seq
+            self.press.ring()
+
+    async def _look_for_fresh(self) -> None:
+        fresh = self.audience.fresh
+        if not fresh:
+            return
+        newest = await read(heads.list_newest, list(fresh))
+        for project, at in newest.items():
+            if self._newest.get(project, at) != at and project in fresh:
+                fresh[project] += 1
+        self._newest = newest
+
+    def _beat(self) -> None:
+        """Say that we are here to those who were not told lately."""
+        silent = time.monotonic() - LOOK_SECONDS * 0.9
+        for viewer in self.audience.viewers:
+            if viewer.greeted and viewer.silent_since(silent):
+                said = protocol.beat(
+                    mode=self.mode,
+                    heads=self.audience.heads(viewer),
+                    fresh=self.audience.freshness(viewer),
+                )
+                viewer.post(said)
+
+    async def _keep_groups(self) -> None:
+        """Stop listening for what was left; now and then say again what we want."""
+        now = time.monotonic()
+        left = self.audience.abandoned(now - LINGER_SECONDS)
+        if self.bell is None:
+            return
+        if left:
+            await self.bell.leave(left)
+        if now >= self._rejoin_at:
+            # A layer that was restarted has forgotten who listens to what.
+            self._rejoin_at = now + REJOIN_SECONDS
+            await self.bell.join(self.audience.groups())
+
+    async def check(self) -> None:
+        """Send away who has signed out or lost the role. One query for all."""
+        badges = {viewer.badge for viewer in self.audience.viewers}
+        found = await read(standing.list_standing, badges) if badges else {}
+        for viewer in list(self.audience.viewers):
+            if now := found.get(viewer.badge):
+                viewer.standing = now
+                if now.close is not None:
+                    self.audience.end(viewer, now.close)
+
+    def _look_seconds(self) -> float:
+        return POLL_SECONDS if self.mode == "polling" else LOOK_SECONDS
+
+
+def _authorise(
+    viewer: Viewer, wanted: Collection[UUID], allowed: Mapping[UUID, Head]
+) -> None:
+    """What a page of the same thread would answer, as a code."""
+    if len(allowed) < len(wanted):
+        raise RefusedError(Close.NOT_FOUND)
+    if any(head.erased for head in allowed.values()):
+        raise RefusedError(Close.ERASED)
+    restricted = any(head.restricted for head in allowed.values())
+    if restricted and not viewer.standing.officer:
+        raise RefusedError(Close.FORBIDDEN)
+
+
+def _shown(hello: protocol.Hello) -> dict[tuple[UUID, str], int]:
+    return {
+        (want.thread, panel): want.seq for want in hello.want for panel in want.panels
+    }
+
+
+async def _forever(
+    work: Callable[[], Awaitable[None]], *, every: Callable[[], float]
+) -> None:
+    while True:
+        await asyncio.sleep(every())
+        try:
+            await work()
+        except Exception as failure:  # noqa: BLE001  # the outermost loop of a task
+            log.error("live.failed", code=type(failure).__name__)
+            await asyncio.sleep(POLL_SECONDS)
+
+
+#: The process's one hub.
+hub = Hub()

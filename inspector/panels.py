@@ -1,0 +1,182 @@
+"""Panels: a name, a partial and a function to its context.
+
+Page, panel URL and push render through here, so they cannot disagree. One render is
+the same bytes for every viewer: nothing in it depends on who looks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from django.template.loader import render_to_string
+from django.urls import reverse
+
+from inspector import chat, summaries
+from memoryhub.models.threads import Thread
+from memoryhub.queries import events, slots, timeline
+from memoryhub.queries.events import EventLine
+from memoryhub.queries.threads import ThreadLine
+from memoryhub.queries.timeline import Moment
+
+#: Events shown on each side of the one at hand, messages up to it, lines of the tail.
+AROUND, MESSAGES, TAIL = 50, 8, 50
+TABS = ("summary", "messages")
+
+Context = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scene:
+    """What a panel shows: a thread at a moment, and how."""
+
+    thread: Thread
+    #: None follows the head.
+    at_seq: int | None = None
+    tab: str = TABS[0]
+    #: Seqs whose content stands open in the list of events.
+    opened: frozenset[int] = frozenset()
+
+    @property
+    def seq(self) -> int:
+        return self.thread.head_seq if self.at_seq is None else self.at_seq
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Panel:
+    template: str
+    context: Callable[[Scene], Context]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """An event with what is said of it in a list."""
+
+    line: EventLine
+    summary: str
+    preview: str
+    #: Body and payload as JSON, when the event stands open.
+    opened: str = ""
+
+    @property
+    def role(self) -> str:
+        """Of the message the event brought, for its colour."""
+        return str(self.line.body.get("role", ""))
+
+
+def render(
+    name: str,
+    thread: Thread,
+    *,
+    at_seq: int | None = None,
+    pushed: bool = False,
+    tab: str = TABS[0],
+    opened: frozenset[int] = frozenset(),
+) -> str:
+    """One panel. `thread` comes with its subject and project. Raises KeyError."""
+    panel = PANELS[name]
+    scene = Scene(thread=thread, at_seq=at_seq, tab=tab, opened=opened)
+    context = {**shared(scene), "pushed": pushed, **panel.context(scene)}
+    return render_to_string(panel.template, context)
+
+
+def shared(scene: Scene) -> Context:
+    """What every panel and page of a thread knows."""
+    thread = scene.thread
+    place = {"project": thread.project.slug, "thread": thread.name}
+    return {
+        "thread": ThreadLine.of(thread),
+        "at": scene.seq,
+        "live": scene.at_seq is None,
+        "tab": scene.tab,
+        "base": reverse("thread", kwargs=place),
+        "threads": reverse("threads", kwargs={"project": thread.project.slug}),
+        "pushed": False,
+    }
+
+
+def told(line: EventLine, *, opened: bool = False) -> Told:
+    whole = {"body": dict(line.body), "payload": line.payload}
+    return Told(
+        line=line,
+        summary=summaries.summary(line),
+        preview=summaries.preview(line),
+        opened=chat.pretty(whole)[: chat.PAYLOAD_CHARS // 4] if opened else "",
+    )
+
+
+def _row(scene: Scene) -> Context:
+    return {}
+
+
+def _events(scene: Scene) -> Context:
+    seq = scene.seq
+    listed = events.list_events(
+        scene.thread, after=max(0, seq - AROUND - 1), up_to=seq + AROUND, limit=101
+    )
+    shown = [told(line, opened=line.seq in scene.opened) for line in listed]
+    return {"shown": shown, "first": listed[0].seq if listed else 0}
+
+
+def _summary(scene: Scene, line: EventLine | None = None) -> Context:
+    if line is None and scene.seq:
+        line = events.get_event(scene.thread, scene.seq)
+    moment = timeline.get_moment(scene.thread, scene.seq)
+    return {
+        "moment": moment,
+        "event": told(line) if line else None,
+        "message": bubble_of(scene.thread, line, moment) if line else None,
+    }
+
+
+def bubble_of(
+    thread: Thread, line: EventLine, moment: Moment, room: chat.Room | None = None
+) -> chat.Bubble | None:
+    """The message that an event brought, if it did. No query."""
+    if line.type != "slot.appended":
+        return None
+    slot = timeline.slot_of(thread, line, turn=moment.state.turn_count)
+    return chat.bubble(slot, room or chat.Room())
+
+
+def _messages(scene: Scene) -> Context:
+    near = slots.slots_around(scene.thread, scene.seq, before=MESSAGES, after=0)
+    room = chat.Room()
+    # The newest first gets its room; the page shows the oldest first.
+    bubbles = [chat.bubble(slot, room) for slot in reversed(near)][::-1]
+    return {"bubbles": bubbles}
+
+
+def _tail(scene: Scene) -> Context:
+    head = scene.seq
+    listed = events.list_events(scene.thread, after=max(0, head - TAIL), up_to=head)
+    shown = [told(line) for line in listed]
+    return {"shown": shown, "first": listed[0].seq if listed else 0}
+
+
+def _moment(scene: Scene) -> Context:
+    near = _events(scene)
+    here = next((t.line for t in near["shown"] if t.line.seq == scene.seq), None)
+    summary = scene.tab == "summary"
+    return {
+        **near,
+        **(_summary(scene, here) if summary else _messages(scene)),
+        "marks": timeline.get_marks(
+            scene.thread, scene.seq, near=[told.line for told in near["shown"]]
+        ),
+        "newer": scene.thread.head_seq - scene.seq,
+    }
+
+
+PANELS: dict[str, Panel] = {
+    "head": Panel(template="inspector/threads/_head.html", context=_row),
+    "row": Panel(template="inspector/threads/_row.html", context=_row),
+    "moment": Panel(template="inspector/timeline/_moment.html", context=_moment),
+    "events": Panel(template="inspector/timeline/_events.html", context=_events),
+    "summary": Panel(template="inspector/timeline/_summary.html", context=_summary),
+    "messages": Panel(template="inspector/timeline/_messages.html", context=_messages),
+    "tail": Panel(template="inspector/events/_tail.html", context=_tail),
+}
+#: What a socket may ask for: the panels that follow the head.
+PUSHED = frozenset({"head", "row", "events", "summary", "messages", "tail"})

@@ -1,0 +1,100 @@
+"""Records: lines as JSON, as the agent API words them. Pure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from memoryhub.queries.events import EventLine
+from memoryhub.queries.slots import SlotLine
+from memoryhub.queries.threads import ThreadLine
+
+Record = dict[str, Any]
+
+
+def thread(line: ThreadLine) -> Record:
+    return {
+        "thread": line.name,
+        "id": str(line.id),
+        "subject": str(line.subject),
+        "status": line.status,
+        "agent_type": line.agent_type,
+        "agent_instance": line.agent_instance,
+        "session": line.session,
+        "labels": dict(line.labels),
+        "parent": str(line.parent) if line.parent else None,
+        "fork_seq": line.fork_seq,
+        "head_seq": line.head_seq,
+        "slots": line.slots,
+        "max_slots": line.max_slots,
+        "turns": line.turns,
+        "tokens": line.tokens,
+        "bytes": line.bytes,
+        "created_at": line.created_at.isoformat(),
+        "last_event_at": line.last_event_at.isoformat(),
+        "last_active_at": line.last_active_at.isoformat()
+        if line.last_active_at
+        else None,
+    }
+
+
+def event(name: str, line: EventLine, *, content: bool = True) -> Record:
+    record = {
+        "thread": name,
+        "seq": line.seq,
+        "at": line.at.isoformat(),
+        "type": line.type,
+        "actor": line.actor,
+        "body": dict(line.body),
+        "chain": line.chain,
+        "erased": line.erased,
+    }
+    return record | {"payload": line.payload} if content else record
+
+
+def slot(name: str, line: SlotLine, *, content: bool = True) -> Record:
+    record = {
+        "thread": name,
+        "index": line.index,
+        "seq": line.seq,
+        "at": line.at.isoformat(),
+        "turn": line.turn,
+        "from": line.from_name,
+        "to": line.to_name,
+        "type": line.type,
+        "role": line.role,
+        "tokens": line.tokens,
+        "bytes": line.bytes,
+        "agent_at": line.agent_at.isoformat() if line.agent_at else None,
+        "own_name": line.own_name,
+        "is_self_call": line.is_self_call,
+        "inherited": line.inherited,
+        "erased": line.erased,
+    }
+    if not content:
+        return record
+    return record | _sealed(line)
+
+
+def handler_view(name: str, line: SlotLine) -> Record:
+    """What the receiving handler was told."""
+    return {
+        "thread": name,
+        "index": line.index,
+        "seq": line.seq,
+        "at": line.at.isoformat(),
+        "from": line.from_name,
+        "to": line.to_name,
+        "type": line.type,
+        "own_name": line.own_name,
+        "is_self_call": line.is_self_call,
+        **_sealed(line),
+    }
+
+
+def _sealed(line: SlotLine) -> Record:
+    """What an erasure takes; an erased slot shows none of it, whatever is stored."""
+    return {
+        "content": None if line.erased else line.content,
+        "usage_instructions": "" if line.erased else line.usage_instructions,
+        "todo_nudge": "" if line.erased else line.todo_nudge,
+    }

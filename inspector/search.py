@@ -1,0 +1,182 @@
+"""Search: what an operator types above a list, read into terms. Pure.
+
+    query = term *(" " term)      term = ["-"] (key ":" value *("," value) | word)
+    value = [<|>|<=|>=] number [s m h d k M] | a".."b | word | word"*" | "quoted"
+
+A bare word is the beginning of a name. Values of one term are joined by OR, terms by
+AND. Whatever does not fit is refused with the nearest that would.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from difflib import get_close_matches
+
+from memoryhub.errors import InvalidError
+from memoryhub.kernel import names
+from memoryhub.models.threads import Thread
+from memoryhub.queries.terms import Span, Term, Value, Word
+
+MAX_CHARS, MAX_TERMS = 500, 20
+
+_TOKEN = re.compile(r'(?:[^\s"]|"[^"]*")+')
+_VALUE = re.compile(r'(?:[^,"]|"[^"]*")+')
+_KEY = re.compile(r"([A-Za-z_]+(?:\.[A-Za-z0-9._:@-]+?)?):(.+)", re.DOTALL)
+_NUMBER = re.compile(r"(<=|>=|<|>)?(\d{1,15}(?:\.\d{1,6})?)([smhdkM]?)")
+_NEGATIVE = re.compile(r"-\d{1,15}(?:\.\d{1,15})?")
+_TIMES = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+_THOUSANDS = {"k": 1_000, "M": 1_000_000}
+_LABEL = "label."
+
+
+class SearchError(InvalidError):
+    """The search can't be read."""
+
+    def __init__(self, said: str, *, nearest: str = "") -> None:
+        super().__init__(loc="q", nearest=nearest)
+        #: What is wrong, for people.
+        self.said = said
+        #: The nearest word that would do.
+        self.nearest = nearest
+
+    @property
+    def message(self) -> str:
+        hint = f" Did you mean {self.nearest}?" if self.nearest else ""
+        return self.said + hint
+
+
+def parse(text: str, keys: Mapping[str, Callable[[str], Value]]) -> tuple[Term, ...]:
+    """The terms of a query over a list with these keys. Raises SearchError."""
+    if len(text) > MAX_CHARS:
+        raise SearchError(f"A search has at most {MAX_CHARS} characters.")
+    if text.count('"') % 2:
+        raise SearchError("A quotation mark is not closed.")
+    tokens = _TOKEN.findall(text)
+    if len(tokens) > MAX_TERMS:
+        raise SearchError(f"A search has at most {MAX_TERMS} terms.")
+    return tuple(_term(token, keys) for token in tokens)
+
+
+def _term(token: str, keys: Mapping[str, Callable[[str], Value]]) -> Term:
+    negated, rest = token.startswith("-"), token.removeprefix("-")
+    keyed = _KEY.fullmatch(rest)
+    key = keyed[1] if keyed else ""
+    if not keyed or (key not in keys and not key.startswith(_LABEL)):
+        return _bare(rest, key, keys, negated=negated)
+    read = keys[_LABEL if key.startswith(_LABEL) else key]
+    if key == _LABEL:
+        raise SearchError("A label is named after the dot.", nearest="label.source:…")
+    values = tuple(read(value) for value in _VALUE.findall(keyed[2]))
+    if not values:
+        raise SearchError(f"{key}: wants a value.")
+    return Term(key=key, values=values, negated=negated)
+
+
+def _bare(
+    text: str, key: str, keys: Mapping[str, Callable[[str], Value]], *, negated: bool
+) -> Term:
+    """A word without a key of ours: the beginning of a name, which may hold a colon."""
+    near = get_close_matches(key, keys, n=1) if key else []
+    if near or text.endswith(":"):
+        wanted = get_close_matches(text.rstrip(":"), keys, n=1)
+        raise SearchError(
+            f"There is no key {text.partition(':')[0]}.",
+            nearest=f"{(near or wanted or ['name'])[0]}:",
+        )
+    word = _unquoted(text).removesuffix("*")
+    _require_name(word)
+    return Term(key="name", values=(Word(text=word, prefix=True),), negated=negated)
+
+
+def name(text: str) -> Word:
+    """A name, or the beginning of one before `*`."""
+    quoted = text.startswith('"')
+    word = _unquoted(text)
+    prefix = word.endswith("*") and not quoted
+    word = word.removesuffix("*") if prefix else word
+    _require_name(word)
+    return Word(text=word, prefix=prefix)
+
+
+def label(text: str) -> Word:
+    """A label's value: a name, or the beginning of one; numbers may be negative."""
+    return Word(text=text) if _NEGATIVE.fullmatch(text) else name(text)
+
+
+def status(text: str) -> Word:
+    """One of the words a thread's status is called by."""
+    known = [word for word in Thread.Status.values if word not in _UNSEEN]
+    word = _unquoted(text)
+    if word not in known:
+        near = get_close_matches(word, known, n=1) or known[:1]
+        raise SearchError("There is no such status.", nearest=f"status:{near[0]}")
+    return Word(text=word)
+
+
+def subject(text: str) -> Word:
+    """A subject's UUID, or the eight digits that lists show."""
+    plain = _unquoted(text).replace("-", "").lower()
+    if not re.fullmatch("[0-9a-f]{8}|[0-9a-f]{32}", plain):
+        raise SearchError("A subject is a UUID or its last eight digits.")
+    return Word(text=plain)
+
+
+def count(text: str) -> Span:
+    """A number or a span of numbers."""
+    return _span(text, _THOUSANDS, example="slots:>1k")
+
+
+def age(text: str) -> Span:
+    """A time since, or a span of such times."""
+    return _span(text, _TIMES, example="active:<1h")
+
+
+def _span(text: str, units: Mapping[str, int], *, example: str) -> Span:
+    low, dots, high = text.partition("..")
+    if dots:
+        bounds = [_number(end, units, example) for end in (low, high)]
+        if any(compared for compared, _ in bounds):
+            raise SearchError("A span has plain numbers.", nearest=example)
+        return Span(low=bounds[0][1], high=bounds[1][1])
+    compared, value = _number(text, units, example)
+    if not compared:
+        return Span(low=value, high=value)
+    if compared.startswith("<"):
+        return Span(high=value, high_open=compared == "<")
+    return Span(low=value, low_open=compared == ">")
+
+
+def _number(text: str, units: Mapping[str, int], example: str) -> tuple[str, float]:
+    shape = _NUMBER.fullmatch(text)
+    if shape is None or (shape[3] and shape[3] not in units):
+        raise SearchError("That is no number this key takes.", nearest=example)
+    return shape[1] or "", float(shape[2]) * units.get(shape[3], 1)
+
+
+def _unquoted(text: str) -> str:
+    return text.replace('"', "")
+
+
+def _require_name(word: str) -> None:
+    if not names.valid(word):
+        raise SearchError("Names hold letters, digits and . _ : @ - only.")
+
+
+_UNSEEN = (Thread.Status.IMPORTING, Thread.Status.ERASED)
+
+#: Keys over the list of threads, and how their values read.
+THREADS: dict[str, Callable[[str], Value]] = {
+    "name": name,
+    "subject": subject,
+    "status": status,
+    "agent_type": name,
+    "agent_instance": name,
+    "session": name,
+    _LABEL: label,
+    "slots": count,
+    "events": count,
+    "turns": count,
+    "tokens": count,
+    "active": age,
+}

@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.utils import timezone
+
+import inspector
+from memoryhub.journal import writer
+
+if TYPE_CHECKING:
+    from inspector.access import Place
+
+Context = dict[str, Any]
+
+
+def page(
+    request: HttpRequest,
+    template: str,
+    context: Context,
+    *,
+    place: Place | None = None,
+    section: str = "",
+    live: bool = False,
+    status: int = 200,
+) -> HttpResponse:
+    """A whole page: what every page shows around what this one is about."""
+    around = {
+        "place": place,
+        "section": section,
+        "query": "",
+        "socket": live,
+        "build": inspector.BUILD,
+        "here": request.get_full_path(),
+        "host": f"{request.scheme}://{request.get_host()}",
+        "now": timezone.now(),
+        "stopped": not writer.running,
+    }
+    return render(request, template, {**around, **context}, status=status)

@@ -1,0 +1,181 @@
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+from unicodedata import name as unicode_name
+from uuid import UUID
+
+import orjson
+from django import template
+
+from inspector import chat
+
+register = template.Library()
+
+_UNKNOWN = "–"
+_FIELDS = {
+    "slot_count": "slots",
+    "turn_count": "turns",
+    "token_count": "tokens",
+    "byte_count": "bytes",
+    "import_digest": "digest of the run",
+}
+_STEPS = (("M", 1_000_000), ("k", 10_000))
+#: Characters that change how text around them looks, or are not seen at all: controls
+#: but tab and newline, direction marks, zero widths, tags.
+_HIDDEN = re.compile(
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f"
+    "\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff"
+    "\U000e0000-\U000e007f]|\r(?!\n)"
+)
+_SHORT = {
+    "\u200b": "ZWSP", "\u200e": "LRM", "\u200f": "RLM", "\u202a": "LRE",
+    "\u202b": "RLE", "\u202c": "PDF", "\u202d": "LRO", "\u202e": "RLO",
+    "\u2066": "LRI", "\u2067": "RLI", "\u2068": "FSI", "\u2069": "PDI",
+    "\ufeff": "BOM", "\xad": "SHY", "\x1b": "ESC", "\r": "CR", "\x7f": "DEL",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Piece:
+    """A stretch of text as it is, or a mark that names a character not seen."""
+
+    text: str = ""
+    mark: str = ""
+    title: str = ""
+
+
+@register.filter
+def pieces(text: str) -> list[Piece]:
+    """The text with each hidden character named; a template escapes both."""
+    found, start = [], 0
+    for hidden in _HIDDEN.finditer(text):
+        if hidden.start() > start:
+            found.append(Piece(text=text[start : hidden.start()]))
+        found.append(_mark(hidden[0]))
+        start = hidden.end()
+    return [*found, Piece(text=text[start:])]
+
+
+def _mark(character: str) -> Piece:
+    code = f"U+{ord(character):04X}"
+    title = unicode_name(character, "control character")
+    return Piece(mark=_SHORT.get(character, code), title=f"{code} {title.lower()}")
+
+
+@register.filter
+def number(value: float | None) -> str:
+    """1204 is 1,204; unknown is a dash."""
+    return _UNKNOWN if value is None else f"{value:,}"
+
+
+@register.filter
+def compact(value: int | None) -> str:
+    """A number for a narrow column: 12.4k, 3.1M."""
+    if value is None:
+        return _UNKNOWN
+    for unit, least in _STEPS:
+        if value >= least:
+            size = 1_000_000 if unit == "M" else 1_000
+            return f"{value / size:.1f}{unit}"
+    return f"{value:,}"
+
+
+@register.filter
+def size(value: int | None) -> str:
+    """Bytes in the unit that suits."""
+    if value is None:
+        return _UNKNOWN
+    for unit, least in (("MB", 1 << 20), ("KB", 1 << 10)):
+        if value >= least:
+            return f"{value / least:.1f} {unit}"
+    return f"{value} B"
+
+
+@register.filter
+def share(part: int, whole: int) -> str:
+    """A percentage; unknown when there is no whole."""
+    return f"{100 * part / whole:.0f} %" if whole else _UNKNOWN
+
+
+@register.filter
+def short(value: UUID | str) -> str:
+    """The last eight digits of an id; the first tell only when it was made."""
+    return str(value)[-8:]
+
+
+@register.filter
+def stamp(at: datetime) -> str:
+    """A time in UTC, for people."""
+    return at.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
+@register.filter
+def iso(at: datetime) -> str:
+    return at.astimezone(UTC).isoformat(timespec="milliseconds")
+
+
+@register.filter
+def noun(event_type: str) -> str:
+    """What an event is about: `slot` of `slot.appended`."""
+    return event_type.partition(".")[0]
+
+
+@register.filter
+def signed(value: int) -> str:
+    return f"{value:+,}"
+
+
+@register.filter
+def stepped(value: int, by: int) -> int:
+    """A number of ours moved by some, never below 0."""
+    return max(0, value + by)
+
+
+@register.filter
+def seek(value: int, by: int) -> int:
+    """An event's seq moved by some, never before the first."""
+    return max(1, value + by)
+
+
+@register.filter
+def depth(tokens: int) -> int:
+    """Where a bar of the minimap begins, 24 high: each step is twice the tokens."""
+    return max(3, 22 - 2 * min(tokens.bit_length(), 10))
+
+
+@register.filter
+def plain(value: Any) -> str:
+    """A value of the state in a table's cell."""
+    if value is None or value == "":
+        return _UNKNOWN
+    if isinstance(value, str):
+        return value
+    if type(value) is int:
+        return number(value)
+    return orjson.dumps(value).decode()
+
+
+@register.filter
+def json(value: Any) -> str:
+    """JSON for people."""
+    return chat.pretty(value)
+
+
+@register.filter
+def field(name: str) -> str:
+    """A field of the state, as pages call it."""
+    return _FIELDS.get(name, name.replace("_", " "))
+
+
+@register.filter
+def lookup(mapping: dict[Any, Any], key: Any) -> Any:
+    return mapping.get(key, "")
+
+
+@register.filter
+def label(value: str | float) -> str:
+    """A label's value as searches compare it: `abc`, `1`, `0.5`, `true`."""
+    return value if isinstance(value, str) else orjson.dumps(value).decode()

@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+from django.urls import path, register_converter
+
+from inspector.views import (
+    api_keys,
+    events,
+    forks,
+    health,
+    projects,
+    sign_in,
+    slots,
+    threads,
+    timeline,
+)
+
+
+class SlugConverter:
+    regex = "[a-z0-9-]{1,40}"
+
+    def to_python(self, value: str) -> str:
+        return value
+
+    def to_url(self, value: str) -> str:
+        return value
+
+
+class NameConverter(SlugConverter):
+    """A name that a client chose; see the kernel's names."""
+
+    regex = "[A-Za-z0-9][A-Za-z0-9._:@-]{0,127}"
+
+
+class SeqConverter:
+    """A number of ours: at most 19 digits, so that any database takes it."""
+
+    regex = "[0-9]{1,18}"
+
+    def to_python(self, value: str) -> int:
+        return int(value)
+
+    def to_url(self, value: int) -> str:
+        return str(value)
+
+
+class FormatConverter(SlugConverter):
+    regex = "json|csv|ndjson"
+
+
+register_converter(SlugConverter, "project")
+register_converter(NameConverter, "name")
+register_converter(SeqConverter, "seq")
+register_converter(FormatConverter, "format")
+
+P = "p/<project:project>"
+T = f"{P}/threads/<name:thread>"
+
+urlpatterns = [
+    path("", projects.index, name="projects"),
+    path("sign-in", sign_in.by_password, name="sign-in"),
+    path("sign-in/<str:token>", sign_in.by_link, name="sign-in-link"),
+    path("sign-out", sign_in.out, name="sign-out"),
+    path("theme", sign_in.theme, name="theme"),
+    path(f"{P}/", projects.overview, name="overview"),
+    path(f"{P}/threads", threads.index, name="threads"),
+    path(f"{P}/threads.<format:kind>", threads.export, name="threads-export"),
+    path(f"{P}/panels/<slug:panel>", threads.panel, name="list-panel"),
+    path(f"{P}/api-keys", api_keys.index, name="api-keys"),
+    path(f"{P}/api-keys/new", api_keys.new, name="api-key-new"),
+    path(f"{P}/api-keys/<slug:prefix>/rotate", api_keys.rotate, name="api-key-rotate"),
+    path(f"{P}/api-keys/<slug:prefix>/revoke", api_keys.revoke, name="api-key-revoke"),
+    path(f"{P}/health", health.index, name="health"),
+    path(T, timeline.show, name="thread"),
+    path(f"{T}/panels/<slug:panel>", timeline.panel, name="panel"),
+    path(f"{T}/tail", timeline.tail, name="tail"),
+    path(f"{T}/close", threads.close, name="close"),
+    path(f"{T}/reopen", threads.reopen, name="reopen"),
+    path(f"{T}/fork", forks.new, name="fork"),
+    path(f"{T}/forks", forks.index, name="forks"),
+    path(f"{T}/events/<seq:seq>", events.show, name="event"),
+    path(f"{T}/events.<format:kind>", events.export, name="events-export"),
+    path(f"{T}/slots", slots.index, name="slots"),
+    path(f"{T}/slots/<seq:index>", slots.show, name="slot"),
+    path(f"{T}/slots.<format:kind>", slots.export, name="slots-export"),
+    path(f"{T}/messages.ndjson", slots.messages, name="messages-export"),
+]

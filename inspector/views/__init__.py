@@ -1,0 +1,1 @@
+"""Views: read queries, build a context, render. Writes are form posts."""

@@ -1,0 +1,35 @@
+from __future__ import annotations
+
+from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
+from django.views.decorators.http import require_safe
+
+from inspector import access, shell
+from inspector.access import signed_in
+from memoryhub.queries import health, stats
+
+#: What each part is for, in the order they are shown.
+PARTS = {
+    "journal": "Holds every event; without it nothing can be read.",
+    "keys": "Opens what is sealed; without it content stays closed.",
+    "writer": "Commits what agents and operators do.",
+    "live": "Tells open pages what moved; without it they look by themselves.",
+    "worker": "Sums, sweeps and keeps retention; memory is served without it.",
+}
+
+
+@require_safe
+@signed_in
+def index(request: HttpRequest, project: str) -> HttpResponse:
+    place = access.find_place(request, project)
+    readiness = health.get_readiness()
+    shown = [
+        (name, told, readiness.parts[name])
+        for name, told in PARTS.items()
+        if name in readiness.parts
+    ]
+    counts = stats.get_project_counts(place.project.id, now=timezone.now())
+    context = {"readiness": readiness, "parts": shown, "counts": counts}
+    return shell.page(
+        request, "inspector/health/index.html", context, place=place, section="health"
+    )

@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import reverse
+from django.utils import timezone
+from django.views.decorators.http import require_safe
+
+from inspector import access, shell
+from inspector.access import signed_in
+from memoryhub.queries import catalogue, stats
+from memoryhub.services import operators
+
+RECENT = 8
+
+
+@require_safe
+@signed_in
+def index(request: HttpRequest) -> HttpResponse:
+    """The operator's only project, or a list of them."""
+    found = operators.projects_of(access.operator_of(request))
+    if len(found) == 1:
+        only = reverse("overview", kwargs={"project": found[0].slug})
+        return HttpResponseRedirect(only)
+    context = {"projects": found, "operator": access.operator_of(request)}
+    return shell.page(request, "inspector/projects/index.html", context, place=None)
+
+
+@require_safe
+@signed_in
+def overview(request: HttpRequest, project: str) -> HttpResponse:
+    place = access.find_place(request, project)
+    now = timezone.now()
+    recent = catalogue.list_threads(place.project, terms=(), now=now, limit=RECENT)
+    context = {
+        "counts": stats.get_project_counts(place.project.id, now=now),
+        "recent": recent.items,
+        "query": "",
+    }
+    return shell.page(
+        request,
+        "inspector/projects/overview.html",
+        context,
+        place=place,
+        section="overview",
+        live=True,
+    )

@@ -1,0 +1,222 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, get_args
+from urllib.parse import urlencode
+
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http.response import HttpResponseBase
+from django.shortcuts import render
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.dateparse import parse_datetime
+from django.views.decorators.http import (
+    require_http_methods,
+    require_POST,
+    require_safe,
+)
+
+from inspector import access, asof, exports, records, search, shell
+from inspector.access import Place, signed_in, signed_in_panel
+from inspector.search import SearchError
+from memoryhub.errors import InvalidError, Refusal
+from memoryhub.kernel.events import CloseReason
+from memoryhub.models.operators import Membership
+from memoryhub.queries import catalogue, facets
+from memoryhub.queries.cursors import Batch
+from memoryhub.queries.terms import Term
+from memoryhub.queries.threads import ThreadLine
+from memoryhub.services import operator_threads
+
+LIMIT, MOST = 50, 200
+REASONS: tuple[CloseReason, ...] = get_args(CloseReason)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What the URL asks of the list."""
+
+    text: str
+    sort: str
+    after: str
+    terms: tuple[Term, ...] = ()
+    error: SearchError | None = None
+
+    def query(self, **changes: str) -> str:
+        """This list's query, with changes, as it stands behind the `?`."""
+        sort = "" if self.sort == "active" else self.sort
+        parts = {"q": self.text, "sort": sort, **changes}
+        return urlencode({name: value for name, value in parts.items() if value})
+
+
+@require_safe
+@signed_in
+def index(request: HttpRequest, project: str) -> HttpResponse:
+    place = access.find_place(request, project)
+    asked, now = _asked(request), timezone.now()
+    found = None if asked.error else _batch(request, place, asked, now)
+    context = {
+        "asked": asked,
+        "query": asked.text,
+        "sorts": tuple(catalogue.SORTS),
+        "since": now.isoformat(),
+        "listed": found.items if found else (),
+        "more": asked.query(after=found.next) if found and found.next else "",
+        "exports": [
+            (word, f"{request.path}.{word}?{asked.query()}")
+            for word in ("json", "csv", "ndjson")
+        ],
+    }
+    return shell.page(
+        request,
+        "inspector/threads/index.html",
+        context,
+        place=place,
+        section="threads",
+        live=True,
+        status=422 if asked.error else 200,
+    )
+
+
+@require_safe
+@signed_in_panel
+def panel(request: HttpRequest, project: str, panel: str) -> HttpResponse:
+    """What stands beside the list and loads by itself."""
+    place = access.find_place(request, project)
+    asked, now = _asked(request), timezone.now()
+    if asked.error:
+        raise asked.error
+    shown = {"facets": _facets, "fresh": _fresh}.get(panel)
+    if shown is None:
+        raise Http404
+    context = {"asked": asked, "place": place, "query": asked.text}
+    context |= shown(request, place, asked, now)
+    answer = render(request, f"inspector/threads/_{panel}.html", context)
+    answer.headers["MH-Panel"] = "1"
+    return answer
+
+
+@require_safe
+@signed_in
+def export(
+    request: HttpRequest, project: str, kind: str
+) -> HttpResponseBase:  # the URL's word
+    """The list as data: one batch as JSON, or all that matches as CSV or NDJSON."""
+    place = access.find_place(request, project)
+    asked, now = _asked(request), timezone.now()
+    if asked.error:
+        return exports.refused(asked.error, status=422)
+    if kind == "json":
+        found = _batch(request, place, asked, now)
+        return exports.batch([records.thread(line) for line in found.items], found.next)
+    chunks = _chunks(place, asked, now)
+    send = exports.table if kind == "csv" else exports.ndjson
+    return send(request, f"{place.project.slug}-threads", chunks)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@signed_in
+def close(request: HttpRequest, project: str, thread: str) -> HttpResponse:
+    place = access.find_place(request, project)
+    row = access.find_thread(place, thread)
+    place.require(Membership.Role.EDITOR)
+    reason = next((r for r in REASONS if r == request.POST.get("reason")), None)
+    if request.method != "POST" or reason is None:
+        context = {"row": row, "reasons": REASONS, "problem": None}
+        status = 422 if request.method == "POST" else 200
+        return _closing(request, place, context, status=status)
+    try:
+        operator_threads.close(row, actor=place.actor, reason=reason)
+    except Refusal as refusal:
+        context = {"row": row, "reasons": REASONS, "problem": refusal}
+        return _closing(request, place, context, status=409)
+    return HttpResponseRedirect(_thread_url(project, thread))
+
+
+@require_POST
+@signed_in
+def reopen(request: HttpRequest, project: str, thread: str) -> HttpResponse:
+    place = access.find_place(request, project)
+    row = access.find_thread(place, thread)
+    place.require(Membership.Role.EDITOR)
+    operator_threads.reopen(row, actor=place.actor)
+    return HttpResponseRedirect(_thread_url(project, thread))
+
+
+def _closing(
+    request: HttpRequest, place: Place, context: dict[str, Any], *, status: int
+) -> HttpResponse:
+    return shell.page(
+        request,
+        "inspector/threads/close.html",
+        context,
+        place=place,
+        section="threads",
+        status=status,
+    )
+
+
+def _thread_url(project: str, thread: str) -> str:
+    return reverse("thread", kwargs={"project": project, "thread": thread})
+
+
+def _asked(request: HttpRequest) -> Asked:
+    text = request.GET.get("q", "").strip()
+    sort = request.GET.get("sort", "")
+    sort = sort if sort in catalogue.SORTS else "active"
+    after = request.GET.get("after", "")
+    try:
+        terms = search.parse(text, search.THREADS)
+    except SearchError as error:
+        return Asked(text=text, sort=sort, after=after, error=error)
+    return Asked(text=text, sort=sort, after=after, terms=terms)
+
+
+def _batch(
+    request: HttpRequest, place: Place, asked: Asked, now: datetime
+) -> Batch[ThreadLine]:
+    return catalogue.list_threads(
+        place.project,
+        terms=asked.terms,
+        now=now,
+        sort=asked.sort,
+        after=asked.after or None,
+        limit=_limit(request),
+    )
+
+
+def _limit(request: HttpRequest) -> int:
+    limit = asof.number(request, "limit", most=MOST)
+    if limit == 0:
+        raise InvalidError(code="limit", loc="limit")
+    return limit or LIMIT
+
+
+def _facets(
+    request: HttpRequest, place: Place, asked: Asked, now: datetime
+) -> dict[str, Any]:
+    return {"spread": facets.get_facets(place.project, terms=asked.terms, now=now)}
+
+
+def _fresh(
+    request: HttpRequest, place: Place, asked: Asked, now: datetime
+) -> dict[str, Any]:
+    try:
+        since = parse_datetime(request.GET.get("since", ""))
+    except ValueError:
+        since = None
+    if since is None or since.tzinfo is None:
+        raise InvalidError(loc="since")
+    count = catalogue.count_fresh(
+        place.project, terms=asked.terms, now=now, since=since
+    )
+    return {"fresh": count, "most": catalogue.FRESH, "since": since.isoformat()}
+
+
+def _chunks(
+    place: Place, asked: Asked, now: datetime
+) -> Iterator[list[records.Record]]:
+    found = catalogue.iter_threads(place.project, terms=asked.terms, now=now)
+    return ([records.thread(line) for line in lines] for lines in found)

@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import Http404, HttpRequest, HttpResponse
+from django.views.decorators.http import require_safe
+
+from inspector import access, asof, panels, shell
+from inspector.access import signed_in, signed_in_panel
+from inspector.asof import AsOf
+from inspector.panels import Scene
+from memoryhub.errors import InvalidError
+from memoryhub.models.threads import Thread
+from memoryhub.queries import timeline
+
+#: Events whose content may stand open at once.
+OPENED = 20
+SPEEDS = ("0.5", "1", "2", "5", "10")
+#: Nouns of events, for hiding some from the tail.
+NOUNS = ("slot", "turn", "thread", "run", "import")
+
+
+@require_safe
+@signed_in
+def show(request: HttpRequest, project: str, thread: str) -> HttpResponse:
+    """A thread at a moment, with the scrubber that moves it."""
+    place = access.find_place(request, project)
+    row = access.find_thread(place, thread)
+    scene, moment = _scene(request, row)
+    context = {
+        **panels.shared(scene),
+        **panels.PANELS["moment"].context(scene),
+        "moved": moment,
+        "speeds": SPEEDS,
+        "minimap": timeline.get_minimap(row),
+    }
+    return shell.page(
+        request,
+        "inspector/timeline/show.html",
+        context,
+        place=place,
+        section="threads",
+        live=True,
+    )
+
+
+@require_safe
+@signed_in_panel
+def panel(request: HttpRequest, project: str, thread: str, panel: str) -> HttpResponse:
+    """One panel: what its page includes and the hub pushes."""
+    if panel not in panels.PANELS:
+        raise Http404
+    place = access.find_place(request, project)
+    row = access.find_thread(place, thread)
+    scene, _ = _scene(request, row)
+    text = panels.render(
+        panel, row, at_seq=scene.at_seq, tab=scene.tab, opened=scene.opened
+    )
+    return HttpResponse(text, headers={"MH-Panel": "1"})
+
+
+@require_safe
+@signed_in
+def tail(request: HttpRequest, project: str, thread: str) -> HttpResponse:
+    """The newest events as they come; paused it is a link to a moment."""
+    place = access.find_place(request, project)
+    row = access.find_thread(place, thread)
+    moment = asof.read(request, row)
+    scene = Scene(thread=row, at_seq=moment.at_seq)
+    hidden = [word for word in request.GET.get("hide", "").split() if word in NOUNS]
+    context: dict[str, Any] = {
+        **panels.shared(scene),
+        **panels.PANELS["tail"].context(scene),
+        "moved": moment,
+        "newer": moment.head - moment.seq,
+        "hidden": hidden,
+        "nouns": [(noun, _toggled(hidden, noun)) for noun in NOUNS],
+    }
+    return shell.page(
+        request,
+        "inspector/events/tail.html",
+        context,
+        place=place,
+        section="threads",
+        live=True,
+    )
+
+
+def _toggled(hidden: list[str], noun: str) -> str:
+    """The `hide` that shows what is hidden, or hides what is shown."""
+    others = [word for word in hidden if word != noun]
+    return "+".join(others if noun in hidden else [*others, noun])
+
+
+def _scene(request: HttpRequest, row: Thread) -> tuple[Scene, AsOf]:
+    moment = asof.read(request, row)
+    tab = request.GET.get("tab", "")
+    return Scene(
+        thread=row,
+        at_seq=moment.at_seq,
+        tab=tab if tab in panels.TABS else panels.TABS[0],
+        opened=_opened(request),
+    ), moment
+
+
+def _opened(request: HttpRequest) -> frozenset[int]:
+    words = [word for word in request.GET.get("open", "").split(",") if word]
+    plain = all(word.isascii() and word.isdigit() and len(word) < 19 for word in words)
+    if not plain or len(words) > OPENED:
+        raise InvalidError(loc="open")
+    return frozenset(int(word) for word in words)

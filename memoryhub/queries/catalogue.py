@@ -1,0 +1,140 @@
+"""The catalogue: a project's threads as people search them. Never writes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
+
+from django.db.models import Exists, OuterRef, Q, QuerySet
+
+from memoryhub.models.projects import Project
+from memoryhub.models.subjects import Subject
+from memoryhub.models.threads import Thread, ThreadLabel
+from memoryhub.queries.cursors import Batch, Listing
+from memoryhub.queries.terms import Span, Term, Value, Word, span_of, word_in
+from memoryhub.queries.threads import ThreadLine, scoped
+
+#: Columns that lists sort by, newest or largest first.
+SORTS = {"active": "listed_at", "created": "created_at", "slots": "listed_slots"}
+#: Search keys that are columns, by what their values are.
+NAMES = {
+    "name": "name",
+    "status": "status",
+    "agent_type": "agent_type",
+    "agent_instance": "agent_instance",
+    "session": "session",
+}
+NUMBERS = {
+    "slots": "slot_count",
+    "events": "head_seq",
+    "turns": "turn_count",
+    "tokens": "token_count",
+}
+LABEL = "label."
+#: More new or moved threads than this are not counted.
+FRESH = 100
+_CHUNK = 200
+
+
+def list_threads(
+    project: Project,
+    *,
+    terms: Sequence[Term],
+    now: datetime,
+    sort: str = "active",
+    after: str | None = None,
+    limit: int = 50,
+) -> Batch[ThreadLine]:
+    """Threads that match all terms, in one batch. One query.
+
+    Raises BadCursorError when `after` is not of this very list.
+    """
+    column = SORTS[sort]
+    filters = [[term.plain() for term in terms], sort]
+    listing = Listing(name="catalogue", project=project.id, filters=filters)
+    rows = matching(project, terms=terms, now=now)
+    if after is not None:
+        value, last = listing.open(after)
+        behind = Q(**{f"{column}__lt": value})
+        rows = rows.filter(behind | Q(**{column: value, "id__gt": last}))
+    found = list(rows.order_by(f"-{column}", "id")[: limit + 1])
+    batch, rest = found[:limit], found[limit:]
+    return Batch(
+        items=tuple(ThreadLine.of(row) for row in batch),
+        next=listing.seal([getattr(batch[-1], column), batch[-1].id]) if rest else None,
+    )
+
+
+def iter_threads(
+    project: Project, *, terms: Sequence[Term], now: datetime
+) -> Iterator[list[ThreadLine]]:
+    """All threads that match, oldest first, in chunks. One query a chunk."""
+    rows = matching(project, terms=terms, now=now).order_by("created_at", "id")
+    beyond = Q()
+    while True:
+        chunk = list(rows.filter(beyond)[:_CHUNK])
+        if chunk:
+            yield [ThreadLine.of(row) for row in chunk]
+        if len(chunk) < _CHUNK:
+            return
+        at, last = chunk[-1].created_at, chunk[-1].id
+        beyond = Q(created_at__gt=at) | Q(created_at=at, id__gt=last)
+
+
+def count_fresh(
+    project: Project, *, terms: Sequence[Term], now: datetime, since: datetime
+) -> int:
+    """Matching threads that are new or have moved since then, at most FRESH."""
+    rows = matching(project, terms=terms, now=now).filter(listed_at__gt=since)
+    return rows.order_by()[:FRESH].count()
+
+
+def matching(
+    project: Project, *, terms: Sequence[Term], now: datetime
+) -> QuerySet[Thread]:
+    """The project's threads that all terms hold for; never erased ones."""
+    rows = scoped(project.id).exclude(status=Thread.Status.ERASED)
+    for term in terms:
+        some = Q()
+        for value in term.values:
+            some |= _holds(project, term.key, value, now)
+        rows = rows.exclude(some) if term.negated else rows.filter(some)
+    return rows
+
+
+def _holds(project: Project, key: str, value: Value, now: datetime) -> Q:
+    if key.startswith(LABEL):
+        return _label(key.removeprefix(LABEL), value)
+    if isinstance(value, Word):
+        if key == "subject":
+            return _subject(project, value)
+        return word_in(NAMES[key], value)
+    if key == "active":
+        return _active(value, now)
+    return span_of(NUMBERS[key], value)
+
+
+def _label(name: str, value: Value) -> Q:
+    assert isinstance(value, Word)
+    labels = ThreadLabel.objects.filter(thread=OuterRef("pk"), name=name)
+    return Q(Exists(labels.filter(word_in("value", value))))
+
+
+def _subject(project: Project, word: Word) -> Q:
+    """By the whole UUID, or by the digits at its end that lists show."""
+    plain = word.text.replace("-", "").lower()
+    if len(plain) == 32:
+        return Q(subject_id=plain)
+    rows = Subject.objects.filter(project=project, id__endswith=plain)
+    return Q(subject__in=rows.values("id"))
+
+
+def _active(span: Span, now: datetime) -> Q:
+    """By the age of the last activity: what is younger was active later."""
+    turned = Span(
+        low=span.high,
+        high=span.low,
+        low_open=span.high_open,
+        high_open=span.low_open,
+    )
+    return span_of("last_active_at", turned, lambda age: now - timedelta(seconds=age))

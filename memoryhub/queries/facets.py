@@ -1,0 +1,82 @@
+"""Facets: how the threads that match are spread over what they can be narrowed by.
+
+Never writes. Counts the newest threads only, up to a bound, and says so.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from memoryhub.models.projects import Project
+from memoryhub.models.threads import ThreadLabel
+from memoryhub.queries import catalogue
+from memoryhub.queries.terms import Term
+
+#: Threads that are counted at most, values shown of a facet, facets of labels.
+COUNTED, TOP, LABELS = 10_000, 8, 6
+_COLUMNS = ("status", "agent_type", "agent_instance", "session")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    value: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facet:
+    """One search key and its most frequent values."""
+
+    key: str
+    choices: tuple[Choice, ...]
+    #: Values that are not shown.
+    more: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facets:
+    facets: tuple[Facet, ...]
+    counted: int
+    #: There are more threads than were counted.
+    capped: bool
+
+
+def get_facets(project: Project, *, terms: Sequence[Term], now: datetime) -> Facets:
+    """Counts over the newest COUNTED threads that match. Two queries."""
+    rows = catalogue.matching(project, terms=terms, now=now).order_by("-listed_at")
+    found = list(rows.values_list("id", *_COLUMNS)[: COUNTED + 1])
+    counted = found[:COUNTED]
+    spread = [
+        _facet(key, Counter(row[place] for row in counted if row[place]))
+        for place, key in enumerate(_COLUMNS, start=1)
+    ]
+    labels = _labels(project, {row[0] for row in counted})
+    return Facets(
+        facets=tuple(facet for facet in (*spread, *labels) if facet.choices),
+        counted=len(counted),
+        capped=len(found) > COUNTED,
+    )
+
+
+def _labels(project: Project, counted: set[UUID]) -> list[Facet]:
+    newest = ThreadLabel.objects.filter(project=project).order_by("-thread_id")
+    # Ids are in order of time, so these are the labels of the newest threads.
+    rows = newest.values_list("thread_id", "name", "value")[: COUNTED * 2]
+    spread: dict[str, Counter[str]] = {}
+    for thread, name, value in rows:
+        if thread in counted:
+            spread.setdefault(name, Counter())[value] += 1
+    # A label with a value of its own for nearly each thread narrows nothing.
+    telling = {name: c for name, c in spread.items() if len(c) <= max(2, c.total() / 2)}
+    ranked = sorted(telling, key=lambda name: (-telling[name].total(), name))
+    return [_facet(catalogue.LABEL + n, telling[n]) for n in ranked[:LABELS]]
+
+
+def _facet(key: str, counts: Counter[str]) -> Facet:
+    ranked = sorted(counts.items(), key=lambda each: (-each[1], each[0]))
+    shown = tuple(Choice(value=value, count=count) for value, count in ranked[:TOP])
+    return Facet(key=key, choices=shown, more=len(ranked) - len(shown))

@@ -1,0 +1,65 @@
+"""Terms: what a person asks of a list, already checked. Pure.
+
+A term names a column of ours by its key; words of a client's never become one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from django.db.models import Q
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Word:
+    """Equal to the text, or beginning with it."""
+
+    text: str
+    prefix: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Span:
+    """A number between two bounds; an `open` bound is itself left out."""
+
+    low: float | None = None
+    high: float | None = None
+    low_open: bool = False
+    high_open: bool = False
+
+
+Value = Word | Span
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Term:
+    """`key:value,value`: any of the values, or none of them when negated."""
+
+    key: str
+    values: tuple[Value, ...]
+    negated: bool = False
+
+    def plain(self) -> list[Any]:
+        """JSON values that tell this term from any other."""
+        return [self.key, self.negated, [repr(value) for value in self.values]]
+
+
+def word_in(column: str, word: Word) -> Q:
+    """A name column by a word."""
+    if not word.prefix:
+        return Q(**{column: word.text})
+    # A range, since LIKE folds case on SQLite; names are ASCII.
+    bounds = {f"{column}__gte": word.text, f"{column}__lt": word.text + "\x7f"}
+    return Q(**bounds)
+
+
+def span_of(column: str, span: Span, value: Callable[[float], Any] = float) -> Q:
+    """A column of numbers, or of what `value` makes of them, by a span."""
+    bounds = {}
+    if span.low is not None:
+        bounds[f"{column}__{'gt' if span.low_open else 'gte'}"] = value(span.low)
+    if span.high is not None:
+        bounds[f"{column}__{'lt' if span.high_open else 'lte'}"] = value(span.high)
+    return Q(**bounds)

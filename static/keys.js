@@ -1,0 +1,53 @@
+// Single keys. Each presses a control that stands on the page; none works while typing.
+"use strict";
+(() => {
+  const OFF = "mh_keys_off", on = document.getElementById("keys-on");
+  const focus = (selector) => () => (document.querySelector(selector)?.focus(), true);
+  let went = false;
+
+  const press = (selector) => () => {
+    const control = document.querySelector(selector);
+    if (!control || control.hidden) return false;
+    control.click();
+    return true;
+  };
+
+  const walk = (by) => () => {
+    const rows = [...document.querySelectorAll("[data-row]")];
+    const next = rows.indexOf(document.activeElement) + by;
+    rows[Math.max(0, Math.min(rows.length - 1, next))]?.focus();
+    return rows.length > 0;
+  };
+
+  const step = (by) => press(`[data-step="${by}"]`);
+  const KEYS = {
+    "/": focus("#find"), "?": press("[popovertarget=sheet]"), e: focus("[data-export]"),
+    j: walk(1), k: walk(-1), u: press("[data-up]"), c: press("#copy"), " ": press("#play"),
+    p: () => press("#pause, #resume")() || press(".asof a")(),
+    "[": press("[data-mark=previous]"), "]": press("[data-mark=next]"),
+    ArrowLeft: step(-1), ArrowRight: step(1), Home: step("first"), End: step("last"),
+  };
+  const SHIFTED = { ArrowLeft: step(-10), ArrowRight: step(10) };
+
+  // Whether the key means something to what has the focus.
+  function taken({ key, shiftKey, target }) {
+    if (target.type === "range") return key.startsWith("Arrow") && !shiftKey;
+    if (target.matches("input, select, textarea")) return true;
+    if (key.startsWith("Arrow")) return target.matches("[tabindex='0']");
+    return key === " " && target.matches("a, button, summary");
+  }
+
+  on.checked = localStorage.getItem(OFF) === null;
+  on.addEventListener("change", () => {
+    if (on.checked) localStorage.removeItem(OFF);
+    else localStorage.setItem(OFF, "1");
+  });
+  document.addEventListener("keydown", (event) => {
+    const { key } = event, go = went;
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    if (!on.checked || taken(event)) return;
+    went = key === "g";
+    const act = go ? press(`[data-go="${key}"]`) : (event.shiftKey && SHIFTED[key]) || KEYS[key];
+    if (act?.()) event.preventDefault();
+  });
+})();

@@ -1,0 +1,202 @@
+// The live view: one socket a page. Says what the page shows, lets newer panels in, and
+// tells in the pill how fresh they are. A push is a hint: every panel can be fetched.
+"use strict";
+(() => {
+  const pill = document.getElementById("live");
+  if (!pill || !document.body.hasAttribute("ws-connect")) return;
+  const STALE = 5000, POLL = 4500, FRESH = 5000, BEHIND = 2000, SPOKEN = 10000;
+  const ENDS = {
+    4401: "signed out", 4403: "not live: not for your role", 4404: "not live: not found",
+    4410: "erased", 4429: "not live: too many",
+  };
+  let socket = null, greeted = false, failures = 0, retryAt = 0, end = "", outdated = false;
+  let asked = "", mode = "", heads = {}, unpainted = 0, kept = null;
+  let heard = Date.now(), polledAt = 0, spokenAt = 0, behindSince = 0;
+  let freshness = 0, freshDue = false, freshAt = 0;
+
+  const on = (name, listen) => document.addEventListener(name, listen);
+  const visible = () => document.visibilityState === "visible";
+  const panels = () => [...document.querySelectorAll("[data-live]")];
+  const seqOf = (element) => Number(element.dataset.seq ?? 0);
+  const counted = (number) => number.toLocaleString("en-US");
+  const newer = (at) => counted(Math.max(0, ...Object.values(heads)) - Number(at));
+  const clock = (time) => new Date(time).toISOString().slice(11, 19);
+  const lagOf = (panel) => (heads[panel.dataset.thread] ?? 0) - seqOf(panel);
+  const say = (message) => socket?.sendImmediately(JSON.stringify(message));
+  const refresh = () => panels().forEach((panel) => htmx.trigger(panel, "refresh"));
+
+  function hello() {
+    const wants = {};
+    for (const panel of panels()) {
+      const { live, thread } = panel.dataset;
+      const want = (wants[thread] ??= { thread, panels: [], seq: Infinity });
+      want.panels.push(live);
+      want.seq = Math.min(want.seq, seqOf(panel));
+    }
+    const want = Object.values(wants).slice(0, 50), fresh = !!document.getElementById("fresh");
+    const asking = JSON.stringify(want, ["thread", "panels"]);
+    if (asking !== asked) say({ t: "hello", v: 1, build: document.body.dataset.build, fresh, want });
+    asked = asking;
+  }
+
+  // Once the browser has painted, and only for eyes: then the next push may come.
+  function painted() {
+    requestAnimationFrame(() => setTimeout(() => {
+      if (!unpainted || !visible()) return;
+      say({ t: "ack", n: unpainted });
+      unpainted = 0;
+    }));
+  }
+  function news(said) {
+    [greeted, failures, heard] = [true, 0, Date.now()];
+    ({ mode, heads } = said);
+    freshDue ||= said.fresh !== freshness;
+    freshness = said.fresh;
+  }
+  const CONTROL = {
+    hello: (said) => news({ fresh: freshness, ...said }),
+    beat: news,
+    resync({ why }) {
+      outdated ||= why === "build";
+      if (outdated) return;
+      // What is shown may be more than there is: let anything replace it.
+      for (const panel of panels()) delete panel.dataset.seq;
+      refresh();
+    },
+    gone({ thread }) {
+      for (const panel of document.querySelectorAll(`[data-thread="${thread}"]`)) {
+        panel.replaceChildren("Erased.");
+        if (panel.id === "head") end = ENDS[4410];
+        htmx.trigger(panel, "refresh");
+      }
+    },
+  };
+
+  // Where an element is, in words that hold after its panel was replaced.
+  function place(element) {
+    const holder = element.closest("[id]"), tag = element.tagName;
+    return [holder.id, tag, [...holder.querySelectorAll(tag)].indexOf(element)];
+  }
+  function find([id, tag, index]) {
+    const holder = document.getElementById(id);
+    return index < 0 ? holder : holder?.querySelectorAll(tag)[index];
+  }
+  function keep() {
+    const folds = [...document.querySelectorAll("[data-live] details")];
+    const focused = document.querySelectorAll("[data-live] :focus");
+    kept = [
+      ...folds.map((fold) => [place(fold), (now) => (now.open = fold.open)]),
+      ...[...focused].map((each) => [place(each), (now) => now.focus({ preventScroll: true })]),
+    ];
+  }
+  // A list that begins after the last row shown: no silent hole.
+  function tellGap(shown, pushed) {
+    const note = document.getElementById(`${shown.id}-gap`);
+    const first = seqOf(shown) + 1, passed = Number(pushed.dataset.from) - first;
+    if (!note || !(passed > 0)) return;
+    if (note.hidden) note.href = `${note.dataset.base}?at_seq=${first}`;
+    const all = (note.dataset.passed = passed + Number(note.dataset.passed ?? 0));
+    Object.assign(note, { hidden: false, textContent: `${counted(all)} events passed · read them` });
+  }
+
+  htmx.defineExtension("live", {
+    // Leaves of a push what is newer than the page and still wanted there.
+    transformResponse(text) {
+      if (!text.startsWith('<output id="live-mark"')) return text;
+      const push = document.createElement("template");
+      push.innerHTML = text;
+      for (const pushed of [...push.content.children].slice(1)) {
+        const shown = document.getElementById(pushed.id);
+        heads[pushed.dataset.thread] = seqOf(pushed);
+        if (!shown?.dataset.live || seqOf(shown) > seqOf(pushed)) pushed.remove();
+        else tellGap(shown, pushed);
+      }
+      keep();
+      return push.innerHTML;
+    },
+  });
+  // By our own count: an opening that is refused at once is none.
+  htmx.config.wsReconnectDelay = () => {
+    retryAt = Date.now() + Math.min(8000, 250 * 2 ** failures) * (0.5 + Math.random() / 2);
+    return retryAt - Date.now();
+  };
+  on("htmx:wsOpen", ({ detail }) => {
+    [socket, asked, unpainted] = [detail.socketWrapper, "", 0];
+    hello();
+  });
+  on("htmx:wsClose", ({ detail: { event } }) => {
+    if (!greeted) failures += 1;
+    [socket, greeted] = [null, false];
+    if (![1006, 1011, 1012, 1013].includes(event.code)) end ||= ENDS[event.code] ?? "not live";
+    tell();
+  });
+  on("htmx:wsBeforeMessage", (event) => {
+    if (event.detail.message[0] !== "{") return;
+    event.preventDefault();
+    const said = JSON.parse(event.detail.message);
+    CONTROL[said.t]?.(said);
+    tell();
+  });
+  on("htmx:wsAfterMessage", () => {
+    const { n, fresh } = document.getElementById("live-mark").dataset;
+    for (const [where, apply] of kept) if (find(where)) apply(find(where));
+    news({ mode, heads, fresh: Number(fresh) });
+    unpainted = Number(n);
+    painted();
+    tell();
+  });
+  on("htmx:beforeSwap", ({ detail }) => {
+    // An answer that was overtaken by a push.
+    const [, seq] = detail.serverResponse.match(/ data-seq="(\d+)"/) ?? [];
+    if (detail.target.dataset.live && seq < seqOf(detail.target)) detail.shouldSwap = false;
+  });
+  on("htmx:afterRequest", ({ detail }) => {
+    if (polledAt && detail.successful && detail.elt.dataset.live) heard = Date.now();
+  });
+  on("htmx:afterSettle", () => greeted && hello());
+  on("visibilitychange", () => (painted(), tell()));
+
+  function state(now) {
+    const at = document.querySelector("[data-at]")?.dataset.at;
+    const lag = Math.max(0, ...panels().map(lagOf));
+    const wait = counted(Math.max(0, Math.ceil((retryAt - now) / 1000)));
+    behindSince = lag ? behindSince || now : 0;
+    if (end) return [{ "signed out": "out", erased: end }[end] ?? "off", end];
+    if (outdated) return ["off", "new version"];
+    if (!greeted && !navigator.onLine) return ["offline", "offline"];
+    if (now - heard > STALE) return ["stale", `stale since ${clock(heard)}`];
+    if (polledAt) return ["polling", "polling"];
+    if (!greeted) return ["reconnecting", retryAt ? `reconnecting in ${wait} s` : "connecting"];
+    if (at) return ["paused", `paused, ${newer(at)} new`];
+    if (lag && now - behindSince > BEHIND) return ["behind", `behind ${counted(lag)}`];
+    return mode === "polling" ? ["polling", "polling"] : ["live", "live"];
+  }
+  function tell() {
+    const now = Date.now(), [name, text] = state(now);
+    const stale = /stale|offline|out/.test(name), aloud = now - spokenAt > SPOKEN;
+    document.documentElement.toggleAttribute("data-stale", stale);
+    for (const count of greeted ? document.querySelectorAll("[data-newer]") : []) {
+      count.textContent = newer(count.dataset.at);
+    }
+    if (pill.dataset.text === text) return;
+    // Said aloud at most once in ten seconds.
+    pill.setAttribute("aria-live", aloud ? "polite" : "off");
+    if (aloud) spokenAt = now;
+    Object.assign(pill.dataset, { state: name, text });
+    pill.textContent = text;
+    if (outdated) pill.insertAdjacentHTML("beforeend", ' · <a href="">reload</a>');
+  }
+  setInterval(() => {
+    const now = Date.now(), fresh = document.getElementById("fresh");
+    tell();
+    if (failures < 3 || end) polledAt = 0;
+    else if (visible() && now - polledAt > POLL) {
+      polledAt = now;
+      refresh();
+    }
+    if (!fresh || !freshDue || !visible() || now - freshAt < FRESH) return;
+    [freshDue, freshAt] = [false, now];
+    htmx.trigger(fresh, "refresh");
+  }, 500);
+  tell();
+})();

@@ -1,0 +1,240 @@
+"""Replay in a real browser: wherever the thumb ends, that event is shown."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from memoryhub.services.api_keys import Agent
+from tests import factories
+from tests.e2e.conftest import say
+
+T = "/p/acme/threads/talk"
+EVENTS = 40
+
+
+@pytest.fixture
+def talk(agent: Agent) -> None:
+    """Forty events: made, then 39 messages."""
+    factories.append(agent, "talk", *(f"message {n}" for n in range(EVENTS - 1)))
+
+
+def drag(page: Page, seqs: list[int]) -> None:
+    """What a hand does to a range: an input event every 8 ms."""
+    page.evaluate(
+        """async seqs => {
+             const range = document.getElementById("at");
+             for (const seq of seqs) {
+               range.value = seq;
+               range.dispatchEvent(new Event("input", {bubbles: true}));
+               await new Promise(done => setTimeout(done, 8));
+             }
+           }""",
+        seqs,
+    )
+
+
+def shows(page: Page, seq: int) -> None:
+    """The panels, the URL and the controls agree on the event."""
+    expect(page.locator("#moment")).to_have_attribute("data-at", str(seq))
+    for panel in ("#events", "#summary"):
+        expect(page.locator(panel)).to_have_attribute("data-at", str(seq))
+    expect(page.locator("#events [aria-current=true]")).to_have_id(f"event-{seq}")
+    expect(page).to_have_url(re.compile(re.escape(f"{T}?at_seq={seq}") + "$"))
+    expect(page.locator("#at")).to_have_value(str(seq))
+    expect(page.locator("#to")).to_have_value(str(seq))
+
+
+def test_scrubber_ends_where_the_thumb_ends(talk: None, page: Page) -> None:
+    page.goto(T)
+    for last in (1, EVENTS, 17, 1, 23):
+        there = [1 + (n * 7) % EVENTS for n in range(100)]
+        drag(page, [*there, last])
+        shows(page, last)
+
+
+def test_dragging_from_end_to_start_ends_on_the_first_event(
+    talk: None, page: Page
+) -> None:
+    page.goto(T)
+    for _ in range(20):
+        drag(page, list(range(EVENTS, 0, -1)))
+        shows(page, 1)
+        expect(page.locator("#summary h2")).to_have_text("thread.created")
+
+
+def test_a_mouse_drags_the_thumb(talk: None, page: Page) -> None:
+    page.goto(T)
+    box = page.locator("#at").bounding_box()
+    assert box is not None
+    middle = box["y"] + box["height"] / 2
+    page.mouse.move(box["x"] + box["width"] - 8, middle)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] / 2, middle, steps=20)
+    page.mouse.move(box["x"] + 1, middle, steps=20)
+    page.mouse.up()
+    shows(page, 1)
+
+
+def test_steps_lead_where_they_say(talk: None, page: Page) -> None:
+    page.goto(f"{T}?at_seq=20")
+    for name, seq in (
+        ("+1", 21),
+        ("+10", 31),
+        ("−1", 30),
+        ("−10", 20),
+        ("First event", 1),
+        ("−10", 1),
+        ("Last event", EVENTS),
+        ("+1", EVENTS),
+    ):
+        page.get_by_role("link", name=name, exact=True).click()
+        shows(page, seq)
+
+
+def test_keys_step_too(talk: None, page: Page) -> None:
+    page.goto(f"{T}?at_seq=20")
+    for key, seq in (
+        ("ArrowRight", 21),
+        ("Shift+ArrowRight", 31),
+        ("ArrowLeft", 30),
+        ("Shift+ArrowLeft", 20),
+        ("Home", 1),
+        ("End", EVENTS),
+    ):
+        page.keyboard.press(key)
+        shows(page, seq)
+
+
+def test_keys_rest_while_one_types_or_when_switched_off(talk: None, page: Page) -> None:
+    page.goto(f"{T}?at_seq=20")
+    page.keyboard.press("/")
+    expect(page.locator("#find")).to_be_focused()
+    page.keyboard.type("p?")
+    expect(page.locator("#find")).to_have_value("p?")
+    page.locator("h1").click()
+    page.keyboard.press("?")
+    expect(page.locator("#sheet")).to_be_visible()
+    page.locator("#keys-on").uncheck()
+    page.keyboard.press("Escape")
+    page.locator("h1").click()
+    page.keyboard.press("Home")
+    page.reload()
+    page.keyboard.press("Home")
+    expect(page.locator("#at")).to_have_value("20")
+
+
+def test_rows_are_walked_and_opened_by_keys(talk: None, page: Page) -> None:
+    page.goto("/p/acme/threads")
+    page.keyboard.press("j")
+    page.keyboard.press("Enter")
+    page.wait_for_url(f"**{T}")
+    page.keyboard.press("u")
+    page.wait_for_url("**/p/acme/threads")
+    page.keyboard.press("g")
+    page.keyboard.press("k")
+    page.wait_for_url("**/p/acme/api-keys")
+
+
+def test_marks_are_jumped_to(talk: None, page: Page) -> None:
+    page.goto(f"{T}/close")
+    page.get_by_role("button", name="Close the thread").click()
+    page.wait_for_url(f"**{T}")
+    page.goto(f"{T}?at_seq=5")
+    page.keyboard.press("]")
+    shows(page, EVENTS + 1)
+    assert page.locator("[data-mark=next]").get_attribute("href") is None
+
+
+def test_play_moves_and_stops(talk: None, page: Page) -> None:
+    page.goto(f"{T}?at_seq=30")
+    page.locator("#speed").select_option("10")
+    page.get_by_role("button", name="Play").click()
+    expect(page.locator("#playing")).to_have_text("every 10th event")
+    shows(page, EVENTS)
+    expect(page.get_by_role("button", name="Play")).to_be_visible()
+
+
+def test_a_seek_does_not_stop_play(talk: None, page: Page) -> None:
+    page.goto(f"{T}?at_seq=1")
+    page.get_by_role("button", name="Play").click()
+    drag(page, [36])
+    expect(page.get_by_role("button", name="Stop")).to_be_visible()
+    shows(page, EVENTS)
+
+
+def test_permalink_reopens_same_view(
+    talk: None, open_page: Callable[..., Page]
+) -> None:
+    page = open_page()
+    page.goto(f"{T}?tab=messages")
+    drag(page, [9, 12])
+    expect(page.locator("#moment")).to_have_attribute("data-at", "12")
+    expect(page).to_have_url(re.compile("at_seq=12"))
+    other = open_page("viewer")
+    other.goto(page.url)
+    for panel in ("#events", "#messages"):
+        seen = page.locator(f"{panel} .said, {panel} pre").all_text_contents()
+        assert seen == other.locator(f"{panel} .said, {panel} pre").all_text_contents()
+        assert seen
+
+
+def test_back_never_shows_a_fragment(talk: None, page: Page) -> None:
+    page.goto("/p/acme/threads")
+    page.goto(T)
+    drag(page, [5, 9])
+    shows(page, 9)
+    page.get_by_role("link", name="API keys").click()
+    page.wait_for_url("**/api-keys")
+    page.go_back()
+    shows(page, 9)
+    expect(page.locator("header.bar")).to_be_visible()
+    page.go_back()
+    expect(page.get_by_role("heading", name="Threads")).to_be_visible()
+
+
+def test_pause_is_a_permalink(talk: None, agent: Agent, page: Page) -> None:
+    page.goto(T)
+    page.locator("#pause").click()
+    shows(page, EVENTS)
+    say(agent, "talk", "one more")
+    page.reload()
+    expect(page.locator(".asof")).to_contain_text("1 newer")
+    expect(page.locator("#summary")).not_to_contain_text("one more")
+    page.locator("#resume").click()
+    expect(page.locator("#summary")).to_contain_text("one more")
+    assert page.url.endswith(T)
+
+
+def test_the_tail_pauses_and_resumes(talk: None, agent: Agent, page: Page) -> None:
+    page.goto(f"{T}/tail?hide=turn")
+    page.keyboard.press("p")
+    page.wait_for_url(f"**/tail?at_seq={EVENTS}&hide=turn")
+    say(agent, "talk", "one more")
+    page.keyboard.press("p")
+    page.wait_for_url("**/tail?hide=turn")
+    expect(page.locator("#tail")).to_contain_text("one more")
+
+
+def test_works_without_scripts(talk: None, open_page: Callable[..., Page]) -> None:
+    page = open_page(java_script_enabled=False)
+    page.goto("/p/acme/threads?q=status:open")
+    page.get_by_role("link", name="talk", exact=True).click()
+    page.get_by_role("link", name="Pause").click()
+    page.get_by_role("link", name="−10").click()
+    assert page.url.endswith(f"?at_seq={EVENTS - 10}")
+    expect(page.locator("#events [aria-current=true]")).to_have_id(
+        f"event-{EVENTS - 10}"
+    )
+    page.locator("#to").fill("7")
+    page.locator("#to").press("Enter")
+    assert page.url.endswith("?at_seq=7")
+    page.get_by_role("link", name="Conversation").click()
+    expect(page.locator(".bubble")).to_have_count(6)
+    page.get_by_role("link", name="Fork here").click()
+    page.get_by_label("Name of the new thread").fill("other")
+    page.get_by_role("button", name="Fork").click()
+    expect(page.get_by_role("heading", name="other")).to_be_visible()

@@ -1,0 +1,103 @@
+"""Every screen in both themes: axe has nothing to say, 320 px are enough."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page
+
+from memoryhub.models.projects import Project
+from memoryhub.models.threads import Thread
+from memoryhub.services import operator_threads
+from memoryhub.services.api_keys import Agent
+from tests import factories
+from tests.e2e.conftest import AXE, picture
+
+TAGS = [
+    "wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice",
+]  # fmt: skip
+SCREENS = {
+    "sign-in": "/sign-in",
+    "overview": "/p/acme/",
+    "threads": "/p/acme/threads",
+    "threads-none": "/p/acme/threads?q=zz",
+    "threads-error": "/p/acme/threads?q=stauts:open",
+    "timeline": "/p/acme/threads/talk",
+    "timeline-as-of": "/p/acme/threads/talk?at_seq=4&open=2",
+    "timeline-messages": "/p/acme/threads/talk?at_seq=5&tab=messages",
+    "conversation": "/p/acme/threads/talk/slots",
+    "conversation-fork": "/p/acme/threads/talk.alt/slots",
+    "slot": "/p/acme/threads/talk/slots/2",
+    "event": "/p/acme/threads/talk/events/4",
+    "tail": "/p/acme/threads/talk/tail",
+    "forks": "/p/acme/threads/talk/forks",
+    "fork-form": "/p/acme/threads/talk/fork",
+    "close-form": "/p/acme/threads/talk/close",
+    "api-keys": "/p/acme/api-keys",
+    "api-key-new": "/p/acme/api-keys/new",
+    "health": "/p/acme/health",
+    "not-found": "/p/acme/threads/nobody",
+}
+EXPECTED = {"threads-error": "422", "not-found": "404"}
+CALL = {
+    "role": "assistant",
+    "content": "Let me look.",
+    "tool_calls": [
+        {"id": "c1", "function": {"name": "find", "arguments": '{"number":"PX-7"}'}}
+    ],
+}
+RESULT = {
+    "role": "tool",
+    "tool_call_id": "c1",
+    "content": '{"stops":["Oslo","Bergen"]}',
+}
+
+
+@pytest.fixture
+def talk(acme: Project, agent: Agent) -> Thread:
+    """A thread with something of everything, and a fork of it."""
+    factories.make_thread(agent, "talk", user_id="ann", labels={"team": "red"})
+    factories.append(agent, "talk", "Where is my parcel?", CALL, RESULT, {"any": [1]})
+    factories.append(agent, "talk", "\u202eodd\u202c", "x" * 70_000)
+    thread = factories.get_thread(agent, "talk")
+    operator_threads.fork(thread, actor="operator:x", name="talk.alt", seq=4)
+    return thread
+
+
+def findings(page: Page) -> list[dict[str, Any]]:
+    """What axe has against the page."""
+    page.evaluate(AXE.read_text())
+    run = "tags => axe.run({runOnly: tags}).then(found => found.violations)"
+    found = page.evaluate(run, TAGS)
+    return [
+        {"id": each["id"], "where": [node["html"][:160] for node in each["nodes"]]}
+        for each in found
+    ]
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("screen", SCREENS)
+def test_axe_finds_nothing(
+    talk: Thread, open_page: Callable[..., Page], watched: Any, screen: str, theme: str
+) -> None:
+    watched.expected.append(EXPECTED.get(screen, "nothing"))
+    page = open_page(color_scheme=theme, viewport={"width": 1280, "height": 800})
+    page.goto(SCREENS[screen])
+    page.wait_for_load_state("networkidle")
+    picture(page, f"{screen}-{theme}")
+    assert findings(page) == []
+
+
+@pytest.mark.parametrize("screen", SCREENS)
+def test_reflow_320(
+    talk: Thread, open_page: Callable[..., Page], watched: Any, screen: str
+) -> None:
+    watched.expected.append(EXPECTED.get(screen, "nothing"))
+    page = open_page(viewport={"width": 320, "height": 640})
+    page.goto(SCREENS[screen])
+    page.wait_for_load_state("networkidle")
+    picture(page, f"{screen}-narrow")
+    width = page.evaluate("document.documentElement.scrollWidth")
+    assert width <= 320

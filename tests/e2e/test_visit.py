@@ -1,0 +1,124 @@
+"""Coming in, looking round, taking data along, leaving."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from memoryhub.models.projects import Project
+from memoryhub.services import api_keys, operators
+from memoryhub.services.api_keys import Agent
+from tests import factories
+from tests.e2e.conftest import Watched
+
+
+@pytest.fixture
+def talk(agent: Agent) -> None:
+    factories.make_thread(agent, "red-1", labels={"team": "red"})
+    factories.make_thread(agent, "blue-1", labels={"team": "blue"})
+    factories.append(agent, "red-1", *(f"message {n}" for n in range(5)))
+
+
+def test_link_works_once(
+    acme: Project, chromium: Browser, server: str, watched: Watched
+) -> None:
+    watched.expected.append("422")
+    token = operators.make_link(operators.ensure_default())
+    for heading in ("acme", "Sign in"):
+        context = chromium.new_context(base_url=server)
+        page = context.new_page()
+        watched.watch(page)
+        page.goto(f"/sign-in/{token}")
+        # Our script sends the form; the second time there is nothing left to use.
+        expect(page.get_by_role("heading", name=heading, exact=True)).to_be_visible()
+        used = heading == "Sign in"
+        if used:
+            expect(page.locator("[role=alert]")).to_contain_text("manage.py signin")
+        context.close()
+
+
+def test_preview_keeps_link(
+    acme: Project, chromium: Browser, server: str, watched: Watched
+) -> None:
+    token = operators.make_link(operators.ensure_default())
+    context = chromium.new_context(base_url=server, java_script_enabled=False)
+    page = context.new_page()
+    watched.watch(page)
+    for _ in range(3):
+        page.goto(f"/sign-in/{token}")
+    page.get_by_role("button", name="Sign in").click()
+    expect(page.get_by_role("heading", name="acme")).to_be_visible()
+    context.close()
+
+
+def test_no_external_request(talk: None, page: Page, watched: Watched) -> None:
+    paths = ["/p/acme/", "/p/acme/threads", "/p/acme/threads/red-1", "/p/acme/health"]
+    for path in [*paths, "/p/acme/threads/red-1/slots", "/p/acme/api-keys/new"]:
+        page.goto(path)
+        page.wait_for_load_state("networkidle")
+    # `watched` holds every address against our own.
+    assert len(watched.urls) > len(paths)
+
+
+def test_export_is_exactly_the_filter(talk: None, page: Page) -> None:
+    page.goto("/p/acme/threads")
+    page.locator("#find").fill("label.team:red")
+    page.locator("#find").press("Enter")
+    shown = page.locator(".threads .name a").all_inner_texts()
+    with page.expect_download() as download:
+        page.get_by_role("link", name="ndjson").click()
+    lines = Path(download.value.path()).read_text().splitlines()
+    assert [json.loads(line)["thread"] for line in lines] == shown == ["red-1"]
+
+
+def test_facets_narrow_the_list(talk: None, page: Page) -> None:
+    page.goto("/p/acme/threads")
+    page.locator("#facets").get_by_role("link", name="blue").click()
+    expect(page.locator(".threads .name a")).to_have_text(["blue-1"])
+    assert "label.team" in page.url
+
+
+def test_a_key_is_made_and_never_shown_again(acme: Project, page: Page) -> None:
+    page.goto("/p/acme/api-keys")
+    page.get_by_role("link", name="Create a key").click()
+    page.get_by_role("button", name="Create the key").click()
+    secret = page.locator("#secret").inner_text()
+    assert api_keys.well_formed(secret)
+    page.get_by_role("link", name="I have copied it").click()
+    expect(page.locator(".api-keys .row")).to_have_count(1)
+    assert secret not in page.content()
+
+
+def test_a_signed_out_panel_is_said_and_no_page_is_swapped_in(
+    talk: None, open_page: Callable[..., Page], watched: Watched
+) -> None:
+    watched.expected += ["401", "Response Status Error"]
+    page = open_page()
+    page.goto("/p/acme/threads/red-1?at_seq=3")
+    page.context.clear_cookies()
+    page.keyboard.press("ArrowRight")
+    expect(page.locator("[role=alert]")).to_contain_text("signed out")
+    expect(page.locator("header.bar")).to_have_count(1)
+    expect(page.locator("#head")).to_be_visible()
+    page.keyboard.press("ArrowRight")
+    expect(page.locator("#moment[role=alert]")).to_have_count(1)
+
+
+def test_signing_out_leads_to_the_sign_in(page: Page) -> None:
+    page.locator(".menu summary").click()
+    page.get_by_role("button", name="Sign out").click()
+    expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
+    page.goto("/p/acme/")
+    expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
+
+
+def test_a_theme_holds_against_the_system(open_page: Callable[..., Page]) -> None:
+    page = open_page(color_scheme="light")
+    page.locator(".menu summary").click()
+    page.get_by_role("button", name="dark").click()
+    ground = "getComputedStyle(document.body).backgroundColor"
+    assert page.evaluate(ground) == "rgb(14, 17, 22)"

@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.test import AsyncClient, Client
+
+from inspector.middleware import HEADERS
+
+pytestmark = pytest.mark.django_db
+
+PATHS = [
+    "/sign-in",
+    "/p/acme/",
+    "/p/acme/threads",
+    "/p/acme/threads.csv",
+    "/p/acme/panels/facets",
+    "/p/nowhere/",
+    "/nothing/here",
+    "/api/v1/docs",
+    "/health/live",
+]
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_every_answer_says_what_a_browser_may_do(owner: Client, path: str) -> None:
+    answer = owner.get(path)
+    assert {name: answer.headers.get(name) for name in HEADERS} == HEADERS
+    assert answer.headers["Cache-Control"] == "no-store"
+
+
+@pytest.mark.parametrize("path", ["/nothing/here", "/health/live", "/api/v1/docs"])
+async def test_so_does_every_answer_of_the_asynchronous_server(path: str) -> None:
+    answer = await AsyncClient().get(path)
+    assert {name: answer.headers.get(name) for name in HEADERS} == HEADERS
+
+
+async def test_files_of_ours_may_be_kept() -> None:
+    answer: Any = await AsyncClient().get("/static/inspector.css")
+    assert b"".join([chunk async for chunk in answer.streaming_content])
+    assert {name: answer.headers.get(name) for name in HEADERS} == HEADERS
+    assert "no-store" not in answer.headers["Cache-Control"]
+
+
+def test_pages_bring_no_inline_code_and_no_address_but_ours(owner: Client) -> None:
+    for path in ("/sign-in", "/p/acme/", "/p/acme/threads", "/p/acme/api-keys/new"):
+        page = owner.get(path).content.decode()
+        assert " style=" not in page
+        assert "<script>" not in page
+        assert 'src="http' not in page
+        assert "//unpkg" not in page

@@ -1,0 +1,154 @@
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from inspector.access import SEEN, SIGNED_IN
+from memoryhub.models.projects import Project
+from memoryhub.services import operators
+from tests.inspector.conftest import Browser, signed_in
+
+pytestmark = pytest.mark.django_db
+PASSWORD = "a long enough password"
+
+
+@pytest.fixture
+def token(acme: Project) -> str:
+    return operators.make_link(operators.ensure_default())
+
+
+def test_link_works_once(token: str) -> None:
+    assert Client().post(f"/sign-in/{token}").status_code == 302
+    second = Client().post(f"/sign-in/{token}")
+    assert second.status_code == 422
+    assert "manage.py signin" in second.content.decode()
+
+
+def test_preview_keeps_link(token: str) -> None:
+    for _ in range(3):
+        page = Client().get(f"/sign-in/{token}")
+        assert page.status_code == 200
+    assert Client().post(f"/sign-in/{token}").status_code == 302
+
+
+def test_unknown_used_and_expired_links_answer_alike(token: str) -> None:
+    Client().post(f"/sign-in/{token}")
+    used = Client().post(f"/sign-in/{token}")
+    unknown = Client().post(f"/sign-in/{'x' * 43}")
+    assert used.status_code == unknown.status_code
+    assert plain(used) == plain(unknown)
+
+
+def plain(answer: object) -> str:
+    """The page without its token, which differs each time."""
+    text: str = answer.content.decode()  # type: ignore[attr-defined]  # a response
+    head, _, rest = text.partition('name="csrfmiddlewaretoken" value="')
+    return head + rest[64:]
+
+
+def test_guessing_links_is_slowed_down(acme: Project) -> None:
+    client = Client()
+    codes = [client.post(f"/sign-in/{'x' * 43}").status_code for _ in range(11)]
+    assert codes == [422] * 10 + [429]
+
+
+def test_signing_in_leads_back(token: str) -> None:
+    answer = Client().post(f"/sign-in/{token}", {"next": "/p/acme/threads?q=a"})
+    assert answer.headers["Location"] == "/p/acme/threads?q=a"
+
+
+@pytest.mark.parametrize(
+    "where", ["https://evil.example/", "//evil.example", "javascript:1"]
+)
+def test_signing_in_leads_nowhere_else(token: str, where: str) -> None:
+    answer = Client().post(f"/sign-in/{token}", {"next": where})
+    assert answer.headers["Location"] == "/"
+
+
+def test_a_password_signs_in(acme: Project) -> None:
+    operators.set_password(operators.ensure_default(), PASSWORD)
+    client = Client()
+    form = {"username": "operator", "password": PASSWORD}
+    assert client.post("/sign-in", form).status_code == 302
+    assert client.get("/p/acme/").status_code == 200
+
+
+def test_a_wrong_name_and_a_wrong_password_look_alike(acme: Project) -> None:
+    operators.set_password(operators.ensure_default(), PASSWORD)
+    one = Client().post("/sign-in", {"username": "operator", "password": "wrong"})
+    two = Client().post("/sign-in", {"username": "nobody", "password": "wrong"})
+    assert one.status_code == two.status_code == 422
+    assert plain(one) == plain(two)
+
+
+def test_guessing_passwords_is_locked_out(acme: Project) -> None:
+    operators.set_password(operators.ensure_default(), PASSWORD)
+    client, form = Client(), {"username": "operator", "password": "wrong"}
+    codes = [client.post("/sign-in", form).status_code for _ in range(5)]
+    assert codes[0] == 422
+    right = client.post("/sign-in", {"username": "operator", "password": PASSWORD})
+    assert right.status_code == 429
+    assert "Too many tries" in right.content.decode()
+
+
+def test_signing_out_ends_the_session(owner: Client) -> None:
+    answer = owner.post("/sign-out")
+    assert answer.headers["Clear-Site-Data"] == '"cache", "storage"'
+    assert owner.get("/p/acme/").headers["Location"].startswith("/sign-in?next=")
+
+
+def test_a_form_without_a_token_is_refused(acme: Project) -> None:
+    client = Client(enforce_csrf_checks=True)
+    assert (
+        client.post("/sign-in", {"username": "a", "password": "b"}).status_code == 403
+    )
+
+
+@pytest.mark.parametrize(("clock", "hours"), [(SIGNED_IN, 13), (SEEN, 9)])
+def test_a_session_ends_when_old_or_idle(owner: Client, clock: str, hours: int) -> None:
+    session = owner.session
+    session[clock] = (timezone.now() - timedelta(hours=hours)).isoformat()
+    session.save()
+    assert owner.get("/p/acme/").status_code == 302
+    assert owner.get("/p/acme/").status_code == 302
+
+
+def test_powerful_operators_idle_shorter_off_loopback(browser: Browser) -> None:
+    late = (timezone.now() - timedelta(minutes=31)).isoformat()
+    for role, status in (("owner", 302), ("editor", 200)):
+        client = browser(role)
+        session = client.session
+        session[SEEN] = late
+        session.save()
+        answer = client.get("/p/acme/", REMOTE_ADDR="192.0.2.7")
+        assert answer.status_code == status
+
+
+def test_a_session_changes_its_key_at_sign_in(token: str) -> None:
+    client = Client()
+    client.get("/sign-in")
+    before = client.session.session_key
+    client.post(f"/sign-in/{token}")
+    assert client.session.session_key != before
+
+
+def test_the_only_project_is_where_one_lands(owner: Client, acme: Project) -> None:
+    assert owner.get("/").headers["Location"] == "/p/acme/"
+
+
+def test_several_projects_are_listed(acme: Project, zeta: Project) -> None:
+    client = signed_in(operators.ensure_default())
+    page = client.get("/").content.decode()
+    assert 'href="/p/acme/"' in page
+    assert 'href="/p/zeta/"' in page
+
+
+def test_a_theme_is_remembered(owner: Client) -> None:
+    answer = owner.post("/theme", {"theme": "dark", "next": "/p/acme/threads"})
+    assert answer.headers["Location"] == "/p/acme/threads"
+    assert 'data-theme="dark"' in owner.get("/p/acme/threads").content.decode()
+    owner.post("/theme", {"theme": '"><script>'})
+    assert "data-theme" not in owner.get("/p/acme/threads").content.decode()

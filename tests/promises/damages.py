@@ -1,0 +1,225 @@
+"""What can be done to a stored thread behind our back; where, chance decides."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID, uuid4
+
+from django.db.models import Model
+
+from memoryhub.models.events import Event
+from memoryhub.models.slots import Slot, Turn
+from memoryhub.models.threads import Thread, ThreadLabel
+
+#: Of a thread's row, what the journal does not say: its name, its salt (which only
+#: counts where there are names), and the copies that lists sort by. Whose it is has a
+#: test of its own.
+UNTOLD = {"name", "name_salt", "listed_at", "listed_slots"}
+UNTOLD |= {"project_id", "subject_id"}
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    what: str
+    #: The event that is wrong; None if the damage is none of an event.
+    seq: int | None = None
+
+
+Damager = Callable[[Thread, random.Random], Damage]
+
+
+def other_value(value: Any, chance: random.Random) -> Any:
+    """Another value of the same kind."""
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, int):
+        return value + chance.choice([-1, 1_000])
+    if isinstance(value, memoryview | bytes):
+        return flipped(bytes(value), chance)
+    if isinstance(value, datetime):
+        return value + timedelta(microseconds=chance.choice([-1, 1, 10**9]))
+    if isinstance(value, UUID):
+        return uuid4()
+    assert isinstance(value, str)
+    return altered(value, chance)
+
+
+def first_value(field: Any) -> Any:
+    """A value where there is none."""
+    return {
+        "BinaryField": b"x" * 32,
+        "DateTimeField": datetime(2024, 1, 1, tzinfo=UTC),
+        "ForeignKey": uuid4(),
+        "BigIntegerField": 1,
+    }.get(field.get_internal_type(), "q")
+
+
+def flipped(value: bytes, chance: random.Random) -> bytes:
+    place = chance.randrange(len(value)) if value else 0
+    bit = bytes([value[place] ^ 1 << chance.randrange(8)]) if value else b"x"
+    return value[:place] + bit + value[place + 1 :]
+
+
+def altered(value: str, chance: random.Random) -> str:
+    """One character of it changed, so that JSON mostly stays JSON."""
+    place = chance.randrange(len(value)) if value else 0
+    new = "7" if value[place : place + 1].isdigit() else "q"
+    if value[place : place + 1] == new:
+        new = "8" if new == "7" else "r"
+    return value[:place] + new + value[place + 1 :]
+
+
+def rows_of(model: type[Model], thread: Thread) -> Any:
+    named = {"id": thread.id} if model is Thread else {"thread_id": thread.id}
+    return model._default_manager.filter(**named)
+
+
+def column_damager(model: type[Model], column: str) -> Damager:
+    field = next(f for f in model._meta.concrete_fields if f.attname == column)
+
+    def damage(thread: Thread, chance: random.Random) -> Damage:
+        row = chance.choice(list(rows_of(model, thread).order_by("pk")))
+        value = getattr(row, column)
+        value = first_value(field) if value is None else other_value(value, chance)
+        rows_of(model, thread).filter(pk=row.pk).update(**{column: value})
+        seq = row.seq if model is Event and column != "seq" else None
+        return Damage(f"{model.__name__}.{column} of {row.pk}", seq)
+
+    return damage
+
+
+def drop(model: type[Model]) -> Damager:
+    def damage(thread: Thread, chance: random.Random) -> Damage:
+        row = chance.choice(list(rows_of(model, thread).order_by("pk")))
+        rows_of(model, thread).filter(pk=row.pk).delete()
+        return Damage(f"{row.pk} dropped", row.seq if model is Event else None)
+
+    return damage
+
+
+def copied(row: Any, **changes: Any) -> None:
+    """The row once more, as another one."""
+    fields = row._meta.concrete_fields
+    values = {each.attname: getattr(row, each.attname) for each in fields}
+    type(row)(**{**values, **changes}).save(force_insert=True)
+
+
+def repeat(thread: Thread, chance: random.Random) -> Damage:
+    row = chance.choice(list(thread.events.all()))
+    copied(row, seq=thread.head_seq + 1)
+    return Damage(f"{row.seq} repeated at the end")
+
+
+def insert_before_all(thread: Thread, chance: random.Random) -> Damage:
+    row = chance.choice(list(thread.events.all()))
+    copied(row, seq=chance.choice([0, -1]))
+    return Damage(f"{row.seq} before the first")
+
+
+def extra_slot(thread: Thread, chance: random.Random) -> Damage:
+    row = thread.slots.order_by("-index")[0]
+    seq = chance.choice([row.seq, 1, thread.head_seq, thread.head_seq + 5, 0])
+    copied(row, index=row.index + chance.randrange(1, 3), seq=seq)
+    return Damage(f"an extra slot at {seq}")
+
+
+def extra_turn(thread: Thread, chance: random.Random) -> Damage:
+    seq = chance.choice([1, 3, thread.head_seq, thread.head_seq + 5])
+    Turn.objects.create(thread=thread, n=thread.turn_count + 1, seq=seq)
+    return Damage(f"an extra turn at {seq}")
+
+
+def extra_label(thread: Thread, chance: random.Random) -> Damage:
+    ThreadLabel.objects.create(
+        thread=thread, name="zz", project_id=thread.project_id, value="1"
+    )
+    return Damage("an extra label")
+
+
+def swap(thread: Thread, chance: random.Random) -> Damage:
+    """Two messages change places, sealed bytes and digests and all but the chain."""
+    one, other = sorted(
+        chance.sample(list(thread.events.filter(type="slot.appended")), 2),
+        key=lambda row: row.seq,
+    )
+    for row, content in ((one, other), (other, one)):
+        thread.events.filter(seq=row.seq).update(
+            body=content.body,
+            payload=content.payload,
+            payload_digest=content.payload_digest,
+        )
+    return Damage(f"{one.seq} and {other.seq} swapped", one.seq)
+
+
+def foreign(thread: Thread, chance: random.Random) -> Damage:
+    """The sealed bytes of another thread, of the same seq if there is one."""
+    row = chance.choice(list(thread.events.filter(payload__isnull=False)))
+    other = Event.objects.exclude(thread=thread).filter(payload__isnull=False)
+    source = other.filter(seq=row.seq).first() or chance.choice(list(other))
+    changes: dict[str, Any] = {"payload": source.payload}
+    if chance.random() < 0.5:
+        changes["payload_digest"] = source.payload_digest
+    thread.events.filter(seq=row.seq).update(**changes)
+    return Damage(f"foreign bytes at {row.seq}", row.seq)
+
+
+def cut(thread: Thread, chance: random.Random) -> Damage:
+    """The tail is gone; in half the cases the head is moved back as well."""
+    seq = chance.randrange(2, thread.head_seq)
+    thread.events.filter(seq__gt=seq).delete()
+    if chance.random() < 0.5:
+        Thread.objects.filter(id=thread.id).update(head_seq=seq)
+        thread.slots.filter(seq__gt=seq).delete()
+    return Damage(f"cut after {seq}")
+
+
+def unlawful_erasure(thread: Thread, chance: random.Random) -> Damage:
+    """What the triggers let by: a payload gone, named by an event that ordered none."""
+    row = chance.choice(list(thread.events.filter(payload__isnull=False)))
+    by = chance.choice([1, row.seq, thread.head_seq, thread.head_seq + 1])
+    thread.events.filter(seq=row.seq).update(payload=None, erased_by=by)
+    return Damage(f"{row.seq} erased by {by}", row.seq)
+
+
+def orphan(thread: Thread, chance: random.Random) -> Damage:
+    """A fork that no longer knows where it comes from."""
+    Thread.objects.filter(id=thread.id).update(
+        parent_id=None, fork_seq=None, lineage="[]"
+    )
+    return Damage("no parent")
+
+
+def columns() -> Iterator[tuple[str, Damager]]:
+    for model in (Event, Slot, Turn, ThreadLabel, Thread):
+        for each in model._meta.concrete_fields:
+            untold = model is Thread and each.attname in UNTOLD
+            if not untold and each.attname != "id":
+                name = f"{model.__name__}.{each.attname}"
+                yield name, column_damager(model, each.attname)
+
+
+FORK: dict[str, Damager] = {
+    **{name: each for name, each in columns() if not name.startswith("Turn.")},
+    **{f"drop {model.__name__}": drop(model) for model in (Event, Slot, ThreadLabel)},
+    "repeat": repeat,
+    "insert before all": insert_before_all,
+    "extra slot": extra_slot,
+    "extra turn": extra_turn,
+    "extra label": extra_label,
+    "swap": swap,
+    "foreign": foreign,
+    "cut": cut,
+    "unlawful erasure": unlawful_erasure,
+    "orphan": orphan,
+}
+RUN: dict[str, Damager] = {
+    **{name: each for name, each in columns() if name.startswith(("Event.", "Turn."))},
+    "drop Turn": drop(Turn),
+    "extra turn": extra_turn,
+    "swap": swap,
+    "cut": cut,
+}

@@ -1,0 +1,65 @@
+"""What agents do to threads, and what is there to be seen afterwards."""
+
+from __future__ import annotations
+
+from memoryhub import journal
+from memoryhub.journal import Receipt
+from memoryhub.kernel.events import LabelValue, Limits
+from memoryhub.kernel.state import Scope, ThreadState
+from memoryhub.models.threads import Thread
+from memoryhub.services import threads
+from memoryhub.services.api_keys import Agent
+from tests.factories import (
+    get_thread,
+    run,
+)
+
+
+def fork(
+    agent: Agent,
+    parent: str,
+    name: str,
+    *,
+    seq: int | None = None,
+    labels: dict[str, LabelValue] | None = None,
+    **limits: int,
+) -> Thread:
+    row = get_thread(agent, parent)
+    command = threads.fork_command(
+        row,
+        row.head_seq if seq is None else seq,
+        scope=Scope(),
+        labels=labels,
+        config=Limits(**limits),
+    )
+    run(threads.fork(agent=agent, name=name, command=command))
+    return get_thread(agent, name)
+
+
+def amend(agent: Agent, thread: str = "t-1", **changes: object) -> Receipt:
+    given = {"scope": Scope(), **changes}
+    return run(threads.amend(agent=agent, thread=thread, **given))  # type: ignore[arg-type]  # as the test gives them
+
+
+def state_of(thread: Thread, seq: int | None = None) -> ThreadState:
+    row = Thread.objects.select_related("subject").get(id=thread.id)
+    return journal.state_at(row, row.head_seq if seq is None else seq).state
+
+
+def contents(thread: Thread) -> list[object]:
+    """The thread's messages as a reader sees them, its ancestors' included."""
+    state = state_of(thread)
+    lines = [
+        line
+        for part in state.lineage
+        for line in own(Thread.objects.get(id=part.thread), part.first, part.end)
+    ]
+    return lines + own(thread, state.inherited, state.slot_count)
+
+
+def own(thread: Thread, first: int, end: int) -> list[object]:
+    row = Thread.objects.select_related("subject").get(id=thread.id)
+    slots = row.slots.filter(index__gte=first, index__lt=end).order_by("index")
+    seqs = [slot.seq for slot in slots]
+    opened = journal.contents(row.subject, row.project_id, row.id, seqs)
+    return [opened[seq]["content"] for seq in seqs]

@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+import pytest
+
+from memoryhub.errors import BeyondHeadError, InvalidError, NameTakenError
+from memoryhub.models.threads import Thread
+from memoryhub.services import operator_threads
+from memoryhub.services.api_keys import Agent
+from tests import factories
+
+pytestmark = pytest.mark.django_db
+ACTOR = "operator:01890000-0000-7000-8000-000000000000"
+
+
+@pytest.fixture
+def talk(agent: Agent) -> Thread:
+    factories.make_thread(agent, labels={"team": "red"}, max_slots=50)
+    factories.append(agent, "t-1", "one", "two")
+    return factories.get_thread(agent)
+
+
+def test_an_operator_closes_and_reopens_under_their_own_name(talk: Thread) -> None:
+    operator_threads.close(talk, actor=ACTOR, reason="failed")
+    operator_threads.reopen(talk, actor=ACTOR)
+    newest = talk.events.order_by("-seq")[:2]
+    assert [(event.type, event.actor) for event in newest] == [
+        ("thread.reopened", ACTOR),
+        ("thread.closed", ACTOR),
+    ]
+
+
+def test_closing_twice_writes_once(talk: Thread) -> None:
+    first = operator_threads.close(talk, actor=ACTOR, reason="completed")
+    second = operator_threads.close(talk, actor=ACTOR, reason="completed")
+    assert (len(first.events), len(second.events)) == (1, 0)
+
+
+def test_a_fork_takes_scope_labels_and_limits(agent: Agent, talk: Thread) -> None:
+    operator_threads.fork(talk, actor=ACTOR, name="t-2", seq=2)
+    fork = factories.get_thread(agent, "t-2")
+    assert (fork.slot_count, fork.parent_id, fork.fork_seq) == (1, talk.id, 2)
+    assert (fork.labels, fork.config) == (talk.labels, talk.config)
+    assert fork.subject_id == talk.subject_id
+
+
+@pytest.mark.parametrize(
+    ("name", "seq", "refusal"),
+    [
+        ("t-1", 1, NameTakenError),
+        ("t-2", 4, BeyondHeadError),
+        ("a b", 1, InvalidError),
+        ("mh.x", 1, InvalidError),
+        ("", 1, InvalidError),
+    ],
+)
+def test_a_refused_fork_changes_nothing(
+    talk: Thread, name: str, seq: int, refusal: type[Exception]
+) -> None:
+    with pytest.raises(refusal):
+        operator_threads.fork(talk, actor=ACTOR, name=name, seq=seq)
+    assert Thread.objects.count() == 1

@@ -1,0 +1,141 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from memoryhub import journal
+from memoryhub.kernel.commands import Imported, ImportMessages
+from memoryhub.kernel.events import Limits, RunRecorded
+from memoryhub.kernel.state import Scope
+from memoryhub.models.events import Event, Snapshot
+from memoryhub.models.slots import Slot, Turn
+from memoryhub.models.threads import Thread, ThreadLabel
+from memoryhub.queries.verification import verify
+from memoryhub.services import threads
+from memoryhub.services.api_keys import Agent
+from memoryhub.services.rebuild import rebuild
+from tests.factories import append, get_thread, make_slot, make_thread, run
+
+pytestmark = pytest.mark.django_db
+
+PROJECTIONS = (Slot, Turn, ThreadLabel)
+
+
+def rows(thread: Thread) -> dict[str, list[Any]]:
+    """Everything that repeats the fold, as it is stored."""
+    found: dict[str, list[Any]] = {
+        model.__name__: list(
+            model._default_manager.filter(thread=thread).order_by("pk").values()
+        )
+        for model in PROJECTIONS
+    }
+    return {**found, "Thread": [*Thread.objects.filter(id=thread.id).values()]}
+
+
+def make_run(agent: Agent, name: str = "run") -> Thread:
+    """A thread with turns, slots and labels."""
+    make_thread(agent, name, labels={"a": "x", "b": 1.5})
+    messages = tuple(
+        Imported(slot=make_slot(number), turn=number % 3 == 1) for number in range(20)
+    )
+    run_recorded = RunRecorded(format="runs", messages=20)
+    journal.perform(
+        journal.Order(
+            address=agent.address(name),
+            command=ImportMessages(
+                after=0,
+                messages=messages,
+                digest="ab" * 16,
+                run=run_recorded,
+                info=b"{}",
+            ),
+            actor="import",
+        )
+    )
+    return get_thread(agent, name)
+
+
+def test_what_is_lost_or_wrong_is_written_again(agent: Agent) -> None:
+    thread = make_run(agent)
+    before = rows(thread)
+    Slot.objects.filter(index__lt=5).delete()
+    Slot.objects.update(tokens=1_000, type="chat.system")
+    Turn.objects.filter(n=2).delete()
+    Turn.objects.create(thread=thread, n=99, seq=3)
+    ThreadLabel.objects.filter(name="a").delete()
+    Thread.objects.update(slot_count=1, turn_count=0, labels="{}", status="closed")
+    assert verify(get_thread(agent, "run")) is not None
+    rebuild(get_thread(agent, "run"))
+    assert rows(thread) == before
+    assert verify(get_thread(agent, "run")) is None
+
+
+def test_what_was_right_stays_as_it_was(agent: Agent) -> None:
+    thread = make_run(agent)
+    before = rows(thread)
+    rebuild(thread)
+    rebuild(get_thread(agent, "run"))
+    assert rows(thread) == before
+
+
+def test_the_journal_is_not_touched(agent: Agent) -> None:
+    thread = make_run(agent)
+    before = list(Event.objects.order_by("seq").values())
+    rebuild(thread)
+    assert list(Event.objects.order_by("seq").values()) == before
+
+
+def test_a_thread_goes_on_after_it_was_rebuilt(agent: Agent) -> None:
+    append(agent, "t-1", "a", "b")
+    Slot.objects.all().delete()
+    rebuild(get_thread(agent))
+    receipt = append(agent, "t-1", "c")
+    assert (receipt.seq, get_thread(agent).slot_count) == (4, 3)
+
+
+def test_a_fork_is_rebuilt_from_its_parent(agent: Agent) -> None:
+    append(agent, "t-1", "a", "b", "c")
+    parent = get_thread(agent)
+    command = threads.fork_command(
+        parent, 3, scope=Scope(), labels={"x": True}, config=Limits()
+    )
+    run(threads.fork(agent=agent, name="child", command=command))
+    append(agent, "child", "C")
+    child = get_thread(agent, "child")
+    before = rows(child)
+    Slot.objects.filter(thread=child).delete()
+    Thread.objects.filter(id=child.id).update(lineage="[]", slot_count=0)
+    rebuild(get_thread(agent, "child"))
+    assert rows(child) == before
+
+
+def test_a_long_thread_is_rebuilt_in_pieces_and_its_snapshots_come_back(
+    agent: Agent,
+) -> None:
+    for _ in range(6):
+        append(agent, "t-1", *range(200))
+    thread = get_thread(agent)
+    assert Snapshot.objects.filter(thread=thread).count() == 1
+    told: list[int] = []
+    before = rows(thread)
+    Slot.objects.filter(index__gte=100).delete()
+    rebuild(thread, progress=told.append)
+    assert rows(thread) == before
+    assert sum(told) == 1_201
+    assert len(told) > 2
+    assert verify(get_thread(agent)) is None
+    for _ in range(5):
+        append(agent, "t-1", *range(200))
+    assert Snapshot.objects.filter(thread=thread).count() == 1
+
+
+def test_a_writer_that_knows_the_thread_goes_on_with_it(agent: Agent) -> None:
+    """Its state is that of the journal, so a rebuild can't make it wrong."""
+    append(agent, "t-1", "a")
+    rebuild(get_thread(agent))
+    append(agent, "t-1", "b")
+    rebuild(get_thread(agent))
+    bound = replace(agent, create_on_write=False)
+    assert append(bound, "t-1", "c").seq == 4

@@ -1,0 +1,159 @@
+"""A browser's socket without a browser: real messages to the real application."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+from uuid import UUID
+
+import orjson
+from asgiref.testing import ApplicationCommunicator
+from channels.layers import channel_layers
+from django.conf import settings
+from django.contrib.auth import login
+from django.contrib.sessions.backends.db import SessionStore
+from django.test import RequestFactory
+
+from inspector import BUILD, access
+from memoryhub.asgi import Lifespan, application
+from memoryhub.models.operators import Operator
+from memoryhub.models.threads import Thread
+from memoryhub.services import operators
+
+ORIGIN = "http://127.0.0.1:8000"
+#: What a frame may take on a busy machine; nothing waits this long on purpose.
+PATIENCE = 20
+
+
+def sign_in(operator: Operator) -> str:
+    """A session as the sign-in page makes it. Returns its key."""
+    request = RequestFactory().get("/")
+    request.session = SessionStore()
+    login(request, operator, "django.contrib.auth.backends.ModelBackend")
+    access.note_sign_in(request, operator)
+    request.session.save()
+    return str(request.session.session_key)
+
+
+@asynccontextmanager
+async def serving() -> AsyncIterator[None]:
+    """What a server runs beside its sockets: writer, readers, doorbell, hub."""
+    # The layer in memory belongs to the loop that first used it.
+    channel_layers.backends.clear()
+    lifespan = Lifespan()
+    await lifespan.start()
+    try:
+        yield
+    finally:
+        await lifespan.stop()
+        channel_layers.backends.clear()
+
+
+class Socket:
+    """One socket. Text from `{` is control, else a push."""
+
+    def __init__(
+        self,
+        session: str = "",
+        *,
+        path: str = "/ws/live/acme",
+        origin: str | None = ORIGIN,
+        client: str = "127.0.0.1",
+    ) -> None:
+        headers = [(b"host", b"127.0.0.1:8000")]
+        if origin is not None:
+            headers.append((b"origin", origin.encode()))
+        if session:
+            cookie = f"{settings.SESSION_COOKIE_NAME}={session}"
+            headers.append((b"cookie", cookie.encode()))
+        scope = {
+            "type": "websocket",
+            "scheme": "ws",
+            "path": path,
+            "headers": headers,
+            "query_string": b"",
+            "client": (client, 50000),
+            "subprotocols": [],
+        }
+        self.line: Any = ApplicationCommunicator(application, scope)  # type: ignore[no-untyped-call]  # asgiref
+
+    async def open(self) -> dict[str, Any]:
+        """What the handshake is answered by."""
+        await self.line.send_input({"type": "websocket.connect"})
+        answer: dict[str, Any] = await self.line.receive_output(PATIENCE)
+        return answer
+
+    async def send(self, message: Mapping[str, Any] | str | bytes) -> None:
+        if isinstance(message, bytes):
+            await self.line.send_input({"type": "websocket.receive", "bytes": message})
+            return
+        text = message if isinstance(message, str) else orjson.dumps(message).decode()
+        await self.line.send_input({"type": "websocket.receive", "text": text})
+
+    async def hello(
+        self, wants: Mapping[UUID, tuple[int, list[str]]], **fields: Any
+    ) -> dict[str, Any]:
+        """Say what is shown, by thread: seq and panels. Returns the server's hello."""
+        want = [
+            {"thread": str(thread), "panels": panels, "seq": seq}
+            for thread, (seq, panels) in wants.items()
+        ]
+        await self.send({"t": "hello", "v": 1, "build": BUILD, "want": want} | fields)
+        return await self.control("hello")
+
+    async def ack(self, push: str) -> None:
+        await self.send({"t": "ack", "n": number_of(push)})
+
+    async def receive(self) -> str:
+        message = await self.line.receive_output(PATIENCE)
+        assert message["type"] == "websocket.send", message
+        text: str = message["text"]
+        return text
+
+    async def control(self, kind: str) -> dict[str, Any]:
+        """The next control message of a kind; others of the server are passed over."""
+        while True:
+            text = await self.receive()
+            if text.startswith("{") and orjson.loads(text)["t"] == kind:
+                said: dict[str, Any] = orjson.loads(text)
+                return said
+
+    async def push(self) -> str:
+        """The next push; control messages are passed over."""
+        while True:
+            text = await self.receive()
+            if not text.startswith("{"):
+                return text
+
+    async def closed(self) -> int:
+        """The code that the server ends the socket with, whatever it says before."""
+        while True:
+            message = await self.line.receive_output(PATIENCE)
+            if message["type"] == "websocket.close":
+                code: int = message.get("code", 1000)
+                return code
+
+    async def leave(self) -> None:
+        await self.line.send_input({"type": "websocket.disconnect", "code": 1001})
+        await self.line.wait(PATIENCE)
+
+
+def number_of(push: str) -> int:
+    """The number of a push, from its mark."""
+    return int(push.partition(' data-n="')[2].partition('"')[0])
+
+
+# Run in processes of their own, see tests.instances
+
+
+def print_session() -> None:
+    """Sign the default operator in."""
+    sys.stdout.write(sign_in(operators.ensure_default()))
+
+
+def print_thread(name: str) -> None:
+    """The id of a thread of acme."""
+    thread = Thread.objects.get(project__slug="acme", name=name)
+    sys.stdout.write(str(thread.id))
