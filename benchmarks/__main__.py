@@ -1,0 +1,83 @@
+"""Runs the benchmarks: all of them, or those that are named."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+
+from benchmarks import (
+    appends,
+    disk,
+    growth,
+    report,
+    side_by_side,
+    slow_disk,
+    starting,
+    stock,
+)
+from benchmarks.figures import Benchmark, Pace
+from benchmarks.report import Outcome
+
+BENCHMARKS: dict[str, Benchmark] = {
+    "append-sqlite-full": appends.sqlite_full,
+    "append-sqlite-normal": appends.sqlite_normal,
+    "append-postgres": appends.postgres,
+    "append-stock": stock.measure,
+    "slow-disk": slow_disk.measure,
+    "growth": growth.measure,
+    "disk": disk.measure,
+    "starting": starting.measure,
+    "side-by-side": side_by_side.measure,
+}
+
+
+def main(arguments: list[str]) -> int:
+    options = _parser().parse_args(arguments)
+    if options.list:
+        print("\n".join(f"{n:<22} {b.__doc__}" for n, b in BENCHMARKS.items()))
+        return 0
+    if not options.readme:
+        outcomes = _run(options.only or list(BENCHMARKS), Pace(quick=options.quick))
+        if options.quick:
+            print("A glance only: nothing is written.")
+            return 0
+        print(f"Written to {report.keep(outcomes, order=list(BENCHMARKS)).name}.")
+        if options.only:
+            return 0
+    path = report.newest()
+    if path is None:
+        sys.exit("Nothing has been measured yet; run it without --readme.")
+    report.put_into_readme(path)
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    add = parser.add_argument
+    add("--list", action="store_true", help="say which there are")
+    add("--only", action="append", choices=[*BENCHMARKS], help="may be repeated")
+    add("--quick", action="store_true", help="smaller, shorter, nothing written")
+    readme = "only put the newest table into the README; a full run does so as well"
+    add("--readme", action="store_true", help=readme)
+    return parser
+
+
+def _run(names: list[str], pace: Pace) -> dict[str, Outcome]:
+    outcomes = {}
+    for name in names:
+        began, start = report.load_average(), time.perf_counter()
+        print(f"\n{name} (load average {began:.2f})", flush=True)
+        figures = BENCHMARKS[name](pace)
+        outcomes[name] = Outcome(
+            figures=figures,
+            seconds=time.perf_counter() - start,
+            load=(began, report.load_average()),
+        )
+        for figure in figures:
+            print(report.shown(figure), flush=True)
+    return outcomes
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,191 @@
+"""Hubs: MemoryHub's server in a process of its own, on data of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from http.client import HTTPConnection
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+ROOT = Path(__file__).resolve().parent.parent
+PROJECT = "bench"
+START_SECONDS = 60
+#: Nothing of the operator's own instance reaches ours.
+_OURS = ("MEMORYHUB_", "DJANGO_", "DATABASE_URL", "KEYS_DATABASE_URL", "REDIS_URL")
+#: One key sends everything here, so its limits would be what is measured.
+_UNLIMITED = {
+    "MEMORYHUB_KEY_REQUESTS_PER_SECOND": "1000000",
+    "MEMORYHUB_KEY_BURST": "1000000",
+    "MEMORYHUB_KEY_BYTES_PER_DAY": str(2**50),
+}
+MANAGE = (sys.executable, str(ROOT / "manage.py"))
+
+
+@contextmanager
+def workplace() -> Iterator[Path]:
+    """A fresh folder beside the data: a temporary folder may lie in memory."""
+    place = ROOT / "var" / "benchmarks"
+    place.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with TemporaryDirectory(dir=place, ignore_cleanup_errors=True) as folder:
+        yield Path(folder)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hub:
+    """An instance: its data, and how to run commands and servers on it."""
+
+    data: Path
+    env: Mapping[str, str]
+
+    @classmethod
+    def fresh(cls, folder: Path, **env: str) -> Hub:
+        """An empty instance under this folder; nothing is made yet."""
+        data = folder / "data"
+        data.mkdir(mode=0o700, parents=True)
+        inherited = {k: v for k, v in os.environ.items() if not k.startswith(_OURS)}
+        given = {"MEMORYHUB_DATA": str(data), **_UNLIMITED, **env}
+        return cls(data=data, env={**inherited, **given})
+
+    def manage(self, *words: str) -> str:
+        """Run a command of `manage.py`, which must succeed. Returns what it printed."""
+        return self.run([*MANAGE, *words])
+
+    def call(self, function: str, **arguments: object) -> str:
+        """Run `module:function` inside the instance. Arguments are plain values."""
+        module, _, name = function.partition(":")
+        code = f"import {module} as m; m.{name}(**{arguments!r})"
+        return self.manage("shell", "--verbosity", "0", "-c", code)
+
+    def timed(self, *words: str) -> float:
+        """As `manage`. Returns the seconds it took, start included."""
+        start = time.perf_counter()
+        self.manage(*words)
+        return time.perf_counter() - start
+
+    def run(self, command: Sequence[str]) -> str:
+        done = subprocess.run(
+            command,
+            cwd=ROOT,
+            env=self.env,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode:
+            raise RuntimeError(f"{' '.join(command)}: {done.stdout}{done.stderr}")
+        return done.stdout
+
+    @contextmanager
+    def serve(self, program: Sequence[str] = MANAGE) -> Iterator[Server]:
+        """A running server; it is drained and stopped with the block."""
+        port = _free_port()
+        log = self.data.parent / "server.log"
+        with log.open("ab") as output:
+            process = subprocess.Popen(
+                [*program, "serve", "--port", str(port)],
+                cwd=ROOT,
+                env=self.env,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+            )
+        server = Server(process=process, port=port)
+        try:
+            server.await_answer(log)
+            yield server
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.wait()
+
+    def key(self) -> str:
+        """The key of a project that is made for it; the tables must be there."""
+        self.manage("create_project", PROJECT)
+        return self.manage("create_key", PROJECT).split()[-1]
+
+    def size(self) -> int:
+        """Bytes of its databases, the log of the newest commits folded in.
+
+        Nothing may have them open.
+        """
+        for database in self.data.glob("*.sqlite3"):
+            with closing(sqlite3.connect(database)) as line:
+                line.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        return sum(path.stat().st_size for path in self.data.rglob("*.sqlite3*"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Server:
+    process: subprocess.Popen[bytes]
+    port: int
+
+    def await_answer(self, log: Path) -> None:
+        """Return once it has served a request."""
+        deadline = time.monotonic() + START_SECONDS
+        while time.monotonic() < deadline and self.process.poll() is None:
+            if self._answers():
+                return
+            time.sleep(0.01)
+        raise RuntimeError(f"the server did not start: {log.read_text()[-4000:]}")
+
+    def _answers(self) -> bool:
+        line = HTTPConnection("127.0.0.1", self.port, timeout=5)
+        try:
+            line.request("GET", "/health/live")
+            return line.getresponse().status == 200
+        except OSError:
+            return False
+        finally:
+            line.close()
+
+    def post(self, path: str, key: str, body: object) -> object:
+        """One request that must be served."""
+        line = HTTPConnection("127.0.0.1", self.port, timeout=60)
+        try:
+            headers = {
+                "Authorization": f"Bearer {key}",
+                "Content-Type": "application/json",
+            }
+            line.request("POST", f"/api/v1{path}", json.dumps(body), headers)
+            answer = line.getresponse()
+            text = answer.read()
+        finally:
+            line.close()
+        if answer.status >= 300:
+            raise RuntimeError(f"{path}: {answer.status} {text!r}")
+        return json.loads(text)
+
+    def cpu_seconds(self) -> float | None:
+        """CPU that the process has used since its start, all threads, if known."""
+        try:
+            stat = Path(f"/proc/{self.process.pid}/stat").read_text(encoding="ascii")
+        except OSError:
+            return None
+        # The name in brackets may hold blanks; user and system ticks come after it.
+        fields = stat.rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def memory_bytes(self) -> int | None:
+        """Memory that is resident now, if known."""
+        try:
+            pages = Path(f"/proc/{self.process.pid}/statm").read_text(encoding="ascii")
+        except OSError:
+            return None
+        return int(pages.split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def _free_port() -> int:
+    with socket.socket() as line:
+        line.bind(("127.0.0.1", 0))
+        port: int = line.getsockname()[1]
+        return port

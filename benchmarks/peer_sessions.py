@@ -1,0 +1,36 @@
+"""openai-agents' SQLiteSession takes the messages; runs in the peers' environment."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from agents import SQLiteSession  # type: ignore[import-not-found]  # a peer's
+
+
+def main(source: str, database: str) -> None:
+    runs = json.loads(Path(source).read_text(encoding="utf-8"))
+    cpu, start = time.process_time(), time.perf_counter()
+    asyncio.run(write(runs, database))
+    seconds = time.perf_counter() - start
+    cpu = time.process_time() - cpu
+    count = sum(len(run["traj"]) for run in runs)
+    told = {"messages": count, "seconds": seconds, "cpu_seconds": cpu}
+    sys.stdout.write(json.dumps(told))
+
+
+async def write(runs: list[dict[str, Any]], database: str) -> None:
+    """A session per conversation, its messages one by one."""
+    for number, run in enumerate(runs):
+        session = SQLiteSession(f"run-{number}", database)
+        for message in run["traj"]:
+            await session.add_items([message])
+        session.close()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

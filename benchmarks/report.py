@@ -1,0 +1,154 @@
+"""The report: figures of a day as JSON, and as the table that the README shows."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import sqlite3
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from benchmarks.figures import Figure
+from benchmarks.hubs import ROOT
+
+RESULTS = Path(__file__).with_name("results")
+README = ROOT / "README.md"
+BEGIN, END = "<!-- bench:begin -->", "<!-- bench:end -->"
+
+Report = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What one benchmark found, and what went on meanwhile."""
+
+    figures: Sequence[Figure]
+    seconds: float
+    #: Load average of a minute, at its begin and at its end.
+    load: tuple[float, float]
+
+    def as_json(self) -> Report:
+        return {
+            "took_seconds": round(self.seconds, 1),
+            "load_average": [round(each, 2) for each in self.load],
+            "figures": [_as_json(figure) for figure in self.figures],
+        }
+
+
+def keep(outcomes: Mapping[str, Outcome], *, order: Sequence[str]) -> Path:
+    """Write today's file; what was measured earlier today and not again stays."""
+    now = datetime.now(UTC)
+    RESULTS.mkdir(exist_ok=True)
+    path = RESULTS / f"{now.date()}.json"
+    known: Report = json.loads(path.read_text("utf-8")) if path.exists() else {}
+    found = known.get("benchmarks", {})
+    found |= {name: each.as_json() for name, each in outcomes.items()}
+    report = {
+        "date": str(now.date()),
+        "machine": machine(),
+        "benchmarks": {name: found[name] for name in order if name in found},
+    }
+    path.write_text(json.dumps(report, indent=1, ensure_ascii=False) + "\n", "utf-8")
+    return path
+
+
+def newest() -> Path | None:
+    return max(RESULTS.glob("*.json"), default=None)
+
+
+def put_into_readme(path: Path) -> None:
+    """Replace what stands between the README's two marks by this file's table."""
+    text = README.read_text(encoding="utf-8")
+    before, begin, rest = text.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        sys.exit(f"README.md has no {BEGIN} … {END} to put the table between.")
+    report = json.loads(path.read_text(encoding="utf-8"))
+    whole = f"{before}{begin}\n{table(report)}{end}{after}"
+    README.write_text(whole, encoding="utf-8")
+
+
+def table(report: Report) -> str:
+    """The report in Markdown."""
+    lines = ["| question | figure | goal | behind it |", "|---|--:|---|---|"]
+    loads = []
+    for each in report["benchmarks"].values():
+        loads += each["load_average"]
+        lines += [_row(figure) for figure in each["figures"]]
+    about = ", ".join(report["machine"].values())
+    busy = f"; load average {min(loads):.1f} to {max(loads):.1f}" if loads else ""
+    told = f"Measured on {report['date']} by `make bench`: {about}{busy}. "
+    told += (
+        "Medians of rounds in which both sides take turns; CPU is that of the process "
+    )
+    told += "that serves, or that writes by itself."
+    return "\n".join([*lines, "", told, ""])
+
+
+def machine() -> dict[str, str]:
+    """What of the machine bears on the figures."""
+    return {
+        "cpu": f"{os.cpu_count()} × {_processor()}",
+        "system": f"{platform.system()} {platform.machine()}",
+        "python": f"Python {platform.python_version()}",
+        "sqlite": f"SQLite {sqlite3.sqlite_version}",
+    }
+
+
+def load_average() -> float:
+    return os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
+
+
+def shown(figure: Figure) -> str:
+    """The figure for a terminal."""
+    row = _as_json(figure)
+    goal = f" (goal {row['goal']}: {row['verdict']})" if row["goal"] else ""
+    return f"  {figure.question}\n    {_value(row)}{goal}   {figure.behind}"
+
+
+def _as_json(figure: Figure) -> Report:
+    return {
+        "question": figure.question,
+        "value": float(f"{figure.value:.4g}"),
+        "unit": figure.unit,
+        "goal": str(figure.goal) if figure.goal else "",
+        "verdict": figure.verdict,
+        "unscored": figure.unscored,
+        "behind": figure.behind,
+        "rounds": {
+            name: [
+                [each.requests, round(each.seconds, 4), each.cpu_seconds]
+                for each in series.samples
+            ]
+            for name, series in figure.series.items()
+        },
+    }
+
+
+def _row(figure: Report) -> str:
+    goal = figure["goal"]
+    if goal:
+        goal += f", {figure['verdict']}"
+    if figure["unscored"]:
+        goal += f": {figure['unscored']}"
+    return f"| {figure['question']} | {_value(figure)} | {goal} | {figure['behind']} |"
+
+
+def _value(figure: Report) -> str:
+    value = figure["value"]
+    digits = 0 if value >= 100 else 1 if value >= 10 else 2
+    return f"{value:,.{digits}f}{figure['unit']}"
+
+
+def _processor() -> str:
+    try:
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
+    except OSError:
+        return platform.processor() or "unknown"
+    names = (line for line in text.splitlines() if line.startswith("model name"))
+    return next(names, ": unknown").partition(":")[2].strip()
