@@ -28,22 +28,18 @@ def link() -> Iterator[str]:
     bound = serving.bind("127.0.0.1", 0)
     port = bound.getsockname()[1]
     bound.close()
-    demo = subprocess.Popen(
-        [sys.executable, "manage.py", "demo", "--port", str(port), "--speed", "4"],
+    words = ["manage.py", "demo", "--port", str(port), "--speed", "4"]
+    with subprocess.Popen(
+        [sys.executable, *words],
         cwd=ROOT,
         stderr=subprocess.STDOUT,
         stdout=subprocess.PIPE,
         text=True,
-    )
-    assert demo.stdout is not None
-    found = None
-    for line in demo.stdout:
-        if found := re.search(r"http://\S+/sign-in/\S+", line):
-            break
-    assert found
-    yield found[0]
-    demo.terminate()
-    demo.wait(30)
+    ) as demo:
+        assert demo.stdout is not None
+        said = (re.search(r"http://\S+/sign-in/\S+", line) for line in demo.stdout)
+        yield next(found[0] for found in said if found)
+        demo.terminate()
 
 
 def taken(page: Page, name: str, *, dark: bool = False) -> None:
