@@ -33,11 +33,11 @@ from memoryhub.journal import (
     statements,
 )
 from memoryhub.journal.heads import Head, Heads
-from memoryhub.journal.orders import Order, Receipt
+from memoryhub.journal.orders import Address, Order, Receipt
 from memoryhub.kernel.commands import Draft, ForkThread
 from memoryhub.kernel.replay import Recorded, decide, evolve
 from memoryhub.kernel.state import ThreadState
-from memoryhub.kernel.threads import inherit
+from memoryhub.kernel.threads import inherit, require_alive
 from memoryhub.models.events import Event, Snapshot
 from memoryhub.models.ids import uuid7
 from memoryhub.models.threads import name_salt
@@ -61,6 +61,11 @@ class Batch:
     events: list[Event] = field(default_factory=list)
     rows: projections.Rows = field(default_factory=projections.Rows)
     kept: list[Snapshot] = field(default_factory=list)
+    #: Threads that this batch makes, by project and name.
+    born: dict[tuple[UUID, str], UUID] = field(default_factory=dict)
+    opened: dict[UUID, keys.SubjectKeys] = field(default_factory=dict)
+    #: Once all statements are sent; the commit alone is still to come.
+    outcomes: list[Outcome] | None = None
 
     def run(self, orders: Sequence[Order], *, locked: bool) -> list[Outcome]:
         """Decide, append, commit. Raises MovedError when another process was faster."""
@@ -70,8 +75,26 @@ class Batch:
             self.served = requests.look_up(orders, now=self.clock())
             outcomes = [self._outcome(order) for order in orders]
             self._write()
+            self.outcomes = outcomes
+        return self.accepted(outcomes)
+
+    def accepted(self, outcomes: list[Outcome]) -> list[Outcome]:
+        """Remember what the batch moved, which is on disk now."""
         self.known.accept(after for _, after in self.moved.values())
         return outcomes
+
+    def committed(self) -> list[Outcome] | None:
+        """The outcomes of a batch whose commit got no answer; None if it was lost.
+
+        What was sent vouches for itself: the chain of each head is there, or is not.
+        """
+        if self.outcomes is None:
+            return None
+        for thread, (_, after) in self.moved.items():
+            last = Event.objects.filter(thread_id=thread, seq=after.state.seq)
+            if [*map(bytes, last.values_list("chain", flat=True))] != [after.chain]:
+                return None
+        return self.accepted(self.outcomes)
 
     def _subject_ids(self, orders: Sequence[Order]) -> set[UUID]:
         known = {head.state.subject for head in self.known.held()}
@@ -120,6 +143,10 @@ class Batch:
         served = self.served.get(place)
         if served is None:
             return None
+        if head := self._known(order.address):
+            # What may not be written any more is not told again either.
+            self._admit(order, head)
+            require_alive(head.state)
         if served.request != requests.fingerprint(order):
             raise IdempotencyMismatchError
         return served.receipt()
@@ -129,12 +156,16 @@ class Batch:
             place = (order.address.project, requests.digest(order))
             self.served[place] = requests.Served.of(order, receipt)
 
-    def _head(self, order: Order) -> Head:
-        """The head as the batch has moved it so far; a new one for a new name."""
-        address = order.address
+    def _known(self, address: Address) -> Head | None:
+        """The head as the batch has moved it so far."""
+        if born := self.born.get((address.project, address.name)):
+            return self.moved[born][1]
         head = self.known.find(address.project, address.name)
-        if head is not None:
-            head = self.moved.get(head.state.id, (head, head))[1]
+        return self.moved.get(head.state.id, (head, head))[1] if head else None
+
+    def _head(self, order: Order) -> Head:
+        """The head of the order's thread; a new one for a new name."""
+        address, head = order.address, self._known(order.address)
         if address.fresh:
             if head is not None:
                 raise _taken(head.state)
@@ -164,8 +195,10 @@ class Batch:
         word = order.actor.partition(":")[0]
         if subject.state == "restricted" and word in _AGENTS:
             raise SubjectRestrictedError
-        # A key that is missing must refuse here, before anything is counted.
-        keys.subject_keys(subject.id, epoch=subject.epoch)
+        # A key that is missing must refuse here, before anything is counted; it is
+        # used to the end, so that nothing refuses half-way.
+        key = keys.subject_keys(subject.id, epoch=subject.epoch)
+        self.opened[subject.id] = key
 
     def _decide(self, order: Order, state: ThreadState, now: datetime) -> list[Draft]:
         """All drafts of the order; a new thread's birth comes first."""
@@ -192,16 +225,17 @@ class Batch:
             written.append(recorded)
         if not written:
             return [], head
-        after = heads.listed(moving)
+        after = self._kept(heads.listed(moving))
         first = self.moved.get(head.state.id, (head, head))[0]
         self.moved[head.state.id] = (first, after)
-        self._keep(head.state, after.state)
+        if first.state.seq == 0:
+            self.born[order.address.project, order.address.name] = head.state.id
         return written, after
 
     def _record(self, head: Head, recorded: Recorded, payload: bytes | None) -> Head:
         """Add one event's rows to the batch; the head that it leads to."""
-        epoch = self.subjects[head.state.subject].epoch
-        row = sealing.sealed_row(head, recorded, payload, epoch=epoch)
+        key = self.opened[head.state.subject]
+        row = sealing.sealed_row(head, recorded, payload, key=key)
         self.events.append(row)
         projections.project(self.rows, head.state, recorded)
         return replace(
@@ -211,10 +245,13 @@ class Batch:
             last_type=recorded.event.event_type,
         )
 
-    def _keep(self, before: ThreadState, after: ThreadState) -> None:
-        if snapshots.due(before, after):
-            epoch = self.subjects[after.subject].epoch
-            self.kept.append(snapshots.sealed_row(after, epoch=epoch))
+    def _kept(self, head: Head) -> Head:
+        """The head, with a snapshot in the batch if one is due."""
+        if not snapshots.due(head.state, kept_seq=head.kept_seq):
+            return head
+        key = self.opened[head.state.subject]
+        self.kept.append(snapshots.sealed_row(head.state, key=key))
+        return replace(head, kept_seq=head.state.seq)
 
     def _write(self) -> None:
         heads.write(self.moved)

@@ -6,13 +6,14 @@ Kept in memory, brought up to date inside each transaction, moved by compare-and
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from itertools import groupby
 from typing import Self
 from uuid import UUID
 
-from memoryhub.errors import CorruptError
+from memoryhub.errors import CorruptError, Refusal
 from memoryhub.journal import log, projections, statements
 from memoryhub.journal.chain import GENESIS
 from memoryhub.journal.orders import Address
@@ -40,6 +41,8 @@ class Head:
     chain: bytes
     last_type: str
     listed_at: datetime | None
+    #: Of the newest snapshot that this writer knows of.
+    kept_seq: int = 0
 
     @classmethod
     def newborn(cls, state: ThreadState, *, name: str, salt: bytes) -> Self:
@@ -58,8 +61,8 @@ class Heads:
 
     def __init__(self) -> None:
         self._kept: OrderedDict[UUID, Head] = OrderedDict()
-        #: Those that the batch at hand names.
-        self._held: dict[tuple[UUID, str], Head] = {}
+        #: Those that the batch at hand names, or why they can't be written to.
+        self._held: dict[tuple[UUID, str], Head | Refusal] = {}
 
     def refresh(self, addresses: Iterable[Address], *, locked: bool) -> None:
         """Bring the heads of these threads up to date. One query, and one a tail."""
@@ -73,11 +76,15 @@ class Heads:
             )
         }
 
-    def held(self) -> Iterable[Head]:
-        return self._held.values()
+    def held(self) -> list[Head]:
+        return [head for head in self._held.values() if isinstance(head, Head)]
 
     def find(self, project: UUID, name: str) -> Head | None:
-        return self._held.get((project, name))
+        """The head of that name. Raises the Refusal that a damaged thread answers."""
+        head = self._held.get((project, name))
+        if isinstance(head, Refusal):
+            raise head
+        return head
 
     def accept(self, heads: Iterable[Head]) -> None:
         """Remember what is now on disk."""
@@ -87,23 +94,34 @@ class Heads:
         while len(self._kept) > KEPT:
             self._kept.popitem(last=False)
 
-    def _current(self, thread: UUID, seq: int, digest: bytes) -> Head:
+    def _current(self, thread: UUID, seq: int, digest: bytes) -> Head | Refusal:
         """The kept head if it is still true, else brought up by the missing tail."""
         kept = self._kept.get(thread)
         if kept and kept.state.seq == seq and kept.chain == digest:
             return kept
-        row = Thread.objects.select_related("subject").get(id=thread)
-        folded = _caught_up(row, kept)
-        if folded.chain != bytes(row.head_hash):
-            raise CorruptError(seq=row.head_seq)
-        return Head(
-            state=folded.state,
-            name=row.name,
-            salt=bytes(row.name_salt),
-            chain=folded.chain,
-            last_type=row.last_event_type,
-            listed_at=row.listed_at,
-        )
+        try:
+            head = _loaded(thread, kept)
+        except Refusal as refusal:
+            # One damaged thread must not void the batch of all others.
+            return refusal
+        self.accept([head])
+        return head
+
+
+def _loaded(thread: UUID, kept: Head | None) -> Head:
+    row = Thread.objects.select_related("subject").get(id=thread)
+    folded = _caught_up(row, kept)
+    if folded.chain != bytes(row.head_hash):
+        raise CorruptError(seq=row.head_seq)
+    return Head(
+        state=folded.state,
+        name=row.name,
+        salt=bytes(row.name_salt),
+        chain=folded.chain,
+        last_type=row.last_event_type,
+        listed_at=row.listed_at,
+        kept_seq=folded.kept_seq,
+    )
 
 
 def write(moved: Mapping[UUID, tuple[Head, Head]]) -> None:
@@ -113,12 +131,13 @@ def write(moved: Mapping[UUID, tuple[Head, Head]]) -> None:
         Thread.objects.bulk_create([_row(head) for head in new])
     # In one order everywhere, so that two processes can't wait for each other.
     pairs = [moved[thread] for thread in sorted(moved)]
-    ordinary = [pair for pair in pairs if _ordinary(*pair)]
-    if ordinary and _APPENDED.rows([*map(_moving, ordinary)]) != len(ordinary):
-        raise MovedError
-    for before, after in pairs:
-        if before.state.seq and not _ordinary(before, after):
-            _move(before, after)
+    pairs = [pair for pair in pairs if pair[0].state.seq]
+    for ordinary, run in groupby(pairs, key=lambda pair: _ordinary(*pair)):
+        if ordinary:
+            _append(list(run))
+        else:
+            for before, after in run:
+                _move(before, after)
     projections.write_labels(
         after.state for before, after in moved.values() if _relabelled(before, after)
     )
@@ -134,7 +153,7 @@ def listed(head: Head) -> Head:
 
 def _caught_up(row: Thread, kept: Head | None) -> log.Folded:
     if kept and kept.state.seq < row.head_seq:
-        start = log.Folded(state=kept.state, chain=kept.chain)
+        start = log.Folded(state=kept.state, chain=kept.chain, kept_seq=kept.kept_seq)
         folded = log.follow(start, up_to=row.head_seq)
         if folded.chain == bytes(row.head_hash):
             return folded
@@ -156,6 +175,11 @@ def _row(head: Head) -> Thread:
         listed_slots=state.slot_count,
         **projections.columns(state),
     )
+
+
+def _append(pairs: Sequence[tuple[Head, Head]]) -> None:
+    if _APPENDED.rows([*map(_moving, pairs)]) != len(pairs):
+        raise MovedError
 
 
 def _move(before: Head, after: Head) -> None:

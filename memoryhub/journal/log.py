@@ -31,6 +31,8 @@ class Folded:
 
     state: ThreadState
     chain: bytes
+    #: Of the snapshot that the fold began with; 0 without one.
+    kept_seq: int = 0
 
 
 def recorded(row: Event) -> Recorded:
@@ -93,7 +95,7 @@ def state_at(thread: Thread, seq: int) -> Folded:
         raise SeqUnknownError
     base = snapshots.latest(thread, up_to=seq)
     start = (
-        Folded(state=base, chain=chain_at(thread.id, base.seq))
+        Folded(state=base, chain=chain_at(thread.id, base.seq), kept_seq=base.seq)
         if base
         else Folded(state=origin(thread), chain=chain.GENESIS)
     )
@@ -109,7 +111,7 @@ def follow(start: Folded, *, up_to: int) -> Folded:
         state, digest = evolve(state, recorded(row)), bytes(row.chain)
     if state.seq != up_to:
         raise CorruptError(missing_seq=state.seq + 1)
-    return Folded(state=state, chain=digest)
+    return Folded(state=state, chain=digest, kept_seq=start.kept_seq)
 
 
 def chain_at(thread: UUID, seq: int) -> bytes:

@@ -72,7 +72,11 @@ class Served:
 def digest(order: Order) -> bytes:
     """Keyed digest of the client's key, so that a leaked table tells nothing."""
     assert order.request is not None
-    return _keyed(order, order.request.key.encode())
+    # A key that is bound to a subject has Idempotency-Keys of its own, so that it can't
+    # be answered with what another subject's memory was told.
+    bound = order.address.bound
+    owner = b"" if bound is None else bound.bytes
+    return _keyed(order, owner + b"|" + order.request.key.encode())
 
 
 def fingerprint(order: Order) -> bytes:

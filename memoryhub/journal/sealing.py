@@ -13,7 +13,7 @@ from memoryhub.vault import keys, payloads
 
 
 def sealed_row(
-    head: Head, recorded: Recorded, payload: bytes | None, *, epoch: int
+    head: Head, recorded: Recorded, payload: bytes | None, *, key: keys.SubjectKeys
 ) -> Event:
     """The row of an event that follows `head`; to be inserted.
 
@@ -23,7 +23,7 @@ def sealed_row(
     assert (payload is not None) == event.sealed
     sealed = None
     if payload is not None:
-        sealed = _seal(head.state, recorded.seq, payload, epoch)
+        sealed = payloads.seal(key, _place(head.state, recorded.seq), payload)
     digest = None if sealed is None else hashlib.sha256(sealed).digest()
     row = Event(
         thread_id=head.state.id,
@@ -39,12 +39,11 @@ def sealed_row(
     return row
 
 
-def _seal(state: ThreadState, seq: int, payload: bytes, epoch: int) -> bytes:
-    place = payloads.Place(
+def _place(state: ThreadState, seq: int) -> payloads.Place:
+    return payloads.Place(
         project=state.project,
         subject=state.subject,
         thread=state.id,
         seq=seq,
         purpose=payloads.Purpose.PAYLOAD,
     )
-    return payloads.seal(keys.subject_keys(state.subject, epoch=epoch), place, payload)

@@ -15,20 +15,17 @@ from memoryhub.vault import keys, payloads
 INTERVAL = 1000
 
 
-def interval(state: ThreadState) -> int:
-    """Events between snapshots: more for a large state, whose snapshots cost more."""
-    return max(INTERVAL, len(state.types) + len(state.senders))
+def due(state: ThreadState, *, kept_seq: int) -> bool:
+    """Whether a snapshot is due, the last one being of `kept_seq`.
+
+    Later for a state of many names, whose snapshots cost more.
+    """
+    every = max(INTERVAL, len(state.types) + len(state.senders))
+    return state.seq - kept_seq >= every
 
 
-def due(before: ThreadState, after: ThreadState) -> bool:
-    """Whether the way from one state to the other crosses a snapshot's place."""
-    every = interval(after)
-    return before.seq // every != after.seq // every
-
-
-def sealed_row(state: ThreadState, *, epoch: int) -> Snapshot:
+def sealed_row(state: ThreadState, *, key: keys.SubjectKeys) -> Snapshot:
     """The snapshot of a state, to be inserted."""
-    key = keys.subject_keys(state.subject, epoch=epoch)
     plain = orjson.dumps(states.to_json(state))
     return Snapshot(
         thread_id=state.id,

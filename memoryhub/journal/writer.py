@@ -17,7 +17,13 @@ from typing import Any
 
 import structlog
 from django.conf import settings
-from django.db import DatabaseError, IntegrityError, connections
+from django.db import (
+    DatabaseError,
+    IntegrityError,
+    InterfaceError,
+    OperationalError,
+    connections,
+)
 from django.utils import timezone
 
 from memoryhub.errors import QueueFullError, Refusal, UnavailableError
@@ -51,12 +57,15 @@ class Journal:
         """
         try:
             outcomes = self._attempts(orders)
+        except (OperationalError, InterfaceError) as failure:
+            # The database is away or locked: it would be for each of them, one by one.
+            log.error("writer.failed", code=type(failure).__name__)
+            outcomes = [UnavailableError() for _ in orders]
         except Exception as failure:  # noqa: BLE001 # a batch must end with an answer
-            _drop_broken_connections()
             if len(orders) > 1:
                 return [self.apply([order])[0] for order in orders]
             log.error("writer.failed", code=type(failure).__name__)
-            return [UnavailableError()]
+            outcomes = [UnavailableError()]
         announce.ring(
             (order.address.project, each.thread, each.seq)
             for order, each in zip(orders, outcomes, strict=True)
@@ -72,7 +81,18 @@ class Journal:
             except (MovedError, IntegrityError):
                 # Another process was faster to a head, a name or an Idempotency-Key.
                 continue
+            except (OperationalError, InterfaceError) as failure:
+                _drop_broken_connections()
+                if (outcomes := batch.committed()) is not None:
+                    return outcomes
+                if not _deadlock(failure):
+                    raise
         raise DatabaseError("no attempt was left")
+
+
+def _deadlock(failure: BaseException) -> bool:
+    """Whether PostgreSQL chose our transaction to end a deadlock (SQLSTATE 40P01)."""
+    return getattr(failure.__cause__, "sqlstate", None) == "40P01"
 
 
 @dataclass(slots=True)
@@ -145,12 +165,14 @@ class Writer:
         return job.future
 
     def _run_directly(self, job: _Job) -> None:
+        job.future.set_running_or_notify_cancel()
         with self._direct:
             self._serve([job])
 
     def _loop(self) -> None:
         try:
-            while jobs := self._take():
+            while taken := self._take():
+                jobs = _wanted(taken)
                 try:
                     self._serve(jobs)
                 except Exception as failure:  # noqa: BLE001 # outermost loop
@@ -172,6 +194,8 @@ class Writer:
             return taken
 
     def _serve(self, jobs: Sequence[_Job]) -> None:
+        if not jobs:
+            return
         if jobs[0].work is not None:
             _work(jobs[0])
             return
@@ -181,6 +205,11 @@ class Writer:
                 job.future.set_exception(outcome)
             else:
                 job.future.set_result(outcome)
+
+
+def _wanted(jobs: Sequence[_Job]) -> list[_Job]:
+    """Those whose waiters have not left; from here on none can be cancelled."""
+    return [job for job in jobs if job.future.set_running_or_notify_cancel()]
 
 
 def _fair(jobs: deque[_Job]) -> tuple[list[_Job], deque[_Job]]:

@@ -20,6 +20,11 @@ MAX_MAX_SLOTS = 10_000_000
 MAX_RETENTION_DAYS = 36_500
 MAX_FORK_DEPTH = 32
 MAX_LABELS = 16
+#: Types, and senders, that are counted by name: a client may choose a new one with
+#: every slot, and the state must stay small.
+MAX_COUNTED = 1000
+#: No client can choose it.
+OTHER = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +88,9 @@ class ThreadState:
 
 
 def count(counts: Counts, name: str) -> Counts:
+    """One more of `name`; what is beyond `MAX_COUNTED` names counts as `OTHER`."""
+    if name not in counts and len(counts) >= MAX_COUNTED:
+        name = OTHER
     return counts.insert(name, counts.get(name, 0) + 1)
 
 

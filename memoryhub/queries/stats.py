@@ -8,7 +8,7 @@ from datetime import datetime
 from uuid import UUID
 
 from memoryhub.errors import NotFoundError
-from memoryhub.kernel.state import Counts, ThreadState
+from memoryhub.kernel.state import OTHER, Counts, ThreadState
 from memoryhub.models.projects import ProjectStats
 from memoryhub.models.threads import Thread
 from memoryhub.queries import replay
@@ -26,8 +26,10 @@ class Tally:
 
     @classmethod
     def of(cls, counts: Counts) -> Tally:
-        ranked = sorted(counts.items(), key=lambda each: (-each[1], each[0]))
-        return cls(top=dict(ranked[:TOP]), other=sum(n for _, n in ranked[TOP:]))
+        named = (each for each in counts.items() if each[0] != OTHER)
+        ranked = sorted(named, key=lambda each: (-each[1], each[0]))
+        rest = sum(n for _, n in ranked[TOP:]) + counts.get(OTHER, 0)
+        return cls(top=dict(ranked[:TOP]), other=rest)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -163,3 +163,14 @@ def test_work_that_is_no_command_runs_on_the_writers_connection(agent: Agent) ->
     with pytest.raises(UnavailableError):
         journal.run(lambda: Thread.objects.extra(where=["no_such"]).count())
     assert journal.run(lambda: 7) == 7
+
+
+def test_a_waiter_who_leaves_takes_nobody_with_him(
+    agent: Agent, held: threading.Event
+) -> None:
+    left, stays = put(order(agent, "a"), order(agent, "b"))
+    assert left.cancel()
+    held.set()
+    assert stays.result(30).seq == 2
+    writer.stop()
+    assert [*Thread.objects.values_list("name", flat=True)] == ["b"]

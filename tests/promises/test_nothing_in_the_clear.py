@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
+import pytest
 from psycopg import sql
 
 from tests import sample
@@ -216,6 +217,7 @@ def test_the_scan_finds_a_planted_text_in_every_dress(tmp_path: Path) -> None:
                 assert clean == set()
 
 
+@pytest.mark.timeout(400)  # every file, in every dress, for every person
 def test_nothing_in_the_clear(instance: Instance, key: str, tmp_path: Path) -> None:
     canaries, ids = Canaries(), user_ids()
     assert len(ids) == sample.SUBJECTS
