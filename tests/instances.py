@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import shutil
 import signal
 import socket
 import subprocess
@@ -76,6 +77,10 @@ class Server:
             return False
         finally:
             line.close()
+
+
+#: A prepared data folder to copy, once there is one.
+_prepared: list[Path] = []
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,8 +163,19 @@ class Instance:
         return out
 
     def prepare(self) -> None:
-        """Make the tables and the key ring, as the first start of a server does."""
-        self.call("tests.instances:make_tables")
+        """Make the tables and the key ring, as the first start of a server does.
+
+        Once a process on SQLite; the others are copies, same key ring and all.
+        """
+        if os.environ.get("DATABASE_URL"):
+            self.call("tests.instances:make_tables")
+            return
+        if not _prepared:
+            self.call("tests.instances:make_tables")
+            template = Path(os.environ["MEMORYHUB_TEST_FOLDER"]) / f"like-{os.getpid()}"
+            shutil.copytree(self.data, template)
+            _prepared.append(template)
+        shutil.copytree(_prepared[0], self.data, dirs_exist_ok=True)
 
     @contextmanager
     def serve(
