@@ -10,6 +10,8 @@ from memoryhub.queries import replay
 
 #: The largest number that is one of ours.
 MOST = 2**63 - 1
+#: Items of a batch, and the most that may be asked for.
+BATCH, MOST_OF_A_BATCH = 50, 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +57,14 @@ def number(request: HttpRequest, name: str, *, most: int = MOST) -> int | None:
     if not plain or int(text) > most:
         raise InvalidError(loc=name)
     return int(text)
+
+
+def limit(request: HttpRequest) -> int:
+    """How many items a list shows at once. Raises InvalidError."""
+    asked = number(request, "limit", most=MOST_OF_A_BATCH)
+    if asked == 0:
+        raise InvalidError(code="limit", loc="limit")
+    return asked or BATCH
 
 
 def _end_of_turn(thread: Thread, turn: int) -> AsOf:

@@ -31,6 +31,20 @@ def refused(refusal: Refusal, *, status: int) -> HttpResponse:
     return HttpResponse(text, status=status, content_type="application/problem+json")
 
 
+def stream(
+    request: HttpRequest,
+    name: str,
+    kind: str,
+    chunks: Iterable[Sequence[Record]],
+    *,
+    heading: Sequence[str],
+) -> HttpResponseBase:
+    """All records, as CSV under this heading or as NDJSON."""
+    if kind == "csv":
+        return table(request, name, chunks, heading=heading)
+    return ndjson(request, name, chunks)
+
+
 def ndjson(
     request: HttpRequest, name: str, chunks: Iterable[Sequence[Record]]
 ) -> HttpResponseBase:
@@ -40,10 +54,15 @@ def ndjson(
 
 
 def table(
-    request: HttpRequest, name: str, chunks: Iterable[Sequence[Record]]
+    request: HttpRequest,
+    name: str,
+    chunks: Iterable[Sequence[Record]],
+    *,
+    heading: Sequence[str],
 ) -> HttpResponseBase:
     """CSV with a heading row, streamed; cells that look like formulas are quoted."""
-    return _download(request, _rows(chunks), f"{name}.csv", "text/csv; charset=utf-8")
+    rows = _rows(chunks, heading)
+    return _download(request, rows, f"{name}.csv", "text/csv; charset=utf-8")
 
 
 def cell(value: Any) -> str:
@@ -56,17 +75,18 @@ def cell(value: Any) -> str:
     return f"'{text}" if text.startswith(_FORMULA) else text
 
 
-def _rows(chunks: Iterable[Sequence[Record]]) -> Iterator[bytes]:
-    headed = False
+def _rows(
+    chunks: Iterable[Sequence[Record]], heading: Sequence[str]
+) -> Iterator[bytes]:
+    yield _lines([heading])
     for chunk in chunks:
-        text = io.StringIO(newline="")
-        writer = csv.writer(text)
-        for record in chunk:
-            if not headed:
-                writer.writerow(record)
-                headed = True
-            writer.writerow([cell(value) for value in record.values()])
-        yield text.getvalue().encode()
+        yield _lines([cell(record[name]) for name in heading] for record in chunk)
+
+
+def _lines(rows: Iterable[Sequence[str]]) -> bytes:
+    text = io.StringIO(newline="")
+    csv.writer(text).writerows(rows)
+    return text.getvalue().encode()
 
 
 def _download(

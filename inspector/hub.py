@@ -56,6 +56,8 @@ class Hub:
         self.audience = Audience()
         self.press = Press(self.audience)
         self._newest: dict[UUID, datetime | None] = {}
+        #: Heard of since the last look, and not known whose.
+        self._strange: set[UUID] = set()
         self._rejoin_at = 0.0
         self._tasks: list[asyncio.Future[None]] = []
 
@@ -91,6 +93,7 @@ class Hub:
             viewer.end(Close.RESTART)
         self.audience.clear()
         self._newest.clear()
+        self._strange.clear()
         said = asyncio.gather(*(viewer.said() for viewer in viewers))
         with suppress(TimeoutError):
             await asyncio.wait_for(said, FAREWELL_SECONDS)
@@ -152,10 +155,14 @@ class Hub:
     def hear(self, thread: UUID, seq: int) -> None:
         """A notice. It only rings: what there is to see is read."""
         watch, fresh = self.audience.watches.get(thread), self.audience.fresh
-        # Of a thread that nobody watches we don't know whose it is; lists may ask.
-        for project in list(fresh) if watch is None else [watch.project]:
-            if project in fresh:
-                fresh[project] += 1
+        # Of a thread that nobody watches we don't know whose it is, unless lists of one
+        # project only are open; else the next look finds out.
+        alone = next(iter(fresh)) if len(fresh) == 1 else None
+        project = alone if watch is None else watch.project
+        if project in fresh:
+            fresh[project] += 1
+        elif watch is None and fresh and len(self._strange) < MAX_WATCHES:
+            self._strange.add(thread)
         if watch is not None and seq > watch.head:
             watch.head = seq
             self.press.ring()
@@ -197,6 +204,11 @@ class Hub:
         fresh = self.audience.fresh
         if not fresh:
             return
+        strange, self._strange = self._strange, set()
+        found = await read(heads.list_heads, strange) if strange else {}
+        for project in {head.project for head in found.values()}:
+            if project in fresh:
+                fresh[project] += 1
         newest = await read(heads.list_newest, list(fresh))
         for project, at in newest.items():
             if self._newest.get(project, at) != at and project in fresh:

@@ -9,19 +9,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlencode
 
 from django.template.loader import render_to_string
 from django.urls import reverse
 
 from inspector import chat, summaries
 from memoryhub.models.threads import Thread
-from memoryhub.queries import events, slots, timeline
+from memoryhub.queries import events, replay, slots, timeline
 from memoryhub.queries.events import EventLine
 from memoryhub.queries.threads import ThreadLine
 from memoryhub.queries.timeline import Moment
 
 #: Events shown on each side of the one at hand, messages up to it, lines of the tail.
 AROUND, MESSAGES, TAIL = 50, 8, 50
+#: Events whose content may stand open at once.
+OPENED = 20
 TABS = ("summary", "messages")
 
 Context = dict[str, Any]
@@ -37,10 +40,31 @@ class Scene:
     tab: str = TABS[0]
     #: Seqs whose content stands open in the list of events.
     opened: frozenset[int] = frozenset()
+    #: The event that this one is compared with.
+    base_seq: int | None = None
 
     @property
     def seq(self) -> int:
         return self.thread.head_seq if self.at_seq is None else self.at_seq
+
+    def carried(self, *, without: str = "") -> list[tuple[str, str]]:
+        """What the URL says beside the moment, for links that go to another one."""
+        parts = {
+            "tab": "" if self.tab == TABS[0] else self.tab,
+            "base": "" if self.base_seq is None else str(self.base_seq),
+            "open": _listed(self.opened),
+        }
+        return [(name, parts[name]) for name in parts if name != without if parts[name]]
+
+    def toggled(self, seq: int) -> str:
+        """The query that opens an event or closes it again; empty if all are taken."""
+        opened = self.opened ^ {seq}
+        if len(opened) > OPENED:
+            return ""
+        asked = [("at_seq", str(self.seq)), *self.carried(without="open")]
+        if opened:
+            asked.append(("open", _listed(opened)))
+        return urlencode(asked, safe=",")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +82,8 @@ class Told:
     preview: str
     #: Body and payload as JSON, when the event stands open.
     opened: str = ""
+    #: The query of the page where it is opened, or closed again.
+    toggle: str = ""
 
     @property
     def role(self) -> str:
@@ -73,10 +99,13 @@ def render(
     pushed: bool = False,
     tab: str = TABS[0],
     opened: frozenset[int] = frozenset(),
+    base_seq: int | None = None,
 ) -> str:
     """One panel. `thread` comes with its subject and project. Raises KeyError."""
     panel = PANELS[name]
-    scene = Scene(thread=thread, at_seq=at_seq, tab=tab, opened=opened)
+    scene = Scene(
+        thread=thread, at_seq=at_seq, tab=tab, opened=opened, base_seq=base_seq
+    )
     context = {**shared(scene), "pushed": pushed, **panel.context(scene)}
     return render_to_string(panel.template, context)
 
@@ -90,19 +119,24 @@ def shared(scene: Scene) -> Context:
         "at": scene.seq,
         "live": scene.at_seq is None,
         "tab": scene.tab,
+        "pinned": scene.base_seq,
+        "carried": scene.carried(),
+        "keep": _kept(scene.carried()),
+        "search": "",
         "base": reverse("thread", kwargs=place),
         "threads": reverse("threads", kwargs={"project": thread.project.slug}),
         "pushed": False,
     }
 
 
-def told(line: EventLine, *, opened: bool = False) -> Told:
+def told(line: EventLine, *, opened: bool = False, toggle: str = "") -> Told:
     whole = {"body": dict(line.body), "payload": line.payload}
     return Told(
         line=line,
         summary=summaries.summary(line),
         preview=summaries.preview(line),
         opened=chat.pretty(whole)[: chat.PAYLOAD_CHARS // 4] if opened else "",
+        toggle=toggle,
     )
 
 
@@ -115,7 +149,10 @@ def _events(scene: Scene) -> Context:
     listed = events.list_events(
         scene.thread, after=max(0, seq - AROUND - 1), up_to=seq + AROUND, limit=101
     )
-    shown = [told(line, opened=line.seq in scene.opened) for line in listed]
+    shown = [
+        told(line, opened=line.seq in scene.opened, toggle=scene.toggled(line.seq))
+        for line in listed
+    ]
     return {"shown": shown, "first": listed[0].seq if listed else 0}
 
 
@@ -159,14 +196,39 @@ def _moment(scene: Scene) -> Context:
     near = _events(scene)
     here = next((t.line for t in near["shown"] if t.line.seq == scene.seq), None)
     summary = scene.tab == "summary"
+    tab = _summary(scene, here) if summary else _messages(scene)
     return {
         **near,
-        **(_summary(scene, here) if summary else _messages(scene)),
+        **tab,
+        **_difference(scene, tab.get("moment")),
+        "unpinned": _kept(scene.carried(without="base")),
+        "untabbed": _kept(scene.carried(without="tab")),
         "marks": timeline.get_marks(
             scene.thread, scene.seq, near=[told.line for told in near["shown"]]
         ),
         "newer": scene.thread.head_seq - scene.seq,
     }
+
+
+def _difference(scene: Scene, moment: Moment | None) -> Context:
+    """What differs between the pinned event and this one, if one is pinned."""
+    if scene.base_seq is None:
+        return {}
+    before = replay.state_at(scene.thread, scene.base_seq).state
+    if moment is None:
+        after = replay.state_at(scene.thread, scene.seq).state
+    else:
+        after = moment.state
+    return {"difference": timeline.differences(before, after)}
+
+
+def _kept(carried: list[tuple[str, str]]) -> str:
+    """To be put behind a query that is not empty."""
+    return f"&{urlencode(carried, safe=',')}" if carried else ""
+
+
+def _listed(seqs: frozenset[int]) -> str:
+    return ",".join(str(seq) for seq in sorted(seqs))
 
 
 PANELS: dict[str, Panel] = {

@@ -10,6 +10,21 @@ from memoryhub.queries.threads import ThreadLine
 
 Record = dict[str, Any]
 
+#: The fields of each kind of record, in order: the headings of a table.
+THREAD = (
+    "thread", "id", "subject", "status", "agent_type", "agent_instance", "session",
+    "labels", "parent", "fork_seq", "head_seq", "slots", "max_slots", "turns", "tokens",
+    "bytes", "created_at", "last_event_at", "last_active_at",
+)  # fmt: skip
+EVENT = ("thread", "seq", "at", "type", "actor", "body", "chain", "erased")
+SLOT = (
+    "thread", "index", "seq", "at", "turn", "from", "to", "type", "role", "tokens",
+    "bytes", "agent_at", "own_name", "is_self_call", "inherited", "erased",
+)  # fmt: skip
+#: What is added to each when its content is asked for.
+EVENT_CONTENT = ("payload",)
+SLOT_CONTENT = ("content", "usage_instructions", "todo_nudge")
+
 
 def thread(line: ThreadLine) -> Record:
     return {

@@ -3,22 +3,30 @@
     query = term *(" " term)      term = ["-"] (key ":" value *("," value) | word)
     value = [<|>|<=|>=] number [s m h d k M] | a".."b | word | word"*" | "quoted"
 
-A bare word is the beginning of a name. Values of one term are joined by OR, terms by
-AND. Whatever does not fit is refused with the nearest that would.
+A bare word is the beginning of a name, or of an event's type. Values of one term are
+joined by OR, terms by AND. What does not fit is refused with the nearest that would.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from difflib import get_close_matches
+from functools import partial
 
 from memoryhub.errors import InvalidError
 from memoryhub.kernel import names
+from memoryhub.kernel.events import TYPES
 from memoryhub.models.threads import Thread
 from memoryhub.queries.terms import Span, Term, Value, Word
 
 MAX_CHARS, MAX_TERMS = 500, 20
+#: The keys of a list, and how their values read.
+Keys = Mapping[str, Callable[[str], Value]]
+
+#: What events are about: the parts of their types before the dot.
+NOUNS = tuple(dict.fromkeys(name.partition(".")[0] for name in TYPES))
 
 _TOKEN = re.compile(r'(?:[^\s"]|"[^"]*")+')
 _VALUE = re.compile(r'(?:[^,"]|"[^"]*")+')
@@ -26,6 +34,8 @@ _KEY = re.compile(r"([A-Za-z_]+(?:\.[A-Za-z0-9._:@-]+?)?):(.+)", re.DOTALL)
 _NUMBER = re.compile(r"(<=|>=|<|>)?(\d{1,15}(?:\.\d{1,6})?)([smhdkM]?)")
 _NEGATIVE = re.compile(r"-\d{1,15}(?:\.\d{1,15})?")
 _TIMES = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+#: A hundred years: longer ago than anything here, and still a time.
+_MAX_AGE = 100 * 365 * 86_400
 _THOUSANDS = {"k": 1_000, "M": 1_000_000}
 _LABEL = "label."
 
@@ -46,8 +56,11 @@ class SearchError(InvalidError):
         return self.said + hint
 
 
-def parse(text: str, keys: Mapping[str, Callable[[str], Value]]) -> tuple[Term, ...]:
-    """The terms of a query over a list with these keys. Raises SearchError."""
+def parse(text: str, keys: Keys, *, bare: str = "name") -> tuple[Term, ...]:
+    """The terms of a query over a list with these keys. Raises SearchError.
+
+    A bare word is the beginning of what the key `bare` holds.
+    """
     if len(text) > MAX_CHARS:
         raise SearchError(f"A search has at most {MAX_CHARS} characters.")
     if text.count('"') % 2:
@@ -55,16 +68,17 @@ def parse(text: str, keys: Mapping[str, Callable[[str], Value]]) -> tuple[Term, 
     tokens = _TOKEN.findall(text)
     if len(tokens) > MAX_TERMS:
         raise SearchError(f"A search has at most {MAX_TERMS} terms.")
-    return tuple(_term(token, keys) for token in tokens)
+    return tuple(_term(token, keys, bare) for token in tokens)
 
 
-def _term(token: str, keys: Mapping[str, Callable[[str], Value]]) -> Term:
+def _term(token: str, keys: Keys, bare: str) -> Term:
     negated, rest = token.startswith("-"), token.removeprefix("-")
     keyed = _KEY.fullmatch(rest)
     key = keyed[1] if keyed else ""
-    if not keyed or (key not in keys and not key.startswith(_LABEL)):
-        return _bare(rest, key, keys, negated=negated)
-    read = keys[_LABEL if key.startswith(_LABEL) else key]
+    known = _LABEL if key.startswith(_LABEL) else key
+    if not keyed or known not in keys:
+        return _bare(rest, key, keys, Term(key=bare, values=(), negated=negated))
+    read = keys[known]
     if key == _LABEL:
         raise SearchError("A label is named after the dot.", nearest="label.source:…")
     values = tuple(read(value) for value in _VALUE.findall(keyed[2]))
@@ -73,20 +87,18 @@ def _term(token: str, keys: Mapping[str, Callable[[str], Value]]) -> Term:
     return Term(key=key, values=values, negated=negated)
 
 
-def _bare(
-    text: str, key: str, keys: Mapping[str, Callable[[str], Value]], *, negated: bool
-) -> Term:
+def _bare(text: str, key: str, keys: Keys, term: Term) -> Term:
     """A word without a key of ours: the beginning of a name, which may hold a colon."""
     near = get_close_matches(key, keys, n=1) if key else []
     if near or text.endswith(":"):
         wanted = get_close_matches(text.rstrip(":"), keys, n=1)
         raise SearchError(
             f"There is no key {text.partition(':')[0]}.",
-            nearest=f"{(near or wanted or ['name'])[0]}:",
+            nearest=f"{(near or wanted or [term.key])[0]}:",
         )
     word = _unquoted(text).removesuffix("*")
     _require_name(word)
-    return Term(key="name", values=(Word(text=word, prefix=True),), negated=negated)
+    return replace(term, values=(Word(text=word, prefix=True),))
 
 
 def name(text: str) -> Word:
@@ -107,11 +119,18 @@ def label(text: str) -> Word:
 def status(text: str) -> Word:
     """One of the words a thread's status is called by."""
     known = [word for word in Thread.Status.values if word not in _UNSEEN]
-    word = _unquoted(text)
-    if word not in known:
-        near = get_close_matches(word, known, n=1) or known[:1]
-        raise SearchError("There is no such status.", nearest=f"status:{near[0]}")
-    return Word(text=word)
+    return _one_of("status", _unquoted(text), known)
+
+
+def event_type(text: str) -> Word:
+    """A type of event, or the beginning of some before `*`."""
+    word = name(text)
+    return word if word.prefix else _one_of("type", word.text, sorted(TYPES))
+
+
+def noun(text: str) -> Word:
+    """What events are about: the part of their types before the dot."""
+    return _one_of("noun", _unquoted(text), NOUNS)
 
 
 def subject(text: str) -> Word:
@@ -147,11 +166,21 @@ def _span(text: str, units: Mapping[str, int], *, example: str) -> Span:
     return Span(low=value, low_open=compared == ">")
 
 
+def _one_of(key: str, word: str, known: Sequence[str]) -> Word:
+    if word not in known:
+        near = get_close_matches(word, known, n=1) or known[:1]
+        raise SearchError(f"There is no such {key}.", nearest=f"{key}:{near[0]}")
+    return Word(text=word)
+
+
 def _number(text: str, units: Mapping[str, int], example: str) -> tuple[str, float]:
     shape = _NUMBER.fullmatch(text)
     if shape is None or (shape[3] and shape[3] not in units):
         raise SearchError("That is no number this key takes.", nearest=example)
-    return shape[1] or "", float(shape[2]) * units.get(shape[3], 1)
+    value = float(shape[2]) * units.get(shape[3], 1)
+    if units is _TIMES and value > _MAX_AGE:
+        raise SearchError("That is longer than a hundred years.", nearest=example)
+    return shape[1] or "", value
 
 
 def _unquoted(text: str) -> str:
@@ -165,8 +194,8 @@ def _require_name(word: str) -> None:
 
 _UNSEEN = (Thread.Status.IMPORTING, Thread.Status.ERASED)
 
-#: Keys over the list of threads, and how their values read.
-THREADS: dict[str, Callable[[str], Value]] = {
+#: Keys over the list of threads.
+THREADS: Keys = {
     "name": name,
     "subject": subject,
     "status": status,
@@ -179,4 +208,14 @@ THREADS: dict[str, Callable[[str], Value]] = {
     "turns": count,
     "tokens": count,
     "active": age,
+}
+#: Keys over the events of a thread; a bare word is the beginning of a type.
+EVENTS: Keys = {
+    "type": event_type,
+    "noun": noun,
+    "seq": partial(_span, units=_THOUSANDS, example="seq:5..20"),
+    "turn": partial(_span, units=_THOUSANDS, example="turn:>3"),
+    "actor": name,
+    "at": partial(_span, units=_TIMES, example="at:<1h"),
+    "size": partial(_span, units=_THOUSANDS, example="size:>64k"),
 }

@@ -7,14 +7,13 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-WINDOW_SECONDS = 60.0
-
 
 @dataclass(slots=True, kw_only=True)
 class Tries:
-    """At most `allowed` tries in a minute from one address."""
+    """At most `allowed` tries in so many seconds from one address."""
 
     allowed: int
+    seconds: float = 60.0
     #: Addresses remembered at most; the one not seen longest goes first.
     kept: int = 10_000
     clock: Callable[[], float] = time.monotonic
@@ -23,7 +22,7 @@ class Tries:
     def take(self, address: str) -> bool:
         """Count a try. False when there were too many."""
         now = self.clock()
-        lately = [t for t in self._seen.get(address, []) if now - t < WINDOW_SECONDS]
+        lately = [t for t in self._seen.get(address, []) if now - t < self.seconds]
         fits = len(lately) < self.allowed
         if fits:
             lately.append(now)
@@ -32,6 +31,11 @@ class Tries:
         while len(self._seen) > self.kept:
             self._seen.popitem(last=False)
         return fits
+
+    def give_back(self, address: str) -> None:
+        """The last try was no guess."""
+        if lately := self._seen.get(address):
+            lately.pop()
 
     def forget(self) -> None:
         self._seen.clear()

@@ -77,6 +77,7 @@ urlpatterns = [
     path(f"{T}/reopen", threads.reopen, name="reopen"),
     path(f"{T}/fork", forks.new, name="fork"),
     path(f"{T}/forks", forks.index, name="forks"),
+    path(f"{T}/events", events.index, name="events"),
     path(f"{T}/events/<seq:seq>", events.show, name="event"),
     path(f"{T}/events.<format:kind>", events.export, name="events-export"),
     path(f"{T}/slots", slots.index, name="slots"),

@@ -23,6 +23,7 @@ from channels.routing import ProtocolTypeRouter
 from inspector.hub import hub
 from inspector.routing import websocket_application
 from memoryhub.api import gate
+from memoryhub.api.errors import BodyTooLargeError, IncompleteBodyError
 from memoryhub.api.handler import application as api_application
 from memoryhub.journal import writer
 from memoryhub.journal.announce import doorbell
@@ -129,12 +130,46 @@ class Http:
         if ours:
             await self.api(scope, receive, send)
         elif status := _oversized(scope):
-            close = [(b"connection", b"close"), (b"cache-control", b"no-store")]
-            start = {"type": "http.response.start", "status": status}
-            await send({**start, "headers": close})
-            await send({"type": "http.response.body"})
+            await _refuse(send, status)
         else:
-            await self.django(scope, receive, send)
+            await self._page(scope, receive, send)
+
+    async def _page(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """To Django with a body that was read already: its own goes onto the disk.
+
+        Whatever the method, for Django reads what comes with a GET as well.
+        """
+        try:
+            body = await gate.read_body(receive, _declared_bytes(scope))
+        except BodyTooLargeError:
+            await _refuse(send, 413)
+        except IncompleteBodyError:
+            await _refuse(send, 408)
+        else:
+            await self.django(scope, _replayed(body, receive), send)
+
+
+async def _refuse(send: Send, status: int) -> None:
+    """Answer without a page, and hang up: the rest of the request is not read."""
+    close = [(b"connection", b"close"), (b"cache-control", b"no-store")]
+    start = {"type": "http.response.start", "status": status}
+    await send({**start, "headers": [*close, (b"content-length", b"0")]})
+    await send({"type": "http.response.body"})
+
+
+def _declared_bytes(scope: Scope) -> int:
+    length = dict(scope["headers"]).get(b"content-length", b"")
+    return int(length[:20]) if length.isdigit() else 0
+
+
+def _replayed(body: bytes, receive: Receive) -> Receive:
+    """Gives the body that was read, then what the client does next."""
+    rest = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def replayed() -> dict[str, Any]:
+        return rest.pop() if rest else await receive()
+
+    return replayed
 
 
 def _oversized(scope: Scope) -> int | None:

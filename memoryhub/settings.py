@@ -246,7 +246,13 @@ SESSION_COOKIE_AGE = 12 * 3600
 SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = "Lax"
 SESSION_COOKIE_SECURE = TLS
-CSRF_USE_SESSIONS = True
+# A cookie of its own, since a token in the session would write a row for everybody who
+# looks at the sign-in page. It ends with the browser; no script reads it.
+CSRF_COOKIE_NAME = "__Host-mh_csrf" if TLS else "mh_csrf"
+CSRF_COOKIE_AGE = None
+CSRF_COOKIE_HTTPONLY = True
+CSRF_COOKIE_SAMESITE = "Lax"
+CSRF_COOKIE_SECURE = TLS
 CSRF_FAILURE_VIEW = "inspector.refusals.csrf"
 CSRF_TRUSTED_ORIGINS = ORIGINS
 SECURE_CONTENT_TYPE_NOSNIFF = True

@@ -21,7 +21,7 @@
   }
 
   function address(seq) {
-    const url = new URL(location.href);
+    const url = new URL(location.href.split("#")[0]);
     url.searchParams.delete("at_turn");
     url.searchParams.set("at_seq", seq);
     return url;
@@ -36,11 +36,15 @@
       else link.removeAttribute("href");
     }
     to.value = range.value;
-    if (get("pause")) get("pause").href = address(range.value);
+    const here = address(range.value);
+    if (get("pause")) get("pause").href = here;
+    here.searchParams.set("base", range.value);
+    get("pin").href = here;
   }
 
   function centre() {
-    const row = moment().querySelector("[aria-current=true]"), box = row?.closest(".scroll");
+    const find = (selector) => moment().querySelector(selector);
+    const row = find("li:target") ?? find("li[aria-current]"), box = row?.closest(".scroll");
     if (box) box.scrollTop = row.offsetTop - box.clientHeight / 2;
   }
 
@@ -88,10 +92,7 @@
   play.addEventListener("click", () => (timer ? stop() : start()));
   speed.addEventListener("change", () => timer && (stop(), start()));
   range.addEventListener("input", point);
-  get("jump").addEventListener("submit", (event) => {
-    event.preventDefault();
-    seek(Number(to.value));
-  });
+  get("jump").addEventListener("submit", (event) => (event.preventDefault(), seek(Number(to.value))));
   copy.addEventListener("click", async () => {
     await navigator.clipboard?.writeText(String(address(range.value)));
     copy.textContent = "Copied";

@@ -25,7 +25,6 @@
 
   tellTimes();
   setInterval(tellTimes, 10000);
-  document.addEventListener("htmx:afterSettle", tellTimes);
-  document.addEventListener("htmx:wsAfterMessage", tellTimes);
+  for (const done of ["htmx:afterSettle", "htmx:wsAfterMessage"]) document.addEventListener(done, tellTimes);
   addEventListener("load", () => document.querySelector("form[data-send]")?.requestSubmit());
 })();

@@ -11,6 +11,7 @@ import pytest
 from asgiref.testing import ApplicationCommunicator
 from pytest_django import Settings
 
+from memoryhub.api import gate
 from memoryhub.asgi import Http, Lifespan, OwnOrigin, application
 from memoryhub.journal import writer
 from memoryhub.queries.readers import readers
@@ -189,3 +190,54 @@ async def test_the_lifespan_starts_and_drains(stopped: None) -> None:
     assert (writer.running, readers.running) == (False, False)
     await asyncio.gather(*(asyncio.wrap_future(each) for each in waiting))
     assert done == list(range(50))
+
+
+@pytest.mark.parametrize("method", ["GET", "POST", "PUT", "PATCH", "DELETE"])
+async def test_a_page_takes_a_body_up_to_the_cap(
+    settings: Settings, method: str
+) -> None:
+    settings.BODY_BYTES = 1024
+    fits, beyond = [b"x" * 512, b"x" * 512], [b"x" * 512, b"x" * 512, b"x"]
+    assert await sent_to_a_page(method, *fits) == (200, 1024)
+    assert await sent_to_a_page(method, *beyond) == (413, 0)
+
+
+async def test_a_body_that_says_it_is_too_long_is_not_read(settings: Settings) -> None:
+    settings.BODY_BYTES = 1024
+    length = [(b"content-length", b"1025")]
+    assert await sent_to_a_page("POST", headers=length) == (413, 0)
+
+
+async def test_a_body_that_does_not_come_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(gate, "BODY_SECONDS", 0.01)
+    assert await sent_to_a_page("POST", b"half", whole=False) == (408, 0)
+
+
+async def sent_to_a_page(
+    method: str, *parts: bytes, headers: Any = (), whole: bool = True
+) -> tuple[int, int]:
+    """Status and how many bytes of the body came through."""
+
+    async def measure(scope: Any, receive: Any, send: Any) -> None:
+        message = await receive()
+        size = str(len(message["body"])).encode()
+        assert not message["more_body"]
+        assert (await receive())["type"] == "http.disconnect"
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": size})
+
+    scope = {"type": "http", "path": "/sign-in", "raw_path": b"/sign-in"}
+    asked = {"method": method, "headers": [*headers], "query_string": b""}
+    line = line_to(Http(measure), {**scope, **asked})
+    for number, part in enumerate(parts, 1):
+        more = number < len(parts) or not whole
+        message = {"type": "http.request", "body": part, "more_body": more}
+        await line.send_input(message)
+    if whole:
+        await line.send_input({"type": "http.disconnect"})
+    start = await line.receive_output(timeout=10)
+    rest = await line.receive_output(timeout=10)
+    await line.wait(timeout=10)
+    return int(start["status"]), int(rest.get("body") or 0)

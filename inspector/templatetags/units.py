@@ -166,8 +166,9 @@ def json(value: Any) -> str:
 
 @register.filter
 def field(name: str) -> str:
-    """A field of the state, as pages call it."""
-    return _FIELDS.get(name, name.replace("_", " "))
+    """A field of the state, as pages call it; what a client named stays as it is."""
+    ours, dot, theirs = name.partition(" · ")
+    return _FIELDS.get(ours, ours.replace("_", " ")) + dot + theirs
 
 
 @register.filter

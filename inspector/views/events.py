@@ -1,19 +1,41 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode
 
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
+from django.utils import timezone
 from django.views.decorators.http import require_safe
 
-from inspector import access, asof, chat, exports, panels, records, shell
+from inspector import access, asof, chat, exports, panels, records, search, shell
 from inspector.access import signed_in
 from inspector.panels import Scene
+from inspector.search import SearchError
 from memoryhub.errors import NotFoundError
 from memoryhub.models.threads import Thread
-from memoryhub.queries import events, timeline
+from memoryhub.queries import event_search, events, timeline
+from memoryhub.queries.event_search import Stretch
+from memoryhub.queries.events import EventLine
+from memoryhub.queries.terms import Term
 
+#: Events of a batch of an export.
 CHUNK = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What the URL asks of a thread's events."""
+
+    text: str
+    terms: tuple[Term, ...] = ()
+    error: SearchError | None = None
+
+    def query(self, at_seq: int | None = None) -> str:
+        """This search as of an event, as it stands behind the `?`."""
+        parts = {"q": self.text, "at_seq": at_seq}
+        return urlencode({name: value for name, value in parts.items() if value})
 
 
 @require_safe
@@ -42,34 +64,97 @@ def show(request: HttpRequest, project: str, thread: str, seq: int) -> HttpRespo
 
 @require_safe
 @signed_in
+def index(request: HttpRequest, project: str, thread: str) -> HttpResponse:
+    """The events that a search finds, newest first; rare ones batch by batch."""
+    place = access.find_place(request, project)
+    row = access.find_thread(place, thread)
+    moment, asked = asof.read(request, row), _asked(request)
+    found = None if asked.error else _look_back(request, row, asked, moment.seq)
+    context: dict[str, Any] = {
+        **panels.shared(Scene(thread=row, at_seq=moment.at_seq)),
+        "moved": moment,
+        "newer": moment.head - moment.seq,
+        "asked": asked,
+        "found": found,
+        "shown": [panels.told(line) for line in found.lines] if found else [],
+        "search": asked.query(),
+        "kept": asked.query(moment.at_seq),
+    }
+    return shell.page(
+        request,
+        "inspector/events/index.html",
+        context,
+        place=place,
+        section="threads",
+        live=True,
+        status=422 if asked.error else 200,
+    )
+
+
+@require_safe
+@signed_in
 def export(
     request: HttpRequest,
     project: str,
     thread: str,
     kind: str,  # the URL's word
 ) -> HttpResponseBase:
-    """The journal as data, oldest first; payloads only if asked for."""
+    """What a search finds as data, oldest first; payloads only if asked for."""
     place = access.find_place(request, project)
     row = access.find_thread(place, thread)
+    moment, asked = asof.read(request, row), _asked(request)
+    if asked.error:
+        return exports.refused(asked.error, status=422)
     content = request.GET.get("content") == "1"
     if kind == "json":
-        after = asof.number(request, "after") or 0
-        lines = events.list_events(row, after=after, limit=CHUNK, content=content)
-        more = str(lines[-1].seq) if lines and lines[-1].seq < row.head_seq else None
-        items = [records.event(row.name, line, content=content) for line in lines]
-        return exports.batch(items, more)
-    moment = asof.read(request, row)
-    chunks = _chunks(row, up_to=moment.seq, content=content)
-    send = exports.table if kind == "csv" else exports.ndjson
-    return send(request, f"{row.name}-events", chunks)
+        return _batch(request, row, asked, up_to=moment.seq, content=content)
+    found = event_search.iter_events(
+        row, terms=asked.terms, now=timezone.now(), up_to=moment.seq, content=content
+    )
+    chunks = (_records(row, lines, content=content) for lines in found)
+    heading = records.EVENT + (records.EVENT_CONTENT if content else ())
+    return exports.stream(request, f"{row.name}-events", kind, chunks, heading=heading)
 
 
-def _chunks(
-    row: Thread, *, up_to: int, content: bool
-) -> Iterator[list[records.Record]]:
-    after = 0
-    while lines := events.list_events(
-        row, after=after, up_to=up_to, limit=CHUNK, content=content
-    ):
-        yield [records.event(row.name, line, content=content) for line in lines]
-        after = lines[-1].seq
+def _asked(request: HttpRequest) -> Asked:
+    text = request.GET.get("q", "").strip()
+    try:
+        terms = search.parse(text, search.EVENTS, bare="type")
+    except SearchError as error:
+        return Asked(text=text, error=error)
+    return Asked(text=text, terms=terms)
+
+
+def _look_back(request: HttpRequest, row: Thread, asked: Asked, seq: int) -> Stretch:
+    """What is found at `before` of the URL and further back, but not after `seq`."""
+    before = asof.number(request, "before")
+    return event_search.search_events(
+        row,
+        terms=asked.terms,
+        now=timezone.now(),
+        up_to=seq if before is None else max(0, min(seq, before - 1)),
+        limit=asof.limit(request),
+        order="desc",
+    )
+
+
+def _batch(
+    request: HttpRequest, row: Thread, asked: Asked, *, up_to: int, content: bool
+) -> HttpResponse:
+    found = event_search.search_events(
+        row,
+        terms=asked.terms,
+        now=timezone.now(),
+        after=asof.number(request, "after") or 0,
+        up_to=up_to,
+        limit=CHUNK,
+        content=content,
+    )
+    more = str(found.last) if found.last < up_to else None
+    return exports.batch(_records(row, found.lines, content=content), more)
+
+
+def _records(
+    row: Thread, lines: tuple[EventLine, ...], *, content: bool
+) -> list[records.Record]:
+    return [records.event(row.name, line, content=content) for line in lines]

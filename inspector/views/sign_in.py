@@ -1,13 +1,20 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import wraps
+from typing import Concatenate, ParamSpec
+
 from django.conf import settings
 from django.contrib.auth import authenticate, login, logout
+from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_http_methods, require_POST
 
-from inspector import access, shell
+from inspector import access, refusals, shell
 from inspector.tries import Tries
+from memoryhub.errors import Refusal, UnavailableError
+from memoryhub.kernel import names
 from memoryhub.models.operators import Operator
 from memoryhub.services import operators
 
@@ -15,27 +22,55 @@ THEMES = ("light", "dark")
 _YEAR_SECONDS = 31_536_000
 #: Guesses at links from one address in a minute.
 tries = Tries(allowed=10)
+#: Wrong passwords from one address in an hour, whatever the names.
+failures = Tries(allowed=50, seconds=3600.0)
+#: Stands for what can be nobody's name; it is no name that an operator can have.
+NOBODY = "?"
+MAX_NAME, MAX_PASSWORD_BYTES = 64, 4096
+
+P = ParamSpec("P")
+View = Callable[Concatenate[HttpRequest, P], HttpResponse]
+
+
+def _or_away(view: View[P]) -> View[P]:
+    """Answers 503 where there is no session yet whose guard could."""
+
+    @wraps(view)
+    def guarded(
+        request: HttpRequest, /, *args: P.args, **kwargs: P.kwargs
+    ) -> HttpResponse:
+        try:
+            return view(request, *args, **kwargs)
+        except Refusal as refusal:
+            return refusals.response(request, refusal)
+        except (InterfaceError, OperationalError):
+            return refusals.response(request, UnavailableError())
+
+    return guarded
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
+@_or_away
 def by_password(request: HttpRequest) -> HttpResponse:
     if request.method != "POST":
         return _form(request)
-    operator = authenticate(
-        request,
-        username=request.POST.get("username", ""),
-        password=request.POST.get("password", ""),
-    )
+    address = request.META.get("REMOTE_ADDR", "")
+    # Counted before the hash, so that many at once are no way around it.
+    if not failures.take(address):
+        return _form(request, problem="tries", status=429)
+    operator = authenticate(request, **_credentials(request))
     if getattr(request, "axes_locked_out", False):
         # Our page answers, not the plain text that axes would put in its place.
         request.axes_locked_out = False  # type: ignore[attr-defined]  # set by axes
         return _form(request, problem="locked", status=429)
     if not isinstance(operator, Operator):
         return _form(request, problem="password", status=422)
+    failures.give_back(address)
     return _begin(request, operator)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
+@_or_away
 def by_link(request: HttpRequest, token: str) -> HttpResponse:
     """Opening a link changes nothing: mail programs open links too. Posting uses it."""
     context = {"token": token, "next": _next(request)}
@@ -74,6 +109,20 @@ def theme(request: HttpRequest) -> HttpResponse:
     else:
         answer.delete_cookie("mh_theme", samesite="Lax")
     return answer
+
+
+def _credentials(request: HttpRequest) -> dict[str, str]:
+    """What was sent; in the place of what can't be right, what is as wrong as any.
+
+    So it is counted and takes as long, and reaches neither the hash nor a column.
+    """
+    username = request.POST.get("username", "")
+    password = request.POST.get("password", "")
+    if not names.valid(username) or len(username) > MAX_NAME:
+        username = NOBODY
+    if "\0" in password or len(password.encode()) > MAX_PASSWORD_BYTES:
+        password = ""
+    return {"username": username, "password": password}
 
 
 def _begin(request: HttpRequest, operator: Operator) -> HttpResponse:

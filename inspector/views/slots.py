@@ -111,8 +111,8 @@ def export(
         [records.slot(thread, slot, content=content) for slot in batch]
         for batch in _batches(row, where, moment.at_seq, content=content)
     )
-    send = exports.table if kind == "csv" else exports.ndjson
-    return send(request, f"{thread}-slots", chunks)
+    heading = records.SLOT + (records.SLOT_CONTENT if content else ())
+    return exports.stream(request, f"{thread}-slots", kind, chunks, heading=heading)
 
 
 @require_safe

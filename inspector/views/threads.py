@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, get_args
 from urllib.parse import urlencode
 
@@ -18,7 +18,7 @@ from django.views.decorators.http import (
     require_safe,
 )
 
-from inspector import access, asof, exports, records, search, shell
+from inspector import access, asof, exports, records, refusals, search, shell
 from inspector.access import Place, signed_in, signed_in_panel
 from inspector.search import SearchError
 from memoryhub.errors import InvalidError, Refusal
@@ -30,7 +30,6 @@ from memoryhub.queries.terms import Term
 from memoryhub.queries.threads import ThreadLine
 from memoryhub.services import operator_threads
 
-LIMIT, MOST = 50, 200
 REASONS: tuple[CloseReason, ...] = get_args(CloseReason)
 
 
@@ -112,8 +111,8 @@ def export(
         found = _batch(request, place, asked, now)
         return exports.batch([records.thread(line) for line in found.items], found.next)
     chunks = _chunks(place, asked, now)
-    send = exports.table if kind == "csv" else exports.ndjson
-    return send(request, f"{place.project.slug}-threads", chunks)
+    name = f"{place.project.slug}-threads"
+    return exports.stream(request, name, kind, chunks, heading=records.THREAD)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -131,7 +130,8 @@ def close(request: HttpRequest, project: str, thread: str) -> HttpResponse:
         operator_threads.close(row, actor=place.actor, reason=reason)
     except Refusal as refusal:
         context = {"row": row, "reasons": REASONS, "problem": refusal}
-        return _closing(request, place, context, status=409)
+        status = refusals.status_of(refusal)
+        return _closing(request, place, context, status=status)
     return HttpResponseRedirect(_thread_url(project, thread))
 
 
@@ -183,15 +183,8 @@ def _batch(
         now=now,
         sort=asked.sort,
         after=asked.after or None,
-        limit=_limit(request),
+        limit=asof.limit(request),
     )
-
-
-def _limit(request: HttpRequest) -> int:
-    limit = asof.number(request, "limit", most=MOST)
-    if limit == 0:
-        raise InvalidError(code="limit", loc="limit")
-    return limit or LIMIT
 
 
 def _facets(
@@ -203,16 +196,21 @@ def _facets(
 def _fresh(
     request: HttpRequest, place: Place, asked: Asked, now: datetime
 ) -> dict[str, Any]:
-    try:
-        since = parse_datetime(request.GET.get("since", ""))
-    except ValueError:
-        since = None
-    if since is None or since.tzinfo is None:
-        raise InvalidError(loc="since")
+    since = _since(request)
     count = catalogue.count_fresh(
         place.project, terms=asked.terms, now=now, since=since
     )
     return {"fresh": count, "most": catalogue.FRESH, "since": since.isoformat()}
+
+
+def _since(request: HttpRequest) -> datetime:
+    try:
+        since = parse_datetime(request.GET.get("since", ""))
+        if since is not None and since.tzinfo is not None:
+            return since.astimezone(UTC)
+    except (ValueError, OverflowError):
+        pass  # no time, or one that UTC has no year for
+    raise InvalidError(loc="since")
 
 
 def _chunks(

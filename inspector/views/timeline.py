@@ -9,15 +9,12 @@ from inspector import access, asof, panels, shell
 from inspector.access import signed_in, signed_in_panel
 from inspector.asof import AsOf
 from inspector.panels import Scene
+from inspector.search import NOUNS
 from memoryhub.errors import InvalidError
 from memoryhub.models.threads import Thread
 from memoryhub.queries import timeline
 
-#: Events whose content may stand open at once.
-OPENED = 20
 SPEEDS = ("0.5", "1", "2", "5", "10")
-#: Nouns of events, for hiding some from the tail.
-NOUNS = ("slot", "turn", "thread", "run", "import")
 
 
 @require_safe
@@ -54,7 +51,12 @@ def panel(request: HttpRequest, project: str, thread: str, panel: str) -> HttpRe
     row = access.find_thread(place, thread)
     scene, _ = _scene(request, row)
     text = panels.render(
-        panel, row, at_seq=scene.at_seq, tab=scene.tab, opened=scene.opened
+        panel,
+        row,
+        at_seq=scene.at_seq,
+        tab=scene.tab,
+        opened=scene.opened,
+        base_seq=scene.base_seq,
     )
     return HttpResponse(text, headers={"MH-Panel": "1"})
 
@@ -94,18 +96,19 @@ def _toggled(hidden: list[str], noun: str) -> str:
 
 def _scene(request: HttpRequest, row: Thread) -> tuple[Scene, AsOf]:
     moment = asof.read(request, row)
-    tab = request.GET.get("tab", "")
+    tab, base = request.GET.get("tab", ""), asof.number(request, "base")
     return Scene(
         thread=row,
         at_seq=moment.at_seq,
         tab=tab if tab in panels.TABS else panels.TABS[0],
         opened=_opened(request),
+        base_seq=None if base is None else min(base, row.head_seq),
     ), moment
 
 
 def _opened(request: HttpRequest) -> frozenset[int]:
     words = [word for word in request.GET.get("open", "").split(",") if word]
     plain = all(word.isascii() and word.isdigit() and len(word) < 19 for word in words)
-    if not plain or len(words) > OPENED:
+    if not plain or len(words) > panels.OPENED:
         raise InvalidError(loc="open")
     return frozenset(int(word) for word in words)

@@ -47,10 +47,7 @@ def caller(request: HttpRequest) -> Agent:
 
 async def admit(request: HttpRequest, *, needs: str) -> Agent:
     """The agent behind a request. Raises UnauthorizedError, ScopeError, RateError."""
-    agent = await _agent(request)
-    if agent is None:
-        limits.take_anonymous(request.META.get("REMOTE_ADDR", ""))
-        raise UnauthorizedError
+    agent = await _admitted(_sent_key(request), request.META.get("REMOTE_ADDR", ""))
     limits.take_request(agent)
     if needs not in agent.scopes:
         raise ScopeError(needs=needs)
@@ -59,7 +56,8 @@ async def admit(request: HttpRequest, *, needs: str) -> Agent:
 
 async def believed(request: HttpRequest) -> bool:
     """Whether the key of a stream that is open still holds."""
-    return await _agent(request) is not None
+    key = _sent_key(request)
+    return key is not None and await _agent(key) is not None
 
 
 def forget() -> None:
@@ -67,12 +65,30 @@ def forget() -> None:
     _known.clear()
 
 
-async def _agent(request: HttpRequest) -> Agent | None:
+def _sent_key(request: HttpRequest) -> str | None:
     bearer = _BEARER.fullmatch(request.META.get("HTTP_AUTHORIZATION", ""))
-    if bearer is None:
-        return None
-    key = bearer[1]
-    digest = hashlib.sha256(key.encode()).digest()
+    return bearer[1] if bearer else None
+
+
+async def _admitted(key: str | None, address: str) -> Agent:
+    """Who holds the key. Raises UnauthorizedError, RateError.
+
+    The database is not asked for a key that was never right here while its address has
+    used up its guesses.
+    """
+    agent = None
+    if key is not None:
+        if _digest(key) not in _known:
+            limits.require_anonymous(address)
+        agent = await _agent(key)
+    if agent is None:
+        limits.take_anonymous(address)
+        raise UnauthorizedError
+    return agent
+
+
+async def _agent(key: str) -> Agent | None:
+    digest = _digest(key)
     known = _known.get(digest)
     if known is not None and known.until > time.monotonic():
         expired = known.expires_at is not None and known.expires_at <= timezone.now()
@@ -86,3 +102,7 @@ async def _agent(request: HttpRequest) -> Agent | None:
     until = time.monotonic() + BELIEVED_SECONDS
     _known[digest] = _Known(found.agent, found.expires_at, until)
     return found.agent
+
+
+def _digest(key: str) -> bytes:
+    return hashlib.sha256(key.encode()).digest()

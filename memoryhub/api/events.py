@@ -3,23 +3,24 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
+from uuid import UUID
 
 import orjson
-from django.http import HttpRequest, StreamingHttpResponse
+from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from ninja import Path, Query
 from pydantic import Field
 
 from memoryhub.api import auth, limits
 from memoryhub.api.fields import Out, ThreadName
-from memoryhub.api.operations import StrictRouter
+from memoryhub.api.operations import StrictRouter, rendered
 from memoryhub.api.reading import GONE, find_thread, seq_of
 from memoryhub.api.schemas import AsOf, Part
 from memoryhub.api.streams import lookout
 from memoryhub.errors import BadCursorError, Refusal, SeqUnknownError
-from memoryhub.models.threads import Thread
-from memoryhub.queries.events import EventLine, list_events
+from memoryhub.queries.events import EventLine, list_part
 from memoryhub.queries.readers import read
 from memoryhub.services.api_keys import Agent
 
@@ -76,9 +77,10 @@ class EventsOut(Out):
 )
 async def list_all(
     request: HttpRequest, thread: Path[ThreadName], query: Query[EventsQuery]
-) -> EventsOut | StreamingHttpResponse:
+) -> HttpResponse | StreamingHttpResponse:
     """A thread's journal, oldest first.
 
+    A part ends early at about 4 MiB of content; `next` goes on after it.
     With `Accept: text/event-stream` it is followed: `id` is the seq, a stream is
     resumed by `Last-Event-ID`, and a comment is sent every 15 s.
     """
@@ -93,20 +95,22 @@ def _follows(request: HttpRequest) -> bool:
     return request.method == "GET" and "text/event-stream" in accepted.lower()
 
 
-def _list(agent: Agent, name: str, query: EventsQuery) -> EventsOut:
+def _list(agent: Agent, name: str, query: EventsQuery) -> HttpResponse:
     thread = find_thread(agent, name)
     up_to = seq_of(thread, query)
-    found = list_events(
+    part = list_part(
         thread,
         after=_after(query.after),
         up_to=thread.head_seq if up_to is None else up_to,
-        limit=query.limit + 1,
+        limit=query.limit,
         content=query.content == "full",
     )
-    batch = found[: query.limit]
-    return EventsOut(
-        items=[EventOut.of(line) for line in batch],
-        next=str(batch[-1].seq) if len(found) > query.limit else None,
+    # Rendered here, where it was read: the event loop has others to serve.
+    return rendered(
+        EventsOut(
+            items=[EventOut.of(line) for line in part.items],
+            next=str(part.items[-1].seq) if part.more else None,
+        )
     )
 
 
@@ -126,39 +130,68 @@ async def _stream(
     limits.require_stream(agent)
     after = _after(request.META.get("HTTP_LAST_EVENT_ID") or query.after)
     thread = await read(find_thread, agent, name)
-    lines = _followed(request, agent, thread, after, content=query.content == "full")
-    return StreamingHttpResponse(lines, content_type="text/event-stream")
+    place = _Place(agent, name, query.content == "full")
+    sent = _followed(request, place, thread.id, after)
+    return StreamingHttpResponse(sent, content_type="text/event-stream")
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Who follows which thread."""
+
+    agent: Agent
+    name: str
+    content: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Sendable:
+    """Events as they are sent, by seq, and whether there are more after them."""
+
+    chunks: list[tuple[int, bytes]]
+    more: bool
 
 
 async def _followed(
-    request: HttpRequest, agent: Agent, thread: Thread, after: int, *, content: bool
+    request: HttpRequest, place: _Place, thread: UUID, after: int
 ) -> AsyncIterator[bytes]:
     """The events after a seq, for as long as the client and its key are there."""
     spoken = checked = time.monotonic()
-    with suppress(Refusal), limits.stream(agent):
-        async with lookout.follow(thread.id) as follower:
+    with suppress(Refusal), limits.stream(place.agent):
+        async with lookout.follow(thread) as follower:
             yield b": following\n\n"
             while True:
                 if time.monotonic() - checked >= RECHECK_SECONDS:
                     checked = time.monotonic()
                     if not await auth.believed(request):
                         return
-                    thread = await read(find_thread, agent, thread.name)
-                found = await read(_next, thread, after, content=content)
-                for line in found:
-                    after, chunk = line.seq, _chunk(line)
-                    limits.charge(agent, len(chunk))
+                part = await read(_next, place, after)
+                for seq, chunk in part.chunks:
+                    limits.charge(place.agent, len(chunk))
                     yield chunk
-                    spoken = time.monotonic()
+                    after, spoken = seq, time.monotonic()
                 if time.monotonic() - spoken >= HEARTBEAT_SECONDS:
                     spoken = time.monotonic()
                     yield b": here\n\n"
-                if len(found) < STREAM_BATCH:
+                if part.more:
+                    # A server takes the next piece, even of nothing, once the client
+                    # has taken the last: until then the next part is not read.
+                    yield b""
+                else:
                     await follower.wait(seconds=RECHECK_SECONDS)
 
 
-def _next(thread: Thread, after: int, *, content: bool) -> tuple[EventLine, ...]:
-    return list_events(thread, after=after, limit=STREAM_BATCH, content=content)
+def _next(place: _Place, after: int) -> _Sendable:
+    """Read and rendered at once, under the subject as it is now.
+
+    Raises what any other reading of the thread would, e.g. SubjectRestrictedError.
+    """
+    thread = find_thread(place.agent, place.name)
+    if thread.head_seq <= after:
+        return _Sendable([], more=False)
+    part = list_part(thread, after=after, limit=STREAM_BATCH, content=place.content)
+    chunks = [(line.seq, _chunk(line)) for line in part.items]
+    return _Sendable(chunks, more=part.more)
 
 
 def _chunk(line: EventLine) -> bytes:

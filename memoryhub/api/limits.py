@@ -24,12 +24,13 @@ class Bucket:
     tokens: float
     at: float
 
-    def take(self, *, rate: float, burst: float, now: float) -> bool:
+    def take(self, *, rate: float, burst: float, now: float, tokens: int = 1) -> bool:
+        """Whether there was a token; with 0 `tokens` it stays there."""
         self.tokens = min(burst, self.tokens + (now - self.at) * rate)
         self.at = now
         if self.tokens < 1:
             return False
-        self.tokens -= 1
+        self.tokens -= tokens
         return True
 
 
@@ -45,7 +46,13 @@ class Limits:
     streams: dict[str, int] = field(default_factory=dict)
 
     def take(
-        self, buckets: dict[str, Bucket], name: str, *, rate: float, burst: float
+        self,
+        buckets: dict[str, Bucket],
+        name: str,
+        *,
+        rate: float,
+        burst: float,
+        tokens: int = 1,
     ) -> None:
         now = self.clock()
         bucket = buckets.get(name)
@@ -54,15 +61,15 @@ class Limits:
                 # Dicts keep their order: the first was made longest ago.
                 del buckets[next(iter(buckets))]
             bucket = buckets[name] = Bucket(burst, now)
-        if not bucket.take(rate=rate, burst=burst, now=now):
+        if not bucket.take(rate=rate, burst=burst, now=now, tokens=tokens):
             raise RateError(retry_after_seconds=1)
 
-    def charge(self, name: str, size: int) -> None:
+    def charge(self, name: str, size: int, *, refuse: bool = True) -> None:
         today, passed = divmod(int(self.clock()), _DAY_SECONDS)
         day, used = self.bytes.get(name, (today, 0))
         if day != today:
             used = 0
-        if used + size > settings.KEY_BYTES_PER_DAY:
+        if refuse and used + size > settings.KEY_BYTES_PER_DAY:
             raise RateError(retry_after_seconds=_DAY_SECONDS - passed)
         self.bytes[name] = (today, used + size)
 
@@ -87,9 +94,20 @@ def take_anonymous(address: str) -> None:
     account.take(account.addresses, address, rate=rate, burst=rate)
 
 
+def require_anonymous(address: str) -> None:
+    """Raise RateError when the address has no request without a valid key left."""
+    rate = settings.ANONYMOUS_REQUESTS_PER_SECOND
+    account.take(account.addresses, address, rate=rate, burst=rate, tokens=0)
+
+
 def charge(agent: Agent, size: int) -> None:
-    """Count bytes of a key, in or out. Raises RateError."""
+    """Count bytes of a key before anything is done for them. Raises RateError."""
     account.charge(agent.prefix, size)
+
+
+def charge_reply(agent: Agent, size: int) -> None:
+    """Count bytes of an answer. What it tells is done, so the next request pays."""
+    account.charge(agent.prefix, size, refuse=False)
 
 
 def require_stream(agent: Agent) -> None:

@@ -63,7 +63,7 @@ class StrictOperation(AsyncOperation):
             values = self._values(request, path)
             response = self._answer(await self.view_func(request, **values))
             if isinstance(response, HttpResponse):
-                limits.charge(agent, len(response.content))
+                limits.charge_reply(agent, len(response.content))
         except Exception as failure:  # noqa: BLE001 # the outermost frame of a request
             return answer_failure(request, failure)
         return response

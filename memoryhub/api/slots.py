@@ -41,6 +41,7 @@ from memoryhub.journal import Receipt
 from memoryhub.kernel import strict_json, tokens
 from memoryhub.kernel.commands import Handler, NewSlot
 from memoryhub.kernel.events import Role, SlotAppended
+from memoryhub.queries.cursors import PART_BYTES
 from memoryhub.queries.readers import read
 from memoryhub.queries.slots import SlotFilter, SlotLine, get_slot, list_slots
 from memoryhub.services import slots
@@ -295,10 +296,11 @@ async def append_batch(
 )
 async def list_all(
     request: HttpRequest, thread: Path[ThreadName], query: Query[SlotsQuery]
-) -> SlotsOut:
+) -> HttpResponse:
     """The slots of a Python slice, narrowed by type, sender, receiver and turn.
 
     The first part fixes the head: a walk of a live thread neither skips nor repeats.
+    A part ends early at about 4 MiB of content; `next` goes on after it.
     """
     return await read(_list, auth.caller(request), thread, query)
 
@@ -315,7 +317,7 @@ async def get(
     thread: Path[ThreadName],
     index: Path[int],
     query: Query[SlotQuery],
-) -> SlotOut | HandlerViewOut:
+) -> HttpResponse:
     """One slot, or with `view=handler` what its receiving handler is given."""
     return await read(_get, auth.caller(request), thread, index, query)
 
@@ -335,7 +337,10 @@ def _appended(receipt: Receipt) -> list[AppendedOut]:
     ]
 
 
-def _list(agent: Agent, name: str, query: SlotsQuery) -> SlotsOut:
+# What is read is rendered where it was read: the event loop has others to serve.
+
+
+def _list(agent: Agent, name: str, query: SlotsQuery) -> HttpResponse:
     thread = find_thread(agent, name)
     batch = list_slots(
         thread,
@@ -352,19 +357,17 @@ def _list(agent: Agent, name: str, query: SlotsQuery) -> SlotsOut:
         at_seq=seq_of(thread, query),
         after=query.after,
         limit=query.limit,
+        max_bytes=PART_BYTES,
     )
-    return SlotsOut(
-        items=[SlotOut.of(name, line) for line in batch.items], next=batch.next
-    )
+    items = [SlotOut.of(name, line) for line in batch.items]
+    return rendered(SlotsOut(items=items, next=batch.next))
 
 
-def _get(
-    agent: Agent, name: str, index: int, query: SlotQuery
-) -> SlotOut | HandlerViewOut:
+def _get(agent: Agent, name: str, index: int, query: SlotQuery) -> HttpResponse:
     thread = find_thread(agent, name)
     line = get_slot(thread, index, at_seq=seq_of(thread, query))
     if line.erased:
         raise ContentErasedError
     if query.view == "handler":
-        return HandlerViewOut.of(name, line)
-    return SlotOut.of(name, line)
+        return rendered(HandlerViewOut.of(name, line))
+    return rendered(SlotOut.of(name, line))

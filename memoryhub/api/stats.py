@@ -16,6 +16,7 @@ from memoryhub.queries.readers import read
 from memoryhub.queries.stats import (
     Tally,
     get_project_counts,
+    get_subject_counts,
     get_thread_stats,
 )
 from memoryhub.services.api_keys import Agent
@@ -54,7 +55,10 @@ class ThreadStatsOut(Out):
 
 
 class ProjectStatsOut(Out):
-    """Sums taken every 10 s; `age_seconds` says how old these are."""
+    """Sums taken every 10 s; `age_seconds` says how old these are.
+
+    For a key that is bound to a subject they are of its threads only, taken now.
+    """
 
     taken_at: datetime
     age_seconds: float
@@ -82,7 +86,10 @@ async def of_thread(
 
 @router.route("GET", "/stats", needs=auth.READ, out=ProjectStatsOut)
 async def of_project(request: HttpRequest) -> ProjectStatsOut:
-    """What the project holds, as it was last summed up."""
+    """What the project holds, as it was last summed up.
+
+    A key that is bound to a subject is told of that subject's threads only.
+    """
     return await read(_of_project, auth.caller(request))
 
 
@@ -110,7 +117,11 @@ def _of_thread(agent: Agent, name: str, moment: AsOf) -> ThreadStatsOut:
 
 
 def _of_project(agent: Agent) -> ProjectStatsOut:
-    found = get_project_counts(agent.project, now=timezone.now())
+    now = timezone.now()
+    if agent.bound is None:
+        found = get_project_counts(agent.project, now=now)
+    else:
+        found = get_subject_counts(agent.project, agent.bound, now=now)
     return ProjectStatsOut(
         taken_at=found.taken_at,
         age_seconds=found.age_seconds,

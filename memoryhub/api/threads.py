@@ -178,7 +178,10 @@ async def put(
     agent = auth.caller(request)
     subject = None
     if body.user_id is not None:
-        subject = await read(_subject, agent, body.user_id)
+        found = await read(_subject, agent, thread, body.user_id)
+        if isinstance(found, subjects.Prepared):
+            found = await subjects.create(found)
+        subject = found
     receipt = await threads.create(
         agent=agent,
         thread=thread,
@@ -299,14 +302,18 @@ def _listed(batch: Batch[ThreadLine]) -> ThreadsOut:
     )
 
 
-def _subject(agent: Agent, user_id: str) -> Subject:
-    """The subject of a `user_id`; a bound key knows no other than its own."""
-    if agent.bound is None:
-        return subjects.find_or_create(agent.project, user_id)
+def _subject(agent: Agent, name: str, user_id: str) -> Subject | subjects.Prepared:
+    """The subject of a `user_id`; a bound key knows no other than its own.
+
+    A new one is not prepared for a thread that it could not have.
+    """
     subject = subjects.find(agent.project, user_id)
-    if subject is None or subject.id != agent.bound:
+    if agent.bound is not None and (subject is None or subject.id != agent.bound):
         raise NotFoundError
-    return subject
+    if subject is not None:
+        return subjects.alive(subject)
+    threads.require_creatable(agent.project, name)
+    return subjects.prepare(agent.project, user_id)
 
 
 def _current(agent: Agent, name: str) -> ThreadOut:

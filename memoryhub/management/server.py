@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
+import sys
 from collections.abc import Callable
 
 import uvicorn
@@ -10,6 +12,9 @@ from django.conf import settings
 from django.db import connections
 
 from memoryhub.errors import StartRefusedError
+
+if sys.platform != "win32":
+    from memoryhub.management.heads import HeadBound
 
 #: How long open streams may hold up a stop before they are cut.
 GRACE_SECONDS = 5
@@ -64,6 +69,7 @@ def server(*, listening: Callable[[], None]) -> Server:
     proxies = settings.TRUSTED_PROXIES
     config = uvicorn.Config(
         "memoryhub.asgi:application",
+        http=_protocol(),
         lifespan="on",
         log_config=None,
         access_log=False,
@@ -77,3 +83,8 @@ def server(*, listening: Callable[[], None]) -> Server:
         timeout_graceful_shutdown=GRACE_SECONDS,
     )
     return Server(config, listening=listening)
+
+
+def _protocol() -> type[asyncio.Protocol] | str:
+    """Of HTTP: ours; where there is none of its parser, what uvicorn has instead."""
+    return HeadBound if sys.platform != "win32" else "auto"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
@@ -11,7 +11,7 @@ from memoryhub.models.projects import Project
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread, ThreadLabel
 from memoryhub.queries.cursors import Batch, Listing
-from memoryhub.queries.terms import Span, Term, Value, Word, span_of, word_in
+from memoryhub.queries.terms import Term, Value, Word, age_of, span_of, word_in
 from memoryhub.queries.threads import ThreadLine, scoped
 
 #: Columns that lists sort by, newest or largest first.
@@ -110,7 +110,7 @@ def _holds(project: Project, key: str, value: Value, now: datetime) -> Q:
             return _subject(project, value)
         return word_in(NAMES[key], value)
     if key == "active":
-        return _active(value, now)
+        return age_of("last_active_at", value, now)
     return span_of(NUMBERS[key], value)
 
 
@@ -127,14 +127,3 @@ def _subject(project: Project, word: Word) -> Q:
         return Q(subject_id=plain)
     rows = Subject.objects.filter(project=project, id__endswith=plain)
     return Q(subject__in=rows.values("id"))
-
-
-def _active(span: Span, now: datetime) -> Q:
-    """By the age of the last activity: what is younger was active later."""
-    turned = Span(
-        low=span.high,
-        high=span.low,
-        low_open=span.high_open,
-        high_open=span.low_open,
-    )
-    return span_of("last_active_at", turned, lambda age: now - timedelta(seconds=age))

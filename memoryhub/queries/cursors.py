@@ -6,6 +6,7 @@ that is forged, cut or of another list does not open.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 from uuid import UUID
@@ -19,6 +20,19 @@ Item = TypeVar("Item")
 
 #: Longer ones are none of ours; refusing early keeps the check cheap.
 MAX_CHARS = 1024
+#: Content that one part of a list carries at most, unless its first item alone is more.
+PART_BYTES = 4 * 2**20
+
+
+def fitting(sizes: Iterable[int], *, max_bytes: int) -> int:
+    """How many items, from the first on, go into one part: at least one, if any."""
+    count = total = 0
+    for size in sizes:
+        total += size
+        if count and total > max_bytes:
+            break
+        count += 1
+    return count
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

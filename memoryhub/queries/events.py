@@ -8,11 +8,13 @@ from datetime import datetime
 from typing import Any, Literal
 
 import orjson
+from django.db.models.functions import Length
 
 from memoryhub.errors import SeqUnknownError
 from memoryhub.journal import log
 from memoryhub.models.events import Event
 from memoryhub.models.threads import Thread
+from memoryhub.queries.cursors import PART_BYTES, fitting
 
 Order = Literal["asc", "desc"]
 
@@ -54,7 +56,48 @@ def list_events(
     if not content:
         rows = rows.defer("payload")
     ordered = rows.order_by("seq" if order == "asc" else "-seq")
-    return tuple(_line(thread, row, content=content) for row in ordered[:limit])
+    return tuple(line_of(thread, row, content=content) for row in ordered[:limit])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventPart:
+    """Some events of a journal, and whether there are more after them."""
+
+    items: tuple[EventLine, ...]
+    more: bool
+
+
+def list_part(
+    thread: Thread,
+    *,
+    after: int = 0,
+    up_to: int | None = None,
+    limit: int,
+    content: bool = True,
+) -> EventPart:
+    """Events with after < seq <= up_to, oldest first, as many as one answer carries.
+
+    `thread` comes with its subject. That is `limit` events, or about `PART_BYTES` of
+    content but at least one event; what is left out is not read. Two queries.
+    """
+    rows = Event.objects.filter(thread_id=thread.id, seq__gt=after)
+    if up_to is not None:
+        rows = rows.filter(seq__lte=up_to)
+    weighed = rows.order_by("seq").values_list("seq", Length("payload"), "body")
+    found = list(weighed[: limit + 1])
+    sizes = (_weight(*row[1:]) if content else 0 for row in found[:limit])
+    count = fitting(sizes, max_bytes=PART_BYTES)
+    if not count:
+        return EventPart(items=(), more=False)
+    last = found[count - 1][0]
+    items = list_events(thread, after=after, up_to=last, limit=count, content=content)
+    return EventPart(items=items, more=len(found) > count)
+
+
+def _weight(sealed: int | None, body: str) -> int:
+    """Bytes of an event's content. Sealing packs it; a slot says what it was before."""
+    size: int = orjson.loads(body).get("bytes", 0)
+    return max(size, sealed or 0)
 
 
 def get_event(thread: Thread, seq: int, *, content: bool = True) -> EventLine:
@@ -62,10 +105,11 @@ def get_event(thread: Thread, seq: int, *, content: bool = True) -> EventLine:
     row = Event.objects.filter(thread_id=thread.id, seq=seq).first()
     if row is None:
         raise SeqUnknownError
-    return _line(thread, row, content=content)
+    return line_of(thread, row, content=content)
 
 
-def _line(thread: Thread, row: Event, *, content: bool) -> EventLine:
+def line_of(thread: Thread, row: Event, *, content: bool) -> EventLine:
+    """A row as it is shown; its content is opened only if asked for. No query."""
     return EventLine(
         seq=row.seq,
         at=row.at,

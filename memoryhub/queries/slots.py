@@ -21,7 +21,7 @@ from memoryhub.models.events import Event
 from memoryhub.models.slots import Slot
 from memoryhub.models.threads import Thread
 from memoryhub.queries import replay
-from memoryhub.queries.cursors import Batch, Listing
+from memoryhub.queries.cursors import Batch, Listing, fitting
 
 Order = Literal["asc", "desc"]
 Place = tuple[UUID, int]
@@ -103,12 +103,14 @@ def list_slots(
     at_seq: int | None = None,
     after: str | None = None,
     limit: int = 50,
+    max_bytes: int | None = None,
 ) -> Batch[SlotLine]:
     """The slots of the Python slice [start:end], in batches.
 
     `thread` comes with its subject. The first batch fixes the head and what negative
-    bounds mean, in its cursor. Two queries, one more for each ancestor read, and one
-    with `at_seq`. Raises BadCursorError.
+    bounds mean, in its cursor. Beyond `max_bytes` of content a batch ends, but not
+    before its first slot; what is left out is not opened. Two queries, one more for
+    each ancestor read, and one with `at_seq`. Raises BadCursorError.
     """
     where = where or SlotFilter()
     filters = [thread.id, start, end, where.plain(), order, at_seq]
@@ -119,7 +121,8 @@ def list_slots(
     else:
         low, high = listing.open(after)
     rows = _rows(thread, low, high, where, order, limit=limit + 1)
-    batch, rest = rows[:limit], rows[limit:]
+    size = _fitting(rows[:limit], max_bytes if content else None)
+    batch, rest = rows[:size], rows[size:]
     items = _lines(thread, batch, content=content)
     if not rest:
         return Batch(items=items, next=None)
@@ -185,6 +188,12 @@ def _rows(
         rows = rows.order_by("index" if order == "asc" else "-index")
         found += rows[: limit - len(found)]
     return found
+
+
+def _fitting(rows: Sequence[Slot], max_bytes: int | None) -> int:
+    if max_bytes is None:
+        return len(rows)
+    return fitting((row.bytes for row in rows), max_bytes=max_bytes)
 
 
 def _lines(

@@ -7,14 +7,19 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
+from django.db.models import Count, Q, Sum
+
 from memoryhub.errors import NotFoundError
 from memoryhub.kernel.state import OTHER, Counts, ThreadState
-from memoryhub.models.projects import ProjectStats
+from memoryhub.models.projects import Project, ProjectStats
 from memoryhub.models.threads import Thread
 from memoryhub.queries import replay
 
 #: Types and senders shown by name; the rest is `other`.
 TOP = 50
+#: Statuses that are counted, and those whose threads can still be read.
+_COUNTED = ("open", "closed", "retired", "erased")
+_READABLE = ("open", "closed")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +62,7 @@ class ThreadStats:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProjectCounts:
-    """Sums over a project's threads, `age_seconds` old."""
+    """Sums over the threads of a project, or of one subject, `age_seconds` old."""
 
     taken_at: datetime
     age_seconds: float
@@ -102,6 +107,41 @@ def get_project_counts(project: UUID, *, now: datetime) -> ProjectCounts:
         slots=row.slots,
         tokens=row.tokens,
         bytes=row.bytes,
+    )
+
+
+def get_subject_counts(project: UUID, subject: UUID, *, now: datetime) -> ProjectCounts:
+    """The same sums over one subject's threads only, taken now. Two queries.
+
+    `max_threads` is the project's: a setting that binds the subject too, not a sum.
+    """
+    limit = Project.objects.filter(id=project).values_list("max_threads", flat=True)
+    max_threads = limit.first()
+    if max_threads is None:
+        raise NotFoundError
+    threads = Thread.objects.filter(project_id=project, subject_id=subject)
+    rows = (
+        threads.order_by()
+        .values("status")
+        .annotate(
+            threads=Count("id"),
+            full=Count("id", filter=Q(nearly_full=True)),
+            slots_sum=Sum("slot_count"),
+            tokens_sum=Sum("token_count"),
+            bytes_sum=Sum("byte_count"),
+        )
+    )
+    found = {row["status"]: row for row in rows}
+    readable = [found[status] for status in _READABLE if status in found]
+    return ProjectCounts(
+        taken_at=now,
+        age_seconds=0.0,
+        threads={s: found[s]["threads"] if s in found else 0 for s in _COUNTED},
+        max_threads=max_threads,
+        nearly_full_threads=sum(row["full"] for row in readable),
+        slots=sum(row["slots_sum"] for row in readable),
+        tokens=sum(row["tokens_sum"] for row in readable),
+        bytes=sum(row["bytes_sum"] for row in readable),
     )
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.db.models import Q
@@ -63,3 +64,14 @@ def span_of(column: str, span: Span, value: Callable[[float], Any] = float) -> Q
     if span.high is not None:
         bounds[f"{column}__{'lt' if span.high_open else 'lte'}"] = value(span.high)
     return Q(**bounds)
+
+
+def age_of(column: str, span: Span, now: datetime) -> Q:
+    """A column of times by a span of ages: what is younger was later."""
+    turned = Span(
+        low=span.high,
+        high=span.low,
+        low_open=span.high_open,
+        high_open=span.low_open,
+    )
+    return span_of(column, turned, lambda age: now - timedelta(seconds=age))

@@ -95,9 +95,22 @@ def get_moment(thread: Thread, seq: int) -> Moment:
     after = log.follow(before, up_to=seq)
     return Moment(
         state=after.state,
-        changes=_changes(before.state, after.state),
+        changes=differences(before.state, after.state),
         chain=after.chain.hex(),
     )
+
+
+def differences(before: ThreadState, after: ThreadState) -> tuple[Change, ...]:
+    """The fields that differ between two states of a thread, in their order."""
+    old, new = states.to_json(before), states.to_json(after)
+    changed = [name for name in new if name not in _PLAIN and old[name] != new[name]]
+    found: list[Change] = []
+    for name in changed:
+        if isinstance(new[name], dict):
+            found += _entries(name, old[name], new[name])
+        else:
+            found.append(Change(name=name, before=old[name], after=new[name]))
+    return tuple(found)
 
 
 def get_marks(thread: Thread, seq: int, *, near: Sequence[EventLine]) -> Marks:
@@ -207,10 +220,10 @@ def _from_snapshots(thread: Thread) -> tuple[Bucket, ...]:
     ends = [*kept[every - 1 :: every]]
     if ends[-1] is not kept[-1]:
         ends.append(kept[-1])
-    return tuple(_differences(_inherited(thread), ends))
+    return tuple(_stretches(_inherited(thread), ends))
 
 
-def _differences(
+def _stretches(
     inherited: int, ends: list[tuple[int, dict[str, int]]]
 ) -> Iterable[Bucket]:
     seq, slots, turns = 0, inherited, 0
@@ -228,18 +241,6 @@ def _differences(
 def _inherited(thread: Thread) -> int:
     lineage = orjson.loads(thread.lineage)
     return lineage[-1][2] if lineage else 0
-
-
-def _changes(before: ThreadState, after: ThreadState) -> tuple[Change, ...]:
-    old, new = states.to_json(before), states.to_json(after)
-    changed = [name for name in new if name not in _PLAIN and old[name] != new[name]]
-    found: list[Change] = []
-    for name in changed:
-        if isinstance(new[name], dict):
-            found += _entries(name, old[name], new[name])
-        else:
-            found.append(Change(name=name, before=old[name], after=new[name]))
-    return tuple(found)
 
 
 def _entries(name: str, old: dict[str, object], new: dict[str, object]) -> list[Change]:

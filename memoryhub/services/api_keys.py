@@ -93,8 +93,17 @@ def create(
 
 
 def rotate(row: ApiKey) -> tuple[ApiKey, str]:
-    """A new key like this one; the old one ends in 24 hours."""
-    made, key = create(row.project, scopes=row.scopes.split(), subject=row.subject)
+    """A new key like this one; the old one ends in 24 hours, or when it was to.
+
+    The new one lives no longer than the old one would have. Raises InvalidError
+    `expiry_in_past` for a key that has expired.
+    """
+    made, key = create(
+        row.project,
+        scopes=row.scopes.split(),
+        subject=row.subject,
+        expires_at=row.expires_at,
+    )
     end = timezone.now() + ROTATION
     if row.expires_at is None or row.expires_at > end:
         row.expires_at = end

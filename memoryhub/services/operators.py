@@ -6,7 +6,9 @@ import hashlib
 import secrets
 from datetime import timedelta
 
+from django.contrib.auth import SESSION_KEY
 from django.contrib.auth.password_validation import validate_password
+from django.contrib.sessions.models import Session
 from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 from django.utils import timezone
@@ -79,6 +81,10 @@ def set_password(operator: Operator, password: str) -> None:
 def set_role(project: Project, operator: Operator, role: str | None) -> None:
     """Give the operator this role in the project; None takes them out of it.
 
+    Another role than before ends the operator's sessions: what a session was trusted
+    with is not what the next one is. A role that is taken away needs no end, since
+    every request and every open socket asks for it anew.
+
     Raises InvalidError: `value` for a word that is no role, `last_owner` when nobody
     would own the project any more.
     """
@@ -89,9 +95,12 @@ def set_role(project: Project, operator: Operator, role: str | None) -> None:
         with transaction.atomic():
             # Two changes at once could each leave the other's owner out.
             Project.objects.select_for_update().get(id=project.id)
+            before = role_in(project, operator)
             if role != Membership.Role.OWNER and _last_owner(project, operator):
                 raise InvalidError(code="last_owner", loc="role")
             _assign(project, operator, role)
+            if role not in (None, before):
+                _end_sessions(operator)
 
     journal.run(change)
 
@@ -156,6 +165,17 @@ def _assign(project: Project, operator: Operator, role: str | None) -> None:
     Membership.objects.update_or_create(
         project=project, operator=operator, defaults={"role": role}
     )
+
+
+def _end_sessions(operator: Operator) -> None:
+    """A session says whose it is only in what it holds, so all are looked through."""
+    rows = Session.objects.filter(expire_date__gt=timezone.now())
+    own = [
+        row.session_key
+        for row in rows.iterator()
+        if row.get_decoded().get(SESSION_KEY) == str(operator.id)
+    ]
+    Session.objects.filter(session_key__in=own).delete()
 
 
 def _last_owner(project: Project, operator: Operator) -> bool:

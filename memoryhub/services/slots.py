@@ -30,6 +30,13 @@ async def append(
         actor=agent.actor,
         if_match=if_match,
         request=request,
-        size=sum(len(slot.content) for slot in slots),
+        size=sum(_weight(slot) for slot in slots),
     )
     return await journal.submit(order)
+
+
+def _weight(slot: NewSlot) -> int:
+    """Bytes of all text that waits in the queue with the message."""
+    told = slot.handler
+    texts = (told.usage_instructions, told.todo_nudge) if told else ()
+    return len(slot.content) + sum(len(text.encode()) for text in texts)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import partial
 from uuid import UUID
 
 from django.db import IntegrityError, transaction
@@ -16,6 +18,16 @@ from memoryhub.vault import blind_index, keys, payloads
 _GONE = (Subject.State.ERASING, Subject.State.ERASED)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """A subject that is still to be inserted; its key is made."""
+
+    id: UUID
+    project: UUID
+    ref: bytes
+    external_id: bytes
+
+
 def find(project: UUID, user_id: str) -> Subject | None:
     """The subject known outside by `user_id`. One query."""
     ref = blind_index.subject_ref(keys.project_key(project), user_id)
@@ -27,10 +39,43 @@ def find_or_create(project: UUID, user_id: str) -> Subject:
 
     Raises SubjectErasedError for one that was erased.
     """
-    subject = find(project, user_id) or _create(project, user_id)
+    subject = find(project, user_id)
+    if subject is None:
+        made: Subject = journal.run(partial(_insert, prepare(project, user_id)))
+        subject = made
+    return alive(subject)
+
+
+def alive(subject: Subject) -> Subject:
+    """The subject. Raises SubjectErasedError for one that is erased."""
     if subject.state in _GONE:
         raise SubjectErasedError
     return subject
+
+
+def prepare(project: UUID, user_id: str) -> Prepared:
+    """All of a new subject but its row, which `create` inserts.
+
+    The key is committed before the first row sealed under it; an orphan is swept later.
+    """
+    subject = uuid7()
+    keys.create_subject_key(subject, project_id=project)
+    sealed = payloads.seal(
+        keys.subject_keys(subject, epoch=1),
+        _place(project, subject),
+        user_id.encode(),
+    )
+    ref = blind_index.subject_ref(keys.project_key(project), user_id)
+    return Prepared(id=subject, project=project, ref=ref, external_id=sealed)
+
+
+async def create(prepared: Prepared) -> Subject:
+    """Insert the subject, or find the one that someone else made meanwhile.
+
+    Raises SubjectErasedError for one that was erased. No thread waits for the writer.
+    """
+    made: Subject = await journal.run_async(partial(_insert, prepared))
+    return alive(made)
 
 
 def anonymous(project: UUID) -> Subject:
@@ -58,33 +103,19 @@ def external_id(subject: Subject) -> str | None:
     return payloads.open_sealed(opened, place, bytes(subject.external_id)).decode()
 
 
-def _create(project: UUID, user_id: str) -> Subject:
-    subject = uuid7()
-    # Committed before the first row sealed under it; an orphan is swept later.
-    keys.create_subject_key(subject, project_id=project)
-    sealed = payloads.seal(
-        keys.subject_keys(subject, epoch=1),
-        _place(project, subject),
-        user_id.encode(),
-    )
-    ref = blind_index.subject_ref(keys.project_key(project), user_id)
-
-    def insert() -> Subject:
-        try:
-            with transaction.atomic():
-                return Subject.objects.create(
-                    id=subject,
-                    project_id=project,
-                    subject_ref=ref,
-                    external_id=sealed,
-                    created_at=timezone.now(),
-                )
-        except IntegrityError:
-            # Someone else was faster; theirs is the one.
-            return Subject.objects.get(project_id=project, subject_ref=ref)
-
-    made: Subject = journal.run(insert)
-    return made
+def _insert(new: Prepared) -> Subject:
+    try:
+        with transaction.atomic():
+            return Subject.objects.create(
+                id=new.id,
+                project_id=new.project,
+                subject_ref=new.ref,
+                external_id=new.external_id,
+                created_at=timezone.now(),
+            )
+    except IntegrityError:
+        # Someone else was faster; theirs is the one.
+        return Subject.objects.get(project_id=new.project, subject_ref=new.ref)
 
 
 def _place(project: UUID, subject: UUID) -> payloads.Place:

@@ -4,9 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from uuid import UUID
+
+from django.db.models import F
 
 from memoryhub import journal
-from memoryhub.errors import NotFoundError
+from memoryhub.errors import (
+    NotFoundError,
+    ProjectFullError,
+    Refusal,
+    SubjectConflictError,
+    SubjectErasedError,
+    SubjectRestrictedError,
+    ThreadErasedError,
+)
 from memoryhub.journal import Address, Birth, Order, Receipt, Request
 from memoryhub.kernel.commands import (
     AmendThread,
@@ -18,6 +29,7 @@ from memoryhub.kernel.commands import (
 )
 from memoryhub.kernel.events import CloseReason, LabelValue, Limits
 from memoryhub.kernel.state import Scope
+from memoryhub.models.projects import Project
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
 from memoryhub.services.api_keys import Agent
@@ -48,6 +60,20 @@ async def create(
     return await _submit(
         agent, agent.address(thread, birth=birth), command, request=request
     )
+
+
+def require_creatable(project: UUID, name: str) -> None:
+    """Raise what `create` would for a subject that is still to be made.
+
+    Asked first, so that a refusal makes no subject and no key. At most two queries.
+    """
+    rows = Thread.objects.select_related("subject")
+    thread = rows.filter(project_id=project, name=name).first()
+    if thread is not None:
+        raise _of_another(thread)
+    room = Project.objects.filter(id=project, thread_count__lt=F("max_threads"))
+    if not room.exists():
+        raise ProjectFullError
 
 
 async def fork(
@@ -106,6 +132,19 @@ async def reopen(
 ) -> Receipt:
     """Take agent writes again; a repeat writes nothing."""
     return await _submit(agent, agent.address(thread), ReopenThread(), request=request)
+
+
+def _of_another(thread: Thread) -> Refusal:
+    """Why a new subject can't have this thread, in the journal's order of asking."""
+    if thread.status == Thread.Status.IMPORTING:
+        return NotFoundError()
+    if thread.subject.state in (Subject.State.ERASING, Subject.State.ERASED):
+        return SubjectErasedError()
+    if thread.subject.state == Subject.State.RESTRICTED:
+        return SubjectRestrictedError()
+    if thread.status in (Thread.Status.RETIRED, Thread.Status.ERASED):
+        return ThreadErasedError()
+    return SubjectConflictError()
 
 
 async def _submit(

@@ -10,6 +10,7 @@ from datetime import datetime
 from functools import partial
 from uuid import UUID
 
+from django.db import transaction
 from django.db.models import F
 
 from memoryhub import journal
@@ -33,4 +34,9 @@ def bring_up(now: datetime) -> int:
 
 def _move(ids: list[UUID]) -> int:
     rows = Thread.objects.filter(id__in=ids)
-    return rows.update(listed_at=F("last_event_at"), listed_slots=F("slot_count"))
+    with transaction.atomic():
+        # In the order that writers lock threads in: in any other, two processes could
+        # wait for each other.
+        found = rows.select_for_update().order_by("id").values_list("id", flat=True)
+        rows = Thread.objects.filter(id__in=list(found))
+        return rows.update(listed_at=F("last_event_at"), listed_slots=F("slot_count"))

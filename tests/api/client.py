@@ -166,13 +166,16 @@ class Client:
 
     @asynccontextmanager
     async def stream(
-        self, target: str, *, headers: Iterable[Header] = ()
+        self, target: str, *, headers: Iterable[Header] = (), room: int = 0
     ) -> AsyncIterator[asyncio.Queue[dict[str, Any]]]:
-        """What is sent on a stream, message by message; leaving it disconnects."""
+        """What is sent on a stream, message by message; leaving it disconnects.
+
+        With `room` it takes no more than so many messages ahead of its reader.
+        """
         scope = self._scope(
             "GET", target, [("accept", "text/event-stream"), *headers], ("localhost",)
         )
-        sent: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+        sent: asyncio.Queue[dict[str, Any]] = asyncio.Queue(room)
         left = asyncio.Event()
 
         async def receive() -> dict[str, Any]:

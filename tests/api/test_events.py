@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from typing import Any
 
 import orjson
@@ -10,7 +11,8 @@ import pytest
 from django.db import connections
 
 from memoryhub.api import auth, events, limits
-from memoryhub.models import ApiKey
+from memoryhub.models import ApiKey, Subject
+from memoryhub.queries.cursors import PART_BYTES
 from memoryhub.services import api_keys
 from tests import factories
 from tests.api.client import Client, run
@@ -43,8 +45,28 @@ def test_a_list_costs_the_same_at_any_size(
 ) -> None:
     factories.append(agent, "t-1", *range(size))
     run(api.get("/threads/t-1"))
-    with django_assert_num_queries(2):
+    # The thread with its subject, the weight of its events, the events.
+    with django_assert_num_queries(3):
         assert run(api.get("/threads/t-1/events?limit=200")).status == 200
+
+
+async def test_a_part_ends_at_its_bytes_and_the_next_goes_on(
+    api: Client, agent: Any
+) -> None:
+    api.connect()
+    for n in range(11):
+        factories.append(agent, "t-1", str(n) * 900_000)
+    seen: list[int] = []
+    after: str | None = "0"
+    while after is not None:
+        target = f"/threads/t-1/events?limit=200&after={after}"
+        answer = await api.get(target)
+        assert len(answer.body) < PART_BYTES + 100_000
+        seen += [item["seq"] for item in answer.json["items"]]
+        after = answer.json["next"]
+    assert seen == list(range(1, 13))
+    light = (await api.get("/threads/t-1/events?limit=200&content=none")).json
+    assert (len(light["items"]), light["next"]) == (12, None)
 
 
 # Streams: with the real writer and readers, on connections of their own
@@ -95,6 +117,49 @@ async def test_a_stream_ends_with_its_key(
         while "more_body" in await asyncio.wait_for(stream.get(), 10):
             pass
     assert limits.account.streams[prefix] == 0
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_a_stream_reads_on_once_all_was_taken_and_under_the_subject_of_then(
+    served: tuple[Client, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    api, _ = served
+    monkeypatch.setattr(events, "STREAM_BATCH", 2)
+    await api.append("t-1", *"abcdef")
+    async with api.stream("/threads/t-1/events", room=1) as stream:
+        assert (await _event(stream))[0] == 1
+        # The second event lies ready and is not taken; there is time to read ahead.
+        for _ in range(5):
+            assert (await api.get("/threads/t-1")).status == 200
+        await asyncio.to_thread(_restrict)
+        rest = b""
+        more = True
+        while more:
+            message = await asyncio.wait_for(stream.get(), 10)
+            rest += message.get("body", b"")
+            more = message.get("more_body", False)
+    assert (rest.count(b"id: "), rest[:6]) == (1, b"id: 2\n")
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_a_stream_of_large_events_sends_all_of_them(
+    served: tuple[Client, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    api, _ = served
+    # Longer than we wait for a message: it goes on by itself.
+    monkeypatch.setattr(events, "RECHECK_SECONDS", 60)
+    await api.append("t-1", *(str(n) * 900_000 for n in range(10)))
+    async with api.stream("/threads/t-1/events") as stream:
+        sent = b""
+        while sent.count(b"\n\n") < 1 + 11:
+            sent += (await asyncio.wait_for(stream.get(), 10)).get("body", b"")
+    found = re.findall(rb"^id: (\d+)$", sent, re.MULTILINE)
+    assert [*map(int, found)] == list(range(1, 12))
+
+
+def _restrict() -> None:
+    Subject.objects.update(state="restricted")
+    connections.close_all()
 
 
 def _revoke(prefix: str) -> None:

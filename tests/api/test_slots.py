@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from memoryhub.models import Event, Slot
+from memoryhub.queries.cursors import PART_BYTES
 from memoryhub.services.api_keys import Agent
 from tests import factories
 from tests.api.client import SLOT, Answer, Client, run
@@ -205,6 +206,27 @@ async def test_filters_are_joined_by_and(api: Client) -> None:
                     each["content"] for each in sent if wanted.items() <= each.items()
                 ]
                 assert _contents(await api.get(target)) == expected
+
+
+@pytest.mark.parametrize("order", ["asc", "desc"])
+async def test_a_part_ends_at_its_bytes_and_the_next_goes_on(
+    api: Client, agent: Agent, order: str
+) -> None:
+    api.connect()
+    for n in range(11):
+        factories.append(agent, "t-1", str(n) * 900_000)
+    target = f"/threads/t-1/slots?limit=200&order={order}"
+    seen: list[int] = []
+    answer = await api.get(target)
+    while True:
+        assert len(answer.body) < PART_BYTES + 100_000
+        seen += [item["index"] for item in answer.json["items"]]
+        if answer.json["next"] is None:
+            break
+        answer = await api.get(f"{target}&after={answer.json['next']}")
+    assert seen == list(range(11))[:: 1 if order == "asc" else -1]
+    light = (await api.get(f"{target}&content=none")).json
+    assert (len(light["items"]), light["next"]) == (11, None)
 
 
 async def test_content_none_opens_nothing(api: Client) -> None:

@@ -1,10 +1,14 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import pytest
+from django.utils import timezone
 
+from memoryhub.models import Subject
 from memoryhub.services.api_keys import Agent
+from memoryhub.workers import stats as workers
 from tests import factories
 from tests.api.client import SLOT, Client, run
 
@@ -62,6 +66,33 @@ async def test_a_projects_sums_say_how_old_they_are(api: Client) -> None:
     assert stats["age_seconds"] >= 0
     assert stats["max_threads"] == 100_000
     assert stats["threads"] == {"open": 0, "closed": 0, "retired": 0, "erased": 0}
+
+
+def test_a_bound_key_is_told_of_its_own_threads_only(
+    api: Client,
+    bound: Client,
+    agent: Agent,
+    ann: Subject,
+    django_assert_num_queries: Any,
+) -> None:
+    nothing = {"open": 0, "closed": 0, "retired": 0, "erased": 0}
+    factories.make_thread(agent, "his", user_id="bob")
+    factories.append(agent, "his", "a", "b", "c")
+    workers.take(timezone.now())
+    assert run(api.get("/stats")).json["slots"] == 3
+    before = run(bound.get("/stats")).json
+    assert (before["threads"], before["slots"], before["bytes"]) == (nothing, 0, 0)
+    factories.make_thread(agent, "hers-1", user_id="ann", max_slots=1)
+    factories.make_thread(agent, "hers-2", user_id="ann")
+    factories.append(agent, "hers-1", "a")
+    factories.append(agent, "hers-2", "bb", "cc")
+    run(api.post("/threads/hers-2:close", {}))
+    with django_assert_num_queries(2):
+        found = run(bound.get("/stats")).json
+    assert found["threads"] == {**nothing, "open": 1, "closed": 1}
+    assert (found["slots"], found["bytes"]) == (3, 11)
+    assert found["nearly_full_threads"] == 1
+    assert (found["age_seconds"], found["max_threads"]) == (0, 100_000)
 
 
 @pytest.mark.parametrize("size", [3, 120])

@@ -13,7 +13,14 @@ from tests import factories
 from tests.e2e.conftest import Watched
 
 T = "/p/acme/threads/talk"
-SCREENS = (T, f"{T}?tab=messages", f"{T}/slots", f"{T}/tail", f"{T}?open=2,3,4")
+SCREENS = (
+    T,
+    f"{T}?tab=messages",
+    f"{T}/slots",
+    f"{T}/events",
+    f"{T}/tail",
+    f"{T}?open=2,3,4",
+)
 
 _MARKUP = [
     "<script>alert({n})</script>",

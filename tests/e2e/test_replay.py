@@ -219,6 +219,39 @@ def test_the_tail_pauses_and_resumes(talk: None, agent: Agent, page: Page) -> No
     expect(page.locator("#tail")).to_contain_text("one more")
 
 
+def test_a_pinned_event_is_compared_with_wherever_one_goes(
+    talk: None, page: Page
+) -> None:
+    page.goto(T)
+    page.keyboard.press("ArrowLeft")
+    shows(page, EVENTS - 1)
+    page.keyboard.press("b")
+    expect(page).to_have_url(re.compile(f"at_seq={EVENTS - 1}&base={EVENTS - 1}$"))
+    drag(page, [30, 20])
+    title = page.locator("#difference h2")
+    expect(title).to_have_text(f"From event {EVENTS - 1} to event 20")
+    expect(page).to_have_url(re.compile(f"at_seq=20&base={EVENTS - 1}$"))
+    page.reload()
+    expect(title).to_have_text(f"From event {EVENTS - 1} to event 20")
+    page.click("[data-unpin]")
+    shows(page, 20)
+    expect(title).to_have_count(0)
+
+
+@pytest.mark.parametrize("scripts", [True, False])
+def test_events_stand_open_where_one_looks(
+    talk: None, open_page: Callable[..., Page], *, scripts: bool
+) -> None:
+    page = open_page(java_script_enabled=scripts)
+    page.goto(f"{T}?at_seq=20")
+    for seq in (4, 6):
+        page.click(f"#event-{seq} [aria-expanded=false]")
+        expect(page.locator(f"#event-{seq} pre")).to_be_in_viewport()
+    expect(page.locator("#events pre")).to_have_count(2)
+    page.click("#event-4 [aria-expanded=true]")
+    expect(page.locator("#events pre")).to_have_count(1)
+
+
 def test_works_without_scripts(talk: None, open_page: Callable[..., Page]) -> None:
     page = open_page(java_script_enabled=False)
     page.goto("/p/acme/threads?q=status:open")

@@ -27,6 +27,10 @@ SCREENS = {
     "timeline": "/p/acme/threads/talk",
     "timeline-as-of": "/p/acme/threads/talk?at_seq=4&open=2",
     "timeline-messages": "/p/acme/threads/talk?at_seq=5&tab=messages",
+    "timeline-compared": "/p/acme/threads/talk?at_seq=6&base=3&open=5,6",
+    "events": "/p/acme/threads/talk/events?q=noun:slot",
+    "events-none": "/p/acme/threads/talk/events?q=noun:run&at_seq=4",
+    "events-error": "/p/acme/threads/talk/events?q=nuon:slot",
     "conversation": "/p/acme/threads/talk/slots",
     "conversation-fork": "/p/acme/threads/talk.alt/slots",
     "slot": "/p/acme/threads/talk/slots/2",
@@ -40,7 +44,7 @@ SCREENS = {
     "health": "/p/acme/health",
     "not-found": "/p/acme/threads/nobody",
 }
-EXPECTED = {"threads-error": "422", "not-found": "404"}
+EXPECTED = {"threads-error": "422", "events-error": "422", "not-found": "404"}
 CALL = {
     "role": "assistant",
     "content": "Let me look.",

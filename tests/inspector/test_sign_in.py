@@ -1,12 +1,20 @@
 from __future__ import annotations
 
+import time
+from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
+from axes.models import AccessAttempt
+from django.contrib.sessions.models import Session
+from django.db import OperationalError, connection
 from django.test import Client
 from django.utils import timezone
 
 from inspector.access import SEEN, SIGNED_IN
+from inspector.views import sign_in
+from memoryhub.journal import writer
 from memoryhub.models.projects import Project
 from memoryhub.services import operators
 from tests.inspector.conftest import Browser, signed_in
@@ -152,3 +160,87 @@ def test_a_theme_is_remembered(owner: Client) -> None:
     assert 'data-theme="dark"' in owner.get("/p/acme/threads").content.decode()
     owner.post("/theme", {"theme": '"><script>'})
     assert "data-theme" not in owner.get("/p/acme/threads").content.decode()
+
+
+def test_looking_at_the_sign_in_page_writes_nothing(
+    acme: Project, django_assert_num_queries: Any
+) -> None:
+    client = Client(enforce_csrf_checks=True)
+    with django_assert_num_queries(0):
+        page = client.get("/sign-in")
+    assert not Session.objects.exists()
+    cookie = page.cookies["mh_csrf"]
+    assert set(page.cookies) == {"mh_csrf"}
+    assert (cookie["httponly"], cookie["samesite"]) == (True, "Lax")
+    token = page.content.decode().partition('csrfmiddlewaretoken" value="')[2][:64]
+    form = {"username": "a", "password": "b", "csrfmiddlewaretoken": token}
+    assert client.post("/sign-in", form).status_code == 422
+
+
+@pytest.mark.parametrize("name", ["a\0b", "x" * 65, "x" * 300, "", "ä", " "])
+def test_what_can_be_nobodys_name_is_refused_like_any(acme: Project, name: str) -> None:
+    usual = Client().post("/sign-in", {"username": "nobody", "password": "wrong"})
+    answer = Client().post("/sign-in", {"username": name, "password": "wrong"})
+    assert answer.status_code == usual.status_code == 422
+    assert plain(answer) == plain(usual)
+    # Nothing of it goes where a database may not take it.
+    kept = AccessAttempt.objects.values_list("username", flat=True)
+    assert set(kept) == {"nobody", sign_in.NOBODY}
+
+
+@pytest.mark.parametrize("password", ["a\0b", "x" * 4097, "ä" * 2049])
+def test_what_can_be_no_password_is_hashed_like_a_short_one(
+    acme: Project, password: str
+) -> None:
+    operator = operators.ensure_default()
+    # Even if it were the very one.
+    operator.set_password(password)
+    operator.save()
+    form = {"username": operator.username, "password": password}
+    wrong = Client().post("/sign-in", {**form, "password": "wrong"})
+    answer = Client().post("/sign-in", form)
+    assert answer.status_code == wrong.status_code == 422
+    assert plain(answer) == plain(wrong)
+
+
+def test_an_address_fails_fifty_times_an_hour(acme: Project) -> None:
+    operators.set_password(operators.ensure_default(), PASSWORD)
+    right = {"username": "operator", "password": PASSWORD}
+    for _ in range(49):
+        assert sign_in.failures.take("127.0.0.1")
+    # To sign in is no failure.
+    assert Client().post("/sign-in", right).status_code == 302
+    wrong = {"username": "nobody", "password": "wrong"}
+    assert Client().post("/sign-in", wrong).status_code == 422
+    refused = Client().post("/sign-in", right)
+    assert refused.status_code == 429
+    assert "Too many tries" in refused.content.decode()
+    elsewhere = Client().post("/sign-in", right, REMOTE_ADDR="192.0.2.7")
+    assert elsewhere.status_code == 302
+    later = time.monotonic() + 3599
+    assert not replace(sign_in.failures, clock=lambda: later).take("127.0.0.1")
+    later += 2
+    assert replace(sign_in.failures, clock=lambda: later).take("127.0.0.1")
+
+
+def test_a_full_queue_keeps_the_link(
+    token: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as stopping:
+        stopping.setattr(writer, "_stopping", True)
+        answer = Client().post(f"/sign-in/{token}")
+    assert answer.status_code == 503
+    assert "Away for a moment" in answer.content.decode()
+    assert Client().post(f"/sign-in/{token}").status_code == 302
+
+
+def test_a_database_that_is_away_is_a_503(token: str) -> None:
+    def away(*_: Any) -> None:
+        raise OperationalError
+
+    form = {"username": "operator", "password": PASSWORD}
+    with connection.execute_wrapper(away):
+        link = Client().post(f"/sign-in/{token}")
+        password = Client().post("/sign-in", form)
+    assert link.status_code == password.status_code == 503
+    assert Client().post(f"/sign-in/{token}").status_code == 302

@@ -7,6 +7,7 @@ import json
 import pytest
 from django.test import Client
 
+from memoryhub.journal import writer
 from memoryhub.kernel.state import Scope
 from memoryhub.models.projects import Project
 from memoryhub.models.threads import Thread
@@ -228,3 +229,49 @@ def test_another_projects_list_is_not_found(
     assert absent.status_code == foreign.status_code == 404
     for path in ("/p/zeta/threads/secret", "/p/acme/threads/secret"):
         assert viewer.get(path).status_code == 404
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["active:>900000d", "active:<999999999999999d", "active:1s..36501d"],
+)
+def test_an_age_beyond_the_calendar_is_refused(viewer: Client, query: str) -> None:
+    answer = viewer.get(LIST, {"q": query})
+    assert answer.status_code == 422
+    assert "<code>active:&lt;1h</code>" in answer.content.decode()
+    assert viewer.get(f"{LIST}.json", {"q": query}).status_code == 422
+
+
+@pytest.mark.parametrize("query", ["active:<36500d", "slots:<999999999999999M"])
+def test_long_ages_and_large_numbers_are_found_by(
+    viewer: Client, three: None, query: str
+) -> None:
+    assert sorted(names(viewer, f"?q={query}")) == ["alpha", "alpine", "beta"]
+
+
+@pytest.mark.parametrize(
+    "since",
+    [
+        "0001-01-01T00:00:00+14:00",
+        "9999-12-31T23:59:59-14:00",
+        "2026-02-30T00:00:00Z",
+        "2026-02-01T00:00:00",
+    ],
+)
+def test_a_moment_that_is_none_is_refused(viewer: Client, since: str) -> None:
+    answer = viewer.get("/p/acme/panels/fresh", {"since": since})
+    assert answer.status_code == 422
+
+
+def test_closing_waits_for_no_full_queue(
+    browser: Browser, three: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = browser("editor")
+    with monkeypatch.context() as stopping:
+        stopping.setattr(writer, "_stopping", True)
+        answer = client.post(f"{LIST}/alpha/close", {"reason": "failed"})
+    assert answer.status_code == 503
+    assert Thread.objects.get(name="alpha").status == "open"
+    client.post(f"{LIST}/alpha/close", {"reason": "failed"})
+    again = client.post(f"{LIST}/alpha/close", {"reason": "failed"})
+    assert again.status_code in (302, 409)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from django.test import Client
 from inspector import panels
 from memoryhub.models.projects import Project
 from memoryhub.models.threads import Thread
-from memoryhub.services import operator_threads
+from memoryhub.services import operator_threads, slots
 from memoryhub.services.api_keys import Agent
 from tests import factories
 
@@ -57,6 +58,16 @@ def test_changes_are_what_the_event_made_of_the_state(
     assert told["token_count"] == talk.slots.get(index=1).tokens
 
 
+def test_names_of_clients_are_shown_as_they_are(
+    viewer: Client, agent: Agent, talk: Thread
+) -> None:
+    slot = factories.make_slot("found", from_name="tool:search_library")
+    factories.run(slots.append(agent=agent, thread="t-1", slots=[slot]))
+    page = viewer.get(f"{T}?at_seq=8").content.decode()
+    assert '<th scope="row">senders · tool:search_library</th>' in page
+    assert '<th scope="row">slots</th>' in page
+
+
 @pytest.mark.parametrize(
     "query",
     [
@@ -66,6 +77,7 @@ def test_changes_are_what_the_event_made_of_the_state(
         "at_seq=٣",
         "at_seq=1&at_turn=1",
         "at_turn=-1",
+        "base=x",
         "at_seq=99999999999999999999",
         "open=a",
         f"open={','.join('1' * 21)}",
@@ -134,6 +146,71 @@ def test_a_panel_answers_401_and_never_redirects(talk: Thread) -> None:
     assert Client().get(T).status_code == 302
 
 
+def test_events_are_opened_and_closed_by_links(viewer: Client, talk: Thread) -> None:
+    page = viewer.get(f"{T}?at_seq=4&tab=messages&base=2&open=3").content.decode()
+    kept = f"{T}?at_seq=4&amp;tab=messages&amp;base=2"
+    assert f'href="{kept}&amp;open=3,5#event-5" aria-expanded="false"' in page
+    assert f'href="{kept}#event-3" aria-expanded="true"' in page
+    # A live page has to stop, or the next push would close what was opened.
+    assert f'href="{T}?at_seq=7&amp;open=5#event-5"' in viewer.get(T).content.decode()
+
+
+def test_no_more_events_stand_open_than_a_page_takes(
+    viewer: Client, agent: Agent, talk: Thread
+) -> None:
+    factories.append(agent, "t-1", *("again" for _ in range(20)))
+    opened = ",".join(str(seq) for seq in range(1, 21))
+    page = viewer.get(f"{T}?open={opened}").content.decode()
+    assert page.count('aria-expanded="true"') == 20
+    assert page.count('aria-expanded="false"') == 0
+
+
+def test_two_moments_are_compared(viewer: Client, talk: Thread) -> None:
+    answer = viewer.get(f"{T}?at_seq=6&base=3")
+    told = {change.name: change.delta for change in answer.context["difference"]}
+    assert told["slot_count"] == 3
+    assert told["senders · user"] == 3
+    assert told["token_count"] == sum(talk.slots.get(index=n).tokens for n in (2, 3, 4))
+    page = answer.content.decode()
+    assert "compared with event" in page
+    assert f'<a href="{T}?at_seq=3"><b>3</b></a>' in page
+    assert f'<a data-unpin href="{T}?at_seq=6">clear</a>' in page
+    assert f'href="{T}?at_seq=6&amp;base=6"' in page
+    assert "difference" not in viewer.get(f"{T}?at_seq=6").context
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        ("at_seq=4&base=4", "Nothing that is counted differs"),
+        ("at_seq=3&base=6&tab=messages", "<td>5</td><td>2</td>"),
+        ("base=99", "<b>7</b></a> · <a data-unpin"),
+        ("at_seq=2&base=0", "<td>new</td><td>open</td>"),
+    ],
+)
+def test_any_event_may_be_the_base(
+    viewer: Client, talk: Thread, query: str, said: str
+) -> None:
+    for where in ("", "/panels/moment"):
+        assert said in viewer.get(f"{T}{where}?{query}").content.decode()
+
+
+def test_the_next_moment_is_compared_too(viewer: Client, talk: Thread) -> None:
+    operator_threads.close(talk, actor="operator:x", reason="completed")
+    page = viewer.get(f"{T}?at_seq=6&base=3&tab=messages").content.decode()
+    for link in ("data-step", "data-mark", "data-seek"):
+        assert all("base=3" in href for href in hrefs(page, link)), link
+    assert page.count('<input type="hidden" name="base" value="3">') == 2
+
+
+def hrefs(page: str, attribute: str) -> list[str]:
+    """Where the links with this attribute lead; there must be some."""
+    tags = [tag for tag in re.findall(r"<a [^>]+>", page) if f" {attribute}=" in tag]
+    found = [href[1] for tag in tags if (href := re.search(r'href="([^"]+)"', tag))]
+    assert found
+    return found
+
+
 def test_the_tail_shows_the_newest_fifty_in_one_stretch(
     viewer: Client, agent: Agent, talk: Thread
 ) -> None:
@@ -183,9 +260,19 @@ def test_a_thread_costs_the_same_however_long(
 ) -> None:
     factories.append(agent, "t-1", *("hello" for _ in range(size)))
     # Session and operator, place, thread; then at most eight for the screen.
-    for path in ("", "?tab=messages", "/tail", "/slots", "/forks", "/events/2"):
+    for path in (
+        "",
+        "?tab=messages",
+        "/tail",
+        "/slots",
+        "/forks",
+        "/events/2",
+    ):
         with django_assert_max_num_queries(4 + 8):  # type: ignore[operator]  # a fixture
             assert viewer.get(f"{T}{path}").status_code == 200
+    # What is compared with is one more moment.
+    with django_assert_max_num_queries(4 + 8 + 3):  # type: ignore[operator]  # a fixture
+        assert viewer.get(f"{T}?at_seq=2&base=3").status_code == 200
 
 
 def test_a_fork_shows_where_it_came_from(viewer: Client, talk: Thread) -> None:

@@ -7,7 +7,7 @@ import pytest
 from django.test import override_settings
 
 from memoryhub.errors import BadCursorError
-from memoryhub.queries.cursors import MAX_CHARS, Listing
+from memoryhub.queries.cursors import MAX_CHARS, Listing, fitting
 
 LISTING = Listing(name="threads", project=UUID(int=1), filters={"status": "open"})
 
@@ -49,3 +49,13 @@ def test_no_changed_cursor_opens() -> None:
                 LISTING.open(text)
     with pytest.raises(BadCursorError):
         LISTING.open("x" * (MAX_CHARS + 1))
+
+
+@pytest.mark.parametrize(
+    ("sizes", "count"),
+    [([], 0), ([9], 1), ([9, 1], 1), ([2, 3], 2), ([2, 3, 1], 2), ([0] * 9, 9)],
+)
+def test_a_part_is_full_at_its_bytes_but_has_one_item(
+    sizes: list[int], count: int
+) -> None:
+    assert fitting(sizes, max_bytes=5) == count

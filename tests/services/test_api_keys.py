@@ -158,3 +158,20 @@ def test_scopes_are_kept_sorted_and_once(acme: Project) -> None:
 def test_no_row_matches_no_key(acme: Project) -> None:
     _, key = api_keys.create(acme)
     assert not api_keys.matches(None, key, now=timezone.now())
+
+
+def test_rotation_keeps_the_end_of_a_key(acme: Project) -> None:
+    end = timezone.now() + timedelta(days=30)
+    old, _ = api_keys.create(acme, expires_at=end)
+    new, _ = api_keys.rotate(old)
+    assert ApiKey.objects.get(id=new.id).expires_at == end
+
+
+def test_an_expired_key_is_not_rotated(acme: Project) -> None:
+    old, _ = api_keys.create(acme, expires_at=timezone.now() + timedelta(days=1))
+    ApiKey.objects.update(expires_at=timezone.now())
+    old.refresh_from_db()
+    with pytest.raises(InvalidError) as refusal:
+        api_keys.rotate(old)
+    assert refusal.value.invalid_code == "expiry_in_past"
+    assert ApiKey.objects.count() == 1

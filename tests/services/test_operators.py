@@ -5,6 +5,7 @@ from datetime import timedelta
 
 import pytest
 import time_machine
+from django.contrib.sessions.models import Session
 from django.db import connections
 from django.utils import timezone
 
@@ -12,6 +13,7 @@ from memoryhub.errors import InvalidError, NameTakenError
 from memoryhub.models.operators import Membership, Operator, SignInLink
 from memoryhub.models.projects import Project
 from memoryhub.services import operators, projects
+from tests.sockets import sign_in
 
 pytestmark = pytest.mark.django_db
 
@@ -179,3 +181,28 @@ def test_of_many_that_use_a_link_at_once_one_gets_in() -> None:
 
     with ThreadPoolExecutor(8) as pool:
         assert sum(pool.map(use, range(16))) == 1
+
+
+def test_another_role_ends_the_sessions(acme: Project, zeta: Project) -> None:
+    ann, bob = operators.add("ann"), operators.add("bob")
+    operators.set_role(acme, ann, "viewer")
+    kept = sign_in(bob)
+    for project, role in ((acme, "editor"), (acme, "viewer"), (zeta, "viewer")):
+        session = sign_in(ann)
+        operators.set_role(project, ann, role)
+        assert not Session.objects.filter(session_key=session).exists()
+    session = sign_in(ann)
+    # The same as before, and nothing at all, need no other session.
+    operators.set_role(acme, ann, "viewer")
+    operators.set_role(zeta, ann, None)
+    found = Session.objects.values_list("session_key", flat=True)
+    assert set(found) == {kept, session}
+
+
+def test_a_change_that_is_refused_ends_nothing(acme: Project) -> None:
+    ann = operators.add("ann")
+    operators.set_role(acme, ann, "owner")
+    session = sign_in(ann)
+    with pytest.raises(InvalidError):
+        operators.set_role(acme, ann, "viewer")
+    assert Session.objects.filter(session_key=session).exists()

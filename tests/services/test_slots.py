@@ -14,6 +14,7 @@ from memoryhub import journal
 from memoryhub.errors import (
     IdempotencyMismatchError,
     NotFoundError,
+    QueueFullError,
     SealBrokenError,
     ThreadFullError,
     UnavailableError,
@@ -299,3 +300,20 @@ def test_what_was_taken_in_is_written_before_the_writer_ends(agent: Agent) -> No
     refused = [each for each in outcomes if isinstance(each, UnavailableError)]
     written = len(outcomes) - len(refused)
     assert written == get_thread(agent).slot_count == 300
+
+
+def test_all_text_of_a_message_weighs_on_the_queue(agent: Agent, settings: Any) -> None:
+    settings.QUEUE_BYTES = 1_000
+    told = [
+        Handler(usage_instructions="ü" * 500),
+        Handler(todo_nudge="x" * 1_000),
+        Handler(usage_instructions="x" * 500, todo_nudge="x" * 500),
+    ]
+    writer.start()
+    try:
+        for handler in told:
+            slot = make_slot("a", handler=handler)
+            with pytest.raises(QueueFullError):
+                run(slots.append(agent=agent, thread="t-1", slots=[slot]))
+    finally:
+        writer.stop()

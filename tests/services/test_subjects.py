@@ -14,7 +14,7 @@ from memoryhub.models.subjects import Subject
 from memoryhub.services import subjects
 from memoryhub.services.api_keys import Agent
 from memoryhub.vault import keys
-from tests.factories import append, make_agent, make_thread
+from tests.factories import append, make_agent, make_thread, run
 
 pytestmark = pytest.mark.django_db
 
@@ -111,6 +111,17 @@ def test_threads_of_two_subjects_never_open_with_one_key(agent: Agent) -> None:
     assert {ours.dedupe, ours.lookup, ours.terms, ours.values}.isdisjoint(
         {theirs.dedupe, theirs.lookup, theirs.terms, theirs.values}
     )
+
+
+def test_who_comes_second_takes_the_subject_that_is_there(acme: Project) -> None:
+    first, second = (subjects.prepare(acme.id, ANN) for _ in range(2))
+    made = run(subjects.create(first))
+    assert made.id == first.id
+    assert run(subjects.create(second)).id == first.id
+    assert subjects.external_id(stored(made)) == ANN
+    Subject.objects.filter(id=made.id).update(state="erased")
+    with pytest.raises(SubjectErasedError):
+        run(subjects.create(second))
 
 
 @pytest.mark.django_db(transaction=True)

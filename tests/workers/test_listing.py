@@ -3,6 +3,8 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from memoryhub.models.threads import Thread
@@ -57,3 +59,16 @@ def test_appends_go_on_after_it(agent: Agent) -> None:
     listing.bring_up(timezone.now() + timedelta(seconds=11))
     append(agent, "t-1", "three")
     assert get_thread(agent).slot_count == 3
+
+
+def test_threads_are_locked_in_the_order_of_writers(agent: Agent) -> None:
+    for name in ("t-1", "t-2", "t-3"):
+        append(agent, name, "one")
+        append(agent, name, "two")
+    with CaptureQueriesContext(connection) as queries:
+        listing.bring_up(timezone.now() + timedelta(seconds=11))
+    asked = [query["sql"] for query in queries]
+    update = next(n for n, sql in enumerate(asked) if sql.startswith("UPDATE"))
+    lock = asked[update - 1]
+    assert "ORDER BY 1 ASC" in lock
+    assert ("FOR UPDATE" in lock) == connection.features.has_select_for_update

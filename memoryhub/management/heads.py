@@ -1,0 +1,89 @@
+"""Heads of requests: bounds on bytes and time before there is a request to look at.
+
+uvicorn collects a request's line and headers for as long as they come, and hands them
+over once they are whole; what is beyond its bounds by then the application refuses.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+
+from memoryhub.api.gate import HEADER_BYTES, URL_BYTES
+
+#: More than the gate lets through, so that it refuses what it can, and in its words.
+HEAD_BYTES = HEADER_BYTES + URL_BYTES + 1024
+HEAD_SECONDS = 15.0
+#: What stands around a chunk of a body is no head.
+_CHUNK_BYTES = 8
+
+
+class HeadBound(HttpToolsProtocol):
+    """Hangs up on a head, or trailers, too long to read or too long in coming."""
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self.url = b""
+        self._in_head = True
+        #: Bytes since the last head or message was whole, without those of bodies.
+        self._spent = 0
+        self._deadline: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # uvicorn's
+        super().connection_made(transport)
+        self._expect_head()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_waiting()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        self._spent += len(data)
+        super().data_received(data)
+        self._spent = max(self._spent, 0)
+        if self.transport.is_closing():
+            return
+        if self._in_head and len(self.url) > URL_BYTES:
+            self._refuse(414)
+        elif self._spent > HEAD_BYTES:
+            self._refuse(431)
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._in_head = True
+
+    def on_headers_complete(self) -> None:
+        self._in_head, self._spent = False, 0
+        self._stop_waiting()
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        self._spent -= len(body) + _CHUNK_BYTES
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        self._spent = 0
+        super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if self.cycle.response_complete and not self.transport.is_closing():
+            self._expect_head()
+
+    def _refuse(self, status: int) -> None:
+        cycle: Any = self.cycle  # None before the first request
+        if self._in_head and (cycle is None or cycle.response_complete):
+            close = b"content-length: 0\r\nconnection: close\r\n\r\n"
+            self.transport.write(STATUS_LINE[status] + close)
+        self.transport.close()
+
+    def _expect_head(self) -> None:
+        self._stop_waiting()
+        self._deadline = self.loop.call_later(HEAD_SECONDS, self.transport.close)
+
+    def _stop_waiting(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None

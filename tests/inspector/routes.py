@@ -1,0 +1,95 @@
+"""Every HTML route, read from the URLconf, and how to ask for each of them.
+
+A route that this does not know how to fill fails whoever walks over them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from django.urls import URLPattern, URLResolver, get_resolver
+
+import inspector.urls
+from inspector.panels import PANELS
+from memoryhub.journal import Address, Order, perform
+from memoryhub.kernel.commands import Imported, ImportMessages
+from memoryhub.services import operator_threads
+from memoryhub.services.api_keys import Agent
+from tests import factories
+
+KINDS = ("json", "csv", "ndjson")
+LIST_PANELS = ("facets", "fresh")
+#: A time long before any test.
+SINCE = "since=2001-01-01T00:00:00%2B00:00"
+_PARAMETER = re.compile(r"<(?:\w+:)?(\w+)>")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Route:
+    """An address of the inspector, with the names of its parameters."""
+
+    name: str
+    pattern: str
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        return tuple(_PARAMETER.findall(self.pattern))
+
+    def fill(self, values: dict[str, str]) -> str:
+        """The address. Raises KeyError for a parameter that has no value."""
+        return "/" + _PARAMETER.sub(lambda found: values[found[1]], self.pattern)
+
+
+def list_routes() -> list[Route]:
+    """What `inspector.urls` serves, as the resolver has it."""
+    (ours,) = (
+        each
+        for each in get_resolver().url_patterns
+        if isinstance(each, URLResolver) and each.urlconf_name is inspector.urls
+    )
+    return [_route(each) for each in ours.url_patterns]
+
+
+def _route(pattern: URLPattern | URLResolver) -> Route:
+    assert isinstance(pattern, URLPattern)
+    assert pattern.name is not None, f"{pattern.pattern} has no name"
+    return Route(name=pattern.name, pattern=str(pattern.pattern))
+
+
+def variants(route: Route) -> Iterator[dict[str, str]]:
+    """The values of a route's words that are a choice: each panel, each kind."""
+    if "panel" in route.parameters:
+        names = PANELS if route.name == "panel" else LIST_PANELS
+        yield from ({"panel": name} for name in names)
+    elif "kind" in route.parameters:
+        yield from ({"kind": kind} for kind in KINDS)
+    else:
+        yield {}
+
+
+def make_family(agent: Agent) -> dict[str, str]:
+    """A thread with slots and turns, and a fork of it; what parameters stand for.
+
+    Seqs: 1 created, 2 slot, 3 turn 1, 4 slot, 5 turn 2, 6 slot, 7 advanced.
+    """
+    factories.make_thread(agent, "t-1", user_id="ann", labels={"team": "red"})
+    said = (("a", False), ("b", True), ("c", True))
+    messages = [
+        Imported(slot=factories.make_slot(text), turn=turn) for text, turn in said
+    ]
+    command = ImportMessages(after=0, messages=tuple(messages), digest="00")
+    address = Address(project=agent.project, name="t-1")
+    perform(Order(address=address, command=command, actor="import"))
+    parent = factories.get_thread(agent)
+    operator_threads.fork(parent, actor="operator:x", name="t-1.alt", seq=5)
+    factories.append(agent, "t-1.alt", "on its own")
+    return {
+        "project": agent.slug,
+        "thread": "t-1",
+        "seq": "2",
+        "index": "1",
+        "token": "x" * 43,
+        "prefix": agent.prefix,
+    }

@@ -1,0 +1,113 @@
+"""Looking changes nothing: every page that is asked for leaves every table alone."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.db import connections
+from django.test import Client
+
+from memoryhub.journal.writer import writer
+from memoryhub.kernel import state as states
+from memoryhub.services.api_keys import Agent
+from tests import factories
+from tests.conftest import DATABASES
+from tests.inspector.routes import SINCE, Route, list_routes, make_family, variants
+
+pytestmark = pytest.mark.django_db
+
+#: What a look or a sign-in may write.
+SPARED = ("django_session", "memoryhub_signinlink", "axes_")
+#: Each page is asked for in each of these ways; what a page doesn't know it ignores.
+QUERIES = (
+    "",
+    "at_seq=3&base=2&tab=messages&open=2,3&content=1",
+    "at_turn=1&content=all&hide=slot",
+    "at_seq=99&index=1&from=user",
+    "q=-zzz&limit=1&sort=slots",
+)
+#: A GET of these is refused, since all they do is write.
+POSTED = {"sign-out", "theme", "reopen"}
+#: The only project of an operator opens by itself.
+REDIRECTED = {"projects"}
+
+
+@pytest.fixture
+def known(agent: Agent) -> dict[str, str]:
+    return make_family(agent)
+
+
+def addresses(known: dict[str, str]) -> Iterator[tuple[Route, str]]:
+    """Every address, in the thread and in its fork, asked for in every way."""
+    for route in list_routes():
+        for choice in variants(route):
+            for thread in ("t-1", "t-1.alt"):
+                path = route.fill({**known, "thread": thread, **choice})
+                for query in QUERIES:
+                    yield route, f"{path}?{SINCE}&{query}"
+                if "thread" not in route.parameters:
+                    break
+
+
+def digest() -> str:
+    """All that is stored, and what the writer keeps of it in memory."""
+    found = hashlib.sha256()
+    for name in DATABASES:
+        for table, rows in stored(name):
+            found.update(repr((name, table, rows)).encode())
+    for thread, head in writer.journal.heads._kept.items():
+        kept = (thread, states.to_json(head.state), head.chain, head.listed_at)
+        found.update(repr(kept).encode())
+    return found.hexdigest()
+
+
+def stored(name: str) -> Iterator[tuple[str, list[str]]]:
+    connection = connections[name]
+    for table in sorted(connection.introspection.table_names()):
+        if table.startswith(SPARED):
+            continue
+        with connection.cursor() as cursor:
+            cursor.execute(f"SELECT * FROM {connection.ops.quote_name(table)}")
+            yield table, sorted(repr(_plain(row)) for row in cursor.fetchall())
+
+
+def _plain(row: tuple[Any, ...]) -> list[Any]:
+    return [bytes(cell) if isinstance(cell, memoryview) else cell for cell in row]
+
+
+def look(client: Client, method: str, address: str) -> int:
+    """The status of the answer, once all of it has been drawn."""
+    answer: Any = client.generic(method, address)
+    if answer.streaming:
+        b"".join(answer.streaming_content)
+    return int(answer.status_code)
+
+
+def test_the_digest_sees_a_write(agent: Agent, known: dict[str, str]) -> None:
+    before = digest()
+    assert digest() == before
+    factories.append(agent, "t-1.alt", "more")
+    assert digest() != before
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+def test_looking_changes_nothing(
+    owner: Client, known: dict[str, str], method: str
+) -> None:
+    before = digest()
+    statuses: dict[str, set[int]] = {}
+    for route, address in addresses(known):
+        status = look(owner, method, address)
+        statuses.setdefault(route.name, set()).add(status)
+    assert statuses == {
+        route.name: {405}
+        if route.name in POSTED
+        else {302}
+        if route.name in REDIRECTED
+        else {200}
+        for route in list_routes()
+    }
+    assert digest() == before

@@ -1,0 +1,256 @@
+"""Every page, form, export and panel of the inspector by every kind of visitor.
+
+The routes are read from the URLconf: one without a row fails.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from inspector import access
+from inspector.views import sign_in
+from memoryhub.models.operators import Membership, Operator
+from memoryhub.models.projects import Project
+from memoryhub.models.subjects import Subject
+from memoryhub.services import operators
+from memoryhub.services.api_keys import Agent
+from tests import factories
+from tests.inspector.conftest import signed_in
+from tests.inspector.routes import SINCE, Route, list_routes, make_family, variants
+
+pytestmark = pytest.mark.django_db
+
+ROLES = Membership.Role.values
+#: By route: the role it needs, None where nobody must be signed in; and the methods
+#: that it takes.
+ROWS: dict[str, tuple[str | None, tuple[str, ...]]] = {
+    "projects": ("viewer", ("GET",)),
+    "sign-in": (None, ("GET", "POST")),
+    "sign-in-link": (None, ("GET", "POST")),
+    "sign-out": (None, ("POST",)),
+    "theme": (None, ("POST",)),
+    "overview": ("viewer", ("GET",)),
+    "threads": ("viewer", ("GET",)),
+    "threads-export": ("viewer", ("GET",)),
+    "list-panel": ("viewer", ("GET",)),
+    "api-keys": ("owner", ("GET",)),
+    "api-key-new": ("owner", ("GET", "POST")),
+    "api-key-rotate": ("owner", ("GET", "POST")),
+    "api-key-revoke": ("owner", ("GET", "POST")),
+    "health": ("viewer", ("GET",)),
+    "thread": ("viewer", ("GET",)),
+    "panel": ("viewer", ("GET",)),
+    "tail": ("viewer", ("GET",)),
+    "close": ("editor", ("GET", "POST")),
+    "reopen": ("editor", ("POST",)),
+    "fork": ("editor", ("GET", "POST")),
+    "forks": ("viewer", ("GET",)),
+    "events": ("viewer", ("GET",)),
+    "event": ("viewer", ("GET",)),
+    "events-export": ("viewer", ("GET",)),
+    "slots": ("viewer", ("GET",)),
+    "slot": ("viewer", ("GET",)),
+    "slots-export": ("viewer", ("GET",)),
+    "messages-export": ("viewer", ("GET",)),
+}
+ROUTES = {route.name: route for route in list_routes()}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One way to ask for one route."""
+
+    route: Route
+    method: str
+    choice: tuple[tuple[str, str], ...]
+
+    @property
+    def needs(self) -> str:
+        return ROWS[self.route.name][0] or ""
+
+    @property
+    def panel(self) -> bool:
+        return "panel" in self.route.parameters
+
+    def ask(self, client: Client, values: dict[str, str], *, key: str = "") -> Any:
+        path = self.route.fill({**values, **dict(self.choice)})
+        headers = {"Authorization": f"Bearer {key}"} if key else {}
+        return client.generic(self.method, f"{path}?{SINCE}", headers=headers)
+
+    def __str__(self) -> str:
+        words = [self.method, self.route.name, *(word for _, word in self.choice)]
+        return " ".join(words)
+
+
+def _cases() -> Iterator[Case]:
+    for name, route in ROUTES.items():
+        needs, methods = ROWS.get(name, (None, ()))
+        for method in methods if needs else ():
+            for choice in variants(route):
+                chosen = tuple(choice.items())
+                yield Case(route=route, method=method, choice=chosen)
+
+
+CASES = [*_cases()]
+IN_A_PROJECT = [case for case in CASES if "project" in case.route.parameters]
+OF_A_THREAD = [case for case in CASES if "thread" in case.route.parameters]
+
+
+@pytest.fixture(autouse=True)
+def nobody_has_tried() -> None:
+    sign_in.tries.forget()
+
+
+@pytest.fixture
+def known(agent: Agent) -> dict[str, str]:
+    """Acme's things, by the names of the parameters that find them."""
+    return make_family(agent)
+
+
+Visitor = Callable[[str], Client]
+
+
+@pytest.fixture
+def visitor(acme: Project) -> Visitor:
+    """The browser of someone with this role in acme."""
+
+    def visit(role: str) -> Client:
+        return signed_in(_member(acme, role))
+
+    return visit
+
+
+@pytest.fixture
+def stranger(zeta: Project) -> Client:
+    """The browser of an owner, of another project."""
+    return signed_in(_member(zeta, "owner"))
+
+
+def _member(project: Project, role: str) -> Operator:
+    # The last owner can't give the role away, so there is always one more.
+    operators.set_role(project, operators.ensure_default(), "owner")
+    operator = operators.add(f"{role}-of-{project.slug}")
+    operators.set_role(project, operator, role)
+    return operator
+
+
+def comparable(answer: Any, **different: str) -> tuple[int, dict[str, str], str]:
+    """All of an answer but what may differ: the form's token, and these words."""
+    body = b"".join(answer.streaming_content) if answer.streaming else answer.content
+    text = re.sub(r'(name="csrfmiddlewaretoken" value=)"\w+"', r"\1", body.decode())
+    headers = dict(answer.headers)
+    headers.pop("Content-Length", None)
+    for word, common in different.items():
+        text = text.replace(word, common)
+    return answer.status_code, headers, text
+
+
+def test_the_matrix_is_total() -> None:
+    assert ROWS.keys() == ROUTES.keys()
+
+
+def test_the_matrix_knows_all_methods(known: dict[str, str]) -> None:
+    """What a row leaves out is refused, whoever asks."""
+    for name, (_, methods) in ROWS.items():
+        case = Case(route=ROUTES[name], method="", choice=())
+        values = {**known, "panel": "head", "kind": "json"}
+        for method in {"GET", "POST", "PUT", "PATCH", "DELETE"}.difference(methods):
+            answer = Client().generic(method, case.route.fill(values))
+            assert answer.status_code == 405, (name, method)
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_nobody_is_let_in_without_a_session(
+    case: Case, known: dict[str, str], acme: Project
+) -> None:
+    """No session, a key of the API and every dead session are answered alike."""
+    answer = case.ask(Client(), known)
+    if case.panel:
+        assert answer.status_code == 401
+        assert answer.headers["MH-Panel"] == "1"
+    else:
+        assert answer.status_code == 302
+        assert answer.headers["Location"].startswith("/sign-in?next=")
+    key = factories.make_key(acme)[1]
+    bearer = case.ask(Client(), known, key=key)
+    assert comparable(bearer) == comparable(answer)
+    for client in _dead(acme):
+        dead = case.ask(client, known)
+        dead.headers.pop("Vary", None)
+        alike = comparable(dead)
+        assert (alike[0], alike[2]) == (answer.status_code, comparable(answer)[2])
+
+
+def _dead(project: Project) -> Iterator[Client]:
+    """Sessions that were signed out, are too old, or whose operator is disabled."""
+    operator = _member(project, "owner")
+    out, old, disabled = (signed_in(operator) for _ in range(3))
+    out.post("/sign-out")
+    session = old.session
+    long_ago = timezone.now() - timedelta(hours=access.SESSION_HOURS, seconds=1)
+    session[access.SIGNED_IN] = long_ago.isoformat()
+    session.save()
+    yield from (out, old)
+    Operator.objects.filter(id=operator.id).update(is_active=False)
+    yield disabled
+
+
+@pytest.mark.parametrize("case", IN_A_PROJECT, ids=str)
+def test_foreign_equals_absent(
+    case: Case, known: dict[str, str], stranger: Client
+) -> None:
+    """Another's project, thread or key answers to the byte as one that isn't there."""
+    foreign = case.ask(stranger, known)
+    absent = case.ask(stranger, {**known, "project": "acmf"})
+    assert foreign.status_code == 404
+    assert comparable(foreign) == comparable(absent, acmf="acme")
+    for name, other in (("thread", "t-2"), ("prefix", "12345678")):
+        if name not in case.route.parameters:
+            continue
+        own = {**known, "project": "zeta"}
+        foreign = case.ask(stranger, own)
+        absent = case.ask(stranger, {**own, name: other})
+        assert foreign.status_code == 404
+        assert comparable(foreign) == comparable(absent, **{other: own[name]})
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_a_viewer_looks_and_a_missing_role_is_named(
+    case: Case, known: dict[str, str], visitor: Visitor
+) -> None:
+    for role in ROLES:
+        answer = case.ask(visitor(role), known)
+        if ROLES.index(role) >= ROLES.index(case.needs):
+            assert answer.status_code in {200, 302, 422}, role
+            continue
+        assert answer.status_code == 403
+        assert f"the role {case.needs}" in answer.content.decode()
+
+
+@pytest.mark.parametrize("case", OF_A_THREAD, ids=str)
+def test_a_subject_that_is_restricted_or_erased(
+    case: Case, known: dict[str, str], visitor: Visitor
+) -> None:
+    """Who is restricted is an officer's to see; who is erased is nobody's."""
+    editor, officer = visitor("editor"), visitor("officer")
+    ann = Subject.objects.filter(threads__name="t-1")
+    ann.update(state=Subject.State.RESTRICTED)
+    refused, shown = case.ask(editor, known), case.ask(officer, known)
+    Subject.objects.update(state=Subject.State.ERASED)
+    gone = case.ask(officer, known)
+    Subject.objects.update(state=Subject.State.ACTIVE)
+    assert refused.status_code == 403
+    assert "the role officer" in refused.content.decode()
+    assert shown.status_code < 500
+    assert shown.status_code not in {403, 404, 410}
+    assert gone.status_code == 410
+    for answer in (refused, gone):
+        assert answer.headers.get("MH-Panel") == ("1" if case.panel else None)
