@@ -21,6 +21,9 @@ PROCESS: Mapping[str, Place] = MappingProxyType(
         "inspector.tries.Tries": Place(
             holds="addresses that tried to sign in", forget=Fate.PASSES
         ),
+        "inspector.views.sign_in.failures": Place(
+            holds="addresses that failed to sign in", forget=Fate.PASSES
+        ),
         "inspector.views.sign_in.tries": Place(
             holds="addresses that tried to sign in", forget=Fate.PASSES
         ),
