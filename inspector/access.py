@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import wraps
 from typing import Concatenate, ParamSpec, cast
@@ -14,9 +13,9 @@ from django.http.response import HttpResponseBase
 from django.utils import timezone
 
 from inspector import refusals
+from inspector.places import Place, RoleError
 from memoryhub.errors import NotFoundError, Refusal
 from memoryhub.models.operators import Membership, Operator
-from memoryhub.models.projects import Project
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
 from memoryhub.queries import threads
@@ -34,44 +33,8 @@ SIGNED_IN, SEEN, POWERFUL = "signed_in_at", "seen_at", "powerful"
 _LOOPBACK = ("127.0.0.1", "::1")
 
 
-class RoleError(Exception):
-    """A role in one's own project is missing."""
-
-    def __init__(self, role: str) -> None:
-        self.role = role
-        super().__init__(role)
-
-
 class SudoError(Exception):
     """The sign-in is too old for what only officers and owners may do."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """Who looks, into which project, and what they may do there."""
-
-    operator: Operator
-    project: Project
-    role: str
-
-    def allows(self, role: str) -> bool:
-        return operators.allows(self.role, role)
-
-    def require(self, role: str) -> None:
-        if not self.allows(role):
-            raise RoleError(role)
-
-    @property
-    def editor(self) -> bool:
-        return self.allows(Membership.Role.EDITOR)
-
-    @property
-    def owner(self) -> bool:
-        return self.allows(Membership.Role.OWNER)
-
-    @property
-    def actor(self) -> str:
-        return f"operator:{self.operator.id}"
 
 
 View = Callable[Concatenate[HttpRequest, P], HttpResponseBase]

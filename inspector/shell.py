@@ -1,16 +1,14 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.utils import timezone
 
 import inspector
+from inspector.places import Place
 from memoryhub.journal import writer
-
-if TYPE_CHECKING:
-    from inspector.access import Place
 
 Context = dict[str, Any]
 

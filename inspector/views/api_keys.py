@@ -11,7 +11,8 @@ from django.utils import timezone
 from django.views.decorators.http import require_http_methods, require_safe
 
 from inspector import access, refusals, shell
-from inspector.access import Place, signed_in
+from inspector.access import signed_in
+from inspector.places import Place
 from memoryhub.errors import InvalidError, Refusal
 from memoryhub.kernel import names
 from memoryhub.models.api_keys import MEMORY_SCOPES, SUBJECT_SCOPES, ApiKey

@@ -9,6 +9,7 @@ from django.views.decorators.http import require_http_methods, require_safe
 from inspector import access, asof, panels, refusals, shell
 from inspector.access import signed_in
 from inspector.panels import Scene
+from inspector.places import Place
 from memoryhub.errors import InvalidError, Refusal
 from memoryhub.models.operators import Membership
 from memoryhub.models.threads import Thread
@@ -53,7 +54,7 @@ def new(request: HttpRequest, project: str, thread: str) -> HttpResponse:
 
 def _form(
     request: HttpRequest,
-    place: access.Place,
+    place: Place,
     row: Thread,
     form: dict[str, Any],
     *,

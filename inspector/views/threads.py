@@ -19,7 +19,8 @@ from django.views.decorators.http import (
 )
 
 from inspector import access, asof, exports, records, refusals, search, shell
-from inspector.access import Place, signed_in, signed_in_panel
+from inspector.access import signed_in, signed_in_panel
+from inspector.places import Place
 from inspector.search import SearchError
 from memoryhub.errors import InvalidError, Refusal
 from memoryhub.kernel.events import CloseReason

@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from memoryhub.models.operators import Membership, Operator
+from memoryhub.models.projects import Project
+from memoryhub.services import operators
+
+
+class RoleError(Exception):
+    """A role in one's own project is missing."""
+
+    def __init__(self, role: str) -> None:
+        self.role = role
+        super().__init__(role)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Who looks, into which project, and what they may do there."""
+
+    operator: Operator
+    project: Project
+    role: str
+
+    def allows(self, role: str) -> bool:
+        return operators.allows(self.role, role)
+
+    def require(self, role: str) -> None:
+        if not self.allows(role):
+            raise RoleError(role)
+
+    @property
+    def editor(self) -> bool:
+        return self.allows(Membership.Role.EDITOR)
+
+    @property
+    def owner(self) -> bool:
+        return self.allows(Membership.Role.OWNER)
+
+    @property
+    def actor(self) -> str:
+        return f"operator:{self.operator.id}"
