@@ -6,7 +6,6 @@ from typing import Annotated, Literal
 from uuid import UUID
 
 import orjson
-from django.utils import timezone
 from django.utils.html import format_html
 from pydantic import (
     AfterValidator,
@@ -19,6 +18,7 @@ from pydantic import (
 
 import inspector
 from inspector import panels
+from memoryhub.models.clock import clock
 
 HELLO_BYTES, OTHER_BYTES = 16 * 1024, 1024
 MESSAGES_PER_SECOND = 20
@@ -126,7 +126,7 @@ def hello(*, mode: str, heads: Mapping[UUID, int]) -> str:
 
 def beat(*, mode: str, heads: Mapping[UUID, int], fresh: int) -> str:
     """The server is there, and this is how far the page's threads are."""
-    at = timezone.now().isoformat(timespec="seconds")
+    at = clock.now().isoformat(timespec="seconds")
     said = {"t": "beat", "at": at, "mode": mode, "fresh": fresh}
     return _json(said | {"heads": _plain(heads)})
 

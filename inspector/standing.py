@@ -8,11 +8,11 @@ from uuid import UUID
 
 from django.contrib.auth import HASH_SESSION_KEY, SESSION_KEY
 from django.contrib.sessions.backends.db import SessionStore
-from django.utils import timezone
 from django.utils.crypto import constant_time_compare
 
 from inspector import access
 from inspector.protocol import Close
+from memoryhub.models.clock import clock
 from memoryhub.models.operators import Membership, Operator
 from memoryhub.queries.standings import Member, list_standings
 from memoryhub.services import operators
@@ -41,7 +41,7 @@ class Standing:
 
 def list_standing(badges: Collection[Badge]) -> dict[Badge, Standing]:
     """What each badge is good for now. One query, however many there are."""
-    now = timezone.now()
+    now = clock.now()
     found = list_standings(
         sessions={badge.session for badge in badges},
         projects={badge.project for badge in badges},

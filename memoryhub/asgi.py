@@ -22,7 +22,7 @@ from channels.routing import ProtocolTypeRouter
 
 from inspector.hub import hub
 from inspector.routing import websocket_application
-from memoryhub.api import gate
+from memoryhub.api import gate, socket
 from memoryhub.api.errors import BodyTooLargeError, IncompleteBodyError
 from memoryhub.api.handler import application as api_application
 from memoryhub.journal import writer
@@ -36,9 +36,18 @@ Send = Callable[[dict[str, Any]], Awaitable[None]]
 
 log = structlog.get_logger()
 
-#: A browser's socket has our session, whoever's page opened it; an agent's has a key.
-AGENT_SOCKETS = "/ws/v1/"
 _PORTS = {"http": 80, "https": 443}
+
+
+class Sockets:
+    """An agent's has a key; a browser's has our session, whoever's page opened it."""
+
+    def __init__(self, *, browsers: Any) -> None:
+        self.browsers = OwnOrigin(browsers)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        ours = scope["path"].startswith(socket.PREFIX)
+        await (socket.application if ours else self.browsers)(scope, receive, send)
 
 
 class OwnOrigin:
@@ -48,7 +57,7 @@ class OwnOrigin:
         self.application = application
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["path"].startswith(AGENT_SOCKETS) or _own(scope):
+        if _own(scope):
             await self.application(scope, receive, send)
             return
         # Before accepting: a foreign page learns no more than that it may not.
@@ -109,6 +118,7 @@ class Lifespan:
         log.info("server.started")
 
     async def stop(self) -> None:
+        socket.sockets.stop()
         await hub.stop()
         await asyncio.to_thread(self.reconciler.stop)
         # Drains: what was taken in is on disk before the process ends.
@@ -186,7 +196,7 @@ def _oversized(scope: Scope) -> int | None:
 application = ProtocolTypeRouter(
     {
         "http": Http(django_application),
-        "websocket": OwnOrigin(AuthMiddlewareStack(websocket_application)),
+        "websocket": Sockets(browsers=AuthMiddlewareStack(websocket_application)),
         "lifespan": Lifespan(),
     }
 )

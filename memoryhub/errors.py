@@ -206,6 +206,15 @@ class QueueFullError(UnavailableError):
     code = "queue_full"
 
 
+class ClockSkewError(UnavailableError):
+    """This process's clock is more than two seconds off; nothing was done.
+
+    Ask another process. An operator: put the machine's clock right, then restart.
+    """
+
+    code = "clock_skew"
+
+
 class KeyMissingError(UnavailableError):
     """A data key is absent though nobody destroyed it. Restore the keys database."""
 

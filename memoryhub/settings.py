@@ -186,7 +186,7 @@ MIDDLEWARE = [
     "django.middleware.common.CommonMiddleware",
     "inspector.middleware.BrowserPolicy",
     "servestatic.middleware.ServeStaticMiddleware",
-    "django.contrib.sessions.middleware.SessionMiddleware",
+    "inspector.middleware.Sessions",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "axes.middleware.AxesMiddleware",

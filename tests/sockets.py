@@ -1,11 +1,12 @@
-"""A browser's socket without a browser: real messages to the real application."""
+"""Sockets without a network: real messages to the real application."""
 
 from __future__ import annotations
 
+import asyncio
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, Self
 from uuid import UUID
 
 import orjson
@@ -51,33 +52,30 @@ async def serving() -> AsyncIterator[None]:
         channel_layers.backends.clear()
 
 
-class Socket:
-    """One socket. Text from `{` is control, else a push."""
+class Line:
+    """One socket, whoever opens it."""
 
     def __init__(
         self,
-        session: str = "",
+        path: str,
+        headers: Iterable[tuple[bytes, bytes]],
         *,
-        path: str = "/ws/live/acme",
-        origin: str | None = ORIGIN,
         client: str = "127.0.0.1",
+        query: bytes = b"",
+        room: int = 0,
     ) -> None:
-        headers = [(b"host", b"127.0.0.1:8000")]
-        if origin is not None:
-            headers.append((b"origin", origin.encode()))
-        if session:
-            cookie = f"{settings.SESSION_COOKIE_NAME}={session}"
-            headers.append((b"cookie", cookie.encode()))
         scope = {
             "type": "websocket",
             "scheme": "ws",
             "path": path,
-            "headers": headers,
-            "query_string": b"",
+            "headers": [(b"host", b"127.0.0.1:8000"), *headers],
+            "query_string": query,
             "client": (client, 50000),
             "subprotocols": [],
         }
         self.line: Any = ApplicationCommunicator(application, scope)  # type: ignore[no-untyped-call]  # asgiref
+        # With `room`, a peer that takes no more than so many messages unread.
+        self.line._output_queue = asyncio.Queue(room)
 
     async def open(self) -> dict[str, Any]:
         """What the handshake is answered by."""
@@ -92,6 +90,72 @@ class Socket:
         text = message if isinstance(message, str) else orjson.dumps(message).decode()
         await self.line.send_input({"type": "websocket.receive", "text": text})
 
+    async def receive(self) -> str:
+        message = await self.line.receive_output(PATIENCE)
+        assert message["type"] == "websocket.send", message
+        text: str = message["text"]
+        return text
+
+    async def closed(self) -> int:
+        """The code that the server ends the socket with, whatever it says before."""
+        while True:
+            message = await self.line.receive_output(PATIENCE)
+            if message["type"] == "websocket.close":
+                code: int = message.get("code", 1000)
+                return code
+
+    async def leave(self) -> None:
+        await self.line.send_input({"type": "websocket.disconnect", "code": 1001})
+        await self.line.wait(PATIENCE)
+
+
+class AgentSocket(Line):
+    """An agent's. Says what it follows and hears events, one JSON object each."""
+
+    def __init__(
+        self,
+        key: str | None = None,
+        *,
+        path: str = "/ws/v1/agent",
+        headers: Iterable[tuple[bytes, bytes]] = (),
+        **given: Any,
+    ) -> None:
+        shown = [] if key is None else [(b"authorization", f"Bearer {key}".encode())]
+        super().__init__(path, [*shown, *headers], **given)
+
+    async def greet(self, **hello: str) -> Self:
+        """Open it, say hello if given one, and hear the server's."""
+        assert (await self.open())["type"] == "websocket.accept"
+        if hello:
+            await self.send({"t": "hello", **hello})
+        assert await self.hear() == {"t": "hello", "v": 1}
+        return self
+
+    async def follow(self, thread: str, after: int = 0, **fields: Any) -> None:
+        await self.send({"t": "follow", "thread": thread, "after": after} | fields)
+
+    async def hear(self) -> dict[str, Any]:
+        said: dict[str, Any] = orjson.loads(await self.receive())
+        return said
+
+
+class Socket(Line):
+    """A page's. Text from `{` is control, else a push."""
+
+    def __init__(
+        self,
+        session: str = "",
+        *,
+        path: str = "/ws/live/acme",
+        origin: str | None = ORIGIN,
+        client: str = "127.0.0.1",
+    ) -> None:
+        headers = [] if origin is None else [(b"origin", origin.encode())]
+        if session:
+            cookie = f"{settings.SESSION_COOKIE_NAME}={session}"
+            headers.append((b"cookie", cookie.encode()))
+        super().__init__(path, headers, client=client)
+
     async def hello(
         self, wants: Mapping[UUID, tuple[int, list[str]]], **fields: Any
     ) -> dict[str, Any]:
@@ -105,12 +169,6 @@ class Socket:
 
     async def ack(self, push: str) -> None:
         await self.send({"t": "ack", "n": number_of(push)})
-
-    async def receive(self) -> str:
-        message = await self.line.receive_output(PATIENCE)
-        assert message["type"] == "websocket.send", message
-        text: str = message["text"]
-        return text
 
     async def control(self, kind: str) -> dict[str, Any]:
         """The next control message of a kind; others of the server are passed over."""
@@ -127,17 +185,20 @@ class Socket:
             if not text.startswith("{"):
                 return text
 
-    async def closed(self) -> int:
-        """The code that the server ends the socket with, whatever it says before."""
-        while True:
-            message = await self.line.receive_output(PATIENCE)
-            if message["type"] == "websocket.close":
-                code: int = message.get("code", 1000)
-                return code
 
-    async def leave(self) -> None:
-        await self.line.send_input({"type": "websocket.disconnect", "code": 1001})
-        await self.line.wait(PATIENCE)
+async def refused(line: Line, *messages: Any) -> int:
+    """The code that these messages end in, after the handshake."""
+    assert (await line.open())["type"] == "websocket.accept"
+    for message in messages:
+        await line.send(message)
+    code = await line.closed()
+    await line.leave()
+    return code
+
+
+async def heard(socket: AgentSocket, count: int) -> list[dict[str, Any]]:
+    """The next so many messages."""
+    return [await socket.hear() for _ in range(count)]
 
 
 def number_of(push: str) -> int:

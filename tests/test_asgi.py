@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 from asgiref.testing import ApplicationCommunicator
+from django.test import Client
 from pytest_django import Settings
 
 from memoryhub.api import gate
-from memoryhub.asgi import Http, Lifespan, OwnOrigin, application
+from memoryhub.asgi import Http, Lifespan, OwnOrigin, Sockets, application
 from memoryhub.journal import writer
 from memoryhub.queries.readers import readers
 
@@ -33,7 +34,7 @@ async def first_reply(
     app: Any, path: str = "/ws/live/acme", **scope: Any
 ) -> dict[str, Any]:
     whole = {"type": "websocket", "path": path, "headers": [], "scheme": "ws", **scope}
-    line = line_to(app, whole)
+    line = line_to(app, {"query_string": b"unknown", **whole})
     await line.send_input({"type": "websocket.connect"})
     reply: dict[str, Any] = await line.receive_output(timeout=10)
     await line.wait(timeout=10)
@@ -97,8 +98,12 @@ async def test_behind_tls_the_scheme_is_https() -> None:
     assert reply["type"] == "websocket.accept"
 
 
-async def test_an_agents_socket_has_no_origin() -> None:
-    reply = await first_reply(OwnOrigin(greeter), "/ws/v1/agent", headers=headers(None))
+@pytest.mark.parametrize("origin", [None, "null", "http://evil.example", OURS])
+@pytest.mark.parametrize("path", ["/ws/v1/agent", "/ws/v1/nothing"])
+async def test_an_agents_socket_may_have_any_origin(
+    path: str, origin: str | None
+) -> None:
+    reply = await first_reply(Sockets(browsers=greeter), path, headers=headers(origin))
     assert reply["type"] == "websocket.accept"
 
 
@@ -118,6 +123,12 @@ async def test_unknown_path_is_4404(path: str) -> None:
     closed = await line.receive_output(timeout=10)
     assert (closed["type"], closed["code"]) == ("websocket.close", 4404)
     await line.wait(timeout=10)
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("path", ["/ws/live/acme", "/ws/v1/agent", "/ws/v1/"])
+def test_a_request_finds_no_page_where_sockets_are(path: str) -> None:
+    assert Client().get(path).status_code == 404
 
 
 async def long_way(scope: Any, receive: Any, send: Any) -> None:

@@ -10,10 +10,10 @@ from datetime import datetime
 from typing import Final
 
 from django.http import HttpRequest
-from django.utils import timezone
 
 from memoryhub.api import limits
 from memoryhub.errors import ScopeError, UnauthorizedError
+from memoryhub.models.clock import clock
 from memoryhub.queries.readers import read
 from memoryhub.services import agents
 from memoryhub.services.api_keys import Agent
@@ -46,18 +46,36 @@ def caller(request: HttpRequest) -> Agent:
 
 
 async def admit(request: HttpRequest, *, needs: str) -> Agent:
-    """The agent behind a request. Raises UnauthorizedError, ScopeError, RateError."""
-    agent = await _admitted(_sent_key(request), request.META.get("REMOTE_ADDR", ""))
-    limits.take_request(agent)
-    if needs not in agent.scopes:
-        raise ScopeError(needs=needs)
+    """The agent behind a request. Raises what `greet` does, and ScopeError."""
+    agent = await greet(sent_key(request), address=request.META.get("REMOTE_ADDR", ""))
+    require(agent, needs)
     return agent
 
 
-async def believed(request: HttpRequest) -> bool:
-    """Whether the key of a stream that is open still holds."""
-    key = _sent_key(request)
-    return key is not None and await _agent(key) is not None
+async def greet(key: str | None, *, address: str) -> Agent:
+    """Who shows a key, counted as a request. Raises UnauthorizedError, RateError.
+
+    Or ClockSkewError, before all: keys end at a time.
+    """
+    clock.require_true()
+    agent = await _admitted(key, address)
+    limits.take_request(agent)
+    return agent
+
+
+def require(agent: Agent, scope: str) -> None:
+    """Raise ScopeError when the agent's key lacks a scope."""
+    if scope not in agent.scopes:
+        raise ScopeError(needs=scope)
+
+
+async def believed(key: str | None) -> Agent | None:
+    """Who holds the key of a stream or socket that is open; None if it holds no more.
+
+    Raises ClockSkewError.
+    """
+    clock.require_true()
+    return None if key is None else await _agent(key)
 
 
 def forget() -> None:
@@ -65,9 +83,15 @@ def forget() -> None:
     _known.clear()
 
 
-def _sent_key(request: HttpRequest) -> str | None:
-    bearer = _BEARER.fullmatch(request.META.get("HTTP_AUTHORIZATION", ""))
-    return bearer[1] if bearer else None
+def sent_key(request: HttpRequest) -> str | None:
+    """The key of a request, whatever it is worth."""
+    return bearer(request.META.get("HTTP_AUTHORIZATION", ""))
+
+
+def bearer(authorization: str) -> str | None:
+    """The key in the value of an Authorization header."""
+    found = _BEARER.fullmatch(authorization)
+    return found[1] if found else None
 
 
 async def _admitted(key: str | None, address: str) -> Agent:
@@ -91,9 +115,9 @@ async def _agent(key: str) -> Agent | None:
     digest = _digest(key)
     known = _known.get(digest)
     if known is not None and known.until > time.monotonic():
-        expired = known.expires_at is not None and known.expires_at <= timezone.now()
+        expired = known.expires_at is not None and known.expires_at <= clock.now()
         return None if expired else known.agent
-    found = await read(agents.find, key, now=timezone.now())
+    found = await read(agents.find, key, now=clock.now())
     _known.pop(digest, None)
     if found is None:
         return None

@@ -122,6 +122,7 @@ STATUS: dict[type[Refusal], int] = {
     UnavailableError: 503,
     errors.QueueFullError: 503,
     errors.KeyMissingError: 503,
+    errors.ClockSkewError: 503,
 }
 
 #: The parser's codes that are not 400: bytes that are a request, but mean nothing.
@@ -144,6 +145,8 @@ BY_STATUS: dict[int, type[Refusal]] = {
 }
 
 _RETRY_SECONDS = 1
+#: Clocks are compared so often.
+_CLOCK_SECONDS = 10
 _TITLES = {status.value: status.phrase for status in HTTPStatus}
 
 
@@ -229,6 +232,8 @@ def _headers(refusal: Refusal, status: int) -> dict[str, str]:
         return {"WWW-Authenticate": "Bearer"}
     if isinstance(refusal, RateError):
         return {"Retry-After": str(refusal.detail["retry_after_seconds"])}
+    if isinstance(refusal, errors.ClockSkewError):
+        return {"Retry-After": str(_CLOCK_SECONDS)}
     if status == 503:
         return {"Retry-After": str(_RETRY_SECONDS)}
     return {}

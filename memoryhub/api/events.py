@@ -3,7 +3,6 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 from uuid import UUID
@@ -13,12 +12,12 @@ from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from ninja import Path, Query
 from pydantic import Field
 
-from memoryhub.api import auth, limits
+from memoryhub.api import auth, limits, streams
 from memoryhub.api.fields import Out, ThreadName
 from memoryhub.api.operations import StrictRouter, rendered
 from memoryhub.api.reading import GONE, find_thread, seq_of
 from memoryhub.api.schemas import AsOf, Part
-from memoryhub.api.streams import lookout
+from memoryhub.api.streams import Place, next_part
 from memoryhub.errors import BadCursorError, Refusal, SeqUnknownError
 from memoryhub.queries.events import EventLine, list_part
 from memoryhub.queries.readers import read
@@ -29,7 +28,6 @@ router = StrictRouter(tags=["events"])
 HEARTBEAT_SECONDS = 15.0
 #: How long a revoked key may go on following.
 RECHECK_SECONDS = 5.0
-STREAM_BATCH = 100
 
 
 class EventsQuery(AsOf, Part):
@@ -130,68 +128,41 @@ async def _stream(
     limits.require_stream(agent)
     after = _after(request.META.get("HTTP_LAST_EVENT_ID") or query.after)
     thread = await read(find_thread, agent, name)
-    place = _Place(agent, name, query.content == "full")
+    place = Place(agent=agent, name=name, content=query.content == "full")
     sent = _followed(request, place, thread.id, after)
     return StreamingHttpResponse(sent, content_type="text/event-stream")
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """Who follows which thread."""
-
-    agent: Agent
-    name: str
-    content: bool
-
-
-@dataclass(frozen=True, slots=True)
-class _Sendable:
-    """Events as they are sent, by seq, and whether there are more after them."""
-
-    chunks: list[tuple[int, bytes]]
-    more: bool
-
-
 async def _followed(
-    request: HttpRequest, place: _Place, thread: UUID, after: int
+    request: HttpRequest, place: Place, thread: UUID, after: int
 ) -> AsyncIterator[bytes]:
     """The events after a seq, for as long as the client and its key are there."""
     spoken = checked = time.monotonic()
-    with suppress(Refusal), limits.stream(place.agent):
-        async with lookout.follow(thread) as follower:
-            yield b": following\n\n"
-            while True:
-                if time.monotonic() - checked >= RECHECK_SECONDS:
-                    checked = time.monotonic()
-                    if not await auth.believed(request):
-                        return
-                part = await read(_next, place, after)
-                for seq, chunk in part.chunks:
-                    limits.charge(place.agent, len(chunk))
-                    yield chunk
-                    after, spoken = seq, time.monotonic()
-                if time.monotonic() - spoken >= HEARTBEAT_SECONDS:
-                    spoken = time.monotonic()
-                    yield b": here\n\n"
-                if part.more:
-                    # A server takes the next piece, even of nothing, once the client
-                    # has taken the last: until then the next part is not read.
-                    yield b""
-                else:
-                    await follower.wait(seconds=RECHECK_SECONDS)
-
-
-def _next(place: _Place, after: int) -> _Sendable:
-    """Read and rendered at once, under the subject as it is now.
-
-    Raises what any other reading of the thread would, e.g. SubjectRestrictedError.
-    """
-    thread = find_thread(place.agent, place.name)
-    if thread.head_seq <= after:
-        return _Sendable([], more=False)
-    part = list_part(thread, after=after, limit=STREAM_BATCH, content=place.content)
-    chunks = [(line.seq, _chunk(line)) for line in part.items]
-    return _Sendable(chunks, more=part.more)
+    with (
+        suppress(Refusal),
+        limits.stream(place.agent),
+        streams.lookout.follow(thread) as follower,
+    ):
+        yield b": following\n\n"
+        while True:
+            if time.monotonic() - checked >= RECHECK_SECONDS:
+                checked = time.monotonic()
+                if await auth.believed(auth.sent_key(request)) is None:
+                    return
+            part = await read(next_part, place, after, render=_chunk)
+            for seq, chunk in part.chunks:
+                limits.charge(place.agent, len(chunk))
+                yield chunk
+                after, spoken = seq, time.monotonic()
+            if time.monotonic() - spoken >= HEARTBEAT_SECONDS:
+                spoken = time.monotonic()
+                yield b": here\n\n"
+            if part.more:
+                # A server takes the next piece, even of nothing, once the client
+                # has taken the last: until then the next part is not read.
+                yield b""
+            else:
+                await streams.rung(follower.bell, seconds=RECHECK_SECONDS)
 
 
 def _chunk(line: EventLine) -> bytes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from django.conf import settings
 
 from memoryhub.errors import RateError
+from memoryhub.models.clock import clock
 from memoryhub.services.api_keys import Agent
 
 _DAY_SECONDS = 86_400
@@ -38,12 +39,15 @@ class Bucket:
 class Limits:
     """What each key and address has used. Only the event loop touches it."""
 
-    clock: Callable[[], float] = time.time
+    clock: Callable[[], float] = clock.time
     keys: dict[str, Bucket] = field(default_factory=dict)
     addresses: dict[str, Bucket] = field(default_factory=dict)
     #: By key prefix: the day, and bytes in and out on it.
     bytes: dict[str, tuple[int, int]] = field(default_factory=dict)
-    streams: dict[str, int] = field(default_factory=dict)
+    #: By key prefix: streams and sockets that are open.
+    streams: Counter[str] = field(default_factory=Counter)
+    #: By address: sockets that have yet to show a key.
+    waiting: Counter[str] = field(default_factory=Counter)
 
     def take(
         self,
@@ -112,16 +116,36 @@ def charge_reply(agent: Agent, size: int) -> None:
 
 def require_stream(agent: Agent) -> None:
     """Raise RateError when the key has as many streams open as it may."""
-    if account.streams.get(agent.prefix, 0) >= settings.KEY_STREAMS:
-        raise RateError(retry_after_seconds=1)
+    _require_room(account.streams, agent.prefix, most=settings.KEY_STREAMS)
 
 
 @contextmanager
 def stream(agent: Agent) -> Iterator[None]:
-    """Holds one of the key's streams open. Raises RateError."""
-    require_stream(agent)
-    account.streams[agent.prefix] = account.streams.get(agent.prefix, 0) + 1
+    """Holds one of the key's streams or sockets open. Raises RateError."""
+    with _held(account.streams, agent.prefix, most=settings.KEY_STREAMS):
+        yield
+
+
+@contextmanager
+def waiting(address: str) -> Iterator[None]:
+    """Holds a socket open that has shown no key yet. Raises RateError."""
+    most = settings.ANONYMOUS_REQUESTS_PER_SECOND
+    with _held(account.waiting, address, most=most):
+        yield
+
+
+@contextmanager
+def _held(counts: Counter[str], name: str, *, most: int) -> Iterator[None]:
+    _require_room(counts, name, most=most)
+    counts[name] += 1
     try:
         yield
     finally:
-        account.streams[agent.prefix] -= 1
+        counts[name] -= 1
+        if not counts[name]:
+            del counts[name]
+
+
+def _require_room(counts: Counter[str], name: str, *, most: int) -> None:
+    if counts[name] >= most:
+        raise RateError(retry_after_seconds=1)

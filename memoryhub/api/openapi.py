@@ -10,6 +10,7 @@ from memoryhub.api.errors import MEDIA_TYPE, PARSER_STATUS, STATUS, Problem
 from memoryhub.api.examples import EXAMPLES
 from memoryhub.api.schemas import ErrorOut
 from memoryhub.errors import (
+    ClockSkewError,
     InvalidError,
     KeyInUrlError,
     NotFoundError,
@@ -47,8 +48,27 @@ repeated. A refused request changed nothing. A 500 `internal` is a mistake of ou
 takes the head `seq` you saw. A 2xx means it is on disk.
 
 **Limits**, all configurable: 500 requests a second and key (burst 1,000), 20 a second
-and address without a valid key, 10 GiB a day, 50 open streams; beyond them 429 with
-`Retry-After`. Headers 16 KiB, address 8 KiB.
+and address without a valid key, 10 GiB a day, 50 open streams and sockets; beyond them
+429 with `Retry-After`. Headers 16 KiB, address 8 KiB.
+
+**Socket**: `/ws/v1/agent` follows many threads over one connection. The key is in the
+handshake's `Authorization`, or in the first message, `{"t":"hello","key":"mh_…"}`, sent
+within 5 s. The server answers `{"t":"hello","v":1}`. Messages are JSON text:
+
+- `{"t":"follow","thread":…,"after":0}` is answered by `{"t":"event","thread":…}` for
+  each event after that seq, in order and without end; it has all that a stream's `data`
+  has. With `"content":"none"` payloads are left out.
+- `{"t":"unfollow","thread":…}` ends that.
+- `{"t":"gone","thread":…,"code":…}` says that a thread can no longer be followed, by
+  the code of the error that a request would get; `{"t":"beat"}` comes after 15 s of
+  silence.
+
+A socket follows 50 threads, takes 20 messages a second of 64 KiB each, and ends after
+an hour. Why it ends is in its close code: 4400 no such message, 4401 no valid key, 4403
+scope, or subject restricted, 4404 no such thread, 4408 nothing said, 4410 thread or
+subject erased, 4429 beyond a limit, 1009 too big, 1011 a mistake of ours. After 1012
+(restart, or the hour is over) and 1013 (too busy) connect again, and follow from the
+last seq you have. What is sent can be larger than the largest body, by a little.
 """
 
 _PARSER_CODES = (
@@ -78,6 +98,7 @@ _ANY: tuple[type[Refusal], ...] = (
     RateError,
     ours.HeadersTooLargeError,
     UnavailableError,
+    ClockSkewError,
 )
 _WITH_BODY: tuple[type[Refusal], ...] = (
     ours.BodyTooLargeError,

@@ -3,7 +3,6 @@ from __future__ import annotations
 from datetime import datetime
 
 from django.http import HttpRequest
-from django.utils import timezone
 from ninja import Path, Query
 
 from memoryhub.api import auth
@@ -12,6 +11,7 @@ from memoryhub.api.operations import StrictRouter
 from memoryhub.api.reading import GONE, find_thread, seq_of
 from memoryhub.api.schemas import AsOf
 from memoryhub.errors import SeqUnknownError
+from memoryhub.models.clock import clock
 from memoryhub.queries.readers import read
 from memoryhub.queries.stats import (
     Tally,
@@ -95,7 +95,7 @@ async def of_project(request: HttpRequest) -> ProjectStatsOut:
 
 def _of_thread(agent: Agent, name: str, moment: AsOf) -> ThreadStatsOut:
     thread = find_thread(agent, name)
-    found = get_thread_stats(thread, now=timezone.now(), at_seq=seq_of(thread, moment))
+    found = get_thread_stats(thread, now=clock.now(), at_seq=seq_of(thread, moment))
     return ThreadStatsOut(
         thread=name,
         seq=found.seq,
@@ -117,7 +117,7 @@ def _of_thread(agent: Agent, name: str, moment: AsOf) -> ThreadStatsOut:
 
 
 def _of_project(agent: Agent) -> ProjectStatsOut:
-    now = timezone.now()
+    now = clock.now()
     if agent.bound is None:
         found = get_project_counts(agent.project, now=now)
     else:

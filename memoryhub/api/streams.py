@@ -1,39 +1,93 @@
-"""Streams: one look a second at the heads of all threads that this process follows."""
+"""Streams: what is sent of a thread that is followed, and when there is more of it.
+
+One look a second sees for all followed threads of this process where they stand.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from uuid import UUID
 
 import structlog
 
+from memoryhub.api.reading import find_thread
+from memoryhub.queries.events import EventLine, list_part
+from memoryhub.queries.heads import Head, list_heads
 from memoryhub.queries.readers import read
-from memoryhub.queries.threads import head_seqs
+from memoryhub.services.api_keys import Agent
 
 log = structlog.get_logger()
 
-#: A look asks for all watched threads in one query.
 LOOK_SECONDS = 1.0
+#: Threads that one query of a look asks for; databases bound what a query may name.
+LOOK_THREADS = 5_000
+#: What is read ahead of a slow client: so many events, or so many bytes and an event.
+STREAM_BATCH, STREAM_BYTES = 100, 256 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Who follows which thread."""
+
+    agent: Agent
+    name: str
+    content: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sendable:
+    """Events as they are sent, by seq, and whether there are more after them."""
+
+    chunks: list[tuple[int, bytes]]
+    more: bool
+
+
+def next_part(
+    place: Place, after: int, *, render: Callable[[EventLine], bytes]
+) -> Sendable:
+    """Read and rendered at once, under the subject as it is now.
+
+    Raises what any other reading of the thread would, e.g. SubjectRestrictedError.
+    """
+    thread = find_thread(place.agent, place.name)
+    if thread.head_seq <= after:
+        return Sendable(chunks=[], more=False)
+    part = list_part(
+        thread,
+        after=after,
+        limit=STREAM_BATCH,
+        content=place.content,
+        max_bytes=STREAM_BYTES,
+    )
+    chunks = [(line.seq, render(line)) for line in part.items]
+    return Sendable(chunks=chunks, more=part.more)
 
 
 @dataclass(eq=False, slots=True)
 class Follower:
-    """Waits for one thread to move."""
+    """Waits for one thread to move; its bell may ring for others as well."""
 
     thread: UUID
-    moved: asyncio.Event = field(default_factory=asyncio.Event)
+    bell: asyncio.Event = field(default_factory=asyncio.Event)
+    #: There may be something to read, as there may be at first.
+    moved: bool = True
 
-    async def wait(self, *, seconds: float) -> bool:
-        """Whether the thread moved before the time was up."""
-        with suppress(TimeoutError):
-            await asyncio.wait_for(self.moved.wait(), seconds)
-        moved = self.moved.is_set()
-        # Before the read that follows, so that what happens during it counts.
-        self.moved.clear()
-        return moved
+    def ring(self) -> None:
+        self.moved = True
+        self.bell.set()
+
+
+async def rung(bell: asyncio.Event, *, seconds: float) -> None:
+    """Returns once the bell has rung or the time is up."""
+    # Not `wait_for`, which forgets that it was cancelled when both happen at once.
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await bell.wait()
+    # Before the reads that follow, so that what happens during them counts.
+    bell.clear()
 
 
 class Lookout:
@@ -41,34 +95,50 @@ class Lookout:
 
     def __init__(self) -> None:
         self._followers: set[Follower] = set()
-        self._heads: dict[UUID, int] = {}
+        self._heads: dict[UUID, Head] = {}
         self._looking: asyncio.Task[None] | None = None
 
-    @asynccontextmanager
-    async def follow(self, thread: UUID) -> AsyncIterator[Follower]:
+    @contextmanager
+    def follow(self, thread: UUID) -> Iterator[Follower]:
         follower = Follower(thread)
-        self._followers.add(follower)
-        if self._looking is None or self._looking.done():
-            self._looking = asyncio.create_task(self._look())
+        self.join(follower)
         try:
             yield follower
         finally:
-            self._followers.discard(follower)
+            self.leave(follower)
+
+    def join(self, follower: Follower) -> None:
+        self._followers.add(follower)
+        if self._looking is None or self._looking.done():
+            self._looking = asyncio.create_task(self._look())
+
+    def leave(self, follower: Follower) -> None:
+        self._followers.discard(follower)
 
     async def _look(self) -> None:
         while self._followers:
-            watched = {follower.thread for follower in self._followers}
+            watched = [*{follower.thread for follower in self._followers}]
             try:
-                heads = await read(head_seqs, watched)
+                heads = await _heads(watched)
             except Exception as failure:  # noqa: BLE001 # the outermost loop of a task
                 log.warning("lookout.failed", code=type(failure).__name__)
             else:
                 for follower in self._followers:
+                    # Also when it is erased or restricted, which moves no seq.
                     head = heads.get(follower.thread)
                     if head != self._heads.get(follower.thread):
-                        follower.moved.set()
+                        follower.ring()
                 self._heads = heads
             await asyncio.sleep(LOOK_SECONDS)
+
+
+async def _heads(threads: Collection[UUID]) -> dict[UUID, Head]:
+    """Where these threads stand; those that are gone are left out."""
+    named = [*threads]
+    found: dict[UUID, Head] = {}
+    for start in range(0, len(named), LOOK_THREADS):
+        found |= await read(list_heads, named[start : start + LOOK_THREADS])
+    return found
 
 
 #: The process's one lookout.

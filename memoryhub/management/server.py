@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import socket
 import sys
 from collections.abc import Callable
@@ -11,15 +12,15 @@ import uvicorn
 from django.conf import settings
 from django.db import connections
 
+from memoryhub.api.protocol import MESSAGE_BYTES
 from memoryhub.errors import StartRefusedError
+from memoryhub.management.frames import FrameBound
 
 if sys.platform != "win32":
     from memoryhub.management.heads import HeadBound
 
 #: How long open streams may hold up a stop before they are cut.
 GRACE_SECONDS = 5
-#: In a browser's socket nothing is larger than its hello.
-SOCKET_BYTES = 65_536
 
 
 class Server(uvicorn.Server):
@@ -31,6 +32,9 @@ class Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
+        # What is loaded now stays: the collector need not look through all of it again
+        # every few thousand requests, which costs a fiftieth of an append.
+        gc.freeze()
         self._listening()
 
     def stop(self) -> None:
@@ -76,7 +80,8 @@ def server(*, listening: Callable[[], None]) -> Server:
         server_header=False,
         proxy_headers=bool(proxies),
         forwarded_allow_ips=proxies,
-        ws_max_size=SOCKET_BYTES,
+        ws=FrameBound,
+        ws_max_size=MESSAGE_BYTES,
         ws_per_message_deflate=False,
         ws_ping_interval=20,
         ws_ping_timeout=20,

@@ -21,6 +21,7 @@ from memoryhub.models.events import Event
 from memoryhub.models.projects import Project
 from memoryhub.services import operators
 from memoryhub.vault import keyring
+from memoryhub.workers import heartbeats
 
 if sys.platform != "win32":
     import resource
@@ -57,6 +58,8 @@ def prepare() -> None:
     refuse_readable_files()
     keyring.prepare(empty=not Project.objects.exists())
     operators.ensure_default()
+    # Before anything is stamped or judged by it.
+    heartbeats.compare()
 
 
 def harden() -> None:
@@ -95,6 +98,11 @@ def refuse_public(host: str) -> None:
     if settings.DEBUG:
         raise StartRefusedError(
             "debug_public: MEMORYHUB_DEBUG shows internals to whoever asks; unset it, "
+            "or bind to 127.0.0.1"
+        )
+    if settings.TESTING:
+        raise StartRefusedError(
+            "testing_public: MEMORYHUB_TESTING lets tests change the clock; unset it, "
             "or bind to 127.0.0.1"
         )
     if "*" in settings.ALLOWED_HOSTS:

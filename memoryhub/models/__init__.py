@@ -2,6 +2,7 @@
 
 from memoryhub.models.api_keys import ApiKey
 from memoryhub.models.events import Event, RequestKey, Snapshot
+from memoryhub.models.heartbeats import Heartbeat
 from memoryhub.models.keys import (
     DestroyedKey,
     KekCheck,
@@ -21,6 +22,7 @@ __all__ = [
     "ApiKey",
     "DestroyedKey",
     "Event",
+    "Heartbeat",
     "Instance",
     "KekCheck",
     "KeyMeta",

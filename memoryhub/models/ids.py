@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import os
-import time
 from uuid import UUID
 
 from django.db import models
 from django.db.backends.base.base import BaseDatabaseWrapper
 
+from memoryhub.models.clock import clock
+
 
 def uuid7() -> UUID:
     """A new id: 48 bits of milliseconds, 74 random bits (RFC 9562, section 5.7)."""
-    millis = time.time_ns() // 1_000_000
+    millis = clock.time_ns() // 1_000_000
     chance = int.from_bytes(os.urandom(10))
     value = (millis & 0xFFFF_FFFF_FFFF) << 80
     value |= 0x7 << 76 | (chance >> 68) << 64

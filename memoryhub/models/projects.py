@@ -7,6 +7,8 @@ from memoryhub.models.ids import NameField, uuid7
 MAX_THREADS = 100_000
 #: The largest value `max_threads` may be set to.
 MOST_THREADS = 10_000_000
+#: The most that `retention_idle_days` may be set to.
+MOST_IDLE_DAYS = 36_500
 
 
 class Project(models.Model):
@@ -19,6 +21,7 @@ class Project(models.Model):
     max_threads = models.IntegerField(default=MAX_THREADS)
     #: Threads that count against `max_threads`; moves in the creating transaction.
     thread_count = models.IntegerField(default=0)
+    #: A thread that idles for so long is retired; None keeps it for ever.
     retention_idle_days = models.IntegerField(null=True)
 
     class Meta:

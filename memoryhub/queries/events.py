@@ -74,10 +74,11 @@ def list_part(
     up_to: int | None = None,
     limit: int,
     content: bool = True,
+    max_bytes: int = PART_BYTES,
 ) -> EventPart:
     """Events with after < seq <= up_to, oldest first, as many as one answer carries.
 
-    `thread` comes with its subject. That is `limit` events, or about `PART_BYTES` of
+    `thread` comes with its subject. That is `limit` events, or about `max_bytes` of
     content but at least one event; what is left out is not read. Two queries.
     """
     rows = Event.objects.filter(thread_id=thread.id, seq__gt=after)
@@ -86,7 +87,7 @@ def list_part(
     weighed = rows.order_by("seq").values_list("seq", Length("payload"), "body")
     found = list(weighed[: limit + 1])
     sizes = (_weight(*row[1:]) if content else 0 for row in found[:limit])
-    count = fitting(sizes, max_bytes=PART_BYTES)
+    count = fitting(sizes, max_bytes=max_bytes)
     if not count:
         return EventPart(items=(), more=False)
     last = found[count - 1][0]

@@ -9,11 +9,11 @@ from typing import Any
 
 from django.conf import settings
 from django.db import Error
-from django.utils import timezone
 
 from memoryhub.errors import StartRefusedError
 from memoryhub.journal import writer
 from memoryhub.journal.announce import doorbell
+from memoryhub.models.clock import SECOND_NS, clock
 from memoryhub.models.keys import KekCheck
 from memoryhub.models.leases import Lease
 from memoryhub.models.projects import Instance
@@ -63,6 +63,7 @@ class Readiness:
 def get_readiness() -> Readiness:
     """Look at every part. At most four small queries; a part that fails is `away`."""
     looks: dict[str, Callable[[], Part]] = {
+        "clock": _clock,
         "journal": _journal,
         "keys": _keys,
         "writer": _writer,
@@ -77,6 +78,12 @@ def _looked(look: Callable[[], Part]) -> Part:
         return look()
     except (Error, StartRefusedError) as failure:
         return Part(state="away", figures={"code": type(failure).__name__})
+
+
+def _clock() -> Part:
+    """Compared by the worker: while it is off, every request is refused."""
+    figures = {"behind_seconds": clock.skew_ns / SECOND_NS}
+    return Part(state="away" if clock.skewed else "ok", figures=figures)
 
 
 def _journal() -> Part:
@@ -108,8 +115,8 @@ def _live() -> Part:
 def _worker() -> Part:
     beaten = Lease.objects.order_by("-beaten_at").values_list("beaten_at", flat=True)
     last = beaten.first()
-    age = (timezone.now() - last) if last else None
+    age = (clock.now() - last) if last else None
     figures = {"age_seconds": None if age is None else int(age.total_seconds())}
     # Without it memory is served all the same, only not tidied.
-    alive = age is not None and age < BEAT
+    alive = age is not None and abs(age) < BEAT
     return Part(state="ok" if alive else "degraded", figures=figures)

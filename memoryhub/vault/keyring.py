@@ -15,9 +15,9 @@ from threading import Lock
 from django.conf import settings
 from django.db import connections, transaction
 from django.db.models import Count, QuerySet
-from django.utils import timezone
 
 from memoryhub.errors import KeyMissingError, StartRefusedError
+from memoryhub.models.clock import clock
 from memoryhub.models.ids import uuid7
 from memoryhub.models.keys import (
     DestroyedKey,
@@ -119,7 +119,7 @@ def prepare(*, empty: bool) -> Ring:
     with transaction.atomic(using="keys"):
         KeyMeta.objects.using("keys").select_for_update().get()
         check(opened, source=settings.KEK_FILE)
-        _record(opened, at=timezone.now())
+        _record(opened, at=clock.now())
     reset()
     return ring()
 
@@ -224,5 +224,5 @@ def _same_instance(*, unused: bool) -> None:
         id=1, defaults={"instance": chosen}
     )
     Instance.objects.get_or_create(
-        id=kept.instance, defaults={"created_at": timezone.now()}
+        id=kept.instance, defaults={"created_at": clock.now()}
     )

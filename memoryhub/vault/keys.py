@@ -15,9 +15,9 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from django.db import transaction
-from django.utils import timezone
 
 from memoryhub.errors import KeyMissingError, SealBrokenError, SubjectErasedError
+from memoryhub.models.clock import clock
 from memoryhub.models.keys import DestroyedKey, KeyMeta, ProjectKey, SubjectKey
 from memoryhub.models.subjects import Subject
 from memoryhub.vault import keyring, seal_count
@@ -210,7 +210,7 @@ def _create_version(subject_id: UUID, *, project_id: UUID, version: int) -> None
                 "project": project_id,
                 "kek_id": kek.id,
                 "wrapped": wrap(kek, key, kind=Kind.SUBJECT, owner=subject_id),
-                "created_at": timezone.now(),
+                "created_at": clock.now(),
             },
         )
 

@@ -205,6 +205,9 @@ TABLES: Mapping[str, Table] = MappingProxyType(
         "memoryhub.Lease": Table(
             fields=_fields(word="name", id="holder", time="beaten_at expires_at"),
         ),
+        "memoryhub.Heartbeat": Table(
+            fields=_fields(id="id process", time="beaten_at", number="ticks_ns"),
+        ),
         "memoryhub.Operator": Table(
             fields=_fields(
                 id="id",

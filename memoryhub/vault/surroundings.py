@@ -18,6 +18,8 @@ PROCESS: Mapping[str, Place] = MappingProxyType(
             found="thread id; head and epoch are read before each frame",
             forget=Fate.VOID,
         ),
+        "inspector.patterns.scenery.ANN": Place(holds="a made-up operator"),
+        "inspector.patterns.scenery.PROJECT": Place(holds="a made-up project"),
         "inspector.tries.Tries": Place(
             holds="addresses that tried to sign in", forget=Fate.PASSES
         ),
@@ -35,8 +37,9 @@ PROCESS: Mapping[str, Place] = MappingProxyType(
         "memoryhub.api.limits.account": Place(
             holds="counts by API key prefix and by address", forget=Fate.PASSES
         ),
+        "memoryhub.api.socket.sockets": Place(holds="how agents' sockets end"),
         "memoryhub.api.streams.lookout": Place(
-            holds="thread ids and seqs of open event streams", forget=Fate.PASSES
+            holds="thread ids and heads of open event streams", forget=Fate.PASSES
         ),
         "memoryhub.journal.announce.doorbell": Place(
             holds="thread ids and seqs that wait to be announced",
@@ -48,6 +51,10 @@ PROCESS: Mapping[str, Place] = MappingProxyType(
             holds="states of threads: refs, names, counters; no content",
             found="thread ids of the subject; head and epoch are read before use",
             forget=Fate.VOID,
+        ),
+        "memoryhub.journal.log.Origins": Place(
+            holds="states of threads that were forked; lives as long as one command",
+            forget=Fate.PASSES,
         ),
         "memoryhub.journal.writer.writer": Place(
             holds="orders that wait to be committed, and the heads",
@@ -64,6 +71,7 @@ PROCESS: Mapping[str, Place] = MappingProxyType(
             holds="tool names and digests of call ids; lives as long as one import",
             forget=Fate.PASSES,
         ),
+        "memoryhub.models.clock.clock": Place(holds="the time, and how far it is off"),
         "memoryhub.queries.readers.readers": Place(
             holds="reads that wait for a connection", forget=Fate.PASSES
         ),

@@ -13,6 +13,8 @@ from memoryhub.models.leases import Lease
 
 #: Three rounds of the loop: a slow one does not hand the work over.
 LEASE = timedelta(seconds=30)
+#: What no clock that is true can have written: it died with another time.
+_ABSURD = 2 * LEASE
 
 
 def hold(name: str, *, holder: UUID, now: datetime) -> bool:
@@ -24,7 +26,8 @@ def hold(name: str, *, holder: UUID, now: datetime) -> bool:
 
     def take() -> bool:
         rows = Lease.objects.filter(name=name)
-        free = rows.filter(Q(holder=holder) | Q(expires_at__lte=now))
+        ended = Q(expires_at__lte=now) | Q(expires_at__gt=now + _ABSURD)
+        free = rows.filter(Q(holder=holder) | ended)
         if free.update(holder=holder, beaten_at=now, expires_at=now + LEASE):
             return True
         return not rows.exists() and _insert(name, holder=holder, now=now)

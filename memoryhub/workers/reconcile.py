@@ -1,6 +1,7 @@
 """The loop of all background work, in the server's process or by `manage.py worker`.
 
 Of several processes one does the work, under a lease; the others look whether it lives.
+One whose clock is off does none: what it would sweep or retire can't be brought back.
 """
 
 from __future__ import annotations
@@ -14,10 +15,10 @@ from uuid import UUID
 
 import structlog
 from django.db import close_old_connections, connections
-from django.utils import timezone
 
+from memoryhub.models.clock import clock
 from memoryhub.models.ids import uuid7
-from memoryhub.workers import leases, listing, retention, stats, sweeping
+from memoryhub.workers import heartbeats, leases, listing, retention, stats, sweeping
 
 log = structlog.get_logger()
 
@@ -50,7 +51,7 @@ class Reconciler:
     """Runs the tasks that are due, round after round, until it is stopped."""
 
     holder: UUID = field(default_factory=uuid7)
-    clock: Callable[[], datetime] = timezone.now
+    clock: Callable[[], datetime] = clock.now
     #: For what is due; never goes back.
     ticks: Callable[[], float] = time.monotonic
     tasks: tuple[Task, ...] = TASKS
@@ -93,13 +94,13 @@ class Reconciler:
     def round(self) -> dict[str, int]:
         """Do what is due, if the lease is ours; returns how many rows by task."""
         done: dict[str, int] = {}
-        if not self._hold():
+        if not (heartbeats.beat(self.holder) and self._hold()):
             # Whoever takes over later does everything at once.
             self._due.clear()
             return done
         for task in self._due_now():
             # Between tasks too: a long one must not look like a dead process.
-            if self._stopped.is_set() or not self._hold():
+            if self._stopped.is_set() or clock.skewed or not self._hold():
                 break
             self._due[task.name] = self.ticks() + task.every_seconds
             count = self._do(task)
@@ -125,6 +126,7 @@ class Reconciler:
 
     def _release(self) -> None:
         leases.release(LEASE, holder=self.holder, now=self.clock())
+        heartbeats.end(self.holder)
 
     def _guarded(self, work: Callable[[], object]) -> None:
         try:

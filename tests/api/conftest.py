@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
+import pytest_asyncio
 from django.db import connections
 
-from memoryhub.api import auth, events, limits, streams
+from memoryhub.api import auth, limits, streams
+from memoryhub.api.socket import sockets
 from memoryhub.journal import writer
 from memoryhub.models.projects import Project
 from memoryhub.models.subjects import Subject
 from memoryhub.queries.readers import readers
 from memoryhub.services import subjects
+from memoryhub.services.api_keys import Agent
 from tests import factories
 from tests.api.client import Client
+from tests.sockets import serving
 
 
 @pytest.fixture(autouse=True)
@@ -68,10 +72,36 @@ def served(
     agent, key = factories.make_key(project)
     monkeypatch.setattr(streams, "LOOK_SECONDS", 0.02)
     monkeypatch.setattr(streams, "lookout", streams.Lookout())
-    monkeypatch.setattr(events, "lookout", streams.lookout)
     writer.start()
     readers.start()
     yield Client(key=key), agent.prefix
     readers.stop()
     writer.stop()
     connections.close_all()
+
+
+@pytest.fixture
+def holder(acme: Project, zeta: Project) -> tuple[Agent, str]:
+    """An agent of acme, and its key. There are threads: its own, ann's, a stranger's.
+
+    Made before the writer's thread runs.
+    """
+    agent, key = factories.make_key(acme)
+    factories.append(agent, "t-1", "one", "two")
+    factories.make_thread(agent, "anns", user_id="ann")
+    factories.make_thread(factories.make_agent(zeta), "theirs")
+    return agent, key
+
+
+@pytest_asyncio.fixture
+async def listening(
+    holder: tuple[Agent, str], monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[None]:
+    """A process with sockets, which afterwards are all gone."""
+    monkeypatch.setattr(streams, "LOOK_SECONDS", 0.02)
+    monkeypatch.setattr(streams, "lookout", streams.Lookout())
+    async with serving():
+        yield
+    assert limits.account.streams == limits.account.waiting == {}
+    assert sockets._ends == set()
+    assert streams.lookout._followers == set()

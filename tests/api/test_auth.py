@@ -10,6 +10,7 @@ from django.utils import timezone
 
 from memoryhub.api import auth, limits
 from memoryhub.models import ApiKey, Project, Subject
+from memoryhub.models.clock import TOLERANCE_NS, clock
 from memoryhub.services import api_keys
 from tests.api.client import SLOT, Client
 
@@ -146,3 +147,19 @@ async def test_a_key_notes_its_use_once_an_hour(api: Client, acme: Project) -> N
     noted = ApiKey.objects.get(project=acme).last_used_at
     assert noted is not None
     assert (noted.minute, noted.second, noted.microsecond) == (0, 0, 0)
+
+
+async def test_nobody_is_let_in_while_the_clock_is_off(
+    api: Client, nobody: Client
+) -> None:
+    """A key may have ended by a clock that is right."""
+    clock.compare(-TOLERANCE_NS - 1)
+    for client in (api, nobody):
+        for answer in (
+            await client.get("/threads"),
+            await client.post("/threads/t-1/slots", SLOT),
+        ):
+            assert (answer.status, answer.code) == (503, "clock_skew")
+            assert answer.header("retry-after") == "10"
+    clock.compare(0)
+    assert (await api.get("/threads")).status == 200

@@ -10,7 +10,7 @@ import orjson
 import pytest
 from django.db import connections
 
-from memoryhub.api import auth, events, limits
+from memoryhub.api import auth, events, limits, streams
 from memoryhub.models import ApiKey, Subject
 from memoryhub.queries.cursors import PART_BYTES
 from memoryhub.services import api_keys
@@ -102,6 +102,20 @@ async def test_a_stream_follows_and_resumes(served: tuple[Client, str]) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
+async def test_a_stream_from_beyond_the_head_waits_for_what_comes_after(
+    served: tuple[Client, str],
+) -> None:
+    """An id of another thread is no more than a number here."""
+    api, _ = served
+    await api.append("t-1", "a")
+    beyond = [("last-event-id", "3")]
+    async with api.stream("/threads/t-1/events", headers=beyond) as stream:
+        await api.append("t-1", "b", "c")
+        seq, data = await _event(stream)
+        assert (seq, data["payload"]) == (4, {"content": "c"})
+
+
+@pytest.mark.django_db(transaction=True)
 async def test_a_stream_ends_with_its_key(
     served: tuple[Client, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -124,7 +138,7 @@ async def test_a_stream_reads_on_once_all_was_taken_and_under_the_subject_of_the
     served: tuple[Client, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     api, _ = served
-    monkeypatch.setattr(events, "STREAM_BATCH", 2)
+    monkeypatch.setattr(streams, "STREAM_BATCH", 2)
     await api.append("t-1", *"abcdef")
     async with api.stream("/threads/t-1/events", room=1) as stream:
         assert (await _event(stream))[0] == 1
@@ -204,6 +218,7 @@ async def test_a_key_has_no_more_streams_than_it_may(
         ("/threads/absent/events", (), "not_found"),
         ("/threads/t-1/events?after=x", (), "bad_cursor"),
         ("/threads/t-1/events", (("last-event-id", "x"),), "bad_cursor"),
+        ("/threads/t-1/events", (("last-event-id", "-1"),), "bad_cursor"),
     ],
 )
 async def test_a_stream_is_refused_like_a_list(
