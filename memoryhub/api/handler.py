@@ -64,6 +64,12 @@ class LeanHandler(ASGIHandler):
     def __init__(self) -> None:
         super().__init__()
         self._routes = [each for each in api.urls[0] if isinstance(each, URLPattern)]
+        # Ninja's own: the document, made once, and a root that is not there.
+        self._documents = {
+            each.callback
+            for each in self._routes
+            if not iscoroutinefunction(each.callback)
+        }
 
     def load_middleware(self, is_async: bool = False) -> None:  # noqa: FBT001, FBT002 # Django's
         """None: the gate does what the API needs of it."""
@@ -89,11 +95,10 @@ class LeanHandler(ASGIHandler):
         if match is None:
             return HttpResponseNotFound()
         request.resolver_match = match
-        if iscoroutinefunction(match.func):
+        if match.func not in self._documents:
             answer: Answered = await match.func(request, **match.kwargs)
             return answer
         try:
-            # Ninja's own: the document, made once, and a root that is not there.
             document: Answered = match.func(request, **match.kwargs)
         except Http404:
             return HttpResponseNotFound()

@@ -6,12 +6,12 @@ check every answer a second time, so those three steps are ours.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl
 
 import orjson
-from django.conf import settings
 from django.db import DatabaseError, InterfaceError
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
@@ -29,6 +29,8 @@ from memoryhub.kernel import strict_json
 MAX_PARAMETERS = 100
 
 View = TypeVar("View", bound=Callable[..., Any])
+#: The gate has bounded the bytes, by a setting.
+_LIMITS = strict_json.Limits(max_bytes=sys.maxsize)
 _BODY, _QUERY, _PATH = "body", "query", "path"
 _CODES = {
     "missing": "missing",
@@ -98,8 +100,7 @@ class _Input:
         if self.source == _QUERY:
             return self._checked(query)
         raw = request.scope[gate.BODY]  # type: ignore[attr-defined]  # ASGI
-        limit = strict_json.Limits(max_bytes=settings.BODY_BYTES)
-        value = strict_json.parse(raw, limit, words=self.words)
+        value = strict_json.parse(raw, _LIMITS, words=self.words)
         if not isinstance(value, dict):
             raise InvalidError(code="object_expected")
         return self._checked(value)

@@ -34,6 +34,7 @@ from memoryhub.journal import (
 )
 from memoryhub.journal.heads import Head, Heads
 from memoryhub.journal.orders import Address, Order, Receipt
+from memoryhub.journal.rows import EventRow
 from memoryhub.kernel.commands import Draft, ForkThread
 from memoryhub.kernel.replay import Recorded, decide, evolve
 from memoryhub.kernel.state import ThreadState
@@ -58,7 +59,7 @@ class Batch:
     served: dict[tuple[UUID, bytes], requests.Served] = field(default_factory=dict)
     #: Heads before and after, by thread, of those that moved.
     moved: dict[UUID, tuple[Head, Head]] = field(default_factory=dict)
-    events: list[Event] = field(default_factory=list)
+    events: list[EventRow] = field(default_factory=list)
     rows: projections.Rows = field(default_factory=projections.Rows)
     kept: list[Snapshot] = field(default_factory=list)
     #: Threads that this batch makes, by project and name.
@@ -197,8 +198,9 @@ class Batch:
             raise SubjectRestrictedError
         # A key that is missing must refuse here, before anything is counted; it is
         # used to the end, so that nothing refuses half-way.
-        key = keys.subject_keys(subject.id, epoch=subject.epoch)
-        self.opened[subject.id] = key
+        if subject.id not in self.opened:
+            opened = keys.subject_keys(subject.id, epoch=subject.epoch)
+            self.opened[subject.id] = opened
 
     def _decide(self, order: Order, state: ThreadState, now: datetime) -> list[Draft]:
         """All drafts of the order; a new thread's birth comes first."""
@@ -241,7 +243,7 @@ class Batch:
         return replace(
             head,
             state=evolve(head.state, recorded),
-            chain=bytes(row.chain),
+            chain=row.chain,
             last_type=recorded.event.event_type,
         )
 

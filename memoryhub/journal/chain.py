@@ -6,12 +6,15 @@ Hashes cover sealed bytes and digests of names, so erasing either leaves it whol
 from __future__ import annotations
 
 import hashlib
+from functools import partial
 from typing import Any
+from uuid import UUID
 
 import orjson
 
 from memoryhub.kernel import names
-from memoryhub.kernel.events import TYPES, Event
+from memoryhub.kernel.events import Event
+from memoryhub.kernel.replay import Recorded
 from memoryhub.models.events import Event as Row
 
 #: What the first event of a thread follows.
@@ -20,26 +23,34 @@ GENESIS = bytes(32)
 _NO_PAYLOAD = bytes(32)
 
 
-def body_of(event: Event) -> str:
-    """The event's body as it is stored: JSON, keys sorted, absent fields left out."""
-    plain = event.model_dump(mode="json", by_alias=True, exclude_none=True)
-    return orjson.dumps(plain, option=orjson.OPT_SORT_KEYS).decode()
+def plain_body(event: Event) -> dict[str, Any]:
+    """The event's body as JSON values, absent fields left out."""
+    return event.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
-def envelope_of(row: Row, *, salt: bytes) -> bytes:
+def text_of(body: dict[str, Any]) -> str:
+    """The body as it is stored: JSON, keys sorted."""
+    return orjson.dumps(body, option=orjson.OPT_SORT_KEYS).decode()
+
+
+def envelope_of(row: Row, recorded: Recorded, *, salt: bytes) -> bytes:
+    """The envelope of a stored event, whose body is what is stored of it."""
+    return envelope(orjson.loads(row.body), recorded, thread=row.thread_id, salt=salt)
+
+
+def envelope(
+    body: dict[str, Any], recorded: Recorded, *, thread: UUID, salt: bytes
+) -> bytes:
     """Canonical JSON of everything about an event but its payload, names blanked."""
-    plain: dict[str, Any] = orjson.loads(row.body)
-    blanked = names.replace_names(
-        TYPES[row.type], plain, lambda name: names.blank(salt, name)
-    )
+    kind = type(recorded.event)
     return orjson.dumps(
         {
-            "actor": row.actor,
-            "at": row.at.isoformat(timespec="microseconds"),
-            "body": blanked,
-            "seq": row.seq,
-            "thread": str(row.thread_id),
-            "type": row.type,
+            "actor": recorded.actor,
+            "at": recorded.at.isoformat(timespec="microseconds"),
+            "body": names.replace_names(kind, body, partial(names.blank, salt)),
+            "seq": recorded.seq,
+            "thread": str(thread),
+            "type": kind.event_type,
         },
         option=orjson.OPT_SORT_KEYS,
     )

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import groupby
+from operator import attrgetter
 from typing import Self
 from uuid import UUID
 
@@ -130,7 +131,7 @@ def write(moved: Mapping[UUID, tuple[Head, Head]]) -> None:
     if new:
         Thread.objects.bulk_create([_row(head) for head in new])
     # In one order everywhere, so that two processes can't wait for each other.
-    pairs = [moved[thread] for thread in sorted(moved)]
+    pairs = [moved[thread] for thread in sorted(moved, key=attrgetter("int"))]
     pairs = [pair for pair in pairs if pair[0].state.seq]
     for ordinary, run in groupby(pairs, key=lambda pair: _ordinary(*pair)):
         if ordinary:
@@ -178,7 +179,7 @@ def _row(head: Head) -> Thread:
 
 
 def _append(pairs: Sequence[tuple[Head, Head]]) -> None:
-    if _APPENDED.rows([*map(_moving, pairs)]) != len(pairs):
+    if _APPENDED.rows([_moving(*pair) for pair in pairs]) != len(pairs):
         raise MovedError
 
 
@@ -204,11 +205,10 @@ def _ordinary(before: Head, after: Head) -> bool:
     return projections.settled(before.state, after.state)
 
 
-def _moving(pair: tuple[Head, Head]) -> tuple[dict[str, object], UUID, int]:
-    before, after = pair
-    new = projections.moving_columns(after.state)
-    new |= {"head_hash": after.chain, "last_event_type": after.last_type}
-    return new, after.state.id, before.state.seq
+def _moving(before: Head, after: Head) -> tuple[object, ...]:
+    state = after.state
+    new = (*projections.moving_values(state), after.chain, after.last_type)
+    return (*new, state.id, before.state.seq)
 
 
 def _relabelled(before: Head, after: Head) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -23,6 +24,8 @@ from memoryhub.vault import keys, payloads
 
 #: Events read at once; bounds the memory of a fold.
 CHUNK = 1000
+#: States that `Origins` keeps, least recently asked for first out.
+KEPT = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,19 +77,40 @@ def empty_state(thread: Thread) -> ThreadState:
     )
 
 
-def origin(thread: Thread) -> ThreadState:
+class Origins:
+    """What forks inherit, folded once for all threads that one command looks at.
+
+    Made anew by each: without it the threads of a chain of forks would fold all their
+    ancestors again, each for itself.
+    """
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[tuple[UUID, int], ThreadState] = OrderedDict()
+
+    def at(self, parent: UUID, seq: int) -> ThreadState:
+        """The parent as of `seq`, which can't change any more."""
+        state = self._kept.pop((parent, seq), None)
+        if state is None:
+            rows = Thread.objects.select_related("subject").filter(id=parent)
+            row = rows.first()
+            if row is None:
+                raise CorruptError(missing_seq=1)
+            state = state_at(row, seq, origins=self).state
+        self._kept[parent, seq] = state
+        while len(self._kept) > KEPT:
+            self._kept.popitem(last=False)
+        return state
+
+
+def origin(thread: Thread, *, origins: Origins | None = None) -> ThreadState:
     """What the first event is folded into: nothing, or what a fork inherits."""
     state = empty_state(thread)
     if thread.parent_id is None or thread.fork_seq is None:
         return state
-    parents = Thread.objects.select_related("subject").filter(id=thread.parent_id)
-    parent = parents.first()
-    if parent is None:
-        raise CorruptError(missing_seq=1)
-    return inherit(state_at(parent, thread.fork_seq).state, state)
+    return inherit((origins or Origins()).at(thread.parent_id, thread.fork_seq), state)
 
 
-def state_at(thread: Thread, seq: int) -> Folded:
+def state_at(thread: Thread, seq: int, *, origins: Origins | None = None) -> Folded:
     """The thread as of `seq`: the nearest snapshot, then a fold.
 
     Raises SeqUnknownError beyond the head, CorruptError when events are missing.
@@ -97,7 +121,7 @@ def state_at(thread: Thread, seq: int) -> Folded:
     start = (
         Folded(state=base, chain=chain_at(thread.id, base.seq), kept_seq=base.seq)
         if base
-        else Folded(state=origin(thread), chain=chain.GENESIS)
+        else Folded(state=origin(thread, origins=origins), chain=chain.GENESIS)
     )
     return follow(start, up_to=seq)
 

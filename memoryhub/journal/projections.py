@@ -12,10 +12,10 @@ from typing import Any
 import orjson
 
 from memoryhub.journal import statements
+from memoryhub.journal.rows import SlotRow, TurnRow
 from memoryhub.kernel import events
 from memoryhub.kernel.replay import Recorded
 from memoryhub.kernel.state import Scope, ThreadState
-from memoryhub.models.slots import Slot, Turn
 from memoryhub.models.threads import ThreadLabel
 
 _SCOPE = tuple(level.name for level in fields(Scope))
@@ -25,8 +25,8 @@ _SCOPE = tuple(level.name for level in fields(Scope))
 class Rows:
     """Rows to insert, by table."""
 
-    slots: list[Slot] = field(default_factory=list)
-    turns: list[Turn] = field(default_factory=list)
+    slots: list[SlotRow] = field(default_factory=list)
+    turns: list[TurnRow] = field(default_factory=list)
 
 
 def project(rows: Rows, before: ThreadState, recorded: Recorded) -> None:
@@ -39,7 +39,7 @@ def _slot(rows: Rows, before: ThreadState, recorded: Recorded) -> None:
     event = recorded.event
     assert isinstance(event, events.SlotAppended)
     rows.slots.append(
-        Slot(
+        SlotRow(
             thread_id=before.id,
             index=event.index,
             seq=recorded.seq,
@@ -50,6 +50,7 @@ def _slot(rows: Rows, before: ThreadState, recorded: Recorded) -> None:
             role=event.role,
             tokens=event.tokens,
             bytes=event.bytes,
+            erased=False,
         )
     )
 
@@ -57,7 +58,9 @@ def _slot(rows: Rows, before: ThreadState, recorded: Recorded) -> None:
 def _turn(rows: Rows, before: ThreadState, recorded: Recorded) -> None:
     event = recorded.event
     assert isinstance(event, events.TurnBegan)
-    rows.turns.append(Turn(thread_id=before.id, n=event.n, seq=recorded.seq))
+    rows.turns.append(
+        TurnRow(thread_id=before.id, n=event.n, seq=recorded.seq, packed_seq=None)
+    )
 
 
 _ROWS: dict[type[events.Event], Callable[[Rows, ThreadState, Recorded], None]] = {
@@ -90,7 +93,7 @@ def columns(state: ThreadState) -> dict[str, Any]:
         "fork_seq": state.lineage[-1].up_to_seq if state.lineage else None,
         "nearly_full": state.nearly_full,
         "created_at": state.created_at,
-        **moving_columns(state),
+        **dict(zip(MOVING, moving_values(state), strict=True)),
     }
 
 
@@ -122,17 +125,17 @@ def _rare(state: ThreadState) -> tuple[object, ...]:
     return (state.status, state.scope, state.labels, state.config, state.nearly_full)
 
 
-def moving_columns(state: ThreadState) -> dict[str, Any]:
-    """The columns in `MOVING`."""
-    return {
-        "head_seq": state.seq,
-        "slot_count": state.slot_count,
-        "turn_count": state.turn_count,
-        "token_count": state.token_count,
-        "byte_count": state.byte_count,
-        "last_event_at": state.at,
-        "last_active_at": state.active_at,
-    }
+def moving_values(state: ThreadState) -> tuple[object, ...]:
+    """The values of the columns in `MOVING`, in that order."""
+    return (
+        state.seq,
+        state.slot_count,
+        state.turn_count,
+        state.token_count,
+        state.byte_count,
+        state.at,
+        state.active_at,
+    )
 
 
 def label_rows(state: ThreadState) -> list[ThreadLabel]:

@@ -6,37 +6,39 @@ import hashlib
 
 from memoryhub.journal import chain
 from memoryhub.journal.heads import Head
+from memoryhub.journal.rows import EventRow
 from memoryhub.kernel.replay import Recorded
 from memoryhub.kernel.state import ThreadState
-from memoryhub.models.events import Event
 from memoryhub.vault import keys, payloads
 
 
 def sealed_row(
     head: Head, recorded: Recorded, payload: bytes | None, *, key: keys.SubjectKeys
-) -> Event:
-    """The row of an event that follows `head`; to be inserted.
+) -> EventRow:
+    """The row of an event that follows `head`.
 
     A payload travels with events that are `sealed`, and only with those.
     """
-    event = recorded.event
+    event, state = recorded.event, head.state
     assert (payload is not None) == event.sealed
-    sealed = None
+    sealed = digest = None
     if payload is not None:
-        sealed = payloads.seal(key, _place(head.state, recorded.seq), payload)
-    digest = None if sealed is None else hashlib.sha256(sealed).digest()
-    row = Event(
-        thread_id=head.state.id,
+        sealed = payloads.seal(key, _place(state, recorded.seq), payload)
+        digest = hashlib.sha256(sealed).digest()
+    body = chain.plain_body(event)
+    canonical = chain.envelope(body, recorded, thread=state.id, salt=head.salt)
+    return EventRow(
+        thread_id=state.id,
         seq=recorded.seq,
         type=event.event_type,
         at=recorded.at,
         actor=recorded.actor,
-        body=chain.body_of(event),
+        body=chain.text_of(body),
         payload=sealed,
         payload_digest=digest,
+        erased_by=None,
+        chain=chain.link(head.chain, canonical, digest),
     )
-    row.chain = chain.link(head.chain, chain.envelope_of(row, salt=head.salt), digest)
-    return row
 
 
 def _place(state: ThreadState, seq: int) -> payloads.Place:

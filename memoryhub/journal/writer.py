@@ -11,6 +11,7 @@ import threading
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -24,13 +25,18 @@ from django.db import (
     OperationalError,
     connections,
 )
-from django.utils import timezone
 
-from memoryhub.errors import QueueFullError, Refusal, UnavailableError
+from memoryhub.errors import (
+    ClockSkewError,
+    QueueFullError,
+    Refusal,
+    UnavailableError,
+)
 from memoryhub.journal import announce
 from memoryhub.journal.batch import Batch, Outcome
 from memoryhub.journal.heads import Heads, MovedError
 from memoryhub.journal.orders import Order, Receipt
+from memoryhub.models.clock import clock
 
 log = structlog.get_logger()
 
@@ -45,7 +51,7 @@ ATTEMPTS = 12
 class Journal:
     """Applies batches on the calling thread's connection. Not thread-safe."""
 
-    def __init__(self, clock: Callable[[], datetime] = timezone.now) -> None:
+    def __init__(self, clock: Callable[[], datetime] = clock.now) -> None:
         self.clock = clock
         self.heads = Heads()
 
@@ -53,8 +59,11 @@ class Journal:
         """Commit the orders in one transaction; a receipt or a refusal for each.
 
         What fails as a whole is tried again one by one, so that one bad command can't
-        fail others. Announces the threads that moved.
+        fail others. Announces the threads that moved. While the clock is off, each is
+        refused: what is stamped with a wrong time could never be told from the rest.
         """
+        if clock.skewed:
+            return [ClockSkewError() for _ in orders]
         try:
             outcomes = self._attempts(orders)
         except (OperationalError, InterfaceError) as failure:
@@ -101,9 +110,25 @@ class _Job:
 
     order: Order | None
     work: Callable[[], Any] | None
-    future: Future[Any]
+    #: A coroutine's is of its own event loop, and settled there.
+    future: Future[Any] | asyncio.Future[Any]
     size: int
     actor: str
+    outcome: Any = None
+
+    def begin(self) -> bool:
+        """Whether somebody still waits; a thread that does can't leave any more."""
+        if isinstance(self.future, Future):
+            return self.future.set_running_or_notify_cancel()
+        return not self.future.cancelled()
+
+    def settle(self) -> None:
+        if self.future.done():
+            return
+        if isinstance(self.outcome, BaseException):
+            self.future.set_exception(self.outcome)
+        else:
+            self.future.set_result(self.outcome)
 
 
 @dataclass(slots=True)
@@ -144,16 +169,34 @@ class Writer:
 
     def put(self, order: Order) -> Future[Receipt]:
         """Queue an order. Raises QueueFullError at once when it can't be served."""
-        return self._put(_Job(order, None, Future(), order.size, order.actor))
+        future: Future[Receipt] = Future()
+        self._put(_Job(order, None, future, order.size, order.actor))
+        return future
 
     def put_work(self, work: Callable[[], Any]) -> Future[Any]:
         """Queue a write that is no command; it runs between two batches."""
-        return self._put(_Job(None, work, Future(), 0, ""))
+        future: Future[Any] = Future()
+        self._put(_Job(None, work, future, 0, ""))
+        return future
 
-    def _put(self, job: _Job) -> Future[Any]:
+    async def settled(
+        self, order: Order | None, work: Callable[[], Any] | None = None
+    ) -> Any:
+        """What comes of an order, or of work; raises what it raises."""
+        size, actor = (order.size, order.actor) if order else (0, "")
+        job = _Job(order, work, Future(), size, actor)
+        if self.running or self._stopping:
+            job.future = asyncio.get_running_loop().create_future()
+        self._put(job)
+        # Written directly: there was nothing to wait for, nor a loop that is needed.
+        if isinstance(job.future, Future):
+            return job.future.result()
+        return await job.future
+
+    def _put(self, job: _Job) -> None:
         if not self.running and not self._stopping:
             self._run_directly(job)
-            return job.future
+            return
         with self._changed:
             full = len(self._jobs) >= settings.QUEUE_COMMANDS
             full = full or self._bytes + job.size > settings.QUEUE_BYTES
@@ -162,24 +205,25 @@ class Writer:
             self._jobs.append(job)
             self._bytes += job.size
             self._changed.notify()
-        return job.future
 
     def _run_directly(self, job: _Job) -> None:
-        job.future.set_running_or_notify_cancel()
+        job.begin()
         with self._direct:
             self._serve([job])
+        job.settle()
 
     def _loop(self) -> None:
         try:
             while taken := self._take():
-                jobs = _wanted(taken)
+                # From here on none that is left can be cancelled.
+                jobs = [job for job in taken if job.begin()]
                 try:
                     self._serve(jobs)
                 except Exception as failure:  # noqa: BLE001 # outermost loop
                     log.error("writer.failed", code=type(failure).__name__)
                     for job in jobs:
-                        if not job.future.done():
-                            job.future.set_exception(UnavailableError())
+                        job.outcome = UnavailableError()
+                _settle(jobs)
         finally:
             connections.close_all()
 
@@ -201,15 +245,25 @@ class Writer:
             return
         orders = [job.order for job in jobs if job.order is not None]
         for job, outcome in zip(jobs, self.journal.apply(orders), strict=True):
-            if isinstance(outcome, Refusal):
-                job.future.set_exception(outcome)
-            else:
-                job.future.set_result(outcome)
+            job.outcome = outcome
 
 
-def _wanted(jobs: Sequence[_Job]) -> list[_Job]:
-    """Those whose waiters have not left; from here on none can be cancelled."""
-    return [job for job in jobs if job.future.set_running_or_notify_cancel()]
+def _settle(jobs: Sequence[_Job]) -> None:
+    """Tell all who wait. An event loop is woken once, whoever waits there."""
+    waiting: dict[asyncio.AbstractEventLoop, list[_Job]] = {}
+    for job in jobs:
+        if isinstance(job.future, Future):
+            job.settle()
+        else:
+            waiting.setdefault(job.future.get_loop(), []).append(job)
+    for loop, theirs in waiting.items():
+        with suppress(RuntimeError):  # the loop closed meanwhile
+            loop.call_soon_threadsafe(_settle_here, theirs)
+
+
+def _settle_here(jobs: Sequence[_Job]) -> None:
+    for job in jobs:
+        job.settle()
 
 
 def _fair(jobs: deque[_Job]) -> tuple[list[_Job], deque[_Job]]:
@@ -244,13 +298,13 @@ def _drop_broken_connections() -> None:
 def _work(job: _Job) -> None:
     assert job.work is not None
     try:
-        job.future.set_result(job.work())
+        job.outcome = job.work()
     except Refusal as refusal:
-        job.future.set_exception(refusal)
+        job.outcome = refusal
     except DatabaseError as failure:
         _drop_broken_connections()
         log.error("writer.failed", code=type(failure).__name__)
-        job.future.set_exception(UnavailableError())
+        job.outcome = UnavailableError()
 
 
 #: The process's one writer.
@@ -259,7 +313,7 @@ writer = Writer()
 
 async def submit(order: Order) -> Receipt:
     """Have the order committed; returns once it is on disk. Raises its Refusal."""
-    receipt: Receipt = await _settled(writer.put(order))
+    receipt: Receipt = await writer.settled(order)
     return receipt
 
 
@@ -278,11 +332,4 @@ def run(work: Callable[[], Any]) -> Any:
 
 async def run_async(work: Callable[[], Any]) -> Any:
     """As `run`, for coroutines."""
-    return await _settled(writer.put_work(work))
-
-
-async def _settled(future: Future[Any]) -> Any:
-    # Written directly: there is nothing to wait for, nor a loop that is needed.
-    if future.done():
-        return future.result()
-    return await asyncio.wrap_future(future)
+    return await writer.settled(None, work)

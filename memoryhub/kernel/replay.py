@@ -6,12 +6,12 @@ One line per command and per event; the tables are complete, and a test says so.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from memoryhub.kernel import commands, events, runs, slots, threads
-from memoryhub.kernel.state import ThreadState
+from memoryhub.kernel.state import ThreadState, changed
 
 DECIDE: dict[type, Callable[[ThreadState, Any], Iterator[commands.Draft]]] = {
     commands.CreateThread: threads.create,
@@ -66,7 +66,7 @@ def evolve(state: ThreadState, recorded: Recorded) -> ThreadState:
     """The state after one event. Needs no payload."""
     after = EVOLVE[type(recorded.event)](state, recorded.event)
     active = recorded.actor.partition(":")[0] in _ACTIVE
-    return replace(
+    return changed(
         after,
         seq=recorded.seq,
         at=recorded.at,

@@ -6,13 +6,12 @@ Pure. `append` decides, `appended` folds.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from memoryhub.errors import ThreadFullError
 from memoryhub.kernel import strict_json
 from memoryhub.kernel.commands import AppendSlots, Draft, NewSlot
 from memoryhub.kernel.events import SlotAppended
-from memoryhub.kernel.state import ThreadState, count
+from memoryhub.kernel.state import ThreadState, changed, count
 from memoryhub.kernel.threads import require_open
 
 _CHAT_ROLES = {f"chat.{role}": role for role in ("user", "assistant", "tool", "system")}
@@ -70,7 +69,7 @@ def _payload(slot: NewSlot) -> bytes:
 
 
 def appended(state: ThreadState, event: SlotAppended) -> ThreadState:
-    return replace(
+    return changed(
         state,
         slot_count=event.index + 1,
         token_count=state.token_count + event.tokens,

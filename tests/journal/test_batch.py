@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from django.db import connection
 
 from memoryhub.errors import (
     IdempotencyMismatchError,
@@ -14,14 +16,23 @@ from memoryhub.errors import (
     SubjectErasedError,
     ThreadFullError,
 )
-from memoryhub.journal import Request
+from memoryhub.journal import Order, Receipt, Request
+from memoryhub.journal.writer import Journal
+from memoryhub.kernel.commands import AppendSlots
 from memoryhub.models.events import Event
 from memoryhub.models.projects import Project
 from memoryhub.models.slots import Slot
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
 from memoryhub.services.api_keys import Agent
-from tests.factories import append, get_thread, make_agent, make_project, make_thread
+from tests.factories import (
+    append,
+    get_thread,
+    make_agent,
+    make_project,
+    make_slot,
+    make_thread,
+)
 
 pytestmark = pytest.mark.django_db
 
@@ -96,3 +107,28 @@ def test_a_warm_append_costs_seven_statements(
     # Savepoint, heads, fence, head update, events, slots, release.
     with django_assert_num_queries(7):
         append(agent, "t-1", *map(str, range(size)))
+
+
+def test_busy_thread_does_not_churn_indexes(agent: Agent) -> None:
+    """Of 1,000 appends in a second one moves the thread in lists, and their indexes."""
+    began = datetime(2026, 1, 1, tzinfo=UTC)
+    times = iter(began + timedelta(milliseconds=n) for n in (0, *range(11_000, 12_000)))
+    journal = Journal(clock=lambda: now)
+    command = AppendSlots(slots=(make_slot(),))
+    address = agent.address("t-1", birth=agent.birth())
+    order = Order(address=address, command=command, actor=agent.actor)
+    moves: list[str] = []
+
+    def watched(execute: Any, sql: str, *rest: Any) -> Any:
+        if sql.startswith("UPDATE") and "listed_" in sql:
+            moves.append(sql)
+        return execute(sql, *rest)
+
+    with connection.execute_wrapper(watched):
+        for now in times:  # noqa: B007 # the journal's clock
+            (outcome,) = journal.apply([order])
+            assert isinstance(outcome, Receipt)
+    assert len(moves) == 1
+    row = get_thread(agent)
+    assert (row.listed_at, row.listed_slots) == (began + timedelta(seconds=11), 2)
+    assert (row.last_event_at, row.slot_count) == (now, 1_001)

@@ -24,6 +24,7 @@ COLUMNS = ["thread_id", "seq", "type", "at", "actor", "body", "payload"]
 COLUMNS += ["payload_digest", "chain", "erased_by"]
 
 
+@pytest.mark.promise("P3", load="UPDATE of each column")
 @pytest.mark.parametrize("column", COLUMNS)
 def test_sql_can_not_change_an_event(agent: Agent, column: str) -> None:
     append(agent, "t-1", "one")
@@ -41,6 +42,7 @@ def test_sql_can_not_change_an_event(agent: Agent, column: str) -> None:
     assert verify(get_thread(agent)) is None
 
 
+@pytest.mark.promise("P3", load="save, update, bulk_update, delete")
 def test_nothing_can_remove_or_rewrite_an_event(agent: Agent) -> None:
     append(agent, "t-1", "one")
     row = Event.objects.get(seq=2)
@@ -57,6 +59,7 @@ def test_nothing_can_remove_or_rewrite_an_event(agent: Agent) -> None:
     assert Event.objects.count() == 2
 
 
+@pytest.mark.promise("P3", load="REPLACE, TRUNCATE")
 def test_sql_can_not_replace_or_empty_the_table(agent: Agent) -> None:
     append(agent, "t-1", "one")
     table = "memoryhub_event"
@@ -140,6 +143,7 @@ MUTATIONS: dict[str, Callable[[Any, Event, Any, random.Random], Any]] = {
 }
 
 
+@pytest.mark.promise("P4", load="150 random mutations")
 @pytest.mark.no_replay
 def test_verify_finds_every_mutation(agent: Agent) -> None:
     make_thread(agent)

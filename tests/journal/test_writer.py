@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from concurrent.futures import Future
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from django.db import connection
 
 from memoryhub import journal
-from memoryhub.errors import QueueFullError, ThreadFullError, UnavailableError
+from memoryhub.errors import (
+    ClockSkewError,
+    QueueFullError,
+    StaleError,
+    ThreadFullError,
+    UnavailableError,
+)
 from memoryhub.journal import Order, Receipt
 from memoryhub.journal.writer import BATCH_PER_ACTOR, writer
 from memoryhub.kernel.commands import AppendSlots, NewSlot
+from memoryhub.models.clock import TOLERANCE_NS, clock
 from memoryhub.models.slots import Slot
 from memoryhub.models.threads import Thread
 from memoryhub.services.api_keys import Agent
@@ -174,3 +183,59 @@ def test_a_waiter_who_leaves_takes_nobody_with_him(
     assert stays.result(30).seq == 2
     writer.stop()
     assert [*Thread.objects.values_list("name", flat=True)] == ["b"]
+
+
+def test_nothing_is_written_while_the_clock_is_off(agent: Agent) -> None:
+    journal.perform(order(agent, "t-1"))
+    clock.compare(TOLERANCE_NS + 1)
+    with pytest.raises(ClockSkewError):
+        journal.perform(order(agent, "t-1"))
+    clock.compare(0)
+    assert journal.perform(order(agent, "t-1")).seq == 3
+
+
+def test_coroutines_are_each_told_their_own(agent: Agent) -> None:
+    async def all_at_once() -> list[Receipt | BaseException]:
+        orders = [order(agent, f"t-{n}") for n in range(20)]
+        orders[7] = replace(orders[7], if_match=99)
+        answers = asyncio.gather(*map(journal.submit, orders), return_exceptions=True)
+        return await answers
+
+    writer.start()
+    told = asyncio.run(all_at_once())
+    assert isinstance(told.pop(7), StaleError)
+    names = [each.name for each in told if isinstance(each, Receipt)]
+    assert names == [f"t-{n}" for n in range(20) if n != 7]
+    assert asyncio.run(journal.run_async(lambda: 7)) == 7
+
+
+def test_a_coroutine_that_leaves_in_time_has_written_nothing(
+    agent: Agent, held: threading.Event
+) -> None:
+    async def leave() -> None:
+        left = asyncio.create_task(journal.submit(order(agent, "a")))
+        stays = asyncio.create_task(journal.submit(order(agent, "b")))
+        await asyncio.sleep(0)  # both have put their orders
+        left.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await left
+        held.set()
+        assert (await stays).seq == 2
+
+    asyncio.run(leave())
+    assert [*Thread.objects.values_list("name", flat=True)] == ["b"]
+
+
+def test_a_loop_that_ended_meanwhile_fails_nobody_else(
+    agent: Agent, held: threading.Event
+) -> None:
+    async def as_far_as_its_wait() -> Coroutine[Any, Any, Receipt]:
+        waiting = journal.submit(order(agent, "a"))
+        waiting.send(None)
+        return waiting
+
+    waiting = asyncio.run(as_far_as_its_wait())
+    (other,) = put(order(agent, "b"))
+    held.set()
+    assert other.result(30).seq == 2
+    waiting.close()

@@ -212,11 +212,13 @@ def fold_golden() -> str:
     return json.dumps(states.to_json(state))
 
 
+@pytest.mark.promise("P24", load="a golden history")
 def test_a_golden_history_folds_to_its_state() -> None:
     """Written once, never again: other folding needs a new replay format."""
     assert json.loads(fold_golden()) == json.loads(GOLDEN.read_text())["state"]
 
 
+@pytest.mark.promise("P24", load="a golden history under 4 hash seeds")
 @pytest.mark.parametrize("seed", ["0", "1", "2", "77"])
 def test_folding_is_the_same_under_every_hash_seed(seed: str) -> None:
     folded = subprocess.run(  # our own interpreter and text

@@ -7,7 +7,7 @@ import math
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from memoryhub.kernel import strict_json
@@ -339,3 +339,36 @@ def test_any_bytes_are_either_json_or_refused(raw: bytes) -> None:
     except JsonRefusedError:
         return
     assert repr(value) == repr(json.loads(raw))
+
+
+#: A text that is read the long way, all else being equal.
+LONG_WAY = Limits(max_key_bytes=255)
+PIECES = st.sampled_from(
+    [
+        *("{", "}", "[", "]", ",", ":", " ", "1", "-0", "1.5", "1e400", "null", "NaN"),
+        *('"a"', '"b"', '"a":1', '"a":', "9" * 18, "9" * 19, "-" + "9" * 18, '"ü"'),
+        *('"\\u0000"', '"\\ud83d\\ude00"', '"\\ud83d"', '"\\u00e9"', '"\\\\u0000"'),
+        *(
+            '"%s":2' % ("k" * 64),
+            '"%s":2' % ("k" * 65),
+            '"%s":2' % ("ü" * 64),
+            '"\x00"',
+        ),
+    ]
+)
+
+
+@given(st.lists(PIECES, max_size=12).map("".join))
+@example('{"a":1,"a":2}')
+@example("[" * 33 + "]" * 33)
+@example('{"%s":1}' % ("ü" * 120))
+@example(str(MAX + 1))
+@example('["\\ud83d"]')
+def test_the_short_way_knows_what_the_long_way_says(text: str) -> None:
+    def outcome(limits: Limits) -> str:
+        try:
+            return repr(strict_json.parse(text.encode(), limits))
+        except JsonRefusedError as error:
+            return f"{error.code} {error.loc} {error.offset}"
+
+    assert outcome(LIMIT) == outcome(LONG_WAY)

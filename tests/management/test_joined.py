@@ -1,0 +1,72 @@
+"""Answers leave whole, and nothing is kept back for longer than a turn of the loop."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import cast
+
+from memoryhub.management.joined import Joined
+
+HEAD, BODY = b"HTTP/1.1 200 OK\r\n\r\n", b"body"
+
+
+class Wire(asyncio.Transport):
+    """A transport that remembers each call of the system."""
+
+    def __init__(self) -> None:
+        super().__init__({"peername": "there"})
+        self.sent: list[bytes] = []
+        self.closed = False
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        assert not self.closed
+        self.sent.append(bytes(data))
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def joined() -> tuple[Wire, Joined]:
+    wire = Wire()
+    return wire, Joined(cast(asyncio.Transport, wire), asyncio.get_running_loop())
+
+
+async def test_a_head_leaves_with_its_body() -> None:
+    wire, line = joined()
+    line.write(HEAD)
+    line.write(BODY)
+    line.write(BODY)
+    assert wire.sent == [HEAD + BODY, BODY]
+
+
+async def test_a_head_whose_body_is_not_there_yet_does_not_wait_for_it() -> None:
+    wire, line = joined()
+    line.write(HEAD)
+    assert wire.sent == []
+    await asyncio.sleep(0)
+    assert wire.sent == [HEAD]
+    line.write(BODY)
+    await asyncio.sleep(0)
+    assert wire.sent == [HEAD, BODY]
+
+
+async def test_two_heads_keep_their_order() -> None:
+    wire, line = joined()
+    line.write(HEAD)
+    line.write(BODY)
+    line.write(HEAD)
+    await asyncio.sleep(0)
+    assert wire.sent == [HEAD + BODY, HEAD]
+
+
+async def test_a_head_leaves_before_the_line_is_closed() -> None:
+    wire, line = joined()
+    line.write(HEAD)
+    line.close()
+    assert (wire.sent, wire.closed) == ([HEAD], True)
+    await asyncio.sleep(0)
+    assert wire.sent == [HEAD]
+
+
+async def test_it_is_its_transport_in_all_else() -> None:
+    assert joined()[1].get_extra_info("peername") == "there"
