@@ -10,11 +10,11 @@ from django.conf import settings
 from django.contrib.auth import logout
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.http.response import HttpResponseBase
-from django.utils import timezone
 
 from inspector import refusals
 from inspector.places import Place, RoleError
 from memoryhub.errors import NotFoundError, Refusal
+from memoryhub.models.clock import clock
 from memoryhub.models.operators import Membership, Operator
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
@@ -55,9 +55,11 @@ def _guarded(view: View[P], *, panel: bool) -> View[P]:
     def guarded(
         request: HttpRequest, /, *args: P.args, **kwargs: P.kwargs
     ) -> HttpResponseBase:
-        if not _alive(request):
-            return refusals.signed_out(request) if panel else to_sign_in(request)
         try:
+            # By another time a session that has ended would be alive.
+            clock.require_true()
+            if not _alive(request):
+                return refusals.signed_out(request) if panel else to_sign_in(request)
             return view(request, *args, **kwargs)
         except Http404:
             return refusals.response(request, NotFoundError(), panel=panel)
@@ -106,7 +108,7 @@ def find_thread(place: Place, name: str) -> Thread:
 
 def require_recent_sign_in(request: HttpRequest) -> None:
     """Raise SudoError unless the operator signed in lately."""
-    age = timezone.now() - _time(request, SIGNED_IN)
+    age = clock.now() - _time(request, SIGNED_IN)
     if age > timedelta(minutes=settings.SUDO_MINUTES):
         raise SudoError
 
@@ -116,8 +118,12 @@ def operator_of(request: HttpRequest) -> Operator:
 
 
 def note_sign_in(request: HttpRequest, operator: Operator) -> None:
-    """Begin the session's clocks. Roles decide how long it may idle."""
-    now = timezone.now().isoformat()
+    """Begin the session's clocks. Roles decide how long it may idle.
+
+    Raises ClockSkewError.
+    """
+    clock.require_true()
+    now = clock.now().isoformat()
     request.session[SIGNED_IN] = request.session[SEEN] = now
     roles = Membership.objects.filter(operator=operator).values_list("role", flat=True)
     request.session[POWERFUL] = any(
@@ -129,7 +135,7 @@ def _alive(request: HttpRequest) -> bool:
     """Whether a session stands behind the request that is neither old nor idle."""
     if not request.user.is_authenticated:
         return False
-    now, seen = timezone.now(), _time(request, SEEN)
+    now, seen = clock.now(), _time(request, SEEN)
     old = now - _time(request, SIGNED_IN) > timedelta(hours=SESSION_HOURS)
     if old or now - seen > _idle_limit(request):
         logout(request)

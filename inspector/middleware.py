@@ -4,8 +4,12 @@ from collections.abc import Awaitable, Callable
 
 from asgiref.sync import iscoroutinefunction, markcoroutinefunction
 from django.conf import settings
-from django.http import HttpRequest
+from django.contrib.sessions.middleware import SessionMiddleware
+from django.db import Error
+from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
+
+from inspector import refusals
 
 Response = HttpResponseBase
 Handler = (
@@ -48,6 +52,29 @@ class BrowserPolicy:
         self, request: HttpRequest, response: Awaitable[Response]
     ) -> Response:
         return _ruled(request, await response)
+
+
+class Sessions(SessionMiddleware):
+    """Sessions, which lie in the database: without it a page says so, in words.
+
+    They are read when a page first asks who looks and saved once it is drawn; both
+    fail with the database, and neither where a view could answer.
+    """
+
+    def process_exception(
+        self, request: HttpRequest, failure: Exception
+    ) -> HttpResponse | None:
+        return refusals.away(request, failure) if refusals.lost(failure) else None
+
+    def process_response(
+        self, request: HttpRequest, response: HttpResponse
+    ) -> HttpResponse:
+        try:
+            return super().process_response(request, response)
+        except Error as failure:
+            if not refusals.lost(failure):
+                raise
+            return refusals.away(request, failure)
 
 
 def _ruled(request: HttpRequest, response: Response) -> Response:

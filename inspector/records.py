@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from memoryhub.queries.events import EventLine
+from memoryhub.queries.imports import Source
 from memoryhub.queries.slots import SlotLine
 from memoryhub.queries.threads import ThreadLine
 
@@ -15,6 +16,10 @@ THREAD = (
     "thread", "id", "subject", "status", "agent_type", "agent_instance", "session",
     "labels", "parent", "fork_seq", "head_seq", "slots", "max_slots", "turns", "tokens",
     "bytes", "created_at", "last_event_at", "last_active_at",
+)  # fmt: skip
+SOURCE = (
+    "source", "runs", "slots", "turns", "rewards", "reward_mean", "reward_min",
+    "reward_max", "first_at", "last_at",
 )  # fmt: skip
 EVENT = ("thread", "seq", "at", "type", "actor", "body", "chain", "erased")
 SLOT = (
@@ -49,6 +54,22 @@ def thread(line: ThreadLine) -> Record:
         "last_active_at": line.last_active_at.isoformat()
         if line.last_active_at
         else None,
+    }
+
+
+def source(line: Source) -> Record:
+    rewards = line.rewards
+    return {
+        "source": line.name,
+        "runs": line.runs,
+        "slots": line.slots,
+        "turns": line.turns,
+        "rewards": rewards.count if rewards else 0,
+        "reward_mean": rewards.mean if rewards else None,
+        "reward_min": rewards.least if rewards else None,
+        "reward_max": rewards.most if rewards else None,
+        "first_at": line.first_at.isoformat(),
+        "last_at": line.last_at.isoformat(),
     }
 
 

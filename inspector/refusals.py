@@ -1,10 +1,21 @@
 from __future__ import annotations
 
+import structlog
+from django.contrib.auth.models import AnonymousUser
+from django.db import (
+    DatabaseError,
+    Error,
+    InterfaceError,
+    OperationalError,
+    connections,
+)
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
 from inspector import shell
 from memoryhub import errors
+
+log = structlog.get_logger()
 
 STATUS: dict[type[errors.Refusal], int] = {
     errors.NotFoundError: 404,
@@ -35,6 +46,8 @@ TITLES = {
     429: "Too many tries",
     503: "Away for a moment",
 }
+#: After this long it makes sense to ask again for what is away.
+RETRY_SECONDS = 5
 
 
 def status_of(refusal: errors.Refusal) -> int:
@@ -59,7 +72,14 @@ def forbidden(request: HttpRequest, role: str, *, panel: bool = False) -> HttpRe
 
 def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
     """An address that no page has."""
-    return response(request, errors.NotFoundError())
+    try:
+        return response(request, errors.NotFoundError())
+    finally:
+        # Without a view Django draws this in any thread, and tidies up in another: a
+        # connection would stay here, and stay broken once it breaks.
+        for connection in connections.all(initialized_only=True):
+            if not connection.in_atomic_block:
+                connection.close()
 
 
 def csrf(request: HttpRequest, reason: str = "") -> HttpResponse:
@@ -74,7 +94,43 @@ def signed_out(request: HttpRequest) -> HttpResponse:
     return _answer(request, 401, "signed_out", said, panel=True)
 
 
+def lost(failure: Exception) -> bool:
+    """Whether a database does not answer, or can't read what it keeps."""
+    # Of the plain class is what SQLite says of a damaged file; others derived from it
+    # are mistakes of ours, which must not look like a moment's absence.
+    gone = isinstance(failure, InterfaceError | OperationalError)
+    return gone or type(failure) is DatabaseError
+
+
+def away(request: HttpRequest, failure: Exception) -> HttpResponse:
+    """What a page or a panel answers without a database, so without a session."""
+    log.error("page.away", code=type(failure).__name__, method=request.method)
+    # Who asks can't be looked up, and the page would try.
+    request.user = AnonymousUser()
+    said = _AWAY if request.method in ("GET", "HEAD") else _AWAY_FROM_A_FORM
+    return _drawn(request, 503, "unavailable", said, panel=bool(_panel(request)))
+
+
+_AWAY = "The database does not answer. Nothing is lost; ask again in a moment."
+_AWAY_FROM_A_FORM = (
+    "The database does not answer. Look whether what you sent was done before you "
+    "send it again."
+)
+
+
 def _answer(
+    request: HttpRequest, status: int, code: str, message: str, *, panel: bool
+) -> HttpResponse:
+    try:
+        return _drawn(request, status, code, message, panel=panel)
+    except Error as failure:
+        # The page names who is signed in, and nobody has asked for that before.
+        if not lost(failure):
+            raise
+        return away(request, failure)
+
+
+def _drawn(
     request: HttpRequest, status: int, code: str, message: str, *, panel: bool
 ) -> HttpResponse:
     context = {
@@ -83,12 +139,15 @@ def _answer(
         "code": code,
         "message": message,
     }
-    if not panel:
-        return shell.page(request, "inspector/error.html", context, status=status)
-    # Under the panel's id, so that the next answer finds its place again.
-    context["panel"] = _panel(request)
-    answer = render(request, "inspector/shared/_error.html", context, status=status)
-    answer.headers["MH-Panel"] = "1"
+    if panel:
+        # Under the panel's id, so that the next answer finds its place again.
+        context["panel"] = _panel(request)
+        answer = render(request, "inspector/shared/_error.html", context, status=status)
+        answer.headers["MH-Panel"] = "1"
+    else:
+        answer = shell.page(request, "inspector/error.html", context, status=status)
+    if status == 503:
+        answer.headers["Retry-After"] = str(RETRY_SECONDS)
     return answer
 
 

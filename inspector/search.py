@@ -2,6 +2,8 @@
 
     query = term *(" " term)      term = ["-"] (key ":" value *("," value) | word)
     value = [<|>|<=|>=] number [s m h d k M] | a".."b | word | word"*" | "quoted"
+    number, of times also = YYYY-MM-DD [T HH [:MM [:SS [.ffffff]]]] in UTC, all that
+            begins so: a day, an hour, a minute
 
 A bare word is the beginning of a name, or of an event's type. Values of one term are
 joined by OR, terms by AND. What does not fit is refused with the nearest that would.
@@ -12,6 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
 from functools import partial
 
@@ -19,7 +22,8 @@ from memoryhub.errors import InvalidError
 from memoryhub.kernel import names
 from memoryhub.kernel.events import TYPES
 from memoryhub.models.threads import Thread
-from memoryhub.queries.terms import Span, Term, Value, Word
+from memoryhub.queries import catalogue
+from memoryhub.queries.terms import Period, Span, Term, Value, Word
 
 MAX_CHARS, MAX_TERMS = 500, 20
 #: The keys of a list, and how their values read.
@@ -33,6 +37,11 @@ _VALUE = re.compile(r'(?:[^,"]|"[^"]*")+')
 _KEY = re.compile(r"([A-Za-z_]+(?:\.[A-Za-z0-9._:@-]+?)?):(.+)", re.DOTALL)
 _NUMBER = re.compile(r"(<=|>=|<|>)?(\d{1,15}(?:\.\d{1,6})?)([smhdkM]?)")
 _NEGATIVE = re.compile(r"-\d{1,15}(?:\.\d{1,15})?")
+_DAY = re.compile(r"\d{4}-\d")
+_TIME = re.compile(
+    r"(<=|>=|<|>)?"
+    r"(\d{4}-\d\d-\d\d(?:[T ]\d\d(?::\d\d(?::\d\d(?:\.\d{1,6})?)?)?)?)Z?"
+)
 _TIMES = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 #: A hundred years: longer ago than anything here, and still a time.
 _MAX_AGE = 100 * 365 * 86_400
@@ -141,6 +150,11 @@ def subject(text: str) -> Word:
     return Word(text=plain)
 
 
+def flag(text: str) -> Word:
+    """What a list says of a thread beside its columns."""
+    return _one_of("flag", _unquoted(text), catalogue.FLAGS)
+
+
 def count(text: str) -> Span:
     """A number or a span of numbers."""
     return _span(text, _THOUSANDS, example="slots:>1k")
@@ -149,6 +163,58 @@ def count(text: str) -> Span:
 def age(text: str) -> Span:
     """A time since, or a span of such times."""
     return _span(text, _TIMES, example="active:<1h")
+
+
+def ahead(text: str) -> Span:
+    """A time from now: within it if it is plain, else a span of such times."""
+    span = _span(text, _TIMES, example="due:7d")
+    return replace(span, low=None) if span.low == span.high else span
+
+
+def when(text: str) -> Span | Period:
+    """A time since, or a time; or a span of either."""
+    plain = _unquoted(text)
+    return _period(plain) if _DAY.search(plain) else _span(plain, _TIMES, example=_AGE)
+
+
+def erased(text: str) -> Word:
+    """Whether the content of an event was erased."""
+    word = _unquoted(text)
+    if word not in ("true", "false"):
+        raise SearchError("Erased is true or false.", nearest="erased:true")
+    return Word(text=word)
+
+
+def _period(text: str) -> Period:
+    low, dots, high = text.partition("..")
+    compared, period = _stretch(low)
+    if dots:
+        beyond, last = _stretch(high)
+        if compared or beyond:
+            raise SearchError("A span has plain times.", nearest=_SPAN_OF_TIME)
+        return Period(begin=period.begin, end=last.end)
+    return {
+        "": period,
+        "<": Period(end=period.begin),
+        "<=": Period(end=period.end),
+        ">": Period(begin=period.end),
+        ">=": Period(begin=period.begin),
+    }[compared]
+
+
+def _stretch(text: str) -> tuple[str, Period]:
+    """What it is compared by, and from when to when: the day, or as much as is said."""
+    shape = _TIME.fullmatch(text)
+    try:
+        if shape is None:
+            raise ValueError
+        begin = datetime.fromisoformat(shape[2]).replace(tzinfo=UTC)
+        # The first fractions of a second that are said have the length 21.
+        width = _WIDTHS.get(len(shape[2])) or 10.0 ** (20 - len(shape[2]))
+        end = begin + timedelta(seconds=width)
+    except (ValueError, OverflowError):
+        raise SearchError("There is no such time.", nearest=_SPAN_OF_TIME) from None
+    return shape[1] or "", Period(begin=begin, end=end)
 
 
 def _span(text: str, units: Mapping[str, int], *, example: str) -> Span:
@@ -192,6 +258,9 @@ def _require_name(word: str) -> None:
         raise SearchError("Names hold letters, digits and . _ : @ - only.")
 
 
+_AGE, _SPAN_OF_TIME = "at:<1h", "at:2026-01-30..2026-01-31"
+#: Seconds that a time stands for, by how much of `YYYY-MM-DDTHH:MM:SS` is said.
+_WIDTHS = {10: 86_400, 13: 3_600, 16: 60, 19: 1}
 _UNSEEN = (Thread.Status.IMPORTING, Thread.Status.ERASED)
 
 #: Keys over the list of threads.
@@ -208,6 +277,8 @@ THREADS: Keys = {
     "turns": count,
     "tokens": count,
     "active": age,
+    "due": ahead,
+    "flag": flag,
 }
 #: Keys over the events of a thread; a bare word is the beginning of a type.
 EVENTS: Keys = {
@@ -215,7 +286,9 @@ EVENTS: Keys = {
     "noun": noun,
     "seq": partial(_span, units=_THOUSANDS, example="seq:5..20"),
     "turn": partial(_span, units=_THOUSANDS, example="turn:>3"),
+    "page": name,
     "actor": name,
-    "at": partial(_span, units=_TIMES, example="at:<1h"),
+    "at": when,
     "size": partial(_span, units=_THOUSANDS, example="size:>64k"),
+    "erased": erased,
 }

@@ -4,11 +4,11 @@ from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
-from django.utils import timezone
 
 import inspector
 from inspector.places import Place
 from memoryhub.journal import writer
+from memoryhub.models.clock import clock
 
 Context = dict[str, Any]
 
@@ -32,7 +32,7 @@ def page(
         "build": inspector.BUILD,
         "here": request.get_full_path(),
         "host": f"{request.scheme}://{request.get_host()}",
-        "now": timezone.now(),
+        "now": clock.now(),
         "stopped": not writer.running,
     }
     return render(request, template, {**around, **context}, status=status)

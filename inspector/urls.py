@@ -1,13 +1,17 @@
 from __future__ import annotations
 
-from django.urls import path, register_converter
+from django import conf
+from django.urls import URLPattern, URLResolver, include, path, register_converter
 
 from inspector.views import (
     api_keys,
     events,
     forks,
     health,
+    imports,
     projects,
+    retention,
+    settings,
     sign_in,
     slots,
     threads,
@@ -55,7 +59,7 @@ register_converter(FormatConverter, "format")
 P = "p/<project:project>"
 T = f"{P}/threads/<name:thread>"
 
-urlpatterns = [
+urlpatterns: list[URLPattern | URLResolver] = [
     path("", projects.index, name="projects"),
     path("sign-in", sign_in.by_password, name="sign-in"),
     path("sign-in/<str:token>", sign_in.by_link, name="sign-in-link"),
@@ -65,6 +69,9 @@ urlpatterns = [
     path(f"{P}/threads", threads.index, name="threads"),
     path(f"{P}/threads.<format:kind>", threads.export, name="threads-export"),
     path(f"{P}/panels/<slug:panel>", threads.panel, name="list-panel"),
+    path(f"{P}/imports", imports.index, name="imports"),
+    path(f"{P}/imports.<format:kind>", imports.export, name="imports-export"),
+    path(f"{P}/settings", settings.show, name="settings"),
     path(f"{P}/api-keys", api_keys.index, name="api-keys"),
     path(f"{P}/api-keys/new", api_keys.new, name="api-key-new"),
     path(f"{P}/api-keys/<slug:prefix>/rotate", api_keys.rotate, name="api-key-rotate"),
@@ -75,6 +82,7 @@ urlpatterns = [
     path(f"{T}/tail", timeline.tail, name="tail"),
     path(f"{T}/close", threads.close, name="close"),
     path(f"{T}/reopen", threads.reopen, name="reopen"),
+    path(f"{T}/retention", retention.edit, name="retention"),
     path(f"{T}/fork", forks.new, name="fork"),
     path(f"{T}/forks", forks.index, name="forks"),
     path(f"{T}/events", events.index, name="events"),
@@ -85,3 +93,6 @@ urlpatterns = [
     path(f"{T}/slots.<format:kind>", slots.export, name="slots-export"),
     path(f"{T}/messages.ndjson", slots.messages, name="messages-export"),
 ]
+if conf.settings.DEBUG:
+    # By name, so that its samples are loaded only where they can be seen.
+    urlpatterns.append(path("patterns/", include("inspector.patterns.page")))

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -69,6 +70,23 @@ def _mark(character: str) -> Piece:
 def number(value: float | None) -> str:
     """1204 is 1,204; unknown is a dash."""
     return _UNKNOWN if value is None else f"{value:,}"
+
+
+@register.filter
+def figure(value: float) -> str:
+    """A measured number, in as many digits as tell."""
+    return f"{value:.4g}"
+
+
+@register.filter
+def columns(counts: Sequence[int], high: int) -> list[tuple[int, int]]:
+    """Where each bar of a picture so high begins, and its height.
+
+    None that counts is too low to be seen.
+    """
+    most = max(counts)
+    heights = [max(-(-count * high // most), 2 * bool(count)) for count in counts]
+    return [(high - height, height) for height in heights]
 
 
 @register.filter

@@ -2,12 +2,11 @@ from __future__ import annotations
 
 import secrets
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
-from django.utils import timezone
 from django.views.decorators.http import require_http_methods, require_safe
 
 from inspector import access, refusals, shell
@@ -16,6 +15,7 @@ from inspector.places import Place
 from memoryhub.errors import InvalidError, Refusal
 from memoryhub.kernel import names
 from memoryhub.models.api_keys import MEMORY_SCOPES, SUBJECT_SCOPES, ApiKey
+from memoryhub.models.clock import clock
 from memoryhub.models.operators import Membership
 from memoryhub.models.subjects import Subject
 from memoryhub.services import api_keys, subjects
@@ -44,7 +44,7 @@ class Form:
 def index(request: HttpRequest, project: str) -> HttpResponse:
     place = _owner(request, project)
     rows = ApiKey.objects.filter(project=place.project).order_by("-created_at")
-    context = {"keys": rows[:SHOWN], "now": timezone.now()}
+    context = {"keys": rows[:SHOWN], "now": clock.now()}
     return _page(request, place, "index", context)
 
 
@@ -60,11 +60,13 @@ def new(request: HttpRequest, project: str) -> HttpResponse:
         return HttpResponseRedirect(_index(project))
     sent = _sent(request)
     try:
+        end = _end(request.POST.get("days", ""))
+        api_keys.require_creatable(sent.scopes, expires_at=end)
         row, key = api_keys.create(
             place.project,
             scopes=sent.scopes,
             subject=_subject(place, sent.user_id),
-            expires_at=_end(sent.days),
+            expires_at=end,
         )
     except Refusal as refusal:
         shown = Form(
@@ -141,8 +143,11 @@ def _subject(place: Place, user_id: str) -> Subject | None:
     return subjects.find_or_create(place.project.id, user_id)
 
 
-def _end(days: int) -> Any:
-    return timezone.now() + timedelta(days=days) if days else None
+def _end(days: str) -> datetime | None:
+    """When a key ends that is asked for now. Raises InvalidError beside the choices."""
+    if days not in map(str, EXPIRIES):
+        raise InvalidError(code="expiry_in_past", loc="days")
+    return clock.now() + timedelta(days=int(days)) if int(days) else None
 
 
 def _nonce(request: HttpRequest) -> str:
@@ -195,4 +200,5 @@ _SAID = {
     "never both, since what an agent is talked into must not erase.",
     "name": "A user id has 1 to 128 letters, digits and . _ : @ - in it.",
     "value": "Choose at least one scope.",
+    "expiry_in_past": "Choose from the list when the key ends.",
 }

@@ -6,7 +6,6 @@ from urllib.parse import urlencode
 
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
-from django.utils import timezone
 from django.views.decorators.http import require_safe
 
 from inspector import access, asof, chat, exports, panels, records, search, shell
@@ -14,6 +13,7 @@ from inspector.access import signed_in
 from inspector.panels import Scene
 from inspector.search import SearchError
 from memoryhub.errors import NotFoundError
+from memoryhub.models.clock import clock
 from memoryhub.models.threads import Thread
 from memoryhub.queries import event_search, events, timeline
 from memoryhub.queries.event_search import Stretch
@@ -32,9 +32,9 @@ class Asked:
     terms: tuple[Term, ...] = ()
     error: SearchError | None = None
 
-    def query(self, at_seq: int | None = None) -> str:
-        """This search as of an event, as it stands behind the `?`."""
-        parts = {"q": self.text, "at_seq": at_seq}
+    def query(self, **more: str | int | None) -> str:
+        """This search with more of a query, as it stands behind the `?`."""
+        parts = {"q": self.text, **more}
         return urlencode({name: value for name, value in parts.items() if value})
 
 
@@ -69,7 +69,7 @@ def index(request: HttpRequest, project: str, thread: str) -> HttpResponse:
     place = access.find_place(request, project)
     row = access.find_thread(place, thread)
     moment, asked = asof.read(request, row), _asked(request)
-    found = None if asked.error else _look_back(request, row, asked, moment.seq)
+    found = None if asked.error else _look_back(request, row, asked, moment.at_seq)
     context: dict[str, Any] = {
         **panels.shared(Scene(thread=row, at_seq=moment.at_seq)),
         "moved": moment,
@@ -78,7 +78,10 @@ def index(request: HttpRequest, project: str, thread: str) -> HttpResponse:
         "found": found,
         "shown": [panels.told(line) for line in found.lines] if found else [],
         "search": asked.query(),
-        "kept": asked.query(moment.at_seq),
+        "kept": asked.query(at_seq=moment.at_seq),
+        "more": asked.query(at_seq=moment.at_seq, after=found.next)
+        if found and found.next
+        else "",
     }
     return shell.page(
         request,
@@ -107,9 +110,9 @@ def export(
         return exports.refused(asked.error, status=422)
     content = request.GET.get("content") == "1"
     if kind == "json":
-        return _batch(request, row, asked, up_to=moment.seq, content=content)
+        return _batch(request, row, asked, at_seq=moment.at_seq, content=content)
     found = event_search.iter_events(
-        row, terms=asked.terms, now=timezone.now(), up_to=moment.seq, content=content
+        row, terms=asked.terms, now=clock.now(), at_seq=moment.at_seq, content=content
     )
     chunks = (_records(row, lines, content=content) for lines in found)
     heading = records.EVENT + (records.EVENT_CONTENT if content else ())
@@ -125,33 +128,39 @@ def _asked(request: HttpRequest) -> Asked:
     return Asked(text=text, terms=terms)
 
 
-def _look_back(request: HttpRequest, row: Thread, asked: Asked, seq: int) -> Stretch:
-    """What is found at `before` of the URL and further back, but not after `seq`."""
-    before = asof.number(request, "before")
+def _look_back(
+    request: HttpRequest, row: Thread, asked: Asked, at_seq: int | None
+) -> Stretch:
+    """The newest that are found as of a seq, or what follows the cursor of the URL."""
     return event_search.search_events(
         row,
         terms=asked.terms,
-        now=timezone.now(),
-        up_to=seq if before is None else max(0, min(seq, before - 1)),
+        now=clock.now(),
+        at_seq=at_seq,
+        after=request.GET.get("after") or None,
         limit=asof.limit(request),
         order="desc",
     )
 
 
 def _batch(
-    request: HttpRequest, row: Thread, asked: Asked, *, up_to: int, content: bool
+    request: HttpRequest,
+    row: Thread,
+    asked: Asked,
+    *,
+    at_seq: int | None,
+    content: bool,
 ) -> HttpResponse:
     found = event_search.search_events(
         row,
         terms=asked.terms,
-        now=timezone.now(),
-        after=asof.number(request, "after") or 0,
-        up_to=up_to,
+        now=clock.now(),
+        at_seq=at_seq,
+        after=request.GET.get("after") or None,
         limit=CHUNK,
         content=content,
     )
-    more = str(found.last) if found.last < up_to else None
-    return exports.batch(_records(row, found.lines, content=content), more)
+    return exports.batch(_records(row, found.lines, content=content), found.next)
 
 
 def _records(

@@ -1,15 +1,16 @@
 from __future__ import annotations
 
 from django.http import HttpRequest, HttpResponse
-from django.utils import timezone
 from django.views.decorators.http import require_safe
 
 from inspector import access, shell
 from inspector.access import signed_in
+from memoryhub.models.clock import clock
 from memoryhub.queries import health, stats
 
 #: What each part is for, in the order they are shown.
 PARTS = {
+    "clock": "Stamps events and ends what has a deadline; while it is off, all wait.",
     "journal": "Holds every event; without it nothing can be read.",
     "keys": "Opens what is sealed; without it content stays closed.",
     "writer": "Commits what agents and operators do.",
@@ -28,7 +29,7 @@ def index(request: HttpRequest, project: str) -> HttpResponse:
         for name, told in PARTS.items()
         if name in readiness.parts
     ]
-    counts = stats.get_project_counts(place.project.id, now=timezone.now())
+    counts = stats.get_project_counts(place.project.id, now=clock.now())
     context = {"readiness": readiness, "parts": shown, "counts": counts}
     return shell.page(
         request, "inspector/health/index.html", context, place=place, section="health"

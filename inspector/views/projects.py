@@ -2,12 +2,12 @@ from __future__ import annotations
 
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
-from django.utils import timezone
 from django.views.decorators.http import require_safe
 
 from inspector import access, shell
 from inspector.access import signed_in
-from memoryhub.queries import catalogue, stats
+from memoryhub.models.clock import clock
+from memoryhub.queries import catalogue, retention, stats
 from memoryhub.services import operators
 
 RECENT = 8
@@ -29,10 +29,12 @@ def index(request: HttpRequest) -> HttpResponse:
 @signed_in
 def overview(request: HttpRequest, project: str) -> HttpResponse:
     place = access.find_place(request, project)
-    now = timezone.now()
+    now = clock.now()
     recent = catalogue.list_threads(place.project, terms=(), now=now, limit=RECENT)
     context = {
         "counts": stats.get_project_counts(place.project.id, now=now),
+        "due": retention.count_soon(place.project, now=now),
+        "counted": retention.COUNTED,
         "recent": recent.items,
         "query": "",
     }

@@ -6,14 +6,13 @@ from typing import Concatenate, ParamSpec
 
 from django.conf import settings
 from django.contrib.auth import authenticate, login, logout
-from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_http_methods, require_POST
 
 from inspector import access, refusals, shell
 from inspector.tries import Tries
-from memoryhub.errors import Refusal, UnavailableError
+from memoryhub.errors import Refusal
 from memoryhub.kernel import names
 from memoryhub.models.operators import Operator
 from memoryhub.services import operators
@@ -32,8 +31,8 @@ P = ParamSpec("P")
 View = Callable[Concatenate[HttpRequest, P], HttpResponse]
 
 
-def _or_away(view: View[P]) -> View[P]:
-    """Answers 503 where there is no session yet whose guard could."""
+def _or_refused(view: View[P]) -> View[P]:
+    """Answers refusals where there is no session yet whose guard could."""
 
     @wraps(view)
     def guarded(
@@ -43,14 +42,12 @@ def _or_away(view: View[P]) -> View[P]:
             return view(request, *args, **kwargs)
         except Refusal as refusal:
             return refusals.response(request, refusal)
-        except (InterfaceError, OperationalError):
-            return refusals.response(request, UnavailableError())
 
     return guarded
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-@_or_away
+@_or_refused
 def by_password(request: HttpRequest) -> HttpResponse:
     if request.method != "POST":
         return _form(request)
@@ -70,7 +67,7 @@ def by_password(request: HttpRequest) -> HttpResponse:
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-@_or_away
+@_or_refused
 def by_link(request: HttpRequest, token: str) -> HttpResponse:
     """Opening a link changes nothing: mail programs open links too. Posting uses it."""
     context = {"token": token, "next": _next(request)}

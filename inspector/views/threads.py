@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, get_args
 from urllib.parse import urlencode
@@ -10,7 +10,6 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.http.response import HttpResponseBase
 from django.shortcuts import render
 from django.urls import reverse
-from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 from django.views.decorators.http import (
     require_http_methods,
@@ -18,12 +17,13 @@ from django.views.decorators.http import (
     require_safe,
 )
 
-from inspector import access, asof, exports, records, refusals, search, shell
+from inspector import access, asof, exports, policy, records, refusals, search, shell
 from inspector.access import signed_in, signed_in_panel
 from inspector.places import Place
 from inspector.search import SearchError
 from memoryhub.errors import InvalidError, Refusal
 from memoryhub.kernel.events import CloseReason
+from memoryhub.models.clock import clock
 from memoryhub.models.operators import Membership
 from memoryhub.queries import catalogue, facets
 from memoryhub.queries.cursors import Batch
@@ -43,24 +43,32 @@ class Asked:
     after: str
     terms: tuple[Term, ...] = ()
     error: SearchError | None = None
+    #: The days of a retention policy that is not saved; None goes by the saved one.
+    assumed: str | None = None
 
     def query(self, **changes: str) -> str:
         """This list's query, with changes, as it stands behind the `?`."""
         sort = "" if self.sort == "active" else self.sort
         parts = {"q": self.text, "sort": sort, **changes}
-        return urlencode({name: value for name, value in parts.items() if value})
+        said = {name: value for name, value in parts.items() if value}
+        return "&".join(part for part in (urlencode(said), self.kept) if part)
+
+    @property
+    def kept(self) -> str:
+        """What else links to this list take along."""
+        return "" if self.assumed is None else urlencode({policy.FIELD: self.assumed})
 
 
 @require_safe
 @signed_in
 def index(request: HttpRequest, project: str) -> HttpResponse:
-    place = access.find_place(request, project)
-    asked, now = _asked(request), timezone.now()
+    place = _place(request, project)
+    asked, now = _asked(request), clock.now()
     found = None if asked.error else _batch(request, place, asked, now)
     context = {
         "asked": asked,
         "query": asked.text,
-        "sorts": tuple(catalogue.SORTS),
+        "sorts": [(sort, asked.query(sort=sort)) for sort in catalogue.SORTS],
         "since": now.isoformat(),
         "listed": found.items if found else (),
         "more": asked.query(after=found.next) if found and found.next else "",
@@ -84,8 +92,8 @@ def index(request: HttpRequest, project: str) -> HttpResponse:
 @signed_in_panel
 def panel(request: HttpRequest, project: str, panel: str) -> HttpResponse:
     """What stands beside the list and loads by itself."""
-    place = access.find_place(request, project)
-    asked, now = _asked(request), timezone.now()
+    place = _place(request, project)
+    asked, now = _asked(request), clock.now()
     if asked.error:
         raise asked.error
     shown = {"facets": _facets, "fresh": _fresh}.get(panel)
@@ -104,8 +112,8 @@ def export(
     request: HttpRequest, project: str, kind: str
 ) -> HttpResponseBase:  # the URL's word
     """The list as data: one batch as JSON, or all that matches as CSV or NDJSON."""
-    place = access.find_place(request, project)
-    asked, now = _asked(request), timezone.now()
+    place = _place(request, project)
+    asked, now = _asked(request), clock.now()
     if asked.error:
         return exports.refused(asked.error, status=422)
     if kind == "json":
@@ -163,16 +171,23 @@ def _thread_url(project: str, thread: str) -> str:
     return reverse("thread", kwargs={"project": project, "thread": thread})
 
 
+def _place(request: HttpRequest, project: str) -> Place:
+    """As everywhere, but under the policy that the URL asks for."""
+    place = access.find_place(request, project)
+    return replace(place, project=policy.assumed(request, place.project))
+
+
 def _asked(request: HttpRequest) -> Asked:
     text = request.GET.get("q", "").strip()
+    assumed = request.GET.get(policy.FIELD)
     sort = request.GET.get("sort", "")
     sort = sort if sort in catalogue.SORTS else "active"
     after = request.GET.get("after", "")
     try:
         terms = search.parse(text, search.THREADS)
     except SearchError as error:
-        return Asked(text=text, sort=sort, after=after, error=error)
-    return Asked(text=text, sort=sort, after=after, terms=terms)
+        return Asked(text=text, sort=sort, after=after, error=error, assumed=assumed)
+    return Asked(text=text, sort=sort, after=after, terms=terms, assumed=assumed)
 
 
 def _batch(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 
 from django.db.models import Exists, OuterRef, Q, QuerySet
@@ -10,8 +10,9 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 from memoryhub.models.projects import Project
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread, ThreadLabel
+from memoryhub.queries import retention
 from memoryhub.queries.cursors import Batch, Listing
-from memoryhub.queries.terms import Term, Value, Word, age_of, span_of, word_in
+from memoryhub.queries.terms import Span, Term, Value, Word, age_of, span_of, word_in
 from memoryhub.queries.threads import ThreadLine, scoped
 
 #: Columns that lists sort by, newest or largest first.
@@ -31,6 +32,7 @@ NUMBERS = {
     "tokens": "token_count",
 }
 LABEL = "label."
+_BY_POLICY = ("due", "flag")
 #: More new or moved threads than this are not counted.
 FRESH = 100
 _CHUNK = 200
@@ -50,7 +52,9 @@ def list_threads(
     Raises BadCursorError when `after` is not of this very list.
     """
     column = SORTS[sort]
-    filters = [[term.plain() for term in terms], sort]
+    # What is due goes by the policy, which may be another one by the next batch.
+    policy = [project.retention_idle_days for term in terms if term.key in _BY_POLICY]
+    filters = [[term.plain() for term in terms], sort, policy]
     listing = Listing(name="catalogue", project=project.id, filters=filters)
     rows = matching(project, terms=terms, now=now)
     if after is not None:
@@ -108,10 +112,19 @@ def _holds(project: Project, key: str, value: Value, now: datetime) -> Q:
     if isinstance(value, Word):
         if key == "subject":
             return _subject(project, value)
+        if key == "flag":
+            return _FLAGS[value.text](project, now)
         return word_in(NAMES[key], value)
+    assert isinstance(value, Span)
     if key == "active":
         return age_of("last_active_at", value, now)
+    if key == "due":
+        return _due(project, value, now)
     return span_of(NUMBERS[key], value)
+
+
+def _due(project: Project, span: Span, now: datetime) -> Q:
+    return Q(id__in=retention.due_in(project, span, now=now).values("id"))
 
 
 def _label(name: str, value: Value) -> Q:
@@ -127,3 +140,11 @@ def _subject(project: Project, word: Word) -> Q:
         return Q(subject_id=plain)
     rows = Subject.objects.filter(project=project, id__endswith=plain)
     return Q(subject__in=rows.values("id"))
+
+
+#: What a list says of a thread beside its columns, and leads from to its like.
+_FLAGS: dict[str, Callable[[Project, datetime], Q]] = {
+    "full": lambda project, now: Q(nearly_full=True),
+    "due": lambda project, now: _due(project, retention.soon(), now),
+}
+FLAGS = tuple(_FLAGS)

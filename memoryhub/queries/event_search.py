@@ -6,18 +6,21 @@ match in a long journal costs several short questions instead of one long one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from django.db.models import OuterRef, Q, QuerySet, Subquery, Value
 from django.db.models.functions import Coalesce
 
+from memoryhub.kernel.state import MAX_MAX_SLOTS
 from memoryhub.models.events import Event
 from memoryhub.models.slots import Slot, Turn
 from memoryhub.models.threads import Thread
+from memoryhub.queries.cursors import Listing
 from memoryhub.queries.events import EventLine, Order, line_of
-from memoryhub.queries.terms import Span, Term, Word, age_of, span_of, word_in
+from memoryhub.queries.terms import Period, Span, Term, Word, span_of, time_of, word_in
 from memoryhub.queries.terms import Value as Asked
 
 #: Events that one question looks over at most.
@@ -25,6 +28,9 @@ REACH = 20_000
 _CHUNK = 200
 #: Greater than any seq.
 _NEVER = 2**62
+#: Each slot is a page by this name and its index.
+_SLOT_PAGE = "slot-"
+_INDEX = re.compile("0|[1-9][0-9]{0,17}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +40,8 @@ class Stretch:
     lines: tuple[EventLine, ...]
     first: int
     last: int
+    #: The cursor of the stretch beyond this one; None at the end.
+    next: str | None
 
 
 def search_events(
@@ -41,32 +49,46 @@ def search_events(
     *,
     terms: Sequence[Term],
     now: datetime,
-    after: int = 0,
-    up_to: int,
+    at_seq: int | None = None,
+    after: str | None = None,
     limit: int = 50,
     order: Order = "asc",
     content: bool = True,
 ) -> Stretch:
-    """Matching events with after < seq <= up_to, from one end of that. Two queries.
+    """Matching events as of a seq, from one end of the journal. Two queries.
 
     `thread` comes with its subject. What was looked over ends at the last line of a
-    full batch, or after REACH events.
+    full batch, or after REACH events; the first stretch fixes the head, in its cursor.
+    Raises BadCursorError when `after` is not of this very list.
     """
-    first, last = after + 1, up_to
-    if order == "asc":
-        last = min(last, after + REACH)
-    else:
-        first = max(first, up_to - REACH + 1)
+    listing = _listing(thread, terms, order, at_seq)
+    low, high = _bounds(thread, at_seq) if after is None else listing.open(after)
+    ascending = order == "asc"
+    first = low + 1 if ascending else max(low + 1, high - REACH + 1)
+    last = min(high, low + REACH) if ascending else high
     rows = _matching(thread, terms, now).filter(seq__gte=first, seq__lte=last)
-    found = rows.order_by("seq" if order == "asc" else "-seq")
+    found = rows.order_by("seq" if ascending else "-seq")
     if not content:
         found = found.defer("payload")
     lines = tuple(line_of(thread, row, content=content) for row in found[:limit])
     if len(lines) == limit:
-        first, last = (
-            (first, lines[-1].seq) if order == "asc" else (lines[-1].seq, last)
-        )
-    return Stretch(lines=lines, first=first, last=last)
+        end = lines[-1].seq
+        first, last = (first, end) if ascending else (end, last)
+    rest = [last, high] if ascending else [low, first - 1]
+    following = listing.seal(rest) if rest[0] < rest[1] else None
+    return Stretch(lines=lines, first=first, last=last, next=following)
+
+
+def _listing(
+    thread: Thread, terms: Sequence[Term], order: Order, at_seq: int | None
+) -> Listing:
+    filters = [thread.id, [term.plain() for term in terms], order, at_seq]
+    return Listing(name="events", project=thread.project_id, filters=filters)
+
+
+def _bounds(thread: Thread, at_seq: int | None) -> tuple[int, int]:
+    """What is looked over in all: low < seq <= high."""
+    return 0, thread.head_seq if at_seq is None else at_seq
 
 
 def iter_events(
@@ -74,23 +96,25 @@ def iter_events(
     *,
     terms: Sequence[Term],
     now: datetime,
-    up_to: int,
-    content: bool,
+    at_seq: int | None = None,
+    content: bool = True,
 ) -> Iterator[tuple[EventLine, ...]]:
-    """All matching events up to a seq, oldest first, in chunks."""
-    after = 0
-    while after < up_to:
+    """All matching events as of a seq, oldest first, in chunks. Two queries a chunk."""
+    after: str | None = None
+    while True:
         stretch = search_events(
             thread,
             terms=terms,
             now=now,
+            at_seq=at_seq,
             after=after,
-            up_to=up_to,
             limit=_CHUNK,
             content=content,
         )
         yield stretch.lines
-        after = stretch.last
+        if stretch.next is None:
+            return
+        after = stretch.next
 
 
 def _matching(thread: Thread, terms: Sequence[Term], now: datetime) -> QuerySet[Event]:
@@ -105,16 +129,23 @@ def _matching(thread: Thread, terms: Sequence[Term], now: datetime) -> QuerySet[
             if term.key == "turn" and isinstance(value, Span):
                 some |= _in_turns(thread, value, before)
             else:
-                some |= _holds(term.key, value, now)
+                some |= _holds(thread, term.key, value, now)
         rows = rows.filter(~some if term.negated else some)
     return rows
 
 
-def _holds(key: str, value: Asked, now: datetime) -> Q:
+def _holds(thread: Thread, key: str, value: Asked, now: datetime) -> Q:
+    if isinstance(value, Period) or key == "at":
+        assert not isinstance(value, Word)
+        return time_of("at", value, now)
     if isinstance(value, Span):
-        return age_of("at", value, now) if key == "at" else span_of(key, value)
+        return span_of(key, value)
     if key == "noun":
         return word_in("type", Word(text=f"{value.text}.", prefix=True))
+    if key == "erased":
+        return Q(erased_by__isnull=value.text == "false")
+    if key == "page":
+        return _of_pages(thread, value)
     return word_in(key, value)
 
 
@@ -157,3 +188,42 @@ def _size() -> Coalesce:
     """Bytes of the message that an event brought; 0 if it brought none."""
     brought = Slot.objects.filter(thread=OuterRef("thread"), seq=OuterRef("seq"))
     return Coalesce(Subquery(brought.values("bytes")[:1]), Value(0))
+
+
+def _of_pages(thread: Thread, word: Word) -> Q:
+    """Events that are about the pages of this name, whatever brings them about."""
+    some = Q(pk__in=())
+    for events_of in _PAGES:
+        some |= events_of(thread, word)
+    return some
+
+
+def _of_slots(thread: Thread, word: Word) -> Q:
+    """Events that brought a slot, by the name of its page."""
+    named = _indexes(word)
+    if named is None:
+        return Q(pk__in=())
+    rows = Slot.objects.filter(named, thread_id=thread.id)
+    return Q(seq__in=rows.values("seq"))
+
+
+def _indexes(word: Word) -> Q | None:
+    """The indexes in the names of slots' pages; None if no slot's page is called so.
+
+    `slot-1*` is 1, 10 to 19, 100 to 199 and so on.
+    """
+    if word.prefix and _SLOT_PAGE.startswith(word.text):
+        return Q()
+    digits = word.text.removeprefix(_SLOT_PAGE)
+    if digits == word.text or not _INDEX.fullmatch(digits):
+        return None
+    first = int(digits)
+    found, width = Q(index=first), 10
+    while word.prefix and 0 < first * width < MAX_MAX_SLOTS:
+        found |= Q(index__gte=first * width, index__lt=(first + 1) * width)
+        width *= 10
+    return found
+
+
+#: What pages come from. Each says which events are about the pages of a name.
+_PAGES: tuple[Callable[[Thread, Word], Q], ...] = (_of_slots,)

@@ -14,7 +14,7 @@ from uuid import UUID
 from memoryhub.models.projects import Project
 from memoryhub.models.threads import ThreadLabel
 from memoryhub.queries import catalogue
-from memoryhub.queries.terms import Term
+from memoryhub.queries.terms import Term, Word
 
 #: Threads that are counted at most, values shown of a facet, facets of labels.
 COUNTED, TOP, LABELS = 10_000, 8, 6
@@ -46,7 +46,10 @@ class Facets:
 
 
 def get_facets(project: Project, *, terms: Sequence[Term], now: datetime) -> Facets:
-    """Counts over the newest COUNTED threads that match. Two queries."""
+    """Counts over the newest COUNTED threads that match. Four queries.
+
+    Flags are counted over all that match, up to COUNTED.
+    """
     rows = catalogue.matching(project, terms=terms, now=now).order_by("-listed_at")
     found = list(rows.values_list("id", *_COLUMNS)[: COUNTED + 1])
     counted = found[:COUNTED]
@@ -56,10 +59,24 @@ def get_facets(project: Project, *, terms: Sequence[Term], now: datetime) -> Fac
     ]
     labels = _labels(project, {row[0] for row in counted})
     return Facets(
-        facets=tuple(facet for facet in (*spread, *labels) if facet.choices),
+        facets=tuple(
+            facet
+            for facet in (_flags(project, terms, now), *spread, *labels)
+            if facet.choices
+        ),
         counted=len(counted),
         capped=len(found) > COUNTED,
     )
+
+
+def _flags(project: Project, terms: Sequence[Term], now: datetime) -> Facet:
+    """How many are flagged: of all, since what is due was not active lately."""
+    counts: Counter[str] = Counter()
+    for flag in catalogue.FLAGS:
+        asked = Term(key="flag", values=(Word(text=flag),))
+        rows = catalogue.matching(project, terms=(*terms, asked), now=now)
+        counts[flag] = rows.order_by()[:COUNTED].count()
+    return _facet("flag", +counts)
 
 
 def _labels(project: Project, counted: set[UUID]) -> list[Facet]:

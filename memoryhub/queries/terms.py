@@ -31,7 +31,15 @@ class Span:
     high_open: bool = False
 
 
-Value = Word | Span
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Period:
+    """A stretch of time, begin <= time < end; None leaves that side open."""
+
+    begin: datetime | None = None
+    end: datetime | None = None
+
+
+Value = Word | Span | Period
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +72,14 @@ def span_of(column: str, span: Span, value: Callable[[float], Any] = float) -> Q
     if span.high is not None:
         bounds[f"{column}__{'lt' if span.high_open else 'lte'}"] = value(span.high)
     return Q(**bounds)
+
+
+def time_of(column: str, asked: Span | Period, now: datetime) -> Q:
+    """A column of times by a stretch of time, or by a span of ages in seconds."""
+    if isinstance(asked, Span):
+        return age_of(column, asked, now)
+    bounds = {f"{column}__gte": asked.begin, f"{column}__lt": asked.end}
+    return Q(**{name: bound for name, bound in bounds.items() if bound is not None})
 
 
 def age_of(column: str, span: Span, now: datetime) -> Q:

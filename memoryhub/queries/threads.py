@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Literal
@@ -205,12 +205,6 @@ def list_threads(
         items=tuple(ThreadLine.of(row) for row in batch),
         next=listing.seal([getattr(batch[-1], column), batch[-1].id]) if rest else None,
     )
-
-
-def head_seqs(threads: Collection[UUID]) -> dict[UUID, int]:
-    """Head seq by thread, of those that exist. One query; cheap enough to poll."""
-    rows = Thread.objects.filter(id__in=list(threads))
-    return dict(rows.values_list("id", "head_seq"))
 
 
 def _matching(rows: QuerySet[Thread], where: ThreadFilter) -> QuerySet[Thread]:

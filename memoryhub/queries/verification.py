@@ -49,16 +49,20 @@ class _Walk:
 
 
 def verify(
-    thread: Thread, *, progress: Callable[[int], None] = lambda events: None
+    thread: Thread,
+    *,
+    progress: Callable[[int], None] = lambda events: None,
+    origins: log.Origins | None = None,
 ) -> Difference | None:
     """The first difference between the journal and what is stored, or None.
 
     As of the head in `thread`, so that writers may go on meanwhile; it comes with its
-    subject. `progress` is told how many events were read.
+    subject. `progress` is told how many events were read; threads that are verified
+    together share `origins`.
     """
     walk = _Walk(thread=thread, state=log.empty_state(thread))
     try:
-        walk.state = log.origin(thread)
+        walk.state = log.origin(thread, origins=origins)
         walk.inherited_turns = walk.state.turn_count
         return _events(walk, progress) or _rows(walk)
     except Refusal as refusal:
@@ -99,7 +103,7 @@ def _event(walk: _Walk, row: Event, kept: Snapshot | None) -> str | None:
         return what
     if what := _payload(row, sealed=recorded.event.sealed):
         return what
-    if _link(walk, row) != bytes(row.chain):
+    if _link(walk, row, recorded) != bytes(row.chain):
         return "chain"
     projections.project(walk.rows, state, recorded)
     walk.state, walk.digest = evolve(state, recorded), bytes(row.chain)
@@ -144,8 +148,9 @@ def _payload(row: Event, *, sealed: bool) -> str | None:
     return None if lawful.exists() else "payload_missing"
 
 
-def _link(walk: _Walk, row: Event) -> bytes:
-    canonical = chain.envelope_of(row, salt=bytes(walk.thread.name_salt))
+def _link(walk: _Walk, row: Event, recorded: Recorded) -> bytes:
+    salt = bytes(walk.thread.name_salt)
+    canonical = chain.envelope_of(row, recorded, salt=salt)
     digest = None if row.payload_digest is None else bytes(row.payload_digest)
     return chain.link(walk.digest, canonical, digest)
 
@@ -173,7 +178,7 @@ def _compare(
     stored = model._default_manager.filter(
         thread=thread, seq__range=(made[0].seq, made[-1].seq)
     ).order_by("seq")
-    return None if [*map(_values, stored)] == [*map(_values, made)] else what
+    return None if [*stored.values_list(*made[0]._fields)] == made else what
 
 
 def _values(row: Model) -> list[object]:

@@ -13,13 +13,13 @@ from datetime import datetime, timedelta
 from uuid import UUID
 
 from django.conf import settings
-from django.utils import timezone
 
 from memoryhub import journal
 from memoryhub.errors import InvalidError
 from memoryhub.journal import Address, Birth
 from memoryhub.kernel.commands import CreateThread
 from memoryhub.models.api_keys import MEMORY_SCOPES, SUBJECT_SCOPES, ApiKey
+from memoryhub.models.clock import clock
 from memoryhub.models.projects import Project
 from memoryhub.models.subjects import Subject
 
@@ -73,9 +73,7 @@ def create(
     together: what an agent is talked into can't erase or export.
     """
     wanted = sorted(set(scopes))
-    _check_scopes(wanted)
-    if expires_at is not None and expires_at <= timezone.now():
-        raise InvalidError(code="expiry_in_past", loc="expires_at")
+    require_creatable(wanted, expires_at=expires_at)
     prefix, secret = _chance(8), _chance(43)
     unsigned = f"mh_{settings.KEY_ENV}_{prefix}_{secret}"
     key = unsigned + checksum(unsigned)
@@ -85,11 +83,23 @@ def create(
         digest=hashlib.sha256(key.encode()).digest(),
         scopes=" ".join(wanted),
         subject=subject,
-        created_at=timezone.now(),
+        created_at=clock.now(),
         expires_at=expires_at,
     )
     journal.run(lambda: row.save(force_insert=True))
     return row, key
+
+
+def require_creatable(
+    scopes: Iterable[str], *, expires_at: datetime | None = None
+) -> None:
+    """Raise what `create` would.
+
+    Asked before the subject of a bound key is made, so that a refusal makes neither.
+    """
+    _check_scopes(list(scopes))
+    if expires_at is not None and expires_at <= clock.now():
+        raise InvalidError(code="expiry_in_past", loc="expires_at")
 
 
 def rotate(row: ApiKey) -> tuple[ApiKey, str]:
@@ -104,7 +114,7 @@ def rotate(row: ApiKey) -> tuple[ApiKey, str]:
         subject=row.subject,
         expires_at=row.expires_at,
     )
-    end = timezone.now() + ROTATION
+    end = clock.now() + ROTATION
     if row.expires_at is None or row.expires_at > end:
         row.expires_at = end
         journal.run(lambda: row.save(update_fields=["expires_at"]))
@@ -113,7 +123,7 @@ def rotate(row: ApiKey) -> tuple[ApiKey, str]:
 
 def revoke(row: ApiKey) -> None:
     """End the key now; every process has noticed within a second."""
-    row.revoked_at = row.revoked_at or timezone.now()
+    row.revoked_at = row.revoked_at or clock.now()
     journal.run(lambda: row.save(update_fields=["revoked_at"]))
 
 

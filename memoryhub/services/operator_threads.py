@@ -8,11 +8,16 @@ from memoryhub import journal
 from memoryhub.errors import BeyondHeadError, InvalidError, SeqUnknownError
 from memoryhub.journal import Address, Order, Receipt
 from memoryhub.kernel import names
-from memoryhub.kernel.commands import CloseThread, Command, ReopenThread
+from memoryhub.kernel.commands import (
+    AmendThread,
+    CloseThread,
+    Command,
+    ReopenThread,
+)
 from memoryhub.kernel.events import CloseReason, Limits
 from memoryhub.kernel.state import Scope
 from memoryhub.models.threads import Thread
-from memoryhub.services import threads
+from memoryhub.services import projects, threads
 
 
 def close(thread: Thread, *, actor: str, reason: CloseReason) -> Receipt:
@@ -23,6 +28,17 @@ def close(thread: Thread, *, actor: str, reason: CloseReason) -> Receipt:
 def reopen(thread: Thread, *, actor: str) -> Receipt:
     """Take agent writes again; a repeat writes nothing."""
     return _perform(thread.name, thread, ReopenThread(), actor)
+
+
+def keep(thread: Thread, *, actor: str, idle_days: int | None) -> Receipt:
+    """Give the thread days of its own to idle; None goes by the project's.
+
+    Emits thread.configured; a repeat writes nothing. What an operator writes counts as
+    activity, so the days begin anew. Raises InvalidError outside 1 to 36,500.
+    """
+    projects.require_idle_days(idle_days)
+    command = AmendThread(config={"retention_idle_days": idle_days})
+    return _perform(thread.name, thread, command, actor)
 
 
 def fork(thread: Thread, *, actor: str, name: str, seq: int) -> Receipt:

@@ -11,11 +11,11 @@ from django.contrib.auth.password_validation import validate_password
 from django.contrib.sessions.models import Session
 from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
-from django.utils import timezone
 
 from memoryhub import journal
 from memoryhub.errors import InvalidError, NameTakenError
 from memoryhub.kernel import names
+from memoryhub.models.clock import clock
 from memoryhub.models.operators import Membership, Operator, SignInLink
 from memoryhub.models.projects import Project
 
@@ -126,18 +126,22 @@ def make_link(operator: Operator, minutes: int = LINK_MINUTES) -> str:
     if not 1 <= minutes <= MAX_LINK_MINUTES:
         raise InvalidError(loc="minutes")
     token = secrets.token_urlsafe(32)
-    end = timezone.now() + timedelta(minutes=minutes)
+    end = clock.now() + timedelta(minutes=minutes)
     row = SignInLink(digest=_digest(token), operator=operator, expires_at=end)
     journal.run(lambda: row.save(force_insert=True))
     return token
 
 
 def use_link(token: str) -> Operator | None:
-    """Whom the link signs in, once; None for one unknown, used or expired alike."""
+    """Whom the link signs in, once; None for one unknown, used or expired alike.
+
+    Raises ClockSkewError.
+    """
+    clock.require_true()
 
     def use() -> Operator | None:
         with transaction.atomic():
-            now, digest = timezone.now(), _digest(token)
+            now, digest = clock.now(), _digest(token)
             open_links = SignInLink.objects.filter(
                 digest=digest, used_at=None, expires_at__gt=now
             )
@@ -152,7 +156,7 @@ def use_link(token: str) -> Operator | None:
 
 
 def _insert(username: str) -> Operator:
-    operator = Operator(username=username, created_at=timezone.now())
+    operator = Operator(username=username, created_at=clock.now())
     operator.set_unusable_password()
     operator.save(force_insert=True)
     return operator
@@ -169,7 +173,7 @@ def _assign(project: Project, operator: Operator, role: str | None) -> None:
 
 def _end_sessions(operator: Operator) -> None:
     """A session says whose it is only in what it holds, so all are looked through."""
-    rows = Session.objects.filter(expire_date__gt=timezone.now())
+    rows = Session.objects.filter(expire_date__gt=clock.now())
     own = [
         row.session_key
         for row in rows.iterator()

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from django.db import IntegrityError, transaction
-from django.utils import timezone
 
 from memoryhub import journal
 from memoryhub.errors import InvalidError, NameTakenError
+from memoryhub.models.clock import clock
 from memoryhub.models.ids import uuid7
 from memoryhub.models.projects import (
     MAX_THREADS,
+    MOST_IDLE_DAYS,
     MOST_THREADS,
     Project,
     ProjectStats,
@@ -37,7 +38,7 @@ def create(
                     slug=slug,
                     max_threads=max_threads,
                     create_on_write=create_on_write,
-                    created_at=timezone.now(),
+                    created_at=clock.now(),
                 )
                 ProjectStats.objects.create(project=made, taken_at=made.created_at)
                 subjects.create_anonymous(project)
@@ -49,13 +50,42 @@ def create(
     return made
 
 
-def configure(project: Project, *, max_threads: int | None = None) -> None:
-    """Change a project's limits. Lowering one below what exists removes nothing."""
+def configure(
+    project: Project,
+    *,
+    max_threads: int | None = None,
+    create_on_write: bool | None = None,
+) -> None:
+    """Change what is given. Lowering a limit below what exists removes nothing.
+
+    Raises InvalidError on a limit outside 1 to 10,000,000. Agents write by it within a
+    second.
+    """
     if max_threads is not None:
         _check(max_threads)
         project.max_threads = max_threads
+    if create_on_write is not None:
+        project.create_on_write = create_on_write
 
-    journal.run(lambda: project.save(update_fields=["max_threads"]))
+    journal.run(lambda: project.save(update_fields=["max_threads", "create_on_write"]))
+
+
+def keep(project: Project, *, idle_days: int | None) -> None:
+    """Retire threads that idle for so many days; None keeps them for ever.
+
+    Threads with days of their own go by those. Raises InvalidError on days outside 1 to
+    36,500. The worker acts on it within the hour.
+    """
+    require_idle_days(idle_days)
+    project.retention_idle_days = idle_days
+
+    journal.run(lambda: project.save(update_fields=["retention_idle_days"]))
+
+
+def require_idle_days(idle_days: int | None) -> None:
+    """Raise InvalidError unless something may be kept for so many days."""
+    if idle_days is not None and not 1 <= idle_days <= MOST_IDLE_DAYS:
+        raise InvalidError(loc="retention_idle_days", least=1, most=MOST_IDLE_DAYS)
 
 
 def _check(max_threads: int) -> None:

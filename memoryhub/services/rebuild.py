@@ -9,6 +9,7 @@ from django.db import transaction
 from memoryhub.errors import CorruptError
 from memoryhub.journal import log, projections
 from memoryhub.kernel.replay import evolve
+from memoryhub.kernel.state import ThreadState
 from memoryhub.models.events import Snapshot
 from memoryhub.models.slots import Slot, Turn
 from memoryhub.models.threads import Thread
@@ -18,25 +19,30 @@ CHUNK = 500
 
 
 def rebuild(
-    thread: Thread, *, progress: Callable[[int], None] = lambda events: None
+    thread: Thread,
+    *,
+    progress: Callable[[int], None] = lambda events: None,
+    origins: log.Origins | None = None,
 ) -> None:
     """Fold the journal and replace slots, turns, labels and the thread's columns.
 
     In one transaction; snapshots go and come back with the next writes. Raises
     CorruptError and changes nothing when events are missing. `thread` comes with its
-    subject.
+    subject; threads that are rebuilt together share `origins`.
     """
     with transaction.atomic():
         locked = Thread.objects.select_for_update().get(id=thread.id)
         Snapshot.objects.filter(thread=thread).delete()
         Slot.objects.filter(thread=thread).delete()
         Turn.objects.filter(thread=thread).delete()
-        _refold(thread, locked, progress)
+        _refold(log.origin(thread, origins=origins), locked, progress)
 
 
-def _refold(thread: Thread, locked: Thread, progress: Callable[[int], None]) -> None:
-    state, digest, rows = log.origin(thread), b"", projections.Rows()
-    for row in log.iter_rows(thread.id):
+def _refold(
+    state: ThreadState, locked: Thread, progress: Callable[[int], None]
+) -> None:
+    digest, rows = b"", projections.Rows()
+    for row in log.iter_rows(locked.id):
         if row.seq != state.seq + 1:
             raise CorruptError(missing_seq=state.seq + 1)
         recorded = log.recorded(row)

@@ -7,10 +7,10 @@ from functools import partial
 from uuid import UUID
 
 from django.db import IntegrityError, transaction
-from django.utils import timezone
 
 from memoryhub import journal
 from memoryhub.errors import SubjectErasedError
+from memoryhub.models.clock import clock
 from memoryhub.models.ids import uuid7
 from memoryhub.models.subjects import Subject
 from memoryhub.vault import blind_index, keys, payloads
@@ -90,7 +90,7 @@ def create_anonymous(project: UUID) -> Subject:
     subject = uuid7()
     keys.create_subject_key(subject, project_id=project)
     return Subject.objects.create(
-        id=subject, project_id=project, anonymous=True, created_at=timezone.now()
+        id=subject, project_id=project, anonymous=True, created_at=clock.now()
     )
 
 
@@ -111,7 +111,7 @@ def _insert(new: Prepared) -> Subject:
                 project_id=new.project,
                 subject_ref=new.ref,
                 external_id=new.external_id,
-                created_at=timezone.now(),
+                created_at=clock.now(),
             )
     except IntegrityError:
         # Someone else was faster; theirs is the one.

@@ -94,6 +94,7 @@ def test_a_paused_page_stands_still_and_counts(page: Page, agent: Agent) -> None
     assert shown(page, "events") == 2
 
 
+@pytest.mark.promise("P28", load="a frozen socket")
 def test_stale_is_said_in_5_s(page: Page, wire: Wire) -> None:
     live(page, THREAD)
     wire.frozen = True
@@ -152,6 +153,7 @@ def test_what_was_unfolded_stays_open(page: Page, agent: Agent) -> None:
     assert (before is None) != (after is None)
 
 
+@pytest.mark.promise("P28", load="2,000 events in a burst, in a browser")
 def test_burst_loses_nothing(page: Page, agent: Agent) -> None:
     """Every event was shown or named as passed; then the page equals a fresh one."""
     live(page, f"{THREAD}/tail")

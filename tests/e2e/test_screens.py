@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
+import time_machine
+from django.utils import timezone
 from playwright.sync_api import Page
 
+from memoryhub.kernel.events import LabelValue
 from memoryhub.models.projects import Project
 from memoryhub.models.threads import Thread
 from memoryhub.services import operator_threads
@@ -39,12 +43,23 @@ SCREENS = {
     "forks": "/p/acme/threads/talk/forks",
     "fork-form": "/p/acme/threads/talk/fork",
     "close-form": "/p/acme/threads/talk/close",
+    "retention-form": "/p/acme/threads/talk/retention",
+    "threads-assumed": "/p/acme/threads?q=due:30d&retention_idle_days=7",
+    "imports": "/p/acme/imports",
+    "settings": "/p/acme/settings",
+    "settings-preview": "/p/acme/settings?retention_idle_days=7",
+    "settings-error": "/p/acme/settings?retention_idle_days=0",
     "api-keys": "/p/acme/api-keys",
     "api-key-new": "/p/acme/api-keys/new",
     "health": "/p/acme/health",
     "not-found": "/p/acme/threads/nobody",
 }
-EXPECTED = {"threads-error": "422", "events-error": "422", "not-found": "404"}
+EXPECTED = {
+    "threads-error": "422",
+    "events-error": "422",
+    "settings-error": "422",
+    "not-found": "404",
+}
 CALL = {
     "role": "assistant",
     "content": "Let me look.",
@@ -61,7 +76,11 @@ RESULT = {
 
 @pytest.fixture
 def talk(acme: Project, agent: Agent) -> Thread:
-    """A thread with something of everything, and a fork of it."""
+    """A thread with something of everything, a fork of it, and runs of a month ago."""
+    with time_machine.travel(timezone.now() - timedelta(days=30), tick=False):
+        for n in range(9):
+            labels: dict[str, LabelValue] = {"source": f"desk-{n % 2}", "reward": n / 8}
+            factories.make_thread(agent, f"desk:{n}:0", labels=labels)
     factories.make_thread(agent, "talk", user_id="ann", labels={"team": "red"})
     factories.append(agent, "talk", "Where is my parcel?", CALL, RESULT, {"any": [1]})
     factories.append(agent, "talk", "\u202eodd\u202c", "x" * 70_000)

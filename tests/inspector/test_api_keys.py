@@ -69,13 +69,34 @@ def test_a_key_may_be_bound_and_end(owner: Client, acme: Project) -> None:
 
 
 @pytest.mark.parametrize(
-    "fields",
-    [{"scopes": []}, {"scopes": ["memory:read", "admin"]}, {"user_id": "a b"}],
+    ("fields", "said"),
+    [
+        ({"scopes": []}, "at least one scope"),
+        ({"scopes": ["memory:read", "admin"]}, "never both"),
+        ({"scopes": ["memory:write", "subject:export"]}, "never both"),
+        ({"scopes": ["everything"]}, "at least one scope"),
+        ({"scopes": ["memory:read", "everything"]}, "at least one scope"),
+        ({"scopes": ["Memory:read"]}, "at least one scope"),
+        ({"days": "-1"}, "when the key ends"),
+        ({"days": "-90"}, "when the key ends"),
+        ({"days": "7"}, "when the key ends"),
+        ({"days": "٣٠"}, "when the key ends"),
+        ({"days": ""}, "when the key ends"),
+    ],
 )
-def test_a_form_that_does_not_do_is_shown_again(
-    owner: Client, fields: dict[str, object]
+def test_row_94_a_form_that_does_not_do_is_shown_again(
+    owner: Client, acme: Project, fields: dict[str, object], said: str
 ) -> None:
-    answer = make(owner, **fields)
+    """And nobody is made for the key that is not."""
+    answer = make(owner, user_id="ann", **fields)
+    assert answer.status_code == 422  # type: ignore[attr-defined]  # a response
+    assert said in answer.content.decode()  # type: ignore[attr-defined]  # a response
+    assert ApiKey.objects.count() == 0
+    assert subjects.find(acme.id, "ann") is None
+
+
+def test_a_user_id_that_is_none_is_refused(owner: Client) -> None:
+    answer = make(owner, user_id="a b")
     assert answer.status_code == 422  # type: ignore[attr-defined]  # a response
     assert ApiKey.objects.count() == 0
 

@@ -24,7 +24,7 @@ from memoryhub.queries.readers import read
 from memoryhub.services import operators
 from memoryhub.services.api_keys import Agent
 from tests import factories
-from tests.sockets import ORIGIN, Socket, serving, sign_in
+from tests.sockets import ORIGIN, Socket, refused, serving, sign_in
 
 pytestmark = pytest.mark.django_db(transaction=True)
 HEAD = ["head"]
@@ -62,16 +62,6 @@ async def served(thread: Thread, session: str) -> AsyncIterator[None]:
 def hello(thread: UUID, *panels: str, **fields: object) -> dict[str, object]:
     want = [{"thread": str(thread), "panels": list(panels or HEAD), "seq": 0}]
     return {"t": "hello", "v": 1, "build": BUILD, "want": want} | fields
-
-
-async def refused(socket: Socket, *messages: object) -> int:
-    """The code that these messages end in, after the handshake."""
-    assert (await socket.open())["type"] == "websocket.accept"
-    for message in messages:
-        await socket.send(message)  # type: ignore[arg-type]  # bad ones too
-    code = await socket.closed()
-    await socket.leave()
-    return code
 
 
 async def open_socket(session: str, thread: UUID) -> Socket:

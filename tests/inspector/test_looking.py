@@ -25,7 +25,7 @@ SPARED = ("django_session", "memoryhub_signinlink", "axes_")
 QUERIES = (
     "",
     "at_seq=3&base=2&tab=messages&open=2,3&content=1",
-    "at_turn=1&content=all&hide=slot",
+    "at_turn=1&content=all&hide=slot&retention_idle_days=7",
     "at_seq=99&index=1&from=user",
     "q=-zzz&limit=1&sort=slots",
 )
@@ -86,6 +86,7 @@ def look(client: Client, method: str, address: str) -> int:
     return int(answer.status_code)
 
 
+@pytest.mark.promise("looking", load="a write", control=True)
 def test_the_digest_sees_a_write(agent: Agent, known: dict[str, str]) -> None:
     before = digest()
     assert digest() == before
@@ -93,6 +94,7 @@ def test_the_digest_sees_a_write(agent: Agent, known: dict[str, str]) -> None:
     assert digest() != before
 
 
+@pytest.mark.promise("looking", load="GET and HEAD of every address")
 @pytest.mark.parametrize("method", ["GET", "HEAD"])
 def test_looking_changes_nothing(
     owner: Client, known: dict[str, str], method: str

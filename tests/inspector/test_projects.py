@@ -25,10 +25,14 @@ SCREENS = {
     "/p/acme/threads/t-1/slots.csv": "viewer",
     "/p/acme/threads/t-1/events.ndjson": "viewer",
     "/p/acme/threads/t-1/messages.ndjson": "viewer",
+    "/p/acme/imports": "viewer",
+    "/p/acme/imports.json": "viewer",
+    "/p/acme/threads/t-1/retention": "editor",
     "/p/acme/threads/t-1/fork": "editor",
     "/p/acme/threads/t-1/close": "editor",
     "/p/acme/api-keys": "owner",
     "/p/acme/api-keys/new": "owner",
+    "/p/acme/settings": "owner",
 }
 ROLES = ["viewer", "editor", "officer", "owner"]
 

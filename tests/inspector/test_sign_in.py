@@ -15,6 +15,7 @@ from django.utils import timezone
 from inspector.access import SEEN, SIGNED_IN
 from inspector.views import sign_in
 from memoryhub.journal import writer
+from memoryhub.models.clock import TOLERANCE_NS, clock
 from memoryhub.models.projects import Project
 from memoryhub.services import operators
 from tests.inspector.conftest import Browser, signed_in
@@ -115,10 +116,10 @@ def test_a_form_without_a_token_is_refused(acme: Project) -> None:
     )
 
 
-@pytest.mark.parametrize(("clock", "hours"), [(SIGNED_IN, 13), (SEEN, 9)])
-def test_a_session_ends_when_old_or_idle(owner: Client, clock: str, hours: int) -> None:
+@pytest.mark.parametrize(("since", "hours"), [(SIGNED_IN, 13), (SEEN, 9)])
+def test_a_session_ends_when_old_or_idle(owner: Client, since: str, hours: int) -> None:
     session = owner.session
-    session[clock] = (timezone.now() - timedelta(hours=hours)).isoformat()
+    session[since] = (timezone.now() - timedelta(hours=hours)).isoformat()
     session.save()
     assert owner.get("/p/acme/").status_code == 302
     assert owner.get("/p/acme/").status_code == 302
@@ -244,3 +245,15 @@ def test_a_database_that_is_away_is_a_503(token: str) -> None:
         password = Client().post("/sign-in", form)
     assert link.status_code == password.status_code == 503
     assert Client().post(f"/sign-in/{token}").status_code == 302
+
+
+def test_nobody_is_let_in_while_the_clock_is_off(owner: Client) -> None:
+    """A session or a link may have ended by a clock that is right."""
+    link = f"/sign-in/{operators.make_link(operators.ensure_default())}"
+    clock.compare(-TOLERANCE_NS - 1)
+    for answer in (owner.get("/p/acme/"), Client().post(link)):
+        assert answer.status_code == 503
+        assert "clock_skew" in answer.content.decode()
+    clock.compare(0)
+    assert owner.get("/p/acme/").status_code == 200
+    assert Client().post(link).status_code == 302

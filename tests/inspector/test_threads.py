@@ -216,7 +216,7 @@ def test_the_list_costs_the_same_whatever_it_holds(
         factories.make_thread(agent, f"t-{n}", labels={"n": n})
     with django_assert_max_num_queries(4):  # type: ignore[operator]  # a fixture
         viewer.get(LIST)
-    with django_assert_max_num_queries(5):  # type: ignore[operator]  # a fixture
+    with django_assert_max_num_queries(7):  # type: ignore[operator]  # a fixture
         viewer.get("/p/acme/panels/facets")
 
 

@@ -18,7 +18,7 @@ from memoryhub.services import api_keys, subjects
 from tests import factories
 from tests.api.client import SLOT, Answer, Client, run
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.promise("P12")]
 
 #: By operation: where, with what body, and whether it is about one thread.
 ROWS: dict[str, tuple[str, object, bool]] = {

@@ -26,7 +26,7 @@ from tests import factories
 from tests.inspector.conftest import signed_in
 from tests.inspector.routes import SINCE, Route, list_routes, make_family, variants
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.promise("P12")]
 
 ROLES = Membership.Role.values
 #: By route: the role it needs, None where nobody must be signed in; and the methods
@@ -41,6 +41,9 @@ ROWS: dict[str, tuple[str | None, tuple[str, ...]]] = {
     "threads": ("viewer", ("GET",)),
     "threads-export": ("viewer", ("GET",)),
     "list-panel": ("viewer", ("GET",)),
+    "imports": ("viewer", ("GET",)),
+    "imports-export": ("viewer", ("GET",)),
+    "settings": ("owner", ("GET", "POST")),
     "api-keys": ("owner", ("GET",)),
     "api-key-new": ("owner", ("GET", "POST")),
     "api-key-rotate": ("owner", ("GET", "POST")),
@@ -51,6 +54,7 @@ ROWS: dict[str, tuple[str | None, tuple[str, ...]]] = {
     "tail": ("viewer", ("GET",)),
     "close": ("editor", ("GET", "POST")),
     "reopen": ("editor", ("POST",)),
+    "retention": ("editor", ("GET", "POST")),
     "fork": ("editor", ("GET", "POST")),
     "forks": ("viewer", ("GET",)),
     "events": ("viewer", ("GET",)),

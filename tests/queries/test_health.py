@@ -15,6 +15,7 @@ from pytest_django import Settings
 
 from memoryhub.journal import writer
 from memoryhub.journal.announce import doorbell
+from memoryhub.models.clock import SECOND_NS, clock
 from memoryhub.models.keys import KekCheck
 from memoryhub.models.leases import Lease
 from memoryhub.models.projects import Instance
@@ -42,7 +43,9 @@ def test_all_is_well() -> None:
     assert readiness.degraded == []
     told = readiness.as_json()
     assert told["status"] == "ok"
-    assert set(told["parts"]) == {"journal", "keys", "writer", "live", "worker"}
+    assert set(told["parts"]) == {
+        *("clock", "journal", "keys", "writer", "live", "worker"),
+    }
 
 
 def test_a_lost_doorbell_is_said_and_served_through() -> None:
@@ -57,6 +60,18 @@ def test_a_worker_that_fell_silent_is_said(seconds: int, degraded: list[str]) ->
     Lease.objects.update(beaten_at=timezone.now() - timedelta(seconds=seconds))
     readiness = health.get_readiness()
     assert (readiness.serving, readiness.degraded) == (True, degraded)
+
+
+def test_a_clock_that_is_off_ends_the_service() -> None:
+    clock.compare(90 * SECOND_NS)
+    readiness = health.get_readiness()
+    assert (readiness.serving, readiness.degraded) == (False, ["clock"])
+    assert readiness.parts["clock"].figures == {"behind_seconds": 90.0}
+
+
+def test_a_worker_of_another_time_is_said() -> None:
+    Lease.objects.update(beaten_at=timezone.now() + timedelta(days=90))
+    assert health.get_readiness().degraded == ["worker"]
 
 
 def test_a_worker_that_never_was_is_said() -> None:

@@ -80,11 +80,3 @@ def test_a_prefix_is_bytewise(agent: Agent) -> None:
     where = ThreadFilter(name_prefix="ab")
     found = threads.list_threads(agent.project, where=where).items
     assert {line.name for line in found} == {"ab", "abc"}
-
-
-def test_heads_cost_one_query(agent: Agent, django_assert_num_queries: Any) -> None:
-    made = [factories.make_thread(agent, f"t-{n}").id for n in range(5)]
-    factories.append(agent, "t-0", "a", "b")
-    with django_assert_num_queries(1):
-        heads = threads.head_seqs(made)
-    assert sorted(heads.values()) == [1, 1, 1, 1, 3]

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import random
 import time
 from statistics import median
 
@@ -9,14 +8,12 @@ import pytest
 from memoryhub.errors import (
     ForkTooDeepError,
     NameTakenError,
-    ScopeConflictError,
     SeqUnknownError,
-    ThreadClosedError,
     ThreadFullError,
 )
 from memoryhub.kernel.events import Limits
-from memoryhub.kernel.state import Scope, ThreadState, to_json
-from memoryhub.models.events import Event, Snapshot
+from memoryhub.kernel.state import Scope
+from memoryhub.models.events import Event
 from memoryhub.models.threads import Thread
 from memoryhub.services import slots, threads
 from memoryhub.services.api_keys import Agent
@@ -27,7 +24,7 @@ from tests.factories import (
     make_thread,
     run,
 )
-from tests.services.acts import amend, contents, fork, state_of
+from tests.services.acts import contents, fork, state_of
 
 pytestmark = pytest.mark.django_db
 
@@ -74,79 +71,6 @@ def test_a_fork_may_have_32_ancestors_and_no_more(agent: Agent) -> None:
     deepest = get_thread(agent, "f-32")
     assert contents(deepest) == [str(depth) for depth in range(33)]
     assert len(state_of(deepest).lineage) == 32
-
-
-#: Of a state, what makes a fork another thread than its parent.
-IDENTITY = {"id", "seq", "at", "status", "scope", "labels", "config", "depth"}
-IDENTITY |= {"lineage", "inherited", "created_at", "active_seq", "active_at"}
-
-
-def inherited(state: ThreadState) -> dict[str, object]:
-    return {name: to_json(state)[name] for name in to_json(state).keys() - IDENTITY}
-
-
-class Scribbler:
-    """Writes anything that can be written to threads, from a seed."""
-
-    def __init__(self, agent: Agent, seed: int) -> None:
-        self.agent = agent
-        self.chance = random.Random(seed)
-
-    def write(self, thread: str) -> None:
-        rare = [self._label, self._limit, self._close, self._reopen, self._fill]
-        attempt = self.chance.choice([*[self._append] * 3, *rare])
-        try:
-            attempt(thread)
-        except (ThreadClosedError, ThreadFullError, ScopeConflictError):
-            return
-
-    def _append(self, thread: str) -> None:
-        append(self.agent, thread, *(self.chance.random() for _ in range(3)))
-
-    def _label(self, thread: str) -> None:
-        amend(self.agent, thread, labels={"n": self.chance.randrange(4)})
-
-    def _limit(self, thread: str) -> None:
-        amend(self.agent, thread, config={"max_slots": self.chance.randrange(50, 500)})
-
-    def _close(self, thread: str) -> None:
-        run(threads.close(agent=self.agent, thread=thread, reason="archived"))
-
-    def _reopen(self, thread: str) -> None:
-        run(threads.reopen(agent=self.agent, thread=thread))
-
-    def _fill(self, thread: str) -> None:
-        amend(self.agent, thread, scope=Scope(session=self.chance.choice("ab")))
-
-
-@pytest.mark.parametrize(
-    ("seed", "length"),
-    [(1, 40), (2, 40), pytest.param(3, 200, marks=pytest.mark.nightly)],
-)
-def test_fork_equals_state_at(agent: Agent, seed: int, length: int) -> None:
-    scribbler = Scribbler(agent, seed)
-    append(agent, "t-1", "first")
-    for _ in range(length):
-        scribbler.write("t-1")
-    parent = get_thread(agent)
-    seq = scribbler.chance.randrange(1, parent.head_seq + 1)
-    child = fork(agent, "t-1", "child", seq=seq)
-    assert inherited(state_of(child)) == inherited(state_of(parent, seq))
-    for _ in range(length):
-        before = to_json(state_of(child))
-        scribbler.write("t-1")
-        assert to_json(state_of(child)) == before
-    for _ in range(length):
-        before = to_json(state_of(parent))
-        scribbler.write("child")
-        assert to_json(state_of(parent)) == before
-    assert to_json(state_of(child, 1)) == to_json(journal_fold(child, 1))
-
-
-def journal_fold(thread: Thread, seq: int) -> ThreadState:
-    """The state from the events alone, without any snapshot."""
-    Snapshot.objects.filter(thread=thread).delete()
-    return state_of(thread, seq)
 
 
 def test_a_fork_copies_no_content(agent: Agent) -> None:

@@ -149,6 +149,10 @@ def erase_subject(project: Project, *, anonymous: bool) -> None:
 
 
 def test_import_of_erased_subject_refused(acme: Project, tmp_path: Path) -> None:
+    """Neither its threads nor new ones are written; others of the file are.
+
+    The subject is put into the state that the eraser, once there is one, leaves.
+    """
     take(acme, array(tmp_path, run(0, user_id="ann")))
     erase_subject(acme, anonymous=False)
     before = Event.objects.count()

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import orjson
 import pytest
 
 from memoryhub.errors import BeyondHeadError, InvalidError, NameTakenError
@@ -59,3 +60,20 @@ def test_a_refused_fork_changes_nothing(
     with pytest.raises(refusal):
         operator_threads.fork(talk, actor=ACTOR, name=name, seq=seq)
     assert Thread.objects.count() == 1
+
+
+def test_a_thread_gets_days_of_its_own(agent: Agent, talk: Thread) -> None:
+    first = operator_threads.keep(talk, actor=ACTOR, idle_days=9)
+    assert [event.event.event_type for event in first.events] == ["thread.configured"]
+    row = factories.get_thread(agent)
+    assert orjson.loads(row.config) == {"max_slots": 50, "retention_idle_days": 9}
+    assert operator_threads.keep(talk, actor=ACTOR, idle_days=9).events == ()
+    operator_threads.keep(talk, actor=ACTOR, idle_days=None)
+    assert orjson.loads(factories.get_thread(agent).config) == {"max_slots": 50}
+
+
+def test_days_out_of_bounds_change_nothing(talk: Thread) -> None:
+    for days in (0, 36_501):
+        with pytest.raises(InvalidError):
+            operator_threads.keep(talk, actor=ACTOR, idle_days=days)
+    assert Thread.objects.get().head_seq == talk.head_seq

@@ -142,3 +142,24 @@ def test_projects_share_thread_names_and_nothing_else(
     mine, theirs = get_thread(agent), get_thread(stranger)
     assert mine.id != theirs.id
     assert (mine.slot_count, theirs.slot_count) == (1, 2)
+
+
+def test_a_setting_that_is_not_given_stays(acme: Project) -> None:
+    projects.configure(acme, create_on_write=False)
+    projects.configure(acme, max_threads=7)
+    row = Project.objects.get(id=acme.id)
+    assert (row.max_threads, row.create_on_write) == (7, False)
+
+
+def test_a_policy_is_set_and_taken_back(acme: Project) -> None:
+    for days in (30, 1, 36_500, None):
+        projects.keep(acme, idle_days=days)
+        assert Project.objects.get(id=acme.id).retention_idle_days == days
+
+
+@pytest.mark.parametrize("days", [0, -1, 36_501])
+def test_days_to_idle_have_bounds(acme: Project, days: int) -> None:
+    with pytest.raises(InvalidError) as refusal:
+        projects.keep(acme, idle_days=days)
+    assert refusal.value.loc == "retention_idle_days"
+    assert Project.objects.get(id=acme.id).retention_idle_days is None

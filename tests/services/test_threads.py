@@ -199,6 +199,11 @@ def retire(agent: Agent, name: str = "t-1") -> None:
 
 
 def test_name_never_reborn(agent: Agent) -> None:
+    """A retired thread keeps its name from every command that could make one.
+
+    That a thread whose rows are erased does so too, by its tombstone, waits for the
+    eraser.
+    """
     append(agent, "t-1", "a")
     append(agent, "t-2", "a")
     retire(agent)

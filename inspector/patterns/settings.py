@@ -1,0 +1,41 @@
+from __future__ import annotations
+
+from datetime import timedelta
+
+from inspector.patterns.pattern import Pattern
+from inspector.patterns.scenery import NOW, OWNER
+from memoryhub.queries.retention import DueLine, Horizon
+
+LINES = tuple(
+    DueLine(name=f"ticket-{n}", due_at=NOW + timedelta(days=2 * n - 1))
+    for n in range(11)
+)
+NOTHING = Horizon(days=0, count=0, first=(), further=0, capped=False)
+SOME = (
+    Horizon(days=0, count=1, first=LINES[:1], further=0, capped=False),
+    Horizon(days=7, count=812, first=LINES[1:6], further=806, capped=False),
+    Horizon(days=30, count=10_000, first=LINES[6:], further=9_183, capped=True),
+)
+
+PATTERNS = (
+    Pattern(
+        template="inspector/settings/_days.html",
+        states={
+            "for ever": {"days": None},
+            "a day": {"days": 1},
+            "a year": {"days": 365},
+        },
+    ),
+    Pattern(
+        template="inspector/settings/_horizons.html",
+        states={
+            "as saved": {"horizons": SOME, "kept": "", "place": OWNER},
+            "as previewed": {
+                "horizons": SOME[:2],
+                "kept": "retention_idle_days=7",
+                "place": OWNER,
+            },
+            "nothing due": {"horizons": (NOTHING,), "kept": "", "place": OWNER},
+        },
+    ),
+)

@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+from urllib.parse import urlencode
+
+from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+from django.views.decorators.http import require_safe
+
+from inspector import access, asof, exports, records, shell
+from inspector.access import signed_in
+from inspector.places import Place
+from memoryhub.queries import imports
+from memoryhub.queries.cursors import Batch
+from memoryhub.queries.imports import Source
+
+
+@require_safe
+@signed_in
+def index(request: HttpRequest, project: str) -> HttpResponse:
+    """Recorded runs by where they came from."""
+    place = access.find_place(request, project)
+    found = _batch(request, place)
+    context = {
+        "sources": found.items,
+        "more": urlencode({"after": found.next}) if found.next else "",
+        "exports": [
+            (word, f"{request.path}.{word}") for word in ("json", "csv", "ndjson")
+        ],
+        "continued": "after" in request.GET,
+        "cut": any(line.cut for line in found.items),
+        "looked_at": imports.REWARDS,
+    }
+    return shell.page(
+        request,
+        "inspector/imports/index.html",
+        context,
+        place=place,
+        section="threads",
+    )
+
+
+@require_safe
+@signed_in
+def export(request: HttpRequest, project: str, kind: str) -> HttpResponseBase:
+    """The list as data: one batch as JSON, or all of it as CSV or NDJSON."""
+    place = access.find_place(request, project)
+    if kind == "json":
+        found = _batch(request, place)
+        return exports.batch([records.source(line) for line in found.items], found.next)
+    chunks = (
+        [records.source(line) for line in lines]
+        for lines in imports.iter_sources(place.project)
+    )
+    name = f"{place.project.slug}-imports"
+    return exports.stream(request, name, kind, chunks, heading=records.SOURCE)
+
+
+def _batch(request: HttpRequest, place: Place) -> Batch[Source]:
+    after = request.GET.get("after") or None
+    limit = asof.limit(request)
+    return imports.list_sources(place.project, after=after, limit=limit)
