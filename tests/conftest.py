@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+from django.db import connections
 from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
+from pytest_django import DjangoDbBlocker
 
+from memoryhub.journal.log import Origins
 from memoryhub.journal.writer import Journal, writer
+from memoryhub.models.clock import clock
 from memoryhub.models.events import Event
 from memoryhub.models.keys import KeyMeta
 from memoryhub.models.projects import Project
@@ -20,6 +26,20 @@ from tests import factories
 from tests.replay import assert_replays
 
 DATABASES = ["default", "keys"]
+HERE = Path(__file__).parent
+#: Never near the database of a run, so the pass on SQLite is enough. The demo brings a
+#: database of its own, which is always SQLite.
+ENGINE_FREE = (
+    "kernel",
+    "management/test_demo.py",
+    "test_lock.py",
+    "test_promised.py",
+    "test_readme.py",
+    "test_rooms.py",
+    "vault/test_backup.py",
+)
+#: The fixtures by which a test comes to a database.
+REACHING = {"db", "transactional_db", "instance", "empty", "pair"}
 
 hypothesis_settings.register_profile(
     "memoryhub", deadline=None, suppress_health_check=list(HealthCheck), print_blob=True
@@ -31,22 +51,54 @@ def pytest_collection_modifyitems(
     config: pytest.Config, items: list[pytest.Item]
 ) -> None:
     if os.environ.get("DATABASE_URL"):
-        # SQLite's own promises are tried in the pass that runs on it.
-        others = [i for i in items if "sqlite" not in getattr(i, "fixturenames", ())]
-        config.hook.pytest_deselected(items=[i for i in items if i not in others])
-        items[:] = others
+        config.hook.pytest_deselected(items=[i for i in items if sqlite_only(i)])
+        items[:] = [item for item in items if not sqlite_only(item)]
     for item in items:
         mark = item.get_closest_marker("django_db")
         if mark is None:
             continue
         options = {**mark.kwargs, "databases": mark.kwargs.get("databases", DATABASES)}
         item.add_marker(pytest.mark.django_db(*mark.args, **options), append=False)
+    # What takes long begins first, so that no worker is left with it at the end.
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+
+
+def sqlite_only(item: pytest.Item) -> bool:
+    """Whether it says nothing of another engine."""
+    fixtures = set(getattr(item, "fixturenames", ()))
+    place = item.path.relative_to(HERE).as_posix()
+    if not f"{place}/".startswith(tuple(f"{free}/" for free in ENGINE_FREE)):
+        # SQLite's own promises are tried in the pass that runs on it.
+        return "sqlite" in fixtures
+    # Without either, pytest-django keeps it from every database.
+    assert not fixtures & REACHING, item.nodeid
+    assert item.get_closest_marker("django_db") is None, item.nodeid
+    return True
 
 
 @pytest.fixture(scope="session")
-def django_db_setup(django_db_setup: None, django_db_blocker: object) -> None:
-    with django_db_blocker.unblock():  # type: ignore[attr-defined]  # private type
+def django_db_setup(
+    django_db_setup: None, django_db_blocker: DjangoDbBlocker
+) -> Iterator[None]:
+    with django_db_blocker.unblock():
         keyring.prepare(empty=True)
+    yield
+    with django_db_blocker.unblock():
+        hang_up()
+
+
+def hang_up() -> None:
+    """End the connections that coroutines and threads of tests have left behind.
+
+    PostgreSQL drops no database that is in use.
+    """
+    for alias in DATABASES:
+        if connections[alias].vendor == "postgresql":
+            with connections[alias].cursor() as cursor:
+                cursor.execute(
+                    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+                    " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+                )
 
 
 @pytest.fixture(autouse=True)
@@ -62,8 +114,9 @@ def every_journal_replays(request: pytest.FixtureRequest) -> Iterator[None]:
         keyring.prepare(empty=True)
     yield
     if request.node.get_closest_marker("no_replay") is None:
+        origins = Origins()
         for thread in Thread.objects.select_related("subject"):
-            assert_replays(thread)
+            assert_replays(thread, origins=origins)
     if mark.kwargs.get("transaction"):
         # The lawful way to remove events, so that the flush finds none.
         Thread.objects.update(status=Thread.Status.IMPORTING)
@@ -77,6 +130,12 @@ def fresh_writer() -> Iterator[None]:
     yield
     if writer.running:
         writer.stop()
+
+
+@pytest.fixture(autouse=True)
+def travelling_clock() -> None:
+    """The process's clock goes where a test that travels in time goes."""
+    clock.hook(time.time_ns)
 
 
 @pytest.fixture

@@ -5,7 +5,9 @@ from __future__ import annotations
 import atexit
 import os
 import shutil
+import sys
 import tempfile
+from pathlib import Path
 
 # As manage.py does: data that others may read is refused.
 os.umask(0o077)
@@ -14,6 +16,13 @@ if "MEMORYHUB_TEST_FOLDER" not in os.environ:
     folder = tempfile.mkdtemp(prefix="memoryhub-tests-")
     os.environ["MEMORYHUB_TEST_FOLDER"] = folder
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
+
+if sys.dont_write_bytecode:
+    # A hundred processes are started, and half of each start would be compiling.
+    sys.dont_write_bytecode = False
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    sys.pycache_prefix = str(Path(os.environ["MEMORYHUB_TEST_FOLDER"]) / "bytecode")
+    os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix
 
 os.environ["MEMORYHUB_DATA"] = os.environ["MEMORYHUB_TEST_FOLDER"]
 os.environ["MEMORYHUB_TESTING"] = "1"

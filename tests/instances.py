@@ -6,6 +6,7 @@ on the same server. Nothing of the test's own databases is touched.
 
 from __future__ import annotations
 
+import atexit
 import os
 import secrets
 import shutil
@@ -15,10 +16,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from http.client import HTTPConnection
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 from django.core.management import call_command
@@ -38,7 +41,7 @@ _OURS = ("MEMORYHUB_", "DJANGO_", "DATABASE_URL", "KEYS_DATABASE_URL")
 class Server:
     """A running `manage.py serve`, and its end."""
 
-    def __init__(self, process: subprocess.Popen[bytes], *, port: int) -> None:
+    def __init__(self, process: subprocess.Popen[Any], *, port: int) -> None:
         self.process = process
         self.port = port
         self.url = f"http://127.0.0.1:{port}"
@@ -77,10 +80,6 @@ class Server:
             return False
         finally:
             line.close()
-
-
-#: A prepared data folder to copy, once there is one.
-_prepared: list[Path] = []
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,17 +164,12 @@ class Instance:
     def prepare(self) -> None:
         """Make the tables and the key ring, as the first start of a server does.
 
-        Once a process on SQLite; the others are copies, same key ring and all.
+        Once a process; the others are copies, same key ring and all.
         """
-        if os.environ.get("DATABASE_URL"):
-            self.call("tests.instances:make_tables")
-            return
-        if not _prepared:
-            self.call("tests.instances:make_tables")
-            template = Path(os.environ["MEMORYHUB_TEST_FOLDER"]) / f"like-{os.getpid()}"
-            shutil.copytree(self.data, template)
-            _prepared.append(template)
-        shutil.copytree(_prepared[0], self.data, dirs_exist_ok=True)
+        model = _model()
+        shutil.copytree(model.data, self.data, dirs_exist_ok=True)
+        for source, url in zip(model.urls, self.urls, strict=True):
+            parts.copy(source, url)
 
     @contextmanager
     def serve(
@@ -225,6 +219,17 @@ def instance(folder: Path, **env: str) -> Iterator[Instance]:
     finally:
         for url in made:
             parts.drop(url)
+
+
+@cache
+def _model() -> Instance:
+    """What prepared instances are copies of; gone with this process."""
+    folder = Path(os.environ["MEMORYHUB_TEST_FOLDER"]) / f"model-{os.getpid()}"
+    stack = ExitStack()
+    atexit.register(stack.close)
+    made = stack.enter_context(instance(folder))
+    made.call("tests.instances:make_tables")
+    return made
 
 
 def free_port() -> int:

@@ -40,7 +40,13 @@ UNPRIVILEGED = "nobody"
 
 START_SECONDS = 60
 INITDB = ("--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync")
-HASTE = ("fsync=off", "synchronous_commit=off", "full_page_writes=off")
+HASTE = (
+    "fsync=off",
+    "synchronous_commit=off",
+    "full_page_writes=off",
+    # So that a test can look for what must not stand in the log.
+    "wal_keep_size=1GB",
+)
 POSTGRES_SETTINGS = (
     "listen_addresses=",
     "max_connections=200",
@@ -178,19 +184,31 @@ def as_root() -> bool:
 
 @contextmanager
 def postgres_server(programs: Path, folder: Path, *, durable: bool) -> Iterator[None]:
-    """PostgreSQL as our own child, so that stopping it leaves nothing, not a zombie."""
+    """A server of its own, with nothing in it."""
+    make_cluster(programs, folder)
+    with running_postgres(programs, folder, durable=durable):
+        yield
+
+
+def make_cluster(programs: Path, folder: Path) -> None:
     data, log = folder / "data", folder / "log"
     data.mkdir(mode=0o700)
     if as_root():
         folder.chmod(0o755)
         for path in (folder, data):
             shutil.chown(path, UNPRIVILEGED)
-    settings = [*POSTGRES_SETTINGS, f"unix_socket_directories={folder}"]
-    settings += () if durable else HASTE
-    options = [word for setting in settings for word in ("-c", setting)]
     initdb = [str(programs / "initdb"), "-D", str(data), "-U", "postgres", *INITDB]
     if finish(postgres_program(initdb, log)):
         raise MissingPartError(f"initdb failed: {last_words(log)}")
+
+
+@contextmanager
+def running_postgres(programs: Path, folder: Path, *, durable: bool) -> Iterator[None]:
+    """PostgreSQL as our own child, so that stopping it leaves nothing, not a zombie."""
+    data, log = folder / "data", folder / "log"
+    settings = [*POSTGRES_SETTINGS, f"unix_socket_directories={folder}"]
+    settings += () if durable else HASTE
+    options = [word for setting in settings for word in ("-c", setting)]
     child = postgres_program(
         [str(programs / "postgres"), "-D", str(data), *options], log
     )
@@ -277,6 +295,15 @@ def create(url: str) -> bool:
             return False
         connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
     return True
+
+
+def copy(source: str, url: str) -> None:
+    """Make the database anew as a copy of another, which nobody uses meanwhile."""
+    drop(url)
+    names = [sql.Identifier(urlsplit(each).path[1:]) for each in (url, source)]
+    with server(url) as connection:
+        statement = sql.SQL("CREATE DATABASE {} TEMPLATE {}")
+        connection.execute(statement.format(*names))
 
 
 def drop(url: str) -> None:

@@ -51,15 +51,3 @@ def test_every_setting_is_named(name: str) -> None:
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_is_named(name: str) -> None:
     assert name in README
-
-
-def test_the_promises_name_tests_that_exist() -> None:
-    named = {
-        word.strip("`,")
-        for line in README.splitlines()
-        if line.startswith("|") and "`tests/" in line
-        for word in line.split()
-        if word.startswith("`tests/")
-    }
-    assert named
-    assert [path for path in sorted(named) if not (ROOT / path).exists()] == []

@@ -41,6 +41,10 @@ TOOLS = ROOT / ".tools"
 NO_TESTS = 5
 NO_PARTS = 69
 
+CORES = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+#: One more than cores, since tests often wait for a browser or a server.
+WORKERS = ("-n", str(CORES + 1), "--dist", "worksteal")
+
 #: Another environment, and databases that `manage.py serve` was configured for: these
 #: commands bring their own.
 OTHERS = {"VIRTUAL_ENV", "DATABASE_URL", "KEYS_DATABASE_URL", "REDIS_URL"}
@@ -119,9 +123,16 @@ def bench(rest: list[str]) -> int:
 
 
 def nightly(rest: list[str]) -> int:
-    """Run the tests that take minutes, on both engines."""
-    selection = "nightly and not grown", "nightly and not browser"
+    """Run what tries a promise and what takes minutes; a test left out has failed."""
+    os.environ["MEMORYHUB_TEST_ALL"] = "1"
+    chosen = "(nightly or promise)"
+    selection = f"{chosen} and not grown", f"{chosen} and not browser"
     return both_engines(["--timeout=3600", *rest], *selection)
+
+
+def promises(_: list[str]) -> int:
+    """Put what the last tests found of each promise into the README."""
+    return uv_run(TEST, "python", "-m", "tests.promises.table")
 
 
 def screenshots(rest: list[str]) -> int:
@@ -143,6 +154,7 @@ COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "check": check,
     "bench": bench,
     "nightly": nightly,
+    "promises": promises,
     "screenshots": screenshots,
     "vendor": vendor,
 }
@@ -156,7 +168,7 @@ def listing() -> str:
 
 def both_engines(rest: list[str], first: str, second: str) -> int:
     """Two passes of pytest; the one fails, the other runs all the same."""
-    pytest = ("pytest", "-n", "auto")
+    pytest = ("pytest", *WORKERS)
     parts = ("python", "-m", "tests.parts")
     outcomes = [
         uv_run(TEST, *pytest, "-m", f"{first} and not screenshots", *rest),

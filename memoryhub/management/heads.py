@@ -12,6 +12,7 @@ from typing import Any
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from memoryhub.api.gate import HEADER_BYTES, URL_BYTES
+from memoryhub.management.joined import Joined
 
 #: More than the gate lets through, so that it refuses what it can, and in its words.
 HEAD_BYTES = HEADER_BYTES + URL_BYTES + 1024
@@ -32,7 +33,7 @@ class HeadBound(HttpToolsProtocol):
         self._deadline: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # uvicorn's
-        super().connection_made(transport)
+        super().connection_made(Joined(transport, self.loop))  # type: ignore[arg-type]  # all that is used of one
         self._expect_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -71,6 +72,22 @@ class HeadBound(HttpToolsProtocol):
         super().on_response_complete()
         if self.cycle.response_complete and not self.transport.is_closing():
             self._expect_head()
+
+    def send_400_response(self, msg: str) -> None:
+        """Answer bytes that are no request, but never in the place of another answer.
+
+        Who counts too few bytes sends such ones behind a request that is whole: the
+        connection ends with the answer to that.
+        """
+        cycle: Any = self.cycle  # None before the first request
+        if cycle is None or cycle.response_complete:
+            super().send_400_response(msg)
+        elif not cycle.more_body:
+            cycle.keep_alive = False
+        elif self.pipeline or cycle.response_started:
+            self.transport.close()
+        else:
+            super().send_400_response(msg)
 
     def _refuse(self, status: int) -> None:
         cycle: Any = self.cycle  # None before the first request

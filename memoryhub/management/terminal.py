@@ -13,6 +13,8 @@ from memoryhub.management import logs
 
 #: Exit codes: the command could not do it; the instance must not run like this.
 FAILED, REFUSED = 1, 2
+#: What was asked for can't be, whatever the instance.
+WRONG_USAGE = 2
 
 
 class Command(BaseCommand):

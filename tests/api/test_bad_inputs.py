@@ -51,6 +51,8 @@ def assert_refused(answer: Answer, *, status: int, code: str) -> None:
         assert answer.header("allow")
 
 
+@pytest.mark.promise("P20")
+@pytest.mark.promise("P21")
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.row)
 async def test_it_is_refused(
     case: Case, api: Client, thread: Thread, capsys: pytest.CaptureFixture[str]

@@ -28,6 +28,7 @@ async def test_slot_limit_holds_under_race(served: tuple[Client, str]) -> None:
     assert [item["index"] for item in listed] == list(range(100))
 
 
+@pytest.mark.promise("P6", load="a key 50 times at once")
 @pytest.mark.django_db(transaction=True)
 async def test_a_key_used_fifty_times_at_once_has_one_effect(
     served: tuple[Client, str],
@@ -43,6 +44,7 @@ async def test_a_key_used_fifty_times_at_once_has_one_effect(
     assert (await api.get("/threads/t-1")).json["slots"] == 1
 
 
+@pytest.mark.promise("P12", load="200 interleaved reads in 20 projects")
 @pytest.mark.django_db(transaction=True)
 async def test_no_scope_leaks_across_tasks(served: tuple[Client, str]) -> None:
     """Interleaved requests of many projects: each sees its own thread only."""

@@ -138,6 +138,7 @@ def _sent(client: Client, case: Any) -> tuple[requests.PreparedRequest, Answer]:
     return prepared, run(work)
 
 
+@pytest.mark.promise("P20", load="8 × each operation and mode, generated")
 @pytest.mark.parametrize("mode", list(GenerationMode), ids=lambda mode: mode.value)
 @pytest.mark.parametrize("label", GENERATED)
 def test_no_request_finds_what_is_not_documented(

@@ -260,6 +260,36 @@ async def test_an_erased_slot_keeps_its_place(api: Client) -> None:
         assert view.code == "content_erased"
 
 
+@pytest.mark.no_replay
+async def test_erased_ancestor_erases_in_forks(api: Client) -> None:
+    """What an ancestor held is gone from its forks, and their forks; theirs is not.
+
+    Erased here is the way the journal allows, by hand; that an erasure does so to all
+    that a fork inherited, in one procedure, waits for the eraser.
+    """
+    await api.append("t-1", "forgotten-a", "forgotten-b")
+    for parent, name in (("t-1", "f-1"), ("f-1", "f-2"), ("f-2", "f-3")):
+        await api.post(f"/threads/{parent}:fork", {"name": name})
+        await api.append(name, f"of {name}")
+    before = (await api.get("/threads/f-3/slots")).json["items"]
+    assert [item["content"] for item in before][:2] == ["forgotten-a", "forgotten-b"]
+    ancestor = Event.objects.filter(thread__name="t-1", type="slot.appended")
+    ancestor.update(payload=None, erased_by=9)
+    Slot.objects.filter(thread__name="t-1").update(erased=True)
+    for name, own in (("f-1", 1), ("f-2", 2), ("f-3", 3)):
+        told = [f"of f-{n}" for n in range(1, own + 1)]
+        for at in ("", "?at_seq=2"):
+            items = (await api.get(f"/threads/{name}/slots{at}")).json["items"]
+            assert [item["index"] for item in items] == list(range(own + 2))
+            assert [item["content"] for item in items] == [None, None, *told]
+            assert [item["erased"] for item in items] == [True] * 2 + [False] * own
+        for part in ("slots/0", "slots/1", "slots/0?view=handler", "slots/0?at_seq=1"):
+            answer = await api.get(f"/threads/{name}/{part}")
+            assert (answer.status, answer.code) == (410, "content_erased")
+        events = await api.get(f"/threads/{name}/events?limit=200")
+        assert b"forgotten" not in events.body
+
+
 @pytest.mark.parametrize("size", [3, 150])
 def test_a_list_costs_the_same_at_any_size(
     api: Client, agent: Agent, size: int, django_assert_num_queries

@@ -8,7 +8,7 @@ import pytest
 
 from memoryhub.journal import Address, Order, perform
 from memoryhub.kernel.commands import RetireThread
-from memoryhub.models import Project, Subject, Thread
+from memoryhub.models import Project, Slot, Subject, Thread
 from memoryhub.services.api_keys import Agent
 from tests import factories
 from tests.api.client import SLOT, Answer, Client
@@ -93,8 +93,10 @@ async def test_a_closed_thread_reads_and_reopens(api: Client) -> None:
     assert (await api.append("t-1", "more"))[0].status == 201
 
 
-async def test_a_retired_thread_takes_no_write(api: Client, agent: Agent) -> None:
+async def test_name_never_reborn(api: Client, agent: Agent) -> None:
+    """Of a retired thread; that of one whose rows are erased waits for the eraser."""
     await api.append("t-1", "hello")
+    await api.append("t-2", "hello")
     perform(
         Order(
             address=Address(project=agent.project, name="t-1"),
@@ -104,11 +106,18 @@ async def test_a_retired_thread_takes_no_write(api: Client, agent: Agent) -> Non
     )
     for answer in (
         (await api.append("t-1", "more"))[0],
+        await api.post("/threads/t-1/slots:batch", {"items": [SLOT]}),
         await api.put("/threads/t-1"),
+        await api.put("/threads/t-1", {"user_id": "ann"}),
+        await api.patch("/threads/t-1", {"labels": {}}),
         await api.post("/threads/t-1:fork", {"name": "f"}),
+        await api.post("/threads/t-2:fork", {"name": "t-1"}),
+        await api.post("/threads/t-1:close", {}),
         await api.post("/threads/t-1:reopen", {}),
     ):
         assert (answer.status, answer.code) == (410, "thread_erased")
+    assert Thread.objects.filter(name="t-1").count() == 1
+    assert Slot.objects.filter(thread__name="t-1").count() == 1
 
 
 @pytest.mark.parametrize(

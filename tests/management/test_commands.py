@@ -37,12 +37,11 @@ def run(*words: str) -> tuple[str, str]:
     return out.getvalue(), err.getvalue()
 
 
-def refused(*words: str) -> str:
+def refused(*words: str, code: int = 1) -> str:
     with pytest.raises(Ended) as ended:
         run(*words)
-    code, said = ended.value.args
-    assert code == 1
-    return str(said)
+    assert ended.value.args[0] == code
+    return str(ended.value.args[1])
 
 
 def answer(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
@@ -122,7 +121,7 @@ def test_a_bad_user_id_is_refused(
     acme: Project, monkeypatch: pytest.MonkeyPatch, text: str
 ) -> None:
     answer(monkeypatch, text)
-    assert "standard input" in refused("create_key", "acme", "--user-id")
+    assert "standard input" in refused("create_key", "acme", "--user-id", code=2)
     assert not ApiKey.objects.exists()
 
 
@@ -131,16 +130,23 @@ def test_a_bad_user_id_is_refused(
     [
         (["--scopes", "memory:read,admin"], "never go together"),
         (["--scopes", "everything"], "--scopes takes"),
+        (["--scopes", "memory:read,everything"], "--scopes takes"),
+        (["--scopes", "Memory:read"], "--scopes takes"),
         (["--scopes", ""], "--scopes takes"),
+        (["--scopes", ","], "--scopes takes"),
         (["--expires-days", "0"], "--expires-days"),
+        (["--expires-days", "-1"], "--expires-days"),
         (["--expires-days", "99999"], "--expires-days"),
     ],
 )
-def test_a_key_that_can_not_be_is_refused(
-    acme: Project, words: list[str], said: str
+def test_row_94_a_key_that_can_not_be_is_refused(
+    acme: Project, monkeypatch: pytest.MonkeyPatch, words: list[str], said: str
 ) -> None:
-    assert said in refused("create_key", "acme", *words)
+    """And nobody is made for it either."""
+    answer(monkeypatch, "ann-17\n")
+    assert said in refused("create_key", "acme", *words, "--user-id", code=2)
     assert not ApiKey.objects.exists()
+    assert subjects.find(acme.id, "ann-17") is None
 
 
 def test_a_key_for_no_project_says_how_to_make_one() -> None:

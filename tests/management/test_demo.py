@@ -115,18 +115,21 @@ def test_the_demo_plays_in_a_folder_of_its_own(tmp_path: Path) -> None:
     mine = tmp_path / "mine"
     mine.mkdir(mode=0o700)
     (mine / "memoryhub.sqlite3").write_text("not touched")
+    folder = tmp_path / ".memoryhub" / "demo"
+    folder.mkdir(parents=True)
+    (folder / "memoryhub.sqlite3").write_text("of an old demo")
     first = play(tmp_path, MEMORYHUB_DATA=str(mine))
     assert re.search(r"http://127\.0\.0\.1:\d+/sign-in/[\w-]{43}", first)
     assert (mine / "memoryhub.sqlite3").read_text() == "not touched"
-    folder = tmp_path / ".memoryhub" / "demo"
     rows = threads(folder)
     assert rows["concierge-bob"] > 20
     assert max(slots for name, slots in rows.items() if "ticket" in name) == 80
     assert any(".try-" in name for name in rows)
+    assert not [name for name in rows if "run-" in name]
     play(tmp_path, "--keep")
-    assert rows.keys() < threads(folder).keys()
-    play(tmp_path)
-    assert not [name for name in threads(folder) if "run-" in name]
+    both = threads(folder)
+    assert rows.keys() < both.keys()
+    assert [name for name in both if "run-" in name]
 
 
 def play(cwd: Path, *words: str, **env: str) -> str:

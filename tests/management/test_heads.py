@@ -181,6 +181,42 @@ async def test_a_body_has_its_own_time(
     assert (await slow.answer()).endswith(b"\r\n\r\n2")
 
 
+GARBAGE = b"no request at all\r\n\r\n"
+
+
+async def test_what_is_no_request_is_answered_by_a_400(call: Call) -> None:
+    for before in (b"", GET + b"\r\n"):
+        line = await call()
+        await line.say(before)
+        if before:
+            assert (await line.answer()).startswith(b"HTTP/1.1 200 ")
+        await line.say(GARBAGE)
+        assert (await line.rest()).startswith(b"HTTP/1.1 400 ")
+
+
+async def test_nor_does_it_take_the_place_of_another_answer(call: Call) -> None:
+    """Whatever stands behind a request, its own answer comes, and is the last."""
+    line = await call()
+    await line.say(POST + b"content-length: 1\r\n\r\na" + GARBAGE)
+    assert (await line.answer()).endswith(b"\r\n\r\n1")
+    assert await line.rest() == b""
+    pipelined = await call()
+    await pipelined.say((POST + b"content-length: 1\r\n\r\na") * 3 + GARBAGE)
+    for _ in range(3):
+        assert (await pipelined.answer()).endswith(b"\r\n\r\n1")
+    assert await pipelined.rest() == b""
+
+
+async def test_a_body_that_can_not_be_read_is_answered_by_a_400(call: Call) -> None:
+    line = await call()
+    await line.say(POST, CHUNKED, b"1\r\na\r\n", b"no size\r\n")
+    assert (await line.rest()).startswith(b"HTTP/1.1 400 ")
+    behind = await call()
+    # Of the first nothing is known then, but that the second was not taken for it.
+    await behind.say(GET + b"\r\n" + POST + CHUNKED + b"no size\r\n" + GET + b"\r\n")
+    assert b"400" not in await behind.rest()
+
+
 def test_this_is_the_uvicorn_whose_insides_these_are() -> None:
     # Read its protocol again before this number is changed.
     assert version("uvicorn").startswith("0.54.")

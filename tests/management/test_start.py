@@ -41,6 +41,7 @@ def refused(instance: Instance, *words: object, **env: str) -> str:
         ("secret_short", {"MEMORYHUB_SECRET_KEY": "short-but-mine"}),
         ("secret_short", {"MEMORYHUB_SECRET_KEY": "abab" * 20}),
         ("debug_public", {"MEMORYHUB_SECRET_KEY": SECRET, "MEMORYHUB_DEBUG": "1"}),
+        ("testing_public", {"MEMORYHUB_SECRET_KEY": SECRET, "MEMORYHUB_TESTING": "1"}),
         ("hosts_any", {"MEMORYHUB_SECRET_KEY": SECRET, "MEMORYHUB_HOSTS": "a.b,*"}),
     ],
 )

@@ -8,8 +8,7 @@ import time
 
 from memoryhub import journal
 from memoryhub.errors import Refusal
-from memoryhub.journal import Order, heads
-from memoryhub.journal.writer import Journal
+from memoryhub.journal import Order
 from memoryhub.kernel.commands import AppendSlots
 from memoryhub.kernel.events import SlotAppended
 from memoryhub.models.projects import Project
@@ -44,24 +43,6 @@ def append(slug: str, thread: str, number: int, count: int) -> None:
     told = [append_one(agent, thread, f"{number}/{n}") for n in range(count)]
     journal.writer.stop()
     tell(json.dumps(told))
-
-
-def append_unguarded(slug: str, thread: str, number: int, count: int) -> None:
-    """A control: heads move whatever they were, and are never locked."""
-    vars(heads)["Thread"].objects = Forgetful()
-    vars(sys.modules[Journal.__module__])["RACES"] = 1_000
-    append(slug, thread, number, count)
-
-
-class Forgetful:
-    """Thread rows found without the head that they were expected to have."""
-
-    def filter(self, *conditions: object, **expected: object) -> object:
-        expected.pop("head_seq", None)
-        return Thread._default_manager.filter(*conditions, **expected)
-
-    def __getattr__(self, name: str) -> object:
-        return getattr(Thread._default_manager, name)
 
 
 def show(slug: str, thread: str) -> None:

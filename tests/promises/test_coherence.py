@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from tests.instances import Instance
+from tests.promised import Count
 from tests.promises.clients import UNLIMITED, Client, at_once
 
 pytestmark = pytest.mark.timeout(600)
@@ -28,12 +29,15 @@ class Acknowledged:
     done: threading.Event = field(default_factory=threading.Event)
 
 
+@pytest.mark.promise(
+    "P11", load="2 processes, no notice, {readers} readers, {appends} writes"
+)
 @pytest.mark.parametrize(
     ("appends", "readers"),
     [(150, 3), pytest.param(3_000, 3, marks=pytest.mark.nightly)],
 )
 def test_no_process_answers_from_before_a_write(
-    instance: Instance, key: str, appends: int, readers: int
+    instance: Instance, key: str, appends: int, readers: int, counted: Count
 ) -> None:
     told = Acknowledged()
 
@@ -70,8 +74,10 @@ def test_no_process_answers_from_before_a_write(
         outcomes = at_once(work, clients=readers + 1, ports=ports, key=key)
     assert [late for _, late in outcomes if late] == []
     assert min(looks for looks, _ in outcomes) > 10
+    counted(writes=appends, reads=3 * sum(looks for looks, _ in outcomes[:readers]))
 
 
+@pytest.mark.promise("P11", load="2 processes by turns, 40 writes")
 def test_two_processes_write_to_one_thread_by_turns(
     instance: Instance, key: str
 ) -> None:

@@ -9,9 +9,11 @@ from http.client import HTTPConnection
 import pytest
 
 from tests.instances import Instance
+from tests.promised import Count
 from tests.promises.writers import Writers, ask, slot, stored
 
 THREADS = ["t-1", "t-2", "t-3"]
+SEED = 20_261_121
 QUICK_ROUNDS, ROUNDS = 5, 20
 
 
@@ -34,8 +36,8 @@ def check(port: int, writers: Writers) -> None:
         assert len(slots) - len(promised) <= writers.count * ROUNDS
 
 
-def rounds_of_kills(instance: Instance, key: str, rounds: int) -> None:
-    chance = random.Random(20_261_121)
+def rounds_of_kills(instance: Instance, key: str, rounds: int) -> Writers:
+    chance = random.Random(SEED)
     writers = Writers(key=key, threads=THREADS)
     for _ in range(rounds):
         with instance.serve() as server:
@@ -52,22 +54,28 @@ def rounds_of_kills(instance: Instance, key: str, rounds: int) -> None:
     if (instance.data / "memoryhub.sqlite3").exists():
         with sqlite3.connect(instance.data / "memoryhub.sqlite3") as database:
             assert database.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+    return writers
 
 
+@pytest.mark.promise("P1", load=f"8 writers, {QUICK_ROUNDS} kills")
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-def test_acknowledged_is_durable(instance: Instance, key: str) -> None:
-    rounds_of_kills(instance, key, QUICK_ROUNDS)
+def test_acknowledged_is_durable(instance: Instance, key: str, counted: Count) -> None:
+    writers = rounds_of_kills(instance, key, QUICK_ROUNDS)
+    counted(acknowledged=writers.total, kills=QUICK_ROUNDS, seed=SEED)
 
 
+@pytest.mark.promise("P1", load=f"8 writers, {ROUNDS} kills")
 @pytest.mark.nightly
 @pytest.mark.timeout(900)
 def test_acknowledged_is_durable_through_twenty_kills(
-    instance: Instance, key: str
+    instance: Instance, key: str, counted: Count
 ) -> None:
-    rounds_of_kills(instance, key, ROUNDS)
+    writers = rounds_of_kills(instance, key, ROUNDS)
+    counted(acknowledged=writers.total, kills=ROUNDS, seed=SEED)
 
 
+@pytest.mark.promise("P1", load="8 writers, a stop")
 def test_a_graceful_stop_drains(instance: Instance, key: str) -> None:
     """Under load too: who got no answer may have written, who got one has."""
     writers = Writers(key=key, threads=THREADS)
@@ -94,6 +102,7 @@ def follow(port: int, key: str, thread: str) -> HTTPConnection:
     return line
 
 
+@pytest.mark.promise("P1", load="a stream, a stop")
 def test_a_stop_waits_for_no_follower(instance: Instance, key: str) -> None:
     """An open stream holds the server up for its grace at most."""
     with instance.serve() as server:

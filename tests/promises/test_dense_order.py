@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from tests.instances import Instance
+from tests.promised import Count
 from tests.promises.clients import UNLIMITED, Client, at_once, percentile
 
 APPEND = "tests.promises.appender:append"
-UNGUARDED = "tests.promises.appender:append_unguarded"
 HTTP_CLIENTS = 16
 RACE_SECONDS = 240
 
@@ -20,30 +20,37 @@ RACE_SECONDS = 240
 pytestmark = pytest.mark.timeout(300)
 
 
+@pytest.mark.promise("P2", load="8 processes × 400 appends")
 @pytest.mark.grown
-def test_eight_processes_append_to_one_thread(instance: Instance) -> None:
+def test_eight_processes_append_to_one_thread(
+    instance: Instance, counted: Count
+) -> None:
     instance.call("tests.promises.appender:make", "acme")
-    told = race(instance, processes=8, appends=400, program=APPEND)
+    told = race(instance, processes=8, appends=400)
     assert_dense(instance, told, wanted=3_200)
+    counted(appends=len(told))
 
 
+@pytest.mark.promise("P2", load="{processes} processes × {appends} appends")
 @pytest.mark.parametrize(
     ("processes", "appends"),
     [(3, 100), pytest.param(8, 400, marks=pytest.mark.nightly)],
 )
 def test_processes_append_to_one_thread(
-    instance: Instance, processes: int, appends: int
+    instance: Instance, processes: int, appends: int, counted: Count
 ) -> None:
     instance.call("tests.promises.appender:make", "acme")
-    told = race(instance, processes=processes, appends=appends, program=APPEND)
+    told = race(instance, processes=processes, appends=appends)
     assert_dense(instance, told, wanted=processes * appends)
+    counted(appends=len(told))
 
 
+@pytest.mark.promise("P2", load=f"{HTTP_CLIENTS} HTTP clients × {{appends}} appends")
 @pytest.mark.parametrize(
     "appends", [50, pytest.param(400, marks=pytest.mark.nightly)], ids=str
 )
 def test_sixteen_http_clients_append_to_one_thread(
-    instance: Instance, key: str, appends: int
+    instance: Instance, key: str, appends: int, counted: Count
 ) -> None:
     def write(client: Client, number: int) -> list[dict[str, Any]]:
         answers = [client.append("t-1", f"{number}/{n}") for n in range(appends)]
@@ -58,27 +65,14 @@ def test_sixteen_http_clients_append_to_one_thread(
         server.stop()
     told = [each for client in written for each in client]
     assert_dense(instance, told, wanted=HTTP_CLIENTS * appends)
+    counted(appends=len(told))
 
 
-@pytest.mark.grown
-@pytest.mark.nightly
-def test_control_without_the_expected_head_the_promise_breaks(
-    instance: Instance,
-) -> None:
-    """SQLite has one writer at a time, so there it would hold even so."""
-    instance.call("tests.promises.appender:make", "acme")
-    told = race(instance, processes=8, appends=100, program=UNGUARDED)
-    with pytest.raises(AssertionError):
-        assert_dense(instance, told, wanted=800)
-
-
-def race(
-    instance: Instance, *, processes: int, appends: int, program: str
-) -> list[dict[str, Any]]:
+def race(instance: Instance, *, processes: int, appends: int) -> list[dict[str, Any]]:
     """What each append of each process led to; they start together."""
     with ExitStack() as stack:
         started = [
-            stack.enter_context(instance.start(program, "acme", "t-1", number, appends))
+            stack.enter_context(instance.start(APPEND, "acme", "t-1", number, appends))
             for number in range(processes)
         ]
         for process in started:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.instances import Instance
+from tests.promised import Count
 from tests.recordings import array, message, run
 
 pytestmark = pytest.mark.slow
@@ -17,10 +18,13 @@ MIB = 1_048_576
 NIGHT_SECONDS = 1_800
 
 
+@pytest.mark.promise("import", load="killed before and after one commit in {every}")
 @pytest.mark.parametrize(
     "every", [pytest.param(6, id="some"), pytest.param(1, marks=pytest.mark.nightly)]
 )
-def test_import_killed_anywhere(instance: Instance, tmp_path: Path, every: int) -> None:
+def test_import_killed_anywhere(
+    instance: Instance, tmp_path: Path, every: int, counted: Count
+) -> None:
     path = array(
         tmp_path,
         run(0, user_id="ann", messages=450),
@@ -32,6 +36,7 @@ def test_import_killed_anywhere(instance: Instance, tmp_path: Path, every: int) 
     dumps, ends = told["dumps"], told["ends"]
     assert [len(thread["slots"]) for thread in dumps["whole"]] == [450, 2, 2, 3]
     assert len(dumps) > 2
+    counted(kills=len(dumps) - 1)
     for slug, dump in dumps.items():
         if slug != "whole":
             assert ends[slug] == -signal.SIGKILL, slug
@@ -40,6 +45,7 @@ def test_import_killed_anywhere(instance: Instance, tmp_path: Path, every: int) 
     assert "every chain is whole" in instance.managed("verify", "--all")
 
 
+@pytest.mark.promise("import", load="files of {small:,} and {large:,} bytes")
 @pytest.mark.parametrize(
     ("small", "large", "slack"),
     [

@@ -132,6 +132,7 @@ def rate(server: Server, key: str, appends: int) -> tuple[float, int]:
     return percentile((answer.seconds for answer in answers), 0.5), last
 
 
+@pytest.mark.promise("P28", load="2 processes, a Redis that goes and comes")
 @pytest.mark.grown
 @pytest.mark.slow
 @pytest.mark.timeout(180)
@@ -169,6 +170,7 @@ def test_two_processes_and_a_redis_that_goes_away(
     pair.managed("verify", "--all")
 
 
+@pytest.mark.promise("P28", load="a doorbell that carries events", control=True)
 async def test_the_doorbell_alone_would_lose_events() -> None:
     """The control: sent as messages of the layer, most of a burst is lost."""
     layer = InMemoryChannelLayer()

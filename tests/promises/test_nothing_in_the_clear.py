@@ -23,6 +23,7 @@ from psycopg import sql
 
 from tests import sample
 from tests.instances import Instance
+from tests.promised import Count
 from tests.promises.clients import UNLIMITED, Client, slot
 from tests.promises.scanner import Hit, Scanner, planted
 
@@ -155,15 +156,30 @@ def user_ids() -> set[str]:
 # Where is looked
 
 
-def stores(instance: Instance, folder: Path) -> list[Path]:
-    """Folders with every byte that the instance has written, its log included."""
+def wal_file(instance: Instance) -> str:
+    """The file that PostgreSQL's write-ahead log goes to now; none on SQLite."""
+    if not instance.urls:
+        return ""
+    with psycopg.connect(instance.urls[0]) as database:
+        asked = "SELECT pg_walfile_name(pg_current_wal_lsn())"
+        (name,) = database.execute(asked).fetchone() or ("",)
+    return str(name)
+
+
+def stores(instance: Instance, folder: Path, *, since: str) -> list[Path]:
+    """Folders with every byte that the instance has written, its log included.
+
+    `since` is the `wal_file` of when it began: the server is shared by many.
+    """
     logs = folder / "logs"
     logs.mkdir()
     shutil.copy(instance.log, logs)
     dumps = folder / "dumps"
     dumps.mkdir()
     if instance.urls:
-        return [instance.data, logs, dumps, *postgres_files(instance, dumps)]
+        files = list(postgres_files(instance, dumps))
+        copy_wal(instance, dumps, since=since)
+        return [instance.data, logs, dumps, *files]
     for path in instance.data.glob("*.sqlite3"):
         # A page's end may cut a text in two; a dump has it whole.
         copied = folder / path.name
@@ -190,9 +206,22 @@ def postgres_files(instance: Instance, dumps: Path) -> Iterator[Path]:
                 "SELECT current_setting('data_directory'), oid::text "
                 "FROM pg_database WHERE datname = current_database()"
             ).fetchone() or ("", "")
-        for part in (Path(folder, "base", oid), Path(folder, "pg_wal")):
-            if part.is_dir():
-                yield part
+        if Path(folder, "base", oid).is_dir():
+            yield Path(folder, "base", oid)
+
+
+def copy_wal(instance: Instance, dumps: Path, *, since: str) -> None:
+    """The write-ahead log from that file on, where we may read it."""
+    with psycopg.connect(instance.urls[0]) as database:
+        asked = "SELECT current_setting('data_directory')"
+        (folder,) = database.execute(asked).fetchone() or ("",)
+    names = [path.name for path in Path(folder, "pg_wal").glob("[0-9A-F]" * 24)]
+    assert since in names or not names, "it was thrown away: set wal_keep_size"
+    last = wal_file(instance)
+    for name in names:
+        # Those beyond the last are old ones that wait for their turn.
+        if since <= name <= last:
+            shutil.copy(Path(folder, "pg_wal", name), dumps)
 
 
 def scan(needles: set[str], folders: list[Path]) -> set[Hit]:
@@ -202,6 +231,7 @@ def scan(needles: set[str], folders: list[Path]) -> set[Hit]:
 # The tests
 
 
+@pytest.mark.promise("sealed", load="texts planted in every dress", control=True)
 def test_the_scan_finds_a_planted_text_in_every_dress(tmp_path: Path) -> None:
     """In a file as large and as random as sealed bytes are."""
     chance = random.Random(7)  # a seed repeats it
@@ -217,9 +247,12 @@ def test_the_scan_finds_a_planted_text_in_every_dress(tmp_path: Path) -> None:
                 assert clean == set()
 
 
+@pytest.mark.promise("sealed", load="every file, log and answer")
 @pytest.mark.timeout(400)  # every file, in every dress, for every person
-def test_nothing_in_the_clear(instance: Instance, key: str, tmp_path: Path) -> None:
-    canaries, ids = Canaries(), user_ids()
+def test_nothing_in_the_clear(
+    instance: Instance, key: str, tmp_path: Path, counted: Count
+) -> None:
+    canaries, ids, began = Canaries(), user_ids(), wal_file(instance)
     assert len(ids) == sample.SUBJECTS
     bound = instance.manage(
         "create_key", "acme", "--user-id", stdin=canaries.new("user_id of a key") + "\n"
@@ -229,12 +262,13 @@ def test_nothing_in_the_clear(instance: Instance, key: str, tmp_path: Path) -> N
     printed += "".join(
         answer for answer in write_everything(instance, canaries, key)[13:]
     )
-    folders = stores(instance, tmp_path)
+    folders = stores(instance, tmp_path, since=began)
 
     secret = {KNOWN, *ids, *canaries.texts}
     secret |= {key.rsplit("_", maxsplit=1)[-1], bound.stdout.strip().split("_")[-1]}
     assert len(canaries.planted) > 50
     assert scan(secret, folders) == set()
+    counted(texts=len(secret))
     # What we answer to a refusal, or print, quotes nothing either.
     assert set(Scanner(secret).content(printed.encode(), place="output")) == set()
 

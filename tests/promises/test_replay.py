@@ -66,6 +66,7 @@ def asked(thread: Thread, seq: int) -> bytes:
     return canonical(to_json(journal.state_at(thread, seq).state))
 
 
+@pytest.mark.promise("P24", load="2,300 events, up to {samples:,} states")
 @pytest.mark.django_db
 @pytest.mark.parametrize(
     "samples", [60, pytest.param(10_000, marks=pytest.mark.nightly)], ids=str
@@ -88,6 +89,7 @@ def test_the_state_at_a_seq_is_the_fold_with_and_without_snapshots(
         assert asked(thread, seq) == states[seq]
 
 
+@pytest.mark.promise("P24", load="a fork at 1,100 events")
 @pytest.mark.django_db
 def test_a_fork_of_a_long_thread_folds_like_its_parent(agent: Agent) -> None:
     parent = live(agent, "t-1", events=1_200, seed=3)
@@ -117,6 +119,7 @@ def print_states() -> None:
     sys.stdout.write(hashlib.sha256(text).hexdigest())
 
 
+@pytest.mark.promise("P24", load="1,300 events under {seeds} hash seeds")
 @pytest.mark.parametrize(
     "seeds", [3, pytest.param(20, marks=pytest.mark.nightly)], ids=str
 )

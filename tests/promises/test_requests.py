@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.instances import Instance
+from tests.promised import Count
 from tests.promises.clients import UNLIMITED, Answer, Client, at_once
 
 pytestmark = pytest.mark.timeout(600)
@@ -27,11 +28,12 @@ def contents(client: Client, thread: str) -> list[Any]:
         answer = client.get(f"{path}&after={after}")
 
 
+@pytest.mark.promise("P6", load="{clients} clients × {keys} keys")
 @pytest.mark.parametrize(
     ("clients", "keys"), [(25, 20), pytest.param(50, 100, marks=pytest.mark.nightly)]
 )
 def test_one_effect_per_idempotency_key(
-    instance: Instance, key: str, clients: int, keys: int
+    instance: Instance, key: str, clients: int, keys: int, counted: Count
 ) -> None:
     """All clients send the same requests, each in an order of its own."""
 
@@ -62,6 +64,34 @@ def test_one_effect_per_idempotency_key(
         (422, "idempotency_mismatch")
     }
     assert "threads" in instance.managed("verify", "--all")
+    counted(requests=clients * keys, effects=len(stored))
+
+
+@pytest.mark.promise("P6", load="2 processes, {clients} clients × {keys} keys")
+@pytest.mark.nightly
+@pytest.mark.parametrize(("clients", "keys"), [(16, 100)])
+def test_one_effect_whichever_process_is_asked(
+    instance: Instance, key: str, clients: int, keys: int, counted: Count
+) -> None:
+    """Two processes are sent the same requests in the same order, at once."""
+
+    def send(client: Client, number: int) -> list[bytes]:
+        requests = [
+            client.append("t-1", each, Idempotency_Key=f"key-{each}")
+            for each in range(keys)
+        ]
+        assert {answer.status for answer in requests} == {201}
+        return [answer.raw for answer in requests]
+
+    with instance.serve(**UNLIMITED) as one, instance.serve(**UNLIMITED) as other:
+        ports = [one.port, other.port] * (clients // 2)
+        answers = at_once(send, clients=clients, ports=ports, key=key)
+        with Client(one.port, key) as client:
+            stored = contents(client, "t-1")
+    assert sorted(stored) == list(range(keys))
+    assert [each for each in answers if each != answers[0]] == []
+    assert "threads" in instance.managed("verify", "--all")
+    counted(requests=clients * keys, effects=len(stored))
 
 
 def increment(client: Client) -> bool:
@@ -73,12 +103,13 @@ def increment(client: Client) -> bool:
     return answer.status == 201
 
 
+@pytest.mark.promise("P7", load="{clients} clients × {attempts} compare-and-set")
 @pytest.mark.parametrize(
     ("clients", "attempts"),
     [(8, 30), pytest.param(8, 500, marks=pytest.mark.nightly)],
 )
 def test_no_lost_update(
-    instance: Instance, key: str, clients: int, attempts: int
+    instance: Instance, key: str, clients: int, attempts: int, counted: Count
 ) -> None:
     """Counting under compare-and-set: the sum is the number of successes."""
 
@@ -92,11 +123,13 @@ def test_no_lost_update(
             stored = contents(client, "t-1")
         server.stop()
     assert stored == list(range(successes + 1))
+    counted(attempts=clients * attempts, successes=successes)
     # A conflict is everyday life: nothing louder than INFO.
     lines = [line for line in instance.log.read_text().splitlines() if line[:1] == "{"]
     assert {json.loads(line)["level"] for line in lines} == {"info"}
 
 
+@pytest.mark.promise("P7", load="2 writers of different fields × 40")
 def test_amendments_of_two_writers_are_both_kept(instance: Instance, key: str) -> None:
     """Each changes a field of its own, again and again, while the other does."""
 

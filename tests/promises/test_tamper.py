@@ -19,6 +19,7 @@ from memoryhub.queries.verification import Difference, verify
 from memoryhub.services import threads
 from memoryhub.services.api_keys import Agent
 from tests.factories import append, get_thread, make_slot, make_thread, run
+from tests.promised import Count
 from tests.promises.damages import (
     FORK,
     RUN,
@@ -30,6 +31,7 @@ from tests.promises.damages import (
 )
 
 pytestmark = [
+    pytest.mark.promise("P4"),
     pytest.mark.django_db,
     pytest.mark.no_replay,
     pytest.mark.timeout(600),
@@ -113,17 +115,18 @@ def damaged(
     return outcome
 
 
-def find_all(thread: Thread, damagers: dict[str, Damager], rounds: int) -> None:
+def find_all(thread: Thread, damagers: dict[str, Damager], rounds: int) -> int:
+    """How many damages were done and found; each must be."""
     assert verify(fresh(thread)) is None
     drop_triggers()
-    missed, misplaced, found = [], [], set()
+    missed, misplaced, found = [], [], []
     for name, damage in damagers.items():
         for number in range(rounds):
             outcome = damaged(thread, damage, f"{name} {number}")
             if outcome is None:
                 continue
             done, difference = outcome
-            found.add(name)
+            found.append(name)
             if difference is None:
                 missed.append((number, done.what))
             elif done.seq is not None and difference.seq != done.seq:
@@ -131,20 +134,25 @@ def find_all(thread: Thread, damagers: dict[str, Damager], rounds: int) -> None:
     assert missed == []
     assert misplaced == []
     # A damage that the database never lets through has proved nothing of verify.
-    assert set(damagers) - found == set()
+    assert set(damagers) - set(found) == set()
     assert verify(fresh(thread)) is None
+    return len(found)
 
 
+@pytest.mark.promise("P4", load="{rounds} × each damage to a fork")
 @ROUNDS
-def test_every_damage_to_a_fork_is_found(thread: Thread, rounds: int) -> None:
-    find_all(thread, FORK, rounds)
+def test_every_damage_to_a_fork_is_found(
+    thread: Thread, rounds: int, counted: Count
+) -> None:
+    counted(damages=find_all(thread, FORK, rounds))
 
 
+@pytest.mark.promise("P4", load="{rounds} × each damage to an imported run")
 @ROUNDS
 def test_every_damage_to_an_imported_run_is_found(
-    imported: Thread, rounds: int
+    imported: Thread, rounds: int, counted: Count
 ) -> None:
-    find_all(imported, RUN, rounds)
+    counted(damages=find_all(imported, RUN, rounds))
 
 
 def test_a_fork_is_bound_to_what_its_parent_was(thread: Thread) -> None:

@@ -5,13 +5,14 @@ from datetime import timedelta
 from typing import Any
 
 from django.core.management.base import CommandParser
-from django.utils import timezone
 
 from memoryhub.errors import InvalidError
 from memoryhub.kernel import names
 from memoryhub.management import start
+from memoryhub.management.terminal import WRONG_USAGE
 from memoryhub.management.terminal import Command as Base
 from memoryhub.models.api_keys import MEMORY_SCOPES, SUBJECT_SCOPES
+from memoryhub.models.clock import clock
 from memoryhub.models.projects import Project
 from memoryhub.models.subjects import Subject
 from memoryhub.services import api_keys, subjects
@@ -48,7 +49,7 @@ class Command(Base):
     def handle(self, *args: Any, project: str, **options: Any) -> None:
         days = options["expires_days"]
         if days is not None and not 1 <= days <= MOST_DAYS:
-            self.end(f"--expires-days goes from 1 to {MOST_DAYS}.")
+            self.end(f"--expires-days goes from 1 to {MOST_DAYS}.", code=WRONG_USAGE)
         start.prepare()
         row = Project.objects.filter(slug=project).first()
         if row is None:
@@ -56,20 +57,27 @@ class Command(Base):
                 f"There is no project of that name. Make it: manage.py create_project "
                 f"{project}"
             )
+        scopes = self.scopes(options["scopes"])
+        _, key = api_keys.create(
+            row,
+            scopes=scopes,
+            subject=self.subject(row) if options["user_id"] else None,
+            expires_at=clock.now() + timedelta(days=days) if days else None,
+        )
+        self.show(key)
+
+    def scopes(self, given: str) -> list[str]:
+        scopes = [word for word in given.split(",") if word]
         try:
-            _, key = api_keys.create(
-                row,
-                scopes=[word for word in options["scopes"].split(",") if word],
-                subject=self.subject(row) if options["user_id"] else None,
-                expires_at=timezone.now() + timedelta(days=days) if days else None,
-            )
+            api_keys.require_creatable(scopes)
         except InvalidError as refusal:
             self.end(
                 "Memory scopes and subject scopes never go together; make two keys."
                 if refusal.invalid_code == "scopes_mixed"
-                else f"--scopes takes {', '.join((*MEMORY_SCOPES, *SUBJECT_SCOPES))}."
+                else f"--scopes takes {', '.join((*MEMORY_SCOPES, *SUBJECT_SCOPES))}.",
+                code=WRONG_USAGE,
             )
-        self.show(key)
+        return scopes
 
     def subject(self, project: Project) -> Subject:
         if sys.stdin.isatty():
@@ -78,7 +86,8 @@ class Command(Base):
         if not names.valid(user_id):
             self.end(
                 "--user-id reads one line of standard input: 1 to 128 characters of "
-                "A-Z a-z 0-9 . _ : @ and -, the first a letter or digit."
+                "A-Z a-z 0-9 . _ : @ and -, the first a letter or digit.",
+                code=WRONG_USAGE,
             )
         return subjects.find_or_create(project.id, user_id)
 

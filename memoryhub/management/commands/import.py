@@ -20,13 +20,13 @@ from memoryhub.kernel.transcripts import Item, Options
 from memoryhub.management import start
 from memoryhub.management.import_progress import ImportProgress
 from memoryhub.management.import_summary import Summary, bad_fields, bad_line
+from memoryhub.management.terminal import WRONG_USAGE
 from memoryhub.management.terminal import Command as Base
+from memoryhub.models.clock import clock
 from memoryhub.models.projects import Project
 from memoryhub.services.imports import Import
 
 CHUNK_BYTES = 65_536
-#: Exit code for what the command line itself gets wrong.
-WRONG_USAGE = 2
 
 ABOUT: Final = """\
 Import recorded agent runs into a project, through the same writer as the API.
@@ -124,6 +124,8 @@ class Command(Base):
 
     def _project(self, slug: str) -> Project:
         start.prepare()
+        # Now, and not as what is wrong with each message.
+        clock.require_true()
         project = Project.objects.filter(slug=slug).first()
         if project is None:
             self._refuse(

@@ -9,13 +9,14 @@ from typing import Any, Final
 
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
-from django.db import connections
-from django.utils import timezone
+from django.db import Error, connections
 
-from memoryhub.errors import StartRefusedError
+from memoryhub.errors import ClockSkewError, StartRefusedError
+from memoryhub.models.clock import clock
 from memoryhub.models.keys import DestroyedKey, KekCheck, KeyMeta
 from memoryhub.vault import backup, keyring, ring_file, rotation
 from memoryhub.vault.ring_file import RingRefusedError
+from memoryhub.workers import heartbeats
 
 ABOUT: Final = """\
 Care for the key ring: the file of key-encryption keys (KEKs) that opens
@@ -160,7 +161,7 @@ class Command(BaseCommand):
         # Read back before it counts: a backup that does not open is none.
         if backup.opened(written, passphrase=passphrase) != ring:
             raise CommandError(f"{file} does not hold what was written to it.")
-        backup.record(ring, at=timezone.now())
+        backup.record(ring, at=clock.now())
         self.stdout.write(
             f"Wrote {_keys(len(ring.ids))} to {file} and read it back. Keep the file "
             "and the passphrase apart from each other and from the databases."
@@ -186,7 +187,7 @@ class Command(BaseCommand):
         )
 
     def _rotate(self) -> None:
-        kek_id, fresh = rotation.begin(at=timezone.now())
+        kek_id, fresh = rotation.begin(at=clock.now())
         self.stdout.write(f"{'Rotating' if fresh else 'Going on'} to key {kek_id}.")
         try:
             done = self._rewrap()
@@ -195,7 +196,7 @@ class Command(BaseCommand):
                 "Stopped between two batches; `manage.py keys rotate` goes on.",
                 returncode=130,
             ) from None
-        for old in rotation.finish(at=timezone.now()):
+        for old in rotation.finish(at=clock.now()):
             self.stdout.write(
                 f"Key {old} is retired; `manage.py keys retire {old}` removes it in "
                 f"{settings.KEYS_BACKUP_DAYS} days."
@@ -216,7 +217,8 @@ class Command(BaseCommand):
         return done
 
     def _retire(self, kek_id: str) -> None:
-        rotation.retire(kek_id, at=timezone.now())
+        _refuse_skewed()
+        rotation.retire(kek_id, at=clock.now())
         self.stdout.write(
             f"Key {kek_id} is out of the ring. Older backups of the ring still hold it."
         )
@@ -243,6 +245,20 @@ def _refuse_unstarted() -> None:
             "This instance was never started, so there are no keys to care for. "
             "Run `manage.py serve` once."
         )
+
+
+def _refuse_skewed() -> None:
+    """By a clock that is ahead a key would go while backups still need it."""
+    try:
+        heartbeats.compare()
+        clock.require_true()
+    except ClockSkewError as refusal:
+        raise CommandError(f"{refusal.code}: {refusal.message}") from None
+    except Error:
+        raise CommandError(
+            "The memory database does not answer, so nothing tells whether this "
+            "machine's clock is right."
+        ) from None
 
 
 def _state(kek_id: str, row: KekCheck | None, ring: ring_file.Ring) -> str:

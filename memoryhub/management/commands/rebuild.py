@@ -8,6 +8,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db.models import Sum
 
 from memoryhub.errors import Refusal
+from memoryhub.journal.log import Origins
 from memoryhub.management.commands.verify import chosen
 from memoryhub.management.progress import Progress
 from memoryhub.services.rebuild import rebuild
@@ -28,10 +29,10 @@ class Command(BaseCommand):
         threads = chosen(options["thread"])
         total = threads.aggregate(events=Sum("head_seq"))["events"] or 0
         progress = Progress(sys.stderr, total=total, unit="events")
-        rebuilt = 0
+        rebuilt, origins = 0, Origins()
         for thread in threads.select_related("subject").iterator(chunk_size=200):
             try:
-                rebuild(thread, progress=progress.add)
+                rebuild(thread, progress=progress.add, origins=origins)
             except Refusal as refusal:
                 progress.close()
                 raise CommandError(

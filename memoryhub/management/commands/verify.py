@@ -7,6 +7,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.db.models import QuerySet, Sum
 
+from memoryhub.journal.log import Origins
 from memoryhub.management.progress import Progress
 from memoryhub.models.threads import Thread
 from memoryhub.queries import verification
@@ -29,9 +30,11 @@ class Command(BaseCommand):
         threads = chosen(options["thread"])
         total = threads.aggregate(events=Sum("head_seq"))["events"] or 0
         progress = Progress(sys.stderr, total=total, unit="events")
-        checked = 0
+        checked, origins = 0, Origins()
         for thread in threads.select_related("subject").iterator(chunk_size=200):
-            difference = verification.verify(thread, progress=progress.add)
+            difference = verification.verify(
+                thread, progress=progress.add, origins=origins
+            )
             if difference is not None:
                 progress.close()
                 raise CommandError(

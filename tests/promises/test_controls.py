@@ -1,0 +1,231 @@
+"""Controls: with a fault in the code, the test of a promise must fail.
+
+A test that passes all the same has proved nothing. Each fault stands in a copy.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.promises.faults import Fault, copied, run
+
+pytestmark = [pytest.mark.nightly, pytest.mark.timeout(1_800)]
+
+WRITER, BATCH = "memoryhub/journal/writer.py", "memoryhub/journal/batch.py"
+CLOCK = "memoryhub/models/clock.py"
+KEEPS = "        requests.keep(self.served, now=self.clock())\n"
+RETURNS = "        return self.accepted(outcomes)\n"
+#: So long the fault shows, so that no luck is needed to see it.
+PAUSE = "__import__('time').sleep(0.05)"
+
+REPLIES_FIRST = (
+    Fault(WRITER, "    connections,\n)", "    connections,\n    transaction,\n)"),
+    Fault(
+        WRITER,
+        "                    self._serve(jobs)\n",
+        "                    with transaction.atomic():\n"
+        "                        self._serve(jobs)\n"
+        f"                        {PAUSE}\n",
+    ),
+)
+COMPARES_NO_HEAD = (
+    Fault(
+        "memoryhub/journal/statements.py",
+        """'WHERE "id" = %s AND "head_seq" = %s'""",
+        """'WHERE "id" = %s AND %s >= 0'""",
+    ),
+    Fault("memoryhub/journal/heads.py", ", head_seq=before.state.seq)", ")"),
+    Fault(WRITER, "RACES = 1\n", "RACES = 1_000\n"),
+)
+RECORDS_KEYS_LATE = (
+    Fault(BATCH, KEEPS, ""),
+    Fault(BATCH, RETURNS, f"        {PAUSE}\n{KEEPS}{RETURNS}"),
+)
+COMPARES_NO_PRECONDITION = Fault(
+    BATCH, "order.if_match != head.state.seq", "order.if_match < 0"
+)
+WAITS_FOR_NOTICES = Fault(
+    "memoryhub/queries/threads.py",
+    "\ndef get_thread(",
+    "\nimport functools\n@functools.cache\ndef get_thread(",
+)
+FOLLOWS_THE_WALL = Fault(
+    CLOCK, "return self._began_ns + self._ticks()", "return time.time_ns()"
+)
+GOES_BACK = Fault(
+    BATCH, "at = max(now, head.state.at) if head.state.at else now", "at = now"
+)
+SORTS_BY_TIME = Fault(
+    "memoryhub/queries/events.py",
+    'order_by("seq" if order == "asc" else "-seq")',
+    'order_by("at" if order == "asc" else "-at")',
+)
+FOLLOWS_ANY_CLOCK = Fault(
+    CLOCK, "abs(behind_ns) <= TOLERANCE_NS", "behind_ns == behind_ns"
+)
+SORTS_NO_MAP = Fault(
+    "memoryhub/kernel/state.py",
+    "dict(sorted(plain[name].items()))",
+    "dict(plain[name].items())",
+)
+BELIEVES_KEYS_LONGER = Fault(
+    "memoryhub/api/auth.py", "BELIEVED_SECONDS = 1.0", "BELIEVED_SECONDS = 10.0"
+)
+LOOKS_AT_NO_END = Fault(
+    "memoryhub/queries/verification.py",
+    "return _events(walk, progress) or _rows(walk)",
+    "return _events(walk, progress)",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """Faults, and the assertion of a test that must notice them."""
+
+    test: str
+    asserted: str
+    faults: tuple[Fault, ...]
+    #: What else the failure must tell.
+    said: str
+
+
+def control(
+    promise: str,
+    load: str,
+    test: str,
+    asserted: str,
+    *faults: Fault,
+    said: str = "",
+    marks: tuple[pytest.MarkDecorator, ...] = (),
+) -> Any:
+    mark = pytest.mark.promise(promise, load=load, control=True)
+    made = Control(f"tests/promises/{test}", asserted, faults, said)
+    return pytest.param(made, marks=[mark, *marks], id=f"{promise} {load}")
+
+
+CONTROLS = [
+    control(
+        "P1",
+        "a reply before its commit",
+        "test_crash.py::test_acknowledged_is_durable",
+        "{index: contents.get(index) for index in promised} == promised",
+        *REPLIES_FIRST,
+    ),
+    control(
+        "P2",
+        "a head that nobody compares",
+        "test_dense_order.py::test_processes_append_to_one_thread[3-100]",
+        '[each["code"] for each in told if "code" in each] == []',
+        *COMPARES_NO_HEAD,
+        # SQLite has one writer at a time, so there it would hold even so.
+        marks=(pytest.mark.grown,),
+    ),
+    control(
+        "P6",
+        "a key that is recorded after the commit",
+        "test_requests.py::test_one_effect_whichever_process_is_asked[16-100]",
+        "sorted(stored) == list(range(keys))",
+        *RECORDS_KEYS_LATE,
+    ),
+    control(
+        "P7",
+        "a precondition that nobody compares",
+        "test_requests.py::test_no_lost_update[8-30]",
+        "stored == list(range(successes + 1))",
+        COMPARES_NO_PRECONDITION,
+    ),
+    control(
+        "P11",
+        "a state that only a notice renews",
+        "test_coherence.py::test_no_process_answers_from_before_a_write[150-3]",
+        "[late for _, late in outcomes if late] == []",
+        WAITS_FOR_NOTICES,
+    ),
+    control(
+        "P23",
+        "a clock that goes as the machine's does",
+        "test_clocks.py::test_a_clock_that_jumps_ends_nothing",
+        '[each["done"].get("retention") for each in found] == [0, 0, 0]',
+        FOLLOWS_THE_WALL,
+    ),
+    control(
+        "P23",
+        "a clock that is put right however far it is off",
+        "test_clocks.py::test_clocks_that_differ_and_jump_reorder_nothing",
+        '(answer.status, answer.body.get("code")) == (503, "clock_skew")',
+        FOLLOWS_ANY_CLOCK,
+    ),
+    control(
+        "P24",
+        "a persistent map in its own order",
+        "test_replay.py::test_replay_is_the_same_under_any_hash_seed[3]",
+        "len(digests) == 1",
+        SORTS_NO_MAP,
+    ),
+    control(
+        "P26",
+        "keys that are believed for 10 seconds",
+        "test_secrets.py::test_a_revoked_key_is_dead_in_every_process",
+        "time.monotonic() - done < NOTICED_SECONDS + SLACK_SECONDS",
+        BELIEVES_KEYS_LONGER,
+    ),
+]
+
+
+#: Of one process, whose database a second run on PostgreSQL would share.
+IN_PROCESS = [
+    control(
+        "P4",
+        "a journal whose end is not looked at",
+        "test_tamper.py::test_every_damage_to_a_fork_is_found[4]",
+        "missed == []",
+        LOOKS_AT_NO_END,
+        said="cut after",
+    ),
+    control(
+        "P23",
+        "a list in the order of time",
+        "test_clocks.py::test_a_writer_whose_clock_jumps_keeps_the_order",
+        "[each.seq for each in listed] == list(range(1, 8))",
+        *(GOES_BACK, SORTS_BY_TIME),
+    ),
+]
+
+
+@pytest.fixture
+def sqlite() -> None:
+    """Of tests that belong to the pass on SQLite."""
+
+
+@pytest.mark.parametrize("control", CONTROLS)
+def test_with_a_fault_the_promise_is_broken(control: Control, tmp_path: Path) -> None:
+    assert_noticed(control, tmp_path)
+
+
+@pytest.mark.parametrize("control", IN_PROCESS)
+def test_with_a_fault_in_one_process_the_promise_is_broken(
+    sqlite: None, control: Control, tmp_path: Path
+) -> None:
+    assert_noticed(control, tmp_path)
+
+
+def assert_noticed(control: Control, folder: Path) -> None:
+    ran = run(copied(folder / "copy", control.faults), control.test)
+    assert ran.failed_by(control.asserted), ran.output
+    assert control.said in ran.output, ran.output
+
+
+def test_without_a_fault_a_copy_keeps_its_promises(
+    sqlite: None, tmp_path: Path
+) -> None:
+    """What fails with a fault fails because of it."""
+    tests = [
+        "test_requests.py::test_amendments_of_two_writers_are_both_kept",
+        "test_tamper.py::test_a_fork_of_nothing_keeps_its_parent",
+    ]
+    ran = run(copied(tmp_path / "copy"), *(f"tests/promises/{test}" for test in tests))
+    assert ran.passed, ran.output
