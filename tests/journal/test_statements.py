@@ -42,4 +42,6 @@ def test_a_time_of_another_zone_is_stored_as_utc() -> None:
 def assert_like_the_orm(field: Any, value: object) -> None:
     ((ours,),) = Columns([field]).prepared([(value,)])
     theirs = field.get_db_prep_save(value, connection)
-    assert (type(ours), ours) == (type(theirs), theirs)
+    # PostgreSQL's whole numbers are some of the driver's own, which it takes plain too.
+    assert isinstance(theirs, type(ours))
+    assert ours == theirs
