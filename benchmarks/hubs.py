@@ -149,6 +149,9 @@ class Server:
             line.close()
 
     def post(self, path: str, key: str, body: object) -> object:
+        return self.send("POST", path, key, body)
+
+    def send(self, method: str, path: str, key: str, body: object) -> object:
         """One request that must be served."""
         line = HTTPConnection("127.0.0.1", self.port, timeout=60)
         try:
@@ -156,7 +159,7 @@ class Server:
                 "Authorization": f"Bearer {key}",
                 "Content-Type": "application/json",
             }
-            line.request("POST", f"/api/v1{path}", json.dumps(body), headers)
+            line.request(method, f"/api/v1{path}", json.dumps(body), headers)
             answer = line.getresponse()
             text = answer.read()
         finally:

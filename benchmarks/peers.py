@@ -1,4 +1,4 @@
-"""Peers: other stores of agents' messages, in an environment of their own.
+"""Peers: others that keep agents' messages or pages, in an environment of their own.
 
 They are not dependencies of the project: what is named here is fetched from PyPI into
 `.tools/peers` when a benchmark first needs it, and runs in processes of its own.
@@ -13,11 +13,16 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from benchmarks.hubs import ROOT
 from benchmarks.rounds import Sample
 
-REQUIREMENTS = ("langgraph-checkpoint-sqlite==3.1.2", "openai-agents==0.24.0")
+REQUIREMENTS = (
+    "langgraph-checkpoint-sqlite==3.1.2",
+    "openai-agents==0.24.0",
+    "chuk-ai-session-manager==0.11.2",
+)
 ENVIRONMENT = ROOT / ".tools" / "peers"
 PYTHON = ENVIRONMENT / "bin" / "python"
 _INSTALLED = ENVIRONMENT / "installed.txt"
@@ -51,15 +56,7 @@ def installed() -> bool:
 
 def store(script: str, messages: Path, database: Path) -> Stored:
     """Have a peer write the messages to a new database, timed by itself."""
-    program = Path(__file__).with_name(script)
-    done = subprocess.run(
-        # Not our folder on its path: the peers have modules of any name.
-        [str(PYTHON), "-P", str(program), str(messages), str(database)],
-        check=True,
-        capture_output=True,
-        text=True,
-    )
-    told = json.loads(done.stdout)
+    told = run(script, str(messages), str(database))
     files = database.parent.glob(f"{database.name}*")
     return Stored(
         sample=Sample(
@@ -69,6 +66,20 @@ def store(script: str, messages: Path, database: Path) -> Stored:
         ),
         size=sum(path.stat().st_size for path in files),
     )
+
+
+def run(script: str, *arguments: str) -> dict[str, Any]:
+    """Run a script in the peers' environment. Returns the JSON that it prints."""
+    program = Path(__file__).with_name(script)
+    done = subprocess.run(
+        # Not our folder on its path: the peers have modules of any name.
+        [str(PYTHON), "-P", str(program), *arguments],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    told: dict[str, Any] = json.loads(done.stdout)
+    return told
 
 
 def _commands() -> list[list[str]]:

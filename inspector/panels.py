@@ -14,10 +14,11 @@ from urllib.parse import urlencode
 from django.template.loader import render_to_string
 from django.urls import reverse
 
-from inspector import chat, summaries
+from inspector import cells, chat, summaries
 from memoryhub.models.threads import Thread
-from memoryhub.queries import events, replay, slots, timeline
+from memoryhub.queries import events, replay, residency, slots, timeline
 from memoryhub.queries.events import EventLine
+from memoryhub.queries.page_views import Step
 from memoryhub.queries.threads import ThreadLine
 from memoryhub.queries.timeline import Moment
 
@@ -25,7 +26,7 @@ from memoryhub.queries.timeline import Moment
 AROUND, MESSAGES, TAIL = 50, 8, 50
 #: Events whose content may stand open at once.
 OPENED = 20
-TABS = ("summary", "messages")
+TABS = ("summary", "messages", "working-set")
 
 Context = dict[str, Any]
 
@@ -140,6 +141,11 @@ def told(line: EventLine, *, opened: bool = False, toggle: str = "") -> Told:
     )
 
 
+def told_step(step: Step) -> tuple[Step, str]:
+    """Something that happened to a page, and what is said of it."""
+    return step, summaries.of_body(step.type, step.body)
+
+
 def _row(scene: Scene) -> Context:
     return {}
 
@@ -185,6 +191,10 @@ def _messages(scene: Scene) -> Context:
     return {"bubbles": bubbles}
 
 
+def _working_set(scene: Scene) -> Context:
+    return cells.picture(residency.get_residency(scene.thread, scene.seq))
+
+
 def _tail(scene: Scene) -> Context:
     head = scene.seq
     listed = events.list_events(scene.thread, after=max(0, head - TAIL), up_to=head)
@@ -195,8 +205,7 @@ def _tail(scene: Scene) -> Context:
 def _moment(scene: Scene) -> Context:
     near = _events(scene)
     here = next((t.line for t in near["shown"] if t.line.seq == scene.seq), None)
-    summary = scene.tab == "summary"
-    tab = _summary(scene, here) if summary else _messages(scene)
+    tab = _summary(scene, here) if scene.tab == "summary" else _OTHER[scene.tab](scene)
     return {
         **near,
         **tab,
@@ -231,6 +240,10 @@ def _listed(seqs: frozenset[int]) -> str:
     return ",".join(str(seq) for seq in sorted(seqs))
 
 
+_OTHER: dict[str, Callable[[Scene], Context]] = {
+    "messages": _messages,
+    "working-set": _working_set,
+}
 PANELS: dict[str, Panel] = {
     "head": Panel(template="inspector/threads/_head.html", context=_row),
     "row": Panel(template="inspector/threads/_row.html", context=_row),
@@ -239,6 +252,11 @@ PANELS: dict[str, Panel] = {
     "summary": Panel(template="inspector/timeline/_summary.html", context=_summary),
     "messages": Panel(template="inspector/timeline/_messages.html", context=_messages),
     "tail": Panel(template="inspector/events/_tail.html", context=_tail),
+    "working-set": Panel(
+        template="inspector/working_set/_panel.html", context=_working_set
+    ),
 }
 #: What a socket may ask for: the panels that follow the head.
-PUSHED = frozenset({"head", "row", "events", "summary", "messages", "tail"})
+PUSHED = frozenset(
+    {"head", "row", "events", "summary", "messages", "tail", "working-set"}
+)

@@ -21,6 +21,7 @@ from functools import partial
 from memoryhub.errors import InvalidError
 from memoryhub.kernel import names
 from memoryhub.kernel.events import TYPES
+from memoryhub.kernel.pages import MODALITIES, PAGE_TYPES
 from memoryhub.models.threads import Thread
 from memoryhub.queries import catalogue
 from memoryhub.queries.terms import Period, Span, Term, Value, Word
@@ -31,6 +32,9 @@ Keys = Mapping[str, Callable[[str], Value]]
 
 #: What events are about: the parts of their types before the dot.
 NOUNS = tuple(dict.fromkeys(name.partition(".")[0] for name in TYPES))
+
+#: Where a page can be.
+TIERS = ("L0", "L1", "L2")
 
 _TOKEN = re.compile(r'(?:[^\s"]|"[^"]*")+')
 _VALUE = re.compile(r'(?:[^,"]|"[^"]*")+')
@@ -155,6 +159,24 @@ def flag(text: str) -> Word:
     return _one_of("flag", _unquoted(text), catalogue.FLAGS)
 
 
+def tier(text: str) -> Word:
+    """Where a page is."""
+    return _one_of("tier", _unquoted(text), TIERS)
+
+
+def page_type(text: str) -> Word:
+    return _one_of("type", _unquoted(text), PAGE_TYPES)
+
+
+def modality(text: str) -> Word:
+    return _one_of("modality", _unquoted(text), MODALITIES)
+
+
+def pinned(text: str) -> Word:
+    """Whether a command has pinned a page."""
+    return _one_of("pinned", _unquoted(text), ("yes", "no"))
+
+
 def count(text: str) -> Span:
     """A number or a span of numbers."""
     return _span(text, _THOUSANDS, example="slots:>1k")
@@ -276,6 +298,7 @@ THREADS: Keys = {
     "events": count,
     "turns": count,
     "tokens": count,
+    "faults": count,
     "active": age,
     "due": ahead,
     "flag": flag,
@@ -291,4 +314,14 @@ EVENTS: Keys = {
     "at": when,
     "size": partial(_span, units=_THOUSANDS, example="size:>64k"),
     "erased": erased,
+}
+#: Keys over the page table of a thread; a bare word is the beginning of an id.
+PAGES: Keys = {
+    "page": name,
+    "tier": tier,
+    "level": partial(_span, units=_THOUSANDS, example="level:>0"),
+    "type": page_type,
+    "modality": modality,
+    "pinned": pinned,
+    "tokens": partial(_span, units=_THOUSANDS, example="tokens:>1k"),
 }

@@ -15,8 +15,13 @@ PREVIEW = 200
 
 def summary(line: EventLine) -> str:
     """What happened, from the body alone: names and numbers."""
-    tell = _TELL.get(line.type)
-    return tell(line.body) if tell else ""
+    return of_body(line.type, line.body)
+
+
+def of_body(event_type: str, body: Body) -> str:
+    """What an event of that type says, with a body that holds no content."""
+    tell = _TELL.get(event_type)
+    return tell(body) if tell else ""
 
 
 def preview(line: EventLine) -> str:
@@ -72,6 +77,62 @@ def _import(body: Body) -> str:
     return f"{body['count']:,} messages in"
 
 
+def _page(body: Body) -> str:
+    return f"{body['page_id']} {body['type']}, {body['tokens'] or 0:,} tokens"
+
+
+def _updated(body: Body) -> str:
+    return f"{body['page_id']} version {body['version']}"
+
+
+def _compressed(body: Body) -> str:
+    made = ", ".join(f"~{each['level']} {each['tokens']:,}" for each in body["levels"])
+    return f"{body['page_id']} {made} by {body['producer']}"
+
+
+def _mapped(body: Body) -> str:
+    return f"{body['page_id']} {_level(body['level'])}, {body['tokens']:,} tokens"
+
+
+def _faulted(body: Body) -> str:
+    came = "" if body["promoted"] else ", not mapped"
+    return f"{_mapped(body)}, {body['reason']}, from {body['tier_before']}{came}"
+
+
+def _refused(body: Body) -> str:
+    return f"{body.get('page_id') or 'an unknown page'} {body['refusal']}"
+
+
+def _evicted(body: Body) -> str:
+    kept = body.get("score")
+    score = "" if kept is None else f", keep {kept:.2f}"
+    way = f"{body['tier_before']} → {body['tier_after']}"
+    return f"{body['page_id']} {way}, {body['cause']}{score}"
+
+
+def _lowered(body: Body) -> str:
+    saved = body["tokens_before"] - body["tokens"]
+    way = f"{_level(body['level_before'])} → {_level(body['level'])}"
+    return f"{body['page_id']} {way}, {saved:,} tokens less"
+
+
+def _packed(body: Body) -> str:
+    return f"turn {body['turn']}, {body['tokens']:,} tokens of {body['budget']:,}"
+
+
+def _dropped(body: Body) -> str:
+    what = body.get("page_id") or body.get("tier") or "all"
+    return f"{what}, {body['dropped']:,} dropped"
+
+
+def _level(level: int) -> str:
+    return f"~{level}" if level else "full"
+
+
+def _named(body: Body) -> str:
+    return str(body["page_id"])
+
+
 _SCOPE = ("agent_type", "agent_instance", "session")
 _TELL: dict[str, Callable[[Body], str]] = {
     "slot.appended": _slot,
@@ -85,4 +146,19 @@ _TELL: dict[str, Callable[[Body], str]] = {
     "thread.retired": _retired,
     "run.recorded": _run,
     "import.advanced": _import,
+    "page.created": _page,
+    "page.updated": _updated,
+    "page.compressed": _compressed,
+    "page.mapped": _mapped,
+    "page.faulted": _faulted,
+    "fault.refused": _refused,
+    "page.referenced": _named,
+    "page.evicted": _evicted,
+    "page.lowered": _lowered,
+    "page.pinned": _named,
+    "page.unpinned": _named,
+    "page.deleted": _named,
+    "turn.packed": _packed,
+    "tlb.invalidated": _dropped,
+    "tlb.flushed": _dropped,
 }

@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 from typing import ClassVar
 
-Detail = str | int | float | bool | None
+Detail = str | int | float | bool | tuple[int, ...] | None
 
 
 class Refusal(Exception):
@@ -25,6 +25,16 @@ class Refusal(Exception):
         """The class's docstring on one line: what happened and what to do next."""
         return " ".join((inspect.getdoc(type(self)) or "").split())
 
+    @property
+    def sentence(self) -> str:
+        """The message, and the numbers that go with it."""
+        known = [f"{n}: {_said(v)}" for n, v in self.detail.items() if v is not None]
+        return f"{self.message} ({', '.join(known)})" if known else self.message
+
+
+def _said(value: Detail) -> str:
+    return "+".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
 
 class InvalidError(Refusal):
     """The request has a value that is out of its range or vocabulary.
@@ -38,6 +48,15 @@ class InvalidError(Refusal):
         super().__init__(**detail)
         self.invalid_code = code
         self.loc = loc
+
+
+class TokensRequiredError(InvalidError):
+    """The thread counts by a tokenizer that is not run here. Send `tokens`."""
+
+    code = "tokens_required"
+
+    def __init__(self) -> None:
+        super().__init__(code="tokens_required", loc="tokens")
 
 
 class UnauthorizedError(Refusal):
@@ -227,3 +246,78 @@ class StartRefusedError(Exception):
     def __init__(self, reason: str) -> None:
         self.reason = reason
         super().__init__(reason)
+
+
+class PageUnknownError(Refusal):
+    """The thread has no page of that id. Look the ids up in the manifest."""
+
+    code = "page_unknown"
+
+
+class UnknownPageError(Refusal):
+    """The provenance names a page that the thread does not have."""
+
+    code = "unknown_page"
+
+
+class PageErasedError(Refusal):
+    """The page was deleted or erased, and its id is never used again."""
+
+    code = "page_erased"
+
+
+class DerivedPageError(Refusal):
+    """The page is a message or an observation; only importance and hint can change."""
+
+    code = "derived_page"
+
+
+class NoRoomError(Refusal):
+    """The page fits at no level; nothing was stored.
+
+    Unpin pages, or raise `budget_tokens`.
+    """
+
+    code = "no_room"
+
+
+class PinnedError(Refusal):
+    """The page is pinned, and pinned pages are never evicted. Unpin it first."""
+
+    code = "pinned"
+
+
+class PinBudgetError(Refusal):
+    """Pins and system prompt would hold more than `pin_share` allows.
+
+    Unpin something, or raise `pin_share` or `budget_tokens`.
+    """
+
+    code = "pin_budget"
+
+
+class FaultConfidenceError(Refusal):
+    """The reason is less certain than the thread's threshold asks for; nothing charged.
+
+    Fault only pages that the user or the text refers to.
+    """
+
+    code = "fault_confidence"
+
+
+class FaultBudgetError(Refusal):
+    """The exchange has no faults or fault tokens left for this; nothing was charged.
+
+    Ask for one of `cheaper_levels`, or go on with what is mapped until the user's next
+    message, which renews the budget.
+    """
+
+    code = "fault_budget"
+    #: What the budget waits for; no clock renews it.
+    renews: ClassVar[str] = "next_exchange"
+
+
+class NotRecordedError(Refusal):
+    """No request was recorded for this turn: none was packed by the hub."""
+
+    code = "not_recorded"

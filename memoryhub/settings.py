@@ -8,12 +8,21 @@ from typing import Any
 
 import dj_database_url
 import structlog
-from pydantic import Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, Json, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 #: Good enough on loopback; `serve` refuses it on a public bind.
 DEFAULT_SECRET_KEY = "memoryhub-default-secret-for-loopback-only-" + "0" * 32
+
+
+class Price(BaseModel):
+    """What a model takes for a million tokens, and for a million that it has cached."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    price: float = Field(ge=0)
+    cached: float = Field(ge=0)
 
 
 class Environment(BaseSettings):
@@ -51,6 +60,10 @@ class Environment(BaseSettings):
     MEMORYHUB_QUEUE_BYTES: int = Field(default=64 * 2**20, ge=1)
     MEMORYHUB_READERS: int = Field(default=4, ge=1, le=64)
     MEMORYHUB_SQLITE_SYNCHRONOUS: str = Field(default="FULL", pattern="^(FULL|NORMAL)$")
+    #: JSON: prices by any name, for what-if costs in the inspector.
+    MEMORYHUB_PRICES: Json[dict[str, Price]] = Field(
+        default="{}", validate_default=True
+    )
 
 
 def _environment() -> Environment:
@@ -279,6 +292,7 @@ KEY_STREAMS = ENV.MEMORYHUB_KEY_STREAMS
 QUEUE_COMMANDS = ENV.MEMORYHUB_QUEUE_COMMANDS
 QUEUE_BYTES = ENV.MEMORYHUB_QUEUE_BYTES
 READERS = ENV.MEMORYHUB_READERS
+PRICES = ENV.MEMORYHUB_PRICES
 
 # Logs: JSON lines of a closed set of fields; nothing personal
 

@@ -6,7 +6,7 @@ from collections.abc import Coroutine, Iterable
 from typing import Any, TypeVar
 
 from memoryhub.journal import Receipt
-from memoryhub.kernel import strict_json, tokens
+from memoryhub.kernel import measuring, strict_json, tokens
 from memoryhub.kernel.commands import NewSlot
 from memoryhub.kernel.events import LabelValue, Limits
 from memoryhub.kernel.state import Scope
@@ -14,8 +14,9 @@ from memoryhub.models.api_keys import MEMORY_SCOPES
 from memoryhub.models.projects import Project
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
-from memoryhub.services import api_keys, projects, slots, subjects, threads
+from memoryhub.services import api_keys, pages, projects, slots, subjects, threads
 from memoryhub.services.api_keys import Agent
+from memoryhub.services.pages import PageDraft
 
 Result = TypeVar("Result")
 
@@ -70,7 +71,7 @@ def make_key(
 
 def make_slot(content: Any = "hello", **fields: Any) -> NewSlot:
     plain = strict_json.as_sent(content)
-    return NewSlot(
+    slot = NewSlot(
         **{
             "from_name": "user",
             "to_name": "assistant",
@@ -80,6 +81,7 @@ def make_slot(content: Any = "hello", **fields: Any) -> NewSlot:
             **fields,
         }
     )
+    return measuring.of_slot(slot, content)
 
 
 def make_thread(
@@ -89,7 +91,7 @@ def make_thread(
     user_id: str | None = None,
     scope: Scope | None = None,
     labels: dict[str, LabelValue] | None = None,
-    **limits: int,
+    **limits: Any,
 ) -> Thread:
     subject = subjects.find_or_create(agent.project, user_id) if user_id else None
     run(
@@ -119,3 +121,23 @@ def append(agent: Agent, thread: str, *contents: Any, **conditions: Any) -> Rece
             **conditions,
         )
     )
+
+
+def make_page(
+    agent: Agent,
+    page_id: str,
+    *,
+    thread: str = "t-1",
+    text: str = "Fares of class Q can be changed once.",
+    **fields: Any,
+) -> Receipt:
+    draft = PageDraft(
+        **{
+            "page_id": page_id,
+            "type": "artifact",
+            "modality": "text",
+            "content": {"text": text},
+            **fields,
+        }
+    )
+    return run(pages.write(agent=agent, thread=thread, drafts=[draft]))

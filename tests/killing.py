@@ -22,21 +22,21 @@ from tests import recordings
 MOMENTS = ("before", "after")
 
 
-def kill_everywhere(path: str, every: int) -> None:
+def kill_everywhere(path: str, every: int, *words: str) -> None:
     """Kill an import at every n-th of its commits and repeat it; print what became.
 
     Each is in a project of its own. `dumps` holds what each came to, `whole` what an
     undisturbed import makes.
     """
     _in_child(partial(projects.create, "whole"))
-    commits = _in_child(partial(_count_commits, path, "whole"))
+    commits = _in_child(partial(_count_commits, path, "whole", *words))
     ends = {}
     for moment in MOMENTS:
         for count in range(1, commits + 1, every):
             slug = f"{moment}-{count}"
             _in_child(partial(projects.create, slug))
-            ends[slug] = _in_child(partial(_die, path, slug, moment, count))
-            ends[f"{slug}-again"] = _in_child(partial(_import, path, slug))
+            ends[slug] = _in_child(partial(_die, path, slug, moment, count, *words))
+            ends[f"{slug}-again"] = _in_child(partial(_import, path, slug, *words))
     dumps = {row.slug: recordings.dump(row) for row in Project.objects.all()}
     _print({"commits": commits, "ends": ends, "dumps": dumps})
 
@@ -65,16 +65,16 @@ def _in_child(work: Callable[[], object]) -> int:
     return os.waitstatus_to_exitcode(status)
 
 
-def _import(path: str, slug: str) -> int:
+def _import(path: str, slug: str, *more: str) -> int:
     words = ["manage.py", "import", path, "--project", slug, "--source", "desk"]
     try:
-        execute_from_command_line([*words, "--quiet"])
+        execute_from_command_line([*words, "--quiet", *more])
     except SystemExit as ended:
         return int(ended.code or 0)
     return 0
 
 
-def _count_commits(path: str, slug: str) -> int:
+def _count_commits(path: str, slug: str, *words: str) -> int:
     commits = 0
 
     def counted() -> None:
@@ -82,11 +82,11 @@ def _count_commits(path: str, slug: str) -> int:
         commits += 1
 
     _watch_commits(after=counted)
-    _import(path, slug)
+    _import(path, slug, *words)
     return commits
 
 
-def _die(path: str, slug: str, moment: str, count: int) -> int:
+def _die(path: str, slug: str, moment: str, count: int, *words: str) -> int:
     left = count
 
     def die() -> None:
@@ -96,7 +96,7 @@ def _die(path: str, slug: str, moment: str, count: int) -> int:
             os.kill(os.getpid(), signal.SIGKILL)
 
     _watch_commits(**{moment: die})
-    return _import(path, slug)
+    return _import(path, slug, *words)
 
 
 def _watch_commits(

@@ -37,13 +37,16 @@ PROMISES = {
     "P20": "No input gives a 500.",
     "P21": "Both databases give the same answer.",
     "P23": "Clocks don't matter to order, and none of them ends anything early.",
-    "P24": "Replay is deterministic: the state at an event is the same on every host.",
+    "P24": "Replay is deterministic: the state at an event is the same on every host, "
+    "and a recorded context reassembles to its recorded bytes.",
     "P26": "A key is shown once, stored as a digest and dead within a second of its "
     "revocation.",
     "P28": "What is on screen is fresh or says that it is not.",
     "import": "An import that dies anywhere is whole once it is repeated, and needs "
     "no more memory for a larger file.",
     "looking": "Looking changes nothing.",
+    "fetched": "What has left the window is fetched back through the tools alone, "
+    "within the budget of its exchange.",
     "sealed": "No content and no outside id of a person stands in the clear in any "
     "file.",
 }

@@ -42,6 +42,27 @@ def run(
     return {**known, "traj": messages, **more}
 
 
+def bookings(count: int) -> list[dict[str, Any]]:
+    """So many exchanges about one booking each; every third comes back to an old one.
+
+    A tool gives back a long text about the booking, which soon has to leave a small
+    context, and is fetched back when its id is named again.
+    """
+    talk = [message("You book journeys. " * 20, "system")]
+    for n in range(count):
+        booking = f"BK{1000 + (n if n % 3 else n // 3)}"
+        call = {"name": "find_booking", "arguments": json.dumps({"id": booking})}
+        calls = [{"id": f"c{n}", "type": "function", "function": call}]
+        details = f"{booking}: " + f"seat {n}, one bag, window. " * 40
+        talk += [
+            message(f"What about {booking}?"),
+            {"role": "assistant", "content": None, "tool_calls": calls},
+            message(details, "tool", tool_call_id=f"c{n}"),
+            message(f"Number {n} is fine.", "assistant"),
+        ]
+    return talk
+
+
 def array(folder: Path, *runs: Any, name: str = "desk.json") -> Path:
     """A file of the format `runs`, on one line."""
     path = folder / name
@@ -68,10 +89,11 @@ def take(
     *,
     skip_bad: bool = False,
     dry_run: bool = False,
+    budget: int | None = None,
     **options: Any,
 ) -> tuple[Import, list[Bad]]:
     """The import once it is over, and what was bad."""
-    job = Import(project, skip_bad=skip_bad, dry_run=dry_run)
+    job = Import(project, skip_bad=skip_bad, dry_run=dry_run, budget=budget)
     steps = list(job.take(items(path, **options)))
     return job, [step for step in steps if isinstance(step, Bad)]
 

@@ -12,11 +12,13 @@ from inspector.patterns import (
     api_keys,
     events,
     imports,
+    paging,
     settings,
     shared,
     slots,
     threads,
     timeline,
+    turns,
 )
 from inspector.patterns.pattern import Pattern
 
@@ -29,6 +31,8 @@ PATTERNS: tuple[Pattern, ...] = (
     *api_keys.PATTERNS,
     *imports.PATTERNS,
     *settings.PATTERNS,
+    *paging.PATTERNS,
+    *turns.PATTERNS,
 )
 _NEEDS = "{# Needs:"
 

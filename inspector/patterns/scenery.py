@@ -55,6 +55,12 @@ OPEN = ThreadLine(
     last_active_at=NOW - timedelta(seconds=20),
     listed_at=NOW - timedelta(seconds=20),
     listed_slots=812,
+    resident=98_000,
+    capacity=124_000,
+    hits=1_090,
+    misses=114,
+    faults=12,
+    refaults=0,
 )
 FRESH = replace(
     OPEN,
@@ -69,6 +75,10 @@ FRESH = replace(
     turns=0,
     tokens=0,
     bytes=0,
+    resident=0,
+    hits=0,
+    misses=0,
+    faults=0,
 )
 FULL = replace(
     OPEN,
@@ -76,6 +86,7 @@ FULL = replace(
     name=LONG_NAME,
     slots=96_000,
     nearly_full=True,
+    refaults=4,
     head_seq=1_000_000,
     tokens=38_400_000,
     labels={f"label-{n}": f"value-{n}" for n in range(12)},

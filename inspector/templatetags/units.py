@@ -79,6 +79,20 @@ def figure(value: float) -> str:
 
 
 @register.filter
+def decimal(value: float | None) -> str:
+    """A share or a score, in two digits."""
+    return _UNKNOWN if value is None else f"{value:.2f}"
+
+
+@register.filter
+def faithful(level: int | None) -> str:
+    """A level of a page: full, ~1 to ~3, or none."""
+    if level is None:
+        return _UNKNOWN
+    return f"~{level}" if level else "full"
+
+
+@register.filter
 def columns(counts: Sequence[int], high: int) -> list[tuple[int, int]]:
     """Where each bar of a picture so high begins, and its height.
 

@@ -7,7 +7,7 @@ from django.views.decorators.http import require_safe
 from inspector import access, shell
 from inspector.access import signed_in
 from memoryhub.models.clock import clock
-from memoryhub.queries import catalogue, retention, stats
+from memoryhub.queries import catalogue, checks, retention, stats
 from memoryhub.services import operators
 
 RECENT = 8
@@ -33,6 +33,7 @@ def overview(request: HttpRequest, project: str) -> HttpResponse:
     recent = catalogue.list_threads(place.project, terms=(), now=now, limit=RECENT)
     context = {
         "counts": stats.get_project_counts(place.project.id, now=now),
+        "checks": checks.get_checks(place.project),
         "due": retention.count_soon(place.project, now=now),
         "counted": retention.COUNTED,
         "recent": recent.items,

@@ -10,7 +10,19 @@ from ninja.openapi.schema import OpenAPISchema
 from ninja.security import HttpBearer
 
 from memoryhub import __version__
-from memoryhub.api import events, openapi, slots, stats, threads
+from memoryhub.api import (
+    events,
+    openapi,
+    page_acts,
+    pages,
+    slots,
+    stats,
+    threads,
+    tool_calls,
+    turn_lenses,
+    turns,
+    working_set,
+)
 
 PREFIX = "/api/v1/"
 
@@ -49,5 +61,6 @@ api = AgentAPI(
     auth=Bearer(),
     urls_namespace="api",
 )
-for _noun in (slots, threads, events, stats):
+_NOUNS = (slots, threads, events, stats, pages, page_acts, working_set, turns)
+for _noun in (*_NOUNS, turn_lenses, tool_calls):
     api.add_router("", _noun.router)

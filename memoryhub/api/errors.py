@@ -114,9 +114,20 @@ STATUS: dict[type[Refusal], int] = {
     UriTooLongError: 414,
     ContentTypeError: 415,
     ContentEncodingError: 415,
+    errors.PageUnknownError: 404,
+    errors.NotRecordedError: 404,
+    errors.DerivedPageError: 409,
+    errors.NoRoomError: 409,
+    errors.PinnedError: 409,
+    errors.PinBudgetError: 409,
+    errors.FaultConfidenceError: 409,
+    errors.PageErasedError: 410,
     errors.BeyondHeadError: 422,
+    errors.UnknownPageError: 422,
+    errors.TokensRequiredError: 422,
     errors.IdempotencyMismatchError: 422,
     RateError: 429,
+    errors.FaultBudgetError: 429,
     HeadersTooLargeError: 431,
     InternalError: 500,
     UnavailableError: 503,
@@ -159,6 +170,8 @@ class Problem:
     detail: str
     errors: tuple[tuple[tuple[str | int, ...], str], ...] = ()
     headers: Mapping[str, str] = field(default_factory=dict)
+    #: Members of a kind of problem's own.
+    extra: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
     def of(cls, refusal: Refusal) -> Problem:
@@ -173,9 +186,10 @@ class Problem:
         return cls(
             status=status,
             code=code,
-            detail=_sentence(refusal),
+            detail=refusal.sentence,
             errors=((loc, code),) if loc else (),
             headers=_headers(refusal, status),
+            extra=_extra(refusal),
         )
 
     def plain(self, request_id: str) -> dict[str, Any]:
@@ -187,6 +201,7 @@ class Problem:
             "detail": self.detail,
             "errors": [{"loc": list(loc), "code": code} for loc, code in self.errors],
             "request_id": request_id,
+            **self.extra,
         }
 
     def body(self, request_id: str) -> bytes:
@@ -221,10 +236,14 @@ def _split(loc: str) -> tuple[str | int, ...]:
     return tuple(loc.split(".")) if loc else ()
 
 
-def _sentence(refusal: Refusal) -> str:
-    """The message, and the numbers that go with it."""
-    known = [f"{n}: {v}" for n, v in refusal.detail.items() if v is not None]
-    return f"{refusal.message} ({', '.join(known)})" if known else refusal.message
+def _extra(refusal: Refusal) -> dict[str, Any]:
+    """What a program goes on by: for a fault, what is left and what it would pay for.
+
+    No clock renews that, so there is no Retry-After.
+    """
+    if not isinstance(refusal, errors.FaultBudgetError):
+        return {}
+    return {"renews": errors.FaultBudgetError.renews, **refusal.detail}
 
 
 def _headers(refusal: Refusal, status: int) -> dict[str, str]:

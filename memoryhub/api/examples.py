@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from memoryhub.api import page_examples
+
 _THREAD_ID = "01939d5e-6c0f-7a51-9d0e-2b1f6d3c8a47"
 _SUBJECT_ID = "01939d5e-6bf2-7e08-b6aa-5f0c1d2e3f40"
 _AT = "2026-03-01T09:30:00.250000+00:00"
@@ -26,6 +28,8 @@ _APPENDED = {
     "index": 1,
     "turn": 0,
     "at": _AT,
+    "page_id": "slot-1",
+    "mapped": True,
 }
 _HANDLER = {
     "own_name": "assistant",
@@ -56,7 +60,7 @@ _THREAD = {
     "seq": 3,
     "scope": {"agent_type": "booking", "agent_instance": None, "session": "s-204"},
     "labels": {"channel": "web", "trial": 1},
-    "config": {"max_slots": 50000, "retention_idle_days": None},
+    "config": {"max_slots": 50000, "retention_idle_days": None, **page_examples.PAGING},
     "subject_id": _SUBJECT_ID,
     "parent_id": None,
     "fork_seq": None,
@@ -84,6 +88,7 @@ _EVENT = {
 _TALLY = {"top": {"chat.user": 1, "chat.assistant": 1}, "other": 0}
 
 EXAMPLES: dict[str, Any] = {
+    **page_examples.EXAMPLES,
     "SlotIn": _SLOT_IN,
     "SlotsIn": {"items": [_SLOT_IN]},
     "ThreadIn": {"user_id": "customer-7", **_DESCRIBED},

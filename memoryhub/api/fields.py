@@ -20,12 +20,16 @@ from pydantic import (
 
 from memoryhub.kernel import names
 from memoryhub.kernel.events import LabelValue
+from memoryhub.kernel.pages import REFERENCE, SYSTEM_PROMPT
 from memoryhub.kernel.state import MAX_LABELS
 from memoryhub.kernel.strict_json import MAX_INTEGER
 
 MAX_LIMIT: Final = 200
 MAX_TEXT_BYTES: Final = 16 * 1024
 MAX_USER_ID_CHARS: Final = 256
+MAX_HINT_BYTES: Final = 1024
+#: What ids of pages begin with that come about by other routes.
+RESERVED_IDS: Final = ("slot-", "obs-", "ref-")
 
 _WHOLE = re.compile(r"-?(?:0|[1-9][0-9]{0,18})")
 _TIME = re.compile(
@@ -144,11 +148,55 @@ def within(low: int, high: int, *, code: str = "value") -> AfterValidator:
     return AfterValidator(check)
 
 
+def _own_page_id(text: str) -> str:
+    """The id of a page that its agent makes: none that is made by other routes."""
+    if text == SYSTEM_PROMPT or text.startswith(RESERVED_IDS):
+        raise RefusedError("reserved_id")
+    return _name(text)
+
+
+def _hint(text: str) -> str:
+    if len(text.encode()) > MAX_HINT_BYTES:
+        raise RefusedError("value")
+    return text
+
+
+def _tokenizer(text: str) -> str:
+    """A name that may have a version: `est/1`."""
+    if not names.valid(text.replace("/", "-")):
+        raise RefusedError("name")
+    return text
+
+
+def _share(number: float) -> float:
+    if not 0 <= number <= 1:
+        raise RefusedError("value")
+    return number
+
+
 _NAME_SCHEMA = {"type": "string", "pattern": names.NAME_PATTERN}
 _TIME_SCHEMA = {"type": "string", "format": "date-time"}
 
 Name = Annotated[str, AfterValidator(_name), WithJsonSchema(_NAME_SCHEMA)]
 ThreadName = Annotated[str, AfterValidator(thread_name), WithJsonSchema(_NAME_SCHEMA)]
+OwnPageId = Annotated[str, AfterValidator(_own_page_id), WithJsonSchema(_NAME_SCHEMA)]
+Hint = Annotated[
+    str,
+    AfterValidator(_hint),
+    WithJsonSchema({"type": "string", "description": "At most 1 KiB of UTF-8."}),
+]
+Tokenizer = Annotated[
+    str,
+    AfterValidator(_tokenizer),
+    WithJsonSchema(
+        {"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._:@/-]{0,127}$"}
+    ),
+]
+Importance = Annotated[
+    float,
+    AfterValidator(_share),
+    WithJsonSchema({"type": "number", "minimum": 0, "maximum": 1}),
+]
 SlotType = Annotated[
     str,
     AfterValidator(_type),
@@ -209,6 +257,10 @@ Limit = Annotated[
 Seq = Annotated[int, BeforeValidator(whole("at")), _counted(0, MAX_INTEGER)]
 AtTurn = Annotated[int, BeforeValidator(whole("at")), _counted(0, MAX_INTEGER)]
 Turn = Annotated[int, BeforeValidator(whole("value")), _counted(0, MAX_INTEGER)]
+PageLevel = Annotated[
+    int, BeforeValidator(whole("value", low=0, high=REFERENCE)), _counted(0, REFERENCE)
+]
+LevelNumber = Annotated[int, within(0, REFERENCE), _counted(0, REFERENCE)]
 Bound = Annotated[
     int,
     BeforeValidator(whole("value", low=-MAX_INTEGER)),

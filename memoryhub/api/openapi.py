@@ -28,7 +28,8 @@ SCOPE: Final = "x-scope"
 CODES: Final = "x-codes"
 
 DESCRIPTION = """\
-Memory for agents: threads of messages that are appended, kept and read back.
+Memory for agents: threads of messages that are appended, kept and read back, and pages
+of which each model call is given as many as its budget holds.
 
 **Identity.** `Authorization: Bearer mh_…`, nowhere else. A key belongs to one project;
 another project's things answer as those that do not exist.
@@ -46,6 +47,12 @@ repeated. A refused request changed nothing. A 500 `internal` is a mistake of ou
 
 **Writes**: with an `Idempotency-Key` a POST has one effect for 24 hours. `If-Match`
 takes the head `seq` you saw. A 2xx means it is on disk.
+
+**Paging**: `POST …/turns` begins a model call and answers its `request`; a model's tool
+call goes to `POST …/tool-calls` as it came. Tokens are those of the thread's tokenizer:
+`est/1`, which is run here, or another one, whose counts each write brings as `tokens`.
+A refused fault is the one refusal that may be journaled. The fault budget (429
+`fault_budget`) is no rate: it says `renews: next_exchange` and has no `Retry-After`.
 
 **Limits**, all configurable: 500 requests a second and key (burst 1,000), 20 a second
 and address without a valid key, 10 GiB a day, 50 open streams and sockets; beyond them
@@ -78,7 +85,7 @@ _PARSER_CODES = (
 _VALUE_CODES = (
     *("object_expected", "type", "missing", "extra_field", "value", "name"),
     *("reserved_name", "type_not_qualified", "time", "time_range"),
-    *("batch_size", "idempotency_key"),
+    *("batch_size", "idempotency_key", "reserved_id"),
 )
 _QUERY_CODES = (
     *("extra_parameter", "duplicate_parameter", "limit", "at", "value"),

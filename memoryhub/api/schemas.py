@@ -6,16 +6,15 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
+from memoryhub.api.config_schemas import ConfigIn
 from memoryhub.api.fields import (
     AtTurn,
     In,
     Labels,
     Limit,
-    MaxSlots,
     Name,
     Out,
     RefusedError,
-    RetentionDays,
     Seq,
 )
 from memoryhub.kernel.state import Scope
@@ -75,16 +74,6 @@ class ScopeOut(Out):
     agent_type: str | None
     agent_instance: str | None
     session: str | None
-
-
-class ConfigIn(In):
-    max_slots: MaxSlots | None = None
-    retention_idle_days: RetentionDays | None = None
-
-
-class ConfigOut(Out):
-    max_slots: int
-    retention_idle_days: int | None
 
 
 class Described(In):

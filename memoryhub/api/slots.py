@@ -31,20 +31,23 @@ from memoryhub.errors import (
     BadPreconditionError,
     ContentErasedError,
     IdempotencyMismatchError,
+    NoRoomError,
     ProjectFullError,
     SeqUnknownError,
     StaleError,
     ThreadClosedError,
     ThreadFullError,
+    TokensRequiredError,
 )
 from memoryhub.journal import Receipt
-from memoryhub.kernel import strict_json, tokens
+from memoryhub.kernel import measuring, strict_json, tokens
 from memoryhub.kernel.commands import Handler, NewSlot
 from memoryhub.kernel.events import Role, SlotAppended
+from memoryhub.kernel.pages import slot_page_id
 from memoryhub.queries.cursors import PART_BYTES
 from memoryhub.queries.readers import read
 from memoryhub.queries.slots import SlotFilter, SlotLine, get_slot, list_slots
-from memoryhub.services import slots
+from memoryhub.services import pages, slots
 from memoryhub.services.api_keys import Agent
 
 router = StrictRouter(tags=["slots"])
@@ -54,10 +57,12 @@ _WRITE_REFUSALS = (
     *GONE,
     ThreadFullError,
     ThreadClosedError,
+    NoRoomError,
     StaleError,
     ProjectFullError,
     IdempotencyMismatchError,
     BadPreconditionError,
+    TokensRequiredError,
 )
 
 
@@ -90,16 +95,18 @@ class SlotIn(In):
         count = self.tokens
         if count is None:
             count = tokens.estimate(tokens.text_of(self.content))
-        return NewSlot(
+        slot = NewSlot(
             from_name=self.from_name,
             to_name=self.to_name,
             type=self.type,
             content=strict_json.as_sent(self.content),
             tokens=count,
+            estimated=self.tokens is None,
             role=self.role,
             agent_at=self.agent_at,
             handler=Handler(**self.handler.model_dump()) if self.handler else None,
         )
+        return measuring.of_slot(slot, self.content)
 
 
 def _batch(items: list[SlotIn]) -> list[SlotIn]:
@@ -123,6 +130,8 @@ class AppendedOut(Out):
     index: int
     turn: int
     at: datetime
+    page_id: str
+    mapped: bool = Field(description="Whether the model is shown it for now.")
 
 
 class AppendedBatchOut(Out):
@@ -323,6 +332,7 @@ async def get(
 
 
 def _appended(receipt: Receipt) -> list[AppendedOut]:
+    mapped = pages.mapped(receipt)
     return [
         AppendedOut(
             thread=receipt.name,
@@ -331,6 +341,8 @@ def _appended(receipt: Receipt) -> list[AppendedOut]:
             index=each.event.index,
             turn=receipt.turn,
             at=each.at,
+            page_id=(page_id := slot_page_id(each.event.index)),
+            mapped=mapped.get(page_id, False),
         )
         for each in receipt.events
         if isinstance(each.event, SlotAppended)

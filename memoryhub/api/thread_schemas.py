@@ -9,6 +9,7 @@ from uuid import UUID
 
 from pydantic import Field, model_validator
 
+from memoryhub.api.config_schemas import ConfigOut
 from memoryhub.api.fields import (
     In,
     Label,
@@ -20,8 +21,8 @@ from memoryhub.api.fields import (
     UserId,
     within,
 )
-from memoryhub.api.schemas import ConfigOut, Described, Part, ScopeOut, Status
-from memoryhub.kernel.events import CloseReason
+from memoryhub.api.schemas import Described, Part, ScopeOut, Status
+from memoryhub.kernel.events import CloseReason, Limits
 from memoryhub.kernel.state import Segment, ThreadState
 from memoryhub.kernel.strict_json import MAX_INTEGER
 from memoryhub.models.threads import Thread
@@ -102,10 +103,7 @@ class ThreadOut(Out):
             seq=line.head_seq,
             scope=_scope(line),
             labels=dict(line.labels),
-            config=ConfigOut(
-                max_slots=line.max_slots,
-                retention_idle_days=line.config.get("retention_idle_days"),
-            ),
+            config=ConfigOut.of(Limits(**line.config)),
             subject_id=line.subject,
             parent_id=line.parent,
             fork_seq=line.fork_seq,
@@ -134,10 +132,7 @@ class ThreadOut(Out):
             seq=state.seq,
             scope=_scope(state.scope),
             labels=dict(state.labels),
-            config=ConfigOut(
-                max_slots=state.max_slots,
-                retention_idle_days=state.config.retention_idle_days,
-            ),
+            config=ConfigOut.of(state.config),
             subject_id=state.subject,
             parent_id=now.parent,
             fork_seq=now.fork_seq,

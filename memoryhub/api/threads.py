@@ -35,6 +35,7 @@ from memoryhub.errors import (
     InvalidError,
     NameTakenError,
     NotFoundError,
+    PinBudgetError,
     ProjectFullError,
     ScopeConflictError,
     SeqUnknownError,
@@ -114,6 +115,7 @@ async def reopen(
         ForkTooDeepError,
         IdempotencyMismatchError,
         NameTakenError,
+        PinBudgetError,
         ProjectFullError,
     ],
 )
@@ -214,14 +216,20 @@ async def get(
     "/threads/{thread}",
     needs=auth.WRITE,
     out=ThreadOut,
-    refusals=[*GONE, ScopeConflictError, StaleError, BadPreconditionError],
+    refusals=[
+        *GONE,
+        ScopeConflictError,
+        StaleError,
+        BadPreconditionError,
+        PinBudgetError,
+    ],
 )
 async def patch(
     request: HttpRequest, thread: Path[ThreadName], body: ThreadPatch
 ) -> ThreadOut:
-    """Fill scope levels, replace the labels as a whole, change limits.
+    """Fill scope levels, replace the labels as a whole, change limits and paging.
 
-    A limit that is null goes back to its default.
+    What is null goes back to its default. A smaller budget evicts what no longer fits.
     """
     agent = auth.caller(request)
     await threads.amend(

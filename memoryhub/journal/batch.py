@@ -31,9 +31,11 @@ from memoryhub.journal import (
     sealing,
     snapshots,
     statements,
+    texts,
 )
 from memoryhub.journal.heads import Head, Heads
 from memoryhub.journal.orders import Address, Order, Receipt
+from memoryhub.journal.page_table import PageTable
 from memoryhub.journal.rows import EventRow
 from memoryhub.kernel.commands import Draft, ForkThread
 from memoryhub.kernel.replay import Recorded, decide, evolve
@@ -82,6 +84,8 @@ class Batch:
     def accepted(self, outcomes: list[Outcome]) -> list[Outcome]:
         """Remember what the batch moved, which is on disk now."""
         self.known.accept(after for _, after in self.moved.values())
+        for thread, page_id in self.rows.pages.deleted:
+            texts.texts.forget(thread, page_id)
         return outcomes
 
     def committed(self) -> list[Outcome] | None:
@@ -133,6 +137,7 @@ class Batch:
             events=tuple(recorded),
             turn=after.state.turn_count,
             created=fresh,
+            state=after.state,
         )
         self._serve(order, receipt)
         return receipt
@@ -206,12 +211,15 @@ class Batch:
         """All drafts of the order; a new thread's birth comes first."""
         birth = order.address.birth
         if state.seq or birth is None or birth.command is order.command:
-            return decide(state, order.command)
-        born = decide(state, birth.command)
+            return decide(state, order.command, self._pages(state))
+        born = decide(state, birth.command, self._pages(state))
         for seq, draft in enumerate(born, start=1):
             event = Recorded(seq=seq, at=now, actor=order.actor, event=draft.event)
             state = evolve(state, event)
-        return [*born, *decide(state, order.command)]
+        return [*born, *decide(state, order.command, self._pages(state))]
+
+    def _pages(self, state: ThreadState) -> PageTable:
+        return PageTable(state, self.rows.pages)
 
     def _append(
         self, head: Head, drafts: list[Draft], order: Order, now: datetime

@@ -13,7 +13,7 @@ from uuid import UUID
 import orjson
 
 from memoryhub.kernel import names
-from memoryhub.kernel.events import Event
+from memoryhub.kernel.bodies import Event
 from memoryhub.kernel.replay import Recorded
 from memoryhub.models.events import Event as Row
 

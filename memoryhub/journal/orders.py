@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import TypeVar
 from uuid import UUID
 
+from memoryhub.kernel.bodies import Event
 from memoryhub.kernel.commands import Command, CreateThread
-from memoryhub.kernel.events import Event
 from memoryhub.kernel.replay import Recorded
+from memoryhub.kernel.state import ThreadState
 
 Kind = TypeVar("Kind", bound=Event)
 
@@ -74,6 +75,8 @@ class Receipt:
     created: bool = False
     #: Served before under the same Idempotency-Key; nothing was written.
     replayed: bool = False
+    #: The thread after the command; None when it was served before.
+    state: ThreadState | None = None
 
     def one(self, kind: type[Kind]) -> Kind:
         """The only event of a kind."""

@@ -8,14 +8,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, fields
 from typing import Any
+from uuid import UUID
 
 import orjson
 
-from memoryhub.journal import statements
+from memoryhub.journal import page_rows, statements
+from memoryhub.journal.page_rows import PageRows
 from memoryhub.journal.rows import SlotRow, TurnRow
-from memoryhub.kernel import events
+from memoryhub.kernel import events, page_events
+from memoryhub.kernel.bodies import Event
 from memoryhub.kernel.replay import Recorded
 from memoryhub.kernel.state import Scope, ThreadState
+from memoryhub.models.events import Event as StoredEvent
+from memoryhub.models.slots import Turn
 from memoryhub.models.threads import ThreadLabel
 
 _SCOPE = tuple(level.name for level in fields(Scope))
@@ -27,12 +32,16 @@ class Rows:
 
     slots: list[SlotRow] = field(default_factory=list)
     turns: list[TurnRow] = field(default_factory=list)
+    #: (thread, turn) → seq of the turn.packed that is its newest.
+    packed: dict[tuple[UUID, int], int] = field(default_factory=dict)
+    pages: PageRows = field(default_factory=PageRows)
 
 
 def project(rows: Rows, before: ThreadState, recorded: Recorded) -> None:
     """Add the rows that an event leads to, given the state before it."""
     if make := _ROWS.get(type(recorded.event)):
         make(rows, before, recorded)
+    page_rows.project(rows.pages, before, recorded)
 
 
 def _slot(rows: Rows, before: ThreadState, recorded: Recorded) -> None:
@@ -57,22 +66,53 @@ def _slot(rows: Rows, before: ThreadState, recorded: Recorded) -> None:
 
 def _turn(rows: Rows, before: ThreadState, recorded: Recorded) -> None:
     event = recorded.event
-    assert isinstance(event, events.TurnBegan)
+    assert isinstance(event, page_events.TurnBegan)
     rows.turns.append(
-        TurnRow(thread_id=before.id, n=event.n, seq=recorded.seq, packed_seq=None)
+        TurnRow(
+            thread_id=before.id,
+            n=event.n,
+            seq=recorded.seq,
+            packed_seq=None,
+            counters=_json(paging_counters(before)),
+        )
     )
 
 
-_ROWS: dict[type[events.Event], Callable[[Rows, ThreadState, Recorded], None]] = {
+def _packed(rows: Rows, before: ThreadState, recorded: Recorded) -> None:
+    event = recorded.event
+    assert isinstance(event, page_events.TurnPacked)
+    rows.packed[before.id, event.turn] = recorded.seq
+
+
+_ROWS: dict[type[Event], Callable[[Rows, ThreadState, Recorded], None]] = {
     events.SlotAppended: _slot,
-    events.TurnBegan: _turn,
+    page_events.TurnBegan: _turn,
+    page_events.TurnPacked: _packed,
 }
 
 
 def write(rows: Rows) -> None:
-    """Insert them; one call a table."""
+    """Insert them; one call a table. The texts of deleted pages go for good."""
     statements.SLOTS.rows(rows.slots)
     statements.TURNS.rows(rows.turns)
+    for (thread, n), seq in rows.packed.items():
+        Turn.objects.filter(thread_id=thread, n=n).update(packed_seq=seq)
+    statements.PAGES.rows(rows.pages.fresh)
+    statements.LEVELS.rows(rows.pages.levels)
+    statements.PAGE_CHANGES.rows([*rows.pages.changed.values()])
+    for (thread, page_id), seq in rows.pages.deleted.items():
+        _purge(thread, page_id, by=seq)
+
+
+def _purge(thread: UUID, page_id: str, *, by: int) -> None:
+    """Take the texts of a page's versions and levels. A repeat takes nothing more.
+
+    What the thread inherits of them is its ancestor's, and stays.
+    """
+    texts = StoredEvent.objects.filter(
+        thread_id=thread, page=page_id, type__in=page_rows.TEXTS, seq__lt=by
+    )
+    texts.filter(erased_by__isnull=True).update(payload=None, erased_by=by)
 
 
 def columns(state: ThreadState) -> dict[str, Any]:
@@ -93,6 +133,7 @@ def columns(state: ThreadState) -> dict[str, Any]:
         "fork_seq": state.lineage[-1].up_to_seq if state.lineage else None,
         "nearly_full": state.nearly_full,
         "created_at": state.created_at,
+        "capacity_tokens": state.paging.settings.usable,
         **dict(zip(MOVING, moving_values(state), strict=True)),
     }
 
@@ -105,6 +146,12 @@ MOVING = (
     "turn_count",
     "token_count",
     "byte_count",
+    "resident_tokens",
+    "tlb_hits",
+    "tlb_misses",
+    "fault_count",
+    "eviction_count",
+    "refault_count",
     "last_event_at",
     "last_active_at",
 )
@@ -127,15 +174,29 @@ def _rare(state: ThreadState) -> tuple[object, ...]:
 
 def moving_values(state: ThreadState) -> tuple[object, ...]:
     """The values of the columns in `MOVING`, in that order."""
+    paging = state.paging
     return (
         state.seq,
         state.slot_count,
         state.turn_count,
         state.token_count,
         state.byte_count,
+        paging.used,
+        paging.tlb.hits,
+        paging.tlb.misses,
+        paging.counts.get("faults", 0),
+        paging.counts.get("evicted", 0),
+        paging.refault_count(state.turn_count),
         state.at,
         state.active_at,
     )
+
+
+def paging_counters(state: ThreadState) -> dict[str, int]:
+    """The cumulative counts of paging, by closed words."""
+    paging = state.paging
+    lookups = {"hits": paging.tlb.hits, "misses": paging.tlb.misses}
+    return dict(sorted({**dict(paging.counts.items()), **lookups}.items()))
 
 
 def label_rows(state: ThreadState) -> list[ThreadLabel]:

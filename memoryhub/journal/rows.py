@@ -21,6 +21,7 @@ class EventRow(NamedTuple):
     payload_digest: bytes | None
     erased_by: int | None
     chain: bytes
+    page: str | None
 
 
 class SlotRow(NamedTuple):
@@ -43,3 +44,39 @@ class TurnRow(NamedTuple):
     n: int
     seq: int
     packed_seq: int | None
+    counters: str
+
+
+class PageRow(NamedTuple):
+    thread_id: UUID
+    page_id: str
+    created_seq: int
+    created_turn: int
+    seq: int
+    deleted_seq: int | None
+    version: int
+    type: str
+    modality: str
+    importance: float
+    role: str | None
+    slot: int | None
+    home: str
+    full_seq: int
+    full_thread: UUID | None
+    tokens: int
+    cost: int
+    hint_seq: int | None
+    hint_thread: UUID | None
+
+
+class LevelRow(NamedTuple):
+    thread_id: UUID
+    page_id: str
+    version: int
+    level: int
+    seq: int
+    source: UUID | None
+    tokens: int
+    cost: int
+    producer: str
+    home: str

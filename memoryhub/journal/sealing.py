@@ -7,6 +7,7 @@ import hashlib
 from memoryhub.journal import chain
 from memoryhub.journal.heads import Head
 from memoryhub.journal.rows import EventRow
+from memoryhub.kernel.bodies import Event
 from memoryhub.kernel.replay import Recorded
 from memoryhub.kernel.state import ThreadState
 from memoryhub.vault import keys, payloads
@@ -38,7 +39,13 @@ def sealed_row(
         payload_digest=digest,
         erased_by=None,
         chain=chain.link(head.chain, canonical, digest),
+        page=page_of(event),
     )
+
+
+def page_of(event: Event) -> str | None:
+    """The page that an event is about; a slot's own is found by the slot."""
+    return getattr(event, "page_id", None)
 
 
 def _place(state: ThreadState, seq: int) -> payloads.Place:

@@ -14,8 +14,9 @@ from uuid import UUID
 from django.db import connections
 from django.db.models import DateTimeField, Field, ForeignKey, Model, UUIDField
 
-from memoryhub.journal.rows import EventRow, SlotRow, TurnRow
+from memoryhub.journal.rows import EventRow, LevelRow, PageRow, SlotRow, TurnRow
 from memoryhub.models.events import Event
+from memoryhub.models.pages import Page, PageLevel
 from memoryhub.models.slots import Slot, Turn
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
@@ -84,6 +85,27 @@ class Insert:
             return
         with connections["default"].cursor() as cursor:
             cursor.executemany(self.sql, self.columns.prepared(rows))
+
+
+class Replace(Insert):
+    """An INSERT of rows that take the place of those with the same key."""
+
+    def __init__(
+        self,
+        model: type[Model],
+        row: Any,
+        *,
+        key: Collection[str],
+        kept: Collection[str],
+    ) -> None:
+        super().__init__(model, row)
+        stay = {*key, *kept}
+        places = zip(self.columns.names, self.columns.quoted, strict=True)
+        sets = [
+            f"{each} = excluded.{each}" for name, each in places if name not in stay
+        ]
+        keys = ", ".join(f'"{each}"' for each in key)
+        self.sql += f" ON CONFLICT ({keys}) DO UPDATE SET {', '.join(sets)}"
 
 
 class Move:
@@ -162,8 +184,12 @@ def _as_uuid(value: UUID | str) -> UUID:
     return UUID(value) if isinstance(value, str) else value
 
 
-EVENTS, SLOTS, TURNS = (
+EVENTS, SLOTS, TURNS, PAGES, LEVELS = (
     Insert(Event, EventRow),
     Insert(Slot, SlotRow),
     Insert(Turn, TurnRow),
+    Insert(Page, PageRow),
+    Insert(PageLevel, LevelRow),
 )
+#: A page's row in the place of the one that is there, which keeps its own seq.
+PAGE_CHANGES = Replace(Page, PageRow, key=("thread_id", "page_id"), kept=("seq",))

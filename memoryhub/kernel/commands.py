@@ -10,15 +10,19 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
+from memoryhub.kernel.bodies import Event
 from memoryhub.kernel.events import (
     CloseReason,
-    Event,
     LabelValue,
     Limits,
     Role,
     RunRecorded,
 )
+from memoryhub.kernel.page_commands import PageCommand
+from memoryhub.kernel.pages import Modality
 from memoryhub.kernel.state import Scope, ThreadState
+
+Setting = str | int | float | bool | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +64,7 @@ class AmendThread:
     scope: Scope = Scope()
     labels: Mapping[str, LabelValue] | None = None
     #: Names of the limits that were sent, so that null can be told from absent.
-    config: Mapping[str, int | None] | None = None
+    config: Mapping[str, Setting] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,6 +102,12 @@ class NewSlot:
     type: str
     content: bytes
     tokens: int
+    #: We counted by est/1, since its agent sent no count.
+    estimated: bool = False
+    #: Of its line in the context; None stands for `tokens`.
+    cost: int | None = None
+    #: Text, or structured when it is JSON of no known shape.
+    modality: Modality = "text"
     role: Role | None = None
     agent_at: datetime | None = None
     handler: Handler | None = None
@@ -138,4 +148,5 @@ Command = (
     | RetireThread
     | AppendSlots
     | ImportMessages
+    | PageCommand
 )

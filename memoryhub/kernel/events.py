@@ -7,12 +7,15 @@ A body holds ids, names, numbers and closed words, never content; an event that 
 from __future__ import annotations
 
 from datetime import datetime
-from typing import ClassVar, Literal
+from typing import Literal
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from memoryhub.kernel.bodies import Body, Event
 from memoryhub.kernel.names import Name
+from memoryhub.kernel.page_events import PAGE_EVENTS, SlotPage
+from memoryhub.kernel.paging_config import PagingConfig
 
 #: Bumped when kernel code would fold an old event otherwise; the old evolver stays.
 REPLAY_FORMAT = 1
@@ -22,26 +25,13 @@ CloseReason = Literal["completed", "failed", "cancelled", "archived"]
 LabelValue = bool | int | float | Name
 
 
-class Body(BaseModel):
-    model_config = ConfigDict(
-        extra="forbid", frozen=True, strict=True, validate_by_name=True
-    )
-
-
-class Event(Body):
-    """Base of all events; `sealed` ones carry a payload."""
-
-    event_type: ClassVar[str]
-    sealed: ClassVar[bool] = False
-
-
 class Label(Body):
     name: Name
     value: LabelValue
 
 
-class Limits(Body):
-    """The numbers a thread is configured with; absent means the default."""
+class Limits(PagingConfig):
+    """What a thread is configured with; absent means the default."""
 
     max_slots: int | None = None
     #: Absent: the project's policy holds.
@@ -143,14 +133,8 @@ class SlotAppended(Event):
     #: Canonical UTF-8 size of the content.
     bytes: int
     agent_at: datetime | None = None
-
-
-class TurnBegan(Event):
-    """One model call of the agent begins."""
-
-    event_type = "turn.began"
-
-    n: int
+    #: Its page; absent in journals from before paging.
+    page: SlotPage | None = None
 
 
 class RunRecorded(Event):
@@ -175,19 +159,17 @@ class ImportAdvanced(Event):
     digest: str
 
 
-TYPES: dict[str, type[Event]] = {
-    event.event_type: event
-    for event in (
-        ThreadCreated,
-        ThreadForked,
-        ThreadDescribed,
-        ThreadConfigured,
-        ThreadClosed,
-        ThreadReopened,
-        ThreadRetired,
-        SlotAppended,
-        TurnBegan,
-        RunRecorded,
-        ImportAdvanced,
-    )
-}
+_EVENTS: tuple[type[Event], ...] = (
+    ThreadCreated,
+    ThreadForked,
+    ThreadDescribed,
+    ThreadConfigured,
+    ThreadClosed,
+    ThreadReopened,
+    ThreadRetired,
+    SlotAppended,
+    RunRecorded,
+    ImportAdvanced,
+    *PAGE_EVENTS,
+)
+TYPES: dict[str, type[Event]] = {event.event_type: event for event in _EVENTS}

@@ -62,19 +62,33 @@ def replace_names(
     marked, nested = _fields(model)
     changed = dict(body)
     for field in marked:
-        if isinstance(text := changed.get(field), str):
-            changed[field] = change(text)
+        if text := changed.get(field):
+            changed[field] = _blanked(text, change)
     for field, inner in nested:
-        if rows := changed.get(field):
-            changed[field] = [replace_names(inner, row, change) for row in rows]
+        if found := changed.get(field):
+            changed[field] = _inside(inner, found, change)
     return changed
+
+
+def _blanked(value: Any, change: Callable[[str], str]) -> Any:
+    """A name or a list of names; labels may hold other values there."""
+    if isinstance(value, list):
+        return [_blanked(each, change) for each in value]
+    return change(value) if isinstance(value, str) else value
+
+
+def _inside(model: type[BaseModel], value: Any, change: Callable[[str], str]) -> Any:
+    """A model, or a list of them with gaps."""
+    if isinstance(value, list):
+        return [_inside(model, each, change) for each in value]
+    return None if value is None else replace_names(model, value, change)
 
 
 @cache
 def _fields(
     model: type[BaseModel],
 ) -> tuple[tuple[str, ...], tuple[tuple[str, type[BaseModel]], ...]]:
-    """Serialised names of the marked fields, and of the fields that list models."""
+    """Serialised names of the marked fields, and of the fields that hold models."""
     marked, nested = [], []
     for field, info in model.model_fields.items():
         alias = info.serialization_alias or info.alias or field

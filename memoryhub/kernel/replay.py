@@ -10,21 +10,73 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from memoryhub.kernel import commands, events, runs, slots, threads
-from memoryhub.kernel.state import ThreadState, changed
+from memoryhub.kernel import (
+    commands,
+    events,
+    faults,
+    page_commands,
+    page_events,
+    page_table,
+    residency,
+    runs,
+    slots,
+    threads,
+    tlb_upkeep,
+    turns,
+    working_set,
+)
+from memoryhub.kernel.bodies import Event
+from memoryhub.kernel.course import Course, PageTable
+from memoryhub.kernel.state import ThreadState
 
-DECIDE: dict[type, Callable[[ThreadState, Any], Iterator[commands.Draft]]] = {
-    commands.CreateThread: threads.create,
+Decide = Callable[[Course, Any, PageTable], None]
+
+
+def _alone(decide: Callable[[ThreadState, Any], Iterator[commands.Draft]]) -> Decide:
+    """A decision that needs no pages, and nothing of what it emits itself."""
+
+    def decided(course: Course, command: Any, pages: PageTable) -> None:
+        course.extend(decide(course.state, command))
+
+    return decided
+
+
+def _open(decide: Decide) -> Decide:
+    """A decision that a closed thread refuses."""
+
+    def decided(course: Course, command: Any, pages: PageTable) -> None:
+        threads.require_open(course.state)
+        decide(course, command, pages)
+
+    return decided
+
+
+DECIDE: dict[type, Decide] = {
+    commands.CreateThread: _alone(threads.create),
     commands.ForkThread: threads.fork,
     commands.AmendThread: threads.amend,
-    commands.CloseThread: threads.close,
-    commands.ReopenThread: threads.reopen,
-    commands.RetireThread: threads.retire,
-    commands.AppendSlots: slots.append,
-    commands.ImportMessages: runs.advance,
+    commands.CloseThread: _alone(threads.close),
+    commands.ReopenThread: _alone(threads.reopen),
+    commands.RetireThread: _alone(threads.retire),
+    commands.AppendSlots: _open(slots.append),
+    commands.ImportMessages: _open(runs.advance),
+    page_commands.CreatePages: _open(page_table.create_pages),
+    page_commands.UpdatePage: _open(page_table.update_page),
+    page_commands.DeletePage: _open(page_table.delete_page),
+    page_commands.WriteLevels: page_table.write_levels,
+    page_commands.MapPage: _open(working_set.map_page),
+    page_commands.EvictPage: _open(working_set.evict_page),
+    page_commands.PinPage: _open(working_set.pin_page),
+    page_commands.UnpinPage: _open(working_set.unpin_page),
+    page_commands.ReferencePages: _open(working_set.reference_pages),
+    page_commands.FaultPage: _open(faults.fault_page),
+    page_commands.BeginTurn: _open(turns.begin_turn),
+    page_commands.RecordContext: _alone(turns.record_context),
+    page_commands.InvalidateTlb: _open(tlb_upkeep.invalidate),
+    page_commands.FlushTlb: _open(tlb_upkeep.flush),
 }
 
-EVOLVE: dict[type[events.Event], Callable[[ThreadState, Any], ThreadState]] = {
+EVOLVE: dict[type[Event], Callable[[ThreadState, Any], ThreadState]] = {
     events.ThreadCreated: threads.created,
     events.ThreadForked: threads.forked,
     events.ThreadDescribed: threads.described,
@@ -33,9 +85,24 @@ EVOLVE: dict[type[events.Event], Callable[[ThreadState, Any], ThreadState]] = {
     events.ThreadReopened: threads.reopened,
     events.ThreadRetired: threads.retired,
     events.SlotAppended: slots.appended,
-    events.TurnBegan: runs.turn_began,
     events.RunRecorded: runs.recorded,
     events.ImportAdvanced: runs.advanced,
+    page_events.PageCreated: residency.created,
+    page_events.PageUpdated: residency.updated,
+    page_events.PageCompressed: residency.compressed,
+    page_events.PageMapped: residency.mapped,
+    page_events.PageFaulted: residency.faulted,
+    page_events.FaultRefused: residency.fault_refused,
+    page_events.PageReferenced: residency.referenced,
+    page_events.PageEvicted: residency.evicted,
+    page_events.PageLowered: residency.lowered,
+    page_events.PagePinned: residency.pinned,
+    page_events.PageUnpinned: residency.unpinned,
+    page_events.PageDeleted: residency.deleted,
+    page_events.TurnBegan: turns.began,
+    page_events.TurnPacked: turns.packed,
+    page_events.TlbInvalidated: residency.tlb_invalidated,
+    page_events.TlbFlushed: residency.tlb_flushed,
 }
 
 #: Actors whose events keep a thread from being idle, by the word before the colon.
@@ -50,24 +117,28 @@ class Recorded:
     at: datetime
     #: `agent:<key prefix>`, `operator:<id>`, `import`, `worker:<kind>`.
     actor: str
-    event: events.Event
+    event: Event
 
 
-def decide(state: ThreadState, command: commands.Command) -> list[commands.Draft]:
+def decide(
+    state: ThreadState, command: commands.Command, pages: PageTable
+) -> list[commands.Draft]:
     """The events that `command` leads to, in order. Raises a Refusal.
 
-    A thread that was retired or erased takes no command at all.
+    A thread that was retired or erased takes no command at all. `pages` is asked only
+    for entries that the TLB does not hold.
     """
     threads.require_alive(state)
-    return list(DECIDE[type(command)](state, command))
+    course = Course(state, EVOLVE)
+    DECIDE[type(command)](course, command, pages)
+    return course.drafts
 
 
 def evolve(state: ThreadState, recorded: Recorded) -> ThreadState:
     """The state after one event. Needs no payload."""
     after = EVOLVE[type(recorded.event)](state, recorded.event)
     active = recorded.actor.partition(":")[0] in _ACTIVE
-    return changed(
-        after,
+    return after._replace(
         seq=recorded.seq,
         at=recorded.at,
         created_at=recorded.at if recorded.seq == 1 else state.created_at,

@@ -5,27 +5,70 @@ Pure. `append` decides, `appended` folds.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Sequence
 
-from memoryhub.errors import ThreadFullError
-from memoryhub.kernel import strict_json
+from memoryhub.errors import NoRoomError, ThreadFullError, TokensRequiredError
+from memoryhub.kernel import making, pins, residency, strict_json, working_set
 from memoryhub.kernel.commands import AppendSlots, Draft, NewSlot
-from memoryhub.kernel.events import SlotAppended
-from memoryhub.kernel.state import ThreadState, changed, count
-from memoryhub.kernel.threads import require_open
+from memoryhub.kernel.course import Course, PageTable
+from memoryhub.kernel.events import Role, SlotAppended
+from memoryhub.kernel.lookups import Found
+from memoryhub.kernel.opened import Opened
+from memoryhub.kernel.page_commands import MadeLevels
+from memoryhub.kernel.page_events import SlotPage
+from memoryhub.kernel.pages import (
+    Entry,
+    LevelEntry,
+    Location,
+    slot_importance,
+    slot_page_id,
+    slot_type,
+)
+from memoryhub.kernel.paging import Paging, UserSlot
+from memoryhub.kernel.paging_config import ESTIMATED, Settings
+from memoryhub.kernel.state import ThreadState, count
 
 _CHAT_ROLES = {f"chat.{role}": role for role in ("user", "assistant", "tool", "system")}
 
 
-def append(state: ThreadState, command: AppendSlots) -> Iterator[Draft]:
-    """Number each new slot. Emits slot.appended per slot, all or none.
+def append(course: Course, command: AppendSlots, pages: PageTable) -> None:
+    """Number each new slot and give it its page.
 
-    Raises ThreadFullError when the batch does not fit below `max_slots`.
+    Emits slot.appended per slot, each after what leaves the working set for it; all or
+    none. Raises ThreadFullError when the batch does not fit below `max_slots`, and
+    NoRoomError for a message of the user that fits into the context at no level.
     """
-    require_open(state)
-    require_room(state, len(command.slots))
-    for index, slot in enumerate(command.slots, start=state.slot_count):
-        yield draft(slot, index=index)
+    append_each(course, command.slots)
+
+
+def append_each(course: Course, new: Sequence[NewSlot]) -> None:
+    """Append these, in order, to a thread that takes them."""
+    require_room(course.state, len(new))
+    for slot in new:
+        append_one(course, slot)
+
+
+def append_one(course: Course, slot: NewSlot) -> None:
+    """Append a slot; its page is mapped at FULL if that fits, else as it best does."""
+    require_tokens(course.paging.settings, estimated=slot.estimated)
+    index, role = course.state.slot_count, role_of(slot)
+    page_id, cost = slot_page_id(index), slot.cost or slot.tokens
+    mapped = course.paging.settings.map_slots
+    mapped = mapped and working_set.make_room(course, page_id, cost)
+    page = SlotPage(
+        type=slot_type(role),
+        modality=slot.modality,
+        importance=slot_importance(role),
+        cost=cost,
+        mapped=mapped,
+        displaced=None if mapped else course.displaced(),
+    )
+    item = draft(slot, index=index, role=role, page=page)
+    course.emit(item.event, item.payload)
+    course.cooled(page_id)
+    if not mapped:
+        _map_smaller(course, course.paging.hot[page_id].entry, slot)
 
 
 def require_room(state: ThreadState, added: int) -> None:
@@ -35,7 +78,49 @@ def require_room(state: ThreadState, added: int) -> None:
         raise ThreadFullError(max_slots=state.max_slots)
 
 
-def draft(slot: NewSlot, *, index: int) -> Draft:
+def require_tokens(settings: Settings, *, estimated: bool) -> None:
+    """Raise unless tokens are counted by the thread's own tokenizer."""
+    if estimated and settings.tokenizer != ESTIMATED:
+        raise TokensRequiredError
+
+
+def _map_smaller(course: Course, entry: Entry, slot: NewSlot) -> None:
+    """Map a slot as faithfully as it fits, having made its lower levels."""
+    settings, page_id = course.paging.settings, entry.page_id
+    # What the user said has to be shown when a turn begins, mapped until then or not.
+    if not settings.map_slots and entry.role != "user":
+        return
+    found = Found(entry, None, None)
+    if entry.full.cost > pins.largest(course.paging, page_id):
+        made = _made(entry, slot, tokenizer=settings.tokenizer)
+        found = working_set.write_made(course, found, made)
+    fits = working_set.fitting(course, found.live, 0) is not None
+    if settings.map_slots:
+        fits = working_set.map_entry(course, found.live, 0, cause="append")
+    if not fits and entry.role == "user":
+        raise NoRoomError
+
+
+def _made(entry: Entry, slot: NewSlot, *, tokenizer: str) -> MadeLevels:
+    """The levels of a slot that is too large to be mapped whole."""
+    opened = Opened(
+        page_id=entry.page_id,
+        type=entry.type,
+        modality=entry.modality,
+        content=json.loads(slot.content),
+        role=entry.role,
+        slot=entry.slot,
+    )
+    count = making.counting(opened, tokens=slot.tokens, tokenizer=tokenizer)
+    return making.made_of(opened, version=entry.version, count=count)
+
+
+def role_of(slot: NewSlot) -> Role | None:
+    """The role as sent, else that of a `chat.<role>` type."""
+    return slot.role or _CHAT_ROLES.get(slot.type)  # type: ignore[return-value]  # closed words
+
+
+def draft(slot: NewSlot, *, index: int, role: Role | None, page: SlotPage) -> Draft:
     """The event and sealed payload of a slot at `index`."""
     handler = slot.handler
     own_name = handler.own_name if handler else None
@@ -47,12 +132,13 @@ def draft(slot: NewSlot, *, index: int) -> Draft:
         from_name=slot.from_name,
         to_name=slot.to_name,
         type=slot.type,
-        role=slot.role or _CHAT_ROLES.get(slot.type),  # type: ignore[arg-type]  # closed words
+        role=role,
         own_name=own_name,
         is_self_call=self_call,
         tokens=slot.tokens,
         bytes=len(slot.content),
         agent_at=slot.agent_at,
+        page=page,
     )
     return Draft(event=event, payload=_payload(slot))
 
@@ -69,11 +155,46 @@ def _payload(slot: NewSlot) -> bytes:
 
 
 def appended(state: ThreadState, event: SlotAppended) -> ThreadState:
-    return changed(
-        state,
+    return state._replace(
         slot_count=event.index + 1,
         token_count=state.token_count + event.tokens,
         byte_count=state.byte_count + event.bytes,
         types=count(state.types, event.type),
         senders=count(state.senders, event.from_name),
+        paging=_paged(state, event),
+    )
+
+
+def _paged(state: ThreadState, event: SlotAppended) -> Paging:
+    page = event.page
+    if page is None:
+        return state.paging
+    paging = residency.registered(
+        state,
+        slot_entry(state, event, page),
+        mapped=page.mapped,
+        displaced=page.displaced,
+    )
+    if event.role != "user":
+        return paging
+    return paging._replace(
+        last_user=UserSlot(event.index, state.clock + 1),
+        users_since_turn=paging.users_since_turn + 1,
+    )
+
+
+def slot_entry(state: ThreadState, event: SlotAppended, page: SlotPage) -> Entry:
+    """The page-table entry of a slot that is appended to this state."""
+    place = Location(state.id, state.seq + 1, 0)
+    return Entry(
+        page_id=slot_page_id(event.index),
+        version=1,
+        type=page.type,
+        modality=page.modality,
+        importance=page.importance,
+        created_seq=state.clock + 1,
+        created_turn=state.turn_count,
+        levels=(LevelEntry(place, event.tokens, page.cost), None, None, None),
+        role=event.role,
+        slot=event.index,
     )

@@ -10,11 +10,13 @@ from dataclasses import fields, replace
 
 from memoryhub.errors import (
     ForkTooDeepError,
+    InvalidError,
     ScopeConflictError,
     SubjectConflictError,
     ThreadClosedError,
     ThreadErasedError,
 )
+from memoryhub.kernel import eviction, pins
 from memoryhub.kernel.commands import (
     AmendThread,
     CloseThread,
@@ -24,6 +26,7 @@ from memoryhub.kernel.commands import (
     ReopenThread,
     RetireThread,
 )
+from memoryhub.kernel.course import Course, PageTable
 from memoryhub.kernel.events import (
     REPLAY_FORMAT,
     Label,
@@ -37,7 +40,13 @@ from memoryhub.kernel.events import (
     ThreadReopened,
     ThreadRetired,
 )
-from memoryhub.kernel.state import MAX_FORK_DEPTH, Scope, Segment, ThreadState
+from memoryhub.kernel.paging_config import check, settings_of
+from memoryhub.kernel.state import (
+    MAX_FORK_DEPTH,
+    Scope,
+    Segment,
+    ThreadState,
+)
 
 Labels = Mapping[str, LabelValue]
 
@@ -49,6 +58,7 @@ def create(state: ThreadState, command: CreateThread) -> Iterator[Draft]:
     Raises ScopeConflictError and SubjectConflictError on a set value that differs.
     """
     if state.status == "new":
+        check(settings_of(command.config))
         yield Draft(
             event=ThreadCreated(
                 subject=state.subject,
@@ -64,40 +74,68 @@ def create(state: ThreadState, command: CreateThread) -> Iterator[Draft]:
     yield from _describe(state, command.scope, labels=None)
 
 
-def fork(state: ThreadState, command: ForkThread) -> Iterator[Draft]:
-    """Make a thread that goes on from its parent's state. Emits thread.forked.
+def fork(course: Course, command: ForkThread, pages: PageTable) -> None:
+    """Make a thread that goes on from its parent's state.
 
-    `state` is that of `inherit`. Raises ForkTooDeepError beyond 32 ancestors.
+    The course begins with the state of `inherit`. Emits thread.forked, and evictions
+    when the child's working set is smaller than what it inherits. Raises
+    ForkTooDeepError beyond 32 ancestors, PinBudgetError when inherited pins don't fit.
     """
+    state = course.state
     if state.depth > MAX_FORK_DEPTH:
         raise ForkTooDeepError(max_depth=MAX_FORK_DEPTH)
-    yield Draft(
-        event=ThreadForked(
+    config = _forked_config(state.config, command.config)
+    settings = settings_of(config)
+    check(settings)
+    pins.require_share(state.paging._replace(settings=settings))
+    course.emit(
+        ThreadForked(
             subject=state.subject,
             parent=command.parent.id,
             parent_seq=command.parent.seq,
             parent_chain=command.parent_chain,
             depth=state.depth,
-            config=command.config,
+            config=config,
             replay_format=REPLAY_FORMAT,
             labels=_listed(command.labels or {}),
             **_levels(command.scope),
         )
     )
+    # After it, for a journal begins with its fork: seq 1 alone may be over the budget.
+    eviction.shrink(course)
 
 
-def amend(state: ThreadState, command: AmendThread) -> Iterator[Draft]:
-    """Fill scope levels, replace the labels, change limits.
+def _forked_config(parent: Limits, sent: Limits) -> Limits:
+    """The child's config; the tokenizer stays, as what it inherits is counted so."""
+    if sent.tokenizer not in (None, settings_of(parent).tokenizer):
+        raise InvalidError(loc="config.tokenizer")
+    return sent.model_copy(update={"tokenizer": parent.tokenizer})
 
-    Emits thread.described and thread.configured, each only for what changes. Lowering
-    a limit below what exists removes nothing: the thread is full.
+
+def amend(course: Course, command: AmendThread, pages: PageTable) -> None:
+    """Fill scope levels, replace the labels, change limits and paging.
+
+    Emits thread.described and thread.configured, each only for what changes, the latter
+    after what a smaller working set has no room for. Lowering a limit below what exists
+    removes nothing: the thread is full. Raises PinBudgetError when pins would not fit.
     """
+    state = course.state
     labels = None if command.labels is None else _sorted(command.labels)
-    yield from _describe(state, command.scope, labels=labels)
-    if command.config is not None:
-        config = Limits(**{**state.config.model_dump(), **command.config})
-        if config != state.config:
-            yield Draft(event=ThreadConfigured(config=config))
+    course.extend(_describe(state, command.scope, labels=labels))
+    if command.config is None:
+        return
+    config = Limits(**{**state.config.model_dump(), **command.config})
+    if config == state.config:
+        return
+    if config.tokenizer != state.config.tokenizer:
+        raise InvalidError(loc="config.tokenizer")
+    settings = settings_of(config)
+    check(settings)
+    pins.require_share(state.paging._replace(settings=settings))
+    course.goes_by(settings)
+    eviction.shrink(course)
+    # Last, so that no seq shows a working set beyond its bounds.
+    course.emit(ThreadConfigured(config=config))
 
 
 def close(state: ThreadState, command: CloseThread) -> Iterator[Draft]:
@@ -146,8 +184,7 @@ def inherit(parent: ThreadState, child: ThreadState) -> ThreadState:
         end=parent.slot_count,
         up_to_seq=parent.seq,
     )
-    return replace(
-        parent,
+    return parent._replace(
         id=child.id,
         seq=0,
         status="new",
@@ -159,7 +196,7 @@ def inherit(parent: ThreadState, child: ThreadState) -> ThreadState:
 
 
 def created(state: ThreadState, event: ThreadCreated) -> ThreadState:
-    return _begun(replace(state, subject=event.subject), event)
+    return _begun(state._replace(subject=event.subject), event)
 
 
 def forked(state: ThreadState, event: ThreadForked) -> ThreadState:
@@ -169,33 +206,38 @@ def forked(state: ThreadState, event: ThreadForked) -> ThreadState:
 def described(state: ThreadState, event: ThreadDescribed) -> ThreadState:
     scope = replace(state.scope, **_set_levels(event))
     if event.labels is None:
-        return replace(state, scope=scope)
-    return replace(state, scope=scope, labels=_pairs(event.labels))
+        return state._replace(scope=scope)
+    return state._replace(scope=scope, labels=_pairs(event.labels))
 
 
 def configured(state: ThreadState, event: ThreadConfigured) -> ThreadState:
-    return replace(state, config=event.config)
+    return _set_up(state, event.config)
+
+
+def _set_up(state: ThreadState, config: Limits) -> ThreadState:
+    settings = settings_of(config)
+    tlb = state.paging.tlb.shrunk(settings.tlb_entries)
+    paging = state.paging._replace(settings=settings, tlb=tlb)
+    return state._replace(config=config, paging=paging)
 
 
 def closed(state: ThreadState, event: ThreadClosed) -> ThreadState:
-    return replace(state, status="closed")
+    return state._replace(status="closed")
 
 
 def reopened(state: ThreadState, event: ThreadReopened) -> ThreadState:
-    return replace(state, status="open")
+    return state._replace(status="open")
 
 
 def retired(state: ThreadState, event: ThreadRetired) -> ThreadState:
-    return replace(state, status="retired")
+    return state._replace(status="retired")
 
 
 def _begun(state: ThreadState, event: ThreadCreated | ThreadForked) -> ThreadState:
-    return replace(
-        state,
+    return _set_up(state, event.config)._replace(
         status="open",
         scope=Scope(**_set_levels(event)),
         labels=_pairs(event.labels),
-        config=event.config,
     )
 
 

@@ -61,6 +61,7 @@ class Summary:
             "slots": f"{counts.slots:,}",
             "turns": f"{counts.turns:,}",
             "warnings": self._warnings(),
+            **self._paging(),
             "took": f"{self.took_seconds:,.1f} s, {self.slots_per_second:,.0f} slots/s",
         }
         lines = [f"{name:<10}{value}" for name, value in rows.items()]
@@ -69,6 +70,12 @@ class Summary:
         if not self.complete:
             lines.append("Stopped. What came before is in; repeat to go on.")
         return "\n".join(lines)
+
+    def _paging(self) -> dict[str, str]:
+        """A row, where paging was simulated."""
+        paging = sorted(self.counts.paging.items())
+        listed = ", ".join(f"{word} {times:,}" for word, times in paging)
+        return {"paging": listed} if listed else {}
 
     def _warnings(self) -> str:
         warnings = sorted(self.counts.warnings.items())

@@ -4,21 +4,19 @@ Lawful are an erasure (payload gone, `erased_by` set, names in the body blanked)
 the removal of a thread whose import was never finished.
 """
 
+from collections.abc import Iterable
 from typing import Any
 
 from django.db import migrations
 
-_FIXED = ("thread_id", "seq", "type", "at", "actor", "payload_digest", "chain")
-_SAME_SQLITE = " AND ".join(f"NEW.{name} IS OLD.{name}" for name in _FIXED)
-_SAME_POSTGRES = " AND ".join(
-    f"NEW.{name} IS NOT DISTINCT FROM OLD.{name}" for name in _FIXED
-)
+FIXED = ("thread_id", "seq", "type", "at", "actor", "payload_digest", "chain")
 _ERASES = "NEW.payload IS NULL AND NEW.erased_by IS NOT NULL"
 _IMPORTING = "(SELECT status FROM memoryhub_thread WHERE id = OLD.thread_id)"
 
+#: In the first the columns are filled in that no erasure may change.
 SQLITE = (
     f"""CREATE TRIGGER memoryhub_event_update BEFORE UPDATE ON memoryhub_event
-    WHEN NOT ({_ERASES} AND {_SAME_SQLITE})
+    WHEN NOT ({_ERASES} AND <same>)
     BEGIN SELECT RAISE(ABORT, 'events are append-only'); END""",
     f"""CREATE TRIGGER memoryhub_event_delete BEFORE DELETE ON memoryhub_event
     WHEN {_IMPORTING} IS NOT 'importing'
@@ -32,7 +30,7 @@ SQLITE = (
 POSTGRES = (
     f"""CREATE FUNCTION memoryhub_event_guard() RETURNS trigger AS $$
     BEGIN
-      IF TG_OP = 'UPDATE' AND {_ERASES} AND {_SAME_POSTGRES} THEN
+      IF TG_OP = 'UPDATE' AND {_ERASES} AND <same> THEN
         RETURN NEW;
       END IF;
       IF TG_OP = 'DELETE' AND {_IMPORTING} = 'importing' THEN
@@ -57,9 +55,25 @@ POSTGRES = (
 
 
 def add(apps: Any, schema_editor: Any) -> None:
+    guard(schema_editor, fixed=FIXED)
+
+
+def guard(
+    schema_editor: Any, *, fixed: Iterable[str], named: Iterable[str] = ()
+) -> None:
+    """Create the triggers.
+
+    `fixed` are columns that stay for ever, `named` those that repeat a name of the
+    body: they change only with it, when names are blanked.
+    """
     postgres = schema_editor.connection.vendor == "postgresql"
+    same = "IS NOT DISTINCT FROM" if postgres else "IS"
+    rules = [f"NEW.{name} {same} OLD.{name}" for name in fixed]
+    rules += [
+        f"(NEW.{name} {same} OLD.{name} OR NEW.body <> OLD.body)" for name in named
+    ]
     for statement in POSTGRES if postgres else SQLITE:
-        schema_editor.execute(statement)
+        schema_editor.execute(statement.replace("<same>", " AND ".join(rules)))
 
 
 def drop(apps: Any, schema_editor: Any) -> None:

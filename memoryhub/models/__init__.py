@@ -13,6 +13,7 @@ from memoryhub.models.keys import (
 )
 from memoryhub.models.leases import Lease
 from memoryhub.models.operators import Membership, Operator, SignInLink
+from memoryhub.models.pages import Page, PageLevel
 from memoryhub.models.projects import Instance, Project, ProjectStats
 from memoryhub.models.slots import Slot, Turn
 from memoryhub.models.subjects import Subject
@@ -29,6 +30,8 @@ __all__ = [
     "Lease",
     "Membership",
     "Operator",
+    "Page",
+    "PageLevel",
     "Project",
     "ProjectKey",
     "ProjectStats",

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from django.db import models
 
-from memoryhub.models.ids import uuid7
+from memoryhub.models.ids import NameField, uuid7
 from memoryhub.models.projects import Project
 from memoryhub.models.threads import Thread
 
@@ -25,6 +25,24 @@ class Event(models.Model):
     payload_digest = models.BinaryField(max_length=32, null=True)
     erased_by = models.BigIntegerField(null=True)
     chain = models.BinaryField(max_length=32)
+    #: Id of the page that the event is about, as its body says.
+    page = NameField(null=True)
+
+    class Meta:
+        indexes = [
+            # A page's history, and what it is as of a seq.
+            models.Index(
+                fields=["thread", "page", "seq"],
+                name="event_page",
+                condition=models.Q(page__isnull=False),
+            ),
+            # What a process may still hold opened and must not serve any more.
+            models.Index(
+                fields=["thread", "seq"],
+                name="event_erased",
+                condition=models.Q(erased_by__isnull=False),
+            ),
+        ]
 
     def __str__(self) -> str:
         return f"{self.thread_id}@{self.seq}"

@@ -48,6 +48,8 @@ class Turn(models.Model):
     seq = models.BigIntegerField()
     #: Of its turn.packed; None while no context is recorded.
     packed_seq = models.BigIntegerField(null=True)
+    #: JSON: counts of paging when it began, cumulative; a turn's own are differences.
+    counters = models.TextField(default="{}")
 
     def __str__(self) -> str:
         return f"{self.thread_id}/{self.n}"

@@ -59,6 +59,15 @@ class Thread(models.Model):
     turn_count = models.BigIntegerField(default=0)
     token_count = models.BigIntegerField(default=0)
     byte_count = models.BigIntegerField(default=0)
+    #: Of the working set: tokens in it, and tokens it may hold.
+    resident_tokens = models.IntegerField(default=0)
+    capacity_tokens = models.IntegerField(default=0)
+    tlb_hits = models.BigIntegerField(default=0)
+    tlb_misses = models.BigIntegerField(default=0)
+    fault_count = models.BigIntegerField(default=0)
+    eviction_count = models.BigIntegerField(default=0)
+    #: In the last turns; their number ÷ turns is the thrash index.
+    refault_count = models.IntegerField(default=0)
     created_at = models.DateTimeField()
     last_event_at = models.DateTimeField()
     last_event_type = models.CharField(max_length=40, default="")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 
-from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models import Exists, F, OuterRef, Q, QuerySet
+from django.db.models.lookups import GreaterThan, GreaterThanOrEqual
 
 from memoryhub.models.projects import Project
 from memoryhub.models.subjects import Subject
@@ -30,6 +31,7 @@ NUMBERS = {
     "events": "head_seq",
     "turns": "turn_count",
     "tokens": "token_count",
+    "faults": "fault_count",
 }
 LABEL = "label."
 _BY_POLICY = ("due", "flag")
@@ -142,9 +144,23 @@ def _subject(project: Project, word: Word) -> Q:
     return Q(subject__in=rows.values("id"))
 
 
+#: Refaults in the last turns from which on a thread thrashes: an index of 0.5.
+THRASHING_REFAULTS = 3
+#: Look-ups that a hit rate needs to say something.
+ENOUGH_LOOKUPS = 100
+
+
+def _missing() -> Q:
+    """A hit rate below 0.60 of enough look-ups."""
+    enough = GreaterThanOrEqual(F("tlb_hits") + F("tlb_misses"), ENOUGH_LOOKUPS)
+    return Q(GreaterThan(F("tlb_misses") * 3, F("tlb_hits") * 2)) & Q(enough)
+
+
 #: What a list says of a thread beside its columns, and leads from to its like.
 _FLAGS: dict[str, Callable[[Project, datetime], Q]] = {
     "full": lambda project, now: Q(nearly_full=True),
     "due": lambda project, now: _due(project, retention.soon(), now),
+    "thrashing": lambda project, now: Q(refault_count__gte=THRASHING_REFAULTS),
+    "missing": lambda project, now: _missing(),
 }
 FLAGS = tuple(_FLAGS)

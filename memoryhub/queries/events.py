@@ -96,7 +96,7 @@ def list_part(
 
 
 def _weight(sealed: int | None, body: str) -> int:
-    """Bytes of an event's content. Sealing packs it; a slot says what it was before."""
+    """Bytes of an event's content. Sealing packs it; its body says what it was."""
     size: int = orjson.loads(body).get("bytes", 0)
     return max(size, sealed or 0)
 

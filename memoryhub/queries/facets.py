@@ -6,7 +6,7 @@ Never writes. Counts the newest threads only, up to a bound, and says so.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
@@ -19,6 +19,7 @@ from memoryhub.queries.terms import Term, Word
 #: Threads that are counted at most, values shown of a facet, facets of labels.
 COUNTED, TOP, LABELS = 10_000, 8, 6
 _COLUMNS = ("status", "agent_type", "agent_instance", "session")
+_COUNTERS = ("tlb_hits", "tlb_misses", "refault_count")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,20 +49,21 @@ class Facets:
 def get_facets(project: Project, *, terms: Sequence[Term], now: datetime) -> Facets:
     """Counts over the newest COUNTED threads that match. Four queries.
 
-    Flags are counted over all that match, up to COUNTED.
+    What is full or due is counted over all that match, up to COUNTED.
     """
     rows = catalogue.matching(project, terms=terms, now=now).order_by("-listed_at")
-    found = list(rows.values_list("id", *_COLUMNS)[: COUNTED + 1])
+    found = list(rows.values_list("id", *_COLUMNS, *_COUNTERS)[: COUNTED + 1])
     counted = found[:COUNTED]
     spread = [
         _facet(key, Counter(row[place] for row in counted if row[place]))
         for place, key in enumerate(_COLUMNS, start=1)
     ]
     labels = _labels(project, {row[0] for row in counted})
+    flags = _flags(project, terms, now) + _paging_flags(row[-3:] for row in counted)
     return Facets(
         facets=tuple(
             facet
-            for facet in (_flags(project, terms, now), *spread, *labels)
+            for facet in (_facet("flag", flags), *spread, *labels)
             if facet.choices
         ),
         counted=len(counted),
@@ -69,14 +71,24 @@ def get_facets(project: Project, *, terms: Sequence[Term], now: datetime) -> Fac
     )
 
 
-def _flags(project: Project, terms: Sequence[Term], now: datetime) -> Facet:
+def _flags(project: Project, terms: Sequence[Term], now: datetime) -> Counter[str]:
     """How many are flagged: of all, since what is due was not active lately."""
     counts: Counter[str] = Counter()
-    for flag in catalogue.FLAGS:
+    for flag in ("full", "due"):
         asked = Term(key="flag", values=(Word(text=flag),))
         rows = catalogue.matching(project, terms=(*terms, asked), now=now)
         counts[flag] = rows.order_by()[:COUNTED].count()
-    return _facet("flag", +counts)
+    return +counts
+
+
+def _paging_flags(rows: Iterable[tuple[int, int, int]]) -> Counter[str]:
+    """The flags that counters of paging lead to, as `catalogue` has them."""
+    counts: Counter[str] = Counter()
+    for hits, misses, refaults in rows:
+        enough = hits + misses >= catalogue.ENOUGH_LOOKUPS
+        counts["missing"] += enough and misses * 3 > hits * 2
+        counts["thrashing"] += refaults >= catalogue.THRASHING_REFAULTS
+    return +counts
 
 
 def _labels(project: Project, counted: set[UUID]) -> list[Facet]:

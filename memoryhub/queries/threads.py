@@ -46,7 +46,7 @@ class ThreadLine:
     agent_instance: str | None
     session: str | None
     labels: Mapping[str, Any]
-    config: Mapping[str, int]
+    config: Mapping[str, Any]
     parent: UUID | None
     fork_seq: int | None
     #: [[ancestor id, first index, end index, up-to seq], …]
@@ -65,6 +65,23 @@ class ThreadLine:
     #: What lists sort by: at most 10 s behind the newest event.
     listed_at: datetime
     listed_slots: int
+    #: Of the working set, and of the TLB: since the thread began.
+    resident: int
+    capacity: int
+    hits: int
+    misses: int
+    faults: int
+    #: In the last turns.
+    refaults: int
+
+    @property
+    def lookups(self) -> int:
+        return self.hits + self.misses
+
+    @property
+    def hit_rate(self) -> float | None:
+        """None before the first look-up."""
+        return self.hits / self.lookups if self.lookups else None
 
     @property
     def inherited(self) -> int:
@@ -99,7 +116,19 @@ class ThreadLine:
             last_active_at=row.last_active_at,
             listed_at=row.listed_at,
             listed_slots=row.listed_slots,
+            **_paging(row),
         )
+
+
+def _paging(row: Thread) -> dict[str, int]:
+    return {
+        "resident": row.resident_tokens,
+        "capacity": row.capacity_tokens,
+        "hits": row.tlb_hits,
+        "misses": row.tlb_misses,
+        "faults": row.fault_count,
+        "refaults": row.refault_count,
+    }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

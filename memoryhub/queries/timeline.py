@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import orjson
 
-from memoryhub.journal import log
+from memoryhub.journal import log, projections
 from memoryhub.kernel import state as states
 from memoryhub.kernel.events import SlotAppended
+from memoryhub.kernel.paging import Paging
 from memoryhub.kernel.state import ThreadState
 from memoryhub.models.events import Event, Snapshot
 from memoryhub.models.slots import Slot, Turn
@@ -28,6 +30,9 @@ MARKS = (
     "thread.retired",
     "run.recorded",
     "turn.began",
+    "page.faulted",
+    "fault.refused",
+    "page.evicted",
 )
 #: Events that a jump looks over at most.
 REACH = 20_000
@@ -102,7 +107,7 @@ def get_moment(thread: Thread, seq: int) -> Moment:
 
 def differences(before: ThreadState, after: ThreadState) -> tuple[Change, ...]:
     """The fields that differ between two states of a thread, in their order."""
-    old, new = states.to_json(before), states.to_json(after)
+    old, new = _plain(before), _plain(after)
     changed = [name for name in new if name not in _PLAIN and old[name] != new[name]]
     found: list[Change] = []
     for name in changed:
@@ -111,6 +116,27 @@ def differences(before: ThreadState, after: ThreadState) -> tuple[Change, ...]:
         else:
             found.append(Change(name=name, before=old[name], after=new[name]))
     return tuple(found)
+
+
+def _plain(state: ThreadState) -> dict[str, Any]:
+    """The state as plain values; of paging, figures in the place of thousands of pages.
+
+    Which pages moved is what the event itself tells.
+    """
+    paging = state.paging
+    plain = states.to_json(state._replace(paging=Paging()))
+    plain["paging"] = {
+        "mapped": len(paging.frames),
+        "tokens": paging.used,
+        "hot": len(paging.hot),
+        "pinned": len(paging.pins),
+        "pages": paging.pages,
+        "tlb": len(paging.tlb.held),
+        "faults_spent": paging.spent.faults,
+        "fault_tokens_spent": paging.spent.tokens,
+        **projections.paging_counters(state),
+    }
+    return plain
 
 
 def get_marks(thread: Thread, seq: int, *, near: Sequence[EventLine]) -> Marks:

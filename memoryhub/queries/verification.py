@@ -14,13 +14,17 @@ from django.db.models import Model
 
 from memoryhub.errors import Refusal
 from memoryhub.journal import chain, log, projections, snapshots
+from memoryhub.journal.page_rows import TEXTS
+from memoryhub.journal.sealing import page_of
 from memoryhub.kernel import state as states
 from memoryhub.kernel.events import ThreadForked
+from memoryhub.kernel.page_events import PageDeleted
 from memoryhub.kernel.replay import Recorded, evolve
 from memoryhub.kernel.state import ThreadState
 from memoryhub.models.events import Event, Snapshot
 from memoryhub.models.slots import Slot, Turn
 from memoryhub.models.threads import Thread, ThreadLabel
+from memoryhub.queries.page_verification import PageWalk
 
 #: Events that may lawfully take the payload of an earlier one.
 ERASERS = ("thread.erased", "records.erased", "values.erased", "page.deleted")
@@ -46,6 +50,9 @@ class _Walk:
     #: Turns that stand in ancestors' rows.
     inherited_turns: int = 0
     rows: projections.Rows = field(default_factory=projections.Rows)
+    pages: PageWalk = field(default_factory=PageWalk)
+    #: By turn: the seq of its newest turn.packed.
+    packed: dict[int, int] = field(default_factory=dict)
 
 
 def verify(
@@ -103,6 +110,8 @@ def _event(walk: _Walk, row: Event, kept: Snapshot | None) -> str | None:
         return what
     if what := _payload(row, sealed=recorded.event.sealed):
         return what
+    if row.page != page_of(recorded.event):
+        return "page"
     if _link(walk, row, recorded) != bytes(row.chain):
         return "chain"
     projections.project(walk.rows, state, recorded)
@@ -142,10 +151,15 @@ def _payload(row: Event, *, sealed: bool) -> str | None:
         return "payload" if row.payload_digest else None
     if row.erased_by is None:
         return "payload_missing"
-    lawful = Event.objects.filter(
+    eraser = Event.objects.filter(
         thread_id=row.thread_id, seq=row.erased_by, type__in=ERASERS
-    )
-    return None if lawful.exists() else "payload_missing"
+    ).first()
+    if eraser is None:
+        return "payload_missing"
+    # A page takes nothing but its own texts along.
+    alone = eraser.type == PageDeleted.event_type
+    lawful = not alone or (row.page == eraser.page and row.type in TEXTS)
+    return None if lawful else "payload_missing"
 
 
 def _link(walk: _Walk, row: Event, recorded: Recorded) -> bytes:
@@ -165,20 +179,26 @@ def _snapshots(thread: Thread, batch: list[Event]) -> dict[int, Snapshot]:
 def _chunk_rows(walk: _Walk) -> str | None:
     """Compare the rows that a batch of events leads to with the stored ones."""
     made, walk.rows = walk.rows, projections.Rows()
-    return _compare("slot_rows", Slot, walk.thread, made.slots) or _compare(
-        "turn_rows", Turn, walk.thread, made.turns
+    walk.packed |= {n: seq for (_, n), seq in made.packed.items()}
+    return (
+        _compare("slot_rows", Slot, walk.thread, made.slots)
+        or _compare("turn_rows", Turn, walk.thread, made.turns, but="packed_seq")
+        or walk.pages.compare(walk.thread.id, made.pages)
     )
 
 
 def _compare(
-    what: str, model: type[Model], thread: Thread, made: list[Any]
+    what: str, model: type[Model], thread: Thread, made: list[Any], *, but: str = ""
 ) -> str | None:
+    """Whether the rows of these events are stored so; `but` is written later."""
     if not made:
         return None
+    names = [name for name in made[0]._fields if name != but]
+    wanted = [tuple(getattr(row, name) for name in names) for row in made]
     stored = model._default_manager.filter(
         thread=thread, seq__range=(made[0].seq, made[-1].seq)
     ).order_by("seq")
-    return None if [*stored.values_list(*made[0]._fields)] == made else what
+    return None if [*stored.values_list(*names)] == wanted else what
 
 
 def _values(row: Model) -> list[object]:
@@ -202,6 +222,11 @@ def _rows(walk: _Walk) -> Difference | None:
     if _count(Slot, thread) != state.slot_count - state.inherited:
         wrong.append("slot_rows")
     if _count(Turn, thread) != state.turn_count - walk.inherited_turns:
+        wrong.append("turn_rows")
+    if wrong_pages := walk.pages.finish(thread, inherited_slots=state.inherited):
+        wrong.append(wrong_pages)
+    packed = Turn.objects.filter(thread=thread, packed_seq__isnull=False)
+    if dict(packed.values_list("n", "packed_seq")) != walk.packed:
         wrong.append("turn_rows")
     if _beyond_head(thread):
         wrong.append("beyond_head")

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from memoryhub.errors import (
     CorruptError,
@@ -23,6 +24,7 @@ from memoryhub.kernel.records import Bad, Place
 from memoryhub.kernel.transcripts import Item, Line, Message, Run, Thread
 from memoryhub.models.projects import Project
 from memoryhub.services.intakes import Intake
+from memoryhub.services.simulations import Simulation
 
 BATCH_MESSAGES = 200
 #: Of content in one transaction, so that other writers never wait long for theirs.
@@ -52,6 +54,8 @@ class Counts:
     skipped: int = 0
     #: By code: oddities that did not stop anything.
     warnings: Counter[str] = field(default_factory=Counter)
+    #: What paging did, where it is simulated; by word.
+    paging: Counter[str] = field(default_factory=Counter)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -104,11 +108,18 @@ class Import:
     """One pass over a file: `take` its items, then look at `counts`, `complete`."""
 
     def __init__(
-        self, project: Project, *, skip_bad: bool = False, dry_run: bool = False
+        self,
+        project: Project,
+        *,
+        skip_bad: bool = False,
+        dry_run: bool = False,
+        budget: int | None = None,
     ) -> None:
         self.project = project
         self.skip_bad = skip_bad
         self.dry_run = dry_run
+        #: Tokens of the context that paging is simulated with; None: it is not.
+        self.budget = budget
         self.counts = Counts()
         #: Whether the end of the file was reached.
         self.complete = False
@@ -206,17 +217,25 @@ class Import:
             self._settle(chat.written)
 
     def _begin(self, thread: Thread) -> Intake:
-        return Intake.begin(self.project, thread, dry_run=self.dry_run)
+        simulation = None
+        if self.budget is not None:
+            simulation = Simulation(budget=self.budget, counts=self.counts.paging)
+        return Intake.begin(
+            self.project, thread, dry_run=self.dry_run, simulation=simulation
+        )
 
     def _take(
         self, intake: Intake, thread: Thread, batch: Sequence[Message], total: int
     ) -> int:
         """How many of the batch were written."""
-        fresh = intake.take(thread, batch, total=total)
-        self.counts.slots += len(fresh)
-        self.counts.turns += sum(message.turn_begins for message in fresh)
+        written = 0
+        for part in [batch] if self.budget is None else _answers(batch):
+            fresh = intake.take(thread, part, total=total)
+            self.counts.slots += len(fresh)
+            self.counts.turns += sum(message.turn_begins for message in fresh)
+            written += len(fresh)
         self._warn("unknown_call", sum(message.unknown_call for message in batch))
-        return len(fresh)
+        return written
 
     def _settle(self, written: int) -> None:
         if written:
@@ -246,6 +265,13 @@ def _batches(messages: Sequence[Message]) -> Iterator[list[Message]]:
             batch, size = [], 0
     if batch:
         yield batch
+
+
+def _answers(batch: Sequence[Message]) -> Iterator[Sequence[Message]]:
+    """The messages in parts, each of which but the first begins with a model's."""
+    starts = [n for n, message in enumerate(batch) if n and message.turn_begins]
+    for start, end in pairwise([0, *starts, len(batch)]):
+        yield batch[start:end]
 
 
 def _bad(

@@ -8,21 +8,29 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Self
 from uuid import UUID
 
 from memoryhub import journal
 from memoryhub.errors import StaleError, SubjectErasedError, ThreadErasedError
-from memoryhub.journal import Address, Birth, Order
-from memoryhub.kernel import strict_json, tokens, transcripts
-from memoryhub.kernel.commands import CreateThread, Imported, ImportMessages, NewSlot
-from memoryhub.kernel.events import ImportAdvanced, RunRecorded
+from memoryhub.journal import Address, Birth, Order, Receipt
+from memoryhub.kernel import measuring, strict_json, tokens, transcripts
+from memoryhub.kernel.commands import (
+    Command,
+    CreateThread,
+    Imported,
+    ImportMessages,
+    NewSlot,
+)
+from memoryhub.kernel.events import ImportAdvanced, Limits, RunRecorded
 from memoryhub.kernel.transcripts import Message
 from memoryhub.models.events import Event
 from memoryhub.models.projects import Project
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
-from memoryhub.services import subjects
+from memoryhub.services import simulations, subjects
+from memoryhub.services.simulations import Simulation
 from memoryhub.vault import blind_index, keys
 
 _GONE = (Thread.Status.ERASED, Thread.Status.RETIRED)
@@ -44,18 +52,29 @@ class Intake:
     #: What the thread held before this import.
     stored: int = 0
     stored_digest: str = ""
+    #: How its paging is driven; None: it is not.
+    simulation: Simulation | None = None
+    #: An import that was killed has begun the turn of the next message.
+    begun: bool = False
 
     @classmethod
     def begin(
-        cls, project: Project, thread: transcripts.Thread, *, dry_run: bool
+        cls,
+        project: Project,
+        thread: transcripts.Thread,
+        *,
+        dry_run: bool,
+        simulation: Simulation | None = None,
     ) -> Self:
         """Find the thread and its subject; the subject is made if it is new.
 
         Raises SubjectErasedError, ThreadErasedError, and StaleError for a thread of
-        another subject or with slots that no import wrote. Three queries.
+        another subject or with slots that no import wrote. At most four queries.
         """
         subject = _subject(project.id, thread.user_id, dry_run=dry_run)
-        intake = cls(project=project.id, subject=None, dry_run=dry_run)
+        intake = cls(
+            project=project.id, subject=None, dry_run=dry_run, simulation=simulation
+        )
         if subject is not None:
             intake.subject, intake.epoch = subject.id, subject.epoch
         row = Thread.objects.filter(project=project, name=thread.name).first()
@@ -67,6 +86,7 @@ class Intake:
             intake.stored, intake.stored_digest = last.count, last.digest
         if row.subject_id != intake.subject or row.slot_count != intake.stored:
             raise StaleError
+        intake.begun = simulations.begun(row)
         return intake
 
     def take(
@@ -83,19 +103,48 @@ class Intake:
         after = self._count(thread, held)
         if held and after == self.stored and self.digest.hex() != self.stored_digest:
             raise StaleError
+        if self.simulation is not None and not self.dry_run:
+            self._simulate(self.simulation, thread, held, fresh)
         if not fresh:
             return fresh
         self._count(thread, fresh)
         command = ImportMessages(
             after=after,
-            messages=tuple(_imported(message) for message in fresh),
+            messages=self._imported(fresh),
             digest=self.digest.hex(),
             run=None if after else _run(thread, total=total),
             info=None if after else strict_json.as_sent(thread.info),
         )
         if not self.dry_run:
-            self._perform(thread, command)
+            size = sum(len(message.text) for message in fresh)
+            receipt = self._perform(thread, command, size=size)
+            if self.simulation is not None:
+                self.simulation.wrote(receipt, fresh, first=after)
         return fresh
+
+    def _simulate(
+        self,
+        simulation: Simulation,
+        thread: transcripts.Thread,
+        held: Sequence[Message],
+        fresh: Sequence[Message],
+    ) -> None:
+        """Play the model call that the first new message answers, if it is one."""
+        simulation.note(held, first=self.count - len(held))
+        if fresh and fresh[0].turn_begins:
+            rows = Thread.objects.select_related("subject")
+            row = rows.filter(project=self.project, name=thread.name).first()
+            simulation.begin_turn(row, partial(self._perform, thread))
+
+    def _imported(self, fresh: Sequence[Message]) -> tuple[Imported, ...]:
+        """Each with its turn, but for turns that a simulation begins, or has begun."""
+        begins = [self.simulation is None and each.turn_begins for each in fresh]
+        begins[0] = begins[0] and not self.begun
+        self.begun = False
+        return tuple(
+            Imported(slot=_slot(message), turn=turn)
+            for message, turn in zip(fresh, begins, strict=True)
+        )
 
     def finish(self) -> None:
         """The file has no more. Raises StaleError if the thread holds more of it."""
@@ -115,12 +164,18 @@ class Intake:
         self.count += len(messages)
         return self.count
 
-    def _perform(self, thread: transcripts.Thread, command: ImportMessages) -> None:
+    def _perform(
+        self, thread: transcripts.Thread, command: Command, *, size: int = 0
+    ) -> Receipt:
         assert self.subject is not None
+        budget = None if self.simulation is None else self.simulation.budget
         birth = CreateThread(
-            subject=self.subject, scope=thread.scope, labels=thread.labels
+            subject=self.subject,
+            scope=thread.scope,
+            labels=thread.labels,
+            config=Limits() if budget is None else simulations.config(budget),
         )
-        journal.perform(
+        return journal.perform(
             Order(
                 # Bound, lest it enter a thread that someone made for another subject
                 # since we looked.
@@ -132,7 +187,7 @@ class Intake:
                 ),
                 command=command,
                 actor="import",
-                size=sum(len(each.slot.content) for each in command.messages),
+                size=size,
             )
         )
 
@@ -155,7 +210,7 @@ def _last_advance(thread: Thread) -> ImportAdvanced | None:
     return ImportAdvanced.model_validate_json(row.body) if row else None
 
 
-def _imported(message: Message) -> Imported:
+def _slot(message: Message) -> NewSlot:
     slot = NewSlot(
         from_name=message.from_name,
         to_name=message.to_name,
@@ -165,7 +220,7 @@ def _imported(message: Message) -> Imported:
         role=message.role,
         agent_at=message.agent_at,
     )
-    return Imported(slot=slot, turn=message.turn_begins)
+    return measuring.of_slot(slot, message.content)
 
 
 def _run(thread: transcripts.Thread, *, total: int) -> RunRecorded:

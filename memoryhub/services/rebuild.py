@@ -11,6 +11,7 @@ from memoryhub.journal import log, projections
 from memoryhub.kernel.replay import evolve
 from memoryhub.kernel.state import ThreadState
 from memoryhub.models.events import Snapshot
+from memoryhub.models.pages import Page, PageLevel
 from memoryhub.models.slots import Slot, Turn
 from memoryhub.models.threads import Thread
 
@@ -35,6 +36,8 @@ def rebuild(
         Snapshot.objects.filter(thread=thread).delete()
         Slot.objects.filter(thread=thread).delete()
         Turn.objects.filter(thread=thread).delete()
+        Page.objects.filter(thread=thread).delete()
+        PageLevel.objects.filter(thread=thread).delete()
         _refold(log.origin(thread, origins=origins), locked, progress)
 
 

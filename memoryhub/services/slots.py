@@ -20,9 +20,10 @@ async def append(
 ) -> Receipt:
     """Append messages in order, creating the thread when its name is new.
 
-    Emits slot.appended per message, after thread.created for a new thread. Raises
-    ThreadFullError, ThreadClosedError, SubjectErasedError or QueueFullError; after any
-    of them nothing has changed. No query of its own: the writer's state is warm.
+    Emits slot.appended per message, after thread.created for a new thread, and what
+    leaves the working set for it. Raises ThreadFullError, ThreadClosedError,
+    NoRoomError, TokensRequiredError, SubjectErasedError or QueueFullError; after any of
+    them nothing has changed. No query of its own: the writer's state is warm.
     """
     order = Order(
         address=agent.address(thread, birth=agent.birth()),

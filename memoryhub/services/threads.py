@@ -26,6 +26,7 @@ from memoryhub.kernel.commands import (
     CreateThread,
     ForkThread,
     ReopenThread,
+    Setting,
 )
 from memoryhub.kernel.events import CloseReason, LabelValue, Limits
 from memoryhub.kernel.state import Scope
@@ -111,7 +112,7 @@ async def amend(
     thread: str,
     scope: Scope,
     labels: Labels | None = None,
-    config: Mapping[str, int | None] | None = None,
+    config: Mapping[str, Setting] | None = None,
     if_match: int | None = None,
 ) -> Receipt:
     """Fill scope levels, replace the labels, change limits."""

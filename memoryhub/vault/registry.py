@@ -93,6 +93,8 @@ TABLES: Mapping[str, Table] = MappingProxyType(
                 word="type",
                 time="at",
                 id_word="actor",
+                # An id that the agent chose, as in the body.
+                name="page",
                 digest_name_id_number_word_time="body",
                 sealed="payload",
                 digest="payload_digest chain",
@@ -123,7 +125,32 @@ TABLES: Mapping[str, Table] = MappingProxyType(
             subject="thread__subject",
             exported=_EVENTS,
             forget=Fate.DELETED,
-            fields=_fields(id="thread", number="n seq packed_seq"),
+            fields=_fields(
+                id="thread", number="n seq packed_seq", number_word="counters"
+            ),
+        ),
+        "memoryhub.Page": Table(
+            subject="thread__subject",
+            exported=_EVENTS,
+            forget=Fate.DELETED,
+            fields=_fields(
+                id="thread full_thread hint_thread",
+                name="page_id",
+                word="type modality role home",
+                number="created_seq created_turn seq deleted_seq version importance"
+                " slot full_seq tokens cost hint_seq",
+            ),
+        ),
+        "memoryhub.PageLevel": Table(
+            subject="thread__subject",
+            exported=_EVENTS,
+            forget=Fate.DELETED,
+            fields=_fields(
+                id="thread source",
+                name="page_id",
+                word="producer home",
+                number="version level seq tokens cost",
+            ),
         ),
         "memoryhub.Thread": Table(
             subject="subject",
@@ -136,7 +163,8 @@ TABLES: Mapping[str, Table] = MappingProxyType(
                 digest="name_salt head_hash",
                 word="status nearly_full last_event_type",
                 number="fork_seq head_seq slot_count turn_count token_count byte_count"
-                " listed_slots",
+                " listed_slots resident_tokens capacity_tokens tlb_hits tlb_misses"
+                " fault_count eviction_count refault_count",
                 id_number="lineage",
                 name_number_word="labels",
                 number_word="config",

@@ -20,6 +20,7 @@ PROCESS: Mapping[str, Place] = MappingProxyType(
         ),
         "inspector.patterns.scenery.ANN": Place(holds="a made-up operator"),
         "inspector.patterns.scenery.PROJECT": Place(holds="a made-up project"),
+        "inspector.patterns.turns.ROW": Place(holds="a made-up thread"),
         "inspector.tries.Tries": Place(
             holds="addresses that tried to sign in", forget=Fate.PASSES
         ),
@@ -56,6 +57,22 @@ PROCESS: Mapping[str, Place] = MappingProxyType(
             holds="states of threads that were forked; lives as long as one command",
             forget=Fate.PASSES,
         ),
+        "memoryhub.journal.snapshots.States": Place(holds="what `states_kept` holds"),
+        "memoryhub.journal.snapshots.states_kept": Place(
+            holds="states of threads: refs, names, counters; no content; 8 MiB sealed",
+            found="(subject, epoch); the epoch is read before use",
+            forget=Fate.VOID,
+        ),
+        "memoryhub.journal.statements.PAGE_CHANGES": Place(
+            holds="a statement, without values"
+        ),
+        "memoryhub.journal.texts.Texts": Place(holds="what `texts` holds"),
+        "memoryhub.journal.texts.texts": Place(
+            holds="opened texts of pages, of 64 MiB sealed",
+            found="(subject, epoch), read before use, as is which texts were erased;"
+            " a deleted page's are dropped at once where it was deleted",
+            forget=Fate.VOID,
+        ),
         "memoryhub.journal.writer.writer": Place(
             holds="orders that wait to be committed, and the heads",
             found="thread ids of the subject; epoch is read before use",
@@ -67,6 +84,10 @@ PROCESS: Mapping[str, Place] = MappingProxyType(
             forget=Fate.VOID,
         ),
         "memoryhub.kernel.names._fields": Place(holds="field names of event bodies"),
+        "memoryhub.kernel.references.References": Place(
+            holds="tool names and digests of call ids; lives as long as one import",
+            forget=Fate.PASSES,
+        ),
         "memoryhub.kernel.transcripts.Calls": Place(
             holds="tool names and digests of call ids; lives as long as one import",
             forget=Fate.PASSES,

@@ -6,6 +6,8 @@ import pytest
 
 from memoryhub.models import (
     Event,
+    Page,
+    PageLevel,
     RequestKey,
     Slot,
     Snapshot,
@@ -17,13 +19,17 @@ from memoryhub.models import (
 from memoryhub.services.api_keys import Agent
 from tests import factories
 from tests.api.bad_bodies import BYTES, CANARY, NAMES, VALUES, Case
+from tests.api.bad_pages import PAGES
 from tests.api.bad_requests import PATHS, QUERIES, REQUESTS, THREADS
 from tests.api.client import Answer, Client
 
 pytestmark = pytest.mark.django_db
 
-CASES = [*BYTES, *VALUES, *NAMES, *PATHS, *QUERIES, *REQUESTS, *THREADS]
-TABLES = (Thread, ThreadLabel, Event, Slot, Turn, Snapshot, Subject, RequestKey)
+CASES = [*BYTES, *VALUES, *NAMES, *PATHS, *QUERIES, *REQUESTS, *THREADS, *PAGES]
+TABLES = (
+    *(Thread, ThreadLabel, Event, Slot, Turn, Snapshot, Subject, RequestKey),
+    *(Page, PageLevel),
+)
 PROBLEM = {"type", "title", "status", "code", "detail", "errors", "request_id"}
 
 
@@ -70,3 +76,65 @@ async def test_it_is_refused(
     assert rows() == before
     assert CANARY not in capsys.readouterr().out
     assert (await api.get("/threads/t-1")).status == 200
+
+
+async def test_a_page_that_is_unknown_or_erased_is_journaled_as_refused(
+    api: Client, thread: Thread
+) -> None:
+    """Row 109: nothing is charged; what was asked for stands in no event's body."""
+    page = {"type": "claim", "modality": "text", "content": {"text": "x"}}
+    await api.put("/threads/t-1/pages/gone", page)
+    await api.send("DELETE", "/threads/t-1/pages/gone")
+    for page_id, status, code in (
+        (CANARY, 404, "page_unknown"),
+        ("gone", 410, "page_erased"),
+    ):
+        answer = await api.post(f"/threads/t-1/pages/{page_id}/fault", {})
+        assert_refused(answer, status=status, code=code)
+    paging = (await api.get("/threads/t-1/paging")).json
+    assert paging["total"]["refusals_by_code"] == {
+        "page_erased": 1,
+        "page_unknown": 1,
+    }
+    assert paging["total"]["faults"] == 0
+    assert not Event.objects.filter(body__contains=CANARY).exists()
+
+
+async def test_a_mapped_page_is_free_a_thousand_times(
+    api: Client, thread: Thread
+) -> None:
+    """Row 110, with what is beyond the budget and below the threshold."""
+    target = "/threads/t-1/pages/slot-0/fault"
+    for _ in range(1_000):
+        assert (await api.post(target, {"level": 0})).status == 200
+    await api.patch("/threads/t-1", {"config": {"max_faults_per_turn": 0}})
+    page = {"type": "claim", "modality": "text", "content": {"text": "x"}}
+    await api.put("/threads/t-1/pages/away", {**page, "map": False})
+    target = "/threads/t-1/pages/away/fault"
+    unsure = await api.post(target, {"reason": "speculative"})
+    assert_refused(unsure, status=409, code="fault_confidence")
+    refused = await api.post(target, {})
+    assert (refused.status, refused.code) == (429, "fault_budget")
+    assert refused.json["renews"] == "next_exchange"
+    assert refused.header("retry-after") is None
+    assert (await api.get("/threads/t-1/paging")).json["total"]["faults"] == 0
+
+
+async def test_a_foreign_tokenizer_needs_tokens(api: Client, thread: Thread) -> None:
+    """Row 113, on each route that writes what is counted."""
+    await api.put("/threads/t-2", {"config": {"tokenizer": "some/7"}})
+    text = {"type": "claim", "modality": "text", "content": {"text": "x"}}
+    said = {"from": "a", "to": "b", "type": "chat.user", "content": "x"}
+    for path, body in (
+        ("slots", said),
+        ("slots:batch", {"items": [said]}),
+        ("turns", {"slots": [said]}),
+        ("pages", text),
+        ("pages:batch", {"items": [text]}),
+    ):
+        answer = await api.post(f"/threads/t-2/{path}", body)
+        assert_refused(answer, status=422, code="tokens_required")
+    put = await api.put("/threads/t-2/system-prompt", {"text": "x"})
+    assert_refused(put, status=422, code="tokens_required")
+    assert (await api.get("/threads/t-2")).json["seq"] == 1
+    assert (await api.post("/threads/t-2/slots", {**said, "tokens": 3})).status == 201

@@ -64,9 +64,10 @@ async def test_a_part_ends_at_its_bytes_and_the_next_goes_on(
         assert len(answer.body) < PART_BYTES + 100_000
         seen += [item["seq"] for item in answer.json["items"]]
         after = answer.json["next"]
-    assert seen == list(range(1, 13))
+    # The thread, and of each message its lower levels too: it is too large for FULL.
+    assert seen == list(range(1, factories.get_thread(agent).head_seq + 1))
     light = (await api.get("/threads/t-1/events?limit=200&content=none")).json
-    assert (len(light["items"]), light["next"]) == (12, None)
+    assert (len(light["items"]), light["next"]) == (len(seen), None)
 
 
 # Streams: with the real writer and readers, on connections of their own

@@ -7,10 +7,13 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from memoryhub.services import slots
+from memoryhub.kernel.page_commands import CreatePages
+from memoryhub.services import slots, turns
 from memoryhub.services.api_keys import Agent
+from memoryhub.services.turns import NewTurn
 from tests import factories
 from tests.e2e.conftest import Watched
+from tests.inspector.paged import do, new_page
 
 T = "/p/acme/threads/talk"
 SCREENS = (
@@ -20,6 +23,12 @@ SCREENS = (
     f"{T}/events",
     f"{T}/tail",
     f"{T}?open=2,3,4",
+    f"{T}?tab=working-set",
+    f"{T}/working-set",
+    f"{T}/pages",
+    *(f"{T}/pages/slot-{n}" for n in range(6)),
+    f"{T}/pages/hostile",
+    f"{T}/turns/1",
 )
 
 _MARKUP = [
@@ -123,8 +132,12 @@ def wrapped(payload: str) -> list[Any]:
 @pytest.fixture
 def hostile(agent: Agent) -> None:
     """Six messages, each with all the payloads in another place."""
-    for content in wrapped("\n".join(PAYLOADS)):
+    everything = "\n".join(PAYLOADS)
+    for content in wrapped(everything):
         put(agent, content)
+    page = new_page("hostile", everything, type="artifact")
+    do(agent, "talk", CreatePages(pages=(page,)))
+    factories.run(turns.begin(agent=agent, thread="talk", new=NewTurn()))
 
 
 def test_hostile_text_is_inert(hostile: None, page: Page, watched: Watched) -> None:

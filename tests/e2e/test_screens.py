@@ -18,6 +18,7 @@ from memoryhub.services import operator_threads
 from memoryhub.services.api_keys import Agent
 from tests import factories
 from tests.e2e.conftest import AXE, picture
+from tests.inspector.paged import make_paged
 
 TAGS = [
     "wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice",
@@ -52,12 +53,30 @@ SCREENS = {
     "api-keys": "/p/acme/api-keys",
     "api-key-new": "/p/acme/api-keys/new",
     "health": "/p/acme/health",
+    "timeline-working-set": "/p/acme/threads/paged?tab=working-set&at_seq=40",
+    "working-set": "/p/acme/threads/paged/working-set",
+    "working-set-none": "/p/acme/threads/talk.alt/working-set?at_seq=1",
+    "pages": "/p/acme/threads/paged/pages",
+    "pages-error": "/p/acme/threads/paged/pages?q=teir:L0",
+    "page": "/p/acme/threads/paged/pages/policy",
+    "page-evicted": "/p/acme/threads/paged/pages/slot-5",
+    "page-delete": "/p/acme/threads/paged/pages/policy/delete",
+    "turns": "/p/acme/threads/paged/turns",
+    "turns-none": "/p/acme/threads/talk/turns",
+    "turn": "/p/acme/threads/paged/turns/7",
+    "turn-diff": "/p/acme/threads/paged/turns/8/diff?base=5",
+    "turn-prefix": "/p/acme/threads/paged/turns/8/prefix",
+    "prefixes": "/p/acme/threads/paged/prefix",
+    "paging": "/p/acme/threads/paged/paging",
+    "paging-none": "/p/acme/threads/talk.alt/paging",
+    "paging-settings": "/p/acme/threads/paged/paging/settings",
     "not-found": "/p/acme/threads/nobody",
 }
 EXPECTED = {
     "threads-error": "422",
     "events-error": "422",
     "settings-error": "422",
+    "pages-error": "422",
     "not-found": "404",
 }
 CALL = {
@@ -84,6 +103,7 @@ def talk(acme: Project, agent: Agent) -> Thread:
     factories.make_thread(agent, "talk", user_id="ann", labels={"team": "red"})
     factories.append(agent, "talk", "Where is my parcel?", CALL, RESULT, {"any": [1]})
     factories.append(agent, "talk", "\u202eodd\u202c", "x" * 70_000)
+    make_paged(agent, "paged", rounds=8)
     thread = factories.get_thread(agent, "talk")
     operator_threads.fork(thread, actor="operator:x", name="talk.alt", seq=4)
     return thread

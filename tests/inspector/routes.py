@@ -13,6 +13,7 @@ from django.urls import URLPattern, URLResolver, get_resolver
 
 import inspector.urls
 from inspector.panels import PANELS
+from inspector.views.pages import VERBS
 from memoryhub.journal import Address, Order, perform
 from memoryhub.kernel.commands import Imported, ImportMessages
 from memoryhub.services import operator_threads
@@ -63,6 +64,8 @@ def variants(route: Route) -> Iterator[dict[str, str]]:
     if "panel" in route.parameters:
         names = PANELS if route.name == "panel" else LIST_PANELS
         yield from ({"panel": name} for name in names)
+    elif "verb" in route.parameters:
+        yield from ({"verb": verb} for verb in VERBS)
     elif "kind" in route.parameters:
         yield from ({"kind": kind} for kind in KINDS)
     else:
@@ -92,4 +95,7 @@ def make_family(agent: Agent) -> dict[str, str]:
         "index": "1",
         "token": "x" * 43,
         "prefix": agent.prefix,
+        "page": "slot-0",
+        "verb": "pin",
+        "n": "1",
     }

@@ -116,8 +116,13 @@ def test_an_event_stands_open_when_asked(viewer: Client, talk: Thread) -> None:
 def test_a_panel_is_what_its_page_includes(
     viewer: Client, talk: Thread, name: str
 ) -> None:
-    pages = {"row": "/p/acme/threads", "messages": f"{T}?tab=messages"}
-    page = viewer.get(pages.get(name, f"{T}/tail" if name == "tail" else T))
+    pages = {
+        "row": "/p/acme/threads",
+        "messages": f"{T}?tab=messages",
+        "tail": f"{T}/tail",
+        "working-set": f"{T}/working-set",
+    }
+    page = viewer.get(pages.get(name, T))
     answer = viewer.get(f"{T}/panels/{name}")
     assert answer.headers["MH-Panel"] == "1"
     panel = answer.content.decode().strip()

@@ -11,6 +11,7 @@ from django.db.models import BinaryField, Model
 
 from memoryhub.journal.statements import Columns
 from memoryhub.models.events import Event
+from memoryhub.models.pages import Page
 from memoryhub.models.slots import Slot
 from memoryhub.models.threads import Thread
 from memoryhub.services.api_keys import Agent
@@ -19,7 +20,7 @@ from tests.factories import append
 pytestmark = pytest.mark.django_db
 
 
-@pytest.mark.parametrize("model", [Event, Slot, Thread])
+@pytest.mark.parametrize("model", [Event, Slot, Page, Thread])
 def test_values_are_stored_as_the_orm_stores_them(
     agent: Agent, model: type[Model]
 ) -> None:

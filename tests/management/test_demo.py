@@ -7,6 +7,7 @@ import re
 import sqlite3
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from itertools import chain, islice
@@ -126,6 +127,7 @@ def test_the_demo_plays_in_a_folder_of_its_own(tmp_path: Path) -> None:
     assert max(slots for name, slots in rows.items() if "ticket" in name) == 80
     assert any(".try-" in name for name in rows)
     assert not [name for name in rows if "run-" in name]
+    the_agents_page(folder)
     play(tmp_path, "--keep")
     both = threads(folder)
     assert rows.keys() < both.keys()
@@ -150,6 +152,31 @@ def play(cwd: Path, *words: str, **env: str) -> str:
     assert done.returncode == 0, done.stderr
     assert 'level": "error' not in done.stdout
     return done.stderr
+
+
+def the_agents_page(folder: Path) -> None:
+    """One keeps a stable set, one thrashes, one reads again, one pins too much."""
+    desk, repair = events(folder, "desk-case-1"), events(folder, "repair-1")
+    assert desk["page.pinned"] == 1
+    assert not desk["page.evicted"]
+    assert desk["turn.packed"] == desk["turn.began"] > 2
+    assert repair["page.faulted"] > 1
+    topics = events(folder, "research-tides-and-maps")
+    assert topics["page.evicted"] > 2 * research.NOTES < topics["page.faulted"]
+    diary_days = events(folder, "diary")
+    assert diary_days["page.pinned"] > 1
+    assert diary_days["page.evicted"] > 5
+
+
+def events(folder: Path, thread: str) -> Counter[str]:
+    """How often what happened to a thread."""
+    with sqlite3.connect(folder / "memoryhub.sqlite3") as database:
+        found = database.execute(
+            "SELECT e.type FROM memoryhub_event e "
+            "JOIN memoryhub_thread t ON t.id = e.thread_id WHERE t.name = ?",
+            [thread],
+        )
+        return Counter(kind for (kind,) in found)
 
 
 def threads(folder: Path) -> dict[str, int]:

@@ -68,7 +68,9 @@ def test_a_database_that_is_away_is_one_line_without_its_password(
     assert "database_away" in refused(empty, **{name: url})
 
 
-@pytest.mark.parametrize("name", ["MEMORYHUB_READERS", "MEMORYHUB_SQLITE_SYNCHRONOUS"])
+@pytest.mark.parametrize(
+    "name", ["MEMORYHUB_READERS", "MEMORYHUB_SQLITE_SYNCHRONOUS", "MEMORYHUB_PRICES"]
+)
 def test_a_bad_setting_is_refused_by_name(empty: Instance, name: str) -> None:
     line = refused(empty, **{name: "seven-hundred"})
     assert name in line

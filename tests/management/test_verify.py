@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import io
+import json
 import re
 import sys
+from pathlib import Path
 
 import pytest
 from django.core.management import CommandError, call_command
@@ -12,11 +14,13 @@ from django.db import connection
 
 from memoryhub.management import progress
 from memoryhub.models.events import Event
+from memoryhub.models.projects import Project
 from memoryhub.models.slots import Slot
 from memoryhub.models.threads import Thread
 from memoryhub.services.api_keys import Agent
 from tests.factories import append, get_thread, make_agent, make_project, make_thread
 from tests.instances import Instance
+from tests.recordings import array, find, run, take
 
 pytestmark = pytest.mark.django_db
 
@@ -33,11 +37,26 @@ def refusal(*words: str) -> CommandError:
     return refused.value
 
 
-def damage(thread: Thread, *, seq: int) -> None:
+def lift_guard() -> None:
     on = " ON memoryhub_event" if connection.vendor == "postgresql" else ""
     with connection.cursor() as cursor:
         cursor.execute(f"DROP TRIGGER memoryhub_event_update{on}")
+
+
+def damage(thread: Thread, *, seq: int) -> None:
+    lift_guard()
     Event.objects.filter(thread=thread, seq=seq).update(actor="agent:somebody")
+
+
+def alter(thread: Thread, *, turn: int) -> None:
+    """Say in a record that one page more was mapped than there was."""
+    row = thread.turns.get(n=turn)
+    event = thread.events.get(seq=row.packed_seq or 0)
+    told = json.loads(event.body)
+    told["manifest"]["mapped"] += 1
+    lift_guard()
+    rows = Event.objects.filter(thread=thread, seq=event.seq)
+    rows.update(body=json.dumps(told))
 
 
 def test_all_is_well_says_how_much_was_looked_at(agent: Agent) -> None:
@@ -63,6 +82,33 @@ def test_a_thread_that_is_not_there_is_wrong_usage(agent: Agent, address: str) -
 @pytest.mark.parametrize("words", [(), ("--all", "--thread", "acme/t-1")])
 def test_verify_wants_to_know_what(words: tuple[str, ...]) -> None:
     refusal("verify", *words)
+
+
+def test_contexts_are_put_together_again(
+    acme: Project, agent: Agent, tmp_path: Path
+) -> None:
+    assert command("verify", "--contexts", "--all")[0] == (
+        "0 of 0 contexts byte-exact.\n"
+    )
+    append(agent, "t-1", "a")
+    take(acme, array(tmp_path, run(messages=8)), budget=6000)
+    for which in (["--all"], ["--thread", "acme/desk:0:0"]):
+        out, _ = command("verify", "--contexts", *which)
+        assert out == "4 of 4 contexts byte-exact.\n"
+    out, _ = command("verify", "--contexts", "--thread", "acme/t-1")
+    assert out == "0 of 0 contexts byte-exact.\n"
+
+
+@pytest.mark.no_replay
+def test_a_context_that_differs_ends_with_1_and_its_turn(
+    acme: Project, tmp_path: Path
+) -> None:
+    take(acme, array(tmp_path, run(messages=8)), budget=6000)
+    row = find(acme, "desk:0:0")
+    alter(row, turn=3)
+    refused = refusal("verify", "--contexts", "--all")
+    assert refused.returncode == 1
+    assert str(refused) == f"thread {row.id}, turn 3: sha256"
 
 
 @pytest.mark.no_replay

@@ -14,12 +14,14 @@ from django.utils import timezone
 from memoryhub.api import api as agent_api
 from memoryhub.api import auth, limits
 from memoryhub.models import ApiKey, Project, Subject
-from memoryhub.services import api_keys, subjects
+from memoryhub.services import api_keys, subjects, turns
+from memoryhub.services.turns import NewTurn
 from tests import factories
 from tests.api.client import SLOT, Answer, Client, run
 
 pytestmark = [pytest.mark.django_db, pytest.mark.promise("P12")]
 
+PAGE = {"type": "artifact", "modality": "text", "content": {"text": "Fares."}}
 #: By operation: where, with what body, and whether it is about one thread.
 ROWS: dict[str, tuple[str, object, bool]] = {
     "get /api/v1/threads": ("/threads", None, False),
@@ -41,11 +43,78 @@ ROWS: dict[str, tuple[str, object, bool]] = {
     "get /api/v1/threads/{thread}/slots/{index}": ("/threads/{t}/slots/0", None, True),
     "get /api/v1/threads/{thread}/events": ("/threads/{t}/events", None, True),
     "get /api/v1/threads/{thread}/stats": ("/threads/{t}/stats", None, True),
+    "get /api/v1/tools": ("/tools", None, False),
+    **{
+        f"{method} /api/v1/threads/{{thread}}{path.replace('slot-0', '{page_id}')}": (
+            "/threads/{t}" + path,
+            body,
+            True,
+        )
+        for method, path, body in (
+            ("post", "/pages", PAGE),
+            ("post", "/pages:batch", {"items": [PAGE]}),
+            ("put", "/system-prompt", {"text": "Be brief."}),
+            ("get", "/pages", None),
+            ("get", "/pages/slot-0", None),
+            ("get", "/pages/slot-0/history", None),
+            ("patch", "/pages/slot-0", {"importance": 0.9}),
+            ("post", "/pages/slot-0/fault", {}),
+            ("post", "/pages/slot-0/map", {}),
+            ("post", "/pages/slot-0/pin", {}),
+            ("post", "/pages/slot-0/unpin", {}),
+            ("post", "/pages/slot-0/reference", {}),
+            ("get", "/working-set", None),
+            ("get", "/tlb", None),
+            ("get", "/paging", None),
+            ("get", "/manifest", None),
+            ("get", "/mutations", None),
+            ("post", "/tlb:flush", {}),
+            ("post", "/tlb:invalidate", {"tier": "L0"}),
+            ("get", "/context", None),
+            ("post", "/turns", {}),
+            ("get", "/turns", None),
+            ("post", "/tool-calls", {}),
+        )
+    },
+    "put /api/v1/threads/{thread}/pages/{page_id}": (
+        "/threads/{t}/pages/rules",
+        PAGE,
+        True,
+    ),
+    "delete /api/v1/threads/{thread}/pages/{page_id}": (
+        "/threads/{t}/pages/note",
+        None,
+        True,
+    ),
+    "post /api/v1/threads/{thread}/pages/{page_id}/evict": (
+        "/threads/{t}/pages/note/evict",
+        {},
+        True,
+    ),
+    "get /api/v1/threads/{thread}/turns/{turn}": ("/threads/{t}/turns/1", None, True),
+    **{
+        f"get /api/v1/threads/{{thread}}/turns/{{turn}}/{lens}": (
+            f"/threads/{{t}}/turns/2/{lens}",
+            None,
+            True,
+        )
+        for lens in ("diff", "prefix")
+    },
+    "get /api/v1/threads/{thread}/turns/{turn}/context": (
+        "/threads/{t}/turns/1/context",
+        None,
+        True,
+    ),
 }
 OF_A_THREAD = [label for label, row in ROWS.items() if row[2]]
 #: With a name that is new these make a thread instead of missing it.
 MAKING = {
     "put /api/v1/threads/{thread}",
+    "put /api/v1/threads/{thread}/system-prompt",
+    "put /api/v1/threads/{thread}/pages/{page_id}",
+    "post /api/v1/threads/{thread}/pages",
+    "post /api/v1/threads/{thread}/pages:batch",
+    "post /api/v1/threads/{thread}/turns",
     "post /api/v1/threads/{thread}/slots",
     "post /api/v1/threads/{thread}/slots:batch",
 }
@@ -69,10 +138,13 @@ def ann(acme: Project) -> Subject:
 
 @pytest.fixture(autouse=True)
 def thread(acme: Project, ann: Subject) -> None:
-    """A thread of ann's, with a message."""
+    """A thread of ann's, with a page that may leave, a message and two turns."""
     agent = factories.make_agent(acme)
-    factories.make_thread(agent, "t-1", user_id="ann")
+    factories.make_thread(agent, "t-1", user_id="ann", auto_pin_turns=0)
+    factories.make_page(agent, "note")
     factories.append(agent, "t-1", "hello")
+    for _ in range(2):
+        factories.run(turns.begin(agent=agent, thread="t-1", new=NewTurn()))
 
 
 def _client(project: Project, **options: Any) -> Client:
@@ -152,6 +224,8 @@ def test_foreign_things_are_neither_listed_nor_counted(
     if "items" in own:
         assert [item["thread"] for item in own["items"]] == ["t-1"]
         assert foreign["items"] == []
+    elif "tools" in own:
+        assert own == foreign
     else:
         assert foreign["slots"] == 0
 

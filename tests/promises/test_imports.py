@@ -10,7 +10,7 @@ import pytest
 
 from tests.instances import Instance
 from tests.promised import Count
-from tests.recordings import array, message, run
+from tests.recordings import array, bookings, message, run
 
 pytestmark = pytest.mark.slow
 
@@ -43,6 +43,37 @@ def test_import_killed_anywhere(
             assert ends[f"{slug}-again"] == 0, slug
             assert dump == dumps["whole"], slug
     assert "every chain is whole" in instance.managed("verify", "--all")
+
+
+@pytest.mark.promise(
+    "import", load="paging simulated, killed around one commit in {every}"
+)
+@pytest.mark.parametrize(
+    "every", [pytest.param(9, id="some"), pytest.param(1, marks=pytest.mark.nightly)]
+)
+@pytest.mark.timeout(900)
+def test_import_with_paging_killed_anywhere(
+    instance: Instance, tmp_path: Path, every: int, counted: Count
+) -> None:
+    """No turn is begun twice, and each request holds what it would have held."""
+    path = array(tmp_path, run(0, user_id="ann", messages=bookings(5)), run(1))
+    with instance.start(
+        "tests.killing:kill_everywhere", str(path), every, "--budget=2000"
+    ) as process:
+        out, errors = process.communicate(timeout=800)
+    assert process.returncode == 0, errors
+    told = json.loads(out)
+    dumps, ends = told["dumps"], told["ends"]
+    whole = dumps.pop("whole")
+    kinds = [event[1] for event in whole[0]["events"]]
+    assert kinds.count("turn.packed") == kinds.count("turn.began") == 10
+    assert "page.faulted" in kinds
+    assert len(dumps) > 2
+    counted(kills=len(dumps))
+    for slug, dump in dumps.items():
+        assert (ends[slug], ends[f"{slug}-again"]) == (-signal.SIGKILL, 0), slug
+        assert dump == whole, slug
+    assert "contexts byte-exact" in instance.managed("verify", "--contexts", "--all")
 
 
 @pytest.mark.promise("import", load="files of {small:,} and {large:,} bytes")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from memoryhub import journal
 from memoryhub.journal import Receipt
 from memoryhub.kernel.events import LabelValue, Limits
@@ -22,7 +24,7 @@ def fork(
     *,
     seq: int | None = None,
     labels: dict[str, LabelValue] | None = None,
-    **limits: int,
+    **limits: Any,
 ) -> Thread:
     row = get_thread(agent, parent)
     command = threads.fork_command(

@@ -17,6 +17,7 @@ from memoryhub.errors import (
     QueueFullError,
     SealBrokenError,
     ThreadFullError,
+    TokensRequiredError,
     UnavailableError,
 )
 from memoryhub.journal import Request, log, writer
@@ -354,3 +355,14 @@ def test_all_text_of_a_message_weighs_on_the_queue(agent: Agent, settings: Any) 
                 asyncio.run(slots.append(agent=agent, thread="t-1", slots=[slot]))
     finally:
         writer.stop()
+
+
+def test_a_message_without_tokens_needs_our_tokenizer(agent: Agent) -> None:
+    make_thread(agent, tokenizer="some/7")
+    estimated = make_slot("hello", estimated=True)
+    with pytest.raises(TokensRequiredError):
+        run(slots.append(agent=agent, thread="t-1", slots=[estimated]))
+    assert get_thread(agent).slot_count == 0
+    counted = make_slot("hello", tokens=9)
+    run(slots.append(agent=agent, thread="t-1", slots=[counted]))
+    assert get_thread(agent).token_count == 9

@@ -15,6 +15,7 @@ from django.core.management.base import CommandParser
 
 from memoryhub.errors import InvalidError
 from memoryhub.kernel import formats, names
+from memoryhub.kernel.paging_config import RANGES
 from memoryhub.kernel.records import Bad
 from memoryhub.kernel.transcripts import Item, Options
 from memoryhub.management import start
@@ -33,6 +34,9 @@ Import recorded agent runs into a project, through the same writer as the API.
 
 Safe to interrupt and to repeat: a run that is there already is left as it is, one
 that is incomplete goes on where it stopped. A server may be running meanwhile.
+
+With --budget each model call of the runs is played under a context of so many tokens:
+pages come and go, and what the model would have been sent is recorded as simulated.
 
 What can't be imported is named by its place, as FILE:LINE:OFFSET run=N message=N
 CODE (lines count from 1, all else from 0), never by its content.
@@ -60,6 +64,7 @@ class Command(Base):
         add("--thread", metavar="NAME", help="chat: of lines that name no thread")
         add("--user-id", metavar="ID", help="whom all of it is about")
         add("--agent-type", metavar="NAME", help="scope of threads; default: source")
+        add("--budget", metavar="TOKENS", help="simulate paging under it")
         add("--skip-bad", action="store_true", help="leave bad records out and go on")
         add("--dry-run", action="store_true", help="check it all, write nothing")
         add("--report", metavar="FILE", help="write bad records there, as NDJSON")
@@ -76,6 +81,7 @@ class Command(Base):
                 self._project(options["project"]),
                 skip_bad=options["skip_bad"],
                 dry_run=options["dry_run"],
+                budget=self._budget(options["budget"]),
             )
             progress = self._progress(file, job, options)
             name, items = self._read(file, progress, asked, options["format"])
@@ -121,6 +127,15 @@ class Command(Base):
                     "._:@- after a letter or digit, at most 128, not beginning with mh."
                 )
         return asked
+
+    def _budget(self, sent: str | int | None) -> int | None:
+        if sent is None:
+            return None
+        text, (least, most) = str(sent), RANGES["budget_tokens"]
+        tokens = int(text) if text.isascii() and text.isdigit() else -1
+        if not least <= tokens <= most:
+            self._refuse(f"--budget takes a whole number from {least:,} to {most:,}.")
+        return tokens
 
     def _project(self, slug: str) -> Project:
         start.prepare()

@@ -50,8 +50,13 @@ class Life:
             raise StoppedError
 
     def write(self, thread: str, exchange: Exchange, *, pause: float) -> None:
-        """Message by message, as they are said; now and then one is sent twice."""
+        """Message by message, as they are said; now and then one is sent twice.
+
+        A turn begins before each answer: what it packs is what a model would be sent.
+        """
         for message in exchange:
+            if message["role"] == "assistant":
+                self.client.begin_turn(thread, [])
             slot, request = messages.slot(message, at=_now()), self.request_key()
             first = self.client.append(thread, slot, request=request)
             if self.chance.random() < 0.05:
@@ -80,6 +85,8 @@ def support_desk(life: Life) -> None:
             scope={"agent_type": "support-desk", "session": f"case-{number}"},
             labels={"shop": "northwind", "shift": number % 3},
         )
+        life.client.put_page(thread, "policy", text=desk.POLICY, type="procedure")
+        life.client.act_on(thread, "policy", "pin")
         for exchange in case:
             life.write(thread, exchange, pause=1.2)
         life.client.act(thread, "close", reason="completed")
@@ -92,13 +99,33 @@ def support_desk(life: Life) -> None:
 
 
 def researcher(life: Life) -> None:
-    """One long thread that changes its topic with each question."""
-    thread = "research-tides-and-maps"
+    """One long thread that changes its topic with each question, and thrashes.
+
+    The notes on a topic fill most of the context: whoever comes back has to fetch all
+    of them again, and drives out those of the other topic.
+    """
+    thread = life.named("research-tides-and-maps")
     life.client.put_thread(
-        thread, scope={"agent_type": "researcher"}, labels={"topic": "tides-maps"}
+        thread,
+        scope={"agent_type": "researcher"},
+        labels={"topic": "tides-maps"},
+        config=research.CONFIG,
     )
-    for exchange in research.rounds(life.chance):
-        life.write_at_once(thread, exchange)
+    shelves = research.notes(life.chance)
+    for topic, shelf in enumerate(shelves):
+        for number, text in enumerate(shelf):
+            page_id = f"note-{topic}-{number}"
+            life.client.put_page(thread, page_id, text=text, type="artifact", map=False)
+    for count, exchange in enumerate(research.rounds(life.chance)):
+        asked, *found = messages.slots(exchange, at=_now())
+        life.client.begin_turn(thread, [asked])
+        for number in range(research.NOTES):
+            page_id = f"note-{count % len(shelves)}-{number}"
+            life.client.act_on(
+                thread, page_id, "fault", level=0, reason="user_requested_recall"
+            )
+        life.client.begin_turn(thread, found[:-1])
+        life.client.append(thread, found[-1], request=life.request_key())
         life.rest(3.5)
 
 
@@ -113,30 +140,65 @@ def repairs(life: Life) -> None:
 
 def _repair(life: Life, name: str) -> None:
     scope = {"agent_type": "coder", "agent_instance": "coder-1", "session": name}
-    life.client.put_thread(name, scope=scope, labels={"try": 1})
-    good = life.write_at_once(name, coder.task(life.chance))["items"][-1]["seq"]
-    thread = name
+    life.client.put_thread(name, scope=scope, labels={"try": 1}, config=coder.CONFIG)
+    task = [*coder.task(life.chance), *coder.log(life.chance)]
+    last = life.write_at_once(name, task)["items"][-1]
+    thread, good, log = name, last["seq"], f"slot-{last['index']}"
     for count, (exchange, passed) in enumerate(coder.attempts(life.chance), start=2):
-        life.write(thread, exchange, pause=0.9)
+        _read_again(life, thread, log)
+        life.write(thread, exchange[:-1], pause=0.9)
+        _read_again(life, thread, log)
+        life.write(thread, exchange[-1:], pause=0.9)
         if passed:
             break
         fork = f"{name}.try-{count}"
-        life.client.act(
-            thread, "fork", name=fork, seq=good, scope=scope, labels={"try": count}
-        )
+        tried = {"scope": scope, "labels": {"try": count}, "config": coder.CONFIG}
+        life.client.act(thread, "fork", name=fork, seq=good, **tried)
         life.client.act(thread, "close", reason="failed")
         # A fork begins at its own seq 1, which holds all that its parent knew.
         thread, good = fork, 1
     life.client.act(thread, "close", reason="completed")
 
 
+def _read_again(life: Life, thread: str, page_id: str) -> None:
+    """The model wants a page that is too large to stay; it may be refused, too."""
+    call = messages.fetching(life.chance, page_id, level=0)
+    life.write(thread, [call], pause=0.5)
+    answer = life.client.call_tool(thread, call["tool_calls"][0])
+    life.write(thread, [answer], pause=0.5)
+
+
 def diarist(life: Life) -> None:
-    """Long entries, told in one go and talked over slowly."""
+    """Long entries, told in one go and talked over slowly; each is to be kept in mind.
+
+    More are pinned than may be: when that is refused, the oldest two are let go.
+    """
     thread = "diary"
-    life.client.put_thread(thread, user_id=ANN, scope={"agent_type": "diarist"})
-    for exchange in diary.days(life.chance):
+    life.client.put_thread(
+        thread, user_id=ANN, scope={"agent_type": "diarist"}, config=diary.CONFIG
+    )
+    pinned: list[str] = []
+    for number, exchange in enumerate(diary.days(life.chance), start=1):
         life.write(thread, exchange, pause=3)
+        page_id = life.named(f"day-{number}")
+        life.client.put_page(
+            thread, page_id, text=exchange[0]["content"], type="summary"
+        )
+        pinned = _pin(life, thread, [*pinned, page_id])
         life.rest(4)
+
+
+def _pin(life: Life, thread: str, page_ids: list[str]) -> list[str]:
+    """Pin the last of these, and return those that are pinned then."""
+    try:
+        life.client.act_on(thread, page_ids[-1], "pin")
+    except RefusedError as refused:
+        if refused.code not in ("pin_budget", "no_room"):
+            raise
+        for page_id in page_ids[:2]:
+            life.client.act_on(thread, page_id, "unpin")
+        return page_ids[2:-1]
+    return page_ids
 
 
 def guest(life: Life) -> None:
@@ -191,7 +253,14 @@ AGENTS: dict[str, Callable[[Life], None]] = {
 
 def tell_history(life: Life) -> None:
     """Two threads with an hour behind them, by the agents' clocks."""
-    _tell(life, "diary", diary.days(life.chance), user_id=ANN, agent_type="diarist")
+    _tell(
+        life,
+        "diary",
+        diary.days(life.chance),
+        user_id=ANN,
+        agent_type="diarist",
+        config=diary.CONFIG,
+    )
     _tell(
         life,
         "concierge-bob",
@@ -208,8 +277,11 @@ def _tell(
     *,
     user_id: str,
     agent_type: str,
+    config: dict[str, int] | None = None,
 ) -> None:
-    life.client.put_thread(thread, user_id=user_id, scope={"agent_type": agent_type})
+    life.client.put_thread(
+        thread, user_id=user_id, scope={"agent_type": agent_type}, config=config or {}
+    )
     at, now = _now() - timedelta(hours=1), _now()
     for exchange in exchanges:
         slots = []

@@ -52,6 +52,28 @@ class Client:
         """`close`, `reopen` or `fork`."""
         return self.request("POST", f"/threads/{thread}:{verb}", body)
 
+    def begin_turn(self, thread: str, slots: list[dict[str, Any]]) -> dict[str, Any]:
+        """Append what was said, and have the model's next request packed."""
+        return self.request("POST", f"/threads/{thread}/turns", {"slots": slots})
+
+    def put_page(
+        self, thread: str, page_id: str, *, text: str, **body: Any
+    ) -> dict[str, Any]:
+        """Write a page of text; one of that id gets a new version."""
+        page = {"modality": "text", "content": {"text": text}, **body}
+        return self.request("PUT", f"/threads/{thread}/pages/{page_id}", page)
+
+    def act_on(
+        self, thread: str, page_id: str, verb: str, **body: Any
+    ) -> dict[str, Any]:
+        """`pin`, `unpin` or `fault`."""
+        path = f"/threads/{thread}/pages/{page_id}/{verb}"
+        return self.request("POST", path, body)
+
+    def call_tool(self, thread: str, call: dict[str, Any]) -> dict[str, Any]:
+        """Hand on what the model calls; the message to answer it with."""
+        return self.request("POST", f"/threads/{thread}/tool-calls", call)
+
     def request(
         self, method: str, path: str, body: Any, *, request: str | None = None
     ) -> dict[str, Any]:

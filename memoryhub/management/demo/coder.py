@@ -101,6 +101,22 @@ BANK: Bank = {
 }
 
 
+#: A log is larger than any page may be that is shown whole in this context.
+CONFIG = {"budget_tokens": 6_000, "reserved_tokens": 2_000}
+LOG_LINES = 120
+
+
+def log(chance: Random) -> Exchange:
+    """A long log is read once; after that the model has to ask for it."""
+    grammar = Grammar(bank=BANK, chance=chance)
+    lines = [
+        f"{n:05d} {grammar.say('file')}: the {grammar.say('part')} "
+        f"{grammar.say('symptom')}"
+        for n in range(LOG_LINES)
+    ]
+    return used(chance, "read_log", {"lines": LOG_LINES}, "\n".join(lines))
+
+
 def task(chance: Random) -> Exchange:
     """The rules and the bug."""
     grammar = Grammar(bank=BANK, chance=chance)

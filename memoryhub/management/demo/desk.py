@@ -20,6 +20,14 @@ RULES = (
     "about it. Refunds over 200 euros need a person. Be brief and kind."
 )
 
+#: Pinned in each case, so that the model always sees it.
+POLICY = (
+    "Returns are taken back for thirty days, if the frame has no scratch. A part that "
+    "fails in two years is replaced. Whoever waits longer than promised is offered ten "
+    "percent. A parcel that came twice may be kept for half of its price. Children's "
+    "seats and helmets that fell are never sold again, nor repaired."
+)
+
 BANK: Bank = {
     "hello": [
         "Hi, it's about order {order}.",

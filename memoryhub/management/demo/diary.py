@@ -8,6 +8,9 @@ from random import Random
 from memoryhub.management.demo.grammar import Bank, Grammar
 from memoryhub.management.demo.messages import Exchange, assistant, user
 
+#: Small enough that two weeks of pinned days are more than may be pinned.
+CONFIG = {"budget_tokens": 4_000, "reserved_tokens": 1_000}
+
 BANK: Bank = {
     "opening": [
         "Up at {hour}, {weather}.",

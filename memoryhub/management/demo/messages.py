@@ -42,6 +42,12 @@ def used(chance: Random, tool: str, arguments: Message, result: Any) -> Exchange
     ]
 
 
+def fetching(chance: Random, page_id: str, *, level: int) -> Message:
+    """The model asks for a page that it was only told of."""
+    arguments = {"page_id": page_id, "target_level": level}
+    return used(chance, "page_fault", arguments, "")[0]
+
+
 def slot(message: Message, *, at: datetime) -> dict[str, Any]:
     """The body that appends the message, said at this time by the agent's clock."""
     sender, receiver = _route(message)

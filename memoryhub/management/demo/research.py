@@ -98,6 +98,28 @@ MAPS: Bank = {
 }
 
 TOPICS = (TIDES, MAPS)
+#: The notes of one topic take about 70 % of this context, so that two never fit.
+CONFIG = {
+    "budget_tokens": 6_000,
+    "reserved_tokens": 1_500,
+    "max_faults_per_turn": 8,
+}
+NOTES, PASSAGES = 7, 24
+
+
+def notes(chance: Random) -> list[list[str]]:
+    """By topic, the texts that its questions are answered from."""
+    grammars = [Grammar(bank=bank, chance=chance) for bank in TOPICS]
+    return [
+        [
+            " ".join(
+                grammar.say("passage", number=chance.randrange(12, 240))
+                for _ in range(PASSAGES)
+            )
+            for _ in range(NOTES)
+        ]
+        for grammar in grammars
+    ]
 
 
 def rounds(chance: Random) -> Iterator[Exchange]:

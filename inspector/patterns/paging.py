@@ -1,0 +1,344 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+from uuid import UUID
+
+from inspector import cells, panels
+from inspector.chat import Block
+from inspector.patterns.pattern import Pattern
+from inspector.patterns.scenery import (
+    BASE,
+    FRESH,
+    NOW,
+    OWNER,
+    Context,
+    of_thread,
+)
+from inspector.settings_form import Field
+from inspector.views.pages import EXAMPLES, Asked, Side
+from memoryhub.kernel.pages import Entry, LevelEntry, Location
+from memoryhub.kernel.paging_config import Settings
+from memoryhub.queries.checks import Checks
+from memoryhub.queries.page_views import LevelView, PageView, Step, Version
+from memoryhub.queries.pages import PageLine
+from memoryhub.queries.paging_charts import Bucket, Charts
+from memoryhub.queries.residency import Budget, Cell, Residency, Term, Warm, Why
+
+TERMS = (
+    Term(name="recency", value=0.25, adds=0.1),
+    Term(name="value", value=0.4, adds=0.16),
+    Term(name="penalty", value=0.0, adds=0.0),
+)
+LOOSE = Why(rule="", score=0.26, terms=TERMS, protected_until=None, rank=1)
+SPARED = replace(LOOSE, protected_until=9, rank=4)
+PINNED = replace(LOOSE, rule="explicit", rank=None)
+AUTO = replace(PINNED, rule="exchange")
+
+
+def cell(page_id: str, letter: str, tokens: int, why: Why, **more: object) -> Cell:
+    said = {
+        "page_id": page_id,
+        "letter": letter,
+        "level": 0,
+        "type": "transcript",
+        "modality": "text",
+        "role": "user",
+        "version": 1,
+        "importance": 0.5,
+        "tokens": tokens,
+        "full_tokens": tokens,
+        "recalled": False,
+        "references": 2,
+        "idle_turns": 1,
+        "cause_seq": 14,
+        "cause": "slot.appended",
+        "why": why,
+    }
+    return Cell(**{**said, **more})  # type: ignore[arg-type]  # as named above
+
+
+CELLS = (
+    cell("policy", "C", 34, PINNED, type="claim", role=None, cause="page.created"),
+    cell("summary-1", "S", 210, LOOSE, type="summary", role=None),
+    cell("slot-6", "T", 60, LOOSE, type="artifact", role="tool", level=2),
+    cell("slot-3", "A", 1_040, SPARED, role="assistant", recalled=True),
+    cell("slot-12", "U", 88, AUTO, cause_seq=None),
+)
+BUDGET = Budget(
+    settings=Settings(budget_tokens=4_000, reserved_tokens=800),
+    used=1_432,
+    pinned=122,
+    explicit=34,
+    protected=1_040,
+)
+COLD = Warm(
+    page_id="slot-1",
+    type="transcript",
+    modality="text",
+    tokens=90,
+    references=1,
+    score=0.2,
+    since_seq=33,
+    unmapped=False,
+    too_large=False,
+)
+CALM = Residency(
+    seq=1_204,
+    turn=8,
+    budget=BUDGET,
+    cells=CELLS,
+    warm=(COLD, replace(COLD, page_id="big", unmapped=True, too_large=True)),
+    hits=20,
+    misses=4,
+    entries=12,
+    refaults=0,
+    thrashing=(),
+    over_budget=False,
+)
+WILD = replace(CALM, refaults=4, thrashing=("slot-3", "slot-5"), over_budget=True)
+BARE = replace(CALM, cells=(), warm=(), budget=replace(BUDGET, used=0, pinned=0))
+
+
+def residency(found: Residency, **more: object) -> Context:
+    return {**cells.picture(found), **more}
+
+
+# Pages
+
+HOME = UUID(int=3)
+
+
+def entry(page_id: str, **more: Any) -> Entry:
+    full = LevelEntry(Location(HOME, 14, 0), 88, 97)
+    made = LevelEntry(Location(HOME, 30, 2), 20, 26)
+    return Entry(
+        page_id=page_id,
+        version=1,
+        type="transcript",
+        modality="text",
+        importance=0.6,
+        created_seq=14,
+        created_turn=2,
+        levels=(full, None, made, None),
+        role="user",
+        slot=6,
+    )._replace(**more)
+
+
+MAPPED = PageLine(entry=entry("slot-6"), tier="L0", level=0, pinned=None)
+KEPT = PageLine(
+    entry=entry("policy", type="claim", role=None, slot=None, version=2),
+    tier="L0",
+    level=2,
+    pinned="explicit",
+)
+AWAY = PageLine(entry=entry("slot-1", slot=1), tier="L1", level=None, pinned=None)
+FULL = LevelView(
+    level=0, tokens=88, saved=0, producer="", mapped=True, seq=14, content="Late?"
+)
+LOWER = replace(
+    FULL, level=2, tokens=20, saved=68, producer="extract/1", mapped=False, seq=None
+)
+MADE = Step(
+    seq=14,
+    at=NOW,
+    type="page.created",
+    actor="agent:mh7f3a2c",
+    body={"page_id": "policy", "type": "claim", "tokens": 88},
+)
+LEFT = Step(
+    seq=33,
+    at=NOW,
+    type="page.evicted",
+    actor="agent:mh7f3a2c",
+    body={
+        "page_id": "slot-1",
+        "cause": "pressure",
+        "score": 0.21,
+        "policy": "importance_lru",
+        "tier_before": "L0",
+        "tier_after": "L1",
+    },
+)
+
+
+def view(line: PageLine, why: Why | None, *history: Step, **more: object) -> PageView:
+    said = {
+        "line": line,
+        "letter": "U",
+        "resident_tokens": 97 if why else None,
+        "why": why,
+        "recalled": False,
+        "levels": (FULL, LOWER),
+        "versions": (Version(n=1, seq=14, tokens=88),),
+        "provenance": (),
+        "history": history,
+        "more_history": False,
+        "evicted": next((s for s in history if s.type == "page.evicted"), None),
+    }
+    return PageView(**{**said, **more})  # type: ignore[arg-type]  # as named above
+
+
+RESIDENT = view(MAPPED, LOOSE)
+HELD = view(
+    KEPT,
+    PINNED,
+    MADE,
+    provenance=("slot-6", "slot-7"),
+    versions=(Version(n=1, seq=14, tokens=88), Version(n=2, seq=40, tokens=90)),
+    more_history=True,
+)
+BACK = view(MAPPED, SPARED, recalled=True)
+GONE = view(AWAY, None, LEFT)
+NEVER = view(AWAY, None)
+TEXT = Block(kind="text", text="Where is my parcel?")
+LONG = Block(kind="text", text="x" * 400, cut=70_000)
+SIDES = (
+    Side(level=FULL, block=TEXT, open=True),
+    Side(level=LOWER, block=LONG, open=False),
+)
+ERASED_SIDE = (Side(level=FULL, block=None, open=True),)
+
+# Charts
+
+BUSY = Bucket(
+    first=1,
+    last=40,
+    turn=0,
+    counts={"hits": 90, "misses": 10, "faults": 3, "evicted": 6, "evicted.pressure": 6},
+)
+QUIET = Bucket(first=41, last=60, turn=7, counts={})
+CHARTS = Charts(
+    buckets=(BUSY, QUIET), whole=BUSY, causes=("pressure",), thrashing=("slot-3",)
+)
+PLAIN = replace(CHARTS, causes=())
+NUMBER = Field(
+    name="evict_at",
+    text="0.9",
+    default="0.85",
+    words=(),
+    least=0.1,
+    most=1.0,
+    wrong=False,
+)
+WORD = replace(
+    NUMBER, name="mode", text="", default="strict", words=("strict", "relaxed"),
+    least=None, most=None,
+)  # fmt: skip
+GOOD = Checks(threads=12, hits=900, misses=100, thrashing=0)
+COUNTS: Context = {"counts": {"nearly_full_threads": 2}, "place": OWNER}
+
+PATTERNS = (
+    Pattern(
+        template="inspector/working_set/_panel.html",
+        states={
+            "calm, followed": of_thread(**residency(CALM)),
+            "thrashing, as of an event": of_thread(
+                at=40, live=False, **residency(WILD, more=12)
+            ),
+            "nothing mapped": of_thread(FRESH, **residency(BARE)),
+        },
+    ),
+    Pattern(
+        template="inspector/working_set/_budget.html",
+        states={"some": {"budget": BUDGET, **cells.picture(CALM)}},
+    ),
+    Pattern(
+        template="inspector/working_set/_cells.html",
+        states={
+            "one of each": of_thread(**residency(CALM)),
+            "as of an event": of_thread(at=40, live=False, **residency(CALM)),
+        },
+    ),
+    Pattern(
+        template="inspector/working_set/_warm.html",
+        states={
+            "some": of_thread(**residency(CALM)),
+            "more than fit": of_thread(**residency(CALM, colder=60)),
+            "none": of_thread(**residency(BARE)),
+        },
+    ),
+    Pattern(
+        template="inspector/pages/_filters.html",
+        states={
+            "unasked": of_thread(asked=Asked(text=""), examples=EXAMPLES),
+            "asked, as of an event": of_thread(
+                asked=Asked(text="tier:L0"), examples=EXAMPLES, at=40, live=False
+            ),
+        },
+    ),
+    Pattern(
+        template="inspector/pages/_rows.html",
+        states={
+            "in every tier": of_thread(listed=(MAPPED, KEPT, AWAY)),
+            "as of an event": of_thread(listed=(MAPPED,), at=40, live=False),
+        },
+    ),
+    Pattern(
+        template="inspector/pages/_standing.html",
+        states={
+            "would leave": {"view": RESIDENT, "base": BASE},
+            "pinned": {"view": HELD, "base": BASE},
+            "protected": {"view": BACK, "base": BASE},
+            "evicted": {"view": GONE, "base": BASE},
+            "never mapped": {"view": NEVER, "base": BASE},
+        },
+    ),
+    Pattern(
+        template="inspector/pages/_levels.html",
+        states={
+            "two": {"sides": SIDES, "base": BASE},
+            "erased": {"sides": ERASED_SIDE, "base": BASE},
+        },
+    ),
+    Pattern(
+        template="inspector/pages/_history.html",
+        states={
+            "some": {
+                "view": HELD,
+                "story": [panels.told_step(step) for step in (LEFT, MADE)],
+                "base": BASE,
+            },
+            "none": {"view": NEVER, "story": [], "base": BASE},
+        },
+    ),
+    Pattern(
+        template="inspector/pages/_actions.html",
+        states={
+            "pinned": {"view": HELD, "base": BASE, "levels": range(4)},
+            "a message": {"view": GONE, "base": BASE, "levels": range(4)},
+        },
+    ),
+    Pattern(
+        template="inspector/paging/_figures.html",
+        states={"some": {"whole": BUSY}, "none": {"whole": QUIET}},
+    ),
+    Pattern(
+        template="inspector/paging/_charts.html",
+        states={"all": {"charts": CHARTS}, "nothing evicted": {"charts": PLAIN}},
+    ),
+    Pattern(
+        template="inspector/paging/_table.html",
+        states={"some": {"charts": CHARTS, "base": BASE}},
+    ),
+    Pattern(
+        template="inspector/paging/_actions.html", states={"always": {"base": BASE}}
+    ),
+    Pattern(
+        template="inspector/paging/_field.html",
+        states={
+            "a number": {"field": NUMBER},
+            "a wrong number": {"field": replace(NUMBER, wrong=True)},
+            "words": {"field": WORD},
+        },
+    ),
+    Pattern(
+        template="inspector/projects/_checks.html",
+        states={
+            "well": {"checks": GOOD, **COUNTS},
+            "red": {"checks": replace(GOOD, misses=900, thrashing=3), **COUNTS},
+            "too few to tell": {"checks": replace(GOOD, hits=0, misses=0), **COUNTS},
+        },
+    ),
+)

@@ -1,0 +1,120 @@
+"""The settings of paging as a form: text in, a thread's config out, and back. Pure."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from memoryhub.errors import InvalidError
+from memoryhub.kernel.paging_config import (
+    CONFIDENCES,
+    MODES,
+    POLICY_NAMES,
+    RANGES,
+    Settings,
+)
+from memoryhub.models.threads import Thread
+
+#: Fields that take one of some words.
+WORDS: dict[str, tuple[str, ...]] = {
+    "policy": POLICY_NAMES,
+    "mode": MODES,
+    "fault_confidence_threshold": CONFIDENCES,
+}
+#: The tokenizer is fixed when a thread is made.
+NAMES = tuple(
+    field.name for field in dataclasses.fields(Settings) if field.name != "tokenizer"
+)
+_DEFAULTS = Settings()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Field:
+    """A setting in the form."""
+
+    name: str
+    #: What is set, as text; empty for the default.
+    text: str
+    default: str
+    #: The words to choose from; empty for a number.
+    words: tuple[str, ...]
+    least: float | None
+    most: float | None
+    wrong: bool
+
+    @property
+    def label(self) -> str:
+        return self.name.replace("_", " ")
+
+
+def fields(
+    thread: Thread, *, sent: Mapping[str, str] | None = None, wrong: str = ""
+) -> list[Field]:
+    """All settings of a thread, or what was sent for them."""
+    own = orjson.loads(thread.config)
+    return [
+        _field(
+            name,
+            _text(own.get(name)) if sent is None else sent.get(name, ""),
+            wrong=wrong == f"config.{name}",
+        )
+        for name in NAMES
+    ]
+
+
+def read(sent: Mapping[str, str]) -> dict[str, Any]:
+    """What was sent as a config; None for what is left empty. Raises InvalidError."""
+    return {name: _value(name, sent.get(name, "").strip()) for name in NAMES}
+
+
+def _field(name: str, text: str, *, wrong: bool) -> Field:
+    least, most = RANGES.get(name, (None, None))
+    return Field(
+        name=name,
+        text=text,
+        default=_text(getattr(_DEFAULTS, name)),
+        words=_words(name),
+        least=least,
+        most=most,
+        wrong=wrong,
+    )
+
+
+def _words(name: str) -> tuple[str, ...]:
+    if isinstance(getattr(_DEFAULTS, name), bool):
+        return ("yes", "no")
+    return WORDS.get(name, ())
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return str(value)
+
+
+def _value(name: str, text: str) -> Any:
+    if not text:
+        return None
+    words, default = _words(name), getattr(_DEFAULTS, name)
+    if words:
+        if text not in words:
+            raise InvalidError(loc=f"config.{name}")
+        return text == "yes" if isinstance(default, bool) else text
+    try:
+        return int(text) if isinstance(default, int) else _finite(text)
+    except ValueError:
+        raise InvalidError(loc=f"config.{name}") from None
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    # What is not a number, or without end, is out of any range.
+    if number != number or abs(number) > 1e12:  # noqa: PLR0124
+        raise ValueError
+    return number

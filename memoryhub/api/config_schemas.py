@@ -1,0 +1,111 @@
+"""A thread's limits and its settings of paging on the wire."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+from pydantic import ConfigDict, Field, ValidationInfo, field_validator
+
+from memoryhub.api.fields import (
+    In,
+    MaxSlots,
+    Out,
+    RefusedError,
+    RetentionDays,
+    Tokenizer,
+)
+from memoryhub.kernel.events import Limits
+from memoryhub.kernel.paging_config import (
+    RANGES,
+    Confidence,
+    Mode,
+    Policy,
+    settings_of,
+)
+from memoryhub.kernel.state import DEFAULT_MAX_SLOTS
+
+
+def _told(schema: dict[str, Any]) -> None:
+    """Add to the schema which numbers each setting takes."""
+    for name, (least, most) in RANGES.items():
+        number, _ = schema["properties"][name]["anyOf"]
+        number |= {"minimum": least, "maximum": most}
+
+
+class ConfigIn(In):
+    """Limits and paging of a thread; how the settings hang together is checked too."""
+
+    model_config = ConfigDict(json_schema_extra=_told)
+
+    max_slots: MaxSlots | None = None
+    retention_idle_days: RetentionDays | None = None
+    tokenizer: Tokenizer | None = Field(
+        None, description="Fixed when the thread is made; absent: `est/1`, run here."
+    )
+    budget_tokens: int | None = None
+    reserved_tokens: int | None = None
+    evict_at: float | None = None
+    evict_to: float | None = None
+    pin_share: float | None = None
+    claim_share: float | None = None
+    l1_pages: int | None = None
+    auto_pin_turns: int | None = None
+    auto_pin_system: bool | None = None
+    auto_pin_claims: bool | None = None
+    cooldown_turns: int | None = None
+    protect_turns: int | None = None
+    policy: Policy | None = None
+    lower_first: bool | None = None
+    map_slots: bool | None = None
+    mode: Mode | None = None
+    tlb_entries: int | None = None
+    max_faults_per_turn: int | None = None
+    max_fault_tokens_per_turn: int | None = None
+    fault_confidence_threshold: Confidence | None = None
+
+    @field_validator(*RANGES)
+    @classmethod
+    def in_its_range(cls, number: float | None, info: ValidationInfo) -> float | None:
+        assert info.field_name is not None
+        least, most = RANGES[info.field_name]
+        if number is not None and not least <= number <= most:
+            raise RefusedError("value")
+        return number
+
+
+class ConfigOut(Out):
+    """What holds in the thread, defaults filled in."""
+
+    max_slots: int
+    retention_idle_days: int | None
+    tokenizer: str
+    budget_tokens: int
+    reserved_tokens: int
+    evict_at: float
+    evict_to: float
+    pin_share: float
+    claim_share: float
+    l1_pages: int
+    auto_pin_turns: int
+    auto_pin_system: bool
+    auto_pin_claims: bool
+    cooldown_turns: int
+    protect_turns: int
+    policy: Policy
+    lower_first: bool
+    map_slots: bool
+    mode: Mode
+    tlb_entries: int
+    max_faults_per_turn: int
+    max_fault_tokens_per_turn: int
+    fault_confidence_threshold: Confidence
+
+    @classmethod
+    def of(cls, config: Limits) -> Self:
+        settings = settings_of(config)
+        paging = {name: getattr(settings, name) for name in settings.__slots__}
+        return cls(
+            max_slots=config.max_slots or DEFAULT_MAX_SLOTS,
+            retention_idle_days=config.retention_idle_days,
+            **paging,
+        )

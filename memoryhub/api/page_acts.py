@@ -1,0 +1,180 @@
+from __future__ import annotations
+
+from django.http import HttpRequest, HttpResponse
+from ninja import Path
+from pydantic import BaseModel
+
+from memoryhub.api import auth
+from memoryhub.api.fields import Name, ThreadName
+from memoryhub.api.operations import StrictRouter, rendered
+from memoryhub.api.page_conditions import CONDITIONAL, OF_A_PAGE, conditions
+from memoryhub.api.page_schemas import (
+    ActIn,
+    EffectOut,
+    FaultIn,
+    FaultOut,
+    MapIn,
+    ReferenceIn,
+)
+from memoryhub.errors import (
+    FaultBudgetError,
+    FaultConfidenceError,
+    NoRoomError,
+    PinBudgetError,
+    PinnedError,
+)
+from memoryhub.journal import Receipt
+from memoryhub.kernel.page_commands import (
+    EvictPage,
+    FaultPage,
+    MapPage,
+    PageCommand,
+    PinPage,
+    ReferencePages,
+    UnpinPage,
+)
+from memoryhub.services import page_faults
+from memoryhub.services import pages as writing
+
+router = StrictRouter(tags=["pages"])
+
+
+@router.route(
+    "POST",
+    "/threads/{thread}/pages/{page_id}/fault",
+    needs=auth.WRITE,
+    out=FaultOut,
+    refusals=[*CONDITIONAL, *OF_A_PAGE, FaultConfidenceError, FaultBudgetError],
+)
+async def fault(
+    request: HttpRequest, thread: Path[ThreadName], page_id: Path[Name], body: FaultIn
+) -> HttpResponse:
+    """Fetch a page back for the model, at a level or the nearest more faithful one.
+
+    A page that is mapped so already is free. Beyond the faults or tokens of an exchange
+    it is refused with what is left and the levels that would fit; the user's next
+    message renews the budget.
+    """
+    command = FaultPage(
+        page_id=page_id, level=body.level, reason=body.reason, by=body.by
+    )
+    found = await page_faults.fault(
+        agent=auth.caller(request),
+        thread=thread,
+        command=command,
+        terms=conditions(request, body),
+    )
+    out = FaultOut.model_validate(found.plain())
+    return rendered(out, replayed=found.receipt.replayed)
+
+
+@router.route(
+    "POST",
+    "/threads/{thread}/pages/{page_id}/map",
+    needs=auth.WRITE,
+    out=EffectOut,
+    refusals=[*CONDITIONAL, *OF_A_PAGE, NoRoomError, PinnedError, PinBudgetError],
+)
+async def map_page(
+    request: HttpRequest, thread: Path[ThreadName], page_id: Path[Name], body: MapIn
+) -> HttpResponse:
+    """Give a page a frame at a level, or at the most faithful one below that fits."""
+    receipt = await writing.map_page(
+        agent=auth.caller(request),
+        thread=thread,
+        command=MapPage(page_id=page_id, level=body.level, by=body.by),
+        terms=conditions(request, body),
+    )
+    return await _effect(receipt, page_id)
+
+
+@router.route(
+    "POST",
+    "/threads/{thread}/pages/{page_id}/evict",
+    needs=auth.WRITE,
+    out=EffectOut,
+    refusals=[*CONDITIONAL, *OF_A_PAGE, PinnedError],
+)
+async def evict(
+    request: HttpRequest, thread: Path[ThreadName], page_id: Path[Name], body: ActIn
+) -> HttpResponse:
+    """Take a page one tier down; what is pinned, by whatever rule, stays."""
+    command = EvictPage(page_id=page_id, by=body.by)
+    return await _act(request, thread, command, page_id, body)
+
+
+@router.route(
+    "POST",
+    "/threads/{thread}/pages/{page_id}/pin",
+    needs=auth.WRITE,
+    out=EffectOut,
+    refusals=[*CONDITIONAL, *OF_A_PAGE, PinBudgetError, NoRoomError],
+)
+async def pin(
+    request: HttpRequest, thread: Path[ThreadName], page_id: Path[Name], body: ActIn
+) -> HttpResponse:
+    """Keep a page in the working set, mapping it first if need be."""
+    command = PinPage(page_id=page_id, by=body.by)
+    return await _act(request, thread, command, page_id, body)
+
+
+@router.route(
+    "POST",
+    "/threads/{thread}/pages/{page_id}/unpin",
+    needs=auth.WRITE,
+    out=EffectOut,
+    refusals=[*CONDITIONAL, *OF_A_PAGE],
+)
+async def unpin(
+    request: HttpRequest, thread: Path[ThreadName], page_id: Path[Name], body: ActIn
+) -> HttpResponse:
+    """Let a page leave again; rules may still hold it."""
+    command = UnpinPage(page_id=page_id, by=body.by)
+    return await _act(request, thread, command, page_id, body)
+
+
+@router.route(
+    "POST",
+    "/threads/{thread}/pages/{page_id}/reference",
+    needs=auth.WRITE,
+    out=EffectOut,
+    refusals=[*CONDITIONAL, *OF_A_PAGE],
+)
+async def reference(
+    request: HttpRequest,
+    thread: Path[ThreadName],
+    page_id: Path[Name],
+    body: ReferenceIn,
+) -> HttpResponse:
+    """Tell that a page was used, so that it stays longer."""
+    command = ReferencePages(page_ids=(page_id,), how=body.how, by=body.by)
+    return await _act(request, thread, command, page_id, body)
+
+
+async def _act(
+    request: HttpRequest,
+    thread: str,
+    command: PageCommand,
+    page_id: str,
+    body: BaseModel,
+) -> HttpResponse:
+    receipt = await writing.apply(
+        auth.caller(request), thread, command, terms=conditions(request, body)
+    )
+    return await _effect(receipt, page_id)
+
+
+async def _effect(receipt: Receipt, page_id: str) -> HttpResponse:
+    paging = (await writing.after(receipt)).paging
+    frame = paging.frames.get(page_id)
+    out = EffectOut(
+        thread=receipt.name,
+        thread_id=receipt.thread,
+        seq=receipt.seq,
+        page_id=page_id,
+        tier=paging.tier(page_id) or "L2",  # type: ignore[arg-type]  # closed words
+        level=frame.level if frame else None,
+        pinned=page_id in paging.pins,
+        evictions=writing.evictions(receipt),
+    )
+    return rendered(out, replayed=receipt.replayed)

@@ -1,0 +1,308 @@
+"""Pages on the wire."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, Self
+from uuid import UUID
+
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator
+
+from memoryhub.api import contents
+from memoryhub.api.fields import (
+    Hint,
+    Importance,
+    In,
+    LevelNumber,
+    Name,
+    Out,
+    OwnPageId,
+    PageLevel,
+    RefusedError,
+    Tokens,
+)
+from memoryhub.api.schemas import AsOf, Part
+from memoryhub.errors import InvalidError
+from memoryhub.kernel.page_events import Reason, Tier
+from memoryhub.kernel.pages import Modality, PageType
+from memoryhub.queries.envelopes import Envelope
+from memoryhub.queries.pages import PageLine
+from memoryhub.services.pages import PageChange, PageDraft
+
+MAX_BATCH = 200
+MAX_PROVENANCE = 64
+#: On whose account; what is of the system is never an agent's.
+By = Literal["user", "model", "tool"]
+Rule = Literal["explicit", "system", "exchange", "recent", "claim"]
+
+
+def _provenance(ids: list[str]) -> list[str]:
+    if len(ids) > MAX_PROVENANCE:
+        raise RefusedError("value")
+    return ids
+
+
+class PagePut(In):
+    """A page as it is written: content by its modality, and what is known of it."""
+
+    type: PageType
+    modality: Modality
+    content: dict[str, Any] = Field(
+        description="text `{text}`; image `{caption?, url?, base64?, embedding?}`; "
+        "audio `{transcript?, timestamps?, duration_seconds?, url?, base64?}`; video "
+        "`{scenes?, transcript?, duration_seconds?, topic?, url?, base64?}`; "
+        "structured `{data, schema_name?}`."
+    )
+    importance: Importance | None = None
+    provenance: Annotated[
+        list[Name],
+        AfterValidator(_provenance),
+        Field(json_schema_extra={"maxItems": MAX_PROVENANCE}),
+    ] = []
+    hint: Hint | None = None
+    meta: dict[str, Any] = Field({}, description="`mime_type`, `dimensions`, and more.")
+    tokens: Tokens | None = Field(
+        None, description="Needed where the thread's tokenizer is not run here."
+    )
+    map: bool = True
+    by: By = "tool"
+
+    @field_validator("content")
+    @classmethod
+    def of_its_modality(
+        cls, content: dict[str, Any], info: ValidationInfo
+    ) -> dict[str, Any]:
+        if "modality" not in info.data:
+            return content
+        return contents.checked(content, modality=info.data["modality"])
+
+    @field_validator("meta")
+    @classmethod
+    def known_of_it(cls, meta: dict[str, Any]) -> dict[str, Any]:
+        return contents.checked_meta(meta)
+
+    def draft(self, page_id: str) -> PageDraft:
+        if page_id in self.provenance:
+            raise InvalidError(code="unknown_page", loc="provenance")
+        return PageDraft(
+            page_id=page_id,
+            type=self.type,
+            modality=self.modality,
+            content=self.content,
+            importance=self.importance,
+            provenance=tuple(self.provenance),
+            hint=self.hint,
+            meta=self.meta,
+            tokens=self.tokens,
+            map=self.map,
+        )
+
+
+class PageIn(PagePut):
+    page_id: OwnPageId | None = Field(None, description="Absent: one is made.")
+
+
+def _batch(items: list[PageIn]) -> list[PageIn]:
+    if not 1 <= len(items) <= MAX_BATCH:
+        raise RefusedError("batch_size")
+    return items
+
+
+class PagesIn(In):
+    items: Annotated[
+        list[PageIn],
+        AfterValidator(_batch),
+        Field(json_schema_extra={"minItems": 1, "maxItems": MAX_BATCH}),
+    ]
+    by: By = "tool"
+
+
+class PagePatch(In):
+    """What changes of a page; a new content is a new version."""
+
+    content: dict[str, Any] | None = None
+    importance: Importance | None = None
+    hint: Hint | None = None
+    tokens: Tokens | None = None
+    by: By = "tool"
+
+    def change(self) -> PageChange:
+        return PageChange(
+            content=self.content,
+            importance=self.importance,
+            hint=self.hint,
+            tokens=self.tokens,
+        )
+
+
+class PromptIn(In):
+    text: str
+    tokens: Tokens | None = None
+
+
+class FaultIn(In):
+    level: LevelNumber = 2
+    reason: Reason = "resolve_reference"
+    by: By = "tool"
+
+
+class MapIn(In):
+    level: LevelNumber = 0
+    by: By = "tool"
+
+
+class ActIn(In):
+    by: By = "tool"
+
+
+class ReferenceIn(In):
+    how: Literal["cited", "read"] = "read"
+    by: By = "tool"
+
+
+class PagesQuery(AsOf, Part):
+    type: PageType | None = None
+    modality: Modality | None = None
+    tier: Tier | None = None
+    pinned: Literal["true", "false"] | None = None
+
+
+class PageQuery(AsOf):
+    level: PageLevel = 0
+
+
+class HistoryQuery(AsOf, Part):
+    pass
+
+
+class WrittenOut(Out):
+    thread: str
+    thread_id: UUID
+    seq: int
+    page_id: str
+    version: int
+    mapped: bool
+    evictions: list[str]
+
+
+class WrittenBatchOut(Out):
+    items: list[WrittenOut]
+
+
+class EffectOut(Out):
+    """What stands where after a command of paging."""
+
+    thread: str
+    thread_id: UUID
+    seq: int
+    page_id: str
+    tier: Tier
+    level: int | None = Field(description="As it is mapped; null when it is not.")
+    pinned: bool
+    evictions: list[str]
+
+
+class DeletedOut(Out):
+    thread: str
+    thread_id: UUID
+    seq: int
+    page_id: str
+
+
+class LevelOut(Out):
+    level: int
+    tokens: int
+
+
+class PageOut(Out):
+    """A line of the page table, and where the page stands."""
+
+    page_id: str
+    version: int
+    type: PageType
+    modality: Modality
+    importance: float
+    role: str | None
+    slot: int | None
+    tokens: int
+    thread_id: UUID = Field(description="Whose journal holds its text.")
+    seq: int
+    levels: list[LevelOut]
+    tier: Tier
+    level: int | None = Field(description="As it is mapped; null when it is not.")
+    pinned: Rule | None
+
+    @classmethod
+    def of(cls, line: PageLine) -> Self:
+        return cls(**plain(line))
+
+
+def plain(line: PageLine) -> dict[str, Any]:
+    entry = line.entry
+    place = entry.full.location
+    return {
+        "page_id": entry.page_id,
+        "version": entry.version,
+        "type": entry.type,
+        "modality": entry.modality,
+        "importance": entry.importance,
+        "role": entry.role,
+        "slot": entry.slot,
+        "tokens": entry.full.tokens,
+        "thread_id": place.thread,
+        "seq": place.seq,
+        "levels": [
+            LevelOut(level=number, tokens=held.tokens)
+            for number, held in enumerate(entry.levels)
+            if held is not None
+        ],
+        "tier": line.tier,
+        "level": line.level,
+        "pinned": line.pinned,
+    }
+
+
+class PagesOut(Out):
+    items: list[PageOut]
+    next: str | None
+
+
+class MetaOut(Out):
+    source_tier: Tier
+    mime_type: str | None
+    size_bytes: int
+    dimensions: list[int] | None
+    duration_seconds: float | None
+
+
+class EnvelopeOut(Out):
+    page_id: str
+    modality: Modality
+    level: int = Field(description="The level that was served.")
+    tier: Tier
+    content: dict[str, Any]
+    meta: MetaOut
+
+    @classmethod
+    def of(cls, envelope: Envelope) -> Self:
+        return cls.model_validate(envelope.plain())
+
+
+class PageViewOut(PageOut):
+    """A page with its content at a level; reading it has no effect."""
+
+    hint: str | None
+    provenance: list[str]
+    page: EnvelopeOut
+
+
+class EffectsOut(Out):
+    promoted_to_working_set: bool
+    tokens_est: int
+    evictions: list[str]
+    faults_left: int
+    fault_tokens_left: int
+
+
+class FaultOut(Out):
+    page: EnvelopeOut
+    effects: EffectsOut

@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import orjson
+from django.http import HttpRequest, HttpResponse
+from ninja import Path, Query
+from pydantic import BaseModel, ConfigDict, Field
+
+from memoryhub.api import auth
+from memoryhub.api.fields import In, Out, ThreadName
+from memoryhub.api.operations import StrictRouter, rendered
+from memoryhub.api.page_conditions import CONDITIONAL, conditions
+from memoryhub.kernel import tools
+from memoryhub.kernel.paging_config import Mode
+from memoryhub.services import page_faults
+
+router = StrictRouter(tags=["tools"])
+
+
+class CallIn(BaseModel):
+    """A model's call as it came; what is wrong with it is told to the model."""
+
+    model_config = ConfigDict(extra="allow", strict=True)
+
+    id: Any = None
+    type: Any = "function"
+    function: Any = Field(None, description="`{name, arguments}`.")
+
+
+class ToolMessageOut(Out):
+    """The answer to hand back to the model."""
+
+    role: Literal["tool"]
+    tool_call_id: str
+    name: str
+    content: str = Field(description="JSON text: an envelope, or `{error, …}`.")
+
+
+class ToolsQuery(In):
+    mode: Mode = "strict"
+    strict: Literal["true", "false"] = "false"
+
+
+class ToolsOut(Out):
+    tools: list[dict[str, Any]]
+    version: str | None
+
+
+@router.route(
+    "POST",
+    "/threads/{thread}/tool-calls",
+    needs=auth.WRITE,
+    out=ToolMessageOut,
+    refusals=CONDITIONAL,
+)
+async def call_tool(
+    request: HttpRequest, thread: Path[ThreadName], body: CallIn
+) -> HttpResponse:
+    """Do what a model's tool call asks for, and answer the message to hand back.
+
+    What the model got wrong is a 200 as well: its content says so to the model.
+    """
+    message = await page_faults.call(
+        agent=auth.caller(request),
+        thread=thread,
+        sent=body.model_dump(),
+        terms=conditions(request, body),
+    )
+    return rendered(ToolMessageOut(**message))  # type: ignore[arg-type]  # closed words
+
+
+@router.route("GET", "/tools", needs=auth.READ, out=ToolsOut)
+async def list_tools(request: HttpRequest, query: Query[ToolsQuery]) -> ToolsOut:
+    """Definitions of the tools a model is given, as chat completions take them."""
+    if query.mode == "passive":
+        return ToolsOut(tools=[], version=None)
+    form = tools.CURRENT_STRICT if query.strict == "true" else tools.CURRENT
+    return ToolsOut(tools=orjson.loads(tools.DEFINITIONS[form]), version=form)

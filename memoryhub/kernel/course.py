@@ -1,0 +1,111 @@
+"""A command under way: what it has emitted so far, and the state after it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from heapq import heapify, heappop, heappush
+from typing import Any, Protocol
+
+from memoryhub.kernel import policies
+from memoryhub.kernel.bodies import Event
+from memoryhub.kernel.commands import Draft
+from memoryhub.kernel.page_events import (
+    PageFaulted,
+    PageReferenced,
+    PageUpdated,
+    TurnBegan,
+)
+from memoryhub.kernel.pages import Entry
+from memoryhub.kernel.paging import Hot, Paging
+from memoryhub.kernel.paging_config import Settings
+from memoryhub.kernel.state import ThreadState
+
+Evolve = Callable[[ThreadState, Any], ThreadState]
+#: Events that change keep scores of pages that are hot already.
+_RESCORING = frozenset({PageFaulted, PageReferenced, PageUpdated, TurnBegan})
+
+
+class PageTable(Protocol):
+    """The rows behind the TLB, as the thread sees them. Reading counts nothing."""
+
+    def entry(self, page_id: str) -> Entry | None:
+        """The entry of a live page; None when there is none."""
+
+    def deleted(self, page_id: str) -> bool:
+        """Whether there was a page of that id once."""
+
+
+class Course:
+    """Collects drafts; each decision sees the state after all that stand before it."""
+
+    def __init__(self, state: ThreadState, evolve: dict[type[Event], Evolve]) -> None:
+        self.drafts: list[Draft] = []
+        self._evolve = evolve
+        self._state = state
+        self._folded = 0
+        self._hot: list[tuple[float, int, str]] | None = None
+
+    def emit(self, event: Event, payload: bytes | None = None) -> None:
+        if self._hot is not None and type(event) in _RESCORING:
+            self._hot = None
+        self.drafts.append(Draft(event=event, payload=payload))
+
+    def extend(self, drafts: Iterable[Draft]) -> None:
+        self.drafts.extend(drafts)
+
+    @property
+    def state(self) -> ThreadState:
+        """Folded when it is asked for: most commands emit one event and are done."""
+        while self._folded < len(self.drafts):
+            event = self.drafts[self._folded].event
+            after = self._evolve[type(event)](self._state, event)
+            self._state = after._replace(seq=after.seq + 1)
+            self._folded += 1
+        return self._state
+
+    def goes_by(self, settings: Settings) -> None:
+        """Decide by these settings, which an event of this command is yet to set.
+
+        A hot list that is to grow keeps its old bound until then.
+        """
+        paging = self.paging
+        least = min(settings.l1_pages, paging.settings.l1_pages)
+        settings = replace(settings, l1_pages=least)
+        self._state = self.state._replace(paging=paging._replace(settings=settings))
+
+    @property
+    def paging(self) -> Paging:
+        return self.state.paging
+
+    @property
+    def turn(self) -> int:
+        return self.state.turn_count
+
+    def displaced(self) -> str | None:
+        """The page that one more hot page pushes out; None while there is room.
+
+        The scores stand in a heap: a run that empties half the working set would
+        otherwise score the whole hot list for each of its victims.
+        """
+        hot = self.paging.hot
+        if len(hot) < max(1, self.paging.settings.l1_pages):
+            return None
+        if self._hot is None:
+            self._hot = [self._scored(page) for page in hot.values()]
+            heapify(self._hot)
+        while self._hot:
+            _, since, page_id = heappop(self._hot)
+            page = hot.get(page_id)
+            if page is not None and page.since_seq == since:
+                return page_id
+        return None
+
+    def cooled(self, page_id: str) -> None:
+        """Tell that a page has become hot, so that later ones may push it out."""
+        if self._hot is not None and page_id in self.paging.hot:
+            heappush(self._hot, self._scored(self.paging.hot[page_id]))
+
+    def _scored(self, page: Hot) -> tuple[float, int, str]:
+        score = policies.hot_score(page, self.paging, turn=self.turn)
+        return score, page.since_seq, page.page_id

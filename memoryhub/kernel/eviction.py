@@ -1,0 +1,162 @@
+"""Eviction: what leaves the working set for what comes, by a policy. Pure."""
+
+from __future__ import annotations
+
+from memoryhub.kernel import pins, policies
+from memoryhub.kernel.course import Course
+from memoryhub.kernel.lookups import Found
+from memoryhub.kernel.page_events import By, Cause, PageEvicted, PageLowered, Tier
+from memoryhub.kernel.pages import NEVER_LOWERED, Entry
+from memoryhub.kernel.paging import Frame
+
+
+def free_up(
+    course: Course, tokens: int, *, cause: Cause, sparing: str | None = None
+) -> None:
+    """Begin an eviction run when `tokens` more would pass `evict_at`.
+
+    Freeing down to `evict_to` at once keeps the prompt's prefix stable between runs.
+    """
+    paging = course.paging
+    if tokens <= 0 and cause == "pressure":
+        return
+    if paging.used + tokens > paging.settings.high:
+        _run(course, tokens, cause=cause, sparing=sparing)
+
+
+def victims(
+    course: Course, *, sparing: str | None = None, more: int = 0
+) -> list[list[tuple[float, Frame]]]:
+    """Who may leave, by ascending keep score: the unprotected, then the protected.
+
+    `sparing` is the page that `more` tokens are for.
+    """
+    paging, turn = course.paging, course.turn
+    growing = sparing is not None and pins.held(paging, sparing)
+    kept = pins.pinned(course.state, more=more if growing else 0)
+    scores = policies.frame_scores(paging, turn=turn)
+    ordered = sorted(
+        (scores[frame.page_id], frame.mapped_seq, frame)
+        for frame in paging.frames.values()
+        if frame.page_id not in kept and frame.page_id != sparing
+    )
+    passes: list[list[tuple[float, Frame]]] = [[], []]
+    for score, _, frame in ordered:
+        past = paging.history.get(frame.page_id)
+        passes[policies.protected(past, paging, turn=turn)].append((score, frame))
+    return passes
+
+
+def _run(course: Course, tokens: int, *, cause: Cause, sparing: str | None) -> None:
+    aim = course.paging.settings.low - tokens
+    unprotected, protected = victims(course, sparing=sparing, more=tokens)
+    lowered: list[tuple[float, Frame]] = []
+    for score, frame in unprotected:
+        if course.paging.used <= aim:
+            return
+        level = _lower_level(course, frame)
+        if level is None:
+            evict(course, frame, score=score, cause=cause)
+        else:
+            _lower(course, frame, level, score=score, cause=cause)
+            lowered.append((score, frame))
+    # Protection is soft: the set must not freeze, even if no turn ever begins.
+    for score, frame in (*lowered, *protected):
+        if course.paging.used <= aim:
+            return
+        evict(course, frame, score=score, cause=cause)
+
+
+def _lower_level(course: Course, frame: Frame) -> int | None:
+    """The next existing level, if going there saves at least half."""
+    if not course.paging.settings.lower_first or frame.entry.type in NEVER_LOWERED:
+        return None
+    for level in range(frame.level + 1, 4):
+        held = frame.entry.levels[level]
+        if held is not None:
+            return level if held.cost * 2 <= frame.tokens else None
+    return None
+
+
+def _lower(
+    course: Course, frame: Frame, level: int, *, score: float, cause: Cause
+) -> None:
+    course.emit(
+        PageLowered(
+            turn=course.turn,
+            cause=cause,
+            by="system",
+            page_id=frame.page_id,
+            level=level,  # type: ignore[arg-type]  # 0 to 3
+            level_before=frame.level,  # type: ignore[arg-type]  # 0 to 3
+            tokens=frame.entry.at(level).cost,
+            tokens_before=frame.tokens,
+            score=score,
+            policy=course.paging.settings.policy,
+        )
+    )
+
+
+def evict(
+    course: Course,
+    frame: Frame,
+    *,
+    score: float | None = None,
+    cause: Cause = "command",
+    by: By = "system",
+    found: Found | None = None,
+) -> None:
+    """Take a frame out of the working set; its page becomes hot."""
+    tokens = course.paging.frames[frame.page_id].tokens
+    course.emit(
+        PageEvicted(
+            turn=course.turn,
+            cause=cause,
+            by=by,
+            page_id=frame.page_id,
+            tokens=tokens,
+            score=score,
+            policy=course.paging.settings.policy,
+            tier_before="L0",
+            tier_after="L1",
+            lookup=found.lookup if found else None,
+            entry=found.read if found else None,
+            displaced=course.displaced(),
+        )
+    )
+    course.cooled(frame.page_id)
+
+
+def send_home(
+    course: Course,
+    entry: Entry,
+    *,
+    cause: Cause = "command",
+    by: By = "system",
+    found: Found | None = None,
+) -> None:
+    """Take a page off the hot list."""
+    home: Tier = entry.home  # type: ignore[assignment]  # closed words
+    course.emit(
+        PageEvicted(
+            turn=course.turn,
+            cause=cause,
+            by=by,
+            page_id=entry.page_id,
+            tokens=0,
+            policy=course.paging.settings.policy,
+            tier_before="L1",
+            tier_after=home,
+            lookup=found.lookup if found else None,
+            entry=found.read if found else None,
+        )
+    )
+
+
+def shrink(course: Course) -> None:
+    """Let go of what no longer fits by the settings the course goes by now."""
+    free_up(course, 0, cause="shrink")
+    while len(course.paging.hot) > course.paging.settings.l1_pages:
+        page_id = course.displaced()
+        assert page_id is not None
+        send_home(course, course.paging.hot[page_id].entry, cause="shrink")

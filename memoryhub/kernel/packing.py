@@ -1,0 +1,328 @@
+"""Packing: which pages stand in a request, how much of each, and the record of it.
+
+Pure. `pack` chooses and writes a record; the bytes are then made of the record alone,
+by the same function that makes them again years later.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import NamedTuple
+from uuid import UUID
+
+from memoryhub.kernel import assembling, choosing, costs, manifest, prompts, tools
+from memoryhub.kernel.assembling import Rendered
+from memoryhub.kernel.choosing import Candidate, Choice
+from memoryhub.kernel.contexts import (
+    FrameRow,
+    Manifest,
+    Policies,
+    Record,
+    Ref,
+    Row,
+    Section,
+    Texts,
+)
+from memoryhub.kernel.json_text import in_string
+from memoryhub.kernel.pages import FULL
+from memoryhub.kernel.tokens import Count, estimate
+
+PACKER = "pack/1"
+_RULED = ("rules", "context", "tools")
+#: Rounds of packing a little less, for a count that does not simply add up.
+_ROUNDS = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """All that packing is told: the state of a thread at one commit."""
+
+    thread: UUID
+    #: The thread's name, as the manifest says it.
+    thread_name: str
+    turn: int
+    mode: str
+    budget_tokens: int
+    reserved_tokens: int
+    policies: Policies
+    #: A smaller budget for this request.
+    token_budget: int | None = None
+    #: Pages of the system prompt, in their order.
+    system: tuple[Candidate, ...] = ()
+    #: Mapped pages in map order.
+    candidates: tuple[Candidate, ...] = ()
+    #: Where the exchange begins: index of the last user slot, else of the newest slot.
+    last_user_slot: int | None = None
+    #: That slot at every level it has, most faithful first.
+    newest: tuple[Candidate, ...] = ()
+    #: How many pages are mapped.
+    mapped: int = 0
+    #: Pages the manifest may offer, best first.
+    available: tuple[Row, ...] = ()
+    #: How many could be fetched besides those.
+    unlisted: int = 0
+    #: Version and form of the tool definitions.
+    tools: str = tools.CURRENT
+
+    @property
+    def limit(self) -> int:
+        return min(self.budget_tokens, self.token_budget or self.budget_tokens)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Packed:
+    """A request and what became of each page; ids in the order of `Wanted`."""
+
+    record: Record
+    request: bytes
+    sha256: str
+    tokens: int
+    included: tuple[str, ...]
+    cut: tuple[str, ...]
+    omitted: tuple[str, ...]
+
+
+class TooSmallError(ValueError):
+    """Not even the newest message fits, however short it is cut."""
+
+
+class _Sides(NamedTuple):
+    """What stands in a request beside pages."""
+
+    rules: str | None
+    tools: str | None
+    manifest: Manifest | None
+    #: With all fences and framing.
+    tokens: int
+
+
+def pack(wanted: Wanted, texts: Texts, *, count: Count = estimate) -> Packed:
+    """The request of one turn, within its budget on the bytes themselves.
+
+    `texts` holds what candidates and rows refer to. One pass over the candidates;
+    the costs they come with are checked, and counted again if they were not true.
+    Raises TooSmallError.
+    """
+    spare = 0
+    for attempt in range(_ROUNDS):
+        packed = _attempt(wanted, texts, wanted.limit - spare, count)
+        if packed.tokens <= wanted.limit:
+            return packed
+        spare += attempt and packed.tokens - wanted.limit
+        wanted = _recounted(wanted, texts, count)
+    raise TooSmallError
+
+
+def _attempt(wanted: Wanted, texts: Texts, limit: int, count: Count) -> Packed:
+    sides, first, room = _framed(wanted, texts, limit, count)
+    offered = _offered(wanted, texts, first)
+    taken = choosing.choose(offered, room=room, texts=texts, count=count)
+    if first is not None:
+        taken.append(first)
+    record = _record(wanted, sides, taken)
+    rendered = assembling.render(record, texts, thread=wanted.thread)
+    request = rendered.request.encode()
+    record = replace(
+        record,
+        sections=tuple(_sized(section, rendered, count) for section in record.sections),
+        bytes=len(request),
+        tokens=count(rendered.request),
+    )
+    return _packed(wanted, record, request, taken)
+
+
+def _framed(
+    wanted: Wanted, texts: Texts, limit: int, count: Count
+) -> tuple[_Sides, Choice | None, int]:
+    """What stands beside the pages, the newest slot, and the room left for others.
+
+    The newest slot must be there; where the budget is tiny, all else makes way for it.
+    """
+    forms = _forms(wanted, texts)
+    sides = _sides(wanted, texts, limit, count)
+    for each in sides:
+        last = each is sides[-1]
+        beside = count(assembling.framing(())) if last else each.tokens
+        if not forms and beside <= limit:
+            return each, None, limit - each.tokens
+        found = choosing.newest(
+            forms,
+            room=limit - beside,
+            least=0 if last else choosing.LEAST_CUT,
+            texts=texts,
+            count=count,
+        )
+        if found is not None:
+            return each, found[0], limit - each.tokens - found[1]
+    raise TooSmallError
+
+
+def _sides(wanted: Wanted, texts: Texts, limit: int, count: Count) -> list[_Sides]:
+    """From all that the mode wants to nothing."""
+    bare = _Sides(None, None, None, count(assembling.framing(("context",))))
+    rules = prompts.CURRENT[wanted.mode]
+    if rules is None:
+        return [bare]
+    listed = tools.DEFINITIONS[wanted.tools]
+    said = in_string(prompts.RULES[rules])
+    fixed = sum(map(count, (assembling.framing(_RULED), said, listed)))
+    ruled = _Sides(rules, wanted.tools, None, fixed)
+    sides = [ruled, bare]
+    around = fixed + count(in_string(assembling.around("manifest")))
+    shown = _manifest(wanted, texts, around, limit, count)
+    if shown is not None:
+        text = manifest.text(shown, texts=texts, thread=wanted.thread)
+        tokens = around + count(in_string(text))
+        sides.insert(0, ruled._replace(manifest=shown, tokens=tokens))
+    return sides
+
+
+def _manifest(
+    wanted: Wanted, texts: Texts, fixed: int, limit: int, count: Count
+) -> Manifest | None:
+    """As many rows as what is reserved has room for; without rows if need be."""
+    bare = Manifest(
+        thread=wanted.thread_name,
+        turn=wanted.turn,
+        mapped=wanted.mapped,
+        policies=wanted.policies,
+    )
+    fit = partial(
+        manifest.fitted,
+        bare,
+        pages=len(wanted.available) + wanted.unlisted,
+        texts=texts,
+        thread=wanted.thread,
+        count=count,
+    )
+    reserved = wanted.reserved_tokens
+    # Never more than half of what a small budget leaves: pages go first.
+    left = (limit - fixed) // 2
+    room = min(manifest.MAX_TOKENS, reserved // 2, reserved - fixed, left)
+    frames = (_frame(each, texts) for each in wanted.candidates if each.level > FULL)
+    return fit(frames=frames, rows=wanted.available, room=room) or fit(room=left)
+
+
+def _frame(page: Candidate, texts: Texts) -> FrameRow:
+    modality = texts[page.location].modality
+    return FrameRow(page.page_id, modality, page.level, page.cost, page.importance)
+
+
+def _forms(wanted: Wanted, texts: Texts) -> Sequence[Candidate]:
+    """The slot that must be in the request, at each level there is of it."""
+    mapped = [each for each in wanted.candidates if _opens(wanted, each)]
+    forms = wanted.newest or mapped
+    # A thread may have nothing but its system prompt.
+    return [each for each in forms if not _instructs(each, texts)]
+
+
+def _opens(wanted: Wanted, page: Candidate) -> bool:
+    return page.slot is not None and page.slot == wanted.last_user_slot
+
+
+def _instructs(page: Candidate, texts: Texts) -> bool:
+    return costs.instructs(texts[page.location])
+
+
+def _offered(wanted: Wanted, texts: Texts, first: Choice | None) -> list[Choice]:
+    """Every other page, in map order, in its place."""
+    own = choosing.own_tools(wanted.candidates, texts)
+    offered = [Choice(each, "system") for each in wanted.system]
+    for each in wanted.candidates:
+        if first is not None and _opens(wanted, each):
+            continue
+        last, slot = wanted.last_user_slot, each.slot
+        if _instructs(each, texts):
+            offered.append(Choice(each, "system"))
+        elif last is not None and slot is not None and slot >= last:
+            offered.append(Choice(each, "exchange"))
+        elif each.page_id not in own:
+            offered.append(Choice(each, "context"))
+    return offered
+
+
+def _record(wanted: Wanted, sides: _Sides, taken: Sequence[Choice]) -> Record:
+    parts: dict[str, list[Choice]] = {"system": [], "context": [], "exchange": []}
+    for each in taken:
+        parts[each.place].append(each)
+    # As it was said, also when a slot was fetched back and so was mapped late.
+    parts["exchange"].sort(key=lambda each: each.candidate.slot or 0)
+    refs = {
+        name: tuple(_ref(each, wanted.thread) for each in choices)
+        for name, choices in parts.items()
+    }
+    present = {
+        "rules": sides.rules is not None,
+        "manifest": sides.manifest is not None,
+        "tools": sides.tools is not None,
+    }
+    return Record(
+        packer=PACKER,
+        mode=wanted.mode,
+        budget=wanted.limit,
+        sections=tuple(
+            Section(name=name, refs=refs.get(name, ()))
+            for name in assembling.SECTIONS
+            if refs.get(name) or present.get(name)
+        ),
+        rules=sides.rules,
+        manifest=sides.manifest,
+        tools=sides.tools,
+    )
+
+
+def _ref(choice: Choice, own: UUID) -> Ref:
+    page = choice.candidate
+    thread, seq, _ = page.location
+    return Ref(
+        seq=seq,
+        level=page.level,
+        cut=choice.cut,
+        thread=None if thread == own else thread,
+        recalled=page.recalled,
+    )
+
+
+def _sized(section: Section, rendered: Rendered, count: Count) -> Section:
+    text = rendered.sections[section.name]
+    return replace(section, bytes=len(text.encode()), tokens=count(text))
+
+
+def _packed(
+    wanted: Wanted, record: Record, request: bytes, taken: Sequence[Choice]
+) -> Packed:
+    pages = (*wanted.system, *wanted.candidates, *wanted.newest)
+    ids = list(dict.fromkeys(page.page_id for page in pages))
+    fate = {each.candidate.page_id: each.cut is not None for each in taken}
+    return Packed(
+        record=record,
+        request=request,
+        sha256=hashlib.sha256(request).hexdigest(),
+        tokens=record.tokens,
+        included=tuple(each for each in ids if fate.get(each) is False),
+        cut=tuple(each for each in ids if fate.get(each)),
+        omitted=tuple(each for each in ids if each not in fate),
+    )
+
+
+def _recounted(wanted: Wanted, texts: Texts, count: Count) -> Wanted:
+    """With the costs that its pages really have."""
+
+    def true(pages: Sequence[Candidate]) -> tuple[Candidate, ...]:
+        return tuple(
+            replace(
+                each,
+                cost=costs.cost(texts[each.location], level=each.level, count=count),
+            )
+            for each in pages
+        )
+
+    return replace(
+        wanted,
+        system=true(wanted.system),
+        candidates=true(wanted.candidates),
+        newest=true(wanted.newest),
+    )

@@ -1,0 +1,192 @@
+"""Commands of paging. Frozen values, checked already; content is JSON text, UTF-8."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from memoryhub.kernel.contexts import Record
+from memoryhub.kernel.page_events import By, LevelMade, Reason, Tier
+from memoryhub.kernel.pages import Modality, PageType
+from memoryhub.kernel.paging_config import Mode
+
+if TYPE_CHECKING:
+    from memoryhub.kernel.commands import NewSlot
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewPage:
+    """A page to make, or the next version of one that is there."""
+
+    page_id: str
+    type: PageType
+    modality: Modality
+    #: One JSON object: content, and hint and meta where they were sent.
+    payload: bytes
+    tokens: int
+    cost: int
+    bytes: int
+    #: We counted by est/1, since its agent sent no count.
+    estimated: bool = False
+    #: None: the default of a new page, and no change of an old one.
+    importance: float | None = None
+    provenance: tuple[str, ...] = ()
+    hinted: bool = False
+    map: bool = True
+    role: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MadeLevels:
+    """Levels of one version that were made beforehand, outside the transaction."""
+
+    page_id: str
+    version: int
+    producer: str
+    levels: tuple[LevelMade, ...]
+    #: One JSON object: {"levels": {"1": text or JSON, …}}.
+    payload: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreatePages:
+    """Make pages; all or none. An id that exists is refused, unless `replace`."""
+
+    pages: tuple[NewPage, ...]
+    replace: bool = False
+    by: By = "tool"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpdatePage:
+    """Change a page's content, importance or hint."""
+
+    page_id: str
+    #: One JSON object of what changes: content, hint, meta.
+    payload: bytes
+    importance: float | None = None
+    #: These with a new content.
+    type: PageType | None = None
+    modality: Modality | None = None
+    tokens: int | None = None
+    cost: int | None = None
+    bytes: int | None = None
+    estimated: bool = False
+    hinted: bool = False
+    by: By = "tool"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeletePage:
+    page_id: str
+    by: By = "tool"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteLevels:
+    made: MadeLevels
+    by: By = "system"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MapPage:
+    page_id: str
+    level: int = 0
+    made: MadeLevels | None = None
+    by: By = "tool"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvictPage:
+    page_id: str
+    by: By = "tool"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PinPage:
+    page_id: str
+    by: By = "tool"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnpinPage:
+    page_id: str
+    by: By = "tool"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReferencePages:
+    page_ids: tuple[str, ...]
+    how: str = "read"
+    by: By = "tool"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FaultPage:
+    """Fetch a page back for the model, at `level` or the nearest more faithful one."""
+
+    #: Any text: a model may ask for what is no page at all.
+    page_id: str
+    level: int = 2
+    reason: Reason = "resolve_reference"
+    made: MadeLevels | None = None
+    by: By = "tool"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BeginTurn:
+    """Append what came since, then begin a model call."""
+
+    slots: tuple[NewSlot, ...] = ()
+    mode: Mode | None = None
+    #: None: it continues when no user slot came since the turn before.
+    continues: bool | None = None
+    #: Of the newest user slot, should it be too large by now to be shown whole.
+    made: MadeLevels | None = None
+    simulated: bool = False
+    by: By = "tool"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordContext:
+    """Keep what the request of a turn was made of."""
+
+    turn: int
+    as_of_seq: int
+    record: Record
+    #: Sealed: a plain hash of content may stand in no body.
+    sha256: str
+    prefix_tokens: int | None = None
+    simulated: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InvalidateTlb:
+    """Drop the entry of a page, or those of all pages that stand in a tier."""
+
+    page_id: str | None = None
+    tier: Tier | None = None
+    by: By = "tool"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlushTlb:
+    by: By = "tool"
+
+
+PageCommand = (
+    CreatePages
+    | UpdatePage
+    | DeletePage
+    | WriteLevels
+    | MapPage
+    | EvictPage
+    | PinPage
+    | UnpinPage
+    | ReferencePages
+    | FaultPage
+    | BeginTurn
+    | RecordContext
+    | InvalidateTlb
+    | FlushTlb
+)

@@ -1,0 +1,392 @@
+"""Event bodies of paging: the journal is the mutation log. Pydantic, frozen, strict."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from memoryhub.kernel.bodies import Body, Event
+from memoryhub.kernel.names import Name
+from memoryhub.kernel.pages import Level, Modality, PageType
+from memoryhub.kernel.paging_config import Mode, Policy
+
+Cause = Literal[
+    "append",
+    "command",
+    "fault",
+    "upgrade",
+    "turn",
+    "prefetch",
+    "pre_pass",
+    "pressure",
+    "shrink",
+    "observed",
+    "restore",
+]
+#: On whose account it happened.
+By = Literal["user", "model", "tool", "system"]
+Tier = Literal["L0", "L1", "L2", "L3", "L4"]
+Lookup = Literal["hit", "miss"]
+Reason = Literal[
+    "user_requested_recall", "resolve_reference", "tool_prereq", "speculative"
+]
+Refused = Literal[
+    "page_unknown", "page_erased", "fault_confidence", "fault_budget", "fault_tokens"
+]
+
+
+class LevelBody(Body):
+    """Where a level lies, and what it weighs."""
+
+    seq: int
+    tokens: int
+    #: Of its line in the context.
+    cost: int
+    #: Only when it is an ancestor's.
+    thread: str | None = None
+
+
+class PlaceBody(Body):
+    """Where a text lies that is no level."""
+
+    seq: int
+    thread: str | None = None
+
+
+class EntryBody(Body):
+    """A page-table entry that a miss has read, so that the fold needs no row."""
+
+    version: int
+    type: PageType
+    modality: Modality
+    importance: float
+    created_seq: int
+    created_turn: int
+    role: Name | None = None
+    slot: int | None = None
+    home: Tier = "L2"
+    hint: PlaceBody | None = None
+    #: By level, FULL first; None where there is none.
+    levels: list[LevelBody | None]
+
+
+class PageEvent(Event):
+    """What every step of paging tells."""
+
+    turn: int
+    cause: Cause = "command"
+    by: By = "tool"
+
+
+class LookUp(PageEvent):
+    """A step that named one page, which was looked up."""
+
+    page_id: Name
+    lookup: Lookup | None = None
+    #: With a miss that found something, and where a page comes from home unasked.
+    entry: EntryBody | None = None
+
+
+class SlotPage(Body):
+    """The page that a slot makes by being appended."""
+
+    type: PageType
+    modality: Modality
+    importance: float
+    #: Of its line in the context.
+    cost: int
+    mapped: bool
+    #: The page that the hot list pushed out for it.
+    displaced: Name | None = None
+
+
+class PageCreated(PageEvent):
+    """A page came into being. Payload: content, hint, meta."""
+
+    event_type = "page.created"
+    sealed = True
+
+    page_id: Name
+    type: PageType
+    modality: Modality
+    tokens: int
+    cost: int
+    bytes: int
+    importance: float
+    role: Name | None = None
+    provenance: list[Name] = Field(default_factory=list)
+    derived_from: list[Name] = Field(default_factory=list)
+    #: The payload has a hint.
+    hinted: bool = False
+    mapped: bool
+    displaced: Name | None = None
+
+
+class PageUpdated(LookUp):
+    """A new version of a page, or another importance or hint. Payload: what changed."""
+
+    event_type = "page.updated"
+    sealed = True
+
+    #: The version from here on; one more only when the content changed.
+    version: int
+    type: PageType
+    modality: Modality
+    #: None while the content stays.
+    tokens: int | None = None
+    cost: int | None = None
+    bytes: int | None = None
+    importance: float
+    #: The payload has another hint.
+    hinted: bool = False
+
+
+class LevelMade(Body):
+    level: Level
+    tokens: int
+    cost: int
+
+
+class PageCompressed(PageEvent):
+    """A producer made levels of a version. Payload: the levels."""
+
+    event_type = "page.compressed"
+    sealed = True
+
+    page_id: Name
+    version: int
+    type: PageType
+    modality: Modality
+    role: Name | None = None
+    slot: int | None = None
+    producer: str
+    #: Of the payload, all levels together.
+    bytes: int
+    levels: list[LevelMade]
+
+
+class PageMapped(LookUp):
+    """A page entered the working set, or stands there at another level."""
+
+    event_type = "page.mapped"
+
+    level: Level
+    tokens: int
+    tier_before: Tier
+
+
+class PageFaulted(LookUp):
+    """A page was fetched back for the model."""
+
+    event_type = "page.faulted"
+
+    level: Level
+    #: Of its frame; None when it was not mapped.
+    level_before: Level | None = None
+    #: Charged: those of the text that was served.
+    tokens: int
+    cost: int
+    reason: Reason
+    tier_before: Tier
+    tier_after: Tier
+    #: It stands in the working set at this level now.
+    promoted: bool
+    displaced: Name | None = None
+
+
+class FaultRefused(PageEvent):
+    """A fault was refused. Payload: the id that was asked for, if it is unknown."""
+
+    event_type = "fault.refused"
+    sealed = True
+
+    refusal: Refused
+    level: Level
+    #: None when there never was such a page.
+    page_id: Name | None = None
+    reason: Reason
+    lookup: Lookup | None = None
+    entry: EntryBody | None = None
+
+
+class PageReferenced(LookUp):
+    """A page in use was named again."""
+
+    event_type = "page.referenced"
+
+    how: Literal["cited", "read", "fault"]
+
+
+class PageEvicted(PageEvent):
+    """A page left a tier: the working set, or the hot list."""
+
+    event_type = "page.evicted"
+
+    page_id: Name
+    tokens: int
+    #: The keep score it lost by; None where someone asked for it.
+    score: float | None = None
+    policy: Policy
+    tier_before: Tier
+    tier_after: Tier
+    lookup: Lookup | None = None
+    entry: EntryBody | None = None
+    displaced: Name | None = None
+
+
+class PageLowered(PageEvent):
+    """A frame was replaced by a less faithful level, in place."""
+
+    event_type = "page.lowered"
+
+    page_id: Name
+    level: Level
+    level_before: Level
+    tokens: int
+    tokens_before: int
+    score: float | None = None
+    policy: Policy
+
+
+class PagePinned(LookUp):
+    """A page stays in the working set until it is unpinned."""
+
+    event_type = "page.pinned"
+
+    tier_before: Tier
+
+
+class PageUnpinned(LookUp):
+    """A page may leave the working set again."""
+
+    event_type = "page.unpinned"
+
+    tier_before: Tier
+
+
+class PageDeleted(LookUp):
+    """A page is gone from the table, and its payloads are purged."""
+
+    event_type = "page.deleted"
+
+    tier_before: Tier
+
+
+class TurnBegan(Event):
+    """One model call of the agent begins."""
+
+    event_type = "turn.began"
+
+    n: int
+    mode: Mode | None = None
+    #: It goes on with the exchange of the turn before, and with its fault budget.
+    continues: bool = False
+    #: Not everything that has to be shown could be mapped.
+    over_budget: bool = False
+    #: Begun by an import, to look at paging on recorded traffic.
+    simulated: bool = False
+
+
+class SectionBody(Body):
+    """A part of a request: `contexts.Section`."""
+
+    name: str
+    bytes: int
+    tokens: int
+    #: As `contexts.Ref` has them.
+    refs: list[list[Any]]
+
+
+class OfferedBody(Body):
+    """A page that the manifest offers: `contexts.Row`."""
+
+    page_id: Name
+    tier: Tier
+    levels: str
+    seq: int
+    key: int = 0
+    thread: str | None = None
+
+
+class ShownBody(Body):
+    """A frame below FULL, as the manifest tells of it: `contexts.FrameRow`."""
+
+    page_id: Name
+    modality: Modality
+    level: Level
+    tokens: int
+    importance: float
+
+
+class ManifestBody(Body):
+    """What the manifest said: `contexts.Manifest`, but for the thread's name."""
+
+    turn: int
+    mapped: int
+    #: Faults allowed, faults a turn, faults left, fault tokens left.
+    policies: list[bool | int]
+    frames: list[ShownBody]
+    rows: list[OfferedBody]
+    omitted: int
+
+
+class TurnPacked(Event):
+    """What a turn's request was made of. Payload: its SHA-256."""
+
+    event_type = "turn.packed"
+    sealed = True
+
+    turn: int
+    #: The state that was packed.
+    as_of_seq: int
+    packer: str
+    rules: str | None = None
+    tools: str | None = None
+    mode: Mode
+    budget: int
+    sections: list[SectionBody]
+    manifest: ManifestBody | None = None
+    tokens: int
+    bytes: int
+    #: In common with the request of the turn before, from its first byte on.
+    prefix_tokens: int | None = None
+    simulated: bool = False
+
+
+class TlbInvalidated(PageEvent):
+    """Entries of one page or of one tier were dropped."""
+
+    event_type = "tlb.invalidated"
+
+    page_id: Name | None = None
+    tier: Tier | None = None
+    dropped: int
+
+
+class TlbFlushed(PageEvent):
+    """All entries were dropped."""
+
+    event_type = "tlb.flushed"
+
+    dropped: int
+
+
+PAGE_EVENTS: tuple[type[Event], ...] = (
+    PageCreated,
+    PageUpdated,
+    PageCompressed,
+    PageMapped,
+    PageFaulted,
+    FaultRefused,
+    PageReferenced,
+    PageEvicted,
+    PageLowered,
+    PagePinned,
+    PageUnpinned,
+    PageDeleted,
+    TurnBegan,
+    TurnPacked,
+    TlbInvalidated,
+    TlbFlushed,
+)

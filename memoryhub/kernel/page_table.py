@@ -1,0 +1,193 @@
+"""Pages made, changed and deleted: what the page table holds. Pure.
+
+Verbs decide; how events fold is in `residency`.
+"""
+
+from __future__ import annotations
+
+from memoryhub.errors import (
+    DerivedPageError,
+    NameTakenError,
+    PageErasedError,
+    UnknownPageError,
+)
+from memoryhub.kernel import eviction, pins, slots, working_set
+from memoryhub.kernel.course import Course, PageTable
+from memoryhub.kernel.entries import updated_entry
+from memoryhub.kernel.lookups import Found, find_live
+from memoryhub.kernel.page_commands import (
+    CreatePages,
+    DeletePage,
+    NewPage,
+    UpdatePage,
+    WriteLevels,
+)
+from memoryhub.kernel.page_events import By, PageCreated, PageDeleted, PageUpdated
+from memoryhub.kernel.pages import DEFAULT_IMPORTANCE, Entry
+
+
+def create_pages(course: Course, command: CreatePages, pages: PageTable) -> None:
+    """Make pages. Emits page.created each, after what leaves for it; all or none.
+
+    With `replace` a page that exists gets a new version instead, and a frame if it has
+    none. Raises NameTakenError, PageErasedError, UnknownPageError, PinBudgetError.
+    """
+    made = set[str]()
+    for page in command.pages:
+        slots.require_tokens(course.paging.settings, estimated=page.estimated)
+    for page in command.pages:
+        # No row tells of a page that this very command has made.
+        known = page.page_id in made or _known(course, page.page_id, pages)
+        if known and (page.page_id in made or not command.replace):
+            raise NameTakenError
+        if not known and pages.deleted(page.page_id):
+            raise PageErasedError
+        if known:
+            _replace(course, page, pages, by=command.by)
+        else:
+            if not all(
+                each in made or _known(course, each, pages) for each in page.provenance
+            ):
+                raise UnknownPageError
+            _create(course, page, by=command.by)
+        made.add(page.page_id)
+
+
+def _known(course: Course, page_id: str, pages: PageTable) -> bool:
+    if course.paging.tlb.find(page_id) is not None:
+        return True
+    return pages.entry(page_id) is not None
+
+
+def _create(course: Course, page: NewPage, *, by: By) -> None:
+    if page.map and pins.held(course.paging, page.page_id):
+        pins.require_share(course.paging, more=page.cost)
+    mapped = page.map and working_set.make_room(course, page.page_id, page.cost)
+    displaced = None if mapped else course.displaced()
+    event = PageCreated(
+        turn=course.turn,
+        cause="command",
+        by=by,
+        page_id=page.page_id,
+        type=page.type,
+        modality=page.modality,
+        tokens=page.tokens,
+        cost=page.cost,
+        bytes=page.bytes,
+        importance=_importance(page),
+        role=page.role,
+        provenance=list(page.provenance),
+        derived_from=list(page.provenance),
+        hinted=page.hinted,
+        mapped=mapped,
+        displaced=displaced,
+    )
+    course.emit(event, page.payload)
+    course.cooled(page.page_id)
+
+
+def _replace(course: Course, page: NewPage, pages: PageTable, *, by: By) -> None:
+    entry = _update(course, _as_update(page, by), pages)
+    if page.map:
+        working_set.map_entry(course, entry, 0, by=by)
+
+
+def _importance(page: NewPage) -> float:
+    if page.importance is not None:
+        return page.importance
+    return 0.9 if page.type == "summary" else DEFAULT_IMPORTANCE
+
+
+def _as_update(page: NewPage, by: By) -> UpdatePage:
+    return UpdatePage(
+        page_id=page.page_id,
+        payload=page.payload,
+        importance=page.importance,
+        type=page.type,
+        modality=page.modality,
+        tokens=page.tokens,
+        cost=page.cost,
+        bytes=page.bytes,
+        hinted=page.hinted,
+        by=by,
+    )
+
+
+def update_page(course: Course, command: UpdatePage, pages: PageTable) -> None:
+    """Change a page. Emits page.updated; a new content is a new version, at FULL.
+
+    Raises DerivedPageError for another content of a slot's page, PinBudgetError when
+    a pinned page grows beyond the share.
+    """
+    _update(course, command, pages)
+
+
+def _update(course: Course, command: UpdatePage, pages: PageTable) -> Entry:
+    """The entry as it is then."""
+    entry, found = find_live(course, command.page_id, pages)
+    slots.require_tokens(course.paging.settings, estimated=command.estimated)
+    if command.tokens is not None and entry.slot is not None:
+        raise DerivedPageError
+    _make_room_to_grow(course, entry, command)
+    event = PageUpdated(
+        turn=course.turn,
+        by=command.by,
+        page_id=entry.page_id,
+        version=entry.version + (command.tokens is not None),
+        type=command.type or entry.type,
+        modality=command.modality or entry.modality,
+        tokens=command.tokens,
+        cost=command.cost,
+        bytes=command.bytes,
+        importance=entry.importance
+        if command.importance is None
+        else command.importance,
+        hinted=command.hinted,
+        lookup=found.lookup,
+        entry=found.read,
+    )
+    thread, seq = course.state.id, course.state.seq + 1
+    course.emit(event, command.payload)
+    return updated_entry(entry, event, thread=thread, seq=seq)
+
+
+def _make_room_to_grow(course: Course, entry: Entry, command: UpdatePage) -> None:
+    """A mapped page comes back at FULL with its new version, or leaves before it."""
+    frame = course.paging.frames.get(entry.page_id)
+    if frame is None or command.cost is None:
+        return
+    if pins.held(course.paging, entry.page_id):
+        pins.require_share(course.paging, more=command.cost - frame.tokens)
+    if not working_set.make_room(course, entry.page_id, command.cost):
+        # Even from a computed pin: those hold within their share, which it outgrows.
+        eviction.evict(course, frame, cause="pressure")
+
+
+def delete_page(course: Course, command: DeletePage, pages: PageTable) -> None:
+    """Take a page out of the table for good. Emits page.deleted.
+
+    Raises DerivedPageError for a slot's page: that goes with its thread or subject.
+    """
+    entry, found = find_live(course, command.page_id, pages)
+    if entry.slot is not None:
+        raise DerivedPageError
+    tier = course.paging.tier(entry.page_id) or entry.home
+    course.emit(
+        PageDeleted(
+            turn=course.turn,
+            by=command.by,
+            page_id=entry.page_id,
+            tier_before=tier,  # type: ignore[arg-type]  # closed words
+            lookup=found.lookup,
+            entry=found.read,
+        )
+    )
+
+
+def write_levels(course: Course, command: WriteLevels, pages: PageTable) -> None:
+    """Keep levels of a page that a worker made. Emits page.compressed, or nothing."""
+    held = course.paging.tlb.find(command.made.page_id)
+    entry = held or pages.entry(command.made.page_id)
+    if entry is not None:
+        found = Found(entry, None, None)
+        working_set.write_made(course, found, command.made, by=command.by)

@@ -1,0 +1,111 @@
+"""Pages: the unit of memory. Their types, levels and page-table entries. Pure."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple, get_args
+from uuid import UUID
+
+PageType = Literal["transcript", "artifact", "summary", "claim", "index", "procedure"]
+Modality = Literal["text", "image", "audio", "video", "structured"]
+Level = Literal[0, 1, 2, 3]
+
+PAGE_TYPES: tuple[str, ...] = get_args(PageType)
+MODALITIES: tuple[str, ...] = get_args(Modality)
+FULL, REDUCED, ABSTRACT, REFERENCE = 0, 1, 2, 3
+#: In a location, in the place of a level: the page's hint, which its agent wrote.
+HINT = -1
+LEVEL_NAMES = ("full", "reduced", "abstract", "reference")
+
+#: How gladly a type leaves the working set: 1 goes first.
+PRIORITY: dict[str, float] = {
+    "claim": 0.1,
+    "index": 0.2,
+    "procedure": 0.3,
+    "summary": 0.4,
+    "artifact": 0.6,
+    "transcript": 0.7,
+}
+#: Types that pressure never replaces by a lower level: what they say is exact.
+NEVER_LOWERED = frozenset({"claim", "index", "summary"})
+DEFAULT_IMPORTANCE = 0.5
+#: The page that is written by its own route and stands first in each request.
+SYSTEM_PROMPT = "system-prompt"
+
+
+class Location(NamedTuple):
+    """Where a text lies: in the payload of event (thread, seq)."""
+
+    thread: UUID
+    seq: int
+    level: int
+
+
+class LevelEntry(NamedTuple):
+    """One level of a page."""
+
+    location: Location
+    #: Of the text itself.
+    tokens: int
+    #: Of its line in the context, framing and escapes included.
+    cost: int
+
+
+#: By level, FULL first; None where there is none. FULL is always there.
+Levels = tuple[
+    LevelEntry | None, LevelEntry | None, LevelEntry | None, LevelEntry | None
+]
+
+
+class Entry(NamedTuple):
+    """What the page table says of a live page; residency is no part of it."""
+
+    page_id: str
+    version: int
+    type: PageType
+    modality: Modality
+    importance: float
+    #: The thread's clock and turn at the event that made the page.
+    created_seq: int
+    created_turn: int
+    levels: Levels
+    #: Of a slot's page, or of the system prompt.
+    role: str | None = None
+    #: Index of the slot whose page it is.
+    slot: int | None = None
+    home: str = "L2"
+    #: Of the hint its agent wrote, if there is one.
+    hint: Location | None = None
+
+    @property
+    def full(self) -> LevelEntry:
+        entry = self.levels[FULL]
+        assert entry is not None
+        return entry
+
+    def at_most(self, level: int) -> int:
+        """The greatest existing level that is no less faithful than `level`."""
+        return max(each for each in range(level + 1) if self.levels[each] is not None)
+
+    def at(self, level: int) -> LevelEntry:
+        """The level's entry, which must exist."""
+        entry = self.levels[level]
+        assert entry is not None
+        return entry
+
+
+def slot_page_id(index: int) -> str:
+    return f"slot-{index}"
+
+
+def system_prompt(entry: Entry) -> bool:
+    """Whether the page is of the system prompt: slots of role system, and its own."""
+    return entry.role == "system" or entry.page_id == SYSTEM_PROMPT
+
+
+def slot_type(role: str | None) -> PageType:
+    """The page type of a slot: what tools gave back are artifacts."""
+    return "artifact" if role == "tool" else "transcript"
+
+
+def slot_importance(role: str | None) -> float:
+    return {"user": 0.6, "tool": 0.4}.get(role or "", DEFAULT_IMPORTANCE)

@@ -1,0 +1,167 @@
+"""The paging part of a thread's state: frames, hot list, pins, TLB, budgets. Pure.
+
+Every seq in it is the thread's clock: a fork's seqs follow on those it inherits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from rpds import HashTrieMap
+
+from memoryhub.kernel.pages import Entry, system_prompt
+from memoryhub.kernel.paging_config import Settings
+from memoryhub.kernel.tlb import Tlb
+
+#: Turns and pages after which the anti-thrash history forgets.
+HISTORY_TURNS = 20
+HISTORY_PAGES = 1_024
+#: A fault on a page that left or came within so many turns is a refault.
+REFAULT_TURNS = 5
+#: Refusals of one exchange that are journaled; more are only answered.
+REFUSALS_KEPT = 10
+#: Turns whose recording is known, so that a repeat writes nothing.
+PACKED_KEPT = 20
+#: Live pages of a thread; slots count.
+MAX_PAGES = 10_000_000
+
+
+class Frame(NamedTuple):
+    """A page's place in the working set."""
+
+    entry: Entry
+    level: int
+    #: Of its line at that level.
+    tokens: int
+    #: Its place in the context; never moves while it is mapped.
+    mapped_seq: int
+    referenced_seq: int
+    referenced_turn: int
+    references: int
+    #: It was fetched back, and is shown so.
+    recalled: bool
+    #: Seq of the event that put it where it is.
+    cause_seq: int
+
+    @property
+    def page_id(self) -> str:
+        return self.entry.page_id
+
+
+class Hot(NamedTuple):
+    """A page that just left the working set, or found no room in it."""
+
+    entry: Entry
+    referenced_seq: int
+    referenced_turn: int
+    references: int
+    #: Seq of the event that made it hot.
+    since_seq: int
+
+    @property
+    def page_id(self) -> str:
+        return self.entry.page_id
+
+
+class Past(NamedTuple):
+    """When a page last came and went; what anti-thrash goes by."""
+
+    faulted_turn: int | None = None
+    evicted_turn: int | None = None
+    #: Tokens the thread had evicted in all when this page went.
+    evicted_tokens: int = 0
+    #: It was mapped again since it went.
+    back: bool = False
+
+    @property
+    def last_turn(self) -> int:
+        return max(self.faulted_turn or 0, self.evicted_turn or 0)
+
+
+class UserSlot(NamedTuple):
+    """A message of the user: where an exchange begins."""
+
+    slot: int
+    seq: int
+
+
+class Spent(NamedTuple):
+    """What faults of this exchange have cost so far."""
+
+    faults: int = 0
+    tokens: int = 0
+    refusals: int = 0
+
+
+class Paging(NamedTuple):
+    """Residency of pages, and the counters of paging. Everything persistent.
+
+    A tuple, for every event replaces it: a dataclass takes five times as long to.
+    """
+
+    #: Of the thread's config; derived, so no part of the canonical form.
+    settings: Settings = Settings()
+    frames: HashTrieMap[str, Frame] = HashTrieMap()
+    #: Sum of the frames' tokens.
+    used: int = 0
+    hot: HashTrieMap[str, Hot] = HashTrieMap()
+    #: Ids of the pages that were pinned by a command.
+    pins: HashTrieMap[str, bool] = HashTrieMap()
+    tlb: Tlb = Tlb()
+    history: HashTrieMap[str, Past] = HashTrieMap()
+    spent: Spent = Spent()
+    #: The newest user slot, and how many came since the last turn.
+    last_user: UserSlot | None = None
+    users_since_turn: int = 0
+    #: Turns whose requests were recorded last, newest last.
+    packed: tuple[int, ...] = ()
+    #: Live pages, slots included.
+    pages: int = 0
+    #: Tokens evicted from the working set in all.
+    evicted_tokens: int = 0
+    #: (turn, refaults) of the turns that `REFAULT_TURNS` reaches back to.
+    refaults: tuple[tuple[int, int], ...] = ()
+    #: By page: the turn in which it last came back too soon.
+    thrashing: HashTrieMap[str, int] = HashTrieMap()
+    #: Cumulative, by closed words such as `fault.reason.speculative`.
+    counts: HashTrieMap[str, int] = HashTrieMap()
+    #: As they were when this turn began.
+    turn_counts: HashTrieMap[str, int] = HashTrieMap()
+    #: Hits and misses when this turn began.
+    turn_lookups: tuple[int, int] = (0, 0)
+
+    @property
+    def utilization(self) -> float:
+        return self.used / self.settings.usable
+
+    def in_order(self) -> list[Frame]:
+        """The frames as they stand in the context."""
+        return sorted(self.frames.values(), key=lambda frame: frame.mapped_seq)
+
+    def system_frames(self) -> list[Frame]:
+        """Frames of the system prompt that are pinned as such, not one by one."""
+        if not self.settings.auto_pin_system:
+            return []
+        frames = [f for f in self.frames.values() if system_prompt(f.entry)]
+        frames = [frame for frame in frames if frame.page_id not in self.pins]
+        return sorted(frames, key=lambda frame: frame.mapped_seq)
+
+    def tier(self, page_id: str) -> str | None:
+        """L0 or L1; None for a page that is at home."""
+        if page_id in self.frames:
+            return "L0"
+        return "L1" if page_id in self.hot else None
+
+    def refault_count(self, turn: int) -> int:
+        """Refaults in the last `REFAULT_TURNS` turns, this one included."""
+        return sum(n for at, n in self.refaults if at > turn - REFAULT_TURNS)
+
+
+def counted(
+    counts: HashTrieMap[str, int], names: Iterable[str], *, by: int = 1
+) -> HashTrieMap[str, int]:
+    """With each of these counters moved on."""
+    for name in names:
+        counts = counts.insert(name, counts.get(name, 0) + by)
+    return counts

@@ -1,0 +1,142 @@
+"""What paging is set to in a thread: the fields sent, and what holds for the rest."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Literal, get_args
+
+from memoryhub.errors import InvalidError
+from memoryhub.kernel.bodies import Body
+
+Policy = Literal["importance_lru", "lru"]
+Mode = Literal["strict", "relaxed", "passive"]
+Confidence = Literal["explicit", "referenced", "speculative"]
+POLICY_NAMES: tuple[str, ...] = get_args(Policy)
+MODES: tuple[str, ...] = get_args(Mode)
+#: The tokenizer that we run ourselves.
+ESTIMATED = "est/1"
+#: Least sure first.
+CONFIDENCES: tuple[str, ...] = tuple(reversed(get_args(Confidence)))
+
+
+class PagingConfig(Body):
+    """A thread's own choices; None leaves the default of `Settings`."""
+
+    #: Fixed when the thread is made: another one would count differently.
+    tokenizer: str | None = None
+    budget_tokens: int | None = None
+    reserved_tokens: int | None = None
+    evict_at: float | None = None
+    evict_to: float | None = None
+    pin_share: float | None = None
+    claim_share: float | None = None
+    l1_pages: int | None = None
+    auto_pin_turns: int | None = None
+    auto_pin_system: bool | None = None
+    auto_pin_claims: bool | None = None
+    cooldown_turns: int | None = None
+    protect_turns: int | None = None
+    policy: Policy | None = None
+    lower_first: bool | None = None
+    map_slots: bool | None = None
+    mode: Mode | None = None
+    tlb_entries: int | None = None
+    max_faults_per_turn: int | None = None
+    max_fault_tokens_per_turn: int | None = None
+    fault_confidence_threshold: Confidence | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What holds in a thread, defaults filled in (source: the paging document)."""
+
+    tokenizer: str = ESTIMATED
+    budget_tokens: int = 128_000
+    reserved_tokens: int = 4_000
+    evict_at: float = 0.85
+    evict_to: float = 0.70
+    pin_share: float = 0.60
+    claim_share: float = 0.20
+    l1_pages: int = 100
+    auto_pin_turns: int = 3
+    auto_pin_system: bool = True
+    auto_pin_claims: bool = True
+    cooldown_turns: int = 3
+    protect_turns: int = 2
+    policy: Policy = "importance_lru"
+    lower_first: bool = True
+    map_slots: bool = True
+    mode: Mode = "strict"
+    tlb_entries: int = 512
+    max_faults_per_turn: int = 3
+    max_fault_tokens_per_turn: int = 8_192
+    fault_confidence_threshold: Confidence = "referenced"
+
+    @property
+    def usable(self) -> int:
+        """Tokens that frames may hold together."""
+        return self.budget_tokens - self.reserved_tokens
+
+    @property
+    def high(self) -> float:
+        """Used tokens beyond which an eviction run begins."""
+        return self.evict_at * self.usable
+
+    @property
+    def low(self) -> int:
+        """Used tokens that an eviction run goes down to."""
+        return int(self.usable * self.evict_to)
+
+    @property
+    def pinnable(self) -> float:
+        """Tokens that explicit pins and the system prompt may hold together."""
+        return self.pin_share * self.usable
+
+    @property
+    def largest(self) -> float:
+        """A page of more tokens is never mapped at that level."""
+        return (1 - self.pin_share) * self.usable
+
+
+_FIELDS = tuple(field.name for field in fields(Settings))
+
+
+def settings_of(config: PagingConfig) -> Settings:
+    """The settings that a thread's config leads to."""
+    chosen = {name: getattr(config, name) for name in _FIELDS}
+    return Settings(
+        **{name: value for name, value in chosen.items() if value is not None}
+    )
+
+
+#: Least and most of each number; what is in between is taken as it is.
+RANGES: dict[str, tuple[float, float]] = {
+    "budget_tokens": (2_000, 2_000_000),
+    "reserved_tokens": (0, 1_000_000),
+    "evict_at": (0.1, 1.0),
+    "evict_to": (0.05, 1.0),
+    "pin_share": (0.0, 0.9),
+    "claim_share": (0.0, 0.9),
+    "l1_pages": (1, 10_000),
+    "auto_pin_turns": (0, 100),
+    "cooldown_turns": (1, 20),
+    "protect_turns": (1, 20),
+    "tlb_entries": (0, 4_096),
+    "max_faults_per_turn": (0, 1_000),
+    "max_fault_tokens_per_turn": (0, 2_000_000),
+}
+#: What the rules, the manifest and the tools take; passive has none of them.
+LEAST_RESERVED = 800
+
+
+def check(settings: Settings) -> None:
+    """Raise InvalidError naming the first setting that is out of its range."""
+    for name, (least, most) in RANGES.items():
+        if not least <= getattr(settings, name) <= most:
+            raise InvalidError(loc=f"config.{name}")
+    least_reserved = 0 if settings.mode == "passive" else LEAST_RESERVED
+    half = settings.budget_tokens // 2
+    if not least_reserved <= settings.reserved_tokens <= half:
+        raise InvalidError(loc="config.reserved_tokens")
+    if settings.evict_to >= settings.evict_at:
+        raise InvalidError(loc="config.evict_to")

@@ -1,0 +1,128 @@
+"""The canonical form of the paging state: plain JSON values, everything sorted.
+
+A snapshot holds thousands of pages, so each is an array, and stands there once.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from rpds import HashTrieMap
+
+from memoryhub.kernel import tlb
+from memoryhub.kernel.pages import HINT, Entry, LevelEntry, Location
+from memoryhub.kernel.paging import Frame, Hot, Paging, Past, Spent, UserSlot
+from memoryhub.kernel.paging_config import Settings
+from memoryhub.kernel.tlb import Tlb
+
+
+def to_json(paging: Paging, *, thread: UUID) -> dict[str, Any]:
+    """All but the settings, which follow from the thread's config."""
+    return {
+        "frames": [_page(frame, thread) for _, frame in sorted(paging.frames.items())],
+        "used": paging.used,
+        "hot": [_page(hot, thread) for _, hot in sorted(paging.hot.items())],
+        "pins": sorted(paging.pins),
+        "tlb": {
+            "entries": [
+                _kept(entry, paging, thread) for entry in paging.tlb.oldest_first()
+            ],
+            "hits": paging.tlb.hits,
+            "misses": paging.tlb.misses,
+        },
+        "history": [[name, *past] for name, past in sorted(paging.history.items())],
+        "spent": list(paging.spent),
+        "last_user": list(paging.last_user) if paging.last_user else None,
+        "users_since_turn": paging.users_since_turn,
+        "packed": list(paging.packed),
+        "pages": paging.pages,
+        "evicted_tokens": paging.evicted_tokens,
+        "refaults": [list(each) for each in paging.refaults],
+        "thrashing": dict(sorted(paging.thrashing.items())),
+        "counts": dict(sorted(paging.counts.items())),
+        "turn_counts": dict(sorted(paging.turn_counts.items())),
+        "turn_lookups": list(paging.turn_lookups),
+    }
+
+
+def from_json(plain: dict[str, Any], *, settings: Settings, thread: UUID) -> Paging:
+    """The paging state whose `to_json` this is; an empty one from before paging."""
+    if not plain:
+        return Paging(settings=settings)
+    frames = {
+        row[0][0]: Frame(_entry(row[0], thread), *row[1:]) for row in plain["frames"]
+    }
+    hot = {row[0][0]: Hot(_entry(row[0], thread), *row[1:]) for row in plain["hot"]}
+    return Paging(
+        settings=settings,
+        frames=HashTrieMap(frames),
+        used=plain["used"],
+        hot=HashTrieMap(hot),
+        pins=HashTrieMap(dict.fromkeys(plain["pins"], True)),
+        tlb=_tlb(plain["tlb"], {**frames, **hot}, thread),
+        history=HashTrieMap({row[0]: Past(*row[1:]) for row in plain["history"]}),
+        spent=Spent(*plain["spent"]),
+        last_user=UserSlot(*plain["last_user"]) if plain["last_user"] else None,
+        users_since_turn=plain["users_since_turn"],
+        packed=tuple(plain["packed"]),
+        pages=plain["pages"],
+        evicted_tokens=plain["evicted_tokens"],
+        refaults=tuple((turn, n) for turn, n in plain["refaults"]),
+        thrashing=HashTrieMap(plain["thrashing"]),
+        counts=HashTrieMap(plain["counts"]),
+        turn_counts=HashTrieMap(plain["turn_counts"]),
+        turn_lookups=(plain["turn_lookups"][0], plain["turn_lookups"][1]),
+    )
+
+
+def _tlb(plain: dict[str, Any], resident: dict[str, Frame | Hot], thread: UUID) -> Tlb:
+    entries = [
+        resident[row].entry if isinstance(row, str) else _entry(row, thread)
+        for row in plain["entries"]
+    ]
+    return tlb.holding(entries, hits=plain["hits"], misses=plain["misses"])
+
+
+def _page(page: Frame | Hot, thread: UUID) -> list[Any]:
+    return [_row(page.entry, thread), *page[1:]]
+
+
+def _kept(entry: Entry, paging: Paging, thread: UUID) -> Any:
+    """An entry of the TLB: its id alone if its frame or hot place holds the same."""
+    page_id = entry.page_id
+    page = paging.frames.get(page_id) or paging.hot.get(page_id)
+    return page_id if page and page.entry == entry else _row(entry, thread)
+
+
+def _row(entry: Entry, thread: UUID) -> list[Any]:
+    """The fields of an entry in their order; this thread itself is not named."""
+    *plain, levels, role, slot, home, hint = entry
+    texts = [
+        None
+        if level is None
+        else [*_place(level.location, thread), level.tokens, level.cost]
+        for level in levels
+    ]
+    told = None if hint is None else _place(hint, thread)
+    return [*plain, texts, role, slot, home, told]
+
+
+def _place(place: Location, thread: UUID) -> list[Any]:
+    return [place.seq, None if place.thread == thread else str(place.thread)]
+
+
+def _entry(row: list[Any], thread: UUID) -> Entry:
+    *plain, texts, role, slot, home, told = row
+    levels = tuple(
+        None
+        if text is None
+        else LevelEntry(_location(text[0], text[1], number, thread), text[2], text[3])
+        for number, text in enumerate(texts)
+    )
+    hint = None if told is None else _location(told[0], told[1], HINT, thread)
+    return Entry._make([*plain, levels, role, slot, home, hint])
+
+
+def _location(seq: int, source: str | None, level: int, thread: UUID) -> Location:
+    return Location(UUID(source) if source else thread, seq, level)

@@ -1,0 +1,131 @@
+"""Turns: one model call each; what was sent to the model is kept for good. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from memoryhub.errors import NotFoundError
+from memoryhub.kernel import context_records, slots, strict_json, working_set
+from memoryhub.kernel.commands import Draft
+from memoryhub.kernel.course import Course, PageTable
+from memoryhub.kernel.lookups import Found
+from memoryhub.kernel.page_commands import BeginTurn, MadeLevels, RecordContext
+from memoryhub.kernel.page_events import TurnBegan, TurnPacked
+from memoryhub.kernel.pages import Entry, slot_page_id
+from memoryhub.kernel.paging import (
+    HISTORY_TURNS,
+    PACKED_KEPT,
+    REFAULT_TURNS,
+    Paging,
+    Spent,
+)
+from memoryhub.kernel.state import ThreadState
+
+
+def begin_turn(course: Course, command: BeginTurn, pages: PageTable) -> None:
+    """Append the slots that came with it, then begin a model call.
+
+    Emits slot.appended each, turn.began, and page.mapped when the newest user slot was
+    not in the working set, or less faithfully than it fits. Raises as `slots.append`.
+    """
+    newest = None
+    slots.require_room(course.state, len(command.slots))
+    for slot in command.slots:
+        slots.append_one(course, slot)
+        # Later ones may send it home again, where no row tells of it yet.
+        newest = _resident_user(course.paging) or newest
+    continues = command.continues
+    if continues is None:
+        continues = continues_exchange(course.paging)
+    course.emit(
+        TurnBegan(
+            n=course.turn + 1,
+            mode=command.mode or course.paging.settings.mode,
+            continues=continues,
+            over_budget=False,
+            simulated=command.simulated,
+        )
+    )
+    _show_user(course, newest, command.made, pages)
+
+
+def continues_exchange(paging: Paging) -> bool:
+    """Whether a turn that begins now goes on with the exchange of the one before."""
+    return paging.last_user is not None and paging.users_since_turn == 0
+
+
+def _resident_user(paging: Paging) -> Entry | None:
+    """The entry of the newest user slot, if it is mapped or hot."""
+    if paging.last_user is None:
+        return None
+    page_id = slot_page_id(paging.last_user.slot)
+    page = paging.frames.get(page_id) or paging.hot.get(page_id)
+    return None if page is None else page.entry
+
+
+def _show_user(
+    course: Course, entry: Entry | None, made: MadeLevels | None, pages: PageTable
+) -> None:
+    """The newest user slot is in every request, as faithfully as it fits."""
+    user = course.paging.last_user
+    if user is None:
+        return
+    entry = _resident_user(course.paging) or entry
+    entry = entry or pages.entry(slot_page_id(user.slot))
+    if entry is None:
+        # A journal from before paging: it has no pages.
+        return
+    # No look-up: nobody named the page.
+    found = Found(entry, None, None)
+    if working_set.fitting(course, entry, 0) != 0:
+        found = working_set.write_made(course, found, made)
+    working_set.map_entry(course, found.live, 0, cause="turn")
+
+
+def record_context(state: ThreadState, command: RecordContext) -> Iterator[Draft]:
+    """Keep what a turn's request was made of. Emits turn.packed; a repeat, nothing."""
+    if not 0 < command.turn <= state.turn_count:
+        raise NotFoundError
+    if command.turn in state.paging.packed:
+        return
+    event = context_records.packed(
+        command.record,
+        turn=command.turn,
+        as_of_seq=command.as_of_seq,
+        prefix_tokens=command.prefix_tokens,
+        simulated=command.simulated,
+    )
+    yield Draft(event=event, payload=strict_json.as_sent({"sha256": command.sha256}))
+
+
+def began(state: ThreadState, event: TurnBegan) -> ThreadState:
+    paging = state.paging
+    after = paging._replace(
+        spent=paging.spent if event.continues else Spent(),
+        users_since_turn=0,
+        turn_counts=paging.counts,
+        turn_lookups=(paging.tlb.hits, paging.tlb.misses),
+    )
+    if after.history or after.refaults or after.thrashing:
+        after = _forgotten(after, event.n)
+    return state._replace(turn_count=event.n, paging=after)
+
+
+def _forgotten(paging: Paging, turn: int) -> Paging:
+    """Without what lies too many turns back to matter."""
+    history, thrashing = paging.history, paging.thrashing
+    for page_id in [
+        name for name, past in history.items() if turn - past.last_turn > HISTORY_TURNS
+    ]:
+        history = history.remove(page_id)
+    for page_id in [
+        name for name, at in thrashing.items() if turn - at >= REFAULT_TURNS
+    ]:
+        thrashing = thrashing.remove(page_id)
+    refaults = tuple(each for each in paging.refaults if turn - each[0] < REFAULT_TURNS)
+    return paging._replace(history=history, thrashing=thrashing, refaults=refaults)
+
+
+def packed(state: ThreadState, event: TurnPacked) -> ThreadState:
+    turns = (*state.paging.packed, event.turn)[-PACKED_KEPT:]
+    return state._replace(paging=state.paging._replace(packed=turns))

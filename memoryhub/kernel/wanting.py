@@ -1,0 +1,170 @@
+"""From a thread's state to what its next request should hold. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+from uuid import UUID
+
+from memoryhub.kernel import pins, policies, tools
+from memoryhub.kernel.choosing import Candidate
+from memoryhub.kernel.contexts import Policies, Row
+from memoryhub.kernel.levels import producible
+from memoryhub.kernel.packing import Wanted
+from memoryhub.kernel.pages import REFERENCE, Entry, Location, system_prompt
+from memoryhub.kernel.paging import Frame, Paging
+from memoryhub.kernel.paging_config import Settings
+from memoryhub.kernel.state import ThreadState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What the caller says about one request."""
+
+    #: The thread's name, as the manifest says it.
+    name: str
+    turn: int
+    mode: str | None = None
+    token_budget: int | None = None
+    tools: str = tools.CURRENT
+
+
+def wanted(state: ThreadState, asked: Asked, *, home: Sequence[Entry]) -> Wanted:
+    """All that packing is told. `home` are pages at home, newest first."""
+    paging, settings, rules = state.paging, state.paging.settings, pins.pinned(state)
+    scores = policies.frame_scores(paging, turn=state.turn_count)
+    frames = paging.in_order()
+    shown = {
+        f.page_id: _candidate(f, keep=scores[f.page_id], pinned=f.page_id in rules)
+        for f in frames
+    }
+    offered = [row(entry, tier="L1", own=state.id) for entry in _hot(state)]
+    offered += [row(entry, tier=entry.home, own=state.id) for entry in home]
+    return Wanted(
+        thread=state.id,
+        thread_name=asked.name,
+        turn=asked.turn,
+        mode=asked.mode or settings.mode,
+        budget_tokens=settings.budget_tokens,
+        reserved_tokens=settings.reserved_tokens,
+        policies=policies_of(paging),
+        token_budget=asked.token_budget,
+        system=tuple(shown[f.page_id] for f in frames if system_prompt(f.entry)),
+        candidates=tuple(
+            shown[f.page_id] for f in frames if not system_prompt(f.entry)
+        ),
+        last_user_slot=_exchange_begins(paging, frames),
+        newest=_newest(paging),
+        mapped=len(frames),
+        available=tuple(offered),
+        unlisted=paging.pages - len(frames) - len(offered),
+        tools=asked.tools,
+    )
+
+
+def places(wanted: Wanted) -> list[Location]:
+    """Where the texts lie that packing may need."""
+    pages = (*wanted.system, *wanted.candidates, *wanted.newest)
+    rows = [row.location(wanted.thread) for row in wanted.available]
+    return [*dict.fromkeys([*(page.location for page in pages), *rows])]
+
+
+def without(wanted: Wanted, gone: Collection[Location]) -> Wanted:
+    """The same but for what lies at these places: texts that were erased since.
+
+    A fork may still hold a page whose text its ancestor has deleted.
+    """
+    if not gone:
+        return wanted
+
+    def kept(pages: Iterable[Candidate]) -> tuple[Candidate, ...]:
+        return tuple(page for page in pages if page.location not in gone)
+
+    own = wanted.thread
+    return replace(
+        wanted,
+        system=kept(wanted.system),
+        candidates=kept(wanted.candidates),
+        newest=kept(wanted.newest),
+        available=tuple(
+            row for row in wanted.available if row.location(own) not in gone
+        ),
+    )
+
+
+def _candidate(frame: Frame, *, keep: float, pinned: bool) -> Candidate:
+    entry = frame.entry
+    return Candidate(
+        page_id=entry.page_id,
+        level=frame.level,
+        location=entry.at(frame.level).location,
+        version=entry.version,
+        cost=frame.tokens,
+        keep=keep,
+        pinned=pinned,
+        slot=entry.slot,
+        role=entry.role,
+        importance=entry.importance,
+        recalled=frame.recalled,
+    )
+
+
+def _exchange_begins(paging: Paging, frames: Sequence[Frame]) -> int | None:
+    """The last user slot; without one, the newest slot."""
+    if paging.last_user is not None:
+        return paging.last_user.slot
+    slots = [f.entry.slot for f in frames if f.entry.slot is not None]
+    return max(slots, default=None)
+
+
+def _newest(paging: Paging) -> tuple[Candidate, ...]:
+    """The last user slot at every level it has, most faithful first."""
+    if paging.last_user is None:
+        return ()
+    for frame in paging.frames.values():
+        if frame.entry.slot == paging.last_user.slot:
+            return tuple(
+                _candidate(
+                    frame._replace(level=level, tokens=held.cost), keep=1.0, pinned=True
+                )
+                for level, held in enumerate(frame.entry.levels)
+                if held is not None
+            )
+    return ()
+
+
+def _hot(state: ThreadState) -> list[Entry]:
+    """Pages of the hot list, the one most worth keeping first."""
+    paging, turn = state.paging, state.turn_count
+    pages = sorted(
+        paging.hot.values(),
+        key=lambda page: (
+            -policies.hot_score(page, paging, turn=turn),
+            -page.since_seq,
+            page.page_id,
+        ),
+    )
+    return [page.entry for page in pages]
+
+
+def row(entry: Entry, *, tier: str, own: UUID) -> Row:
+    """A page as the manifest offers it: by its hint, else by what it begins with."""
+    makable = producible(entry.modality)
+    levels = [n for n in range(REFERENCE + 1) if entry.levels[n] or makable]
+    place = entry.hint or entry.full.location
+    return Row(
+        entry.page_id,
+        tier,
+        "".join(map(str, levels)),
+        place.seq,
+        place.level,
+        None if place.thread == own else place.thread,
+    )
+
+
+def policies_of(paging: Paging) -> Policies:
+    """What the model may still do in this exchange."""
+    settings: Settings = paging.settings
+    left = max(0, settings.max_faults_per_turn - paging.spent.faults)
+    tokens = max(0, settings.max_fault_tokens_per_turn - paging.spent.tokens)
+    return Policies(left > 0 and tokens > 0, settings.max_faults_per_turn, left, tokens)

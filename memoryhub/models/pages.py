@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+from django.db import models
+
+from memoryhub.models.ids import NameField
+from memoryhub.models.threads import Thread
+
+
+class Page(models.Model):
+    """A line of a thread's page table: what a page is. Residency is no part of it.
+
+    A fork has rows of its own only for the pages it made, changed or deleted.
+    """
+
+    pk = models.CompositePrimaryKey("thread_id", "page_id")
+    thread = models.ForeignKey(
+        Thread, models.PROTECT, related_name="pages", db_index=False
+    )
+    page_id = NameField()
+    #: The thread's clock and turn at the event that made it.
+    created_seq = models.BigIntegerField()
+    created_turn = models.BigIntegerField()
+    #: Of the event that made this row: its own page.created, or a fork's first change.
+    seq = models.BigIntegerField()
+    deleted_seq = models.BigIntegerField(null=True)
+    version = models.IntegerField()
+    type = models.CharField(max_length=10)
+    modality = models.CharField(max_length=10)
+    importance = models.FloatField()
+    role = models.CharField(max_length=9, null=True)
+    #: Index of the slot whose page it is.
+    slot = models.BigIntegerField(null=True)
+    home = models.CharField(max_length=2, default="L2")
+    #: Where FULL of this version lies; `full_thread` only if it is an ancestor's.
+    full_seq = models.BigIntegerField()
+    full_thread = models.UUIDField(null=True)
+    tokens = models.IntegerField()
+    cost = models.IntegerField()
+    #: The event whose payload has the agent's hint.
+    hint_seq = models.BigIntegerField(null=True)
+    hint_thread = models.UUIDField(null=True)
+
+    class Meta:
+        indexes = [
+            # The page table in the order pages were made, and as of a seq.
+            models.Index(fields=["thread", "seq"], name="page_seq"),
+            models.Index(fields=["thread", "type", "seq"], name="page_type"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.thread_id}/{self.page_id}"
+
+
+class PageLevel(models.Model):
+    """One text of a version of a page: a lower level, or FULL of an old version."""
+
+    pk = models.CompositePrimaryKey("thread_id", "page_id", "version", "level")
+    thread = models.ForeignKey(
+        Thread, models.PROTECT, related_name="page_levels", db_index=False
+    )
+    page_id = NameField()
+    version = models.IntegerField()
+    level = models.IntegerField()
+    #: Where it lies; `source` only if it is an ancestor's.
+    seq = models.BigIntegerField()
+    source = models.UUIDField(null=True)
+    tokens = models.IntegerField()
+    cost = models.IntegerField()
+    producer = models.CharField(max_length=64, default="")
+    home = models.CharField(max_length=2, default="L2")
+
+    def __str__(self) -> str:
+        return f"{self.thread_id}/{self.page_id}~{self.level}"

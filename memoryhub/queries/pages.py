@@ -1,0 +1,277 @@
+"""Pages: the page table as of an event, one page or a list of them. Never writes.
+
+What is read here is no look-up: the TLB, its counters and residency stay as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+import orjson
+from django.db.models import QuerySet
+
+from memoryhub.errors import PageErasedError, PageUnknownError
+from memoryhub.journal.page_rows import entry_of, with_levels
+from memoryhub.journal.page_table import SHAPING, inherited, known, was_deleted
+from memoryhub.kernel import pins
+from memoryhub.kernel.events import Limits
+from memoryhub.kernel.page_events import PageCreated
+from memoryhub.kernel.pages import Entry
+from memoryhub.kernel.paging_config import Settings, settings_of
+from memoryhub.kernel.state import Segment, ThreadState
+from memoryhub.models.events import Event
+from memoryhub.models.pages import Page, PageLevel
+from memoryhub.models.threads import Thread
+from memoryhub.queries import replay
+from memoryhub.queries.cursors import Batch, Listing
+
+#: Rows of the page table read in one statement.
+CHUNK = 500
+_CHANGES = [kind.event_type for kind in SHAPING if kind is not PageCreated]
+Matches = Callable[[Entry], bool]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageFilter:
+    """Which pages; what is None is not asked for. Joined by AND."""
+
+    type: str | None = None
+    modality: str | None = None
+    tier: str | None = None
+    #: By a command or by a rule.
+    pinned: bool | None = None
+
+    def plain(self) -> dict[str, Any]:
+        """JSON values that tell this filter from any other."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageLine:
+    """A page as it is shown: its entry, and where it stands."""
+
+    entry: Entry
+    tier: str
+    #: The level it is mapped at; None for a page that is not.
+    level: int | None
+    #: The rule that pins it: explicit, system, exchange, recent, claim.
+    pinned: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Also:
+    """What else a list asks of its pages; `plain` tells it from any other."""
+
+    plain: Any
+    matches: Callable[[PageLine], bool]
+
+
+def state_of(thread: Thread, seq: int | None = None) -> ThreadState:
+    """The thread as of an event; None is now. Raises SeqUnknownError beyond the head.
+
+    `thread` comes with its subject. Three queries.
+    """
+    return replay.state_at(thread, thread.head_seq if seq is None else seq).state
+
+
+def line_of(state: ThreadState, entry: Entry) -> PageLine:
+    """The entry with what the state says of its page. No query."""
+    return _line(state, entry, pins.pinned(state))
+
+
+def _line(state: ThreadState, entry: Entry, rules: dict[str, str]) -> PageLine:
+    frame = state.paging.frames.get(entry.page_id)
+    return PageLine(
+        entry=entry,
+        tier=state.paging.tier(entry.page_id) or entry.home,
+        level=frame.level if frame else None,
+        pinned=rules.get(entry.page_id),
+    )
+
+
+def segments(state: ThreadState) -> tuple[Segment, ...]:
+    """The journals that the state comes of, oldest first, each as far as it counts."""
+    own = Segment(
+        thread=state.id,
+        first=state.inherited,
+        end=state.slot_count,
+        up_to_seq=state.seq,
+    )
+    return (*state.lineage, own)
+
+
+def find_entry(state: ThreadState, page_id: str) -> Entry:
+    """A page's entry as of a state. No query for what the state holds, else a few.
+
+    Raises PageErasedError for a page that was deleted, PageUnknownError.
+    """
+    paging = state.paging
+    page = paging.frames.get(page_id) or paging.hot.get(page_id)
+    held = page.entry if page else paging.tlb.find(page_id)
+    if held is not None:
+        return held
+    parts = segments(state)
+    entry = inherited(parts, page_id)
+    if entry is None:
+        raise PageErasedError if was_deleted(parts, page_id) else PageUnknownError
+    return entry
+
+
+def get_provenance(state: ThreadState, page_id: str) -> tuple[str, ...]:
+    """The pages that a page was made of, as was said when it was. One query."""
+    rows = Event.objects.filter(
+        thread_id__in=[part.thread for part in segments(state)],
+        page=page_id,
+        type=PageCreated.event_type,
+    )
+    body = rows.values_list("body", flat=True).first()
+    return tuple(orjson.loads(body).get("provenance", ())) if body else ()
+
+
+def current_entry(thread: Thread, page_id: str) -> Entry | None:
+    """A page's entry as it is now, or was a moment ago. No state: two queries.
+
+    In a fork a few more for what it inherits.
+    """
+    row = Page.objects.filter(thread=thread, page_id=page_id).first()
+    entry = known(row, _lineage(thread), page_id)
+    if entry is None:
+        return None
+    levels = PageLevel.objects.filter(thread=thread, page_id=page_id)
+    return with_levels(entry, levels)
+
+
+def settings_now(thread: Thread) -> Settings:
+    """What paging is set to in the thread. No query."""
+    return settings_of(Limits(**orjson.loads(thread.config)))
+
+
+def list_pages(
+    thread: Thread,
+    state: ThreadState,
+    *,
+    where: PageFilter | None = None,
+    also: Also | None = None,
+    after: str | None = None,
+    limit: int = 50,
+) -> Batch[PageLine]:
+    """Pages in the order they were made, as of a state, in batches.
+
+    What is mapped, hot or pinned costs no query. Else one for each 500 rows walked,
+    two more for levels and changes, and in a fork as many for each ancestor. Raises
+    BadCursorError when `after` is not of this very list.
+    """
+    where = where or PageFilter()
+    filters = [thread.id, where.plain(), also and also.plain, state.seq]
+    listing = Listing(name="page_entries", project=thread.project_id, filters=filters)
+    position = 0 if after is None else listing.open(after)[0]
+    rules = pins.pinned(state)
+    matches = _matching(state, where, rules)
+    found: list[Entry] = []
+    for entry in _entries(state, where, position):
+        if matches(entry) and (
+            also is None or also.matches(_line(state, entry, rules))
+        ):
+            found.append(entry)
+        if len(found) > limit:
+            break
+    batch = found[:limit]
+    return Batch(
+        items=tuple(_line(state, entry, rules) for entry in batch),
+        next=listing.seal([batch[-1].created_seq]) if len(found) > limit else None,
+    )
+
+
+def _matching(state: ThreadState, where: PageFilter, rules: dict[str, str]) -> Matches:
+    def matches(entry: Entry) -> bool:
+        tier = state.paging.tier(entry.page_id) or entry.home
+        return (
+            where.type in (None, entry.type)
+            and where.modality in (None, entry.modality)
+            and where.tier in (None, tier)
+            and where.pinned in (None, entry.page_id in rules)
+        )
+
+    return matches
+
+
+def _entries(state: ThreadState, where: PageFilter, after: int) -> Iterator[Entry]:
+    """Entries of pages made after a clock, oldest first; more than match, maybe."""
+    paging = state.paging
+    if where.tier in ("L0", "L1") or where.pinned:
+        held = [frame.entry for frame in paging.frames.values()]
+        held += [hot.entry for hot in paging.hot.values()]
+        held.sort(key=lambda entry: entry.created_seq)
+        yield from (entry for entry in held if entry.created_seq > after)
+        return
+    began = 0
+    parts = segments(state)
+    for n, part in enumerate(parts):
+        yield from _made_in(parts[n:], parts, where, began=began, after=after)
+        began += part.up_to_seq
+
+
+def _made_in(
+    later: Sequence[Segment],
+    parts: Sequence[Segment],
+    where: PageFilter,
+    *,
+    began: int,
+    after: int,
+) -> Iterator[Entry]:
+    """Entries of the pages that the first of `later` has made."""
+    part = later[0]
+    rows = Page.objects.filter(
+        thread_id=part.thread, seq__lte=part.up_to_seq, created_seq__gt=began
+    )
+    seq = max(0, after - began)
+    while chunk := list(rows.filter(seq__gt=seq).order_by("seq")[:CHUNK]):
+        seq = chunk[-1].seq
+        changed = _changed(later, [row.page_id for row in chunk])
+        levels = _levels(part, [row.page_id for row in chunk])
+        for row in chunk:
+            entry: Entry | None = None
+            if row.page_id in changed:
+                entry = inherited(parts, row.page_id)
+            elif row.deleted_seq is None:
+                entry = entry_of(row, levels.get(row.page_id, ()))
+            if entry is not None:
+                yield entry
+
+
+def _changed(later: Sequence[Segment], page_ids: list[str]) -> set[str]:
+    """Pages whose row doesn't say what they are as of the end. A query a thread.
+
+    Their thread went on after the part that counts, or a fork of it changed them.
+    """
+    first, *forks = later
+    beyond = _changes(page_ids).filter(thread_id=first.thread, seq__gt=first.up_to_seq)
+    found = set(beyond.values_list("page", flat=True))
+    for part in forks:
+        rows = _changes(page_ids).filter(thread_id=part.thread, seq__lte=part.up_to_seq)
+        found |= set(rows.values_list("page", flat=True))
+    return {page_id for page_id in found if page_id is not None}
+
+
+def _changes(page_ids: list[str]) -> QuerySet[Event]:
+    return Event.objects.filter(page__in=page_ids, type__in=_CHANGES)
+
+
+def _levels(part: Segment, page_ids: list[str]) -> dict[str, list[PageLevel]]:
+    rows = PageLevel.objects.filter(
+        thread_id=part.thread, page_id__in=page_ids, seq__lte=part.up_to_seq
+    )
+    found: dict[str, list[PageLevel]] = {}
+    for row in rows:
+        found.setdefault(row.page_id, []).append(row)
+    return found
+
+
+def _lineage(thread: Thread) -> list[Segment]:
+    return [
+        Segment(thread=UUID(home), first=first, end=end, up_to_seq=up_to)
+        for home, first, end, up_to in orjson.loads(thread.lineage)
+    ]

@@ -1,0 +1,188 @@
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import orjson
+import pytest
+
+from memoryhub.models import Event
+from tests.api.client import SLOT, Answer, Client
+from tests.paging import prose
+
+pytestmark = pytest.mark.django_db
+
+T = "/threads/t-1"
+PAGE = {"type": "artifact", "modality": "text", "content": {"text": "Fares."}}
+
+
+def said(text: str, role: str = "user") -> dict[str, Any]:
+    message = {"role": role, "content": text}
+    return {**SLOT, "from": role, "type": f"chat.{role}", "content": message}
+
+
+def request_of(answer: Answer) -> bytes:
+    """The request's own bytes, cut out of the answer."""
+    start = answer.body.index(b'"request":') + len(b'"request":')
+    return answer.body[start : answer.body.index(b',"sha256":')]
+
+
+async def test_a_turn_takes_its_messages_and_answers_the_request(api: Client) -> None:
+    await api.put(f"{T}/system-prompt", {"text": "You book flights."})
+    turn = await api.post(f"{T}/turns", {"slots": [said("Is 12A free?")]})
+    assert turn.status == 201
+    assert (turn.json["turn"], turn.json["thread"]) == (1, "t-1")
+    messages = turn.json["request"]["messages"]
+    assert messages[0]["role"] == "developer"
+    assert messages[0]["content"].startswith("You book flights.")
+    assert messages[-1] == {"role": "user", "content": "Is 12A free?"}
+    assert set(turn.json["included"]) == {"system-prompt", "slot-0"}
+
+
+async def test_what_is_hashed_is_what_is_handed_out(api: Client) -> None:
+    """Byte for byte, at once and whenever it is asked for again."""
+    turn = await api.post(f"{T}/turns", {"slots": [said("Ä \u2028 <VM:LOG> \\ \"'")]})
+    handed_out = request_of(turn)
+    assert hashlib.sha256(handed_out).hexdigest() == turn.json["sha256"]
+    await api.append("t-1", "later")
+    again = await api.get(f"{T}/turns/1/context")
+    assert request_of(again) == handed_out
+    assert again.json["verified"] is True
+    for name in ("sha256", "tokens", "included", "cut", "omitted", "seq"):
+        assert again.json[name] == turn.json[name]
+
+
+async def test_a_repeated_turn_is_the_same_turn(api: Client) -> None:
+    named = [("idempotency-key", "k")]
+    config = {"budget_tokens": 2_600, "reserved_tokens": 800}
+    await api.put(T, {"config": config})
+    for n in range(3):
+        page = {**PAGE, "page_id": f"p{n}", "content": {"text": prose(500)}}
+        await api.post(f"{T}/pages", page)
+    body = {"slots": [said("hello")], "token_budget": 1_500}
+    first = await api.post(f"{T}/turns", body, headers=named)
+    again = await api.post(f"{T}/turns", body, headers=named)
+    assert again.body == first.body
+    assert again.header("idempotent-replayed") == "true"
+    assert (await api.get(T)).json["turns"] == 1
+    assert first.json["omitted"] or first.json["cut"]
+
+
+async def test_a_request_stays_within_its_own_budget(api: Client) -> None:
+    for n in range(10):
+        page = {**PAGE, "page_id": f"p{n}", "content": {"text": prose(400)}}
+        await api.post(f"{T}/pages", page)
+    whole = await api.post(f"{T}/turns", {"slots": [said("hello")]})
+    small = await api.post(f"{T}/turns", {"token_budget": 1_500})
+    assert whole.json["omitted"] == []
+    assert small.json["tokens"] <= 1_500 < whole.json["tokens"]
+    assert small.json["omitted"]
+    tiny = await api.post(f"{T}/turns", {"token_budget": 1})
+    assert (tiny.status, tiny.code) == (409, "no_room")
+
+
+async def test_a_mode_is_of_one_turn(api: Client) -> None:
+    passive = await api.post(f"{T}/turns", {"slots": [said("hi")], "mode": "passive"})
+    assert "tools" not in passive.json["request"]
+    strict = await api.post(f"{T}/turns", {})
+    assert strict.json["request"]["tools"]
+    lines = (await api.get(f"{T}/turns")).json["items"]
+    assert [(line["turn"], line["mode"]) for line in lines] == [
+        (2, "strict"),
+        (1, "passive"),
+    ]
+    assert [line["continues"] for line in lines] == [True, False]
+
+
+async def test_turns_are_listed_in_parts(api: Client) -> None:
+    for _ in range(5):
+        await api.post(f"{T}/turns", {"slots": [said("hi")]})
+    seen, after = [], ""
+    while True:
+        part = (await api.get(f"{T}/turns?limit=2{after}")).json
+        seen += [line["turn"] for line in part["items"]]
+        if part["next"] is None:
+            break
+        after = f"&after={part['next']}"
+    assert seen == [5, 4, 3, 2, 1]
+    one = (await api.get(f"{T}/turns/4")).json
+    assert (one["turn"], one["recorded"], one["packer"]) == (4, True, "pack/1")
+    assert one["prefix_tokens"] > 0
+    then = (await api.get(f"{T}/turns?at_seq={one['seq']}")).json["items"]
+    assert [line["turn"] for line in then] == [4, 3, 2, 1]
+
+
+async def test_a_turn_that_is_not_there_has_no_context(api: Client) -> None:
+    await api.append("t-1", "hello")
+    for path in ("/turns/1", "/turns/0", "/turns/1/context", "/turns/0/context"):
+        answer = await api.get(f"{T}{path}")
+        assert (answer.status, answer.code) == (404, "not_found")
+
+
+async def test_a_preview_begins_nothing(api: Client) -> None:
+    await api.append("t-1", {"role": "user", "content": "hello"})
+    events = Event.objects.count()
+    before = (await api.get(f"{T}/tlb")).json
+    preview = await api.get(f"{T}/context?mode=relaxed&token_budget=2000")
+    assert preview.status == 200
+    assert preview.json["tokens"] <= 2_000
+    digest = hashlib.sha256(request_of(preview)).hexdigest()
+    assert digest == preview.json["sha256"]
+    assert Event.objects.count() == events
+    assert (await api.get(f"{T}/tlb")).json == before
+    small = await api.get(f"{T}/context?token_budget=1")
+    assert (small.status, small.code) == (409, "no_room")
+
+
+async def test_a_fork_gives_out_its_parents_contexts(api: Client) -> None:
+    turn = await api.post(f"{T}/turns", {"slots": [said("hello")]})
+    await api.post(f"{T}:fork", {"name": "t-2"})
+    again = await api.get("/threads/t-2/turns/1/context")
+    assert request_of(again) == request_of(turn)
+    assert again.json["verified"]
+
+
+async def test_a_turn_minds_its_limits(api: Client) -> None:
+    many = await api.post(f"{T}/turns", {"slots": [said("hi")] * 21})
+    assert (many.status, many.code) == (422, "batch_size")
+    await api.put(T, {"config": {"max_slots": 1}})
+    full = await api.post(f"{T}/turns", {"slots": [said("a"), said("b")]})
+    assert (full.status, full.code) == (409, "thread_full")
+    assert (await api.get(T)).json["turns"] == 0
+    seen = [("if-match", "7")]
+    stale = await api.post(f"{T}/turns", {}, headers=seen)
+    assert (stale.status, stale.code) == (409, "stale")
+
+
+async def test_the_request_is_json_a_model_can_be_sent(api: Client) -> None:
+    turn = await api.post(f"{T}/turns", {"slots": [said("hello")]})
+    sent = orjson.loads(request_of(turn))
+    assert sent == turn.json["request"]
+    assert list(sent) == ["messages", "tools"]
+
+
+async def test_two_turns_are_held_against_each_other(api: Client) -> None:
+    await api.post(f"{T}/turns", {"slots": [said("hello")]})
+    await api.post(f"{T}/pages", {**PAGE, "page_id": "a"})
+    await api.post(f"{T}/turns", {"slots": [said("And now?")]})
+    diff = (await api.get(f"{T}/turns/2/diff")).json
+    assert (diff["base"], diff["turn"]) == (1, 2)
+    entered = {c["page_id"]: c for c in diff["changes"] if c["kind"] == "entered"}
+    assert entered.keys() == {"a", "slot-1"}
+    assert entered["a"]["reason"]["event"] == "page.created"
+    lens = (await api.get(f"{T}/turns/2/prefix")).json
+    assert 0 < lens["prefix_tokens"] < lens["tokens"]
+    assert lens["share"] == lens["prefix_tokens"] / lens["tokens"]
+    line = (await api.get(f"{T}/turns/2")).json
+    assert 0 < line["prefix_tokens"] <= lens["prefix_tokens"]
+    for path, status, code in (
+        ("/turns/1/diff", 404, "not_recorded"),
+        ("/turns/1/prefix", 404, "not_recorded"),
+        ("/turns/3/diff", 404, "not_found"),
+        ("/turns/2/diff?base=2", 404, "not_found"),
+        ("/turns/2/diff?base=0", 422, "value"),
+        ("/turns/2/prefix?block=0", 422, "value"),
+        ("/turns/2/prefix?order=tools,x", 422, "value"),
+    ):
+        answer = await api.get(f"{T}{path}")
+        assert (answer.status, answer.code) == (status, code), path

@@ -1,0 +1,78 @@
+"""What scripts add to the screens of paging: arrows, pushes, charts."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from memoryhub.models.threads import Thread
+from memoryhub.services.api_keys import Agent
+from tests.e2e.conftest import say
+from tests.inspector.paged import make_paged
+
+T = "/p/acme/threads/paged"
+
+
+@pytest.fixture
+def paged(agent: Agent) -> Thread:
+    return make_paged(agent)
+
+
+def test_the_cells_are_one_tab_stop_that_arrows_walk(paged: Thread, page: Page) -> None:
+    page.goto(f"{T}/working-set")
+    cells = page.locator(".cell")
+    cells.first.focus()
+    expect(page.locator("#why-policy")).to_be_visible()
+    page.keyboard.press("ArrowRight")
+    expect(cells.nth(1)).to_be_focused()
+    expect(page.locator("#why-policy")).to_be_hidden()
+    expect(page.locator(".cell[tabindex='0']")).to_have_count(1)
+    page.keyboard.press("End")
+    expect(cells.last).to_be_focused()
+    page.keyboard.press("Enter")
+    page.wait_for_url(re.compile(f"{T}/pages/slot-"))
+
+
+def test_arrows_in_the_cells_leave_the_scrubber_alone(
+    paged: Thread, page: Page
+) -> None:
+    page.goto(f"{T}?tab=working-set&at_seq=20")
+    page.locator(".cell").first.focus()
+    page.keyboard.press("ArrowRight")
+    expect(page.locator(".cell").nth(1)).to_be_focused()
+    expect(page.locator("#at")).to_have_value("20")
+
+
+def test_a_page_that_comes_in_is_pushed(
+    agent: Agent, paged: Thread, page: Page
+) -> None:
+    page.goto(f"{T}/working-set")
+    expect(page.locator("#live")).to_have_text("live")
+    say(agent, "paged", "One more thing.", type="chat.user")
+    expect(page.locator(f"#cell-slot-{paged.slot_count}")).to_be_visible()
+
+
+def test_charts_are_drawn_and_lead_to_the_timeline(paged: Thread, page: Page) -> None:
+    page.goto(f"{T}/paging")
+    expect(page.locator(".uplot canvas")).to_have_count(4)
+    plot = page.locator("[data-chart=lookups] .u-over")
+    box = plot.bounding_box()
+    assert box is not None
+    plot.hover(position={"x": box["width"] - 2, "y": 20})
+    plot.click(position={"x": box["width"] - 2, "y": 20})
+    page.wait_for_url(re.compile(r"/threads/paged\?at_seq=\d+"))
+
+
+def test_a_brush_narrows_all_charts_down(paged: Thread, page: Page) -> None:
+    page.goto(f"{T}/paging")
+    box = page.locator("[data-chart=rate] .u-over").bounding_box()
+    assert box is not None
+    y = box["y"] + 40
+    page.mouse.move(box["x"] + 40, y)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 200, y, steps=4)
+    page.mouse.up()
+    page.wait_for_url(re.compile(r"from=\d+&to=\d+"))
+    expect(page.locator(".asof")).to_contain_text("show all")

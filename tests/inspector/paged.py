@@ -1,0 +1,92 @@
+"""A thread under pressure: its working set evicts, faults come, turns are recorded."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from memoryhub.journal import Order, perform
+from memoryhub.kernel import measuring, strict_json, tokens
+from memoryhub.kernel.commands import AppendSlots, NewSlot
+from memoryhub.kernel.opened import Opened
+from memoryhub.kernel.page_commands import CreatePages, FaultPage, NewPage, PinPage
+from memoryhub.models.threads import Thread
+from memoryhub.queries import replay
+from memoryhub.services import turns
+from memoryhub.services.api_keys import Agent
+from memoryhub.services.turns import NewTurn
+from tests import factories
+
+PROSE = "The parcel went by ship and by train. Nobody knows why it is late again. "
+
+
+def message(role: str, content: str) -> NewSlot:
+    said = {"role": role, "content": content}
+    slot = NewSlot(
+        from_name=role,
+        to_name="assistant",
+        type=f"chat.{role}",
+        content=strict_json.as_sent(said),
+        tokens=tokens.estimate(content),
+    )
+    return measuring.of_slot(slot, said)
+
+
+def new_page(page_id: str, text: str, **fields: Any) -> NewPage:
+    given: dict[str, Any] = {"type": "claim", "modality": "text", **fields}
+    content = {"text": text}
+    weighed = measuring.of_page(
+        Opened(
+            page_id=page_id,
+            type=given["type"],
+            modality=given["modality"],
+            content=content,
+        ),
+        sent=None,
+    )
+    payload = json.dumps({"content": content, "hint": "What was agreed."}).encode()
+    return NewPage(
+        page_id=page_id,
+        payload=payload,
+        tokens=weighed.tokens,
+        cost=weighed.cost,
+        bytes=len(text),
+        hinted=True,
+        **given,
+    )
+
+
+def do(agent: Agent, name: str, command: Any) -> None:
+    order = Order(address=agent.address(name), command=command, actor=agent.actor)
+    perform(order)
+
+
+def gone(agent: Agent, name: str) -> list[str]:
+    """The pages that were evicted, oldest slot first."""
+    thread = factories.get_thread(agent, name)
+    hot = replay.state_at(thread, thread.head_seq).state.paging.hot
+    return sorted(hot, key=lambda page_id: int(page_id.partition("-")[2]))
+
+
+def make_paged(
+    agent: Agent, name: str = "paged", *, rounds: int = 6, user_id: str = "ann"
+) -> Thread:
+    """A claim that is pinned, rounds of talk with a turn each, and one fault back."""
+    # 3,200 tokens may be mapped.
+    factories.make_thread(
+        agent, name, user_id=user_id, budget_tokens=4_000, reserved_tokens=800
+    )
+    policy = new_page("policy", "Refunds within 30 days. " * 4)
+    do(agent, name, CreatePages(pages=(policy,)))
+    do(agent, name, PinPage(page_id="policy"))
+    for n in range(rounds):
+        asked = message("user", f"Round {n}: where is it? " + PROSE * 4)
+        factories.run(turns.begin(agent=agent, thread=name, new=NewTurn(slots=[asked])))
+        found = message("tool", f'{{"round": {n}, "stops": ["Oslo"]}}')
+        told = message("assistant", f"Answer {n}. " + PROSE * 20)
+        do(agent, name, AppendSlots(slots=(found, told)))
+    do(agent, name, FaultPage(page_id=gone(agent, name)[0], level=0))
+    do(agent, name, FaultPage(page_id="slot-999", level=0))
+    asked = message("user", "And now?")
+    factories.run(turns.begin(agent=agent, thread=name, new=NewTurn(slots=[asked])))
+    return factories.get_thread(agent, name)

@@ -1,0 +1,298 @@
+from __future__ import annotations
+
+import hashlib
+from html import unescape
+from typing import Any
+
+import orjson
+import pytest
+from django.test import Client
+
+from memoryhub.journal import state_at
+from memoryhub.kernel import assembling
+from memoryhub.kernel.state import ThreadState
+from memoryhub.models.threads import Thread
+from memoryhub.queries import contexts, prefixes, turn_diffs
+from memoryhub.services.api_keys import Agent
+from tests import factories
+from tests.inspector.conftest import Browser
+from tests.inspector.paged import gone, make_paged
+from tests.inspector.routes import make_family
+
+pytestmark = pytest.mark.django_db
+T = "/p/acme/threads/paged"
+
+
+@pytest.fixture
+def paged(agent: Agent) -> Thread:
+    return make_paged(agent)
+
+
+def text_of(client: Client, path: str, status: int = 200) -> str:
+    answer: Any = client.get(path)
+    assert answer.status_code == status, path
+    return unescape(answer.content.decode())
+
+
+def test_the_working_set_shows_each_frame_and_why(
+    viewer: Client, paged: Thread
+) -> None:
+    text = text_of(viewer, f"{T}/working-set")
+    state = state_at(paged, paged.head_seq).state
+    for frame in state.paging.in_order():
+        assert f'id="cell-{frame.page_id}"' in text
+    assert text.count('class="cell ') == len(state.paging.frames)
+    assert "pinned by a command" in text
+    assert "protected until turn" in text
+    assert " recency (" in text
+    assert f"of {state.paging.settings.usable:,}" in text
+
+
+def test_it_stands_on_the_timeline_as_of_any_event(
+    viewer: Client, paged: Thread
+) -> None:
+    text = text_of(viewer, f"{T}?tab=working-set&at_seq=3")
+    assert 'id="working-set"' in text
+    assert 'id="cell-policy"' in text
+    assert "cell-slot-0" not in text
+
+
+def test_page_panel_and_push_are_the_same_picture(
+    viewer: Client, paged: Thread
+) -> None:
+    page = text_of(viewer, f"{T}/working-set")
+    panel = text_of(viewer, f"{T}/panels/working-set")
+    assert panel.strip() in page
+
+
+def test_before_the_first_page_it_says_what_would_be_there(
+    viewer: Client, paged: Thread
+) -> None:
+    assert "Nothing is mapped here" in text_of(viewer, f"{T}/working-set?at_seq=1")
+
+
+def test_a_recorded_turn_is_put_together_to_the_byte(
+    viewer: Client, paged: Thread
+) -> None:
+    text = text_of(viewer, f"{T}/turns/7")
+    assert "sha256 equals the record" in text
+    found = contexts.recorded(paged, 7)
+    request = contexts.require(contexts.reassemble(paged, found))
+    assert hashlib.sha256(request).hexdigest() == found.sha256
+    assert found.sha256 is not None
+    assert found.sha256 in text
+    assert request.decode() in text
+
+
+def test_a_request_that_differs_is_told_in_red(
+    viewer: Client, paged: Thread, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As by a packer that was changed instead of getting a new version."""
+    honest = assembling.PACKERS["pack/1"]
+
+    def changed(*args: Any, **kwargs: Any) -> bytes:
+        return honest(*args, **kwargs) + b" "
+
+    monkeypatch.setitem(assembling.PACKERS, "pack/1", changed)
+    text = text_of(viewer, f"{T}/turns/7")
+    assert "The request differs from the record" in text
+    assert "equals the record" not in text
+
+
+def test_a_turn_whose_page_was_deleted_shows_the_rest(
+    browser: Browser, paged: Thread
+) -> None:
+    editor = browser("editor")
+    answer = editor.post(f"{T}/pages/policy/delete", {"typed": "policy"})
+    assert answer.status_code == 302
+    text = text_of(editor, f"{T}/turns/7", 410)
+    assert "1 payload erased" in text
+    assert "policy" in text
+    assert "equals the record" not in text
+    assert "Refunds within 30 days" not in text
+    assert f'href="{T}/pages/slot-' in text
+    text_of(editor, f"{T}/pages/policy", 410)
+
+
+def test_a_turn_without_a_record_says_so(agent: Agent, owner: Client) -> None:
+    make_family(agent)
+    assert "Not recorded" in text_of(owner, "/p/acme/threads/t-1/turns/1")
+
+
+def test_turns_are_listed_with_what_they_cost(viewer: Client, paged: Thread) -> None:
+    text = text_of(viewer, f"{T}/turns")
+    for n in range(1, 8):
+        assert f'href="{T}/turns/{n}"' in text
+    assert text_of(viewer, f"{T}/turns?at_seq=1").count("/turns/") == 0
+    assert text_of(viewer, f"{T}/turns/8", 404)
+
+
+def test_a_page_shows_its_levels_and_its_history(
+    agent: Agent, viewer: Client, paged: Thread
+) -> None:
+    text = text_of(viewer, f"{T}/pages/policy")
+    assert "Pinned by the rule" in text
+    assert "page.created" in text
+    assert "Refunds within 30 days." in text
+    away = gone(agent, "paged")[0]
+    text = text_of(viewer, f"{T}/pages/{away}")
+    assert "Why it is not resident" in text
+    assert "keep score was" in text
+    assert text_of(viewer, f"{T}/pages/slot-999", 404)
+
+
+def test_the_page_table_is_searched(viewer: Client, paged: Thread) -> None:
+    everything = text_of(viewer, f"{T}/pages?limit=200")
+    assert everything.count("data-row") == paged.slot_count + 1
+    claims = text_of(viewer, f"{T}/pages?q=type:claim")
+    assert claims.count("data-row") == 1
+    state = state_at(paged, paged.head_seq).state
+    mapped = text_of(viewer, f"{T}/pages?q=tier:L0&limit=200")
+    assert mapped.count("data-row") == len(state.paging.frames)
+    hot = text_of(viewer, f"{T}/pages?q=tier:L1&limit=200")
+    assert hot.count("data-row") == len(state.paging.hot)
+    assert "nearest" not in text_of(viewer, f"{T}/pages?q=teir:L0", 422)
+
+
+def test_the_charts_add_up_to_what_the_thread_counted(
+    viewer: Client, paged: Thread
+) -> None:
+    answer: Any = viewer.get(f"{T}/paging.json")
+    buckets = orjson.loads(answer.content)["items"]
+    assert sum(bucket["hits"] for bucket in buckets) == paged.tlb_hits
+    assert sum(bucket["faults"] for bucket in buckets) == paged.fault_count == 1
+    assert sum(bucket["evicted"] for bucket in buckets) == paged.eviction_count
+    assert buckets[-1]["last"] == paged.head_seq
+    text = text_of(viewer, f"{T}/paging")
+    assert 'id="chart-data"' in text
+    assert "Evictions by cause" in text
+    assert "Nothing was looked up" in text_of(viewer, f"{T}/paging?from=1&to=1")
+    assert "does not fit" in text_of(viewer, f"{T}/paging?from=5&to=2", 422)
+
+
+def test_a_diff_tells_what_left_and_by_which_event(
+    viewer: Client, paged: Thread
+) -> None:
+    found = turn_diffs.get_diff(paged, 7, base=5)
+    text = text_of(viewer, f"{T}/turns/7/diff?base=5")
+    assert "From turn 5 to turn 7" in text
+    for kind in ("entered", "left"):
+        assert found.counts[kind]
+        assert text.count(f"<td>{kind}</td>") == found.counts[kind]
+    assert "page.evicted" in text
+    assert "no turn before the first" in text_of(viewer, f"{T}/turns/1/diff")
+    text_of(viewer, f"{T}/turns/99/diff", 404)
+
+
+def test_the_lens_names_what_broke_the_prefix(viewer: Client, paged: Thread) -> None:
+    lens = prefixes.get_lens(paged, 7)
+    text = text_of(viewer, f"{T}/turns/7/prefix")
+    assert f"{lens.prefix_tokens:,}" in text
+    assert f"<b>{lens.cause}</b>" in text
+    what_if = text_of(viewer, f"{T}/turns/7/prefix?order={','.join(lens.order[::-1])}")
+    assert "What if the sections stood in this order" in what_if
+    text_of(viewer, f"{T}/turns/7/prefix?order=nothing", 422)
+    text_of(viewer, f"{T}/turns/7/prefix?block=3", 422)
+    series = text_of(viewer, f"{T}/prefix?block=128")
+    assert series.count('/prefix">Turn ') == 7
+
+
+# What editors do
+
+
+def test_an_editor_pins_and_evicts_by_forms(browser: Browser, paged: Thread) -> None:
+    editor = browser("editor")
+    assert editor.post(f"{T}/pages/policy/unpin").status_code == 302
+    assert "policy" not in state_now(paged).paging.pins
+    assert editor.post(f"{T}/pages/policy/pin").status_code == 302
+    refused = editor.post(f"{T}/pages/policy/evict")
+    assert refused.status_code == 409
+    assert "policy" in state_now(paged).paging.frames
+    away = next(iter(state_now(paged).paging.hot))
+    assert editor.post(f"{T}/pages/{away}/map", {"level": "0"}).status_code == 302
+    assert away in state_now(paged).paging.frames
+    assert editor.post(f"{T}/pages/{away}/map", {"level": "4"}).status_code == 422
+    newest = paged.events.order_by("-seq").first()
+    assert newest is not None
+    assert newest.actor.startswith("operator:")
+
+
+def test_a_viewer_sees_no_form_and_changes_nothing(
+    viewer: Client, paged: Thread
+) -> None:
+    before = paged.head_seq
+    for path in ("pages/policy", "paging", "working-set", "turns/7"):
+        assert f'action="{T}' not in text_of(viewer, f"{T}/{path}")
+    for path in ("pages/policy/pin", "paging/flush"):
+        assert viewer.post(f"{T}/{path}").status_code == 403
+    assert Thread.objects.get(id=paged.id).head_seq == before
+
+
+def test_deleting_asks_for_the_id(browser: Browser, paged: Thread) -> None:
+    editor = browser("editor")
+    text = text_of(editor, f"{T}/pages/policy/delete")
+    assert "1 version" in text
+    wrong = editor.post(f"{T}/pages/policy/delete", {"typed": "polici"})
+    assert wrong.status_code == 422
+    assert Thread.objects.get(id=paged.id).head_seq == paged.head_seq
+    derived = editor.post(f"{T}/pages/slot-0/delete", {"typed": "slot-0"})
+    assert derived.status_code == 409
+
+
+def test_an_editor_changes_settings_and_drops_the_tlb(
+    browser: Browser, paged: Thread
+) -> None:
+    editor = browser("editor")
+    sent = {"budget_tokens": "3000", "reserved_tokens": "800", "mode": "relaxed"}
+    assert editor.post(f"{T}/paging/settings", sent).status_code == 302
+    settings = state_now(paged).paging.settings
+    assert (settings.usable, settings.mode) == (2_200, "relaxed")
+    assert 'value="3000"' in text_of(editor, f"{T}/paging/settings")
+    for wrong in ({"budget_tokens": "many"}, {"evict_at": "nan"}, {"mode": "loud"}):
+        answer: Any = editor.post(f"{T}/paging/settings", sent | wrong)
+        assert answer.status_code == 422
+        assert answer.content.decode().count('aria-invalid="true"') == 1
+    assert editor.post(f"{T}/paging/flush", {"tier": "L1"}).status_code == 302
+    assert editor.post(f"{T}/paging/flush", {"tier": ""}).status_code == 302
+    assert len(state_now(paged).paging.tlb.held) == 0
+    assert editor.post(f"{T}/paging/flush", {"tier": "L9"}).status_code == 422
+
+
+def state_now(thread: Thread) -> ThreadState:
+    row = Thread.objects.select_related("subject").get(id=thread.id)
+    return state_at(row, row.head_seq).state
+
+
+# Lists
+
+
+def test_lists_say_how_full_and_how_lucky_a_thread_is(
+    viewer: Client, paged: Thread
+) -> None:
+    text = text_of(viewer, "/p/acme/threads")
+    assert f"{paged.resident_tokens} of 3200 tokens resident" in text
+    rate = paged.tlb_hits / (paged.tlb_hits + paged.tlb_misses)
+    assert f"{rate:.2f}" in text
+    assert "too few to tell" in text_of(viewer, "/p/acme/")
+
+
+@pytest.mark.parametrize(
+    ("flag", "columns"),
+    [
+        ("thrashing", {"refault_count": 3}),
+        ("missing", {"tlb_hits": 50, "tlb_misses": 60}),
+    ],
+)
+@pytest.mark.no_replay
+def test_a_red_check_leads_to_the_threads_that_prove_it(
+    viewer: Client, agent: Agent, paged: Thread, flag: str, columns: dict[str, int]
+) -> None:
+    factories.make_thread(agent, "calm")
+    search = f"/p/acme/threads?q=flag:{flag}"
+    assert f'href="{T}"' not in text_of(viewer, search)
+    Thread.objects.filter(id=paged.id).update(**columns)
+    assert 'class="badge away"' in text_of(viewer, "/p/acme/")
+    text = text_of(viewer, search)
+    assert f'href="{T}"' in text
+    assert 'href="/p/acme/threads/calm"' not in text
+    assert f">{flag}</a>" in text_of(viewer, "/p/acme/panels/facets")

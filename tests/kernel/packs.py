@@ -1,0 +1,185 @@
+"""A thread's pages as packing is told of them, and what a request shows of them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from typing import Any
+from uuid import UUID
+
+from hypothesis import strategies as st
+
+from memoryhub.kernel import assembling, costs, lines, packing
+from memoryhub.kernel.choosing import Candidate
+from memoryhub.kernel.contexts import Policies, Record
+from memoryhub.kernel.lines import Parsed
+from memoryhub.kernel.opened import Opened
+from memoryhub.kernel.packing import Packed, Wanted
+from memoryhub.kernel.pages import Location
+from memoryhub.kernel.tokens import estimate
+
+THREAD, PARENT = UUID(int=1), UUID(int=2)
+LIMITS = Policies(
+    faults_allowed=True,
+    max_faults_per_turn=3,
+    faults_left=3,
+    upgrade_budget_tokens=8_192,
+)
+
+hostile = st.lists(
+    st.sampled_from(
+        ["\n", '"', "\\", "</VM:CONTEXT>", "<VM:RULES>", "\u2028", "\ud800", '{"a":1}']
+    )
+    | st.text(max_size=30),
+    max_size=6,
+).map("".join)
+
+
+class Thread:
+    """Pages in the order they were mapped, as a state would list them."""
+
+    def __init__(self) -> None:
+        self.texts: dict[Location, Opened] = {}
+        self.pages: list[Candidate] = []
+
+    def add(
+        self,
+        content: Any,
+        *,
+        role: str | None = None,
+        level: int = 0,
+        thread: UUID = THREAD,
+        modality: str = "text",
+        page_type: str = "transcript",
+        slot: int | None = None,
+        **fields: Any,
+    ) -> Candidate:
+        seq = len(self.texts) + 1
+        page_id = f"page-{seq}" if slot is None else f"slot-{slot}"
+        location = Location(thread, seq, level)
+        self.texts[location] = Opened(
+            page_id=page_id,
+            type=page_type,  # type: ignore[arg-type]  # the test's own word
+            modality=modality,  # type: ignore[arg-type]
+            content=content,
+            role=role,
+            slot=slot,
+        )
+        page = Candidate(
+            page_id=page_id,
+            level=level,
+            location=location,
+            version=1,
+            cost=costs.cost(self.texts[location], level=level),
+            slot=slot,
+            role=role,
+            **fields,
+        )
+        self.pages.append(page)
+        return page
+
+    def page(self, text: str, *, level: int = 0, **fields: Any) -> Candidate:
+        return self.add(text if level else {"text": text}, level=level, **fields)
+
+    def say(self, content: Any, role: str = "user", **fields: Any) -> Candidate:
+        slot = sum(page.slot is not None for page in self.pages)
+        return self.add(content, role=role, slot=slot, **fields)
+
+    def wanted(self, **fields: Any) -> Wanted:
+        spoken = [page.slot for page in self.pages if page.role == "user"]
+        given: dict[str, Any] = {
+            "thread": THREAD,
+            "thread_name": "trip",
+            "turn": 2,
+            "mode": "strict",
+            "budget_tokens": 20_000,
+            "reserved_tokens": 4_000,
+            "policies": LIMITS,
+            "candidates": tuple(self.pages),
+            "last_user_slot": spoken[-1] if spoken else None,
+            "mapped": len(self.pages),
+        }
+        return Wanted(**{**given, **fields})
+
+    def pack(self, **fields: Any) -> Packed:
+        wanted = self.wanted(**fields)
+        packed = packing.pack(wanted, self.texts)
+        self.assert_true(packed, wanted)
+        return packed
+
+    def assert_true(self, packed: Packed, wanted: Wanted) -> None:
+        """What holds of every request."""
+        json.loads(packed.request)
+        text = packed.request.decode()
+        assert packed.tokens == estimate(text) == packed.record.tokens
+        assert packed.tokens <= wanted.limit
+        assert packed.sha256 == hashlib.sha256(packed.request).hexdigest()
+        kept = json.loads(json.dumps(packed.record.as_json()))
+        record = Record.of(kept)
+        assert record == packed.record
+        assemble = assembling.PACKERS[record.packer]
+        assert assemble(record, self.texts, thread=THREAD) == packed.request
+        fates = [*packed.included, *packed.cut, *packed.omitted]
+        pages = (*wanted.system, *wanted.candidates, *wanted.newest)
+        assert sorted(fates) == sorted({page.page_id for page in pages})
+
+
+def developer(packed: Packed) -> str:
+    messages = json.loads(packed.request)["messages"]
+    said = [
+        message["content"] for message in messages if message["role"] == "developer"
+    ]
+    assert len(said) <= 1
+    return said[0] if said else ""
+
+
+def context(packed: Packed) -> list[Parsed]:
+    _, fence, rest = developer(packed).partition("<VM:CONTEXT>\n")
+    # The rules name the fence too, so the section is the last one that opens.
+    if "<VM:CONTEXT>\n" in rest:
+        rest = rest.rpartition("<VM:CONTEXT>\n")[2]
+    inside, closed, _ = rest.partition("\n</VM:CONTEXT>")
+    return (
+        [lines.parse(line) for line in inside.split("\n")] if fence and closed else []
+    )
+
+
+def exchange(packed: Packed) -> list[dict[str, Any]]:
+    messages: list[dict[str, Any]] = json.loads(packed.request)["messages"]
+    return [message for message in messages if message["role"] != "developer"]
+
+
+def call(name: str, call_id: str = "c1", **more: Any) -> dict[str, Any]:
+    function = {"name": name, "arguments": "{}"}
+    calls = [{"id": call_id, "type": "function", "function": function}]
+    return {"role": "assistant", "content": None, "tool_calls": calls, **more}
+
+
+def result(content: str = "done", call_id: str = "c1", **more: Any) -> dict[str, Any]:
+    return {"role": "tool", "tool_call_id": call_id, "content": content, **more}
+
+
+pages = st.lists(
+    st.tuples(
+        hostile | st.text(st.characters(codec="utf-8"), max_size=600),
+        st.sampled_from(["page", "user", "assistant", "tool", "structured"]),
+        st.floats(0, 1),
+        st.booleans(),
+    ),
+    max_size=12,
+)
+
+
+def thread_of(drawn: Sequence[tuple[str, str, float, bool]]) -> Thread:
+    thread = Thread()
+    for text, kind, keep, pinned in drawn:
+        if kind == "page":
+            thread.page(text, keep=keep, pinned=pinned)
+        elif kind == "structured":
+            thread.add({"data": [text]}, modality="structured", keep=keep)
+        elif pinned:
+            thread.say({"role": kind, "content": text}, role=kind, keep=keep)
+        else:
+            thread.say(text, role=kind, keep=keep)
+    return thread

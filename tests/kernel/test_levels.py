@@ -1,0 +1,237 @@
+"""Levels by extract/1: sizes, what is kept, what is counted as left out."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from memoryhub.kernel import levels
+from memoryhub.kernel.json_text import dumped
+from memoryhub.kernel.levels import LevelText
+from memoryhub.kernel.opened import text_of_slot
+from memoryhub.kernel.pages import ABSTRACT, FULL, REDUCED, REFERENCE
+from memoryhub.kernel.tokens import estimate
+
+# A megabyte of anything must stay far below this; a quadratic scan would take minutes.
+MEBIBYTE = 1 << 20
+
+units = st.sampled_from(
+    [
+        "Hello there. ",
+        "Why? ",
+        "No!\n",
+        "a line\n",
+        "漢字です。",
+        "x" * 40,
+        " ",
+        "😀",
+        "\n",
+    ]
+)
+prose = st.lists(units, max_size=60).map("".join) | st.text(max_size=300)
+values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63) + 1, 2**63 - 1)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=60),
+    lambda inner: (
+        st.lists(inner, max_size=12)
+        | st.dictionaries(st.text(max_size=12), inner, max_size=12)
+    ),
+    max_leaves=40,
+)
+
+
+def of_text(text: str, **options: Any) -> dict[int, LevelText]:
+    return levels.produce(text, page_type="artifact", modality="text", **options)
+
+
+def of_json(value: Any, **options: Any) -> dict[int, LevelText]:
+    return levels.produce(value, page_type="artifact", modality="structured", **options)
+
+
+def shown(content: Any) -> str:
+    return content if isinstance(content, str) else dumped(content)
+
+
+def doubled(text: str) -> int:
+    """Another tokenizer's count, as it is derived: est/1 times a ratio."""
+    return -(-estimate(text) * 17 // 8)
+
+
+def assert_smaller(full: str, made: dict[int, LevelText]) -> None:
+    size = estimate(full)
+    for level in sorted(made):
+        assert made[level].tokens == estimate(shown(made[level].content))
+        assert 0 < made[level].tokens < size
+        assert made[level].tokens <= levels.cap(level, estimate(full))
+        size = made[level].tokens
+
+
+@settings(deadline=None)
+@given(prose)
+def test_each_level_is_smaller(text: str) -> None:
+    assert_smaller(text, of_text(text))
+
+
+@settings(deadline=None, max_examples=60)
+@given(values)
+def test_each_level_of_json_is_smaller(value: Any) -> None:
+    assert_smaller(dumped(value), of_json(value))
+    assert_smaller(text := json.dumps(value, indent=2), of_text(text))
+
+
+@given(prose)
+def test_the_same_page_has_the_same_levels_and_each_can_be_asked_for(text: str) -> None:
+    made = of_text(text)
+    assert of_text(text) == made
+    for level in levels.MADE:
+        one = levels.produce_one(
+            text, level=level, page_type="artifact", modality="text"
+        )
+        assert one == made.get(level)
+
+
+@given(prose)
+def test_caps_hold_by_another_tokenizer_too(text: str) -> None:
+    for level, made in of_text(text, count=doubled).items():
+        assert made.tokens == doubled(made.content)
+        assert made.tokens <= levels.cap(level, doubled(text))
+
+
+def test_an_excerpt_keeps_whole_units_of_both_ends() -> None:
+    text = "".join(f"This is sentence number {n}. " for n in range(100))
+    excerpt = of_text(text)[REDUCED].content
+    head, tail = excerpt.split(" […] ")
+    assert text.startswith(head)
+    assert head.endswith(".")
+    assert text.rstrip().endswith(tail)
+    assert tail.startswith("This is sentence")
+    assert tail.endswith("99.")
+    assert 0.6 < estimate(head) / (estimate(text) // 2) <= 0.7
+
+
+def test_a_summary_keeps_the_first_units() -> None:
+    text = "".join(f"Line {n} of a log\n" for n in range(100))
+    summary = of_text(text)[ABSTRACT].content
+    assert summary.endswith("of a log […]")
+    assert text.startswith(summary.removesuffix(" […]"))
+
+
+def test_a_reference_shows_the_type_and_the_first_line() -> None:
+    text = "\n\n  Report of May\n" + "Much was done. " * 60
+    assert of_text(text)[REFERENCE].content == "[artifact] Report of May"
+
+
+def test_one_long_unit_is_cut_and_says_so() -> None:
+    made = of_text("word " * 2_000)
+    assert set(made) == {REDUCED, ABSTRACT, REFERENCE}
+    assert all(level.content.endswith("[…]") for level in made.values())
+
+
+def test_a_cut_never_halves_a_character() -> None:
+    for level in of_text("😀é漢" * 500).values():
+        level.content.encode()
+        assert "\ufffd" not in level.content
+
+
+@pytest.mark.parametrize("text", ["", "ok", " ", "\n\n\n", "yes."])
+def test_short_text_at_level_2_is_full_and_says_so(text: str) -> None:
+    made = of_text(text)
+    assert made == {}
+    assert levels.best(made, ABSTRACT) == FULL
+
+
+def test_asking_gets_the_greatest_level_at_or_below() -> None:
+    assert levels.best([REFERENCE, ABSTRACT], REFERENCE) == REFERENCE
+    assert levels.best([REFERENCE, ABSTRACT], ABSTRACT) == ABSTRACT
+    assert levels.best([REFERENCE, ABSTRACT], REDUCED) == FULL
+
+
+def test_one_line_json_shrinks() -> None:
+    rows = [{"id": n, "name": f"name {n}", "note": "so " * 50} for n in range(200)]
+    text = json.dumps(rows)
+    made = of_text(text)
+    assert set(made) == {REDUCED, ABSTRACT, REFERENCE}
+    # A text stays a text, and its excerpt is JSON still.
+    pruned = json.loads(made[REDUCED].content)
+    assert pruned[0]["id"] == 0
+    assert pruned[-1] == "+192 more"
+    assert made[ABSTRACT].content == "[200 of {id: number, name: text, note: text}]"
+    assert made[REFERENCE].content == "[artifact] [200] id, name, note"
+
+
+@settings(deadline=None, max_examples=60)
+@given(values)
+def test_any_json_is_structured(value: Any) -> None:
+    for level in of_json(value).values():
+        json.loads(dumped(level.content))
+    modality, text = text_of_slot(value)
+    plain = isinstance(value, str) or (
+        isinstance(value, dict) and isinstance(value.get("role"), str)
+    )
+    assert modality == ("text" if plain else "structured")
+    assert isinstance(text, str) or not plain
+
+
+def test_a_pruned_copy_counts_what_it_leaves_out() -> None:
+    value = {"list": list(range(20)), "text": "x" * 230, "deep": [[[[[[[1, 2]]]]]]]}
+    pruned = of_json({**value, "more": "y" * 3_000})[REDUCED].content
+    assert pruned["list"] == [*range(8), "+12 more"]
+    assert pruned["text"] == "x" * 200 + "… +30 more"
+    assert pruned["deep"] == [[[[["+1 more"]]]]]
+
+
+def test_the_first_trim_that_fits_is_taken() -> None:
+    value = [{"text": "some words " * 10} for _ in range(9)]
+    pruned = of_json(value)[REDUCED].content
+    assert len(pruned) == 4
+    assert pruned[-1] == "+6 more"
+    assert pruned[0]["text"].endswith("… +46 more")
+
+
+def test_an_object_wider_than_any_trim_shrinks_too() -> None:
+    value = {f"key {n}": n for n in range(500)}
+    pruned = of_json(value)[REDUCED].content
+    assert pruned["…"] == f"+{501 - len(pruned)} more"
+
+
+def test_a_schema_names_its_page() -> None:
+    made = of_json({f"key_{n}": "x " * 30 for n in range(9)}, schema_name="booking")
+    assert made[REFERENCE].content == "[artifact] booking"
+
+
+def test_odd_keys_stand_in_quotes() -> None:
+    made = of_json({'a "b"\n': 1, "c": ["long text " * 40]})
+    assert made[ABSTRACT].content == '{"a \\"b\\"\\n": number, c: [1 of text]}'
+
+
+@pytest.mark.parametrize("modality", ["image", "audio", "video"])
+def test_media_have_no_levels_of_ours(modality: str) -> None:
+    made = levels.produce(
+        {"caption": "x " * 900}, page_type="artifact", modality=modality
+    )
+    assert made == {}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a" * MEBIBYTE,
+        "." * MEBIBYTE,
+        ".\"'" * (MEBIBYTE // 3),
+        "[" * MEBIBYTE,
+        '["' + '\\"' * (MEBIBYTE // 2),
+        "漢" * (MEBIBYTE // 3),
+        "Words. " * (MEBIBYTE // 7),
+    ],
+    ids=["letters", "dots", "quotes", "brackets", "escapes", "wide", "words"],
+)
+@pytest.mark.timeout(5)
+def test_a_mebibyte_takes_no_time(text: str) -> None:
+    assert set(of_text(text)) == {REDUCED, ABSTRACT, REFERENCE}

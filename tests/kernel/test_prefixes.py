@@ -1,0 +1,202 @@
+"""The prefix lens: what it tells by refs is what the bytes of two requests say."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import takewhile
+from typing import Any
+from uuid import UUID
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from memoryhub.kernel import prefixes
+from memoryhub.kernel.assembling import DEVELOPER, SECTIONS
+from memoryhub.kernel.contexts import Record
+from memoryhub.kernel.packing import Packed
+from memoryhub.kernel.pages import Location
+from memoryhub.kernel.prefixes import Common, OrderError, Request
+from memoryhub.kernel.tokens import estimate
+from tests.kernel.packs import PARENT, THREAD, Thread, call, hostile, result
+
+#: A page or a message: what it is, its text, and whether it is a summary of it only.
+PARTS = st.lists(
+    st.tuples(
+        st.sampled_from(["page", "user", "assistant", "tool", "system", "call"]),
+        hostile | st.sampled_from(["é", "è", "e\u0301", "same", "same again"]),
+        st.booleans(),
+    ),
+    max_size=8,
+)
+KEEP = st.lists(st.booleans(), min_size=8, max_size=8)
+SIDES = st.tuples(KEEP, st.sampled_from(["strict", "relaxed", "passive"]))
+
+
+def thread_of(parts: Sequence[tuple[str, str, bool]]) -> Thread:
+    thread = Thread()
+    for n, (what, text, short) in enumerate(parts):
+        if what == "page":
+            thread.page(text, level=2 if short else 0)
+        elif what == "call":
+            thread.say(call("look", f"c{n}"), role="assistant")
+            thread.say(result(text, f"c{n}"), role="tool")
+        else:
+            thread.say(text, role=what)
+    return thread
+
+
+def packed_of(thread: Thread, side: tuple[list[bool], str], turn: int) -> Packed:
+    keep, mode = side
+    everything = thread.pages
+    thread.pages = [
+        page for n, page in enumerate(everything) if keep[n % len(keep)] or n == 0
+    ]
+    packed = thread.pack(mode=mode, turn=turn)
+    thread.pages = everything
+    return packed
+
+
+def request_of(thread: Thread, record: Record, home: UUID = THREAD) -> Request:
+    return Request(record=record, texts=thread.texts, thread=home)
+
+
+def brute(one: bytes, other: bytes) -> Common:
+    """Byte by byte."""
+    pairs = zip(one, other, strict=False)
+    same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+    return Common(same, estimate(one[:same].decode(errors="ignore")))
+
+
+@settings(max_examples=150)
+@given(PARTS, SIDES, SIDES, st.integers(1, 2))
+def test_prefix_equals_brute_force(
+    parts: list[tuple[str, str, bool]], one: Any, other: Any, turn: int
+) -> None:
+    thread = thread_of(parts)
+    before, after = packed_of(thread, one, 1), packed_of(thread, other, turn)
+    previous, request = (request_of(thread, each.record) for each in (before, after))
+    assert prefixes.common(previous, request) == brute(before.request, after.request)
+    assert (prefixes.parting(previous, request) is None) == (
+        before.record.sections == after.record.sections
+        and before.record.manifest == after.record.manifest
+        and before.record.rules == after.record.rules
+    )
+
+
+@settings(max_examples=100)
+@given(PARTS, SIDES, SIDES, st.permutations(SECTIONS), st.integers(0, 6))
+def test_any_order_of_sections_is_a_request_of_the_same_messages(
+    parts: list[tuple[str, str, bool]], one: Any, other: Any, names: Any, first: int
+) -> None:
+    thread, order = thread_of(parts), names[:first]
+    sides = [packed_of(thread, one, 1), packed_of(thread, other, 2)]
+    if "tools" in order[1:-1]:
+        with pytest.raises(OrderError):
+            prefixes.ordered(sides[0].record, order)
+        return
+    requests = [
+        request_of(thread, prefixes.ordered(each.record, order)) for each in sides
+    ]
+    texts = [prefixes.whole(request) for request in requests]
+    assert prefixes.common(*requests) == brute(*texts)
+    for text, packed, request in zip(texts, sides, requests, strict=True):
+        assert sorted(said(text)) == sorted(said(packed.request))
+        listed = [section.name for section in request.record.sections]
+        named = [name for name in listed if name in order]
+        assert named == [name for name in order if name in listed]
+
+
+def said(request: bytes) -> list[str]:
+    """The words of all developer messages, each other message, and the tools."""
+    body = json.loads(request)
+    found = [json.dumps(body.get("tools"))]
+    for message in body["messages"]:
+        if message["role"] == "developer":
+            # Sections are joined by blank lines, which texts may hold as well.
+            found += message["content"].split()
+        else:
+            found.append(json.dumps(message))
+    return found
+
+
+@pytest.mark.parametrize("order", [["tool"], ["rules", "rules"]])
+def test_an_order_that_is_none_is_refused(order: list[str]) -> None:
+    with pytest.raises(OrderError):
+        prefixes.ordered(Thread().pack().record, order)
+
+
+def test_the_order_of_the_record_gives_the_request_itself() -> None:
+    thread = thread_of([("page", "a note", False), ("user", "hello", False)])
+    packed = thread.pack()
+    for order in ((), SECTIONS, DEVELOPER):
+        record = prefixes.ordered(packed.record, order)
+        assert prefixes.whole(request_of(thread, record)) == packed.request
+    assert prefixes.whole(request_of(thread, Thread().pack(mode="passive").record))
+
+
+def test_the_manifest_ahead_of_the_context_breaks_it_there() -> None:
+    thread = thread_of([("page", "a note " * 50, False), ("user", "hello", False)])
+    packed = [thread.pack(turn=turn) for turn in (1, 2)]
+    order = ("system", "rules", "manifest", "context")
+    asked = [request_of(thread, each.record) for each in packed]
+    turned = [
+        request_of(thread, prefixes.ordered(each.record, order)) for each in packed
+    ]
+    told = [prefixes.parting(*each) for each in (asked, turned)]
+    assert [each.section if each else "" for each in told] == ["manifest", "manifest"]
+    assert prefixes.common(*turned).tokens + 40 < prefixes.common(*asked).tokens
+
+
+def test_the_ref_that_broke_it_is_named() -> None:
+    thread = Thread()
+    for n in range(4):
+        thread.page(f"note {n}")
+    thread.say("hello")
+    before = thread.pack(mode="passive")
+    gone = thread.pages.pop(1)
+    lower = thread.pages[1]
+    after = thread.pack(mode="passive")
+    found = prefixes.parting(
+        request_of(thread, before.record), request_of(thread, after.record)
+    )
+    assert found is not None
+    assert (found.section, found.place) == ("context", 1)
+    assert found.before is not None
+    assert found.before.location(THREAD) == gone.location
+    assert found.after is not None
+    assert found.after.location(THREAD) == lower.location
+
+
+def test_a_forks_first_turn_is_compared_with_its_parents_last() -> None:
+    thread = Thread()
+    note = thread.page("a note")
+    thread.say("hello")
+    child = thread.pack(mode="passive")
+    texts = {
+        Location(PARENT, place.seq, place.level): text
+        for place, text in thread.texts.items()
+    }
+    parent = Request(record=child.record, texts=texts, thread=PARENT)
+    sections = tuple(
+        replace(each, refs=tuple(ref._replace(thread=PARENT) for ref in each.refs))
+        for each in child.record.sections
+    )
+    inherited = Request(
+        record=replace(child.record, sections=sections), texts=texts, thread=THREAD
+    )
+    assert note.page_id in child.included
+    assert prefixes.parting(parent, inherited) is None
+    assert prefixes.common(parent, inherited).bytes == len(child.request)
+
+
+@pytest.mark.parametrize(("block", "kept"), [(1, 1_300), (128, 1_280), (1024, 1_024)])
+def test_a_prefix_counts_in_whole_blocks(block: int, kept: int) -> None:
+    assert prefixes.in_blocks(1_300, block) == kept
+
+
+def test_what_is_cached_costs_its_own_price() -> None:
+    cost = prefixes.cost(3_000_000, 1_000_000, price=2.0, cached_price=0.5)
+    assert cost == pytest.approx(4.5)

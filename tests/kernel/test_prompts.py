@@ -1,0 +1,39 @@
+"""The rules a model is given: short, versioned, and true of what is built."""
+
+from __future__ import annotations
+
+import hashlib
+
+import pytest
+
+from memoryhub.kernel import prompts
+from memoryhub.kernel.json_text import in_string
+from memoryhub.kernel.tokens import estimate
+
+
+@pytest.mark.parametrize("version", prompts.RULES)
+def test_rules_are_short_even_with_their_escapes(version: str) -> None:
+    assert estimate(in_string(prompts.RULES[version])) <= 400
+
+
+@pytest.mark.parametrize("version", prompts.RULES)
+def test_rules_name_what_there_is_and_nothing_else(version: str) -> None:
+    rules = prompts.RULES[version]
+    words = ["VM:CONTEXT", "VM:MANIFEST_JSON", "page_fault", "[ref: page_id]", "data"]
+    assert all(word in rules for word in [*words, "faults_left", "recalled", "~2"])
+    assert "search" not in rules
+
+
+def test_each_mode_has_its_rules_and_passive_has_none() -> None:
+    assert prompts.CURRENT["passive"] is None
+    for mode in ("strict", "relaxed"):
+        assert prompts.CURRENT[mode] in prompts.RULES
+
+
+def test_a_wording_never_changes() -> None:
+    """Recorded contexts hold it: a new wording needs a new version."""
+    digests = {
+        version: hashlib.sha256(rules.encode()).hexdigest()[:16]
+        for version, rules in prompts.RULES.items()
+    }
+    assert digests == {"strict/1": "cc8a8494853e142d", "relaxed/1": "b35c10d358c12213"}

@@ -1,0 +1,142 @@
+"""Tool definitions, and a model's calls as they come: never an exception."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memoryhub.kernel import tools
+from memoryhub.kernel.tools import Call, Mistake
+
+anything = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=6,
+)
+
+
+def call(arguments: Any, name: Any = "page_fault") -> dict[str, Any]:
+    function = {"name": name, "arguments": arguments}
+    return {"id": "call_1", "type": "function", "function": function}
+
+
+def mistake(sent: Any) -> Mistake:
+    found = tools.parse_call(sent)
+    assert isinstance(found, Mistake)
+    return found
+
+
+def test_the_definition_is_one_function_with_its_arguments() -> None:
+    (plain,) = json.loads(tools.DEFINITIONS[tools.CURRENT])
+    (strict,) = json.loads(tools.DEFINITIONS[tools.CURRENT_STRICT])
+    for tool in (plain, strict):
+        parameters = tool["function"]["parameters"]
+        assert tool["type"] == "function"
+        assert tool["function"]["name"] == "page_fault"
+        assert list(parameters["properties"]) == ["page_id", "target_level"]
+        assert parameters["additionalProperties"] is False
+    assert plain["function"]["parameters"]["required"] == ["page_id"]
+    assert plain["function"]["parameters"]["properties"]["target_level"]["default"] == 2
+
+
+def test_the_strict_form_requires_every_field_and_knows_no_bounds() -> None:
+    (tool,) = json.loads(tools.DEFINITIONS[tools.CURRENT_STRICT])
+    parameters = tool["function"]["parameters"]
+    assert tool["function"]["strict"] is True
+    assert parameters["required"] == list(parameters["properties"])
+    for schema in parameters["properties"].values():
+        assert not {"minimum", "maximum", "default"} & schema.keys()
+
+
+def test_definitions_never_change() -> None:
+    assert {form: tools.digest(form)[:16] for form in tools.DEFINITIONS} == {
+        "tools/1": "906f3e6ba2045ffc",
+        "tools/1-strict": "f26c78a08923b5aa",
+    }
+
+
+@pytest.mark.parametrize(
+    ("arguments", "level"),
+    [
+        ({"page_id": "slot-1"}, 2),
+        ('{"page_id": "slot-1"}', 2),
+        ({"page_id": "slot-1", "target_level": 0}, 0),
+        ('{"page_id":"slot-1","target_level":3}', 3),
+        # As the strict form asks for it.
+        ({"page_id": "slot-1", "target_level": None}, 2),
+    ],
+)
+def test_a_call_is_understood(arguments: Any, level: int) -> None:
+    assert tools.parse_call(call(arguments)) == Call(
+        call_id="call_1", name="page_fault", page_id="slot-1", level=level
+    )
+
+
+def test_a_page_id_is_any_text() -> None:
+    for page_id in ("", "../../etc/passwd", "slot 1\n", "漢"):
+        found = tools.parse_call(call({"page_id": page_id}))
+        assert isinstance(found, Call)
+        assert found.page_id == page_id
+
+
+def test_what_providers_add_is_let_by() -> None:
+    sent = {**call({"page_id": "a"}), "index": 0}
+    assert isinstance(tools.parse_call(sent), Call)
+
+
+@pytest.mark.parametrize(
+    ("sent", "word"),
+    [
+        (None, "call"),
+        ([], "call"),
+        ({}, "call"),
+        ({"id": 1, "type": "custom", "function": {}}, "call"),
+        ({"id": "call_1", "function": "page_fault"}, "call"),
+        (call({"page_id": "a"}, name="look"), "tool_unknown"),
+        (call({"page_id": "a"}, name=["page_fault"]), "tool_unknown"),
+        (call(None), "arguments"),
+        (call([]), "arguments"),
+        (call("[]"), "arguments"),
+        (call(""), "arguments_json"),
+        (call("{'page_id': 'a'}"), "arguments_json"),
+        (call('{"page_id":"a","page_id":"b"}'), "arguments_json"),
+        (call('{"page_id":"\ud800"}'), "arguments_json"),
+        (call("[" * 100_000), "arguments_json"),
+        (call({}), "arguments"),
+        (call({"page_id": 3}), "arguments"),
+        (call({"page_id": "a", "level": 2}), "arguments"),
+        (call({"page_id": "a", "target_level": "2"}), "arguments"),
+        (call({"page_id": "a", "target_level": 2.5}), "arguments"),
+        (call({"page_id": "a", "target_level": True}), "arguments"),
+        (call({"page_id": "a", "target_level": 4}), "arguments"),
+        (call({"page_id": "a", "target_level": -1}), "arguments"),
+    ],
+)
+def test_a_mistake_has_a_word(sent: Any, word: str) -> None:
+    found = mistake(sent)
+    assert found.error == word
+    assert found.content == {"error": word, "detail": found.detail}
+
+
+@given(anything | anything.map(call) | st.text().map(call))
+def test_no_call_raises(sent: Any) -> None:
+    assert isinstance(tools.parse_call(sent), Call | Mistake)
+
+
+def test_a_mistake_repeats_nothing_of_the_call() -> None:
+    found = mistake(call({"page_id": "a", "secret-7": "secret-8"}))
+    assert "secret" not in found.detail
+
+
+def test_the_answer_is_a_tool_message() -> None:
+    message = tools.tool_message("call_1", "page_fault", {"error": "页", "n": 1})
+    assert message == {
+        "role": "tool",
+        "tool_call_id": "call_1",
+        "name": "page_fault",
+        "content": '{"error":"页","n":1}',
+    }

@@ -1,0 +1,103 @@
+"""What is done to pages: commands for the journal, with texts that can be opened."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from memoryhub import journal
+from memoryhub.journal import Order, Receipt
+from memoryhub.journal.page_table import PageTable
+from memoryhub.journal.projections import Rows
+from memoryhub.kernel import measuring, strict_json
+from memoryhub.kernel.commands import Command
+from memoryhub.kernel.opened import Opened
+from memoryhub.kernel.page_commands import (
+    CreatePages,
+    FlushTlb,
+    MadeLevels,
+    NewPage,
+    UpdatePage,
+)
+from memoryhub.kernel.page_events import LevelMade
+from memoryhub.kernel.pages import Entry
+from memoryhub.models.threads import Thread
+from memoryhub.services.api_keys import Agent
+from tests.services.acts import state_of
+
+
+def order(agent: Agent, command: Command, thread: str = "t-1") -> Order:
+    address = agent.address(thread, birth=agent.birth())
+    return Order(address=address, command=command, actor=agent.actor)
+
+
+def act(agent: Agent, command: Command, thread: str = "t-1") -> Receipt:
+    return journal.perform(order(agent, command, thread))
+
+
+def new_page(page_id: str, text: str = "a claim", **fields: Any) -> NewPage:
+    given: dict[str, Any] = {"type": "artifact", "modality": "text", **fields}
+    hint = given.pop("hint", None)
+    content = {"text": text}
+    opened = Opened(
+        page_id=page_id, type=given["type"], modality="text", content=content
+    )
+    measured = measuring.of_page(opened, sent=None)
+    payload: dict[str, Any] = {"content": content, "meta": {}}
+    if hint is not None:
+        payload["hint"] = hint
+    return NewPage(
+        page_id=page_id,
+        payload=strict_json.as_sent(payload),
+        tokens=measured.tokens,
+        cost=measured.cost,
+        bytes=len(text),
+        hinted=hint is not None,
+        **given,
+    )
+
+
+def make_pages(agent: Agent, *pages: NewPage, thread: str = "t-1") -> Receipt:
+    return act(agent, CreatePages(pages=pages), thread)
+
+
+def new_text(page_id: str, text: str) -> UpdatePage:
+    page = new_page(page_id, text)
+    return UpdatePage(
+        page_id=page_id,
+        payload=page.payload,
+        tokens=page.tokens,
+        cost=page.cost,
+        bytes=page.bytes,
+    )
+
+
+def levels_of(
+    page_id: str, texts: Mapping[int, str], *, version: int = 1
+) -> MadeLevels:
+    return MadeLevels(
+        page_id=page_id,
+        version=version,
+        producer="extract/1",
+        levels=tuple(
+            LevelMade(level=level, tokens=4 - level, cost=8 - level)  # type: ignore[arg-type]  # 1 to 3
+            for level in texts
+        ),
+        payload=strict_json.as_sent(
+            {"levels": {str(level): text for level, text in texts.items()}}
+        ),
+    )
+
+
+def entry(thread: Thread, page_id: str) -> Entry | None:
+    """What the rows say of a page, whatever the TLB holds."""
+    return table(thread).entry(page_id)
+
+
+def table(thread: Thread) -> PageTable:
+    return PageTable(state_of(thread), Rows().pages)
+
+
+def forget(agent: Agent, thread: str = "t-1") -> None:
+    """Empty the TLB, so that the next look-up of each page reads its row."""
+    act(agent, FlushTlb(), thread)

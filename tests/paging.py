@@ -1,0 +1,275 @@
+"""A thread without a database: commands in, events out, the page table in a dict.
+
+`Rows` keeps the table by rules of its own, so that what a TLB entry says can be held
+against something.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypeVar
+from uuid import UUID
+
+from memoryhub.kernel import replay
+from memoryhub.kernel import state as states
+from memoryhub.kernel.bodies import Event
+from memoryhub.kernel.commands import CreateThread, Draft, ForkThread, NewSlot
+from memoryhub.kernel.events import TYPES, Limits
+from memoryhub.kernel.page_commands import (
+    CreatePages,
+    MadeLevels,
+    NewPage,
+    UpdatePage,
+)
+from memoryhub.kernel.page_events import LevelMade
+from memoryhub.kernel.pages import HINT, Entry, LevelEntry, Location
+from memoryhub.kernel.paging import Frame, Hot, Paging
+from memoryhub.kernel.state import ThreadState
+from memoryhub.kernel.threads import inherit
+from memoryhub.kernel.tokens import estimate
+
+BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
+#: 1,600 tokens are usable: a page of up to 640 can be mapped, pins may hold 960.
+SMALL: dict[str, Any] = {"budget_tokens": 2_400, "reserved_tokens": 800}
+Told = TypeVar("Told", bound=Event)
+
+
+class Rows:
+    """The page table of one thread; none of it by the kernel's folding."""
+
+    def __init__(self) -> None:
+        self.live: dict[str, Entry] = {}
+        self.gone: set[str] = set()
+        #: Page ids that were read.
+        self.read: list[str] = []
+
+    def entry(self, page_id: str) -> Entry | None:
+        self.read.append(page_id)
+        return self.live.get(page_id)
+
+    def deleted(self, page_id: str) -> bool:
+        return page_id in self.gone
+
+    def apply(self, before: ThreadState, event: Any, began: int) -> None:
+        if write := getattr(self, "_" + event.event_type.replace(".", "_"), None):
+            write(before, event, Location(before.id, before.seq + 1, 0), began)
+
+    def _slot_appended(
+        self, before: ThreadState, event: Any, place: Location, began: int
+    ) -> None:
+        page = event.page
+        self.live[f"slot-{event.index}"] = Entry(
+            page_id=f"slot-{event.index}",
+            version=1,
+            type=page.type,
+            modality=page.modality,
+            importance=page.importance,
+            created_seq=began + place.seq,
+            created_turn=before.turn_count,
+            levels=(LevelEntry(place, event.tokens, page.cost), None, None, None),
+            role=event.role,
+            slot=event.index,
+        )
+
+    def _page_created(
+        self, before: ThreadState, event: Any, place: Location, began: int
+    ) -> None:
+        assert event.page_id not in self.live
+        assert event.page_id not in self.gone
+        self.live[event.page_id] = Entry(
+            page_id=event.page_id,
+            version=1,
+            type=event.type,
+            modality=event.modality,
+            importance=event.importance,
+            created_seq=began + place.seq,
+            created_turn=before.turn_count,
+            levels=(LevelEntry(place, event.tokens, event.cost), None, None, None),
+            role=event.role,
+            hint=place._replace(level=HINT) if event.hinted else None,
+        )
+
+    def _page_updated(
+        self, before: ThreadState, event: Any, place: Location, began: int
+    ) -> None:
+        entry = self.live[event.page_id]._replace(
+            version=event.version,
+            type=event.type,
+            modality=event.modality,
+            importance=event.importance,
+        )
+        if event.tokens is not None:
+            full = LevelEntry(place, event.tokens, event.cost)
+            entry = entry._replace(levels=(full, None, None, None))
+        if event.hinted:
+            entry = entry._replace(hint=place._replace(level=HINT))
+        self.live[event.page_id] = entry
+
+    def _page_compressed(
+        self, before: ThreadState, event: Any, place: Location, began: int
+    ) -> None:
+        entry = self.live[event.page_id]
+        assert event.version == entry.version
+        levels: list[Any] = [*entry.levels]
+        for made in event.levels:
+            assert levels[made.level] is None
+            there = place._replace(level=made.level)
+            levels[made.level] = LevelEntry(there, made.tokens, made.cost)
+        self.live[event.page_id] = entry._replace(levels=tuple(levels))
+
+    def _page_deleted(
+        self, before: ThreadState, event: Any, place: Location, began: int
+    ) -> None:
+        del self.live[event.page_id]
+        self.gone.add(event.page_id)
+
+
+class Bench:
+    """One thread: its state, its rows, and all that was recorded of it."""
+
+    def __init__(self, *, thread: int = 1, **config: Any) -> None:
+        origin = ThreadState(
+            id=UUID(int=thread), project=UUID(int=2), subject=UUID(int=3)
+        )
+        self._begin(origin, Rows())
+        self.do(CreateThread(config=Limits(**config)))
+
+    def _begin(self, origin: ThreadState, rows: Rows) -> None:
+        self.origin = self.state = origin
+        self.rows = rows
+        self.log: list[replay.Recorded] = []
+        #: Called with the state after each event.
+        self.watch: Callable[[ThreadState], None] = lambda state: None
+
+    def do(self, command: Any) -> list[Any]:
+        """What the command led to. After a refusal nothing has changed."""
+        drafts = replay.decide(self.state, command, self.rows)
+        return [self._record(draft) for draft in drafts]
+
+    def _record(self, draft: Draft) -> Any:
+        assert (draft.payload is not None) == draft.event.sealed
+        if draft.payload is not None:
+            json.loads(draft.payload)
+        text = draft.event.model_dump_json(by_alias=True, exclude_none=True)
+        event = TYPES[draft.event.event_type].model_validate_json(text)
+        assert event == draft.event
+        seq = self.state.seq + 1
+        at = BEGAN + timedelta(seconds=seq)
+        recorded = replay.Recorded(seq=seq, at=at, actor="agent:k", event=event)
+        self.rows.apply(self.state, event, self.state.clock - self.state.seq)
+        self.state = replay.evolve(self.state, recorded)
+        self.log.append(recorded)
+        self.watch(self.state)
+        return event
+
+    def fork(self, *, thread: int, **config: Any) -> Bench:
+        """A child at the head, with the page table as its parent left it."""
+        child = Bench.__new__(Bench)
+        blank = ThreadState(
+            id=UUID(int=thread), project=self.state.project, subject=self.state.subject
+        )
+        rows = Rows()
+        rows.live, rows.gone = dict(self.rows.live), set(self.rows.gone)
+        child._begin(inherit(self.state, blank), rows)
+        command = ForkThread(
+            parent=self.state, parent_chain="00", config=Limits(**config)
+        )
+        child.do(command)
+        return child
+
+    def refolded(self) -> ThreadState:
+        """The state from the first event on."""
+        state = self.origin
+        for recorded in self.log:
+            state = replay.evolve(state, recorded)
+        return state
+
+    def restart(self) -> None:
+        """Go on from a snapshot."""
+        kept = json.loads(json.dumps(states.to_json(self.state)))
+        self.state = states.from_json(kept)
+        assert states.to_json(self.state) == kept
+
+    @property
+    def paging(self) -> Paging:
+        return self.state.paging
+
+    def frame(self, page_id: str) -> Frame:
+        return self.paging.frames[page_id]
+
+    def hot(self, page_id: str) -> Hot:
+        return self.paging.hot[page_id]
+
+    @property
+    def mapped(self) -> list[str]:
+        """Ids as they stand in the context."""
+        return [frame.page_id for frame in self.paging.in_order()]
+
+
+def only(events: list[Any], kind: type[Told]) -> list[Told]:
+    return [event for event in events if isinstance(event, kind)]
+
+
+def prose(tokens: int, word: str = "abcdefg") -> str:
+    """A text of about that many tokens, in sentences."""
+    sentence = " ".join([word] * 6).capitalize() + ". "
+    return (sentence * (tokens // estimate(sentence) + 1))[: tokens * 16 // 5]
+
+
+def slot(tokens: int, role: str = "user", cost: int | None = None) -> NewSlot:
+    """A message of exactly so many tokens; costs them too, unless told otherwise."""
+    return NewSlot(
+        from_name="a",
+        to_name="b",
+        type=f"chat.{role}",
+        content=json.dumps(prose(tokens)).encode(),
+        tokens=tokens,
+        cost=tokens if cost is None else cost,
+    )
+
+
+def page(page_id: str, tokens: int = 100, **fields: Any) -> NewPage:
+    given: dict[str, Any] = {
+        "type": "artifact",
+        "modality": "text",
+        "payload": json.dumps({"text": prose(tokens)}).encode(),
+        "tokens": tokens,
+        "cost": tokens,
+        "bytes": tokens * 4,
+        **fields,
+    }
+    return NewPage(page_id=page_id, **given)
+
+
+def make(bench: Bench, *pages: NewPage) -> list[Any]:
+    return bench.do(CreatePages(pages=pages))
+
+
+def rewrite(page_id: str, tokens: int) -> UpdatePage:
+    return UpdatePage(
+        page_id=page_id,
+        payload=json.dumps({"text": prose(tokens)}).encode(),
+        tokens=tokens,
+        cost=tokens,
+        bytes=tokens * 4,
+    )
+
+
+def made(
+    page_id: str, *tokens: int | None, version: int = 1, producer: str = "extract/1"
+) -> MadeLevels:
+    """Levels 1, 2, 3 of so many tokens each; None for one that can't be made."""
+    levels = [
+        LevelMade(level=level, tokens=each, cost=each)  # type: ignore[arg-type]  # 1 to 3
+        for level, each in enumerate(tokens, start=1)
+        if each is not None
+    ]
+    return MadeLevels(
+        page_id=page_id,
+        version=version,
+        producer=producer,
+        levels=tuple(levels),
+        payload=b'{"levels":{}}',
+    )

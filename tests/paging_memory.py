@@ -1,0 +1,336 @@
+"""Paging once more, on plain dictionaries: residency, pins, scores and eviction."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections import OrderedDict
+from typing import Any, Self
+
+#: Each a tuple: a word, a page id, then what that step has to say.
+Steps = list[tuple[Any, ...]]
+
+PRIORITY = {
+    "claim": 0.1,
+    "index": 0.2,
+    "procedure": 0.3,
+    "summary": 0.4,
+    "artifact": 0.6,
+    "transcript": 0.7,
+}
+SURE = {
+    "speculative": 0,
+    "resolve_reference": 1,
+    "tool_prereq": 1,
+    "user_requested_recall": 2,
+}
+WORDS = ["speculative", "referenced", "explicit"]
+
+
+class No(Exception):
+    """The command is refused by this word."""
+
+
+class Memory:
+    """What is where, and what leaves for what comes."""
+
+    def __init__(self, settings: dict[str, Any]) -> None:
+        self.set = settings
+        self.clock = 1
+        self.turn = 0
+        self.slots = 0
+        self.pages: dict[str, dict[str, Any]] = {}
+        self.gone: set[str] = set()
+        self.frames: dict[str, dict[str, Any]] = {}
+        self.hot: dict[str, dict[str, Any]] = {}
+        self.pins: set[str] = set()
+        #: The TLB: ids, oldest first.
+        self.lru: OrderedDict[str, None] = OrderedDict()
+        self.hits = self.misses = 0
+        self.past: dict[str, dict[str, Any]] = {}
+        self.faults = self.charged = self.refused = 0
+        self.user: tuple[str, int] | None = None
+        self.users_since = 0
+        self.evicted_tokens = 0
+        #: (turn, page) of each fault that came too soon, and of those that thrash.
+        self.refaults: list[tuple[int, str]] = []
+        self.thrashed: dict[str, int] = {}
+        self.steps: Steps = []
+
+    def copy(self) -> Self:
+        return copy.deepcopy(self)
+
+    # What follows from the settings
+
+    @property
+    def usable(self) -> int:
+        return int(self.set["budget_tokens"] - self.set["reserved_tokens"])
+
+    @property
+    def share(self) -> float:
+        return float(self.set["pin_share"] * self.usable)
+
+    @property
+    def used(self) -> int:
+        return sum(self.cost(page_id) for page_id in self.frames)
+
+    def cost(self, page_id: str) -> int:
+        return int(self.pages[page_id]["costs"][self.frames[page_id]["level"]])
+
+    # Pins
+
+    def counted(self, page_id: str) -> bool:
+        return page_id in self.pins or (
+            page_id == "system-prompt" and self.set["auto_pin_system"]
+        )
+
+    def counted_tokens(self) -> int:
+        return sum(self.cost(each) for each in self.frames if self.counted(each))
+
+    def pinned(self, more: int = 0) -> set[str]:
+        left = self.share - more
+        kept = set(self.pins)
+        left -= sum(self.cost(page_id) for page_id in self.pins)
+        newest = sorted(self.frames, key=lambda each: -self.pages[each]["created"])
+        for wanted, share in self._wishes(newest):
+            room = min(left, share)
+            for page_id in wanted:
+                if page_id not in kept and self.cost(page_id) <= room:
+                    kept.add(page_id)
+                    room -= self.cost(page_id)
+                    left -= self.cost(page_id)
+        return kept
+
+    def _wishes(self, newest: list[str]) -> list[tuple[list[str], float]]:
+        pages, settings = self.pages, self.set
+        wishes: list[tuple[list[str], float]] = []
+        if settings["auto_pin_system"]:
+            own = [p for p in newest if p == "system-prompt"]
+            theirs = [
+                p for p in newest if pages[p]["role"] == "system" and p not in own
+            ]
+            theirs.sort(key=lambda each: self.frames[each]["at"])
+            wishes.append((own + theirs, self.share))
+        if self.user:
+            said, since = self.user
+            others = [p for p in newest if pages[p]["created"] > since]
+            wishes.append(([p for p in newest if p == said] + others, self.share))
+        first = self.turn - settings["auto_pin_turns"] + 1
+        recent = [p for p in newest if pages[p]["turn"] >= first]
+        wishes.append((recent, self.share))
+        if settings["auto_pin_claims"]:
+            claims = [p for p in newest if pages[p]["type"] == "claim"]
+            claims.sort(key=lambda each: -pages[each]["importance"])
+            wishes.append((claims, settings["claim_share"] * self.usable))
+        return wishes
+
+    # Policies
+
+    def value(self, page_id: str) -> float:
+        page = self.pages[page_id]
+        importance: float = page["importance"]
+        return 0.5 * importance + 0.5 * (1 - PRIORITY[page["type"]])
+
+    def windows(self, page_id: str) -> tuple[float, bool]:
+        """Penalty, and whether the page is protected."""
+        past, total, inside = self.past.get(page_id), 0.0, False
+        if past is None:
+            return 0.0, False
+        if past["fault"] is not None:
+            ago = self.turn - past["fault"]
+            if ago < self.set["protect_turns"]:
+                total, inside = 1 - ago / self.set["protect_turns"], True
+        if past["back"] and past["evicted"] is not None:
+            ago = self.turn - past["evicted"]
+            if ago < self.set["cooldown_turns"]:
+                total, inside = (
+                    total + 0.5 * (1 - ago / self.set["cooldown_turns"]),
+                    True,
+                )
+        return min(1.0, total), inside
+
+    def keep(self) -> dict[str, float]:
+        order = sorted(self.frames, key=lambda each: self.frames[each]["referenced"])
+        scores = {}
+        for rank, page_id in enumerate(order):
+            recency = rank / (len(order) - 1) if len(order) > 1 else 0.0
+            scores[page_id] = recency
+            if self.set["policy"] == "importance_lru":
+                scores[page_id] = (
+                    0.4 * recency
+                    + 0.4 * self.value(page_id)
+                    + 0.2 * self.windows(page_id)[0]
+                )
+        return scores
+
+    def keep_hot(self, page_id: str) -> float:
+        page = self.hot[page_id]
+        if self.set["policy"] == "lru":
+            return float(page["referenced"])
+        often = min(1.0, math.log(1 + page["references"]) / 10)
+        idle: int = self.turn - page["turn"]
+        return (
+            0.3 / (1 + idle)
+            + 0.2 * often
+            + 0.3 * self.value(page_id)
+            + 0.2 * self.windows(page_id)[0]
+        )
+
+    # Steps
+
+    def step(self, *step: Any) -> None:
+        self.steps.append(step)
+        self.clock += 1
+
+    def look_up(self, page_id: str) -> str:
+        """Counted; the page, if there is one, is the newest then."""
+        hit = page_id in self.lru
+        self.hits, self.misses = self.hits + hit, self.misses + (not hit)
+        if page_id in self.pages:
+            self.touch(page_id)
+        return "hit" if hit else "miss"
+
+    def touch(self, page_id: str) -> None:
+        if self.set["tlb_entries"]:
+            self.lru[page_id] = None
+            self.lru.move_to_end(page_id)
+        while len(self.lru) > self.set["tlb_entries"]:
+            self.lru.popitem(last=False)
+
+    def displaced(self) -> str | None:
+        if len(self.hot) < self.set["l1_pages"]:
+            return None
+        return min(self.hot, key=lambda p: (self.keep_hot(p), self.hot[p]["since"]))
+
+    def heat(self, page_id: str, was: dict[str, Any] | None = None) -> None:
+        was = was or self.hot.get(page_id)
+        self.hot[page_id] = {
+            "since": self.clock,
+            "referenced": was["referenced"] if was else self.clock,
+            "turn": was["turn"] if was else self.turn,
+            "references": was["references"] if was else 0,
+        }
+
+    def frame(self, page_id: str, level: int, *, recalled: bool = False) -> None:
+        before = self.frames.get(page_id)
+        was = before or self.hot.pop(page_id, None)
+        self.frames[page_id] = {
+            "level": level,
+            "at": before["at"] if before else self.clock,
+            "referenced": self.clock,
+            "turn": self.turn,
+            "references": (was["references"] if was else 0) + 1,
+            "recalled": recalled or bool(before and before["recalled"]),
+        }
+        if not before and page_id in self.past:
+            self.past[page_id]["back"] = True
+
+    def use(self, page_id: str) -> None:
+        for tier in (self.frames, self.hot):
+            if page_id in tier:
+                tier[page_id]["referenced"] = self.clock
+                tier[page_id]["turn"] = self.turn
+                tier[page_id]["references"] += 1
+
+    def leave(self, page_id: str, lookup: str | None = None) -> None:
+        """Evict a mapped page."""
+        displaced = self.displaced()
+        self.step("evicted", page_id, "L1", displaced, lookup)
+        if displaced:
+            del self.hot[displaced]
+        self.evicted_tokens += self.cost(page_id)
+        past = self.past.setdefault(page_id, no_past())
+        past.update(evicted=self.turn, total=self.evicted_tokens, back=False)
+        self.heat(page_id, self.frames.pop(page_id))
+        self.pins.discard(page_id)
+
+    def run(self, tokens: int, sparing: str | None = None) -> None:
+        """The eviction run that `tokens` more call for, if they do."""
+        if self.used + tokens <= self.set["evict_at"] * self.usable:
+            return
+        aim = int(self.set["evict_to"] * self.usable) - tokens
+        growing = sparing is not None and self.counted(sparing)
+        kept = self.pinned(tokens if growing else 0) | {sparing}
+        scores = self.keep()
+        order = sorted(
+            (page_id for page_id in self.frames if page_id not in kept),
+            key=lambda each: (scores[each], self.frames[each]["at"]),
+        )
+        lowered = []
+        for page_id in [each for each in order if not self.windows(each)[1]]:
+            if self.used <= aim:
+                return
+            level = self.lower_level(page_id)
+            if level is None:
+                self.leave(page_id)
+            else:
+                self.step("lowered", page_id, level)
+                self.frames[page_id]["level"] = level
+                lowered.append(page_id)
+        rest = [each for each in order if self.windows(each)[1]]
+        for page_id in lowered + rest:
+            if self.used <= aim:
+                return
+            self.leave(page_id)
+
+    def lower_level(self, page_id: str) -> int | None:
+        page, now = self.pages[page_id], self.frames[page_id]["level"]
+        if page["type"] in ("claim", "index", "summary") or not self.set["lower_first"]:
+            return None
+        below = [n for n in range(now + 1, 4) if page["costs"][n] is not None]
+        if below and page["costs"][below[0]] <= self.cost(page_id) / 2:
+            return below[0]
+        return None
+
+    def room(self, page_id: str, cost: int) -> bool:
+        if cost > self.largest(page_id):
+            return False
+        more = cost - (self.cost(page_id) if page_id in self.frames else 0)
+        if self.counted(page_id) and self.counted_tokens() + more > self.share:
+            return False
+        if more > 0:
+            self.run(more, sparing=page_id)
+        return self.used + more <= self.usable
+
+    def largest(self, page_id: str) -> float:
+        rest = float((1 - self.set["pin_share"]) * self.usable)
+        return max(self.share, rest) if self.counted(page_id) else rest
+
+    def fitting(self, page_id: str, level: int) -> int | None:
+        costs = self.pages[page_id]["costs"]
+        for each in range(level, 4):
+            if costs[each] is not None and costs[each] <= self.largest(page_id):
+                return each
+        return None
+
+    def at_most(self, page_id: str, level: int) -> int:
+        costs = self.pages[page_id]["costs"]
+        return max(each for each in range(level + 1) if costs[each] is not None)
+
+    def compress(self, page_id: str, made: Any) -> None:
+        page = self.pages.get(page_id)
+        if page is None or made is None or not made.levels:
+            return
+        news = all(page["costs"][each.level] is None for each in made.levels)
+        if made.page_id == page_id and made.version == page["version"] and news:
+            self.step("compressed", page_id)
+            for each in made.levels:
+                page["costs"][each.level] = each.cost
+                page["tokens"][each.level] = each.tokens
+
+    def map(self, page_id: str, level: int, lookup: str | None = None) -> bool:
+        now = self.frames.get(page_id, {}).get("level")
+        fits = self.fitting(page_id, level)
+        if now is not None and level <= now and (fits is None or fits >= now):
+            return True
+        if fits is None or not self.room(page_id, self.pages[page_id]["costs"][fits]):
+            return False
+        self.step("mapped", page_id, fits, lookup)
+        self.frame(page_id, fits)
+        return True
+
+    # Commands
+
+
+def no_past() -> dict[str, Any]:
+    return {"fault": None, "evicted": None, "total": 0, "back": False}
