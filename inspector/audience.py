@@ -54,9 +54,14 @@ class Viewer:
             key for key, shown in self.shown.items() if key[0] == thread and shown > seq
         ]
 
+    @property
+    def under_way(self) -> int:
+        """Messages that are not yet in the connection."""
+        return len(self._tasks)
+
     def silent_since(self, moment: float) -> bool:
         """Nothing was sent since, and nothing is still on its way."""
-        return self._spoken_at < moment and not self._tasks
+        return self._spoken_at < moment and not self.under_way
 
     def post(self, text: str) -> None:
         """Send without waiting for a slow peer; messages keep their order."""

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from memoryhub.queries.inclusions import Inclusion
 from memoryhub.queries.residency import Budget, Cell, Residency
 
 #: Cells that one picture holds; more are a list.
@@ -19,6 +20,13 @@ RULES = {
     "exchange": "auto-pinned: since the last user message",
     "recent": "auto-pinned: made in the last turns",
     "claim": "auto-pinned: claim",
+}
+#: Why else a text is in a request.
+INCLUDED = {
+    **RULES,
+    "newest": "the user's newest message: always in",
+    "recalled": "mapped: fetched back",
+    "mapped": "mapped",
 }
 
 
@@ -78,6 +86,11 @@ def _drawn(cell: Cell) -> Drawn:
         border, held = "", "" if why.rank is None else f"leaves as number {why.rank:,}"
     width = min(MOST, LEAST + cell.tokens // TOKENS_A_PIXEL)
     return Drawn(cell=cell, width=width, border=border, held=held)
+
+
+def included(inclusion: Inclusion | None) -> str:
+    """Why a text is in a request, in a few words."""
+    return INCLUDED[inclusion.why] if inclusion else "–"
 
 
 def stacked(sizes: Iterable[tuple[str, int]]) -> list[Stretch]:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import orjson
@@ -16,6 +16,34 @@ from memoryhub.errors import Refusal
 
 #: A spreadsheet takes a cell that begins so for a formula.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+#: The words that end the URLs of a list's exports.
+KINDS = ("json", "csv", "ndjson")
+#: Records of a batch, and where the next one begins.
+Batched = tuple[Sequence[Record], str | None]
+
+
+def links(path: str, query: str = "") -> list[tuple[str, str]]:
+    """Each kind of export of the list at `path`, with its URL."""
+    asked = f"?{query}" if query else ""
+    return [(kind, f"{path}.{kind}{asked}") for kind in KINDS]
+
+
+def answer(
+    request: HttpRequest,
+    kind: str,
+    name: str,
+    *,
+    heading: Sequence[str],
+    batched: Callable[[], Batched],
+    chunks: Callable[[], Iterable[Sequence[Record]]],
+) -> HttpResponseBase:
+    """A list as data: one batch as JSON, or all that matches as CSV or NDJSON."""
+    if kind == "json":
+        items, following = batched()
+        return batch(items, following)
+    return stream(request, name, kind, chunks(), heading=heading)
 
 
 def batch(items: Sequence[Record], following: str | None) -> HttpResponse:

@@ -66,12 +66,12 @@ class Watch:
     #: When its last viewer left; None while there is one.
     left_at: float | None = None
 
-    def current(self, panel: str, now: float) -> bool:
-        """Whether the newest state is rendered and may still be handed out."""
+    def current(self, panel: str, now: float, head: int | None = None) -> bool:
+        """Whether the state at the head is rendered and may still be handed out."""
         frame = self.frames.get(panel)
         return (
             frame is not None
-            and frame.seq >= self.head
+            and frame.seq >= (self.head if head is None else head)
             and now - frame.at <= LIFE_SECONDS
         )
 

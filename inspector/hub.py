@@ -66,6 +66,23 @@ class Hub:
         """Whether other processes' commits are heard of at once, or looked for."""
         return "polling" if self.bell is None or self.bell.broken else "doorbell"
 
+    def figures(self) -> dict[str, int]:
+        """How much of all there is right now, and what was done since the start.
+
+        Any thread may ask.
+        """
+        # Copied in one go each: sockets come and go meanwhile.
+        viewers = list(self.audience.viewers)
+        watches = list(self.audience.watches.values())
+        return {
+            "sockets": len(viewers),
+            "under_way": sum(viewer.under_way for viewer in viewers),
+            "threads": len(watches),
+            "frames": sum(len(watch.frames) for watch in watches),
+            "renders": self.press.tally.renders,
+            "pushes": self.press.tally.pushes,
+        }
+
     async def start(self) -> None:
         """Begin to listen, look, serve and check, on the running loop."""
         self.press = Press(self.audience)

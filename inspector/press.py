@@ -2,7 +2,10 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass
+from types import MappingProxyType
 from uuid import UUID
 
 import structlog
@@ -15,7 +18,19 @@ from memoryhub.queries.readers import read
 
 log = structlog.get_logger()
 
+#: Where threads are now is what counts.
+NO_HEADS: Mapping[UUID, int] = MappingProxyType({})
 _ERASED = (NotFoundError, ThreadErasedError, SubjectErasedError)
+
+
+@dataclass(slots=True, kw_only=True)
+class Tally:
+    """What was done since the process began to serve."""
+
+    #: Looks at a thread that made the texts of all panels that were due of it.
+    renders: int = 0
+    #: Messages with texts, one to each socket that could take it.
+    pushes: int = 0
 
 
 class Press:
@@ -23,6 +38,7 @@ class Press:
 
     def __init__(self, audience: Audience) -> None:
         self.audience = audience
+        self.tally = Tally()
         self._rung = asyncio.Event()
         self._rest_until = 0.0
 
@@ -41,7 +57,7 @@ class Press:
                 await self._rung.wait()
 
     async def _round(self) -> float | None:
-        """Serve all that lack nothing, and the one who waits longest.
+        """Serve all that lack nothing, then what the one lacks who waits longest.
 
         Returns the seconds until the next can be served, None if nobody waits.
         """
@@ -52,11 +68,15 @@ class Press:
         viewer = min(late, key=lambda each: (self._wait(each, now), each.served_at))
         if wait := self._wait(viewer, now):
             return wait
-        for thread in sorted(self._lacking(viewer, now)):
+        threads = sorted(self._lacking(viewer, now))
+        heads = {thread: self.audience.watches[thread].head for thread in threads}
+        for thread in threads:
             # Each thread once: a busy one must not keep the others from being sent.
             await self._render(thread)
-        if viewer in self.audience.viewers and viewer.credit:
-            self._push(viewer)
+        for each in self._ready():
+            # By the heads of before: a busy thread has moved on meanwhile, and what
+            # was rendered is for all of them.
+            self._whole(each, now, heads)
         return 0.0
 
     def _ready(self) -> list[Viewer]:
@@ -66,12 +86,14 @@ class Press:
             if viewer.credit and any(True for _ in self.audience.due(viewer))
         ]
 
-    def _lacking(self, viewer: Viewer, now: float) -> set[UUID]:
+    def _lacking(
+        self, viewer: Viewer, now: float, heads: Mapping[UUID, int] = NO_HEADS
+    ) -> set[UUID]:
         watches = self.audience.watches
         return {
             thread
             for thread, panel in self.audience.due(viewer)
-            if not watches[thread].current(panel, now)
+            if not watches[thread].current(panel, now, heads.get(thread))
         }
 
     def _wait(self, viewer: Viewer, now: float) -> float:
@@ -104,13 +126,16 @@ class Press:
             log.error("live.unpushable", code=type(failure).__name__)
             self.audience.unpushable(watch)
             return
+        self.tally.renders += 1
         self._rest_until = time.monotonic() + done.took_seconds * frames.REST
         watch.frames.update(done.frames)
         watch.head = max(watch.head, done.seq)
 
-    def _whole(self, viewer: Viewer, now: float) -> bool:
+    def _whole(
+        self, viewer: Viewer, now: float, heads: Mapping[UUID, int] = NO_HEADS
+    ) -> bool:
         """Push what is due if nothing of it is lacking."""
-        if self._lacking(viewer, now):
+        if self._lacking(viewer, now, heads):
             return False
         self._push(viewer)
         return True
@@ -128,6 +153,7 @@ class Press:
                 texts.append(frame.text)
         viewer.served_at = time.monotonic()
         if texts:
+            self.tally.pushes += 1
             viewer.pushes, viewer.credit = viewer.pushes + 1, False
             fresh = self.audience.freshness(viewer)
             viewer.post("".join([protocol.mark(viewer.pushes, fresh=fresh), *texts]))

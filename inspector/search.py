@@ -13,10 +13,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
 from functools import partial
+from urllib.parse import urlencode
 
 from memoryhub.errors import InvalidError
 from memoryhub.kernel import names
@@ -67,6 +68,29 @@ class SearchError(InvalidError):
     def message(self) -> str:
         hint = f" Did you mean {self.nearest}?" if self.nearest else ""
         return self.said + hint
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What the URL asks of a list."""
+
+    text: str
+    terms: tuple[Term, ...] = ()
+    error: SearchError | None = None
+
+    def query(self, **more: str | int | None) -> str:
+        """This search with more of a query, as it stands behind the `?`."""
+        parts = {"q": self.text, **more}
+        return urlencode({name: value for name, value in parts.items() if value})
+
+
+def asked(text: str, keys: Keys, *, bare: str = "name") -> Asked:
+    """A search that was typed, or what is wrong with it."""
+    text = text.strip()
+    try:
+        return Asked(text=text, terms=parse(text, keys, bare=bare))
+    except SearchError as error:
+        return Asked(text=text, error=error)
 
 
 def parse(text: str, keys: Keys, *, bare: str = "name") -> tuple[Term, ...]:

@@ -24,6 +24,15 @@ def of_body(event_type: str, body: Body) -> str:
     return tell(body) if tell else ""
 
 
+def of_fault(event_type: str, body: Body) -> str:
+    """What became of a fault whose page is named beside it."""
+    asked = f"{_level(body['level'])}, {body['reason']}"
+    if event_type == "fault.refused":
+        return f"{body['refusal']}: {asked}"
+    came = "now in the working set" if body["promoted"] else "told, not mapped"
+    return f"{asked}, {body['tokens']:,} tokens from {body['tier_before']}, {came}"
+
+
 def preview(line: EventLine) -> str:
     """The beginning of the message on one line; empty if there is none to show."""
     if line.type != "slot.appended" or line.payload is None:

@@ -51,12 +51,18 @@ class InvalidError(Refusal):
 
 
 class TokensRequiredError(InvalidError):
-    """The thread counts by a tokenizer that is not run here. Send `tokens`."""
+    """The thread counts by a tokenizer that is not run here. Send `tokens`.
+
+    For `o200k_base` the server may `pip install memoryhub[tokens]` instead.
+    """
 
     code = "tokens_required"
 
-    def __init__(self) -> None:
+    def __init__(self, tokenizer: str = "", *, largest: float = 0) -> None:
         super().__init__(code="tokens_required", loc="tokens")
+        self.tokenizer = tokenizer
+        #: Tokens beyond which a page of the thread is not mapped whole.
+        self.largest = largest
 
 
 class UnauthorizedError(Refusal):

@@ -15,13 +15,17 @@
   function draw(place) {
     const chart = data.charts[place.dataset.chart], ink = hue("ink"), rim = hue("rim");
     const axis = { stroke: ink, grid: { stroke: rim, width: 1 }, ticks: { stroke: rim, width: 1 } };
-    const stepped = uPlot.paths.stepped({ align: 1 });
+    // A value is of the stretch that ends at its x.
+    const stepped = uPlot.paths.stepped({ align: -1 });
+    // Where a line begins behind a gap there is nothing to draw it from: a point stands there.
+    const begins = (values) => !values.includes(null) ? null
+      : [...values.keys()].filter((n) => values[n] !== null && (values[n - 1] ?? null) === null);
     const plot = new uPlot({
       width: place.clientWidth, height: 190, cursor: { sync: { key: sync.key }, drag: { x: !!data.brush, y: false } },
       scales: { x: { time: false }, y: { range: (_, low, high) => [0, chart.most ?? Math.max(1, high)] } },
       axes: [axis, { ...axis, size: 58 }],
       series: [{ label: "event" }, ...chart.series.map(({ label, hue: name, values }) => ({
-        label, stroke: hue(name), width: 2, paths: stepped, points: { show: values.includes(null), size: 6 } }))],
+        label, stroke: hue(name), width: 2, paths: stepped, points: { show: false, size: 6, filter: () => begins(values) } }))],
       hooks: { setSelect: [(u) => {
         if (u.select.width < 8) return;
         const url = new URL(location.href), right = u.select.left + u.select.width;

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
+from django.contrib.auth.hashers import ScryptPasswordHasher
+from django.contrib.contenttypes.management import create_contenttypes
+from django.core.management.color import Style
 from django.db import connections
+from django.db.models.signals import post_migrate
 from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
 from pytest_django import DjangoDbBlocker
+from servestatic.middleware import ServeStaticMiddleware
 
 from memoryhub.journal.log import Origins
 from memoryhub.journal.writer import Journal, writer
@@ -30,14 +35,27 @@ HERE = Path(__file__).parent
 #: Never near the database of a run, so the pass on SQLite is enough. The demo brings a
 #: database of its own, which is always SQLite.
 ENGINE_FREE = (
+    # Of the server before the application: it ends such connections by itself.
+    "api/test_connections.py",
     "kernel",
     "management/test_demo.py",
+    "management/test_frames.py",
+    "management/test_heads.py",
+    "management/test_joined.py",
+    "management/test_logs.py",
+    "models/test_clock.py",
+    "queries/test_cursors.py",
     "test_lock.py",
     "test_promised.py",
     "test_readme.py",
     "test_rooms.py",
     "vault/test_backup.py",
+    "vault/test_key_cache.py",
+    "vault/test_ring_file.py",
+    "vault/test_wrapping.py",
 )
+#: What Django calls the receiver that makes them.
+PERMISSIONS = "django.contrib.auth.management.create_permissions"
 #: The fixtures by which a test comes to a database.
 REACHING = {"db", "transactional_db", "instance", "empty", "pair"}
 
@@ -74,6 +92,54 @@ def sqlite_only(item: pytest.Item) -> bool:
     assert not fixtures & REACHING, item.nodeid
     assert item.get_closest_marker("django_db") is None, item.nodeid
     return True
+
+
+@pytest.fixture(scope="session", autouse=True)
+def static_files_found_once() -> Iterator[None]:
+    """Each client of a test loads the middleware anew, which looks at every file."""
+    find = ServeStaticMiddleware.add_files_from_finders
+    found: dict[str, object] = {}
+
+    def add(middleware: ServeStaticMiddleware) -> None:
+        if not found:
+            find(middleware)
+            found.update(middleware.files)
+        middleware.files.update(found)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ServeStaticMiddleware, "add_files_from_finders", add)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def quick_passwords() -> Iterator[None]:
+    """As sign-in keeps them, but a guess costs nobody anything."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ScryptPasswordHasher, "work_factor", 2**4)
+        yield
+
+
+@pytest.fixture(scope="session")
+def django_db_modify_db_settings(django_db_modify_db_settings: None) -> Iterator[None]:
+    """Makes a flush cheap, by which each test with transactions of its own ends.
+
+    Django would write rows about models anew, which nothing reads; PostgreSQL, told to
+    truncate, a new file for every table and every index.
+    """
+    assert post_migrate.disconnect(create_contenttypes)
+    assert post_migrate.disconnect(dispatch_uid=PERMISSIONS)
+    with pytest.MonkeyPatch.context() as patch:
+        for alias in DATABASES:
+            if connections[alias].vendor == "postgresql":
+                patch.setattr(type(connections[alias].ops), "sql_flush", deletes)
+        yield
+
+
+def deletes(
+    operations: object, style: Style, tables: Iterable[str], **options: bool
+) -> list[str]:
+    # Foreign keys are looked at when the transaction ends.
+    return [f'DELETE FROM "{table}"' for table in tables]
 
 
 @pytest.fixture(scope="session")

@@ -33,6 +33,15 @@ from memoryhub.kernel.tokens import estimate
 BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
 #: 1,600 tokens are usable: a page of up to 640 can be mapped, pins may hold 960.
 SMALL: dict[str, Any] = {"budget_tokens": 2_400, "reserved_tokens": 800}
+#: Nothing is pinned but what a test pins.
+BARE: dict[str, Any] = {**SMALL, "auto_pin_turns": 0, "auto_pin_claims": False}
+#: Nothing but what is asked for is pinned; pages of up to 1,440 tokens can be mapped.
+LOOSE: dict[str, Any] = {
+    "budget_tokens": 4_400,
+    "reserved_tokens": 800,
+    "auto_pin_turns": 0,
+    "auto_pin_claims": False,
+}
 Told = TypeVar("Told", bound=Event)
 
 

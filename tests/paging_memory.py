@@ -217,6 +217,7 @@ class Memory:
         self.frames[page_id] = {
             "level": level,
             "at": before["at"] if before else self.clock,
+            "joined": before["joined"] if before else 0,
             "referenced": self.clock,
             "turn": self.turn,
             "references": (was["references"] if was else 0) + 1,
@@ -250,16 +251,20 @@ class Memory:
             return
         aim = int(self.set["evict_to"] * self.usable) - tokens
         growing = sparing is not None and self.counted(sparing)
-        kept = self.pinned(tokens if growing else 0) | {sparing}
+        more = tokens if growing else 0
         scores = self.keep()
+        kept = self.pinned(more) | {sparing}
         order = sorted(
-            (page_id for page_id in self.frames if page_id not in kept),
+            {*self.frames} - kept,
             key=lambda each: (scores[each], self.frames[each]["at"]),
         )
         lowered = []
         for page_id in [each for each in order if not self.windows(each)[1]]:
             if self.used <= aim:
                 return
+            # Who is pinned may have changed with what was lowered before.
+            if page_id in self.pinned(more):
+                continue
             level = self.lower_level(page_id)
             if level is None:
                 self.leave(page_id)
@@ -271,15 +276,16 @@ class Memory:
         for page_id in lowered + rest:
             if self.used <= aim:
                 return
-            self.leave(page_id)
+            if page_id not in self.pinned(more):
+                self.leave(page_id)
 
     def lower_level(self, page_id: str) -> int | None:
         page, now = self.pages[page_id], self.frames[page_id]["level"]
         if page["type"] in ("claim", "index", "summary") or not self.set["lower_first"]:
             return None
         below = [n for n in range(now + 1, 4) if page["costs"][n] is not None]
-        if below and page["costs"][below[0]] <= self.cost(page_id) / 2:
-            return below[0]
+        if below and page["tokens"][below[0]] <= page["tokens"][now] / 2:
+            return below[0] if page["costs"][below[0]] < self.cost(page_id) else None
         return None
 
     def room(self, page_id: str, cost: int) -> bool:

@@ -27,6 +27,8 @@ class Model(Memory):
         importance = {"user": 0.6, "tool": 0.4}.get(role, 0.5)
         self.born(slot, kind, importance, role)
         self.placed(page_id, mapped=mapped, displaced=displaced)
+        if role == "user" or not self.user:
+            self.joined()
         if role == "user":
             self.user, self.users_since = (page_id, self.clock), self.users_since + 1
         if mapped or not (self.set["map_slots"] or role == "user"):
@@ -38,6 +40,13 @@ class Model(Memory):
             fits = self.map(page_id, 0)
         if not fits and role == "user":
             raise No("no_room")
+
+    def joined(self) -> None:
+        """The exchange is over: the last user slot, else the last one, and on."""
+        first = int(self.user[0].removeprefix("slot-")) if self.user else self.slots - 2
+        for index in range(first, self.slots - 1):
+            if f"slot-{index}" in self.frames:
+                self.frames[f"slot-{index}"]["joined"] = self.clock
 
     def born(self, new: Any, kind: str, importance: float, role: str | None) -> None:
         page_id = new.page_id if hasattr(new, "page_id") else f"slot-{self.slots - 1}"

@@ -142,3 +142,8 @@ def _event(thread: Thread, row: Event) -> list[Any]:
     body = {name: body[name] for name in body if name not in ("subject", "digest")}
     content = log.open_payload(thread.subject, thread.project_id, row)
     return [row.seq, row.type, row.actor, body, content]
+
+
+def types(thread: Thread) -> list[str]:
+    """What happened in it, in order."""
+    return [*thread.events.order_by("seq").values_list("type", flat=True)]

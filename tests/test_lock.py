@@ -1,6 +1,7 @@
 """What we stand on is pinned, whole, licensed, and fetched from one place."""
 
 import hashlib
+import lzma
 import platform
 import re
 import runpy
@@ -16,19 +17,23 @@ from urllib.parse import urlsplit
 import pytest
 from packaging.requirements import Requirement
 
+from memoryhub.queries import o200k
+
 ROOT = Path(__file__).resolve().parent.parent
 LOCK = tomllib.loads((ROOT / "uv.lock").read_text(encoding="utf-8"))
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 PACKAGES = {package["name"]: package for package in LOCK["package"]}
 VENDORED = sorted(
     manifest.parent
-    for shelf in ("static/vendor", "tests/vendor")
+    for shelf in ("static/vendor", "memoryhub/vendor", "tests/vendor")
     for manifest in (ROOT / shelf).glob("*/VENDOR.toml")
 )
 
 #: Of what runs in production; none of them reaches into our own code's licence.
 LICENCES = {
     "Apache-2.0",
+    # Of `regex`, for what it has of Python's first re: asks no more than PSF-2.0.
+    "CNRI-Python",
     "BSD-2-Clause",
     "BSD-3-Clause",
     "ISC",
@@ -143,7 +148,7 @@ def test_the_bootstrap_finds_uv_for_each_platform(
     assert tag in found[0]
 
 
-# Browser libraries
+# Vendored files
 
 
 def test_there_are_vendored_libraries() -> None:
@@ -161,6 +166,18 @@ def test_a_vendored_file_is_what_its_manifest_says(folder: Path) -> None:
     assert "LICENSE" in there
     for name, path in there.items():
         assert hashlib.sha256(path.read_bytes()).hexdigest() == digests[name], name
+
+
+def test_what_is_packed_unpacks_to_what_its_manifest_says() -> None:
+    packed = {
+        folder / file["name"]: file["unpacked"]
+        for folder in VENDORED
+        for file in tomllib.loads((folder / "VENDOR.toml").read_text())["files"]
+        if "unpacked" in file
+    }
+    assert packed == {o200k.RANKS: o200k.SHA256}
+    for path, digest in packed.items():
+        assert hashlib.sha256(lzma.decompress(path.read_bytes())).hexdigest() == digest
 
 
 def sources() -> Iterator[Path]:

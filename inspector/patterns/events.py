@@ -19,8 +19,7 @@ from inspector.patterns.scenery import (
     of_thread,
     told,
 )
-from inspector.search import SearchError
-from inspector.views.events import Asked
+from inspector.search import Asked, SearchError
 from memoryhub.queries.events import EventLine
 
 LIVE = AsOf(seq=1_204, head=1_204, live=True)

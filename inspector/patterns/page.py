@@ -12,6 +12,7 @@ from inspector.patterns import (
     api_keys,
     events,
     imports,
+    pages,
     paging,
     settings,
     shared,
@@ -32,6 +33,7 @@ PATTERNS: tuple[Pattern, ...] = (
     *imports.PATTERNS,
     *settings.PATTERNS,
     *paging.PATTERNS,
+    *pages.PATTERNS,
     *turns.PATTERNS,
 )
 _NEEDS = "{# Needs:"

@@ -1,27 +1,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
-from uuid import UUID
 
-from inspector import cells, panels
-from inspector.chat import Block
+from inspector import cells
 from inspector.patterns.pattern import Pattern
 from inspector.patterns.scenery import (
     BASE,
     FRESH,
-    NOW,
     OWNER,
+    VIEWER,
     Context,
     of_thread,
 )
 from inspector.settings_form import Field
-from inspector.views.pages import EXAMPLES, Asked, Side
-from memoryhub.kernel.pages import Entry, LevelEntry, Location
 from memoryhub.kernel.paging_config import Settings
 from memoryhub.queries.checks import Checks
-from memoryhub.queries.page_views import LevelView, PageView, Step, Version
-from memoryhub.queries.pages import PageLine
 from memoryhub.queries.paging_charts import Bucket, Charts
 from memoryhub.queries.residency import Budget, Cell, Residency, Term, Warm, Why
 
@@ -104,102 +97,6 @@ def residency(found: Residency, **more: object) -> Context:
     return {**cells.picture(found), **more}
 
 
-# Pages
-
-HOME = UUID(int=3)
-
-
-def entry(page_id: str, **more: Any) -> Entry:
-    full = LevelEntry(Location(HOME, 14, 0), 88, 97)
-    made = LevelEntry(Location(HOME, 30, 2), 20, 26)
-    return Entry(
-        page_id=page_id,
-        version=1,
-        type="transcript",
-        modality="text",
-        importance=0.6,
-        created_seq=14,
-        created_turn=2,
-        levels=(full, None, made, None),
-        role="user",
-        slot=6,
-    )._replace(**more)
-
-
-MAPPED = PageLine(entry=entry("slot-6"), tier="L0", level=0, pinned=None)
-KEPT = PageLine(
-    entry=entry("policy", type="claim", role=None, slot=None, version=2),
-    tier="L0",
-    level=2,
-    pinned="explicit",
-)
-AWAY = PageLine(entry=entry("slot-1", slot=1), tier="L1", level=None, pinned=None)
-FULL = LevelView(
-    level=0, tokens=88, saved=0, producer="", mapped=True, seq=14, content="Late?"
-)
-LOWER = replace(
-    FULL, level=2, tokens=20, saved=68, producer="extract/1", mapped=False, seq=None
-)
-MADE = Step(
-    seq=14,
-    at=NOW,
-    type="page.created",
-    actor="agent:mh7f3a2c",
-    body={"page_id": "policy", "type": "claim", "tokens": 88},
-)
-LEFT = Step(
-    seq=33,
-    at=NOW,
-    type="page.evicted",
-    actor="agent:mh7f3a2c",
-    body={
-        "page_id": "slot-1",
-        "cause": "pressure",
-        "score": 0.21,
-        "policy": "importance_lru",
-        "tier_before": "L0",
-        "tier_after": "L1",
-    },
-)
-
-
-def view(line: PageLine, why: Why | None, *history: Step, **more: object) -> PageView:
-    said = {
-        "line": line,
-        "letter": "U",
-        "resident_tokens": 97 if why else None,
-        "why": why,
-        "recalled": False,
-        "levels": (FULL, LOWER),
-        "versions": (Version(n=1, seq=14, tokens=88),),
-        "provenance": (),
-        "history": history,
-        "more_history": False,
-        "evicted": next((s for s in history if s.type == "page.evicted"), None),
-    }
-    return PageView(**{**said, **more})  # type: ignore[arg-type]  # as named above
-
-
-RESIDENT = view(MAPPED, LOOSE)
-HELD = view(
-    KEPT,
-    PINNED,
-    MADE,
-    provenance=("slot-6", "slot-7"),
-    versions=(Version(n=1, seq=14, tokens=88), Version(n=2, seq=40, tokens=90)),
-    more_history=True,
-)
-BACK = view(MAPPED, SPARED, recalled=True)
-GONE = view(AWAY, None, LEFT)
-NEVER = view(AWAY, None)
-TEXT = Block(kind="text", text="Where is my parcel?")
-LONG = Block(kind="text", text="x" * 400, cut=70_000)
-SIDES = (
-    Side(level=FULL, block=TEXT, open=True),
-    Side(level=LOWER, block=LONG, open=False),
-)
-ERASED_SIDE = (Side(level=FULL, block=None, open=True),)
-
 # Charts
 
 BUSY = Bucket(
@@ -210,7 +107,13 @@ BUSY = Bucket(
 )
 QUIET = Bucket(first=41, last=60, turn=7, counts={})
 CHARTS = Charts(
-    buckets=(BUSY, QUIET), whole=BUSY, causes=("pressure",), thrashing=("slot-3",)
+    buckets=(BUSY, QUIET),
+    whole=BUSY,
+    causes=("pressure",),
+    thrashing=("slot-3",),
+    entries=70,
+    room=512,
+    held=("slot-6", "policy"),
 )
 PLAIN = replace(CHARTS, causes=())
 NUMBER = Field(
@@ -260,57 +163,6 @@ PATTERNS = (
         },
     ),
     Pattern(
-        template="inspector/pages/_filters.html",
-        states={
-            "unasked": of_thread(asked=Asked(text=""), examples=EXAMPLES),
-            "asked, as of an event": of_thread(
-                asked=Asked(text="tier:L0"), examples=EXAMPLES, at=40, live=False
-            ),
-        },
-    ),
-    Pattern(
-        template="inspector/pages/_rows.html",
-        states={
-            "in every tier": of_thread(listed=(MAPPED, KEPT, AWAY)),
-            "as of an event": of_thread(listed=(MAPPED,), at=40, live=False),
-        },
-    ),
-    Pattern(
-        template="inspector/pages/_standing.html",
-        states={
-            "would leave": {"view": RESIDENT, "base": BASE},
-            "pinned": {"view": HELD, "base": BASE},
-            "protected": {"view": BACK, "base": BASE},
-            "evicted": {"view": GONE, "base": BASE},
-            "never mapped": {"view": NEVER, "base": BASE},
-        },
-    ),
-    Pattern(
-        template="inspector/pages/_levels.html",
-        states={
-            "two": {"sides": SIDES, "base": BASE},
-            "erased": {"sides": ERASED_SIDE, "base": BASE},
-        },
-    ),
-    Pattern(
-        template="inspector/pages/_history.html",
-        states={
-            "some": {
-                "view": HELD,
-                "story": [panels.told_step(step) for step in (LEFT, MADE)],
-                "base": BASE,
-            },
-            "none": {"view": NEVER, "story": [], "base": BASE},
-        },
-    ),
-    Pattern(
-        template="inspector/pages/_actions.html",
-        states={
-            "pinned": {"view": HELD, "base": BASE, "levels": range(4)},
-            "a message": {"view": GONE, "base": BASE, "levels": range(4)},
-        },
-    ),
-    Pattern(
         template="inspector/paging/_figures.html",
         states={"some": {"whole": BUSY}, "none": {"whole": QUIET}},
     ),
@@ -323,7 +175,15 @@ PATTERNS = (
         states={"some": {"charts": CHARTS, "base": BASE}},
     ),
     Pattern(
-        template="inspector/paging/_actions.html", states={"always": {"base": BASE}}
+        template="inspector/paging/_tlb.html",
+        states={
+            "an editor's": {"charts": CHARTS, "base": BASE, "place": OWNER},
+            "empty": {
+                "charts": replace(CHARTS, entries=0, held=()),
+                "base": BASE,
+                "place": VIEWER,
+            },
+        },
     ),
     Pattern(
         template="inspector/paging/_field.html",

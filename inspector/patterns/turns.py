@@ -3,16 +3,18 @@ from __future__ import annotations
 from dataclasses import replace
 from uuid import UUID
 
-from inspector import cells
+from inspector import cells, summaries
 from inspector.patterns.pattern import Pattern
-from inspector.patterns.scenery import BASE, PROJECT, Context, of_thread
+from inspector.patterns.scenery import BASE, NOW, PROJECT, Context, of_thread
 from inspector.views.turn_changes import BLOCKS
 from memoryhub.kernel.context_records import packed
 from memoryhub.kernel.contexts import Record, Ref, Section
 from memoryhub.kernel.turn_diffs import Change, Reason
 from memoryhub.models.threads import Thread
 from memoryhub.queries.contexts import Recorded
+from memoryhub.queries.inclusions import Inclusion
 from memoryhub.queries.prefixes import Cost, Lens, Point
+from memoryhub.queries.turn_faults import Fault, TurnFaults
 from memoryhub.queries.turns import Part, Shown, TurnLine, Used
 
 HOME, OTHER = UUID(int=3), UUID(int=99)
@@ -41,6 +43,9 @@ USED = Used(
     cut=None,
     recalled=False,
     tokens=88,
+    gone=False,
+    range=(1_204, 1_480),
+    inclusion=Inclusion(page_id="slot-6", why="mapped", cause_seq=14),
 )
 WHOLE = Shown(
     recorded=Recorded(home=ROW, seq=42, event=EVENT, record=RECORD, sha256="ab" * 32),
@@ -52,7 +57,15 @@ WHOLE = Shown(
         USED,
         replace(USED, place=2, level=2, recalled=True, seq=None),
         replace(USED, place=3, cut=120, tokens=None),
-        replace(USED, place=4, page_id="", tokens=None),
+        replace(
+            USED,
+            place=4,
+            page_id="",
+            gone=True,
+            tokens=None,
+            range=None,
+            inclusion=None,
+        ),
     ),
     request=b'{"messages":[]}',
     missing=(),
@@ -62,12 +75,20 @@ WHOLE = Shown(
 DIFFERS = replace(WHOLE, verified=False)
 HOLED = replace(WHOLE, request=None, missing=("slot-6", "policy"), verified=False)
 SIMULATED = replace(WHOLE, recorded=replace(WHOLE.recorded, event=IMPORTED))
+NEWEST = TurnLine(
+    n=8, thread=HOME, home=HOME, seq=50, packed_seq=None, packed=None, moved={}
+)
 TURNS = (
-    TurnLine(n=8, seq=50, packed_seq=None, packed=None, moved={}),
-    TurnLine(
-        n=7, seq=41, packed_seq=42, packed=EVENT, moved={"faults": 1, "evicted": 6}
+    NEWEST,
+    replace(
+        NEWEST,
+        n=7,
+        seq=41,
+        packed_seq=42,
+        packed=EVENT,
+        moved={"faults": 1, "evicted": 6},
     ),
-    TurnLine(n=6, seq=30, packed_seq=31, packed=IMPORTED, moved={}),
+    replace(NEWEST, n=6, home=OTHER, seq=30, packed_seq=31, packed=IMPORTED),
 )
 REASON = Reason(thread=HOME, seq=33, type="page.evicted", cause="pressure", by="system")
 CHANGE = Change(
@@ -108,6 +129,32 @@ POINTS = (
     Point(turn=7, seq=42, tokens=591, prefix_tokens=373, costs=()),
     Point(turn=6, seq=31, tokens=580, prefix_tokens=None, costs=LENS.costs),
 )
+FAULT = Fault(
+    seq=60,
+    at=NOW,
+    type="page.faulted",
+    body={
+        "page_id": "slot-1",
+        "level": 0,
+        "reason": "resolve_reference",
+        "tokens": 90,
+        "tier_before": "L1",
+        "promoted": True,
+        "by": "model",
+    },
+)
+REFUSED = replace(
+    FAULT,
+    seq=61,
+    type="fault.refused",
+    body={
+        "level": 1,
+        "reason": "speculative",
+        "refusal": "page_unknown",
+        "by": "model",
+    },
+)
+FAULTS = TurnFaults(faults=(FAULT, REFUSED), looked_to=2_041, more=True)
 BLOCKED: Context = {"blocks": BLOCKS, "in_blocks": 128}
 
 PATTERNS = (
@@ -164,6 +211,31 @@ PATTERNS = (
     ),
     Pattern(
         template="inspector/turns/_refs.html",
-        states={"whole, lower, cut, erased": {"context": WHOLE, "base": BASE}},
+        states={
+            "whole, lower, cut, erased": {
+                "used": [(ref, cells.included(ref.inclusion)) for ref in WHOLE.used],
+                "own": True,
+                "base": BASE,
+            }
+        },
+    ),
+    Pattern(
+        template="inspector/turns/_faults.html",
+        states={
+            "served, refused": {
+                "faults": FAULTS,
+                "fault_lines": [
+                    (fault, summaries.of_fault(fault.type, fault.body))
+                    for fault in FAULTS.faults
+                ],
+                "base": BASE,
+            },
+            "none": {
+                "faults": replace(FAULTS, faults=(), looked_to=None, more=False),
+                "fault_lines": [],
+                "base": BASE,
+            },
+            "an ancestor's": {"faults": None, "fault_lines": [], "base": BASE},
+        },
     ),
 )

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Iterable
 from urllib.parse import urlencode
 
 from django.http import HttpRequest, HttpResponse
@@ -23,9 +24,7 @@ def index(request: HttpRequest, project: str) -> HttpResponse:
     context = {
         "sources": found.items,
         "more": urlencode({"after": found.next}) if found.next else "",
-        "exports": [
-            (word, f"{request.path}.{word}") for word in ("json", "csv", "ndjson")
-        ],
+        "exports": exports.links(request.path),
         "continued": "after" in request.GET,
         "cut": any(line.cut for line in found.items),
         "looked_at": imports.REWARDS,
@@ -44,15 +43,22 @@ def index(request: HttpRequest, project: str) -> HttpResponse:
 def export(request: HttpRequest, project: str, kind: str) -> HttpResponseBase:
     """The list as data: one batch as JSON, or all of it as CSV or NDJSON."""
     place = access.find_place(request, project)
-    if kind == "json":
+
+    def told(lines: Iterable[Source]) -> list[records.Record]:
+        return [records.source(line) for line in lines]
+
+    def batched() -> exports.Batched:
         found = _batch(request, place)
-        return exports.batch([records.source(line) for line in found.items], found.next)
-    chunks = (
-        [records.source(line) for line in lines]
-        for lines in imports.iter_sources(place.project)
+        return told(found.items), found.next
+
+    return exports.answer(
+        request,
+        kind,
+        f"{place.project.slug}-imports",
+        heading=records.SOURCE,
+        batched=batched,
+        chunks=lambda: map(told, imports.iter_sources(place.project)),
     )
-    name = f"{place.project.slug}-imports"
-    return exports.stream(request, name, kind, chunks, heading=records.SOURCE)
 
 
 def _batch(request: HttpRequest, place: Place) -> Batch[Source]:

@@ -12,15 +12,26 @@ from django.views.decorators.http import (
     require_safe,
 )
 
-from inspector import access, asof, exports, panels, refusals, settings_form, shell
+from inspector import (
+    access,
+    asof,
+    exports,
+    outcomes,
+    panels,
+    refusals,
+    settings_form,
+    shell,
+)
 from inspector.access import signed_in
 from inspector.panels import Scene
 from inspector.places import Place
 from memoryhub.errors import InvalidError, Refusal
+from memoryhub.kernel import names
 from memoryhub.models.operators import Membership
 from memoryhub.models.threads import Thread
-from memoryhub.queries import paging_charts
+from memoryhub.queries import paging_charts, previews
 from memoryhub.queries.paging_charts import Bucket, Charts
+from memoryhub.queries.previews import Preview
 from memoryhub.services import operator_pages
 
 #: Columns of the table and of the exports, in order.
@@ -68,16 +79,24 @@ def export(
     charts = paging_charts.get_charts(row, first=first, last=last)
     causes = paging_charts.CAUSES
     records = [_record(bucket, causes) for bucket in charts.buckets]
-    if kind == "json":
-        return exports.batch(records, None)
-    heading = (*COLUMNS, *(f"evicted_{cause}" for cause in causes))
-    return exports.stream(request, f"{thread}-paging", kind, [records], heading=heading)
+    return exports.answer(
+        request,
+        kind,
+        f"{thread}-paging",
+        heading=(*COLUMNS, *(f"evicted_{cause}" for cause in causes)),
+        batched=lambda: (records, None),
+        chunks=lambda: [records],
+    )
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
 @signed_in
 def settings(request: HttpRequest, project: str, thread: str) -> HttpResponse:
-    """What paging is set to in this thread; an empty field leaves the default."""
+    """What paging is set to in this thread; an empty field leaves the default.
+
+    What moves pages is shown before it is saved, and again once it would come out
+    differently.
+    """
     place = access.find_place(request, project)
     row = access.find_thread(place, thread)
     place.require(Membership.Role.EDITOR)
@@ -85,7 +104,15 @@ def settings(request: HttpRequest, project: str, thread: str) -> HttpResponse:
         return _form(request, place, row)
     try:
         config = settings_form.read(request.POST)
-        operator_pages.configure(row, actor=place.actor, config=config)
+        found = previews.get_preview(row, operator_pages.configuring(config))
+        if found.moves and request.POST.get("seen") != found.digest:
+            return _form(request, place, row, preview=found)
+        operator_pages.configure(
+            row,
+            actor=place.actor,
+            config=config,
+            if_match=found.seq if found.moves else None,
+        )
     except Refusal as refusal:
         return _form(request, place, row, refusal=refusal)
     return HttpResponseRedirect(_url("paging-settings", project, thread))
@@ -94,10 +121,13 @@ def settings(request: HttpRequest, project: str, thread: str) -> HttpResponse:
 @require_POST
 @signed_in
 def flush(request: HttpRequest, project: str, thread: str) -> HttpResponse:
-    """Drop the TLB's entries: all, or those of one tier."""
+    """Drop the TLB's entries: all, those of one tier, or that of one page."""
     place = access.find_place(request, project)
     row = access.find_thread(place, thread)
     place.require(Membership.Role.EDITOR)
+    if page := request.POST.get("page", "").strip():
+        operator_pages.invalidate(row, actor=place.actor, page_id=page)
+        return HttpResponseRedirect(_back(request, project, thread, page))
     tier = request.POST.get("tier", "")
     if tier not in ("", "L0", "L1", "L2"):
         raise InvalidError(loc="tier")
@@ -108,8 +138,21 @@ def flush(request: HttpRequest, project: str, thread: str) -> HttpResponse:
     return HttpResponseRedirect(_url("paging", project, thread))
 
 
+def _back(request: HttpRequest, project: str, thread: str, page: str) -> str:
+    """Where the form stood: on the page's own screen, or beside the charts."""
+    if request.POST.get("back") != "page" or not names.valid(page):
+        return _url("paging", project, thread)
+    known = {"project": project, "thread": thread, "page": page}
+    return reverse("page", kwargs=known)
+
+
 def _form(
-    request: HttpRequest, place: Place, row: Thread, *, refusal: Refusal | None = None
+    request: HttpRequest,
+    place: Place,
+    row: Thread,
+    *,
+    preview: Preview | None = None,
+    refusal: Refusal | None = None,
 ) -> HttpResponse:
     sent = request.POST if request.method == "POST" else None
     wrong = refusal.loc if isinstance(refusal, InvalidError) else ""
@@ -117,6 +160,7 @@ def _form(
         **panels.shared(Scene(thread=row)),
         "fields": settings_form.fields(row, sent=sent, wrong=wrong),
         "problem": _said(refusal, wrong),
+        **(outcomes.told(preview) if preview else {}),
     }
     return shell.page(
         request,

@@ -8,7 +8,7 @@ from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.views.decorators.http import require_safe
 
-from inspector import access, asof, chat, exports, panels, records, shell
+from inspector import access, asof, chat, exports, panels, records, shell, visits
 from inspector.access import signed_in
 from inspector.panels import Scene
 from memoryhub.errors import InvalidError
@@ -25,18 +25,14 @@ AROUND, CHUNK = 50, 200
 @signed_in
 def index(request: HttpRequest, project: str, thread: str) -> HttpResponse:
     """The conversation: messages around an index, as they were said."""
-    place = access.find_place(request, project)
-    row = access.find_thread(place, thread)
-    moment, where = asof.read(request, row), _where(request)
+    visit, where = visits.find(request, project, thread), _where(request)
+    row, moment = visit.row, visit.moment
     total = slots.count_slots(row, at_seq=moment.at_seq)
     asked = asof.number(request, "index")
     here = max(0, total - 1 if asked is None else min(asked, total - 1))
     window = _window(row, here, total, where)
     room = chat.Room()
     context: dict[str, Any] = {
-        **panels.shared(Scene(thread=row, at_seq=moment.at_seq)),
-        "moved": moment,
-        "newer": moment.head - moment.seq,
         "where": where,
         "chosen": asked,
         "total": total,
@@ -45,14 +41,7 @@ def index(request: HttpRequest, project: str, thread: str) -> HttpResponse:
         "links": _links(request, window, total),
         "filters": urlencode(_filters(where)),
     }
-    return shell.page(
-        request,
-        "inspector/slots/index.html",
-        context,
-        place=place,
-        section="threads",
-        live=True,
-    )
+    return visits.page(request, "inspector/slots/index.html", visit, context)
 
 
 @require_safe
@@ -93,38 +82,39 @@ def export(
     kind: str,  # the URL's word
 ) -> HttpResponseBase:
     """The messages that the filters match, oldest first; content only if asked for."""
-    place = access.find_place(request, project)
-    row = access.find_thread(place, thread)
-    moment, where = asof.read(request, row), _where(request)
+    visit, where = visits.find(request, project, thread), _where(request)
+    row, at_seq = visit.row, visit.moment.at_seq
     content = request.GET.get("content") == "1"
-    if kind == "json":
+
+    def told(batch: tuple[SlotLine, ...]) -> list[records.Record]:
+        return [records.slot(thread, slot, content=content) for slot in batch]
+
+    def batched() -> exports.Batched:
+        after = request.GET.get("after") or None
         found = slots.list_slots(
-            row,
-            where=where,
-            content=content,
-            at_seq=moment.at_seq,
-            after=request.GET.get("after") or None,
+            row, where=where, content=content, at_seq=at_seq, after=after
         )
-        items = [records.slot(thread, slot, content=content) for slot in found.items]
-        return exports.batch(items, found.next)
-    chunks = (
-        [records.slot(thread, slot, content=content) for slot in batch]
-        for batch in _batches(row, where, moment.at_seq, content=content)
+        return told(found.items), found.next
+
+    return exports.answer(
+        request,
+        kind,
+        f"{thread}-slots",
+        heading=records.SLOT + (records.SLOT_CONTENT if content else ()),
+        batched=batched,
+        chunks=lambda: map(told, _batches(row, where, at_seq, content=content)),
     )
-    heading = records.SLOT + (records.SLOT_CONTENT if content else ())
-    return exports.stream(request, f"{thread}-slots", kind, chunks, heading=heading)
 
 
 @require_safe
 @signed_in
 def messages(request: HttpRequest, project: str, thread: str) -> HttpResponseBase:
     """The messages themselves, as `manage.py import --format chat` takes them."""
-    place = access.find_place(request, project)
-    row = access.find_thread(place, thread)
-    moment, where = asof.read(request, row), _where(request)
+    visit, where = visits.find(request, project, thread), _where(request)
+    at_seq = visit.moment.at_seq
     chunks = (
         [slot.content for slot in batch if isinstance(slot.content, dict)]
-        for batch in _batches(row, where, moment.at_seq, content=True)
+        for batch in _batches(visit.row, where, at_seq, content=True)
     )
     return exports.ndjson(request, f"{thread}-messages", chunks)
 

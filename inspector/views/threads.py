@@ -20,14 +20,12 @@ from django.views.decorators.http import (
 from inspector import access, asof, exports, policy, records, refusals, search, shell
 from inspector.access import signed_in, signed_in_panel
 from inspector.places import Place
-from inspector.search import SearchError
 from memoryhub.errors import InvalidError, Refusal
 from memoryhub.kernel.events import CloseReason
 from memoryhub.models.clock import clock
 from memoryhub.models.operators import Membership
 from memoryhub.queries import catalogue, facets
 from memoryhub.queries.cursors import Batch
-from memoryhub.queries.terms import Term
 from memoryhub.queries.threads import ThreadLine
 from memoryhub.services import operator_threads
 
@@ -35,23 +33,20 @@ REASONS: tuple[CloseReason, ...] = get_args(CloseReason)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class Asked(search.Asked):
     """What the URL asks of the list."""
 
-    text: str
     sort: str
     after: str
-    terms: tuple[Term, ...] = ()
-    error: SearchError | None = None
     #: The days of a retention policy that is not saved; None goes by the saved one.
     assumed: str | None = None
 
-    def query(self, **changes: str) -> str:
+    def query(self, **more: str | int | None) -> str:
         """This list's query, with changes, as it stands behind the `?`."""
         sort = "" if self.sort == "active" else self.sort
-        parts = {"q": self.text, "sort": sort, **changes}
-        said = {name: value for name, value in parts.items() if value}
-        return "&".join(part for part in (urlencode(said), self.kept) if part)
+        # Named in full: a slotted dataclass is another class than super() looks for.
+        said = search.Asked.query(self, **{"sort": sort, **more})
+        return "&".join(part for part in (said, self.kept) if part)
 
     @property
     def kept(self) -> str:
@@ -72,10 +67,7 @@ def index(request: HttpRequest, project: str) -> HttpResponse:
         "since": now.isoformat(),
         "listed": found.items if found else (),
         "more": asked.query(after=found.next) if found and found.next else "",
-        "exports": [
-            (word, f"{request.path}.{word}?{asked.query()}")
-            for word in ("json", "csv", "ndjson")
-        ],
+        "exports": exports.links(request.path, asked.query()),
     }
     return shell.page(
         request,
@@ -116,12 +108,19 @@ def export(
     asked, now = _asked(request), clock.now()
     if asked.error:
         return exports.refused(asked.error, status=422)
-    if kind == "json":
+
+    def batched() -> exports.Batched:
         found = _batch(request, place, asked, now)
-        return exports.batch([records.thread(line) for line in found.items], found.next)
-    chunks = _chunks(place, asked, now)
-    name = f"{place.project.slug}-threads"
-    return exports.stream(request, name, kind, chunks, heading=records.THREAD)
+        return [records.thread(line) for line in found.items], found.next
+
+    return exports.answer(
+        request,
+        kind,
+        f"{place.project.slug}-threads",
+        heading=records.THREAD,
+        batched=batched,
+        chunks=lambda: _chunks(place, asked, now),
+    )
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -178,16 +177,16 @@ def _place(request: HttpRequest, project: str) -> Place:
 
 
 def _asked(request: HttpRequest) -> Asked:
-    text = request.GET.get("q", "").strip()
-    assumed = request.GET.get(policy.FIELD)
+    found = search.asked(request.GET.get("q", ""), search.THREADS)
     sort = request.GET.get("sort", "")
-    sort = sort if sort in catalogue.SORTS else "active"
-    after = request.GET.get("after", "")
-    try:
-        terms = search.parse(text, search.THREADS)
-    except SearchError as error:
-        return Asked(text=text, sort=sort, after=after, error=error, assumed=assumed)
-    return Asked(text=text, sort=sort, after=after, terms=terms, assumed=assumed)
+    return Asked(
+        text=found.text,
+        terms=found.terms,
+        error=found.error,
+        sort=sort if sort in catalogue.SORTS else "active",
+        after=request.GET.get("after", ""),
+        assumed=request.GET.get(policy.FIELD),
+    )
 
 
 def _batch(

@@ -5,13 +5,12 @@ from typing import Any
 from django.http import Http404, HttpRequest, HttpResponse
 from django.views.decorators.http import require_safe
 
-from inspector import access, asof, panels, shell
+from inspector import asof, panels, visits
 from inspector.access import signed_in, signed_in_panel
-from inspector.asof import AsOf
 from inspector.panels import Scene
 from inspector.search import NOUNS
+from inspector.visits import Visit
 from memoryhub.errors import InvalidError
-from memoryhub.models.threads import Thread
 from memoryhub.queries import timeline
 
 SPEEDS = ("0.5", "1", "2", "5", "10")
@@ -21,23 +20,15 @@ SPEEDS = ("0.5", "1", "2", "5", "10")
 @signed_in
 def show(request: HttpRequest, project: str, thread: str) -> HttpResponse:
     """A thread at a moment, with the scrubber that moves it."""
-    place = access.find_place(request, project)
-    row = access.find_thread(place, thread)
-    scene, moment = _scene(request, row)
+    visit = visits.find(request, project, thread)
+    scene = _scene(request, visit)
     context = {
-        **panels.shared(scene),
         **panels.PANELS["moment"].context(scene),
-        "moved": moment,
         "speeds": SPEEDS,
-        "minimap": timeline.get_minimap(row),
+        "minimap": timeline.get_minimap(visit.row),
     }
-    return shell.page(
-        request,
-        "inspector/timeline/show.html",
-        context,
-        place=place,
-        section="threads",
-        live=True,
+    return visits.page(
+        request, "inspector/timeline/show.html", visit, context, scene=scene
     )
 
 
@@ -47,12 +38,11 @@ def panel(request: HttpRequest, project: str, thread: str, panel: str) -> HttpRe
     """One panel: what its page includes and the hub pushes."""
     if panel not in panels.PANELS:
         raise Http404
-    place = access.find_place(request, project)
-    row = access.find_thread(place, thread)
-    scene, _ = _scene(request, row)
+    visit = visits.find(request, project, thread)
+    scene = _scene(request, visit)
     text = panels.render(
         panel,
-        row,
+        visit.row,
         at_seq=scene.at_seq,
         tab=scene.tab,
         opened=scene.opened,
@@ -65,27 +55,14 @@ def panel(request: HttpRequest, project: str, thread: str, panel: str) -> HttpRe
 @signed_in
 def tail(request: HttpRequest, project: str, thread: str) -> HttpResponse:
     """The newest events as they come; paused it is a link to a moment."""
-    place = access.find_place(request, project)
-    row = access.find_thread(place, thread)
-    moment = asof.read(request, row)
-    scene = Scene(thread=row, at_seq=moment.at_seq)
+    visit = visits.find(request, project, thread)
     hidden = [word for word in request.GET.get("hide", "").split() if word in NOUNS]
     context: dict[str, Any] = {
-        **panels.shared(scene),
-        **panels.PANELS["tail"].context(scene),
-        "moved": moment,
-        "newer": moment.head - moment.seq,
+        **panels.PANELS["tail"].context(visit.scene),
         "hidden": hidden,
         "nouns": [(noun, _toggled(hidden, noun)) for noun in NOUNS],
     }
-    return shell.page(
-        request,
-        "inspector/events/tail.html",
-        context,
-        place=place,
-        section="threads",
-        live=True,
-    )
+    return visits.page(request, "inspector/events/tail.html", visit, context)
 
 
 def _toggled(hidden: list[str], noun: str) -> str:
@@ -94,16 +71,16 @@ def _toggled(hidden: list[str], noun: str) -> str:
     return "+".join(others if noun in hidden else [*others, noun])
 
 
-def _scene(request: HttpRequest, row: Thread) -> tuple[Scene, AsOf]:
-    moment = asof.read(request, row)
+def _scene(request: HttpRequest, visit: Visit) -> Scene:
+    row = visit.row
     tab, base = request.GET.get("tab", ""), asof.number(request, "base")
     return Scene(
         thread=row,
-        at_seq=moment.at_seq,
+        at_seq=visit.moment.at_seq,
         tab=tab if tab in panels.TABS else panels.TABS[0],
         opened=_opened(request),
         base_seq=None if base is None else min(base, row.head_seq),
-    ), moment
+    )
 
 
 def _opened(request: HttpRequest) -> frozenset[int]:

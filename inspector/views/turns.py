@@ -8,12 +8,12 @@ import orjson
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_safe
 
-from inspector import access, asof, cells, chat, panels, shell
+from inspector import access, asof, cells, chat, panels, shell, summaries, visits
 from inspector.access import signed_in
 from inspector.chat import Block
 from inspector.panels import Scene
 from memoryhub.errors import NotFoundError
-from memoryhub.queries import turns
+from memoryhub.queries import turn_faults, turns
 from memoryhub.queries.turns import Shown
 
 #: Characters of one message of a request, and of all of it, that a page shows unasked.
@@ -37,31 +37,20 @@ class Said:
 @signed_in
 def index(request: HttpRequest, project: str, thread: str) -> HttpResponse:
     """The model calls of a thread, newest first."""
-    place = access.find_place(request, project)
-    row = access.find_thread(place, thread)
-    moment = asof.read(request, row)
+    visit = visits.find(request, project, thread)
+    moment = visit.moment
     found = turns.list_turns(
-        row,
+        visit.row,
         up_to=moment.at_seq,
         after=request.GET.get("after") or None,
         limit=asof.limit(request),
     )
     kept = {"at_seq": str(moment.seq)} if not moment.live else {}
     context: dict[str, Any] = {
-        **panels.shared(Scene(thread=row, at_seq=moment.at_seq)),
-        "moved": moment,
-        "newer": moment.head - moment.seq,
         "listed": found.items,
         "more": urlencode({**kept, "after": found.next}) if found.next else "",
     }
-    return shell.page(
-        request,
-        "inspector/turns/index.html",
-        context,
-        place=place,
-        section="threads",
-        live=True,
-    )
+    return visits.page(request, "inspector/turns/index.html", visit, context)
 
 
 @require_safe
@@ -72,13 +61,18 @@ def show(request: HttpRequest, project: str, thread: str, n: int) -> HttpRespons
     row = access.find_thread(place, thread)
     if not 1 <= n <= row.turn_count:
         raise NotFoundError
-    found = turns.get_context(row, n)
+    found, faults = turns.get_context(row, n), turn_faults.get_faults(row, n)
     whole = request.GET.get("content") == "all"
     context: dict[str, Any] = {
         **panels.shared(Scene(thread=row)),
         "n": n,
         "context": found,
         **(_drawn(found, whole=whole) if found else {}),
+        "faults": faults,
+        "fault_lines": [
+            (fault, summaries.of_fault(fault.type, fault.body))
+            for fault in (faults.faults if faults else ())
+        ],
         "own": found is not None and found.recorded.home.id == row.id,
     }
     return shell.page(
@@ -92,14 +86,18 @@ def show(request: HttpRequest, project: str, thread: str, n: int) -> HttpRespons
 
 
 def _drawn(found: Shown, *, whole: bool) -> dict[str, Any]:
-    parts = cells.stacked((part.name, part.tokens) for part in found.parts)
+    context: dict[str, Any] = {
+        "parts": cells.stacked((part.name, part.tokens) for part in found.parts),
+        "used": [(ref, cells.included(ref.inclusion)) for ref in found.used],
+        "readable": (),
+        "raw": None,
+    }
     if found.request is None:
-        return {"parts": parts, "readable": (), "raw": None}
+        return context
     text = found.request.decode()
     shown = text if whole else text[:REQUEST_CHARS]
     cut = len(text) if len(shown) < len(text) else 0
-    return {
-        "parts": parts,
+    return context | {
         "readable": [_said(each, whole=whole) for each in _messages(found.request)],
         "raw": Block(kind="json", text=shown, cut=cut),
     }

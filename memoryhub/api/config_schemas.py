@@ -32,7 +32,7 @@ def _told(schema: dict[str, Any]) -> None:
         number |= {"minimum": least, "maximum": most}
 
 
-class ConfigIn(In):
+class ConfigIn(In, Limits):
     """Limits and paging of a thread; how the settings hang together is checked too."""
 
     model_config = ConfigDict(json_schema_extra=_told)
@@ -40,28 +40,10 @@ class ConfigIn(In):
     max_slots: MaxSlots | None = None
     retention_idle_days: RetentionDays | None = None
     tokenizer: Tokenizer | None = Field(
-        None, description="Fixed when the thread is made; absent: `est/1`, run here."
+        None,
+        description="Fixed when the thread is made; absent: `est/1`, run here, as is "
+        "`o200k_base` with the extra `tokens`.",
     )
-    budget_tokens: int | None = None
-    reserved_tokens: int | None = None
-    evict_at: float | None = None
-    evict_to: float | None = None
-    pin_share: float | None = None
-    claim_share: float | None = None
-    l1_pages: int | None = None
-    auto_pin_turns: int | None = None
-    auto_pin_system: bool | None = None
-    auto_pin_claims: bool | None = None
-    cooldown_turns: int | None = None
-    protect_turns: int | None = None
-    policy: Policy | None = None
-    lower_first: bool | None = None
-    map_slots: bool | None = None
-    mode: Mode | None = None
-    tlb_entries: int | None = None
-    max_faults_per_turn: int | None = None
-    max_fault_tokens_per_turn: int | None = None
-    fault_confidence_threshold: Confidence | None = None
 
     @field_validator(*RANGES)
     @classmethod

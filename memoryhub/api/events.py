@@ -48,17 +48,7 @@ class EventOut(Out):
 
     @classmethod
     def of(cls, line: EventLine) -> EventOut:
-        return cls(
-            seq=line.seq,
-            at=line.at,
-            type=line.type,
-            actor=line.actor,
-            body=dict(line.body),
-            sealed=line.sealed,
-            erased=line.erased,
-            payload=line.payload,
-            chain=line.chain,
-        )
+        return cls.like(line, body=dict(line.body))
 
 
 class EventsOut(Out):

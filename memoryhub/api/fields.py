@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from datetime import UTC, datetime
 from math import isfinite
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Self
 
 from pydantic import (
     AfterValidator,
@@ -50,6 +50,12 @@ class Out(BaseModel):
 
     model_config = ConfigDict(validate_by_name=True, validate_by_alias=True)
 
+    @classmethod
+    def like(cls, found: object, **others: Any) -> Self:
+        """What was found, by the names that both have; `others` are told apart."""
+        same = cls.model_fields.keys() - others.keys()
+        return cls(**{name: getattr(found, name) for name in same}, **others)
+
 
 class RefusedError(ValueError):
     """A value that a field does not take; `code` says why, nothing shows the value."""
@@ -78,12 +84,6 @@ def _type(text: str) -> str:
     if text.strip(".") != text:
         raise RefusedError("type_not_qualified")
     return _name(text)
-
-
-def _text(text: str) -> str:
-    if len(text.encode()) > MAX_TEXT_BYTES:
-        raise RefusedError("value")
-    return text
 
 
 def _user_id(text: str) -> str:
@@ -148,17 +148,27 @@ def within(low: int, high: int, *, code: str = "value") -> AfterValidator:
     return AfterValidator(check)
 
 
+def _at_most(size: int) -> AfterValidator:
+    """A text of at most so many bytes of UTF-8."""
+
+    def check(text: str) -> str:
+        if len(text.encode()) > size:
+            raise RefusedError("value")
+        return text
+
+    return AfterValidator(check)
+
+
+def counted(low: int, high: int) -> WithJsonSchema:
+    """How an integer within a range is described."""
+    return WithJsonSchema({"type": "integer", "minimum": low, "maximum": high})
+
+
 def _own_page_id(text: str) -> str:
     """The id of a page that its agent makes: none that is made by other routes."""
     if text == SYSTEM_PROMPT or text.startswith(RESERVED_IDS):
         raise RefusedError("reserved_id")
     return _name(text)
-
-
-def _hint(text: str) -> str:
-    if len(text.encode()) > MAX_HINT_BYTES:
-        raise RefusedError("value")
-    return text
 
 
 def _tokenizer(text: str) -> str:
@@ -182,7 +192,7 @@ ThreadName = Annotated[str, AfterValidator(thread_name), WithJsonSchema(_NAME_SC
 OwnPageId = Annotated[str, AfterValidator(_own_page_id), WithJsonSchema(_NAME_SCHEMA)]
 Hint = Annotated[
     str,
-    AfterValidator(_hint),
+    _at_most(MAX_HINT_BYTES),
     WithJsonSchema({"type": "string", "description": "At most 1 KiB of UTF-8."}),
 ]
 Tokenizer = Annotated[
@@ -211,7 +221,7 @@ SlotType = Annotated[
 ]
 Text = Annotated[
     str,
-    AfterValidator(_text),
+    _at_most(MAX_TEXT_BYTES),
     WithJsonSchema({"type": "string", "description": "At most 16 KiB of UTF-8."}),
 ]
 UserId = Annotated[
@@ -230,39 +240,21 @@ Labels = Annotated[
     AfterValidator(_labels),
     Field(json_schema_extra={"maxProperties": MAX_LABELS}),
 ]
-MaxSlots = Annotated[
-    int,
-    within(1, 10_000_000),
-    WithJsonSchema({"type": "integer", "minimum": 1, "maximum": 10_000_000}),
-]
-RetentionDays = Annotated[
-    int,
-    within(1, 36_500),
-    WithJsonSchema({"type": "integer", "minimum": 1, "maximum": 36_500}),
-]
-Tokens = Annotated[
-    int,
-    within(0, 2**31 - 1),
-    WithJsonSchema({"type": "integer", "minimum": 0, "maximum": 2**31 - 1}),
-]
-
-
-def _counted(low: int, high: int) -> WithJsonSchema:
-    return WithJsonSchema({"type": "integer", "minimum": low, "maximum": high})
-
-
+MaxSlots = Annotated[int, within(1, 10_000_000), counted(1, 10_000_000)]
+RetentionDays = Annotated[int, within(1, 36_500), counted(1, 36_500)]
+Tokens = Annotated[int, within(0, 2**31 - 1), counted(0, 2**31 - 1)]
 Limit = Annotated[
-    int, BeforeValidator(whole("limit", low=1, high=MAX_LIMIT)), _counted(1, MAX_LIMIT)
+    int, BeforeValidator(whole("limit", low=1, high=MAX_LIMIT)), counted(1, MAX_LIMIT)
 ]
-Seq = Annotated[int, BeforeValidator(whole("at")), _counted(0, MAX_INTEGER)]
-AtTurn = Annotated[int, BeforeValidator(whole("at")), _counted(0, MAX_INTEGER)]
-Turn = Annotated[int, BeforeValidator(whole("value")), _counted(0, MAX_INTEGER)]
+Seq = Annotated[int, BeforeValidator(whole("at")), counted(0, MAX_INTEGER)]
+AtTurn = Annotated[int, BeforeValidator(whole("at")), counted(0, MAX_INTEGER)]
+Turn = Annotated[int, BeforeValidator(whole("value")), counted(0, MAX_INTEGER)]
 PageLevel = Annotated[
-    int, BeforeValidator(whole("value", low=0, high=REFERENCE)), _counted(0, REFERENCE)
+    int, BeforeValidator(whole("value", low=0, high=REFERENCE)), counted(0, REFERENCE)
 ]
-LevelNumber = Annotated[int, within(0, REFERENCE), _counted(0, REFERENCE)]
+LevelNumber = Annotated[int, within(0, REFERENCE), counted(0, REFERENCE)]
 Bound = Annotated[
     int,
     BeforeValidator(whole("value", low=-MAX_INTEGER)),
-    _counted(-MAX_INTEGER, MAX_INTEGER),
+    counted(-MAX_INTEGER, MAX_INTEGER),
 ]

@@ -50,7 +50,8 @@ takes the head `seq` you saw. A 2xx means it is on disk.
 
 **Paging**: `POST …/turns` begins a model call and answers its `request`; a model's tool
 call goes to `POST …/tool-calls` as it came. Tokens are those of the thread's tokenizer:
-`est/1`, which is run here, or another one, whose counts each write brings as `tokens`.
+`est/1`, `o200k_base` where the extra for it is installed, or another one, whose counts
+each write brings as `tokens`.
 A refused fault is the one refusal that may be journaled. The fault budget (429
 `fault_budget`) is no rate: it says `renews: next_exchange` and has no `Retry-After`.
 

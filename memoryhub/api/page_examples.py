@@ -139,6 +139,7 @@ _COUNTS = {
 }
 _MUTATION = {
     "thread_id": _THREAD_ID,
+    "inherited": False,
     "seq": 14,
     "at": _AT,
     "type": "create",
@@ -163,12 +164,15 @@ _PACKED = {
     "request": _REQUEST,
     "sha256": hashlib.sha256(orjson.dumps(_REQUEST)).hexdigest(),
     "tokens": 131,
+    "tokenizer": "est/1",
     "included": ["system-prompt", "slot-5"],
     "cut": [],
     "omitted": ["fare-rules"],
 }
 _TURN = {
     "turn": 3,
+    "thread_id": _THREAD_ID,
+    "inherited": False,
     "seq": 16,
     "at": _AT,
     "mode": "strict",
@@ -180,6 +184,7 @@ _TURN = {
     "rules": "strict/1",
     "budget": 128000,
     "tokens": 131,
+    "tokenizer": "est/1",
     "bytes": 612,
     "prefix_tokens": 90,
     "pages": 2,
@@ -218,9 +223,10 @@ EXAMPLES: dict[str, Any] = {
     "CallIn": {"id": "call_7", "type": "function", "function": _CALL},
     "WrittenOut": _WRITTEN,
     "WrittenBatchOut": {"items": [_WRITTEN]},
-    "PagesOut": {"items": [_PAGE], "next": None},
+    "PagesOut": {"tokenizer": "est/1", "items": [_PAGE], "next": None},
     "PageViewOut": {
         **_PAGE,
+        "tokenizer": "est/1",
         "hint": _PAGE_IN["hint"],
         "provenance": ["slot-4"],
         "page": _ENVELOPE,
@@ -281,6 +287,7 @@ EXAMPLES: dict[str, Any] = {
         "thread": _THREAD,
         "turn": 3,
         "mapped": 6,
+        "tokenizer": "est/1",
         "working_set": [
             {
                 "page_id": "fare-rules",

@@ -5,7 +5,13 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal, Self
 from uuid import UUID
 
-from pydantic import AfterValidator, Field, ValidationInfo, field_validator
+from pydantic import (
+    AfterValidator,
+    Field,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from memoryhub.api import contents
 from memoryhub.api.fields import (
@@ -23,7 +29,7 @@ from memoryhub.api.fields import (
 from memoryhub.api.schemas import AsOf, Part
 from memoryhub.errors import InvalidError
 from memoryhub.kernel.page_events import Reason, Tier
-from memoryhub.kernel.pages import Modality, PageType
+from memoryhub.kernel.pages import Entry, Modality, PageType
 from memoryhub.queries.envelopes import Envelope
 from memoryhub.queries.pages import PageLine
 from memoryhub.services.pages import PageChange, PageDraft
@@ -41,6 +47,13 @@ def _provenance(ids: list[str]) -> list[str]:
     return ids
 
 
+Provenance = Annotated[
+    list[Name],
+    AfterValidator(_provenance),
+    Field(json_schema_extra={"maxItems": MAX_PROVENANCE}),
+]
+
+
 class PagePut(In):
     """A page as it is written: content by its modality, and what is known of it."""
 
@@ -53,17 +66,17 @@ class PagePut(In):
         "structured `{data, schema_name?}`."
     )
     importance: Importance | None = None
-    provenance: Annotated[
-        list[Name],
-        AfterValidator(_provenance),
-        Field(json_schema_extra={"maxItems": MAX_PROVENANCE}),
-    ] = []
+    provenance: Provenance | None = Field(
+        None, description="Pages it was made of. Absent: none, or the same as before."
+    )
     hint: Hint | None = None
     meta: dict[str, Any] = Field({}, description="`mime_type`, `dimensions`, and more.")
     tokens: Tokens | None = Field(
         None, description="Needed where the thread's tokenizer is not run here."
     )
-    map: bool = True
+    map: Annotated[
+        bool, Field(description="False: where the page stands, it stays.")
+    ] = True
     by: By = "tool"
 
     @field_validator("content")
@@ -81,7 +94,8 @@ class PagePut(In):
         return contents.checked_meta(meta)
 
     def draft(self, page_id: str) -> PageDraft:
-        if page_id in self.provenance:
+        sources = self.provenance
+        if sources is not None and page_id in sources:
             raise InvalidError(code="unknown_page", loc="provenance")
         return PageDraft(
             page_id=page_id,
@@ -89,7 +103,7 @@ class PagePut(In):
             modality=self.modality,
             content=self.content,
             importance=self.importance,
-            provenance=tuple(self.provenance),
+            provenance=None if sources is None else tuple(sources),
             hint=self.hint,
             meta=self.meta,
             tokens=self.tokens,
@@ -122,8 +136,14 @@ class PagePatch(In):
     content: dict[str, Any] | None = None
     importance: Importance | None = None
     hint: Hint | None = None
-    tokens: Tokens | None = None
+    tokens: Tokens | None = Field(None, description="Of the new content.")
     by: By = "tool"
+
+    @model_validator(mode="after")
+    def tokens_of_a_content(self) -> Self:
+        if self.tokens is not None and self.content is None:
+            raise RefusedError("value")
+        return self
 
     def change(self) -> PageChange:
         return PageChange(
@@ -212,6 +232,15 @@ class LevelOut(Out):
     level: int
     tokens: int
 
+    @classmethod
+    def of(cls, entry: Entry) -> list[Self]:
+        """All levels that there are of a page."""
+        return [
+            cls(level=number, tokens=held.tokens)
+            for number, held in enumerate(entry.levels)
+            if held is not None
+        ]
+
 
 class PageOut(Out):
     """A line of the page table, and where the page stands."""
@@ -232,36 +261,23 @@ class PageOut(Out):
     pinned: Rule | None
 
     @classmethod
-    def of(cls, line: PageLine) -> Self:
-        return cls(**plain(line))
-
-
-def plain(line: PageLine) -> dict[str, Any]:
-    entry = line.entry
-    place = entry.full.location
-    return {
-        "page_id": entry.page_id,
-        "version": entry.version,
-        "type": entry.type,
-        "modality": entry.modality,
-        "importance": entry.importance,
-        "role": entry.role,
-        "slot": entry.slot,
-        "tokens": entry.full.tokens,
-        "thread_id": place.thread,
-        "seq": place.seq,
-        "levels": [
-            LevelOut(level=number, tokens=held.tokens)
-            for number, held in enumerate(entry.levels)
-            if held is not None
-        ],
-        "tier": line.tier,
-        "level": line.level,
-        "pinned": line.pinned,
-    }
+    def of(cls, line: PageLine, **others: Any) -> Self:
+        entry = line.entry
+        return cls.like(
+            entry,
+            tokens=entry.full.tokens,
+            thread_id=entry.full.location.thread,
+            seq=entry.full.location.seq,
+            levels=LevelOut.of(entry),
+            tier=line.tier,
+            level=line.level,
+            pinned=line.pinned,
+            **others,
+        )
 
 
 class PagesOut(Out):
+    tokenizer: str = Field(description="Who counts in this thread.")
     items: list[PageOut]
     next: str | None
 
@@ -290,6 +306,7 @@ class EnvelopeOut(Out):
 class PageViewOut(PageOut):
     """A page with its content at a level; reading it has no effect."""
 
+    tokenizer: str = Field(description="Who counted `tokens`.")
     hint: str | None
     provenance: list[str]
     page: EnvelopeOut

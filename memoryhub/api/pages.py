@@ -8,7 +8,7 @@ from ninja import Path, Query
 from memoryhub.api import auth, contents
 from memoryhub.api.fields import Name, OwnPageId, RefusedError, ThreadName
 from memoryhub.api.operations import StrictRouter, rendered
-from memoryhub.api.page_conditions import CONDITIONAL, OF_A_PAGE, conditions
+from memoryhub.api.page_conditions import OF_A_PAGE, conditions
 from memoryhub.api.page_schemas import (
     DeletedOut,
     EnvelopeOut,
@@ -25,10 +25,9 @@ from memoryhub.api.page_schemas import (
     PromptIn,
     WrittenBatchOut,
     WrittenOut,
-    plain,
 )
-from memoryhub.api.preconditions import if_match
-from memoryhub.api.reading import GONE, find_thread, seq_of
+from memoryhub.api.preconditions import CONDITIONAL, if_match
+from memoryhub.api.reading import GONE, find_state, find_thread
 from memoryhub.api.working_set_schemas import MutationOut, MutationsOut
 from memoryhub.errors import (
     BadCursorError,
@@ -44,9 +43,7 @@ from memoryhub.errors import (
     UnknownPageError,
 )
 from memoryhub.journal import Receipt
-from memoryhub.kernel.page_commands import (
-    DeletePage,
-)
+from memoryhub.kernel.page_commands import DeletePage
 from memoryhub.kernel.page_events import PageCreated, PageEvicted, PageUpdated
 from memoryhub.kernel.pages import SYSTEM_PROMPT, Entry
 from memoryhub.models.ids import uuid7
@@ -139,7 +136,7 @@ async def put(
 ) -> HttpResponse:
     """Make the page, or write its next version; older ones stay readable at their seq.
 
-    What a page was derived from is said when it is made, and stays.
+    What a page that is there was made of stays, unless `provenance` says otherwise.
     """
     receipt = await writing.write(
         agent=auth.caller(request),
@@ -346,10 +343,10 @@ def _found(agent: Agent, name: str, page_id: str) -> tuple[Thread, Entry]:
 
 
 def _list(agent: Agent, name: str, query: PagesQuery) -> HttpResponse:
-    thread = find_thread(agent, name)
+    thread, state = find_state(agent, name, query)
     batch = pages.list_pages(
         thread,
-        pages.state_of(thread, seq_of(thread, query)),
+        state,
         where=PageFilter(
             type=query.type,
             modality=query.modality,
@@ -360,18 +357,19 @@ def _list(agent: Agent, name: str, query: PagesQuery) -> HttpResponse:
         limit=query.limit,
     )
     items = [PageOut.of(line) for line in batch.items]
-    return rendered(PagesOut(items=items, next=batch.next))
+    tokenizer = state.paging.settings.tokenizer
+    return rendered(PagesOut(tokenizer=tokenizer, items=items, next=batch.next))
 
 
 def _get(agent: Agent, name: str, page_id: str, query: PageQuery) -> HttpResponse:
-    thread = find_thread(agent, name)
-    state = pages.state_of(thread, seq_of(thread, query))
+    thread, state = find_state(agent, name, query)
     line = pages.line_of(state, pages.find_entry(state, page_id))
     envelope = envelopes.get_envelope(
         thread, line.entry, level=query.level, tier=line.tier
     )
-    out = PageViewOut(
-        **plain(line),
+    out = PageViewOut.of(
+        line,
+        tokenizer=state.paging.settings.tokenizer,
         hint=envelopes.get_hint(thread, line.entry),
         provenance=list(pages.get_provenance(state, page_id)),
         page=EnvelopeOut.of(envelope),
@@ -382,8 +380,7 @@ def _get(agent: Agent, name: str, page_id: str, query: PageQuery) -> HttpRespons
 def _history(
     agent: Agent, name: str, page_id: str, query: HistoryQuery
 ) -> HttpResponse:
-    thread = find_thread(agent, name)
-    state = pages.state_of(thread, seq_of(thread, query))
+    thread, state = find_state(agent, name, query)
     batch = list_history(
         thread,
         pages.segments(state),

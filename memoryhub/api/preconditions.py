@@ -8,9 +8,25 @@ from typing import Any
 from django.http import HttpRequest
 from pydantic import BaseModel
 
-from memoryhub.errors import BadPreconditionError, InvalidError
+from memoryhub.api.reading import GONE
+from memoryhub.errors import (
+    BadPreconditionError,
+    IdempotencyMismatchError,
+    InvalidError,
+    StaleError,
+    ThreadClosedError,
+)
 from memoryhub.journal import Request
 from memoryhub.kernel import strict_json
+
+#: What any write to a thread that is there may answer.
+CONDITIONAL = (
+    *GONE,
+    ThreadClosedError,
+    StaleError,
+    BadPreconditionError,
+    IdempotencyMismatchError,
+)
 
 _SEQ = re.compile(r"(?:0|[1-9][0-9]{0,18})")
 _KEY = re.compile(r"[\x21-\x7e]{1,255}")

@@ -13,8 +13,9 @@ from memoryhub.errors import (
     SubjectRestrictedError,
     ThreadErasedError,
 )
+from memoryhub.kernel.state import ThreadState
 from memoryhub.models.threads import Thread
-from memoryhub.queries import replay, threads
+from memoryhub.queries import pages, replay, threads
 from memoryhub.services.api_keys import Agent
 
 #: What any route of a thread may answer instead.
@@ -34,6 +35,12 @@ def find_thread(agent: Agent, name: str) -> Thread:
     thread = threads.get_thread(agent.project, name, bound=agent.bound)
     threads.require_unrestricted(thread)
     return thread
+
+
+def find_state(agent: Agent, name: str, moment: AsOf) -> tuple[Thread, ThreadState]:
+    """The agent's thread of that name, and its state as of then. Raises as both."""
+    thread = find_thread(agent, name)
+    return thread, pages.state_of(thread, seq_of(thread, moment))
 
 
 def seq_of(thread: Thread, moment: AsOf) -> int | None:

@@ -23,19 +23,15 @@ from memoryhub.api.fields import (
     Turn,
 )
 from memoryhub.api.operations import StrictRouter, rendered
-from memoryhub.api.preconditions import idempotency, if_match
+from memoryhub.api.preconditions import CONDITIONAL, idempotency, if_match
 from memoryhub.api.reading import GONE, find_thread, seq_of
 from memoryhub.api.schemas import AsOf, Part
 from memoryhub.errors import (
     BadCursorError,
-    BadPreconditionError,
     ContentErasedError,
-    IdempotencyMismatchError,
     NoRoomError,
     ProjectFullError,
     SeqUnknownError,
-    StaleError,
-    ThreadClosedError,
     ThreadFullError,
     TokensRequiredError,
 )
@@ -54,14 +50,10 @@ router = StrictRouter(tags=["slots"])
 
 MAX_BATCH = 200
 _WRITE_REFUSALS = (
-    *GONE,
+    *CONDITIONAL,
     ThreadFullError,
-    ThreadClosedError,
     NoRoomError,
-    StaleError,
     ProjectFullError,
-    IdempotencyMismatchError,
-    BadPreconditionError,
     TokensRequiredError,
 )
 
@@ -101,7 +93,7 @@ class SlotIn(In):
             type=self.type,
             content=strict_json.as_sent(self.content),
             tokens=count,
-            estimated=self.tokens is None,
+            counted_by=tokens.EST.name if self.tokens is None else None,
             role=self.role,
             agent_at=self.agent_at,
             handler=Handler(**self.handler.model_dump()) if self.handler else None,
@@ -166,30 +158,8 @@ class SlotOut(Out):
 
     @classmethod
     def of(cls, name: str, line: SlotLine) -> SlotOut:
-        return cls(
-            thread=name,
-            thread_id=line.home,
-            index=line.index,
-            seq=line.seq,
-            at=line.at,
-            turn=line.turn,
-            from_name=line.from_name,
-            to_name=line.to_name,
-            type=line.type,
-            role=line.role,  # type: ignore[arg-type]  # closed words
-            tokens=line.tokens,
-            bytes=line.bytes,
-            agent_at=line.agent_at,
-            inherited=line.inherited,
-            erased=line.erased,
-            content=line.content,
-            handler=HandlerOut(
-                own_name=line.own_name,
-                is_self_call=line.is_self_call,
-                usage_instructions=line.usage_instructions,
-                todo_nudge=line.todo_nudge,
-            ),
-        )
+        handler = HandlerOut.like(line)
+        return cls.like(line, thread=name, thread_id=line.home, handler=handler)
 
 
 class HandlerViewOut(Out):
@@ -210,20 +180,7 @@ class HandlerViewOut(Out):
 
     @classmethod
     def of(cls, name: str, line: SlotLine) -> HandlerViewOut:
-        return cls(
-            thread=name,
-            index=line.index,
-            seq=line.seq,
-            at=line.at,
-            from_name=line.from_name,
-            to_name=line.to_name,
-            type=line.type,
-            own_name=line.own_name,
-            is_self_call=line.is_self_call,
-            usage_instructions=line.usage_instructions,
-            todo_nudge=line.todo_nudge,
-            content=line.content,
-        )
+        return cls.like(line, thread=name)
 
 
 class SlotsOut(Out):

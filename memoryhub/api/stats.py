@@ -96,23 +96,11 @@ async def of_project(request: HttpRequest) -> ProjectStatsOut:
 def _of_thread(agent: Agent, name: str, moment: AsOf) -> ThreadStatsOut:
     thread = find_thread(agent, name)
     found = get_thread_stats(thread, now=clock.now(), at_seq=seq_of(thread, moment))
-    return ThreadStatsOut(
+    return ThreadStatsOut.like(
+        found,
         thread=name,
-        seq=found.seq,
-        slots=found.slots,
-        inherited=found.inherited,
-        turns=found.turns,
-        events=found.events,
-        tokens=found.tokens,
-        bytes=found.bytes,
-        max_slots=found.max_slots,
-        headroom=found.headroom,
-        first_at=found.first_at,
-        last_at=found.last_at,
-        idle_seconds=found.idle_seconds,
         types=TallyOut.of(found.types),
         senders=TallyOut.of(found.senders),
-        forks=found.forks,
     )
 
 
@@ -122,13 +110,4 @@ def _of_project(agent: Agent) -> ProjectStatsOut:
         found = get_project_counts(agent.project, now=now)
     else:
         found = get_subject_counts(agent.project, agent.bound, now=now)
-    return ProjectStatsOut(
-        taken_at=found.taken_at,
-        age_seconds=found.age_seconds,
-        threads=dict(found.threads),
-        max_threads=found.max_threads,
-        nearly_full_threads=found.nearly_full_threads,
-        slots=found.slots,
-        tokens=found.tokens,
-        bytes=found.bytes,
-    )
+    return ProjectStatsOut.like(found, threads=dict(found.threads))

@@ -10,7 +10,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from memoryhub.api import auth
 from memoryhub.api.fields import In, Out, ThreadName
 from memoryhub.api.operations import StrictRouter, rendered
-from memoryhub.api.page_conditions import CONDITIONAL, conditions
+from memoryhub.api.page_conditions import conditions
+from memoryhub.api.preconditions import CONDITIONAL
 from memoryhub.kernel import tools
 from memoryhub.kernel.paging_config import Mode
 from memoryhub.services import page_faults

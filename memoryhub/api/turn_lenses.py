@@ -8,7 +8,7 @@ from ninja import Path, Query
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from memoryhub.api import auth
-from memoryhub.api.fields import In, Out, ThreadName, whole
+from memoryhub.api.fields import In, Out, ThreadName, counted, whole
 from memoryhub.api.operations import StrictRouter, rendered
 from memoryhub.api.reading import GONE, find_thread
 from memoryhub.errors import InvalidError, NotFoundError, NotRecordedError
@@ -33,7 +33,7 @@ Base = Annotated[
 Block = Annotated[
     int,
     BeforeValidator(whole("value", low=1, high=MAX_BLOCK)),
-    WithJsonSchema({"type": "integer", "minimum": 1, "maximum": MAX_BLOCK}),
+    counted(1, MAX_BLOCK),
 ]
 
 
@@ -85,19 +85,7 @@ class ChangeOut(Out):
 
     @classmethod
     def of(cls, change: Change) -> Self:
-        return cls(
-            page_id=change.page_id,
-            kind=change.kind,
-            type=change.type,
-            level_before=change.level_before,
-            level_after=change.level_after,
-            version_before=change.version_before,
-            version_after=change.version_after,
-            tokens_before=change.tokens_before,
-            tokens_after=change.tokens_after,
-            moved=change.moved,
-            reason=ReasonOut.of(change.reason),
-        )
+        return cls.like(change, reason=ReasonOut.of(change.reason))
 
 
 class DiffOut(Out):
@@ -144,19 +132,10 @@ class PrefixOut(Out):
 
     @classmethod
     def of(cls, name: str, lens: Lens) -> Self:
-        return cls(
+        return cls.like(
+            lens,
             thread=name,
-            turn=lens.turn,
-            tokens=lens.tokens,
-            bytes=lens.bytes,
-            prefix_tokens=lens.prefix_tokens,
-            prefix_bytes=lens.prefix_bytes,
-            share=lens.share,
             order=list(lens.order),
-            section=lens.section,
-            place=lens.place,
-            page_id=lens.page_id,
-            cause=lens.cause,
             reason=ReasonOut.of(lens.reason),
             costs={cost.name: cost.amount for cost in lens.costs},
         )

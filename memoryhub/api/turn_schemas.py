@@ -8,11 +8,11 @@ from uuid import UUID
 
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
-from memoryhub.api.fields import In, Out, RefusedError, whole, within
+from memoryhub.api.fields import In, Out, RefusedError, counted, whole, within
 from memoryhub.api.page_schemas import By
 from memoryhub.api.schemas import AsOf, Part
 from memoryhub.api.slots import SlotIn
-from memoryhub.kernel.paging_config import RANGES, Mode
+from memoryhub.kernel.paging_config import ESTIMATED, RANGES, Mode
 from memoryhub.queries.turns import Began, TurnLine
 
 MAX_SLOTS = 20
@@ -25,15 +25,11 @@ def _slots(items: list[SlotIn]) -> list[SlotIn]:
     return items
 
 
-TokenBudget = Annotated[
-    int,
-    within(1, MOST_TOKENS),
-    WithJsonSchema({"type": "integer", "minimum": 1, "maximum": MOST_TOKENS}),
-]
+TokenBudget = Annotated[int, within(1, MOST_TOKENS), counted(1, MOST_TOKENS)]
 BudgetQuery = Annotated[
     int,
     BeforeValidator(whole("value", low=1, high=MOST_TOKENS)),
-    WithJsonSchema({"type": "integer", "minimum": 1, "maximum": MOST_TOKENS}),
+    counted(1, MOST_TOKENS),
 ]
 #: Packed already: it goes into the answer byte for byte.
 Request = Annotated[
@@ -77,6 +73,7 @@ class TurnOut(Out):
     request: Request = Field(description="What to send to the model; hashed as it is.")
     sha256: str
     tokens: int
+    tokenizer: str = Field(description="Who counted `tokens`.")
     included: list[str]
     cut: list[str]
     omitted: list[str]
@@ -92,13 +89,20 @@ class ContextOut(Out):
     sha256: str
     verified: bool
     tokens: int
+    tokenizer: str = Field(description="Who counted `tokens`.")
     included: list[str]
     cut: list[str]
     omitted: list[str]
 
 
+#: Of a turn's request; null while none is recorded.
+_OF_ITS_REQUEST = ("packer", "rules", "budget", "tokens", "bytes", "prefix_tokens")
+
+
 class TurnLineOut(Out):
     turn: int
+    thread_id: UUID = Field(description="Whose journal has it: an ancestor's, maybe.")
+    inherited: bool
     seq: int
     at: datetime
     mode: Mode | None
@@ -110,6 +114,7 @@ class TurnLineOut(Out):
     rules: str | None
     budget: int | None
     tokens: int | None
+    tokenizer: str | None = Field(description="Who counted `tokens`.")
     bytes: int | None
     prefix_tokens: int | None = Field(
         description="In common with the request before, from its first byte on."
@@ -120,23 +125,18 @@ class TurnLineOut(Out):
     @classmethod
     def of(cls, began: Began, line: TurnLine) -> Self:
         packed = line.packed
-        return cls(
+        return cls.like(
+            line,
             turn=line.n,
-            seq=line.seq,
+            thread_id=line.home,
             at=began.at,
-            mode=began.mode,  # type: ignore[arg-type]  # closed words
+            mode=began.mode,
             continues=began.continues,
             over_budget=began.over_budget,
             recorded=packed is not None,
-            packed_seq=line.packed_seq,
-            packer=packed.packer if packed else None,
-            rules=packed.rules if packed else None,
-            budget=packed.budget if packed else None,
-            tokens=packed.tokens if packed else None,
-            bytes=packed.bytes if packed else None,
-            prefix_tokens=packed.prefix_tokens if packed else None,
-            pages=line.pages,
+            tokenizer=(packed.tokenizer or ESTIMATED) if packed else None,
             counts=dict(line.moved),
+            **{name: getattr(packed, name, None) for name in _OF_ITS_REQUEST},
         )
 
 

@@ -7,8 +7,8 @@ from ninja import Path, Query
 from memoryhub.api import auth
 from memoryhub.api.fields import ThreadName
 from memoryhub.api.operations import StrictRouter, rendered
-from memoryhub.api.preconditions import idempotency, if_match
-from memoryhub.api.reading import GONE, find_thread, seq_of
+from memoryhub.api.preconditions import CONDITIONAL, idempotency, if_match
+from memoryhub.api.reading import GONE, find_state, find_thread, seq_of
 from memoryhub.api.turn_schemas import (
     ContextOut,
     ContextQuery,
@@ -20,22 +20,17 @@ from memoryhub.api.turn_schemas import (
 )
 from memoryhub.errors import (
     BadCursorError,
-    BadPreconditionError,
-    IdempotencyMismatchError,
     NoRoomError,
-    NotFoundError,
     NotRecordedError,
     PageErasedError,
     ProjectFullError,
     SeqUnknownError,
-    StaleError,
-    ThreadClosedError,
     ThreadFullError,
     TokensRequiredError,
 )
 from memoryhub.kernel import packing
 from memoryhub.kernel.wanting import Asked
-from memoryhub.queries import contexts, pages, turns
+from memoryhub.queries import contexts, turns
 from memoryhub.queries.readers import read
 from memoryhub.services import turns as beginning
 from memoryhub.services.api_keys import Agent
@@ -44,14 +39,10 @@ from memoryhub.services.turns import Begun, NewTurn
 router = StrictRouter(tags=["turns"])
 
 _WRITES = (
-    *GONE,
+    *CONDITIONAL,
     NoRoomError,
     ThreadFullError,
-    ThreadClosedError,
-    StaleError,
     ProjectFullError,
-    IdempotencyMismatchError,
-    BadPreconditionError,
     TokensRequiredError,
     PageErasedError,
 )
@@ -99,7 +90,7 @@ async def begin(
 async def list_all(
     request: HttpRequest, thread: Path[ThreadName], query: Query[TurnsQuery]
 ) -> HttpResponse:
-    """Model calls, newest first; of a fork, its own."""
+    """Model calls, newest first; of a fork, those it inherits after its own."""
     return await read(_list, auth.caller(request), thread, query)
 
 
@@ -157,6 +148,7 @@ def _begun(begun: Begun) -> TurnOut:
         request=orjson.Fragment(begun.request),
         sha256=begun.sha256,
         tokens=begun.tokens,
+        tokenizer=begun.tokenizer,
         included=list(begun.included),
         cut=list(begun.cut),
         omitted=list(begun.omitted),
@@ -171,18 +163,16 @@ def _list(agent: Agent, name: str, query: TurnsQuery) -> HttpResponse:
     batch = turns.list_turns(
         thread, up_to=seq_of(thread, query), after=query.after, limit=query.limit
     )
-    began = turns.how_began(thread, batch.items)
-    items = [TurnLineOut.of(began[line.seq], line) for line in batch.items]
+    began = turns.how_began(batch.items)
+    items = [TurnLineOut.of(began[line.n], line) for line in batch.items]
     return rendered(TurnsOut(items=items, next=batch.next))
 
 
 def _get(agent: Agent, name: str, turn: int) -> HttpResponse:
     thread = find_thread(agent, name)
-    if turn > thread.turn_count:
-        raise NotFoundError
     line = turns.get_turn(thread, turn)
-    began = turns.how_began(thread, [line])
-    return rendered(TurnLineOut.of(began[line.seq], line))
+    began = turns.how_began([line])
+    return rendered(TurnLineOut.of(began[turn], line))
 
 
 def _get_context(agent: Agent, name: str, turn: int) -> HttpResponse:
@@ -202,6 +192,7 @@ def _get_context(agent: Agent, name: str, turn: int) -> HttpResponse:
         sha256=found.sha256 or "",
         verified=whole.verified,
         tokens=found.record.tokens,
+        tokenizer=found.record.tokenizer,
         included=list(fate.included),
         cut=list(fate.cut),
         omitted=list(fate.omitted),
@@ -210,8 +201,7 @@ def _get_context(agent: Agent, name: str, turn: int) -> HttpResponse:
 
 
 def _preview(agent: Agent, name: str, query: ContextQuery) -> HttpResponse:
-    thread = find_thread(agent, name)
-    state = pages.state_of(thread, seq_of(thread, query))
+    thread, state = find_state(agent, name, query)
     asked = Asked(
         name=name,
         turn=state.turn_count,
@@ -230,6 +220,7 @@ def _preview(agent: Agent, name: str, query: ContextQuery) -> HttpResponse:
         sha256=packed.sha256,
         verified=True,
         tokens=packed.tokens,
+        tokenizer=packed.record.tokenizer,
         included=list(packed.included),
         cut=list(packed.cut),
         omitted=list(packed.omitted),

@@ -6,9 +6,10 @@ from ninja import Path, Query
 from memoryhub.api import auth
 from memoryhub.api.fields import ThreadName
 from memoryhub.api.operations import StrictRouter, rendered
-from memoryhub.api.page_conditions import CONDITIONAL, conditions
+from memoryhub.api.page_conditions import conditions
 from memoryhub.api.page_schemas import ActIn
-from memoryhub.api.reading import GONE, find_thread, seq_of
+from memoryhub.api.preconditions import CONDITIONAL
+from memoryhub.api.reading import GONE, find_state, find_thread, seq_of
 from memoryhub.api.schemas import AsOf
 from memoryhub.api.working_set_schemas import (
     BudgetOut,
@@ -33,7 +34,7 @@ from memoryhub.errors import (
 from memoryhub.journal import Receipt
 from memoryhub.kernel.page_commands import FlushTlb, InvalidateTlb
 from memoryhub.kernel.page_events import TlbFlushed, TlbInvalidated
-from memoryhub.queries import manifests, pages
+from memoryhub.queries import manifests
 from memoryhub.queries.mutations import MutationFilter, list_mutations
 from memoryhub.queries.paging_metrics import Tally, get_metrics
 from memoryhub.queries.readers import read
@@ -104,7 +105,7 @@ async def get_manifest(
 async def mutations(
     request: HttpRequest, thread: Path[ThreadName], query: Query[MutationsQuery]
 ) -> HttpResponse:
-    """What changed pages, oldest first: the journal, narrowed. Of a fork, its own."""
+    """What changed pages, oldest first; of a fork, with the steps it inherits."""
     return await read(_mutations, auth.caller(request), thread, query)
 
 
@@ -169,8 +170,7 @@ def _get(agent: Agent, name: str, moment: AsOf) -> HttpResponse:
 
 
 def _get_tlb(agent: Agent, name: str, moment: AsOf) -> HttpResponse:
-    thread = find_thread(agent, name)
-    state = pages.state_of(thread, seq_of(thread, moment))
+    _, state = find_state(agent, name, moment)
     tlb = state.paging.tlb
     out = TlbOut(
         thread=name,
@@ -185,8 +185,7 @@ def _get_tlb(agent: Agent, name: str, moment: AsOf) -> HttpResponse:
 
 
 def _get_paging(agent: Agent, name: str, moment: AsOf) -> HttpResponse:
-    thread = find_thread(agent, name)
-    state = pages.state_of(thread, seq_of(thread, moment))
+    thread, state = find_state(agent, name, moment)
     found = get_metrics(thread, state)
     out = PagingOut(
         thread=name,
@@ -210,8 +209,7 @@ def _get_paging(agent: Agent, name: str, moment: AsOf) -> HttpResponse:
 
 
 def _get_manifest(agent: Agent, name: str, moment: AsOf) -> HttpResponse:
-    thread = find_thread(agent, name)
-    state = pages.state_of(thread, seq_of(thread, moment))
+    thread, state = find_state(agent, name, moment)
     return rendered(ManifestOut(**manifests.get_manifest(thread, state)))
 
 

@@ -80,26 +80,12 @@ class FrameOut(Out):
     @classmethod
     def of(cls, cell: Cell) -> Self:
         why = cell.why
-        return cls(
-            page_id=cell.page_id,
-            type=cell.type,  # type: ignore[arg-type]  # closed words
-            modality=cell.modality,  # type: ignore[arg-type]  # closed words
-            role=cell.role,
-            version=cell.version,
-            level=cell.level,
-            tokens=cell.tokens,
-            importance=cell.importance,
-            recalled=cell.recalled,
-            references=cell.references,
-            cause_seq=cell.cause_seq,
-            cause=cell.cause,
-            rule=why.rule or None,  # type: ignore[arg-type]  # closed words
+        return cls.like(
+            cell,
+            rule=why.rule or None,
             protected_until=why.protected_until,
             score=why.score,
-            terms=[
-                TermOut(name=term.name, value=term.value, adds=term.adds)
-                for term in why.terms
-            ],
+            terms=[TermOut.like(term) for term in why.terms],
             rank=why.rank,
         )
 
@@ -119,7 +105,7 @@ class HotOut(Out):
 
     @classmethod
     def of(cls, page: Warm) -> Self:
-        return cls(**{name: getattr(page, name) for name in cls.model_fields})
+        return cls.like(page)
 
 
 class VerdictOut(Out):
@@ -129,10 +115,8 @@ class VerdictOut(Out):
 
     @classmethod
     def of(cls, verdict: Verdict) -> Self:
-        return cls(
-            thrashing=verdict.thrashing,
-            reasons=list(verdict.reasons),  # type: ignore[arg-type]  # closed words
-            pages=list(verdict.pages),
+        return cls.like(
+            verdict, reasons=list(verdict.reasons), pages=list(verdict.pages)
         )
 
 
@@ -148,15 +132,12 @@ class WorkingSetOut(Out):
 
     @classmethod
     def of(cls, name: str, found: Residency) -> Self:
-        return cls(
+        return cls.like(
+            found,
             thread=name,
-            seq=found.seq,
-            turn=found.turn,
             budget=BudgetOut.of(found.budget),
             frames=[FrameOut.of(cell) for cell in found.cells],
             hot=[HotOut.of(page) for page in found.warm],
-            over_budget=found.over_budget,
-            thrash_index=found.thrash_index,
         )
 
 
@@ -171,19 +152,8 @@ class TlbEntryOut(Out):
 
     @classmethod
     def of(cls, state: ThreadState, entry: Entry) -> Self:
-        return cls(
-            page_id=entry.page_id,
-            version=entry.version,
-            type=entry.type,
-            modality=entry.modality,
-            importance=entry.importance,
-            tier=state.paging.tier(entry.page_id) or entry.home,  # type: ignore[arg-type]  # closed words
-            levels=[
-                LevelOut(level=number, tokens=held.tokens)
-                for number, held in enumerate(entry.levels)
-                if held is not None
-            ],
-        )
+        tier = state.paging.tier(entry.page_id) or entry.home
+        return cls.like(entry, tier=tier, levels=LevelOut.of(entry))
 
 
 class TlbOut(Out):
@@ -310,6 +280,7 @@ class ManifestOut(Out):
     thread: str
     turn: int
     mapped: int
+    tokenizer: str = Field(description="Who counts `tokens_est`.")
     working_set: list[ManifestFrameOut]
     available_pages: list[OfferedOut]
     omitted: int
@@ -324,7 +295,8 @@ class MutationsQuery(AsOf, Part):
 
 
 class MutationOut(Out):
-    thread_id: UUID
+    thread_id: UUID = Field(description="Whose journal has it: an ancestor's, maybe.")
+    inherited: bool
     seq: int
     at: datetime
     type: Literal["create", "update", "fault_in", "evict", "compress"] | None = Field(
@@ -340,19 +312,7 @@ class MutationOut(Out):
 
     @classmethod
     def of(cls, found: Mutation) -> Self:
-        return cls(
-            thread_id=found.home,
-            seq=found.seq,
-            at=found.at,
-            type=found.type,  # type: ignore[arg-type]  # closed words
-            event=found.event,
-            actor=found.actor,
-            page_id=found.page_id,
-            turn=found.turn,
-            cause=found.cause,
-            by=found.by,
-            body=dict(found.body),
-        )
+        return cls.like(found, thread_id=found.home, body=dict(found.body))
 
 
 class MutationsOut(Out):

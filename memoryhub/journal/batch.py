@@ -201,6 +201,8 @@ class Batch:
         word = order.actor.partition(":")[0]
         if subject.state == "restricted" and word in _AGENTS:
             raise SubjectRestrictedError
+        if order.epoch is not None and order.epoch != subject.epoch:
+            raise StaleError(head_seq=head.state.seq)
         # A key that is missing must refuse here, before anything is counted; it is
         # used to the end, so that nothing refuses half-way.
         if subject.id not in self.opened:

@@ -174,6 +174,7 @@ def _row(head: Head) -> Thread:
         last_event_type=head.last_type,
         listed_at=state.at,
         listed_slots=state.slot_count,
+        levels_due=projections.levels_due(state),
         **projections.columns(state),
     )
 
@@ -185,6 +186,7 @@ def _append(pairs: Sequence[tuple[Head, Head]]) -> None:
 
 def _move(before: Head, after: Head) -> None:
     changes = projections.changed_columns(before.state, after.state)
+    changes["levels_due"] = projections.levels_due(after.state)
     if after.last_type != before.last_type:
         changes["last_event_type"] = after.last_type
     if after.listed_at != before.listed_at:
@@ -195,7 +197,7 @@ def _move(before: Head, after: Head) -> None:
         raise MovedError
 
 
-_APPENDED = Move(*projections.MOVING, "head_hash", "last_event_type")
+_APPENDED = Move(*projections.MOVING, "levels_due", "head_hash", "last_event_type")
 
 
 def _ordinary(before: Head, after: Head) -> bool:
@@ -207,7 +209,9 @@ def _ordinary(before: Head, after: Head) -> bool:
 
 def _moving(before: Head, after: Head) -> tuple[object, ...]:
     state = after.state
-    new = (*projections.moving_values(state), after.chain, after.last_type)
+    moved = projections.moving_values(state)
+    due = projections.levels_due(state)
+    new = (*moved, due, after.chain, after.last_type)
     return (*new, state.id, before.state.seq)
 
 

@@ -55,6 +55,9 @@ class Order:
     actor: str
     #: The head seq that the sender saw; another one is a StaleError.
     if_match: int | None = None
+    #: The subject's epoch in which the texts were read that the command was made of;
+    #: another one is a StaleError, for something was erased since.
+    epoch: int | None = None
     request: Request | None = None
     #: Bytes it weighs against the queue's bound.
     size: int = 0

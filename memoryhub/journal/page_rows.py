@@ -15,6 +15,7 @@ from memoryhub.journal.rows import LevelRow, PageRow
 from memoryhub.kernel import entries, page_events
 from memoryhub.kernel.bodies import Event
 from memoryhub.kernel.events import SlotAppended
+from memoryhub.kernel.page_events import PageCompressed
 from memoryhub.kernel.pages import HINT, Entry, LevelEntry, Location
 from memoryhub.kernel.replay import Recorded
 from memoryhub.kernel.slots import slot_entry
@@ -70,26 +71,15 @@ def _updated(rows: PageRows, before: ThreadState, event: Any, seq: int) -> None:
     entry = _entry_before(before, event)
     after = entries.updated_entry(entry, event, thread=before.id, seq=seq)
     if after.version != entry.version:
-        rows.add_level(_level(before.id, entry, 0, entry.full))
+        rows.add_level(_level(before.id, entry, entry.full, home=entry.home))
     _change(rows, before.id, after, seq, deleted=None)
 
 
 def _compressed(rows: PageRows, before: ThreadState, event: Any, seq: int) -> None:
     for made in event.levels:
-        rows.add_level(
-            LevelRow(
-                thread_id=before.id,
-                page_id=event.page_id,
-                version=event.version,
-                level=made.level,
-                seq=seq,
-                source=None,
-                tokens=made.tokens,
-                cost=made.cost,
-                producer=event.producer,
-                home="L2",
-            )
-        )
+        place = Location(before.id, seq, made.level)
+        level = LevelEntry(place, made.tokens, made.cost)
+        rows.add_level(_level(before.id, event, level, producer=event.producer))
 
 
 def _deleted(rows: PageRows, before: ThreadState, event: Any, seq: int) -> None:
@@ -161,19 +151,26 @@ def _row(thread: UUID, entry: Entry, seq: int) -> PageRow:
     )
 
 
-def _level(thread: UUID, entry: Entry, number: int, level: LevelEntry) -> LevelRow:
-    elsewhere = level.location.thread != thread
+def _level(
+    thread: UUID,
+    page: Entry | PageCompressed,
+    level: LevelEntry,
+    *,
+    producer: str = "",
+    home: str = "L2",
+) -> LevelRow:
+    place = level.location
     return LevelRow(
         thread_id=thread,
-        page_id=entry.page_id,
-        version=entry.version,
-        level=number,
-        seq=level.location.seq,
-        source=level.location.thread if elsewhere else None,
+        page_id=page.page_id,
+        version=page.version,
+        level=place.level,
+        seq=place.seq,
+        source=place.thread if place.thread != thread else None,
         tokens=level.tokens,
         cost=level.cost,
-        producer="",
-        home=entry.home,
+        producer=producer,
+        home=home,
     )
 
 

@@ -157,6 +157,14 @@ MOVING = (
 )
 
 
+def levels_due(state: ThreadState) -> bool:
+    """Whether levels are to be looked for; a worker takes the mark off again.
+
+    Every event sets it anew: what it brought may need levels too.
+    """
+    return state.status == "open" and state.paging.crowded
+
+
 def changed_columns(before: ThreadState, after: ThreadState) -> dict[str, Any]:
     """The columns to update when a thread moves from one state to another."""
     new, old = columns(after), columns(before)

@@ -98,6 +98,8 @@ def opened(thread: Thread, places: Collection[Location]) -> dict[Location, Opene
     texts.drop((subject, epoch, place) for place in gone)
     for place in gone:
         del found[place]
+    if len(found) == len(places):
+        return found
     missing: dict[UUID, list[Location]] = {}
     for place in places:
         if place not in found:
@@ -120,6 +122,8 @@ def _erased(held: Collection[Location]) -> list[Location]:
         erased_by__isnull=False,
     )
     gone = {*rows.values_list("thread_id", "seq")}
+    if not gone:
+        return []
     return [place for place in held if (place.thread, place.seq) in gone]
 
 
@@ -158,7 +162,8 @@ def of(row: Event, payload: dict[str, Any], *, level: int) -> Opened | None:
             slot=event.slot,
         )
     if isinstance(event, PageCreated | PageUpdated):
-        size = payload.get("meta", {}).get("dimensions")
+        meta = payload.get("meta", {})
+        size = meta.get("dimensions")
         return Opened(
             page_id=event.page_id,
             type=event.type,
@@ -166,6 +171,7 @@ def of(row: Event, payload: dict[str, Any], *, level: int) -> Opened | None:
             content=_content(payload, level),
             role=event.role if isinstance(event, PageCreated) else None,
             dimensions=tuple(size) if size else None,
+            mime_type=meta.get("mime_type"),
         )
     return None
 

@@ -68,6 +68,29 @@ def written(record: Record, section: Section, texts: Texts, *, thread: UUID) -> 
 PACKERS: dict[str, Callable[..., bytes]] = {"pack/1": assemble}
 
 
+def ranges(record: Record, texts: Texts, *, thread: UUID) -> list[tuple[int, int]]:
+    """Where in the request the text of each ref stands: its first byte, and its end.
+
+    Raises as `assemble`.
+    """
+    write, at, after = _Writer(record, texts, thread), len(HEAD), ""
+    found = list[tuple[int, int]]()
+    for section in record.sections:
+        at += len(_opening(section.name, after=after).encode())
+        lead, parts, between = write.parts(section)
+        here = at + len(lead.encode())
+        for part in parts:
+            found.append((here, here + len(part.encode())))
+            here = found[-1][1] + len(between)
+        at += len(write.section(section).encode())
+        after = section.name
+    return found
+
+
+#: Where the texts stand in what each packer made.
+RANGES: dict[str, Callable[..., list[tuple[int, int]]]] = {"pack/1": ranges}
+
+
 def prefix(
     previous: Record,
     record: Record,
@@ -132,6 +155,16 @@ class _Writer:
         if section.name == "exchange":
             return ",".join(exchange.messages(self._slots(section.refs)))
         return in_string(self._developer(section))
+
+    def parts(self, section: Section) -> tuple[str, list[str], str]:
+        """What stands before the texts of its refs, they, and what is in between."""
+        if section.name == "exchange":
+            return "", exchange.messages(self._slots(section.refs)), ","
+        if section.name == "system":
+            prose = map(in_string, self._prose(section.refs))
+            return "", [*prose], in_string(BLANK_LINE)
+        lead = in_string(f"<{_FENCES['context']}>\n")
+        return lead, [*map(in_string, self._lines(section.refs))], in_string("\n")
 
     def shared(self, section: Section, before: Section) -> str:
         """The part of it that follows from the refs it has in common with `before`."""

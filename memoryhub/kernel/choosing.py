@@ -7,7 +7,6 @@ is small may still follow what was too large.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from memoryhub.kernel import costs, exchange
@@ -21,12 +20,13 @@ from memoryhub.kernel.tokens import Count, fitting
 
 Place = Literal["system", "context", "exchange"]
 
+#: Roles of messages that call tools, or are what these gave back.
+CALLING = ("assistant", "tool")
 #: A text is cut only if more tokens than this are left for it.
 LEAST_CUT = 50
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Candidate:
+class Candidate(NamedTuple):
     """A page that may stand in a request, at the level it is mapped."""
 
     page_id: str
@@ -43,6 +43,9 @@ class Candidate:
     importance: float = 0.5
     #: It was fetched back after it had left.
     recalled: bool = False
+    #: Of a message below FULL: where it lies as it was said, which tells a call of our
+    #: own tools from others.
+    full: Location | None = None
 
 
 class Choice(NamedTuple):
@@ -93,17 +96,23 @@ def newest(
 
 def own_tools(candidates: Sequence[Candidate], texts: Texts) -> set[str]:
     """Ids of pages that are calls of our own tools, or their results."""
-    slots = [each for each in candidates if each.role in ("assistant", "tool")]
+    slots = [
+        (each, opened)
+        for each in candidates
+        if each.role in CALLING
+        # What was erased since is no more than the text that is left of it.
+        and (opened := texts.get(each.full or each.location)) is not None
+    ]
     found, calls = set[str](), set[str]()
-    for each in slots:
-        ids = exchange.own_calls(texts[each.location])
+    for each, opened in slots:
+        ids = exchange.own_calls(opened) if each.role == "assistant" else None
         if ids is not None:
             found.add(each.page_id)
             calls |= ids
     found.update(
         each.page_id
-        for each in slots
-        if exchange.own_result(texts[each.location], calls)
+        for each, opened in slots
+        if each.role == "tool" and exchange.own_result(opened, calls)
     )
     return found
 

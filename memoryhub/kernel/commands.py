@@ -18,7 +18,7 @@ from memoryhub.kernel.events import (
     Role,
     RunRecorded,
 )
-from memoryhub.kernel.page_commands import PageCommand
+from memoryhub.kernel.page_commands import MadeLevels, PageCommand
 from memoryhub.kernel.pages import Modality
 from memoryhub.kernel.state import Scope, ThreadState
 
@@ -102,8 +102,8 @@ class NewSlot:
     type: str
     content: bytes
     tokens: int
-    #: We counted by est/1, since its agent sent no count.
-    estimated: bool = False
+    #: The tokenizer that we counted by; None: its agent sent the count.
+    counted_by: str | None = None
     #: Of its line in the context; None stands for `tokens`.
     cost: int | None = None
     #: Text, or structured when it is JSON of no known shape.
@@ -111,6 +111,8 @@ class NewSlot:
     role: Role | None = None
     agent_at: datetime | None = None
     handler: Handler | None = None
+    #: Its lower levels, should it be too large to be shown whole; of no page id yet.
+    made: MadeLevels | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

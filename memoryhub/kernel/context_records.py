@@ -12,6 +12,7 @@ from memoryhub.kernel.page_events import (
     ShownBody,
     TurnPacked,
 )
+from memoryhub.kernel.paging_config import ESTIMATED
 
 
 def packed(
@@ -35,6 +36,7 @@ def packed(
         manifest=_manifest_body(record.manifest) if record.manifest else None,
         tokens=record.tokens,
         bytes=record.bytes,
+        tokenizer=None if record.tokenizer == ESTIMATED else record.tokenizer,
         prefix_tokens=prefix_tokens,
         simulated=simulated,
     )
@@ -75,6 +77,7 @@ def record_of(event: TurnPacked, *, thread_name: str) -> contexts.Record:
         manifest=_manifest(event.manifest, thread_name) if event.manifest else None,
         bytes=event.bytes,
         tokens=event.tokens,
+        tokenizer=event.tokenizer or ESTIMATED,
     )
 
 

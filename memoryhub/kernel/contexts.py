@@ -13,6 +13,7 @@ from uuid import UUID
 
 from memoryhub.kernel.opened import Opened
 from memoryhub.kernel.pages import FULL, Location
+from memoryhub.kernel.paging_config import ESTIMATED
 
 #: Texts by where they lie.
 Texts = Mapping[Location, Opened]
@@ -176,6 +177,8 @@ class Record:
     #: Of the whole request.
     bytes: int = 0
     tokens: int = 0
+    #: Who counted all tokens of it.
+    tokenizer: str = ESTIMATED
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -188,6 +191,7 @@ class Record:
             "manifest": self.manifest.as_json() if self.manifest else None,
             "bytes": self.bytes,
             "tokens": self.tokens,
+            "tokenizer": self.tokenizer,
         }
 
     @classmethod
@@ -203,6 +207,7 @@ class Record:
             manifest=Manifest.of(manifest) if manifest else None,
             bytes=body["bytes"],
             tokens=body["tokens"],
+            tokenizer=body["tokenizer"],
         )
 
 

@@ -1,7 +1,8 @@
 """Costs: the tokens a page takes up in a request, framing and escapes included.
 
 Pure. A cost is the most the page can take, in whichever part of the request it stands,
-so that the costs of pages add up to no less than the request.
+so that the costs of pages add up to no less than the request. By a tokenizer whose
+counts do not add up that is near enough to choose by: packing counts the whole again.
 """
 
 from __future__ import annotations

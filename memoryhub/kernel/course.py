@@ -17,7 +17,7 @@ from memoryhub.kernel.page_events import (
     TurnBegan,
 )
 from memoryhub.kernel.pages import Entry
-from memoryhub.kernel.paging import Hot, Paging
+from memoryhub.kernel.paging import Hot, Paging, values
 from memoryhub.kernel.paging_config import Settings
 from memoryhub.kernel.state import ThreadState
 
@@ -92,7 +92,7 @@ class Course:
         if len(hot) < max(1, self.paging.settings.l1_pages):
             return None
         if self._hot is None:
-            self._hot = [self._scored(page) for page in hot.values()]
+            self._hot = [self._scored(page) for page in values(hot)]
             heapify(self._hot)
         while self._hot:
             _, since, page_id = heappop(self._hot)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from operator import itemgetter
+
 from memoryhub.kernel import pins, policies
 from memoryhub.kernel.course import Course
 from memoryhub.kernel.lookups import Found
@@ -32,49 +34,65 @@ def victims(
     `sparing` is the page that `more` tokens are for.
     """
     paging, turn = course.paging, course.turn
-    growing = sparing is not None and pins.held(paging, sparing)
-    kept = pins.pinned(course.state, more=more if growing else 0)
-    scores = policies.frame_scores(paging, turn=turn)
-    ordered = sorted(
-        (scores[frame.page_id], frame.mapped_seq, frame)
-        for frame in paging.frames.values()
-        if frame.page_id not in kept and frame.page_id != sparing
-    )
+    kept = _kept(course, sparing, more)
+    keep = policies.POLICIES[paging.settings.policy].frame
+    frames = paging.oldest_first()
+    each = policies.terms(frames, paging, turn=turn)
     passes: list[list[tuple[float, Frame]]] = [[], []]
-    for score, _, frame in ordered:
-        past = paging.history.get(frame.page_id)
-        passes[policies.protected(past, paging, turn=turn)].append((score, frame))
+    for frame, terms in zip(frames, each, strict=True):
+        if frame.page_id not in kept:
+            passes[terms.penalty > 0].append((keep(terms), frame))
+    for scored in passes:
+        # Stable, so the page that was mapped first goes first among its equals.
+        scored.sort(key=itemgetter(0))
     return passes
+
+
+def _kept(course: Course, sparing: str | None, more: int) -> set[str]:
+    """Pages that must not leave: the pinned, and the one that all this is for."""
+    if sparing is None:
+        return {*pins.pinned(course.state)}
+    growing = pins.held(course.paging, sparing)
+    return {sparing, *pins.pinned(course.state, more=more if growing else 0)}
 
 
 def _run(course: Course, tokens: int, *, cause: Cause, sparing: str | None) -> None:
     aim = course.paging.settings.low - tokens
     unprotected, protected = victims(course, sparing=sparing, more=tokens)
-    lowered: list[tuple[float, Frame]] = []
+    lowered, kept = list[tuple[float, Frame]](), set[str]()
     for score, frame in unprotected:
         if course.paging.used <= aim:
             return
+        if frame.page_id in kept:
+            continue
         level = _lower_level(course, frame)
         if level is None:
             evict(course, frame, score=score, cause=cause)
         else:
             _lower(course, frame, level, score=score, cause=cause)
             lowered.append((score, frame))
+            # It may be small enough now for a pin that had no room for it before.
+            kept = _kept(course, sparing, tokens)
     # Protection is soft: the set must not freeze, even if no turn ever begins.
     for score, frame in (*lowered, *protected):
         if course.paging.used <= aim:
             return
-        evict(course, frame, score=score, cause=cause)
+        if frame.page_id not in kept:
+            evict(course, frame, score=score, cause=cause)
 
 
 def _lower_level(course: Course, frame: Frame) -> int | None:
-    """The next existing level, if going there saves at least half."""
+    """The next existing level, if going there saves at least half of the text.
+
+    Of the text, for that is what half is made of: what frames it never gets shorter.
+    """
     if not course.paging.settings.lower_first or frame.entry.type in NEVER_LOWERED:
         return None
     for level in range(frame.level + 1, 4):
         held = frame.entry.levels[level]
         if held is not None:
-            return level if held.cost * 2 <= frame.tokens else None
+            half = held.tokens * 2 <= frame.entry.at(frame.level).tokens
+            return level if half and held.cost < frame.tokens else None
     return None
 
 

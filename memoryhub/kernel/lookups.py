@@ -11,7 +11,14 @@ from uuid import UUID
 from memoryhub.errors import PageErasedError, PageUnknownError
 from memoryhub.kernel.course import Course, PageTable
 from memoryhub.kernel.entries import entry_body
-from memoryhub.kernel.page_events import EntryBody, Lookup
+from memoryhub.kernel.page_events import (
+    By,
+    EntryBody,
+    Lookup,
+    PageDeleted,
+    PagePinned,
+    PageUnpinned,
+)
 from memoryhub.kernel.pages import Entry
 
 
@@ -51,6 +58,29 @@ def find(course: Course, page_id: str, pages: PageTable) -> Found:
     if entry is None:
         return Found(None, "miss", None)
     return Found(entry, "miss", entry_body(entry, thread=course.state.id))
+
+
+def tell(
+    course: Course,
+    kind: type[PagePinned | PageUnpinned | PageDeleted],
+    found: Found,
+    *,
+    by: By,
+    tier: str | None = None,
+) -> None:
+    """Emit what happens to a page that was looked up; `tier` is where it stood."""
+    entry = found.live
+    tier = tier or course.paging.tier(entry.page_id) or entry.home
+    course.emit(
+        kind(
+            turn=course.turn,
+            by=by,
+            page_id=entry.page_id,
+            tier_before=tier,  # type: ignore[arg-type]  # closed words
+            lookup=found.lookup,
+            entry=found.read,
+        )
+    )
 
 
 def find_live(course: Course, page_id: str, pages: PageTable) -> tuple[Entry, Found]:

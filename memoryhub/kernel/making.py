@@ -42,7 +42,7 @@ def made_of(opened: Opened, *, version: int, count: Count = estimate) -> MadeLev
 def counting(opened: Opened, *, tokens: int, tokenizer: str) -> Count:
     """How texts made of this page count, whose FULL was said to have `tokens`.
 
-    Only its agent can run another tokenizer: what we make is taken to weigh by it as
+    For a tokenizer that only its agent runs: what we make is taken to weigh by it as
     FULL does, and rounded up.
     """
     if tokenizer == ESTIMATED:

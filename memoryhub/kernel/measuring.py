@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from memoryhub.kernel import costs, tokens
+from memoryhub.kernel import costs, lines, making, tokens
 from memoryhub.kernel.commands import NewSlot
 from memoryhub.kernel.opened import Opened, body, slot_modality
 from memoryhub.kernel.pages import FULL, Modality, slot_page_id, slot_type
 from memoryhub.kernel.slots import role_of
+from memoryhub.kernel.tokens import Tokenizer
 
 #: Stands for an index that is not known yet; a longer one is found out by packing.
 _INDEX = 999_999
@@ -20,12 +22,48 @@ class Measured(NamedTuple):
     #: Of its line, or its message, in a request.
     cost: int
     modality: Modality
+    #: The tokenizer; None: its agent counted.
+    counted_by: str | None = None
 
 
 def of_slot(slot: NewSlot, content: Any) -> NewSlot:
     """The slot with its cost and modality; its tokens stay as they were counted."""
+    opened = _slot_page(slot, content)
+    cost = scaled(costs.cost(opened), opened, tokens=slot.tokens)
+    return replace(slot, cost=cost, modality=opened.modality)
+
+
+def recounted(slot: NewSlot, tokenizer: Tokenizer, *, largest: float) -> NewSlot:
+    """The slot as `tokenizer` counts it, unless its agent has counted.
+
+    With its levels, if it costs more than `largest`.
+    """
+    if slot.counted_by is None:
+        return slot
+    opened, count = _slot_page(slot, json.loads(slot.content)), tokenizer.count
+    counted = count(_text(opened))
+    cost = max(costs.cost(opened, count=count), counted)
+    made = making.made_of(opened, version=1, count=count) if cost > largest else None
+    return replace(
+        slot, tokens=counted, cost=cost, counted_by=tokenizer.name, made=made
+    )
+
+
+def of_page(
+    opened: Opened, *, sent: int | None, tokenizer: Tokenizer = tokens.EST
+) -> Measured:
+    """A page at FULL; `sent` are its tokens as its agent has counted them."""
+    if sent is None:
+        counted = tokenizer.count(_text(opened))
+        cost = costs.cost(opened, count=tokenizer.count)
+        return Measured(counted, cost, opened.modality, tokenizer.name)
+    cost = scaled(costs.cost(opened), opened, tokens=sent)
+    return Measured(sent, cost, opened.modality)
+
+
+def _slot_page(slot: NewSlot, content: Any) -> Opened:
     role = role_of(slot)
-    opened = Opened(
+    return Opened(
         page_id=slot_page_id(_INDEX),
         type=slot_type(role),
         modality=slot_modality(content),
@@ -33,17 +71,6 @@ def of_slot(slot: NewSlot, content: Any) -> NewSlot:
         role=role,
         slot=_INDEX,
     )
-    cost = scaled(costs.cost(opened), opened, tokens=slot.tokens)
-    return replace(slot, cost=cost, modality=opened.modality)
-
-
-def of_page(opened: Opened, *, sent: int | None) -> Measured:
-    """A page at FULL; `sent` are its tokens by a tokenizer of its agent's."""
-    counted = tokens.estimate(_text(opened)) if sent is None else sent
-    cost = costs.cost(opened)
-    if sent is not None:
-        cost = scaled(cost, opened, tokens=sent)
-    return Measured(counted, cost, opened.modality)
 
 
 def scaled(cost: int, opened: Opened, *, tokens: int) -> int:
@@ -60,5 +87,8 @@ def estimate_of(opened: Opened) -> int:
 
 
 def _text(opened: Opened) -> str:
+    if opened.modality not in ("text", "structured"):
+        # A model is shown its line, whatever bytes stand behind that.
+        return lines.line(opened)
     found = body(opened, level=FULL)
     return found if isinstance(found, str) else tokens.text_of(found)

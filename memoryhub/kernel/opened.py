@@ -26,6 +26,8 @@ class Opened:
     slot: int | None = None
     #: Of an image: width and height.
     dimensions: tuple[int, int] | None = None
+    #: What its agent called it, at FULL.
+    mime_type: str | None = None
     #: Lines made of it before, by level: they live and end with the opened text.
     shown: dict[int, str] = field(default_factory=dict, compare=False, repr=False)
 

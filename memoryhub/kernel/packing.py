@@ -27,8 +27,8 @@ from memoryhub.kernel.contexts import (
     Texts,
 )
 from memoryhub.kernel.json_text import in_string
-from memoryhub.kernel.pages import FULL
-from memoryhub.kernel.tokens import Count, estimate
+from memoryhub.kernel.pages import FULL, SYSTEM_PROMPT
+from memoryhub.kernel.tokens import EST, Count, Tokenizer
 
 PACKER = "pack/1"
 _RULED = ("rules", "context", "tools")
@@ -52,7 +52,7 @@ class Wanted:
     token_budget: int | None = None
     #: Pages of the system prompt, in their order.
     system: tuple[Candidate, ...] = ()
-    #: Mapped pages in map order.
+    #: Mapped pages as they stand in the context.
     candidates: tuple[Candidate, ...] = ()
     #: Where the exchange begins: index of the last user slot, else of the newest slot.
     last_user_slot: int | None = None
@@ -99,7 +99,7 @@ class _Sides(NamedTuple):
     tokens: int
 
 
-def pack(wanted: Wanted, texts: Texts, *, count: Count = estimate) -> Packed:
+def pack(wanted: Wanted, texts: Texts, *, tokenizer: Tokenizer = EST) -> Packed:
     """The request of one turn, within its budget on the bytes themselves.
 
     `texts` holds what candidates and rows refer to. One pass over the candidates;
@@ -108,15 +108,16 @@ def pack(wanted: Wanted, texts: Texts, *, count: Count = estimate) -> Packed:
     """
     spare = 0
     for attempt in range(_ROUNDS):
-        packed = _attempt(wanted, texts, wanted.limit - spare, count)
+        packed = _attempt(wanted, texts, wanted.limit - spare, tokenizer)
         if packed.tokens <= wanted.limit:
             return packed
         spare += attempt and packed.tokens - wanted.limit
-        wanted = _recounted(wanted, texts, count)
+        wanted = _recounted(wanted, texts, tokenizer.count)
     raise TooSmallError
 
 
-def _attempt(wanted: Wanted, texts: Texts, limit: int, count: Count) -> Packed:
+def _attempt(wanted: Wanted, texts: Texts, limit: int, tokenizer: Tokenizer) -> Packed:
+    count = tokenizer.count
     sides, first, room = _framed(wanted, texts, limit, count)
     offered = _offered(wanted, texts, first)
     taken = choosing.choose(offered, room=room, texts=texts, count=count)
@@ -130,6 +131,7 @@ def _attempt(wanted: Wanted, texts: Texts, limit: int, count: Count) -> Packed:
         sections=tuple(_sized(section, rendered, count) for section in record.sections),
         bytes=len(request),
         tokens=count(rendered.request),
+        tokenizer=tokenizer.name,
     )
     return _packed(wanted, record, request, taken)
 
@@ -216,26 +218,26 @@ def _forms(wanted: Wanted, texts: Texts) -> Sequence[Candidate]:
     mapped = [each for each in wanted.candidates if _opens(wanted, each)]
     forms = wanted.newest or mapped
     # A thread may have nothing but its system prompt.
-    return [each for each in forms if not _instructs(each, texts)]
+    return [each for each in forms if not _instructs(each)]
 
 
 def _opens(wanted: Wanted, page: Candidate) -> bool:
     return page.slot is not None and page.slot == wanted.last_user_slot
 
 
-def _instructs(page: Candidate, texts: Texts) -> bool:
-    return costs.instructs(texts[page.location])
+def _instructs(page: Candidate) -> bool:
+    return page.role == "system" or page.page_id == SYSTEM_PROMPT
 
 
 def _offered(wanted: Wanted, texts: Texts, first: Choice | None) -> list[Choice]:
-    """Every other page, in map order, in its place."""
+    """Every other page in its place, in the order of the context."""
     own = choosing.own_tools(wanted.candidates, texts)
     offered = [Choice(each, "system") for each in wanted.system]
     for each in wanted.candidates:
         if first is not None and _opens(wanted, each):
             continue
         last, slot = wanted.last_user_slot, each.slot
-        if _instructs(each, texts):
+        if _instructs(each):
             offered.append(Choice(each, "system"))
         elif last is not None and slot is not None and slot >= last:
             offered.append(Choice(each, "exchange"))
@@ -313,9 +315,8 @@ def _recounted(wanted: Wanted, texts: Texts, count: Count) -> Wanted:
 
     def true(pages: Sequence[Candidate]) -> tuple[Candidate, ...]:
         return tuple(
-            replace(
-                each,
-                cost=costs.cost(texts[each.location], level=each.level, count=count),
+            each._replace(
+                cost=costs.cost(texts[each.location], level=each.level, count=count)
             )
             for each in pages
         )

@@ -26,11 +26,12 @@ class NewPage:
     tokens: int
     cost: int
     bytes: int
-    #: We counted by est/1, since its agent sent no count.
-    estimated: bool = False
+    #: The tokenizer that we counted by; None: its agent sent the count.
+    counted_by: str | None = None
     #: None: the default of a new page, and no change of an old one.
     importance: float | None = None
-    provenance: tuple[str, ...] = ()
+    #: None: no source of a new page, and no change of an old one.
+    provenance: tuple[str, ...] | None = None
     hinted: bool = False
     map: bool = True
     role: str | None = None
@@ -71,8 +72,10 @@ class UpdatePage:
     tokens: int | None = None
     cost: int | None = None
     bytes: int | None = None
-    estimated: bool = False
+    counted_by: str | None = None
     hinted: bool = False
+    #: None: as it was said before.
+    provenance: tuple[str, ...] | None = None
     by: By = "tool"
 
 

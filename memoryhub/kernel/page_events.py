@@ -99,6 +99,9 @@ class SlotPage(Body):
     mapped: bool
     #: The page that the hot list pushed out for it.
     displaced: Name | None = None
+    #: First slot of the exchange that ends with this one: what of it is mapped joins
+    #: the context here. Journals from before do without.
+    ends: int | None = None
 
 
 class PageCreated(PageEvent):
@@ -140,6 +143,9 @@ class PageUpdated(LookUp):
     importance: float
     #: The payload has another hint.
     hinted: bool = False
+    #: What the page was made of from here on; None while it is as was said before.
+    provenance: list[Name] | None = None
+    derived_from: list[Name] | None = None
 
 
 class LevelMade(Body):
@@ -349,6 +355,8 @@ class TurnPacked(Event):
     manifest: ManifestBody | None = None
     tokens: int
     bytes: int
+    #: Who counted all tokens of it; None: est/1.
+    tokenizer: str | None = None
     #: In common with the request of the turn before, from its first byte on.
     prefix_tokens: int | None = None
     simulated: bool = False

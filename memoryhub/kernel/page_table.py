@@ -14,7 +14,7 @@ from memoryhub.errors import (
 from memoryhub.kernel import eviction, pins, slots, working_set
 from memoryhub.kernel.course import Course, PageTable
 from memoryhub.kernel.entries import updated_entry
-from memoryhub.kernel.lookups import Found, find_live
+from memoryhub.kernel.lookups import Found, find_live, tell
 from memoryhub.kernel.page_commands import (
     CreatePages,
     DeletePage,
@@ -34,7 +34,7 @@ def create_pages(course: Course, command: CreatePages, pages: PageTable) -> None
     """
     made = set[str]()
     for page in command.pages:
-        slots.require_tokens(course.paging.settings, estimated=page.estimated)
+        slots.require_tokens(course.paging.settings, counted_by=page.counted_by)
     for page in command.pages:
         # No row tells of a page that this very command has made.
         known = page.page_id in made or _known(course, page.page_id, pages)
@@ -42,13 +42,14 @@ def create_pages(course: Course, command: CreatePages, pages: PageTable) -> None
             raise NameTakenError
         if not known and pages.deleted(page.page_id):
             raise PageErasedError
+        for source in page.provenance or ():
+            if source == page.page_id or not (
+                source in made or _known(course, source, pages)
+            ):
+                raise UnknownPageError
         if known:
             _replace(course, page, pages, by=command.by)
         else:
-            if not all(
-                each in made or _known(course, each, pages) for each in page.provenance
-            ):
-                raise UnknownPageError
             _create(course, page, by=command.by)
         made.add(page.page_id)
 
@@ -76,8 +77,8 @@ def _create(course: Course, page: NewPage, *, by: By) -> None:
         bytes=page.bytes,
         importance=_importance(page),
         role=page.role,
-        provenance=list(page.provenance),
-        derived_from=list(page.provenance),
+        provenance=list(page.provenance or ()),
+        derived_from=list(page.provenance or ()),
         hinted=page.hinted,
         mapped=mapped,
         displaced=displaced,
@@ -109,6 +110,7 @@ def _as_update(page: NewPage, by: By) -> UpdatePage:
         cost=page.cost,
         bytes=page.bytes,
         hinted=page.hinted,
+        provenance=page.provenance,
         by=by,
     )
 
@@ -125,10 +127,11 @@ def update_page(course: Course, command: UpdatePage, pages: PageTable) -> None:
 def _update(course: Course, command: UpdatePage, pages: PageTable) -> Entry:
     """The entry as it is then."""
     entry, found = find_live(course, command.page_id, pages)
-    slots.require_tokens(course.paging.settings, estimated=command.estimated)
+    slots.require_tokens(course.paging.settings, counted_by=command.counted_by)
     if command.tokens is not None and entry.slot is not None:
         raise DerivedPageError
     _make_room_to_grow(course, entry, command)
+    sources = None if command.provenance is None else list(command.provenance)
     event = PageUpdated(
         turn=course.turn,
         by=command.by,
@@ -143,6 +146,8 @@ def _update(course: Course, command: UpdatePage, pages: PageTable) -> Entry:
         if command.importance is None
         else command.importance,
         hinted=command.hinted,
+        provenance=sources,
+        derived_from=sources,
         lookup=found.lookup,
         entry=found.read,
     )
@@ -171,17 +176,7 @@ def delete_page(course: Course, command: DeletePage, pages: PageTable) -> None:
     entry, found = find_live(course, command.page_id, pages)
     if entry.slot is not None:
         raise DerivedPageError
-    tier = course.paging.tier(entry.page_id) or entry.home
-    course.emit(
-        PageDeleted(
-            turn=course.turn,
-            by=command.by,
-            page_id=entry.page_id,
-            tier_before=tier,  # type: ignore[arg-type]  # closed words
-            lookup=found.lookup,
-            entry=found.read,
-        )
-    )
+    tell(course, PageDeleted, found, by=command.by)
 
 
 def write_levels(course: Course, command: WriteLevels, pages: PageTable) -> None:

@@ -6,11 +6,12 @@ Every seq in it is the thread's clock: a fork's seqs follow on those it inherits
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from operator import attrgetter
+from typing import NamedTuple, TypeVar
 
 from rpds import HashTrieMap
 
-from memoryhub.kernel.pages import Entry, system_prompt
+from memoryhub.kernel.pages import Entry
 from memoryhub.kernel.paging_config import Settings
 from memoryhub.kernel.tlb import Tlb
 
@@ -26,6 +27,8 @@ PACKED_KEPT = 20
 #: Live pages of a thread; slots count.
 MAX_PAGES = 10_000_000
 
+Value = TypeVar("Value")
+
 
 class Frame(NamedTuple):
     """A page's place in the working set."""
@@ -34,7 +37,7 @@ class Frame(NamedTuple):
     level: int
     #: Of its line at that level.
     tokens: int
-    #: Its place in the context; never moves while it is mapped.
+    #: Since when it is mapped; its place in the context, unless it joins that later.
     mapped_seq: int
     referenced_seq: int
     referenced_turn: int
@@ -43,10 +46,21 @@ class Frame(NamedTuple):
     recalled: bool
     #: Seq of the event that put it where it is.
     cause_seq: int
+    #: Seq at which the exchange was over that it is a message of; 0 for what stands in
+    #: the context since it was mapped.
+    joined_seq: int = 0
 
     @property
     def page_id(self) -> str:
         return self.entry.page_id
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """Sorts frames as they stand in the context; never moves once it is there.
+
+        Messages of one exchange join it together, in the order they were said.
+        """
+        return self.joined_seq or self.mapped_seq, self.entry.slot or 0
 
 
 class Hot(NamedTuple):
@@ -135,17 +149,24 @@ class Paging(NamedTuple):
     def utilization(self) -> float:
         return self.used / self.settings.usable
 
+    @property
+    def crowded(self) -> bool:
+        """Whether there is as much in the working set as an eviction run leaves."""
+        return self.utilization >= self.settings.evict_to
+
     def in_order(self) -> list[Frame]:
         """The frames as they stand in the context."""
-        return sorted(self.frames.values(), key=lambda frame: frame.mapped_seq)
+        return sorted(values(self.frames), key=attrgetter("place"))
 
-    def system_frames(self) -> list[Frame]:
-        """Frames of the system prompt that are pinned as such, not one by one."""
-        if not self.settings.auto_pin_system:
-            return []
-        frames = [f for f in self.frames.values() if system_prompt(f.entry)]
-        frames = [frame for frame in frames if frame.page_id not in self.pins]
-        return sorted(frames, key=lambda frame: frame.mapped_seq)
+    def oldest_first(self) -> list[Frame]:
+        """The frames as they were mapped."""
+        return sorted(values(self.frames), key=attrgetter("mapped_seq"))
+
+    def exchange(self, slots: int) -> int | None:
+        """Where the exchange begins: the last user slot, else the newest of `slots`."""
+        if self.last_user is not None:
+            return self.last_user.slot
+        return slots - 1 if slots else None
 
     def tier(self, page_id: str) -> str | None:
         """L0 or L1; None for a page that is at home."""
@@ -156,6 +177,21 @@ class Paging(NamedTuple):
     def refault_count(self, turn: int) -> int:
         """Refaults in the last `REFAULT_TURNS` turns, this one included."""
         return sum(n for at, n in self.refaults if at > turn - REFAULT_TURNS)
+
+
+def listed(pages: HashTrieMap[str, Value]) -> list[tuple[str, Value]]:
+    """A map's items, in no order that would mean anything.
+
+    By how it is pickled, which lists all at once: its iterator takes one after the
+    other out of a map of its own, and needs twenty times as long.
+    """
+    items: list[tuple[str, Value]]
+    items = pages.__reduce__()[1][0]  # type: ignore[assignment]  # what it is made of
+    return items
+
+
+def values(pages: HashTrieMap[str, Value]) -> list[Value]:
+    return [value for _, value in listed(pages)]
 
 
 def counted(

@@ -13,7 +13,7 @@ Mode = Literal["strict", "relaxed", "passive"]
 Confidence = Literal["explicit", "referenced", "speculative"]
 POLICY_NAMES: tuple[str, ...] = get_args(Policy)
 MODES: tuple[str, ...] = get_args(Mode)
-#: The tokenizer that we run ourselves.
+#: The tokenizer that is always at hand.
 ESTIMATED = "est/1"
 #: Least sure first.
 CONFIDENCES: tuple[str, ...] = tuple(reversed(get_args(Confidence)))

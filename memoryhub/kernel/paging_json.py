@@ -12,7 +12,7 @@ from rpds import HashTrieMap
 
 from memoryhub.kernel import tlb
 from memoryhub.kernel.pages import HINT, Entry, LevelEntry, Location
-from memoryhub.kernel.paging import Frame, Hot, Paging, Past, Spent, UserSlot
+from memoryhub.kernel.paging import Frame, Hot, Paging, Past, Spent, UserSlot, listed
 from memoryhub.kernel.paging_config import Settings
 from memoryhub.kernel.tlb import Tlb
 
@@ -20,9 +20,9 @@ from memoryhub.kernel.tlb import Tlb
 def to_json(paging: Paging, *, thread: UUID) -> dict[str, Any]:
     """All but the settings, which follow from the thread's config."""
     return {
-        "frames": [_page(frame, thread) for _, frame in sorted(paging.frames.items())],
+        "frames": [_page(frame, thread) for _, frame in sorted(listed(paging.frames))],
         "used": paging.used,
-        "hot": [_page(hot, thread) for _, hot in sorted(paging.hot.items())],
+        "hot": [_page(hot, thread) for _, hot in sorted(listed(paging.hot))],
         "pins": sorted(paging.pins),
         "tlb": {
             "entries": [
@@ -31,7 +31,7 @@ def to_json(paging: Paging, *, thread: UUID) -> dict[str, Any]:
             "hits": paging.tlb.hits,
             "misses": paging.tlb.misses,
         },
-        "history": [[name, *past] for name, past in sorted(paging.history.items())],
+        "history": [[name, *past] for name, past in sorted(listed(paging.history))],
         "spent": list(paging.spent),
         "last_user": list(paging.last_user) if paging.last_user else None,
         "users_since_turn": paging.users_since_turn,
@@ -39,9 +39,9 @@ def to_json(paging: Paging, *, thread: UUID) -> dict[str, Any]:
         "pages": paging.pages,
         "evicted_tokens": paging.evicted_tokens,
         "refaults": [list(each) for each in paging.refaults],
-        "thrashing": dict(sorted(paging.thrashing.items())),
-        "counts": dict(sorted(paging.counts.items())),
-        "turn_counts": dict(sorted(paging.turn_counts.items())),
+        "thrashing": dict(sorted(listed(paging.thrashing))),
+        "counts": dict(sorted(listed(paging.counts))),
+        "turn_counts": dict(sorted(listed(paging.turn_counts))),
         "turn_lookups": list(paging.turn_lookups),
     }
 

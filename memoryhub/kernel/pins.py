@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import takewhile
+from operator import attrgetter
 
 from memoryhub.errors import PinBudgetError
-from memoryhub.kernel.pages import SYSTEM_PROMPT
-from memoryhub.kernel.paging import Frame, Paging
+from memoryhub.kernel.pages import SYSTEM_PROMPT, system_prompt
+from memoryhub.kernel.paging import Frame, Paging, listed, values
 from memoryhub.kernel.state import ThreadState
 
 
@@ -18,9 +20,9 @@ def pinned(state: ThreadState, *, more: int = 0) -> dict[str, str]:
     is what the first two are about to take on top.
     """
     paging = state.paging
-    rules = {frame.page_id: "explicit" for frame in _explicit(paging)}
-    left = paging.settings.pinnable - more
-    left -= sum(f.tokens for f in _explicit(paging))
+    explicit = _explicit(paging)
+    rules = {frame.page_id: "explicit" for frame in explicit}
+    left = paging.settings.pinnable - more - sum(f.tokens for f in explicit)
     for rule, frames, share in _computed(state):
         room = min(left, share)
         for frame in frames:
@@ -33,31 +35,31 @@ def pinned(state: ThreadState, *, more: int = 0) -> dict[str, str]:
 
 def _explicit(paging: Paging) -> list[Frame]:
     frames = paging.frames
-    return [frames[page_id] for page_id in paging.pins if page_id in frames]
+    return [frames[page_id] for page_id, _ in listed(paging.pins) if page_id in frames]
 
 
 def _computed(state: ThreadState) -> Iterable[tuple[str, list[Frame], float]]:
     """Rule, frames in the order they claim the share, and what the rule may have."""
     paging, settings = state.paging, state.paging.settings
-    prompt = paging.system_frames()
-    # Its own page first: that was refused rather than let go beyond the share.
-    prompt.sort(key=lambda frame: frame.page_id != SYSTEM_PROMPT)
-    yield "system", prompt, settings.pinnable
-    newest = sorted(paging.frames.values(), key=lambda f: -f.entry.created_seq)
+    frames = values(paging.frames)
+    frames.sort(key=attrgetter("entry.created_seq"), reverse=True)
+    if settings.auto_pin_system:
+        # Its own page first: that was refused rather than let go beyond the share.
+        prompt = [f for f in frames if system_prompt(f.entry)]
+        prompt.sort(key=lambda f: (f.page_id != SYSTEM_PROMPT, f.mapped_seq))
+        yield "system", prompt, settings.pinnable
     if paging.last_user is not None:
         since = paging.last_user.seq
+        exchange = [*takewhile(lambda f: f.entry.created_seq >= since, frames)]
         # The user's own message first: without it nothing can be answered.
-        exchange = [f for f in newest if f.entry.created_seq >= since]
         exchange.sort(key=lambda frame: frame.entry.created_seq != since)
         yield "exchange", exchange, settings.pinnable
     first = state.turn_count - settings.auto_pin_turns
-    yield (
-        "recent",
-        [f for f in newest if f.entry.created_turn > first],
-        settings.pinnable,
-    )
+    # Newer pages are of later turns.
+    recent = [*takewhile(lambda f: f.entry.created_turn > first, frames)]
+    yield "recent", recent, settings.pinnable
     if settings.auto_pin_claims:
-        claims = [f for f in newest if f.entry.type == "claim"]
+        claims = [f for f in frames if f.entry.type == "claim"]
         claims.sort(key=lambda frame: -frame.entry.importance)
         yield "claim", claims, settings.claim_share * settings.usable
 

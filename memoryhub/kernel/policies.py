@@ -12,7 +12,7 @@ from math import log1p
 from typing import NamedTuple
 
 from memoryhub.kernel.pages import PRIORITY, Entry
-from memoryhub.kernel.paging import Frame, Hot, Paging, Past
+from memoryhub.kernel.paging import Frame, Hot, Paging, Past, listed, values
 
 
 class Terms(NamedTuple):
@@ -80,12 +80,7 @@ def penalty(past: Past | None, paging: Paging, *, turn: int) -> float:
 
 def protected(past: Past | None, paging: Paging, *, turn: int) -> bool:
     """Whether a page is inside an anti-thrash window."""
-    if past is None:
-        return False
-    settings = paging.settings
-    fault = _since_fault(past, turn, settings.protect_turns)
-    gone = _since_return(past, turn, settings.cooldown_turns)
-    return fault is not None or gone is not None
+    return penalty(past, paging, turn=turn) > 0
 
 
 def _since_fault(past: Past, turn: int, window: int) -> int | None:
@@ -105,27 +100,25 @@ def _since_return(past: Past, turn: int, window: int) -> int | None:
 
 def terms(pages: Sequence[Frame], paging: Paging, *, turn: int) -> list[Terms]:
     """The terms of each, ranked among themselves."""
-    order = sorted(range(len(pages)), key=lambda n: pages[n].referenced_seq)
+    seqs = [page.referenced_seq for page in pages]
     last = max(1, len(pages) - 1)
-    ranks = [0.0] * len(pages)
-    for rank, n in enumerate(order):
-        ranks[n] = rank / last
-    history = paging.history
+    ranks = {seq: rank / last for rank, seq in enumerate(sorted(seqs))}
+    history = dict(listed(paging.history))
     return [
         Terms(
-            recency=ranks[n],
-            value=value(page.entry),
-            penalty=penalty(history.get(page.entry.page_id), paging, turn=turn),
-            idle_turns=turn - page.referenced_turn,
-            references=page.references,
+            ranks[page.referenced_seq],
+            value(page.entry),
+            penalty(history.get(page.entry.page_id), paging, turn=turn),
+            turn - page.referenced_turn,
+            page.references,
         )
-        for n, page in enumerate(pages)
+        for page in pages
     ]
 
 
 def frame_scores(paging: Paging, *, turn: int) -> dict[str, float]:
     """The keep score of every frame."""
-    frames = list(paging.frames.values())
+    frames = values(paging.frames)
     keep = POLICIES[paging.settings.policy].frame
     each = terms(frames, paging, turn=turn)
     return {f.page_id: keep(t) for f, t in zip(frames, each, strict=True)}

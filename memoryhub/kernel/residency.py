@@ -17,6 +17,7 @@ from memoryhub.kernel.paging import (
     Paging,
     Past,
     counted,
+    listed,
 )
 from memoryhub.kernel.state import ThreadState
 
@@ -274,8 +275,7 @@ def _framed(
     clock, turn = state.clock + 1, state.turn_count
     before = paging.frames.get(entry.page_id)
     hot = paging.hot.get(entry.page_id)
-    been = before.references if before else hot.references if hot else 0
-    tokens = entry.at(level).cost
+    been, tokens = before or hot, entry.at(level).cost
     frame = Frame(
         entry=entry,
         level=level,
@@ -283,9 +283,10 @@ def _framed(
         mapped_seq=before.mapped_seq if before else clock,
         referenced_seq=clock,
         referenced_turn=turn,
-        references=been + 1,
+        references=been.references + 1 if been else 1,
         recalled=recalled or bool(before and before.recalled),
         cause_seq=clock,
+        joined_seq=before.joined_seq if before else 0,
     )
     return paging._replace(
         frames=paging.frames.insert(entry.page_id, frame),
@@ -373,7 +374,7 @@ def _remembered(paging: Paging, page_id: str, past: Past) -> Pasts:
     history = paging.history
     if page_id not in history and len(history) >= HISTORY_PAGES:
         # Half at once: finding the oldest one by one would cost a scan each time.
-        order = sorted((past.last_turn, name) for name, past in history.items())
+        order = sorted((past.last_turn, name) for name, past in listed(history))
         for _, name in order[: HISTORY_PAGES // 2]:
             history = history.remove(name)
     return history.insert(page_id, past)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 
 from memoryhub.errors import NoRoomError, ThreadFullError, TokensRequiredError
 from memoryhub.kernel import making, pins, residency, strict_json, working_set
@@ -26,7 +27,7 @@ from memoryhub.kernel.pages import (
     slot_type,
 )
 from memoryhub.kernel.paging import Paging, UserSlot
-from memoryhub.kernel.paging_config import ESTIMATED, Settings
+from memoryhub.kernel.paging_config import Settings
 from memoryhub.kernel.state import ThreadState, count
 
 _CHAT_ROLES = {f"chat.{role}": role for role in ("user", "assistant", "tool", "system")}
@@ -51,7 +52,7 @@ def append_each(course: Course, new: Sequence[NewSlot]) -> None:
 
 def append_one(course: Course, slot: NewSlot) -> None:
     """Append a slot; its page is mapped at FULL if that fits, else as it best does."""
-    require_tokens(course.paging.settings, estimated=slot.estimated)
+    require_tokens(course.paging.settings, counted_by=slot.counted_by)
     index, role = course.state.slot_count, role_of(slot)
     page_id, cost = slot_page_id(index), slot.cost or slot.tokens
     mapped = course.paging.settings.map_slots
@@ -63,12 +64,21 @@ def append_one(course: Course, slot: NewSlot) -> None:
         cost=cost,
         mapped=mapped,
         displaced=None if mapped else course.displaced(),
+        ends=_ended(course.state, role),
     )
     item = draft(slot, index=index, role=role, page=page)
     course.emit(item.event, item.payload)
     course.cooled(page_id)
     if not mapped:
         _map_smaller(course, course.paging.hot[page_id].entry, slot)
+
+
+def _ended(state: ThreadState, role: str | None) -> int | None:
+    """Where the exchange began that a slot of that role ends; None if it ends none."""
+    paging = state.paging
+    if role != "user" and paging.last_user is not None:
+        return None
+    return paging.exchange(state.slot_count)
 
 
 def require_room(state: ThreadState, added: int) -> None:
@@ -78,10 +88,10 @@ def require_room(state: ThreadState, added: int) -> None:
         raise ThreadFullError(max_slots=state.max_slots)
 
 
-def require_tokens(settings: Settings, *, estimated: bool) -> None:
+def require_tokens(settings: Settings, *, counted_by: str | None) -> None:
     """Raise unless tokens are counted by the thread's own tokenizer."""
-    if estimated and settings.tokenizer != ESTIMATED:
-        raise TokensRequiredError
+    if counted_by not in (None, settings.tokenizer):
+        raise TokensRequiredError(settings.tokenizer, largest=settings.largest)
 
 
 def _map_smaller(course: Course, entry: Entry, slot: NewSlot) -> None:
@@ -103,6 +113,8 @@ def _map_smaller(course: Course, entry: Entry, slot: NewSlot) -> None:
 
 def _made(entry: Entry, slot: NewSlot, *, tokenizer: str) -> MadeLevels:
     """The levels of a slot that is too large to be mapped whole."""
+    if slot.made is not None:
+        return replace(slot.made, page_id=entry.page_id)
     opened = Opened(
         page_id=entry.page_id,
         type=entry.type,
@@ -175,12 +187,24 @@ def _paged(state: ThreadState, event: SlotAppended) -> Paging:
         mapped=page.mapped,
         displaced=page.displaced,
     )
+    if page.ends is not None:
+        slots = range(page.ends, event.index)
+        paging = _joined(paging, slots, clock=state.clock + 1)
     if event.role != "user":
         return paging
     return paging._replace(
         last_user=UserSlot(event.index, state.clock + 1),
         users_since_turn=paging.users_since_turn + 1,
     )
+
+
+def _joined(paging: Paging, slots: range, *, clock: int) -> Paging:
+    """With the messages of an exchange in the context, as far as they are mapped."""
+    frames = paging.frames
+    for page_id in map(slot_page_id, slots):
+        if (frame := frames.get(page_id)) is not None:
+            frames = frames.insert(page_id, frame._replace(joined_seq=clock))
+    return paging._replace(frames=frames)
 
 
 def slot_entry(state: ThreadState, event: SlotAppended, page: SlotPage) -> Entry:

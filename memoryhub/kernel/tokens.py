@@ -5,12 +5,21 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from string import ascii_letters, digits
-from typing import Any
+from typing import Any, NamedTuple
 
 from memoryhub.kernel import strict_json
+from memoryhub.kernel.paging_config import ESTIMATED
 
 #: How a text's tokens are counted; 0 for the empty text only.
 Count = Callable[[str], int]
+
+
+class Tokenizer(NamedTuple):
+    """A way of counting, and the name that threads know it by."""
+
+    name: str
+    count: Count
+
 
 #: Weights in 1/24 token, so that sums stay exact (source: the paging document).
 _LETTER, _DIGIT, _OTHER_ASCII, _NARROW, _WIDE, _ASTRAL = 3, 12, 15, 8, 24, 48
@@ -28,6 +37,9 @@ _CHUNK = 16_384
 def estimate(text: str) -> int:
     """Tokens of `text` by est/1; at least 1 unless it is empty."""
     return max(1, -(-weigh(text) // _PER_TOKEN)) if text else 0
+
+
+EST = Tokenizer(ESTIMATED, estimate)
 
 
 def weigh(text: str) -> int:

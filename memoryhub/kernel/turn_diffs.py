@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Literal, NamedTuple, get_args
 from uuid import UUID
 
@@ -132,7 +133,7 @@ def counts(found: Iterable[Change]) -> dict[Kind, int]:
 
 
 def _ordered(frames: Mapping[str, Frame]) -> list[Frame]:
-    return sorted(frames.values(), key=lambda frame: frame.mapped_seq)
+    return sorted(frames.values(), key=attrgetter("place"))
 
 
 def _tell(stories: dict[str, _Story], happened: Happened) -> None:

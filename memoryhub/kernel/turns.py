@@ -18,6 +18,7 @@ from memoryhub.kernel.paging import (
     REFAULT_TURNS,
     Paging,
     Spent,
+    listed,
 )
 from memoryhub.kernel.state import ThreadState
 
@@ -115,11 +116,11 @@ def _forgotten(paging: Paging, turn: int) -> Paging:
     """Without what lies too many turns back to matter."""
     history, thrashing = paging.history, paging.thrashing
     for page_id in [
-        name for name, past in history.items() if turn - past.last_turn > HISTORY_TURNS
+        name for name, past in listed(history) if turn - past.last_turn > HISTORY_TURNS
     ]:
         history = history.remove(page_id)
     for page_id in [
-        name for name, at in thrashing.items() if turn - at >= REFAULT_TURNS
+        name for name, at in listed(thrashing) if turn - at >= REFAULT_TURNS
     ]:
         thrashing = thrashing.remove(page_id)
     refaults = tuple(each for each in paging.refaults if turn - each[0] < REFAULT_TURNS)

@@ -7,12 +7,18 @@ from dataclasses import dataclass, replace
 from uuid import UUID
 
 from memoryhub.kernel import pins, policies, tools
-from memoryhub.kernel.choosing import Candidate
+from memoryhub.kernel.choosing import CALLING, Candidate
 from memoryhub.kernel.contexts import Policies, Row
 from memoryhub.kernel.levels import producible
 from memoryhub.kernel.packing import Wanted
-from memoryhub.kernel.pages import REFERENCE, Entry, Location, system_prompt
-from memoryhub.kernel.paging import Frame, Paging
+from memoryhub.kernel.pages import (
+    REFERENCE,
+    Entry,
+    Location,
+    slot_page_id,
+    system_prompt,
+)
+from memoryhub.kernel.paging import Frame, Paging, values
 from memoryhub.kernel.paging_config import Settings
 from memoryhub.kernel.state import ThreadState
 
@@ -31,13 +37,8 @@ class Asked:
 
 def wanted(state: ThreadState, asked: Asked, *, home: Sequence[Entry]) -> Wanted:
     """All that packing is told. `home` are pages at home, newest first."""
-    paging, settings, rules = state.paging, state.paging.settings, pins.pinned(state)
-    scores = policies.frame_scores(paging, turn=state.turn_count)
-    frames = paging.in_order()
-    shown = {
-        f.page_id: _candidate(f, keep=scores[f.page_id], pinned=f.page_id in rules)
-        for f in frames
-    }
+    paging, settings = state.paging, state.paging.settings
+    system, candidates = _mapped(state)
     offered = [row(entry, tier="L1", own=state.id) for entry in _hot(state)]
     offered += [row(entry, tier=entry.home, own=state.id) for entry in home]
     return Wanted(
@@ -49,24 +50,35 @@ def wanted(state: ThreadState, asked: Asked, *, home: Sequence[Entry]) -> Wanted
         reserved_tokens=settings.reserved_tokens,
         policies=policies_of(paging),
         token_budget=asked.token_budget,
-        system=tuple(shown[f.page_id] for f in frames if system_prompt(f.entry)),
-        candidates=tuple(
-            shown[f.page_id] for f in frames if not system_prompt(f.entry)
-        ),
-        last_user_slot=_exchange_begins(paging, frames),
+        system=tuple(system),
+        candidates=tuple(candidates),
+        last_user_slot=paging.exchange(state.slot_count),
         newest=_newest(paging),
-        mapped=len(frames),
+        mapped=len(paging.frames),
         available=tuple(offered),
-        unlisted=paging.pages - len(frames) - len(offered),
+        unlisted=paging.pages - len(paging.frames) - len(offered),
         tools=asked.tools,
     )
+
+
+def _mapped(state: ThreadState) -> tuple[list[Candidate], list[Candidate]]:
+    """The system prompt, and all other frames, as they stand in the context."""
+    paging, rules = state.paging, pins.pinned(state)
+    scores = policies.frame_scores(paging, turn=state.turn_count)
+    system, others = list[Candidate](), list[Candidate]()
+    for frame in paging.in_order():
+        name = frame.page_id
+        page = _candidate(frame, keep=scores[name], pinned=name in rules)
+        (system if system_prompt(frame.entry) else others).append(page)
+    return system, others
 
 
 def places(wanted: Wanted) -> list[Location]:
     """Where the texts lie that packing may need."""
     pages = (*wanted.system, *wanted.candidates, *wanted.newest)
-    rows = [row.location(wanted.thread) for row in wanted.available]
-    return [*dict.fromkeys([*(page.location for page in pages), *rows])]
+    said = (page.full for page in wanted.candidates if page.full is not None)
+    rows = (row.location(wanted.thread) for row in wanted.available)
+    return [*dict.fromkeys([*(page.location for page in pages), *said, *rows])]
 
 
 def without(wanted: Wanted, gone: Collection[Location]) -> Wanted:
@@ -106,38 +118,29 @@ def _candidate(frame: Frame, *, keep: float, pinned: bool) -> Candidate:
         role=entry.role,
         importance=entry.importance,
         recalled=frame.recalled,
+        full=entry.full.location if frame.level and entry.role in CALLING else None,
     )
-
-
-def _exchange_begins(paging: Paging, frames: Sequence[Frame]) -> int | None:
-    """The last user slot; without one, the newest slot."""
-    if paging.last_user is not None:
-        return paging.last_user.slot
-    slots = [f.entry.slot for f in frames if f.entry.slot is not None]
-    return max(slots, default=None)
 
 
 def _newest(paging: Paging) -> tuple[Candidate, ...]:
     """The last user slot at every level it has, most faithful first."""
     if paging.last_user is None:
         return ()
-    for frame in paging.frames.values():
-        if frame.entry.slot == paging.last_user.slot:
-            return tuple(
-                _candidate(
-                    frame._replace(level=level, tokens=held.cost), keep=1.0, pinned=True
-                )
-                for level, held in enumerate(frame.entry.levels)
-                if held is not None
-            )
-    return ()
+    frame = paging.frames.get(slot_page_id(paging.last_user.slot))
+    if frame is None:
+        return ()
+    return tuple(
+        _candidate(frame._replace(level=level, tokens=held.cost), keep=1.0, pinned=True)
+        for level, held in enumerate(frame.entry.levels)
+        if held is not None
+    )
 
 
 def _hot(state: ThreadState) -> list[Entry]:
     """Pages of the hot list, the one most worth keeping first."""
     paging, turn = state.paging, state.turn_count
     pages = sorted(
-        paging.hot.values(),
+        values(paging.hot),
         key=lambda page: (
             -policies.hot_score(page, paging, turn=turn),
             -page.since_seq,

@@ -9,7 +9,7 @@ from memoryhub.errors import NoRoomError, PinnedError
 from memoryhub.kernel import eviction, pins
 from memoryhub.kernel.course import Course, PageTable
 from memoryhub.kernel.entries import compressed_entry, entry_body
-from memoryhub.kernel.lookups import Found, find_live
+from memoryhub.kernel.lookups import Found, find_live, tell
 from memoryhub.kernel.page_commands import (
     EvictPage,
     MadeLevels,
@@ -213,30 +213,11 @@ def pin_page(course: Course, command: PinPage, pages: PageTable) -> None:
     if not pins.held(course.paging, entry.page_id):
         tokens = course.paging.frames[entry.page_id].tokens
         pins.require_share(course.paging, more=tokens)
-    course.emit(
-        PagePinned(
-            turn=course.turn,
-            by=command.by,
-            page_id=entry.page_id,
-            tier_before=tier,  # type: ignore[arg-type]  # closed words
-            lookup=found.lookup,
-            entry=found.read,
-        )
-    )
+    tell(course, PagePinned, found, by=command.by, tier=tier)
 
 
 def unpin_page(course: Course, command: UnpinPage, pages: PageTable) -> None:
     """Let a page leave again. Emits page.unpinned; nothing when it is not pinned."""
     entry, found = find_live(course, command.page_id, pages)
-    if entry.page_id not in course.paging.pins:
-        return
-    course.emit(
-        PageUnpinned(
-            turn=course.turn,
-            by=command.by,
-            page_id=entry.page_id,
-            tier_before="L0",
-            lookup=found.lookup,
-            entry=found.read,
-        )
-    )
+    if entry.page_id in course.paging.pins:
+        tell(course, PageUnpinned, found, by=command.by)

@@ -77,7 +77,7 @@ class Migration(migrations.Migration):
                 ("full_seq", models.BigIntegerField()),
                 ("full_thread", models.UUIDField(null=True)),
                 ("tokens", models.IntegerField()),
-                ("cost", models.IntegerField()),
+                ("cost", models.BigIntegerField()),
                 ("hint_seq", models.BigIntegerField(null=True)),
                 ("hint_thread", models.UUIDField(null=True)),
             ],
@@ -113,7 +113,7 @@ class Migration(migrations.Migration):
                 ("seq", models.BigIntegerField()),
                 ("source", models.UUIDField(null=True)),
                 ("tokens", models.IntegerField()),
-                ("cost", models.IntegerField()),
+                ("cost", models.BigIntegerField()),
                 ("producer", models.CharField(default="", max_length=64)),
                 ("home", models.CharField(default="L2", max_length=2)),
             ],
@@ -137,6 +137,11 @@ class Migration(migrations.Migration):
             model_name="thread",
             name="fault_count",
             field=models.BigIntegerField(default=0),
+        ),
+        migrations.AddField(
+            model_name="thread",
+            name="levels_due",
+            field=models.BooleanField(default=False),
         ),
         migrations.AddField(
             model_name="thread",
@@ -177,6 +182,14 @@ class Migration(migrations.Migration):
                 condition=models.Q(("erased_by__isnull", False)),
                 fields=["thread", "seq"],
                 name="event_erased",
+            ),
+        ),
+        migrations.AddIndex(
+            model_name="thread",
+            index=models.Index(
+                condition=models.Q(("levels_due", True)),
+                fields=["listed_at"],
+                name="thread_levels_due",
             ),
         ),
         migrations.AddIndex(

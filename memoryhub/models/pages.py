@@ -35,7 +35,8 @@ class Page(models.Model):
     full_seq = models.BigIntegerField()
     full_thread = models.UUIDField(null=True)
     tokens = models.IntegerField()
-    cost = models.IntegerField()
+    #: Above `tokens`, many times so for a short text that its agent counts dear.
+    cost = models.BigIntegerField()
     #: The event whose payload has the agent's hint.
     hint_seq = models.BigIntegerField(null=True)
     hint_thread = models.UUIDField(null=True)
@@ -65,7 +66,7 @@ class PageLevel(models.Model):
     seq = models.BigIntegerField()
     source = models.UUIDField(null=True)
     tokens = models.IntegerField()
-    cost = models.IntegerField()
+    cost = models.BigIntegerField()
     producer = models.CharField(max_length=64, default="")
     home = models.CharField(max_length=2, default="L2")
 

@@ -68,6 +68,9 @@ class Thread(models.Model):
     eviction_count = models.BigIntegerField(default=0)
     #: In the last turns; their number ÷ turns is the thrash index.
     refault_count = models.IntegerField(default=0)
+    #: Its working set is full enough to lose pages soon, and no worker has looked yet
+    #: for levels to make of them.
+    levels_due = models.BooleanField(default=False)
     created_at = models.DateTimeField()
     last_event_at = models.DateTimeField()
     last_event_type = models.CharField(max_length=40, default="")
@@ -111,6 +114,12 @@ class Thread(models.Model):
             # The list by creation.
             models.Index(
                 fields=["project", "-created_at", "id"], name="thread_by_created"
+            ),
+            # What the worker that makes levels looks for, longest silent first.
+            models.Index(
+                fields=["listed_at"],
+                condition=models.Q(levels_due=True),
+                name="thread_levels_due",
             ),
         ]
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from memoryhub.models.projects import Project
 from memoryhub.models.threads import Thread
 from memoryhub.queries.catalogue import ENOUGH_LOOKUPS, THRASHING_REFAULTS
+from memoryhub.queries.threads import LookUps
 
 #: Threads that are looked at: those that were active last.
 WINDOW = 1_000
@@ -14,22 +15,11 @@ LEAST_HIT_RATE = 0.60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Checks:
+class Checks(LookUps):
     """What the threads that were active last have in common."""
 
     threads: int
-    hits: int
-    misses: int
     thrashing: int
-
-    @property
-    def lookups(self) -> int:
-        return self.hits + self.misses
-
-    @property
-    def hit_rate(self) -> float | None:
-        """None without samples."""
-        return self.hits / self.lookups if self.lookups else None
 
     @property
     def hits_enough(self) -> bool | None:

@@ -19,12 +19,14 @@ from memoryhub.kernel.opened import Opened
 from memoryhub.kernel.packing import Packed
 from memoryhub.kernel.page_events import TurnPacked
 from memoryhub.kernel.pages import Entry, Location, system_prompt
+from memoryhub.kernel.paging import listed
 from memoryhub.kernel.state import ThreadState
 from memoryhub.kernel.wanting import Asked
 from memoryhub.models.events import Event
 from memoryhub.models.pages import Page, PageLevel
 from memoryhub.models.slots import Turn
 from memoryhub.models.threads import Thread
+from memoryhub.queries import tokenizers
 
 #: Pages at home that a manifest may offer.
 OFFERED = 50
@@ -70,8 +72,9 @@ def pack(thread: Thread, state: ThreadState, asked: Asked) -> Packed:
     wanted = wanting.wanted(state, asked, home=list_home(thread, state))
     places = wanting.places(wanted)
     opened = texts.opened(thread, places)
-    gone = {place for place in places if place not in opened}
-    return packing.pack(wanting.without(wanted, gone), opened)
+    gone = {*places} - opened.keys() if len(opened) < len(places) else ()
+    tokenizer = tokenizers.of(thread)
+    return packing.pack(wanting.without(wanted, gone), opened, tokenizer=tokenizer)
 
 
 def list_home(
@@ -79,10 +82,12 @@ def list_home(
 ) -> list[Entry]:
     """The newest pages that are neither mapped nor hot, as of the state.
 
-    Three queries. Of a fork, those that it has made itself.
+    Three queries, none while all are. Of a fork, those that it has made itself.
     """
     paging = state.paging
-    held = {*paging.frames, *paging.hot}
+    if paging.pages == len(paging.frames) + len(paging.hot):
+        return []
+    held = {name for tier in (paging.frames, paging.hot) for name, _ in listed(tier)}
     rows = Page.objects.filter(
         thread=thread, seq__lte=state.seq, deleted_seq__isnull=True
     ).order_by("-seq")
@@ -238,4 +243,10 @@ def prefix_tokens(thread: Thread, turn: int, record: Record) -> int | None:
     opened: dict[Location, Opened] = texts.opened(thread, places)
     if len(opened) < len(places):
         return None
-    return assembling.prefix(before.record, record, opened, thread=own)
+    return assembling.prefix(
+        before.record,
+        record,
+        opened,
+        thread=own,
+        count=tokenizers.nearest(record.tokenizer).count,
+    )

@@ -11,8 +11,10 @@ from memoryhub.kernel import levels, making, strict_json
 from memoryhub.kernel.opened import Opened, body
 from memoryhub.kernel.page_commands import MadeLevels
 from memoryhub.kernel.pages import FULL, Entry
+from memoryhub.kernel.tokens import Count
 from memoryhub.models.events import Event
 from memoryhub.models.threads import Thread
+from memoryhub.queries import tokenizers
 
 #: Where a text below FULL stands in a content of its modality.
 _TEXT_FIELDS = {
@@ -67,32 +69,24 @@ def get_envelope(
     subject. At most two queries. Raises PageErasedError when its text is gone.
     """
     best = entry.at_most(level)
-    opened = open_level(thread, entry, best)
+    full = opened = open_level(thread, entry, best)
+    if best > FULL and (best < level or entry.slot is None):
+        full = open_level(thread, entry, FULL)
+    content = shape_of(opened, level=best)
     if best < level:
-        made = made_texts(opened if best == FULL else open_level(thread, entry, FULL))
-        better = max((each for each in made if best < each <= level), default=best)
-        content = made[better] if better > best else shape_of(opened, level=best)
-        best = better
-    else:
-        content = shape_of(opened, level=best)
-    return _envelope(thread, entry, best, content, tier=tier, source=source or tier)
-
-
-def _envelope(
-    thread: Thread, entry: Entry, level: int, content: Any, *, tier: str, source: str
-) -> Envelope:
-    meta = get_meta(thread, entry)
-    size = meta.get("dimensions")
+        made = made_texts(full, count=tokenizers.of(thread).count)
+        best = max((each for each in made if best < each <= level), default=best)
+        content = made.get(best, content)
     return Envelope(
         page_id=entry.page_id,
         modality=entry.modality,
-        level=level,
+        level=best,
         tier=tier,
         content=content,
-        source_tier=source,
-        mime_type=meta.get("mime_type"),
+        source_tier=source or tier,
+        mime_type=full.mime_type,
         size_bytes=len(strict_json.as_sent(content)),
-        dimensions=(size[0], size[1]) if size else None,
+        dimensions=full.dimensions,
         duration_seconds=content.get("duration_seconds"),
     )
 
@@ -140,7 +134,7 @@ def shape_of(opened: Opened, *, level: int) -> dict[str, Any]:
     return {_TEXT_FIELDS[opened.modality]: body(opened, level=level)}
 
 
-def made_texts(opened: Opened) -> dict[int, dict[str, Any]]:
+def made_texts(opened: Opened, *, count: Count) -> dict[int, dict[str, Any]]:
     """Levels made of FULL, in their modality's shape. No query."""
     schema = None
     if opened.slot is None and opened.modality == "structured":
@@ -150,6 +144,7 @@ def made_texts(opened: Opened) -> dict[int, dict[str, Any]]:
         page_type=opened.type,
         modality=opened.modality,
         schema_name=schema,
+        count=count,
     )
     name = _TEXT_FIELDS[opened.modality]
     return {level: {name: text.content} for level, text in found.items()}
@@ -160,6 +155,6 @@ def make_levels(thread: Thread, entry: Entry, *, tokenizer: str) -> MadeLevels |
     if any(entry.levels[1:]) or not levels.producible(entry.modality):
         return None
     opened = open_level(thread, entry, FULL)
-    count = making.counting(opened, tokens=entry.full.tokens, tokenizer=tokenizer)
+    count = tokenizers.deriving(opened, tokens=entry.full.tokens, tokenizer=tokenizer)
     made = making.made_of(opened, version=entry.version, count=count)
     return made if made.levels else None

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
+from uuid import UUID
 
 import orjson
+from django.db.models import Q
 from django.db.models.functions import Length
 
 from memoryhub.errors import SeqUnknownError
@@ -17,6 +19,8 @@ from memoryhub.models.threads import Thread
 from memoryhub.queries.cursors import PART_BYTES, fitting
 
 Order = Literal["asc", "desc"]
+#: Whose journal an event is in, and its seq there.
+Place = tuple[UUID, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,6 +103,22 @@ def _weight(sealed: int | None, body: str) -> int:
     """Bytes of an event's content. Sealing packs it; its body says what it was."""
     size: int = orjson.loads(body).get("bytes", 0)
     return max(size, sealed or 0)
+
+
+def rows_at(places: Iterable[Place], *, content: bool) -> dict[Place, Event]:
+    """The rows of these events, whichever journals they lie in. At most one query."""
+    by_thread: dict[UUID, list[int]] = {}
+    for home, seq in places:
+        by_thread.setdefault(home, []).append(seq)
+    if not by_thread:
+        return {}
+    named = Q()
+    for home, seqs in by_thread.items():
+        named |= Q(thread_id=home, seq__in=seqs)
+    rows = Event.objects.filter(named).defer("chain", "payload_digest")
+    if not content:
+        rows = rows.defer("chain", "payload_digest", "payload")
+    return {(row.thread_id, row.seq): row for row in rows}
 
 
 def get_event(thread: Thread, seq: int, *, content: bool = True) -> EventLine:

@@ -1,4 +1,4 @@
-"""Forks: the family of a thread, as a tree. Never writes."""
+"""Forks: what a thread is made of, and its family as a tree. Never writes."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from uuid import UUID
 import orjson
 from django.db import connection
 
+from memoryhub.kernel.state import Segment
 from memoryhub.models.threads import Thread
 
 #: Threads that are shown at most.
@@ -47,10 +48,27 @@ class Tree:
     cut: bool
 
 
+def get_segments(thread: Thread, *, up_to: int | None = None) -> tuple[Segment, ...]:
+    """The journals that a thread is made of, oldest first, each as far as it counts.
+
+    Its own is the last one: up to seq `up_to`, or to its head if None. No query.
+    """
+    inherited = [
+        Segment(thread=UUID(home), first=first, end=end, up_to_seq=seq)
+        for home, first, end, seq in orjson.loads(thread.lineage)
+    ]
+    own = Segment(
+        thread=thread.id,
+        first=inherited[-1].end if inherited else 0,
+        end=thread.slot_count,
+        up_to_seq=thread.head_seq if up_to is None else up_to,
+    )
+    return (*inherited, own)
+
+
 def get_tree(thread: Thread) -> Tree:
     """All threads that share a first ancestor with this one. Two queries."""
-    lineage = orjson.loads(thread.lineage)
-    root = UUID(lineage[0][0]) if lineage else thread.id
+    root = get_segments(thread)[0].thread
     column = Thread._meta.pk
     with connection.cursor() as cursor:
         known = column.get_db_prep_value(root, connection)
@@ -65,8 +83,8 @@ def get_tree(thread: Thread) -> Tree:
 
 def get_names(thread: Thread) -> dict[UUID, str]:
     """The names of the thread's ancestors, by id. One query."""
-    lineage = [UUID(part[0]) for part in orjson.loads(thread.lineage)]
-    rows = Thread.objects.filter(project=thread.project_id, id__in=lineage)
+    ancestors = [part.thread for part in get_segments(thread)[:-1]]
+    rows = Thread.objects.filter(project=thread.project_id, id__in=ancestors)
     return dict(rows.values_list("id", "name"))
 
 
@@ -81,7 +99,6 @@ def _ordered(
 
 
 def _branch(row: Thread, level: int) -> Branch:
-    lineage = orjson.loads(row.lineage)
     return Branch(
         id=row.id,
         name=row.name,
@@ -91,5 +108,5 @@ def _branch(row: Thread, level: int) -> Branch:
         fork_seq=row.fork_seq,
         head_seq=row.head_seq,
         slots=row.slot_count,
-        inherited=lineage[-1][2] if lineage else 0,
+        inherited=get_segments(row)[-1].first,
     )

@@ -34,6 +34,7 @@ def get_manifest(thread: Thread, state: ThreadState) -> dict[str, Any]:
         "thread": thread.name,
         "turn": state.turn_count,
         "mapped": wanted.mapped,
+        "tokenizer": state.paging.settings.tokenizer,
         "working_set": [
             manifest.mapped(_row(frame)) for frame in state.paging.in_order()
         ],

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
+from itertools import islice
 from typing import Any
 from uuid import UUID
 
@@ -25,6 +27,7 @@ from memoryhub.models.events import Event
 from memoryhub.models.slots import Slot, Turn
 from memoryhub.models.threads import Thread
 from memoryhub.queries.cursors import Batch, Listing
+from memoryhub.queries.forks import get_segments
 
 #: By event type, what it does to a page.
 KINDS = {
@@ -57,7 +60,9 @@ class MutationFilter:
 class Mutation:
     """One step in the life of a page."""
 
-    #: Whose journal has it: the thread's, or an ancestor's.
+    #: The thread it was read from.
+    thread: UUID
+    #: Whose journal has it: `thread`, or the ancestor it was inherited from.
     home: UUID
     seq: int
     at: datetime
@@ -71,6 +76,10 @@ class Mutation:
     by: str
     body: Mapping[str, Any]
 
+    @property
+    def inherited(self) -> bool:
+        return self.home != self.thread
+
 
 def list_mutations(
     thread: Thread,
@@ -80,18 +89,18 @@ def list_mutations(
     after: str | None = None,
     limit: int = 50,
 ) -> Batch[Mutation]:
-    """What changed pages of the thread itself, oldest first, in batches.
+    """What changed pages, oldest first, in batches; of a fork, inherited steps first.
 
-    One query for each 500 events that the filter can't be asked of the database, and
-    one with `turn`. Raises BadCursorError when `after` is not of this very list.
+    One query for each 500 events that the filter can't be asked of the database, one
+    for each ancestor, and one with `turn`. Raises BadCursorError when `after` is not of
+    this very list.
     """
     where = where or MutationFilter()
-    head = thread.head_seq if at_seq is None else at_seq
+    spans = _spans(get_segments(thread, up_to=at_seq), where.turn)
     filters = [thread.id, where.plain(), at_seq]
     listing = Listing(name="mutations", project=thread.project_id, filters=filters)
-    seq = 0 if after is None else listing.open(after)[0]
-    rows = _rows(thread, where).filter(seq__lte=head)
-    return _batch(_matching(rows, where, after=seq), listing, limit)
+    walk = _Walk(thread=thread, spans=spans, rows=partial(_rows, where), by=where.by)
+    return walk.batch(listing, after=after, limit=limit)
 
 
 def list_history(
@@ -104,79 +113,111 @@ def list_history(
 ) -> Batch[Mutation]:
     """All that happened to a page, oldest first; `lineage` ends with the thread itself.
 
-    One query a thread, two for a message. Raises BadCursorError.
+    One query a thread, and one for each 500 events. Raises BadCursorError.
     """
     filters = [thread.id, page_id, lineage[-1].up_to_seq]
     listing = Listing(name="page_history", project=thread.project_id, filters=filters)
-    began, seen = (0, 0) if after is None else listing.open(after)
-    found: list[tuple[int, Mutation]] = []
-    for n, part in enumerate(lineage[began:], start=began):
-        since = seen if n == began else 0
-        rows = _of_page(part, page_id).filter(seq__gt=since, seq__lte=part.up_to_seq)
-        ordered = rows.defer("payload").order_by("seq")[: limit + 1 - len(found)]
-        found += [(n, _mutation(row)) for row in ordered]
-    batch = found[:limit]
-    last = [batch[-1][0], batch[-1][1].seq] if len(found) > limit else None
-    return Batch(
-        items=tuple(each for _, each in batch),
-        next=listing.seal(last) if last else None,
-    )
+    rows = partial(_of_page, page_id)
+    walk = _Walk(thread=thread, spans=_spans(lineage, None), rows=rows)
+    return walk.batch(listing, after=after, limit=limit)
 
 
-def _of_page(part: Segment, page_id: str) -> QuerySet[Event]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Span:
+    """Events first <= seq <= last of a thread."""
+
+    home: UUID
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Walk:
+    """Through the journals that a thread is made of, oldest first."""
+
+    thread: Thread
+    spans: Sequence[_Span]
+    #: By a thread's id, the rows that hold all that is looked for, and maybe more.
+    rows: Callable[[UUID], QuerySet[Event]]
+    by: str | None = None
+
+    def batch(
+        self, listing: Listing, *, after: str | None, limit: int
+    ) -> Batch[Mutation]:
+        began, seen = (0, 0) if after is None else listing.open(after)
+        found = list(islice(self._found(began, seen, limit), limit + 1))
+        batch, rest = found[:limit], found[limit:]
+        items = tuple(mutation for _, mutation in batch)
+        if not rest:
+            return Batch(items=items, next=None)
+        return Batch(items=items, next=listing.seal([batch[-1][0], items[-1].seq]))
+
+    def _found(
+        self, began: int, seen: int, limit: int
+    ) -> Iterator[tuple[int, Mutation]]:
+        """With the ordinal of the span that each is of."""
+        # Where the rows are all that is looked for, no more of them are read.
+        size = limit + 1 if self.by is None else CHUNK
+        for n, span in enumerate(self.spans[began:], start=began):
+            within = self.rows(span.home).filter(seq__lte=span.last).defer("payload")
+            seq = seen if n == began and seen else span.first - 1
+            while chunk := list(within.filter(seq__gt=seq).order_by("seq")[:size]):
+                seq = chunk[-1].seq
+                for row in chunk:
+                    mutation = _mutation(self.thread, row)
+                    if self.by in (None, mutation.by):
+                        yield n, mutation
+                if len(chunk) < size:
+                    break
+
+
+def _of_page(page_id: str, home: UUID) -> QuerySet[Event]:
     about = Q(page=page_id)
     kind, _, digits = page_id.partition("-")
     if kind == "slot" and digits.isdecimal() and len(digits) <= 18:
-        slots = Slot.objects.filter(thread_id=part.thread, index=int(digits))
+        slots = Slot.objects.filter(thread_id=home, index=int(digits))
         about |= Q(seq__in=slots.values("seq"), type=SlotAppended.event_type)
-    return Event.objects.filter(about, thread_id=part.thread)
+    return Event.objects.filter(about, thread_id=home)
 
 
-def _rows(thread: Thread, where: MutationFilter) -> QuerySet[Event]:
+def _rows(where: MutationFilter, home: UUID) -> QuerySet[Event]:
     """Rows that hold all that match, and maybe more."""
     kinds = [kind for kind, word in KINDS.items() if where.type in (None, word)]
-    rows = Event.objects.filter(thread_id=thread.id, type__in=kinds)
+    rows = Event.objects.filter(thread_id=home)
     if where.page_id is not None:
-        own = Segment(thread=thread.id, first=0, end=0, up_to_seq=thread.head_seq)
-        rows = _of_page(own, where.page_id).filter(type__in=kinds)
-    if where.turn is not None:
-        first, last = _span(thread, where.turn)
-        rows = rows.filter(seq__gte=first, seq__lte=last)
-    return rows.defer("payload")
+        rows = _of_page(where.page_id, home)
+    return rows.filter(type__in=kinds)
 
 
-def _span(thread: Thread, turn: int) -> tuple[int, int]:
-    """The first and the last seq of a turn; an empty span for one that is not there."""
-    turns = Turn.objects.filter(thread_id=thread.id, n__in=(turn, turn + 1))
-    seqs = dict(turns.values_list("n", "seq"))
-    first = seqs.get(turn, thread.head_seq + 1) if turn else 1
-    return first, seqs.get(turn + 1, thread.head_seq + 1) - 1
+def _spans(parts: Sequence[Segment], turn: int | None) -> list[_Span]:
+    """What of each journal counts; of one turn, from its beginning to the next one's.
+
+    With a turn one query. A fork goes on with the turn that it was forked in.
+    """
+    if turn is None:
+        return [_Span(home=p.thread, first=1, last=p.up_to_seq) for p in parts]
+    rows = Turn.objects.filter(
+        thread_id__in=[part.thread for part in parts], n__in=(turn, turn + 1)
+    )
+    seqs = {(row.thread_id, row.n): row.seq for row in rows}
+    spans: list[_Span] = []
+    going = turn == 0
+    for part in parts:
+        beyond = part.up_to_seq + 1
+        begun = min(seqs.get((part.thread, turn), beyond), beyond)
+        over = min(seqs.get((part.thread, turn + 1), beyond), beyond)
+        spans.append(
+            _Span(home=part.thread, first=1 if going else begun, last=over - 1)
+        )
+        going = (going or begun < beyond) and over == beyond
+    return spans
 
 
-def _matching(
-    rows: QuerySet[Event], where: MutationFilter, *, after: int
-) -> Iterator[Mutation]:
-    while chunk := list(rows.filter(seq__gt=after).order_by("seq")[:CHUNK]):
-        after = chunk[-1].seq
-        for row in chunk:
-            mutation = _mutation(row)
-            if where.by in (None, mutation.by):
-                yield mutation
-
-
-def _batch(found: Iterator[Mutation], listing: Listing, limit: int) -> Batch[Mutation]:
-    items: list[Mutation] = []
-    for mutation in found:
-        if len(items) == limit:
-            return Batch(items=tuple(items), next=listing.seal([items[-1].seq]))
-        items.append(mutation)
-    return Batch(items=tuple(items), next=None)
-
-
-def _mutation(row: Event) -> Mutation:
+def _mutation(thread: Thread, row: Event) -> Mutation:
     body = orjson.loads(row.body)
     slot = body.get("index") if row.type == SlotAppended.event_type else None
     return Mutation(
+        thread=thread.id,
         home=row.thread_id,
         seq=row.seq,
         at=row.at,

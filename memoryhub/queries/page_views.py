@@ -16,12 +16,12 @@ import orjson
 from memoryhub.journal import texts
 from memoryhub.kernel.opened import Opened, body
 from memoryhub.kernel.pages import LEVEL_NAMES, Entry
-from memoryhub.kernel.state import ThreadState
 from memoryhub.models.events import Event
 from memoryhub.models.pages import PageLevel
 from memoryhub.models.threads import Thread
-from memoryhub.queries import pages, residency
+from memoryhub.queries import page_uses, pages, residency
 from memoryhub.queries.cursors import Batch
+from memoryhub.queries.page_uses import Uses
 from memoryhub.queries.pages import Also, PageFilter, PageLine
 from memoryhub.queries.residency import Why
 from memoryhub.queries.terms import Span, Term, Value, Word
@@ -88,6 +88,9 @@ class PageView:
     more_history: bool
     #: The newest eviction from the working set that is told.
     evicted: Step | None
+    uses: Uses
+    #: The page table's entry is at hand: a look-up would hit.
+    in_tlb: bool
 
     @property
     def entry(self) -> Entry:
@@ -99,7 +102,7 @@ class PageView:
 
 
 def get_page(thread: Thread, page_id: str, *, seq: int) -> PageView:
-    """A page as of `seq`. At most eight queries, more in a fork for what is inherited.
+    """A page as of `seq`. At most twelve queries, more in a fork for what is inherited.
 
     `thread` comes with its subject. Raises PageUnknownError, PageErasedError.
     """
@@ -115,14 +118,18 @@ def get_page(thread: Thread, page_id: str, *, seq: int) -> PageView:
         line=pages.line_of(state, entry),
         letter=residency.letter(entry),
         resident_tokens=frame.tokens if frame else None,
-        why=_why(state, page_id),
+        why=residency.why_of(state, page_id),
         recalled=bool(frame and frame.recalled),
         levels=_levels(thread, entry, levels, frame.level if frame else None),
         versions=_versions(entry, levels),
-        provenance=_provenance(thread, entry, history),
+        provenance=()
+        if entry.slot is not None
+        else pages.get_provenance(state, page_id),
         history=history[:HISTORY],
         more_history=len(history) > HISTORY,
         evicted=next((step for step in history if _evicts(step)), None),
+        uses=page_uses.get_uses(state, entry, levels),
+        in_tlb=state.paging.tlb.find(page_id) is not None,
     )
 
 
@@ -150,13 +157,6 @@ def list_pages(
         after=after,
         limit=limit,
     )
-
-
-def _why(state: ThreadState, page_id: str) -> Why | None:
-    if page_id not in state.paging.frames:
-        return None
-    each = residency.why_each(state, state.paging.in_order())
-    return next(why for frame, why, _ in each if frame.page_id == page_id)
 
 
 def _levels(
@@ -215,25 +215,6 @@ def _step(row: Event) -> Step:
 
 def _evicts(step: Step) -> bool:
     return step.type == "page.evicted" and step.body["tier_before"] == "L0"
-
-
-def _provenance(
-    thread: Thread, entry: Entry, history: Sequence[Step]
-) -> tuple[str, ...]:
-    """The pages it was made of, as its own page.created says. At most one query."""
-    if entry.slot is not None:
-        return ()
-    made = next((step for step in history if step.type == "page.created"), None)
-    if made is None:
-        rows = Event.objects.filter(
-            thread_id=thread.id, page=entry.page_id, type="page.created"
-        )
-        first = rows.defer("payload").order_by("-seq").first()
-        made = _step(first) if first else None
-    if made is None:
-        return ()
-    named = [*made.body.get("provenance", ()), *made.body.get("derived_from", ())]
-    return tuple(dict.fromkeys(named))
 
 
 # The table

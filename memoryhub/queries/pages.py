@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
-from uuid import UUID
 
 import orjson
 from django.db.models import QuerySet
@@ -18,7 +17,7 @@ from memoryhub.journal.page_rows import entry_of, with_levels
 from memoryhub.journal.page_table import SHAPING, inherited, known, was_deleted
 from memoryhub.kernel import pins
 from memoryhub.kernel.events import Limits
-from memoryhub.kernel.page_events import PageCreated
+from memoryhub.kernel.page_events import PageCreated, PageUpdated
 from memoryhub.kernel.pages import Entry
 from memoryhub.kernel.paging_config import Settings, settings_of
 from memoryhub.kernel.state import Segment, ThreadState
@@ -27,10 +26,13 @@ from memoryhub.models.pages import Page, PageLevel
 from memoryhub.models.threads import Thread
 from memoryhub.queries import replay
 from memoryhub.queries.cursors import Batch, Listing
+from memoryhub.queries.forks import get_segments
 
 #: Rows of the page table read in one statement.
 CHUNK = 500
 _CHANGES = [kind.event_type for kind in SHAPING if kind is not PageCreated]
+#: What a page was made of is said by these.
+_SAYING = [kind.event_type for kind in (PageCreated, PageUpdated)]
 Matches = Callable[[Entry], bool]
 
 
@@ -121,14 +123,20 @@ def find_entry(state: ThreadState, page_id: str) -> Entry:
 
 
 def get_provenance(state: ThreadState, page_id: str) -> tuple[str, ...]:
-    """The pages that a page was made of, as was said when it was. One query."""
-    rows = Event.objects.filter(
-        thread_id__in=[part.thread for part in segments(state)],
-        page=page_id,
-        type=PageCreated.event_type,
-    )
-    body = rows.values_list("body", flat=True).first()
-    return tuple(orjson.loads(body).get("provenance", ())) if body else ()
+    """The pages that a page was made of, as was said last. One query a thread."""
+    for part in reversed(segments(state)):
+        rows = Event.objects.filter(
+            thread_id=part.thread,
+            page=page_id,
+            type__in=_SAYING,
+            seq__lte=part.up_to_seq,
+            # Of many versions maybe one says so; bodies hold ids, never content.
+            body__contains='"provenance":',
+        )
+        body = rows.order_by("-seq").values_list("body", flat=True).first()
+        if body is not None:
+            return tuple(orjson.loads(body)["provenance"])
+    return ()
 
 
 def current_entry(thread: Thread, page_id: str) -> Entry | None:
@@ -137,7 +145,7 @@ def current_entry(thread: Thread, page_id: str) -> Entry | None:
     In a fork a few more for what it inherits.
     """
     row = Page.objects.filter(thread=thread, page_id=page_id).first()
-    entry = known(row, _lineage(thread), page_id)
+    entry = known(row, get_segments(thread)[:-1], page_id)
     if entry is None:
         return None
     levels = PageLevel.objects.filter(thread=thread, page_id=page_id)
@@ -268,10 +276,3 @@ def _levels(part: Segment, page_ids: list[str]) -> dict[str, list[PageLevel]]:
     for row in rows:
         found.setdefault(row.page_id, []).append(row)
     return found
-
-
-def _lineage(thread: Thread) -> list[Segment]:
-    return [
-        Segment(thread=UUID(home), first=first, end=end, up_to_seq=up_to)
-        for home, first, end, up_to in orjson.loads(thread.lineage)
-    ]

@@ -23,6 +23,8 @@ from memoryhub.queries import replay
 Counts = Mapping[str, int]
 #: Stretches of a chart at most.
 BUCKETS = 200
+#: Entries of the TLB that are told by name.
+HELD = 60
 CAUSES: tuple[str, ...] = get_args(Cause)
 #: Seq, turn begun there (0 for none), cumulative counts.
 Mark = tuple[int, int, Counts]
@@ -84,6 +86,11 @@ class Charts:
     causes: tuple[str, ...]
     #: Pages that come back about as soon as they leave, at its end.
     thrashing: tuple[str, ...]
+    #: Entries that the TLB holds at its end, and how many it may.
+    entries: int
+    room: int
+    #: Pages of the newest of them, the newest first.
+    held: tuple[str, ...]
 
 
 def get_charts(
@@ -100,6 +107,7 @@ def get_charts(
     if start == 0 and thread.parent_id is None:
         marks = [(1, 0, {}), *(mark for mark in marks if mark[0] > 1)]
     marks.append((end + 1, 0, projections.paging_counters(state)))
+    tlb = state.paging.tlb
     every = max(1, -(-(len(marks) - 1) // BUCKETS))
     kept = [*marks[:-1:every], marks[-1]]
     return Charts(
@@ -107,6 +115,9 @@ def get_charts(
         whole=_between(kept[0], kept[-1]),
         causes=_causes(_between(kept[0], kept[-1])),
         thrashing=tuple(sorted(state.paging.thrashing)),
+        entries=len(tlb.held),
+        room=state.paging.settings.tlb_entries,
+        held=tuple(entry.page_id for entry in tlb.oldest_first()[: -HELD - 1 : -1]),
     )
 
 

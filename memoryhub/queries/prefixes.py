@@ -20,7 +20,7 @@ from memoryhub.kernel.turn_diffs import Change, Happened, Reason
 from memoryhub.models.events import Event
 from memoryhub.models.slots import Turn
 from memoryhub.models.threads import Thread
-from memoryhub.queries import contexts
+from memoryhub.queries import contexts, tokenizers
 from memoryhub.queries.turn_diffs import Side, get_side, iter_between
 
 #: Turns of a series.
@@ -217,7 +217,8 @@ def _requests(
 
 def _common(previous: Request, request: Request) -> Common | None:
     try:
-        return prefixes.common(previous, request)
+        counted = tokenizers.nearest(request.record.tokenizer)
+        return prefixes.common(previous, request, count=counted.count)
     except KeyError:
         return None
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import threading
+from collections import OrderedDict
 from typing import Any
+from uuid import UUID
 
 from memoryhub.errors import SeqUnknownError
 from memoryhub.journal import log
@@ -13,15 +16,60 @@ from memoryhub.models.threads import Thread
 
 #: Events that one step of `follow` folds at most.
 STEP = 1000
+#: Threads whose newest state a process keeps.
+KEPT = 64
+
+
+class Followed:
+    """An LRU of threads' newest states: who watches one folds only what is new.
+
+    Safe between threads; never needed for a right answer. Of no use once the subject's
+    epoch has moved, or where the journal has another event at its seq by now.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[UUID, tuple[int, Folded]] = OrderedDict()
+
+    def find(self, thread: Thread, *, up_to: int) -> Folded | None:
+        """The kept state unless `up_to` is before it, or far behind. One query."""
+        with self._lock:
+            epoch, folded = self._kept.get(thread.id, (0, None))
+        if folded is None or epoch != thread.subject.epoch:
+            return None
+        seq = folded.state.seq
+        if not seq <= up_to <= seq + STEP:
+            return None
+        same = Event.objects.filter(thread_id=thread.id, seq=seq, chain=folded.chain)
+        return folded if same.exists() else None
+
+    def keep(self, thread: Thread, folded: Folded) -> None:
+        with self._lock:
+            self._kept[thread.id] = thread.subject.epoch, folded
+            self._kept.move_to_end(thread.id)
+            while len(self._kept) > KEPT:
+                self._kept.popitem(last=False)
+
+    def clear(self) -> None:
+        with self._lock:
+            self._kept.clear()
+
+
+#: The process's states of threads that were looked at as they are now.
+followed = Followed()
 
 
 def state_at(thread: Thread, seq: int) -> Folded:
     """The thread as of `seq`. `thread` comes with its subject.
 
-    Three queries: nearest snapshot, its place in the chain, the events since.
-    Raises SeqUnknownError beyond the head.
+    Three queries: nearest snapshot, its place in the chain, the events since; two when
+    the thread was looked at lately. Raises SeqUnknownError beyond the head.
     """
-    return log.state_at(thread, seq)
+    held = followed.find(thread, up_to=seq) if seq <= thread.head_seq else None
+    folded = log.follow(held, up_to=seq) if held else log.state_at(thread, seq)
+    if seq == thread.head_seq:
+        followed.keep(thread, folded)
+    return folded
 
 
 def follow(folded: Folded, *, head_seq: int, limit: int = STEP) -> Folded:

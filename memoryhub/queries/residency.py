@@ -201,6 +201,14 @@ def why_each(
     ]
 
 
+def why_of(state: ThreadState, page_id: str) -> Why | None:
+    """Why one page stays; None while it is not mapped. Pure."""
+    if page_id not in state.paging.frames:
+        return None
+    each = why_each(state, state.paging.in_order())
+    return next(why for frame, why, _ in each if frame.page_id == page_id)
+
+
 def protected_until(past: Past | None, settings: Settings, *, turn: int) -> int | None:
     """The first turn in which anti-thrash no longer spares the page."""
     if past is None:

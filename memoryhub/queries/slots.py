@@ -5,14 +5,11 @@ A fork's slots lie with its ancestors; a reading goes through one segment of eac
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 from uuid import UUID
-
-import orjson
-from django.db.models import Q
 
 from memoryhub.errors import CorruptError, NotFoundError
 from memoryhub.journal import log
@@ -22,9 +19,10 @@ from memoryhub.models.slots import Slot
 from memoryhub.models.threads import Thread
 from memoryhub.queries import replay
 from memoryhub.queries.cursors import Batch, Listing, fitting
+from memoryhub.queries.events import rows_at
+from memoryhub.queries.forks import get_segments
 
 Order = Literal["asc", "desc"]
-Place = tuple[UUID, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,22 +72,13 @@ class SlotFilter:
         return {name: getattr(self, name) for name in self.__slots__}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Segment:
-    """Slots first <= index < end lie in the journal of `home`."""
-
-    home: UUID
-    first: int
-    end: int
-
-
 def count_slots(thread: Thread, *, at_seq: int | None = None) -> int:
     """How many slots the thread had as of a seq; now, if None. At most one query."""
     if at_seq is None or at_seq >= thread.head_seq:
         return thread.slot_count
     rows = Slot.objects.filter(thread_id=thread.id, seq__lte=at_seq)
     last = rows.order_by("-seq").values_list("index", flat=True).first()
-    return _inherited(thread) if last is None else last + 1
+    return get_segments(thread)[-1].first if last is None else last + 1
 
 
 def list_slots(
@@ -156,34 +145,19 @@ def slots_around(
     return _lines(thread, rows, content=content)
 
 
-def segments(thread: Thread) -> list[_Segment]:
-    """Where the thread's slots lie, by index."""
-    inherited = [
-        _Segment(home=UUID(home), first=first, end=end)
-        for home, first, end, _ in orjson.loads(thread.lineage)
-    ]
-    own = _Segment(home=thread.id, first=_inherited(thread), end=thread.slot_count)
-    return [*inherited, own]
-
-
-def _inherited(thread: Thread) -> int:
-    lineage = orjson.loads(thread.lineage)
-    return lineage[-1][2] if lineage else 0
-
-
 def _rows(
     thread: Thread, low: int, high: int, where: SlotFilter, order: Order, *, limit: int
 ) -> list[Slot]:
     """Matching rows with low <= index < high, at most `limit`."""
     named = {name: value for name, value in where.plain().items() if value is not None}
     found: list[Slot] = []
-    parts = segments(thread) if order == "asc" else reversed(segments(thread))
-    for part in parts:
+    parts = get_segments(thread)
+    for part in parts if order == "asc" else reversed(parts):
         first, end = max(low, part.first), min(high, part.end)
         if first >= end or len(found) >= limit:
             continue
         rows = Slot.objects.filter(
-            thread_id=part.home, index__gte=first, index__lt=end, **named
+            thread_id=part.thread, index__gte=first, index__lt=end, **named
         )
         rows = rows.order_by("index" if order == "asc" else "-index")
         found += rows[: limit - len(found)]
@@ -199,27 +173,12 @@ def _fitting(rows: Sequence[Slot], max_bytes: int | None) -> int:
 def _lines(
     thread: Thread, rows: Sequence[Slot], *, content: bool
 ) -> tuple[SlotLine, ...]:
-    events = _events(((row.thread_id, row.seq) for row in rows), content=content)
+    places = ((row.thread_id, row.seq) for row in rows)
+    events = rows_at(places, content=content)
     return tuple(
         _line(thread, row, events.get((row.thread_id, row.seq)), content=content)
         for row in rows
     )
-
-
-def _events(places: Iterable[Place], *, content: bool) -> Mapping[Place, Event]:
-    """The events of these slots, whichever journals they lie in. One query."""
-    by_thread: dict[UUID, list[int]] = {}
-    for home, seq in places:
-        by_thread.setdefault(home, []).append(seq)
-    if not by_thread:
-        return {}
-    named = Q()
-    for home, seqs in by_thread.items():
-        named |= Q(thread_id=home, seq__in=seqs)
-    rows = Event.objects.filter(named).defer("chain", "payload_digest")
-    if not content:
-        rows = rows.defer("chain", "payload_digest", "payload")
-    return {(row.thread_id, row.seq): row for row in rows}
 
 
 def _line(

@@ -35,7 +35,24 @@ _SORTED_BY: dict[Sort, str] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ThreadLine:
+class LookUps:
+    """Look-ups of the TLB by what they found, since a thread began."""
+
+    hits: int
+    misses: int
+
+    @property
+    def lookups(self) -> int:
+        return self.hits + self.misses
+
+    @property
+    def hit_rate(self) -> float | None:
+        """None before the first look-up."""
+        return self.hits / self.lookups if self.lookups else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThreadLine(LookUps):
     """A thread as it is shown: identity, scope, counters, times."""
 
     id: UUID
@@ -65,23 +82,12 @@ class ThreadLine:
     #: What lists sort by: at most 10 s behind the newest event.
     listed_at: datetime
     listed_slots: int
-    #: Of the working set, and of the TLB: since the thread began.
+    #: Tokens of the working set.
     resident: int
     capacity: int
-    hits: int
-    misses: int
     faults: int
     #: In the last turns.
     refaults: int
-
-    @property
-    def lookups(self) -> int:
-        return self.hits + self.misses
-
-    @property
-    def hit_rate(self) -> float | None:
-        """None before the first look-up."""
-        return self.hits / self.lookups if self.lookups else None
 
     @property
     def inherited(self) -> int:

@@ -18,6 +18,7 @@ from memoryhub.models.slots import Slot, Turn
 from memoryhub.models.threads import Thread
 from memoryhub.queries import replay
 from memoryhub.queries.events import EventLine
+from memoryhub.queries.forks import get_segments
 from memoryhub.queries.slots import SlotLine
 
 #: Kinds of events that a reader jumps to.
@@ -191,7 +192,7 @@ def get_minimap(thread: Thread) -> tuple[Bucket, ...]:
     A short thread is drawn from its slots, a long one from the counters of its
     snapshots, so that a million events cost the same.
     """
-    own = thread.slot_count - _inherited(thread)
+    own = thread.slot_count - get_segments(thread)[-1].first
     if own <= _READ_SLOTS and thread.head_seq <= 4 * _READ_SLOTS:
         return _from_slots(thread)
     return _from_snapshots(thread)
@@ -246,7 +247,7 @@ def _from_snapshots(thread: Thread) -> tuple[Bucket, ...]:
     ends = [*kept[every - 1 :: every]]
     if ends[-1] is not kept[-1]:
         ends.append(kept[-1])
-    return tuple(_stretches(_inherited(thread), ends))
+    return tuple(_stretches(get_segments(thread)[-1].first, ends))
 
 
 def _stretches(
@@ -262,11 +263,6 @@ def _stretches(
             role="other" if counters["slots"] > slots else None,
         )
         seq, slots, turns = end, counters["slots"], counters["turns"]
-
-
-def _inherited(thread: Thread) -> int:
-    lineage = orjson.loads(thread.lineage)
-    return lineage[-1][2] if lineage else 0
 
 
 def _entries(name: str, old: dict[str, object], new: dict[str, object]) -> list[Change]:

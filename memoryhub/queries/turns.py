@@ -5,24 +5,28 @@ Never writes, and never packs: what was recorded is put together again or not sh
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from uuid import UUID
 
 import orjson
 
 from memoryhub.errors import NotFoundError, NotRecordedError
 from memoryhub.journal import log, texts
-from memoryhub.kernel import costs
-from memoryhub.kernel.contexts import Ref
+from memoryhub.kernel import assembling, costs
 from memoryhub.kernel.opened import Opened
 from memoryhub.kernel.page_events import TurnBegan, TurnPacked
-from memoryhub.models.events import Event
+from memoryhub.kernel.pages import Location
+from memoryhub.kernel.state import Segment
 from memoryhub.models.slots import Turn
 from memoryhub.models.threads import Thread
 from memoryhub.queries import contexts
 from memoryhub.queries.contexts import Recorded
 from memoryhub.queries.cursors import Batch, Listing
+from memoryhub.queries.events import rows_at
+from memoryhub.queries.forks import get_segments
+from memoryhub.queries.inclusions import Inclusion, Inclusions
 
 Counts = Mapping[str, int]
 
@@ -32,6 +36,10 @@ class TurnLine:
     """A turn as it is listed."""
 
     n: int
+    #: The thread it was read from.
+    thread: UUID
+    #: Whose journal has it: `thread`, or the ancestor it was inherited from.
+    home: UUID
     #: Of its turn.began.
     seq: int
     #: Of its turn.packed; None while no context is recorded.
@@ -39,6 +47,10 @@ class TurnLine:
     packed: TurnPacked | None
     #: Counts of paging in this turn; none for the newest, which goes on.
     moved: Counts
+
+    @property
+    def inherited(self) -> bool:
+        return self.home != self.thread
 
     @property
     def pages(self) -> int:
@@ -66,6 +78,8 @@ class Used:
     section: str
     #: Empty when the text is gone and nothing says whose it was.
     page_id: str
+    #: The text was erased.
+    gone: bool
     level: int
     #: The event whose payload has the text; None when it is an ancestor's.
     seq: int | None
@@ -74,6 +88,10 @@ class Used:
     recalled: bool
     #: None when the text is gone.
     tokens: int | None
+    #: Its bytes in the request, from the first to behind the last; None with gaps.
+    range: tuple[int, int] | None
+    #: What the state that was packed says of it; None when that held no such page.
+    inclusion: Inclusion | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,20 +120,17 @@ def list_turns(
     after: str | None = None,
     limit: int = 50,
 ) -> Batch[TurnLine]:
-    """Turns begun at or before seq `up_to`, newest first; of a fork, its own.
+    """Turns begun at or before seq `up_to`, newest first, inherited ones after its own.
 
-    Two queries. Raises BadCursorError when `after` is not of this very list.
+    Two queries, one more for each ancestor read. Raises BadCursorError when `after` is
+    not of this very list.
     """
     listing = Listing(
         name="turns", project=thread.project_id, filters=[str(thread.id), up_to]
     )
-    rows = Turn.objects.filter(thread_id=thread.id)
-    if up_to is not None:
-        rows = rows.filter(seq__lte=up_to)
-    if after is not None:
-        # From the last one shown: its counts are where the next one ended.
-        rows = rows.filter(n__lte=listing.open(after)[0])
-    found = list(rows.order_by("-n")[: limit + 2])
+    # From the last one shown: its counts are where the next one ended.
+    last = None if after is None else listing.open(after)[0]
+    found = _rows(get_segments(thread, up_to=up_to), last=last, limit=limit + 2)
     following = None
     if after is not None and found:
         following = orjson.loads(found.pop(0).counters)
@@ -137,16 +152,14 @@ class Began:
     over_budget: bool
 
 
-def how_began(thread: Thread, lines: Sequence[TurnLine]) -> dict[int, Began]:
-    """How each of the thread's own turns began, by the seq it began with. One query."""
-    rows = Event.objects.defer("payload").filter(
-        thread_id=thread.id, seq__in=[line.seq for line in lines]
-    )
+def how_began(lines: Sequence[TurnLine]) -> dict[int, Began]:
+    """How each of these turns began, by its number. One query."""
+    rows = rows_at(((line.home, line.seq) for line in lines), content=False)
     found: dict[int, Began] = {}
-    for row in rows:
+    for row in rows.values():
         event = log.recorded(row).event
         assert isinstance(event, TurnBegan)
-        found[row.seq] = Began(
+        found[event.n] = Began(
             at=row.at,
             mode=event.mode,
             continues=event.continues,
@@ -156,24 +169,23 @@ def how_began(thread: Thread, lines: Sequence[TurnLine]) -> dict[int, Began]:
 
 
 def get_turn(thread: Thread, n: int) -> TurnLine:
-    """One turn of the thread itself, recorded or not. Two queries.
+    """One turn, recorded or not. Two queries, one more for each ancestor read.
 
-    Raises NotFoundError for one that has not begun or is an ancestor's.
+    Raises NotFoundError for one that has not begun.
     """
-    rows = list(
-        Turn.objects.filter(thread_id=thread.id, n__in=(n, n + 1)).order_by("n")
-    )
-    if not rows or rows[0].n != n:
+    if not 0 < n <= thread.turn_count:
         raise NotFoundError
-    following = orjson.loads(rows[1].counters) if len(rows) > 1 else None
+    rows = _rows(get_segments(thread), last=n + 1, limit=2)
+    following = orjson.loads(rows.pop(0).counters) if rows[0].n > n else None
     return _lines(thread, rows[:1], following)[0]
 
 
 def get_context(thread: Thread, n: int) -> Shown | None:
     """The request of a turn, put together again. None when it was never recorded.
 
-    At most four queries for the record, one for its texts and one for each that is
-    gone. `thread` comes with its subject. Raises NotFoundError.
+    At most four queries for the record, three for the state it was packed of, one for
+    its texts and one for each that is gone. `thread` comes with its subject. Raises
+    NotFoundError.
     """
     try:
         recorded = contexts.recorded(thread, n)
@@ -184,17 +196,13 @@ def get_context(thread: Thread, n: int) -> Shown | None:
     places = contexts.record_places(recorded.record, own)
     # From memory, but for what did not fit into it.
     opened = texts.opened(thread, places)
-    refs = [(s.name, ref) for s in recorded.record.sections for ref in s.refs]
     return Shown(
         recorded=recorded,
         parts=tuple(
             Part(name=s.name, bytes=s.bytes, tokens=s.tokens, refs=len(s.refs))
             for s in recorded.record.sections
         ),
-        used=tuple(
-            _used(place, name, ref, opened.get(ref.location(own)), own=own == thread.id)
-            for place, (name, ref) in enumerate(refs, start=1)
-        ),
+        used=tuple(_used_in(recorded, opened, inherited=own != thread.id)),
         request=whole.request,
         missing=whole.missing,
         verified=whole.verified,
@@ -202,35 +210,66 @@ def get_context(thread: Thread, n: int) -> Shown | None:
     )
 
 
-def _used(
-    place: int, section: str, ref: Ref, text: Opened | None, *, own: bool
-) -> Used:
-    return Used(
-        place=place,
-        section=section,
-        page_id=text.page_id if text else "",
-        level=ref.level,
-        seq=ref.seq if own and ref.thread is None else None,
-        cut=ref.cut,
-        recalled=ref.recalled,
-        tokens=costs.cost(text, level=ref.level) if text and not ref.cut else None,
-    )
+def _used_in(
+    recorded: Recorded, opened: Mapping[Location, Opened], *, inherited: bool
+) -> Iterator[Used]:
+    record, own = recorded.record, recorded.home.id
+    refs = [(s.name, ref) for s in record.sections for ref in s.refs]
+    ranges: list[tuple[int, int]] | list[None] = [None] * len(refs)
+    if all(ref.location(own) in opened for _, ref in refs):
+        ranges = assembling.RANGES[record.packer](record, opened, thread=own)
+    told = Inclusions(recorded)
+    for place, (name, ref) in enumerate(refs, start=1):
+        text, inclusion = opened.get(ref.location(own)), told.of(ref)
+        known = text or inclusion
+        yield Used(
+            place=place,
+            section=name,
+            page_id=known.page_id if known else "",
+            gone=text is None,
+            level=ref.level,
+            seq=None if inherited or ref.thread is not None else ref.seq,
+            cut=ref.cut,
+            recalled=ref.recalled,
+            tokens=costs.cost(text, level=ref.level) if text and not ref.cut else None,
+            range=ranges[place - 1],
+            inclusion=inclusion,
+        )
+
+
+def _rows(parts: Sequence[Segment], *, last: int | None, limit: int) -> list[Turn]:
+    """Turns up to number `last`, newest first. One query for each thread read."""
+    found: list[Turn] = []
+    for part in reversed(parts):
+        if len(found) == limit:
+            break
+        rows = Turn.objects.filter(thread_id=part.thread, seq__lte=part.up_to_seq)
+        if last is not None:
+            rows = rows.filter(n__lte=last)
+        for row in rows.order_by("-n")[: limit - len(found)]:
+            # Packed after the fork: not a part of what that inherits.
+            if row.packed_seq is not None and row.packed_seq > part.up_to_seq:
+                row.packed_seq = None
+            found.append(row)
+    return found
 
 
 def _lines(
     thread: Thread, rows: Sequence[Turn], following: Counts | None
 ) -> tuple[TurnLine, ...]:
     """These turns, newest first; `following` are the counts after the newest."""
-    packed = _packed(thread, [row.packed_seq for row in rows if row.packed_seq])
+    packed = _packed(rows)
     found: list[TurnLine] = []
     for row in rows:
         began: Counts = orjson.loads(row.counters)
         found.append(
             TurnLine(
                 n=row.n,
+                thread=thread.id,
+                home=row.thread_id,
                 seq=row.seq,
                 packed_seq=row.packed_seq,
-                packed=packed.get(row.packed_seq or 0),
+                packed=packed.get(row.n),
                 moved=differences(began, following) if following else {},
             )
         )
@@ -247,11 +286,12 @@ def differences(before: Counts, after: Counts) -> dict[str, int]:
     }
 
 
-def _packed(thread: Thread, seqs: Sequence[int]) -> dict[int, TurnPacked]:
-    rows = Event.objects.defer("payload").filter(thread_id=thread.id, seq__in=seqs)
+def _packed(rows: Sequence[Turn]) -> dict[int, TurnPacked]:
+    """By the turn's number. One query."""
+    places = [(row.thread_id, row.packed_seq) for row in rows if row.packed_seq]
     found: dict[int, TurnPacked] = {}
-    for row in rows:
-        event = log.recorded(row).event
+    for stored in rows_at(places, content=False).values():
+        event = log.recorded(stored).event
         assert isinstance(event, TurnPacked)
-        found[row.seq] = event
+        found[event.turn] = event
     return found

@@ -24,11 +24,13 @@ from memoryhub.kernel.commands import (
     NewSlot,
 )
 from memoryhub.kernel.events import ImportAdvanced, Limits, RunRecorded
+from memoryhub.kernel.tokens import Tokenizer
 from memoryhub.kernel.transcripts import Message
 from memoryhub.models.events import Event
 from memoryhub.models.projects import Project
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
+from memoryhub.queries import tokenizers
 from memoryhub.services import simulations, subjects
 from memoryhub.services.simulations import Simulation
 from memoryhub.vault import blind_index, keys
@@ -54,6 +56,8 @@ class Intake:
     stored_digest: str = ""
     #: How its paging is driven; None: it is not.
     simulation: Simulation | None = None
+    #: Of the thread, as far as it is run here.
+    tokenizer: Tokenizer = tokens.EST
     #: An import that was killed has begun the turn of the next message.
     begun: bool = False
 
@@ -87,6 +91,7 @@ class Intake:
         if row.subject_id != intake.subject or row.slot_count != intake.stored:
             raise StaleError
         intake.begun = simulations.begun(row)
+        intake.tokenizer = tokenizers.of(row)
         return intake
 
     def take(
@@ -142,7 +147,7 @@ class Intake:
         begins[0] = begins[0] and not self.begun
         self.begun = False
         return tuple(
-            Imported(slot=_slot(message), turn=turn)
+            Imported(slot=_slot(message, self.tokenizer), turn=turn)
             for message, turn in zip(fresh, begins, strict=True)
         )
 
@@ -210,13 +215,13 @@ def _last_advance(thread: Thread) -> ImportAdvanced | None:
     return ImportAdvanced.model_validate_json(row.body) if row else None
 
 
-def _slot(message: Message) -> NewSlot:
+def _slot(message: Message, tokenizer: Tokenizer) -> NewSlot:
     slot = NewSlot(
         from_name=message.from_name,
         to_name=message.to_name,
         type=message.type,
         content=message.text,
-        tokens=tokens.estimate(tokens.text_of(message.content)),
+        tokens=tokenizer.count(tokens.text_of(message.content)),
         role=message.role,
         agent_at=message.agent_at,
     )

@@ -6,7 +6,7 @@ Ordinary commands, under an actor of their own; none of them writes content.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 from memoryhub import journal
 from memoryhub.journal import Address, Order, Receipt
@@ -26,31 +26,34 @@ from memoryhub.kernel.pages import FULL
 from memoryhub.models.threads import Thread
 from memoryhub.queries import envelopes, pages
 
-
-def pin(thread: Thread, page_id: str, *, actor: str) -> Receipt:
-    """Keep a page in the working set. Raises PinBudgetError, NoRoomError."""
-    return _perform(thread, PinPage(page_id=page_id, by="system"), actor)
+Act = PinPage | UnpinPage | MapPage | EvictPage
+Verb = Literal["pin", "unpin", "map", "evict"]
 
 
-def unpin(thread: Thread, page_id: str, *, actor: str) -> Receipt:
-    """Let a page leave again; a repeat writes nothing."""
-    return _perform(thread, UnpinPage(page_id=page_id, by="system"), actor)
+def command_of(thread: Thread, verb: Verb, page_id: str, *, level: int = FULL) -> Act:
+    """What a verb does to a page; `level` is that to map it at.
 
-
-def map_page(thread: Thread, page_id: str, *, actor: str, level: int) -> Receipt:
-    """Map a page at a level, which is made first if it can be.
-
-    `thread` comes with its subject. Raises NoRoomError, PinnedError, PinBudgetError.
+    Levels that mapping may need are made here. `thread` comes with its subject.
     """
-    command = MapPage(
-        page_id=page_id, level=level, made=_made(thread, page_id, level), by="system"
-    )
-    return _perform(thread, command, actor)
+    if verb == "pin":
+        return PinPage(page_id=page_id, by="system")
+    if verb == "unpin":
+        return UnpinPage(page_id=page_id, by="system")
+    if verb == "evict":
+        return EvictPage(page_id=page_id, by="system")
+    made = _made(thread, page_id, level)
+    return MapPage(page_id=page_id, level=level, made=made, by="system")
 
 
-def evict(thread: Thread, page_id: str, *, actor: str) -> Receipt:
-    """Take a page out of the working set, or off the hot list. Raises PinnedError."""
-    return _perform(thread, EvictPage(page_id=page_id, by="system"), actor)
+def act(
+    thread: Thread, command: Act, *, actor: str, if_match: int | None = None
+) -> Receipt:
+    """Do what `command_of` said; what is so already writes nothing.
+
+    Raises StaleError when the thread is not at `if_match` any more, NoRoomError,
+    PinnedError, PinBudgetError.
+    """
+    return _perform(thread, command, actor, if_match=if_match)
 
 
 def delete(thread: Thread, page_id: str, *, actor: str) -> Receipt:
@@ -75,12 +78,24 @@ def invalidate(
     return _perform(thread, command, actor)
 
 
-def configure(thread: Thread, *, actor: str, config: Mapping[str, Any]) -> Receipt:
-    """Set paging's settings; None goes back to the default.
+def configuring(config: Mapping[str, Any]) -> AmendThread:
+    """Setting what paging goes by; None goes back to the default."""
+    return AmendThread(config=dict(config))
 
-    Raises InvalidError naming the setting, PinBudgetError when pins no longer fit.
+
+def configure(
+    thread: Thread,
+    *,
+    actor: str,
+    config: Mapping[str, Any],
+    if_match: int | None = None,
+) -> Receipt:
+    """Set paging's settings.
+
+    Raises InvalidError naming the setting, PinBudgetError when pins no longer fit, and
+    StaleError as `act` does.
     """
-    return _perform(thread, AmendThread(config=dict(config)), actor)
+    return _perform(thread, configuring(config), actor, if_match=if_match)
 
 
 def _made(thread: Thread, page_id: str, level: int) -> MadeLevels | None:
@@ -92,6 +107,9 @@ def _made(thread: Thread, page_id: str, level: int) -> MadeLevels | None:
     return envelopes.make_levels(thread, entry, tokenizer=settings.tokenizer)
 
 
-def _perform(thread: Thread, command: Command, actor: str) -> Receipt:
+def _perform(
+    thread: Thread, command: Command, actor: str, *, if_match: int | None = None
+) -> Receipt:
     address = Address(project=thread.project_id, name=thread.name)
-    return journal.perform(Order(address=address, command=command, actor=actor))
+    order = Order(address=address, command=command, actor=actor, if_match=if_match)
+    return journal.perform(order)

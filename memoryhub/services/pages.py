@@ -19,7 +19,6 @@ from memoryhub.kernel.page_commands import (
     MapPage,
     NewPage,
     PageCommand,
-    PinPage,
     UpdatePage,
 )
 from memoryhub.kernel.page_events import By, PageCreated, PageEvicted, PageMapped
@@ -31,9 +30,11 @@ from memoryhub.kernel.pages import (
     slot_page_id,
 )
 from memoryhub.kernel.state import ThreadState
+from memoryhub.kernel.tokens import EST, Tokenizer
 from memoryhub.models.threads import Thread
-from memoryhub.queries import envelopes, pages, threads
+from memoryhub.queries import envelopes, pages, threads, tokenizers
 from memoryhub.queries.readers import read
+from memoryhub.services import counting
 from memoryhub.services.api_keys import Agent
 
 
@@ -54,7 +55,8 @@ class PageDraft:
     modality: Modality
     content: Mapping[str, Any]
     importance: float | None = None
-    provenance: tuple[str, ...] = ()
+    #: None: of no page, or of a page that is there the same as before.
+    provenance: tuple[str, ...] | None = None
     hint: str | None = None
     meta: Mapping[str, Any] = field(default_factory=dict)
     #: By the thread's tokenizer; None leaves the counting to us.
@@ -88,9 +90,13 @@ async def write(
     NameTakenError, PageErasedError, UnknownPageError, PinBudgetError, DerivedPageError,
     TokensRequiredError.
     """
-    made = tuple(_new_page(draft) for draft in drafts)
-    command = CreatePages(pages=made, replace=replace, by=by)
-    return await apply(agent, thread, command, terms=terms, born=True)
+
+    def counted(tokenizer: Tokenizer, largest: float = 0) -> CreatePages:
+        made = tuple(_new_page(draft, tokenizer) for draft in drafts)
+        return CreatePages(pages=made, replace=replace, by=by)
+
+    order = _order(agent, thread, counted(EST), terms=terms, born=True)
+    return await counting.submit(order, counted)
 
 
 async def write_system_prompt(
@@ -149,39 +155,18 @@ async def map_page(
     return await apply(agent, thread, command, terms=terms)
 
 
-async def pin(
-    *, agent: Agent, thread: str, command: PinPage, terms: Terms | None = None
-) -> Receipt:
-    """Pin a page, mapping it first if need be.
-
-    Emits page.pinned. Raises PinBudgetError, NoRoomError.
-    """
-    return await apply(agent, thread, command, terms=terms)
-
-
 async def apply(
     agent: Agent,
     thread: str,
     command: PageCommand,
     *,
     terms: Terms | None = None,
-    born: bool = False,
 ) -> Receipt:
     """Have a command of paging done that needs nothing made beforehand.
 
-    `born`: a name that is new makes the thread. Raises what the command does.
+    Raises what the command does.
     """
-    terms = terms or Terms()
-    return await journal.submit(
-        Order(
-            address=agent.address(thread, birth=agent.birth() if born else None),
-            command=command,
-            actor=agent.actor,
-            if_match=terms.if_match,
-            request=terms.request,
-            size=_weight(command),
-        )
-    )
+    return await journal.submit(_order(agent, thread, command, terms=terms))
 
 
 def prepared(
@@ -209,7 +194,11 @@ async def after(receipt: Receipt) -> ThreadState:
 
 def state_after(receipt: Receipt) -> tuple[Thread, ThreadState]:
     """The thread and its state once the command was done. Four queries, or one."""
-    row = Thread.objects.select_related("subject").get(id=receipt.thread)
+    rows = Thread.objects.select_related("subject")
+    if receipt.state is not None:
+        # What it takes to open a text: all columns cost half as much as the write.
+        rows = rows.only("project", "config", "subject__epoch")
+    row = rows.get(id=receipt.thread)
     return row, receipt.state or pages.state_of(row, receipt.seq)
 
 
@@ -235,8 +224,28 @@ def mapped(receipt: Receipt) -> dict[str, bool]:
     return found
 
 
-def _new_page(draft: PageDraft) -> NewPage:
-    found = measuring.of_page(_opened(draft), sent=draft.tokens)
+def _order(
+    agent: Agent,
+    thread: str,
+    command: PageCommand,
+    *,
+    terms: Terms | None,
+    born: bool = False,
+) -> Order:
+    """`born`: a name that is new makes the thread."""
+    terms = terms or Terms()
+    return Order(
+        address=agent.address(thread, birth=agent.birth() if born else None),
+        command=command,
+        actor=agent.actor,
+        if_match=terms.if_match,
+        request=terms.request,
+        size=_weight(command),
+    )
+
+
+def _new_page(draft: PageDraft, tokenizer: Tokenizer) -> NewPage:
+    found = measuring.of_page(_opened(draft), sent=draft.tokens, tokenizer=tokenizer)
     plain: dict[str, Any] = {"content": draft.content}
     if draft.hint is not None:
         plain["hint"] = draft.hint
@@ -250,7 +259,7 @@ def _new_page(draft: PageDraft) -> NewPage:
         tokens=found.tokens,
         cost=found.cost,
         bytes=len(strict_json.as_sent(draft.content)),
-        estimated=draft.tokens is None,
+        counted_by=found.counted_by,
         importance=draft.importance,
         provenance=draft.provenance,
         hinted=draft.hint is not None,
@@ -288,13 +297,15 @@ def _update_page(
     meta = envelopes.get_meta(thread, entry)
     plain |= {"content": change.content, **({"meta": meta} if meta else {})}
     opened = _opened(_renewed(entry, change.content, meta))
-    found = measuring.of_page(opened, sent=change.tokens)
+    found = measuring.of_page(
+        opened, sent=change.tokens, tokenizer=tokenizers.of(thread)
+    )
     return command(
         payload=strict_json.as_sent(plain),
         tokens=found.tokens,
         cost=found.cost,
         bytes=len(strict_json.as_sent(change.content)),
-        estimated=change.tokens is None,
+        counted_by=found.counted_by,
     )
 
 

@@ -43,7 +43,7 @@ from memoryhub.kernel.wanting import Asked
 from memoryhub.models.events import Event
 from memoryhub.models.slots import Slot
 from memoryhub.models.threads import Thread
-from memoryhub.queries import contexts
+from memoryhub.queries import contexts, tokenizers
 from memoryhub.services import turns
 
 #: Pages fetched back before one turn. More than a turn may, so that refusals show.
@@ -215,8 +215,9 @@ def _made(thread: Thread, slots: Sequence[int]) -> dict[int, MadeLevels]:
     seqs = dict(rows.values_list("index", "seq"))
     places = {slot: Location(thread.id, seq, FULL) for slot, seq in seqs.items()}
     opened = texts.opened(thread, [*places.values()])
+    count = tokenizers.of(thread).count
     return {
-        slot: making.made_of(opened[place], version=1)
+        slot: making.made_of(opened[place], version=1, count=count)
         for slot, place in places.items()
         if place in opened
     }

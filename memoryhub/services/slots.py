@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
-from memoryhub import journal
 from memoryhub.journal import Order, Receipt, Request
 from memoryhub.kernel.commands import AppendSlots, NewSlot
+from memoryhub.services import counting
 from memoryhub.services.api_keys import Agent
 
 
@@ -25,15 +26,16 @@ async def append(
     NoRoomError, TokensRequiredError, SubjectErasedError or QueueFullError; after any of
     them nothing has changed. No query of its own: the writer's state is warm.
     """
+    command = AppendSlots(slots=tuple(slots))
     order = Order(
         address=agent.address(thread, birth=agent.birth()),
-        command=AppendSlots(slots=tuple(slots)),
+        command=command,
         actor=agent.actor,
         if_match=if_match,
         request=request,
         size=sum(_weight(slot) for slot in slots),
     )
-    return await journal.submit(order)
+    return await counting.submit(order, partial(counting.with_slots, command))
 
 
 def _weight(slot: NewSlot) -> int:

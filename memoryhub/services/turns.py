@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from memoryhub import journal
 from memoryhub.errors import NoRoomError, NotRecordedError
@@ -18,6 +19,7 @@ from memoryhub.kernel.wanting import Asked
 from memoryhub.models.threads import Thread
 from memoryhub.queries import contexts
 from memoryhub.queries.readers import read
+from memoryhub.services import counting
 from memoryhub.services.api_keys import Agent
 
 
@@ -44,6 +46,8 @@ class Begun:
     request: bytes
     sha256: str
     tokens: int
+    #: Who counted them.
+    tokenizer: str
     included: tuple[str, ...] = ()
     cut: tuple[str, ...] = ()
     omitted: tuple[str, ...] = ()
@@ -75,7 +79,7 @@ async def begin(
         request=request,
         size=sum(len(slot.content) for slot in new.slots),
     )
-    receipt = await journal.submit(order)
+    receipt = await counting.submit(order, partial(counting.with_slots, command))
     turn = receipt.one(TurnBegan)
     begun = await read(_recorded, receipt, turn.n) if receipt.replayed else None
     if begun is not None:
@@ -109,6 +113,7 @@ async def _pack(agent: Agent, thread: str, receipt: Receipt, asked: Asked) -> Be
         request=packed.request,
         sha256=packed.sha256,
         tokens=packed.tokens,
+        tokenizer=packed.record.tokenizer,
         included=packed.included,
         cut=packed.cut,
         omitted=packed.omitted,
@@ -165,6 +170,7 @@ def _recorded(receipt: Receipt, turn: int) -> Begun | None:
         request=contexts.require(whole),
         sha256=found.sha256 or "",
         tokens=found.record.tokens,
+        tokenizer=found.record.tokenizer,
         included=fate.included,
         cut=fate.cut,
         omitted=fate.omitted,

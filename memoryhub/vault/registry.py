@@ -161,7 +161,7 @@ TABLES: Mapping[str, Table] = MappingProxyType(
                 name="name agent_type agent_instance session",
                 # The salt is what makes the digests of names; it is no name itself.
                 digest="name_salt head_hash",
-                word="status nearly_full last_event_type",
+                word="status nearly_full last_event_type levels_due",
                 number="fork_seq head_seq slot_count turn_count token_count byte_count"
                 " listed_slots resident_tokens capacity_tokens tlb_hits tlb_misses"
                 " fault_count eviction_count refault_count",

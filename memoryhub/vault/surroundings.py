@@ -88,6 +88,7 @@ PROCESS: Mapping[str, Place] = MappingProxyType(
             holds="tool names and digests of call ids; lives as long as one import",
             forget=Fate.PASSES,
         ),
+        "memoryhub.kernel.tlb._NONE": Place(holds="nothing: what an empty TLB holds"),
         "memoryhub.kernel.transcripts.Calls": Place(
             holds="tool names and digests of call ids; lives as long as one import",
             forget=Fate.PASSES,
@@ -95,6 +96,15 @@ PROCESS: Mapping[str, Place] = MappingProxyType(
         "memoryhub.models.clock.clock": Place(holds="the time, and how far it is off"),
         "memoryhub.queries.readers.readers": Place(
             holds="reads that wait for a connection", forget=Fate.PASSES
+        ),
+        "memoryhub.queries.replay.Followed": Place(holds="what `followed` holds"),
+        "memoryhub.queries.replay.followed": Place(
+            holds="newest states of 64 threads: refs, names, counters; no content",
+            found="thread ids of the subject; head and epoch are read before use",
+            forget=Fate.VOID,
+        ),
+        "memoryhub.queries.tokenizers._held": Place(
+            holds="vocabularies that are the same for all, of extras that are in use"
         ),
         "memoryhub.vault.key_cache.KeyCache": Place(
             holds="opened keys, for 60 seconds", forget=Fate.VOID

@@ -18,7 +18,15 @@ from django.db import close_old_connections, connections
 
 from memoryhub.models.clock import clock
 from memoryhub.models.ids import uuid7
-from memoryhub.workers import heartbeats, leases, listing, retention, stats, sweeping
+from memoryhub.workers import (
+    heartbeats,
+    leases,
+    levels,
+    listing,
+    retention,
+    stats,
+    sweeping,
+)
 
 log = structlog.get_logger()
 
@@ -38,6 +46,7 @@ class Task:
 
 TASKS = (
     Task(name="listing", every_seconds=10, work=listing.bring_up),
+    Task(name="levels", every_seconds=10, work=levels.make),
     Task(name="stats", every_seconds=10, work=stats.take),
     Task(name="request_keys", every_seconds=600, work=sweeping.request_keys),
     Task(name="orphan_keys", every_seconds=600, work=sweeping.orphan_keys),

@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tests.api.bad_bodies import CANARY, Case
+from tests.api.client import PAGE
 
 T = "/threads/t-1"
-_PAGE: dict[str, Any] = {
-    "type": "artifact",
-    "modality": "text",
-    "content": {"text": "Fares."},
-}
 
 
 def _post(row: str, path: str, body: object, code: str, status: int = 422) -> Case:
@@ -19,7 +13,7 @@ def _post(row: str, path: str, body: object, code: str, status: int = 422) -> Ca
 
 
 def _page(row: str, code: str, status: int = 422, **fields: object) -> Case:
-    return _post(row, "/pages", {**_PAGE, **fields}, code, status)
+    return _post(row, "/pages", {**PAGE, **fields}, code, status)
 
 
 def _content(row: str, modality: str, content: object) -> Case:
@@ -70,7 +64,7 @@ _IDS = [
             row=f"112.put.{page_id}",
             method="PUT",
             target=f"{T}/pages/{page_id}",
-            body=_PAGE,
+            body=PAGE,
             status=422,
             code="reserved_id",
         )
@@ -94,18 +88,33 @@ _IDS = [
     _page("112.many", "value", provenance=["slot-0"] * 65),
     _page("112.itself", "unknown_page", page_id="a", provenance=["a"]),
     _page("112.foreign", "unknown_page", provenance=["elsewhere"]),
+    *(
+        Case(
+            row=f"112.put.{row}",
+            method="PUT",
+            target=f"{T}/pages/a",
+            body={**PAGE, "provenance": sources},
+            status=422,
+            code=code,
+        )
+        for row, sources, code in (
+            ("many", ["slot-0"] * 65, "value"),
+            ("itself", ["a"], "unknown_page"),
+            ("foreign", ["elsewhere"], "unknown_page"),
+        )
+    ),
     _page("112.name", "name", page_id=f"{CANARY} x"),
     _post(
         "112.batch",
         "/pages:batch",
-        {"items": [{**_PAGE, "page_id": "a"}, {**_PAGE, "page_id": "slot-9"}]},
+        {"items": [{**PAGE, "page_id": "a"}, {**PAGE, "page_id": "slot-9"}]},
         "reserved_id",
     ),
     _post("112.none", "/pages:batch", {"items": []}, "batch_size"),
     _post(
         "112.twice",
         "/pages:batch",
-        {"items": [{**_PAGE, "page_id": "a"}] * 2},
+        {"items": [{**PAGE, "page_id": "a"}] * 2},
         "name_taken",
         409,
     ),
@@ -125,6 +134,14 @@ _FIELDS = [
     _page("map", "type", map=1),
     _page("by", "value", by="system"),
     _page("extra", "extra_field", **{CANARY: 1}),
+    Case(
+        row="tokens.alone",
+        method="PATCH",
+        target=f"{T}/pages/slot-0",
+        body={"tokens": 5},
+        status=422,
+        code="value",
+    ),
     _content("text", "text", {"caption": "x"}),
     _content("text.type", "text", {"text": 7}),
     _content("text.more", "text", {"text": "x", "note": "y"}),

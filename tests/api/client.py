@@ -200,3 +200,9 @@ def run(work: Coroutine[Any, Any, Result]) -> Result:
 
 #: A message as it is sent; tests change what they care about.
 SLOT = {"from": "user", "to": "assistant", "type": "chat.user", "content": "hello"}
+#: The same of a page.
+PAGE: dict[str, Any] = {
+    "type": "artifact",
+    "modality": "text",
+    "content": {"text": "Fares."},
+}

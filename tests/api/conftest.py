@@ -93,6 +93,11 @@ def holder(acme: Project, zeta: Project) -> tuple[Agent, str]:
     return agent, key
 
 
+@pytest.fixture
+def key(holder: tuple[Agent, str]) -> str:
+    return holder[1]
+
+
 @pytest_asyncio.fixture
 async def listening(
     holder: tuple[Agent, str], monkeypatch: pytest.MonkeyPatch

@@ -30,11 +30,6 @@ def agent(holder: tuple[Agent, str]) -> Agent:
     return holder[0]
 
 
-@pytest.fixture
-def key(holder: tuple[Agent, str]) -> str:
-    return holder[1]
-
-
 async def say(agent: Agent, *contents: str, thread: str = "t-1") -> int:
     """Append messages; the seq of the last."""
     new = [factories.make_slot(content) for content in contents]

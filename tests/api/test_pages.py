@@ -7,34 +7,11 @@ import pytest
 from memoryhub.models import Event
 from memoryhub.services.api_keys import Agent
 from tests import factories
-from tests.api.client import SLOT, Answer, Client
-from tests.paging import prose
+from tests.api.client import PAGE, SLOT, Answer, Client
+from tests.api.paged import T, act, ids, make
+from tests.paging import LOOSE, prose
 
 pytestmark = pytest.mark.django_db
-
-PAGE = {"type": "artifact", "modality": "text", "content": {"text": "Fares."}}
-T = "/threads/t-1"
-#: Nothing but what is asked for is pinned.
-LOOSE = {
-    "budget_tokens": 4_400,
-    "reserved_tokens": 800,
-    "auto_pin_turns": 0,
-    "auto_pin_claims": False,
-}
-
-
-async def make(api: Client, page_id: str, text: str = "Fares.", **said: Any) -> Answer:
-    body = {**PAGE, "page_id": page_id, "content": {"text": text}, **said}
-    return await api.post(f"{T}/pages", body)
-
-
-async def act(api: Client, page_id: str, verb: str, **said: Any) -> Answer:
-    return await api.post(f"{T}/pages/{page_id}/{verb}", said)
-
-
-async def ids(api: Client, query: str = "") -> list[str]:
-    items = (await api.get(f"{T}/pages{query}")).json["items"]
-    return [item["page_id"] for item in items]
 
 
 async def test_a_page_that_is_made_reads_back(api: Client) -> None:
@@ -115,6 +92,91 @@ async def test_a_put_makes_a_page_and_then_versions_of_it(api: Client) -> None:
     assert (await api.get(old)).json["page"]["content"] == {"text": "Fares."}
     now = (await api.get(f"{T}/pages/rules")).json
     assert (now["version"], now["page"]["content"]) == (2, {"text": "New."})
+
+
+async def test_a_put_says_anew_what_a_page_was_made_of(api: Client) -> None:
+    for name in ("a", "b"):
+        await make(api, name)
+    url = f"{T}/pages/sum"
+
+    async def put(**said: Any) -> Answer:
+        return await api.put(url, {**PAGE, "type": "summary", **said})
+
+    async def sources(query: str = "") -> list[str]:
+        found: list[str] = (await api.get(url + query)).json["provenance"]
+        return found
+
+    made = await put(provenance=["a"])
+    assert (await put()).json["version"] == 2
+    assert await sources() == ["a"]
+    assert (await put(provenance=["b", "a"])).status == 200
+    assert await sources() == ["b", "a"]
+    assert (await put(provenance=[])).status == 200
+    assert await sources() == []
+    assert await sources(f"?at_seq={made.json['seq']}") == ["a"]
+    history = (await api.get(f"{url}/history?limit=200")).json["items"]
+    told = [item["body"] for item in history if item["event"] == "page.updated"]
+    assert [body.get("provenance") for body in told] == [None, ["b", "a"], []]
+    assert [body.get("derived_from") for body in told] == [None, ["b", "a"], []]
+    await api.send("DELETE", f"{T}/pages/a")
+    before = Event.objects.count()
+    for source in ("a", "sum", "nowhere"):
+        refused = await put(provenance=["b", source])
+        assert (refused.status, refused.code) == (422, "unknown_page")
+    assert Event.objects.count() == before
+
+
+async def test_a_fork_says_of_its_own_page_what_that_was_made_of(api: Client) -> None:
+    """Not of one that its parent gave the same id afterwards."""
+    await make(api, "a")
+    await make(api, "old", provenance=["a"])
+    await api.post(f"{T}:fork", {"name": "t-2"})
+    await make(api, "b", provenance=["a"])
+    await api.put(f"{T}/pages/old", {**PAGE, "provenance": []})
+    for name, sources in (("b", []), ("old", ["a"])):
+        body = {**PAGE, "page_id": name}
+        if name == "b":
+            await api.post("/threads/t-2/pages", body)
+        page = (await api.get(f"/threads/t-2/pages/{name}")).json
+        assert page["provenance"] == sources
+
+
+async def test_a_put_without_map_moves_nothing(api: Client) -> None:
+    await api.put(T, {"config": LOOSE})
+    for name in ("in", "out"):
+        await make(api, name, map=name == "in")
+    for name, mapped in (("in", True), ("out", False)):
+        body = {**PAGE, "content": {"text": "Newer."}, "map": False}
+        answer = await api.put(f"{T}/pages/{name}", body)
+        assert (answer.json["version"], answer.json["mapped"]) == (2, mapped)
+        page = (await api.get(f"{T}/pages/{name}")).json
+        assert page["tier"] == ("L0" if mapped else "L1")
+    assert (await api.put(f"{T}/pages/out", PAGE)).json["mapped"]
+
+
+@pytest.mark.parametrize("tokenizer", ["est/1", "some/7"])
+async def test_any_count_of_tokens_can_be_kept(api: Client, tokenizer: str) -> None:
+    """What a page costs follows from the agent's count, and may be far above it."""
+    await api.put(T, {"config": {**LOOSE, "tokenizer": tokenizer}})
+    most = 2**31 - 1
+    for name, text in (("short", "a"), ("long", prose(900))):
+        made = await make(api, name, text, tokens=most)
+        assert (made.status, made.json["mapped"]) == (201, False)
+        assert (await api.get(f"{T}/pages/{name}")).json["tokens"] == most
+        assert (await act(api, name, "map", level=3)).status in (200, 409)
+    slot = {**SLOT, "type": "chat.tool", "role": "tool", "content": "a"}
+    appended = await api.post(f"{T}/slots", {**slot, "tokens": most})
+    assert (appended.status, appended.json["mapped"]) == (201, False)
+
+
+async def test_a_picture_counts_what_a_model_is_shown_of_it(api: Client) -> None:
+    content = {"caption": "Seats", "base64": "aGVsbG8h" * 20_000}
+    body = {"type": "artifact", "modality": "image", "content": content}
+    assert (await api.put(f"{T}/pages/map", body)).json["mapped"]
+    await act(api, "map", "evict")
+    fault = await act(api, "map", "fault", level=0)
+    assert fault.json["page"]["content"] == content
+    assert 0 < fault.json["effects"]["tokens_est"] < 20
 
 
 async def test_a_patch_minds_if_match_and_the_modality(api: Client) -> None:
@@ -263,81 +325,6 @@ async def test_a_fork_has_its_parents_pages(api: Client) -> None:
         "page.updated",
         "page.deleted",
     ]
-
-
-async def test_a_page_is_mapped_evicted_pinned(api: Client) -> None:
-    await api.put(T, {"config": LOOSE})
-    await make(api, "a", prose(900), map=False)
-    mapped = (await act(api, "a", "map", level=2)).json
-    assert (mapped["tier"], mapped["level"], mapped["pinned"]) == ("L0", 2, False)
-    pinned = (await act(api, "a", "pin")).json
-    assert pinned["pinned"]
-    refused = await act(api, "a", "evict")
-    assert (refused.status, refused.code) == (409, "pinned")
-    await act(api, "a", "unpin")
-    evicted = (await act(api, "a", "evict")).json
-    assert (evicted["tier"], evicted["level"]) == ("L1", None)
-    assert evicted["evictions"] == ["a"]
-    assert (await act(api, "a", "evict")).json["tier"] == "L2"
-    assert (await act(api, "a", "reference", how="cited")).json["tier"] == "L2"
-
-
-async def test_pins_stay_within_their_share(api: Client) -> None:
-    await api.put(T, {"config": LOOSE})
-    for n in range(2):
-        await make(api, f"p{n}", prose(1_900))
-    assert (await act(api, "p0", "pin")).status == 200
-    refused = await act(api, "p1", "pin")
-    assert (refused.status, refused.code) == (409, "pin_budget")
-    small = await api.patch(T, {"config": {"budget_tokens": 2_000}})
-    assert (small.status, small.code) == (409, "pin_budget")
-
-
-async def test_what_leaves_for_a_page_is_told(api: Client) -> None:
-    await api.put(T, {"config": LOOSE})
-    gone: list[str] = []
-    for n in range(6):
-        gone += (await make(api, f"p{n}", prose(1_000))).json["evictions"]
-    assert gone
-    assert set(await ids(api, "?tier=L1")) == set(gone)
-
-
-async def test_a_fault_says_what_it_did_and_what_is_left(api: Client) -> None:
-    await api.put(T, {"config": LOOSE})
-    for n in range(4):
-        await make(api, f"p{n}", prose(900), map=False)
-    named = [("idempotency-key", "k")]
-    path = f"{T}/pages/p0/fault"
-    first = await api.post(path, {"reason": "user_requested_recall"}, headers=named)
-    assert first.json["page"]["level"] == 2
-    assert first.json["effects"]["promoted_to_working_set"]
-    assert first.json["effects"]["faults_left"] == 2
-    again = await api.post(path, {"reason": "user_requested_recall"}, headers=named)
-    assert again.json == first.json
-    assert again.header("idempotent-replayed") == "true"
-    await act(api, "p1", "fault")
-    await act(api, "p2", "fault", level=3)
-    refused = await act(api, "p3", "fault")
-    assert (refused.status, refused.code) == (429, "fault_budget")
-    assert refused.json["renews"] == "next_exchange"
-    assert refused.header("retry-after") is None
-    assert (refused.json["faults_left"], refused.json["cheaper_levels"]) == (0, [])
-    await api.post(f"{T}/turns", {"slots": [SLOT]})
-    assert (await act(api, "p3", "fault")).status == 200
-
-
-async def test_a_fault_beyond_the_tokens_names_what_would_fit(api: Client) -> None:
-    await api.put(T, {"config": {**LOOSE, "max_fault_tokens_per_turn": 300}})
-    await make(api, "a", prose(1_200), map=False)
-    refused = await act(api, "a", "fault", level=0)
-    assert refused.status == 429
-    assert refused.json["fault_tokens_left"] == 300
-    assert refused.json["tokens"] > 300
-    assert refused.json["cheaper_levels"] == [3, 2]
-    served = (await act(api, "a", "fault", level=2)).json
-    assert served["effects"]["fault_tokens_left"] == (
-        300 - served["effects"]["tokens_est"]
-    )
 
 
 async def test_looking_at_pages_changes_nothing(api: Client, agent: Agent) -> None:

@@ -33,11 +33,6 @@ def agent(holder: tuple[Agent, str]) -> Agent:
     return holder[0]
 
 
-@pytest.fixture
-def key(holder: tuple[Agent, str]) -> str:
-    return holder[1]
-
-
 def following(thread: str) -> dict[str, str]:
     return {"t": "follow", "thread": thread}
 

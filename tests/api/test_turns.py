@@ -7,13 +7,12 @@ import orjson
 import pytest
 
 from memoryhub.models import Event
-from tests.api.client import SLOT, Answer, Client
+from tests.api.client import PAGE, SLOT, Answer, Client
 from tests.paging import prose
 
 pytestmark = pytest.mark.django_db
 
 T = "/threads/t-1"
-PAGE = {"type": "artifact", "modality": "text", "content": {"text": "Fares."}}
 
 
 def said(text: str, role: str = "user") -> dict[str, Any]:
@@ -140,6 +139,94 @@ async def test_a_fork_gives_out_its_parents_contexts(api: Client) -> None:
     again = await api.get("/threads/t-2/turns/1/context")
     assert request_of(again) == request_of(turn)
     assert again.json["verified"]
+
+
+async def walked(api: Client, path: str, limit: int) -> list[dict[str, Any]]:
+    """All items of a list that is read in parts."""
+    found, after = [], ""
+    while True:
+        part = (await api.get(f"{path}limit={limit}{after}")).json
+        found += part["items"]
+        if part["next"] is None:
+            return found
+        after = f"&after={part['next']}"
+
+
+async def test_a_fork_lists_the_turns_it_inherits(api: Client) -> None:
+    """As each was when it was forked, and marked with the thread that has it."""
+    for n in range(3):
+        await api.post(f"{T}/turns", {"slots": [said(f"{n}")]})
+    third = (await api.get(f"{T}/turns/3")).json
+    # Between turn.began and turn.packed of the third.
+    await api.post(f"{T}:fork", {"name": "t-2", "seq": third["seq"]})
+    await api.post(f"{T}/turns", {"slots": [said("of the parent alone")]})
+    own = await api.post("/threads/t-2/turns", {"slots": [said("of the child")]})
+    await api.post("/threads/t-2:fork", {"name": "t-3"})
+    whole = await walked(api, "/threads/t-3/turns?", 50)
+    assert [line["turn"] for line in whole] == [4, 3, 2, 1]
+    assert [line["inherited"] for line in whole] == [True] * 4
+    threads = {
+        name: (await api.get(f"/threads/{name}")).json["thread_id"]
+        for name in ("t-1", "t-2", "t-3")
+    }
+    homes = [threads["t-2"], *[threads["t-1"]] * 3]
+    assert [line["thread_id"] for line in whole] == homes
+    assert [line["recorded"] for line in whole] == [True, False, True, True]
+    assert whole[0]["seq"] < own.json["seq"] == whole[0]["packed_seq"]
+    for limit in (1, 3):
+        assert await walked(api, "/threads/t-3/turns?", limit) == whole
+    for line in whole:
+        one = await api.get(f"/threads/t-3/turns/{line['turn']}")
+        assert one.json == line
+        context = await api.get(f"/threads/t-3/turns/{line['turn']}/context")
+        assert context.status == (200 if line["recorded"] else 404)
+        if line["recorded"]:
+            assert context.json["verified"]
+    assert await walked(api, "/threads/t-2/turns?at_seq=0&", 50) == [
+        {**line, "counts": {} if line["turn"] == 3 else line["counts"]}
+        for line in whole[1:]
+    ]
+    for turn in (0, 5, 10**30):
+        missing = await api.get(f"/threads/t-3/turns/{turn}")
+        assert (missing.status, missing.code) == (404, "not_found")
+
+
+async def test_a_fork_lists_the_mutations_it_inherits(api: Client) -> None:
+    await api.post(f"{T}/pages", {**PAGE, "page_id": "a"})
+    await api.post(f"{T}/turns", {"slots": [said("one")]})
+    forked = (await api.post(f"{T}:fork", {"name": "t-2"})).json
+    await api.post(f"{T}/pages/a/evict", {})
+    child = "/threads/t-2"
+    await api.put(f"{child}/pages/a", {**PAGE, "content": {"text": "Newer."}})
+    await api.post(f"{child}/turns", {"slots": [said("two")]})
+    await api.patch(f"{child}/pages/a", {"importance": 1, "by": "user"})
+
+    async def steps(query: str = "") -> list[tuple[str, str, bool]]:
+        found = await walked(api, f"{child}/mutations?{query}", 2)
+        assert found == await walked(api, f"{child}/mutations?{query}", 200)
+        homes = {each["inherited"]: each["thread_id"] for each in found}
+        assert homes.get(False, forked["thread_id"]) == forked["thread_id"]
+        assert homes.get(True) != forked["thread_id"]
+        return [(each["type"], each["page_id"], each["inherited"]) for each in found]
+
+    everything = [
+        ("create", "a", True),
+        ("create", "slot-0", True),
+        ("update", "a", False),
+        ("create", "slot-1", False),
+        ("update", "a", False),
+    ]
+    assert await steps() == everything
+    assert await steps("page_id=a&") == [everything[0], *everything[2::2]]
+    assert await steps("page_id=slot-0&") == everything[1:2]
+    assert await steps("by=user&") == everything[4:]
+    assert await steps("turn=0&") == everything[:2]
+    # The child goes on with the turn that it was forked in.
+    assert await steps("turn=1&") == everything[2:4]
+    assert await steps("turn=2&") == everything[4:]
+    assert await steps("turn=3&") == []
+    assert await steps("at_seq=0&") == everything[:2]
+    assert await steps("type=evict&") == []
 
 
 async def test_a_turn_minds_its_limits(api: Client) -> None:

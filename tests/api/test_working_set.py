@@ -5,19 +5,12 @@ from typing import Any
 import pytest
 
 from memoryhub.models import Event
-from tests.api.client import SLOT, Client
-from tests.paging import prose
+from tests.api.client import PAGE, SLOT, Client
+from tests.paging import LOOSE, prose
 
 pytestmark = pytest.mark.django_db
 
 T = "/threads/t-1"
-PAGE = {"type": "artifact", "modality": "text", "content": {"text": "Fares."}}
-LOOSE = {
-    "budget_tokens": 4_400,
-    "reserved_tokens": 800,
-    "auto_pin_turns": 0,
-    "auto_pin_claims": False,
-}
 
 
 async def make(api: Client, page_id: str, tokens: int = 900, **said: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -76,3 +77,24 @@ def test_a_brush_narrows_all_charts_down(paged: Thread, page: Page) -> None:
     page.mouse.up()
     page.wait_for_url(re.compile(r"from=\d+&to=\d+"))
     expect(page.locator(".asof")).to_contain_text("show all")
+
+
+def test_an_act_is_looked_at_then_done_without_scripts(
+    paged: Thread, open_page: Callable[..., Page]
+) -> None:
+    page = open_page(java_script_enabled=False)
+    page.goto(f"{T}/pages/policy")
+    page.click("text=Unpin…")
+    expect(page.locator("main")).to_contain_text("page.unpinned")
+    page.click("text=Unpin it")
+    page.wait_for_url(f"**{T}/pages/policy")
+    page.select_option("select[name=level]", "1")
+    page.click("text=Map…")
+    expect(page.locator("h1")).to_have_text("Map policy at ~1")
+    page.goto(f"{T}/paging/settings")
+    page.get_by_label("budget tokens").fill("2600")
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_role("alert")).to_contain_text("Nothing is saved yet")
+    page.get_by_role("button", name="Save it so").click()
+    expect(page.get_by_label("budget tokens")).to_have_value("2600")
+    expect(page.get_by_role("alert")).to_have_count(0)

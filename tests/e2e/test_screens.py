@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import time_machine
 from django.utils import timezone
-from playwright.sync_api import Page
+from playwright.sync_api import Page, ViewportSize
 
 from memoryhub.kernel.events import LabelValue
 from memoryhub.models.projects import Project
@@ -60,10 +60,14 @@ SCREENS = {
     "pages-error": "/p/acme/threads/paged/pages?q=teir:L0",
     "page": "/p/acme/threads/paged/pages/policy",
     "page-evicted": "/p/acme/threads/paged/pages/slot-5",
+    "page-unpin": "/p/acme/threads/paged/pages/policy/unpin",
+    "page-map": "/p/acme/threads/paged/pages/slot-5/map?level=2",
+    "page-evict-refused": "/p/acme/threads/paged/pages/policy/evict",
     "page-delete": "/p/acme/threads/paged/pages/policy/delete",
     "turns": "/p/acme/threads/paged/turns",
     "turns-none": "/p/acme/threads/talk/turns",
     "turn": "/p/acme/threads/paged/turns/7",
+    "turn-faults": "/p/acme/threads/paged/turns/6",
     "turn-diff": "/p/acme/threads/paged/turns/8/diff?base=5",
     "turn-prefix": "/p/acme/threads/paged/turns/8/prefix",
     "prefixes": "/p/acme/threads/paged/prefix",
@@ -79,6 +83,8 @@ EXPECTED = {
     "pages-error": "422",
     "not-found": "404",
 }
+WIDE: ViewportSize = {"width": 1280, "height": 800}
+NARROW: ViewportSize = {"width": 320, "height": 640}
 CALL = {
     "role": "assistant",
     "content": "Let me look.",
@@ -120,27 +126,23 @@ def findings(page: Page) -> list[dict[str, Any]]:
     ]
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("screen", SCREENS)
-def test_axe_finds_nothing(
-    talk: Thread, open_page: Callable[..., Page], watched: Any, screen: str, theme: str
-) -> None:
-    watched.expected.append(EXPECTED.get(screen, "nothing"))
-    page = open_page(color_scheme=theme, viewport={"width": 1280, "height": 800})
-    page.goto(SCREENS[screen])
-    page.wait_for_load_state("networkidle")
-    picture(page, f"{screen}-{theme}")
-    assert findings(page) == []
-
-
-@pytest.mark.parametrize("screen", SCREENS)
-def test_reflow_320(
+def test_axe_finds_nothing_and_reflow_320(
     talk: Thread, open_page: Callable[..., Page], watched: Any, screen: str
 ) -> None:
     watched.expected.append(EXPECTED.get(screen, "nothing"))
-    page = open_page(viewport={"width": 320, "height": 640})
+    page = open_page(viewport=WIDE)
+    for theme in ("light", "dark"):
+        page.emulate_media(color_scheme=theme)
+        look(page, screen, theme)
+        assert findings(page) == [], theme
+    page.set_viewport_size(NARROW)
+    look(page, screen, "narrow")
+    width = page.evaluate("document.documentElement.scrollWidth")
+    assert width <= NARROW["width"]
+
+
+def look(page: Page, screen: str, how: str) -> None:
     page.goto(SCREENS[screen])
     page.wait_for_load_state("networkidle")
-    picture(page, f"{screen}-narrow")
-    width = page.evaluate("document.documentElement.scrollWidth")
-    assert width <= 320
+    picture(page, f"{screen}-{how}")

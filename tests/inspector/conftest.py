@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from uuid import UUID
 
 import pytest
+import pytest_asyncio
 from django.test import Client
 
+from inspector import frames
 from inspector.views import sign_in
-from memoryhub.models.operators import Operator
+from memoryhub.models.operators import Membership, Operator
 from memoryhub.models.projects import Project
+from memoryhub.models.threads import Thread
 from memoryhub.services import operators
+from memoryhub.services.api_keys import Agent
+from tests import factories, sockets
 
 Browser = Callable[[str], Client]
 
@@ -53,3 +59,44 @@ def owner(browser: Browser) -> Client:
 def viewer(browser: Browser) -> Client:
     browser("owner")
     return browser("viewer")
+
+
+# Pages that are open before a running server
+
+
+@pytest.fixture
+def thread(agent: Agent) -> Thread:
+    factories.append(agent, "t-1", "one", "two")
+    return factories.get_thread(agent)
+
+
+@pytest.fixture
+def operator(acme: Project) -> Operator:
+    made = operators.add("olga")
+    operators.set_role(acme, made, Membership.Role.VIEWER)
+    return made
+
+
+@pytest.fixture
+def session(operator: Operator) -> str:
+    return sockets.sign_in(operator)
+
+
+@pytest_asyncio.fixture
+async def served(thread: Thread, session: str) -> AsyncIterator[None]:
+    async with sockets.serving():
+        yield
+
+
+@pytest.fixture
+def renders(monkeypatch: pytest.MonkeyPatch) -> list[UUID]:
+    """What was rendered; the rendering is the real one."""
+    seen: list[UUID] = []
+    render = frames.render
+
+    def counted(thread: UUID, names: set[str]) -> frames.Rendered:
+        seen.append(thread)
+        return render(thread, names)
+
+    monkeypatch.setattr(frames, "render", counted)
+    return seen

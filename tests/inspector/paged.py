@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+from html import unescape
 from typing import Any
 
-from memoryhub.journal import Order, perform
+from django.test import Client
+
+from memoryhub.journal import Order, perform, state_at
 from memoryhub.kernel import measuring, strict_json, tokens
 from memoryhub.kernel.commands import AppendSlots, NewSlot
 from memoryhub.kernel.opened import Opened
 from memoryhub.kernel.page_commands import CreatePages, FaultPage, NewPage, PinPage
+from memoryhub.kernel.state import ThreadState
 from memoryhub.models.threads import Thread
 from memoryhub.queries import replay
 from memoryhub.services import turns
@@ -90,3 +94,14 @@ def make_paged(
     asked = message("user", "And now?")
     factories.run(turns.begin(agent=agent, thread=name, new=NewTurn(slots=[asked])))
     return factories.get_thread(agent, name)
+
+
+def state_now(thread: Thread) -> ThreadState:
+    row = Thread.objects.select_related("subject").get(id=thread.id)
+    return state_at(row, row.head_seq).state
+
+
+def text_of(client: Client, path: str, status: int = 200) -> str:
+    answer: Any = client.get(path)
+    assert answer.status_code == status, path
+    return unescape(answer.content.decode())

@@ -13,7 +13,7 @@ from django.urls import URLPattern, URLResolver, get_resolver
 
 import inspector.urls
 from inspector.panels import PANELS
-from inspector.views.pages import VERBS
+from inspector.views.page_acts import VERBS
 from memoryhub.journal import Address, Order, perform
 from memoryhub.kernel.commands import Imported, ImportMessages
 from memoryhub.services import operator_threads
@@ -65,7 +65,7 @@ def variants(route: Route) -> Iterator[dict[str, str]]:
         names = PANELS if route.name == "panel" else LIST_PANELS
         yield from ({"panel": name} for name in names)
     elif "verb" in route.parameters:
-        yield from ({"verb": verb} for verb in VERBS)
+        yield from ({"verb": str(verb)} for verb in VERBS)
     elif "kind" in route.parameters:
         yield from ({"kind": kind} for kind in KINDS)
     else:

@@ -1,11 +1,9 @@
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from datetime import timedelta
 from uuid import UUID, uuid4
 
 import pytest
-import pytest_asyncio
 from django.contrib.sessions.backends.db import SessionStore
 from django.contrib.sessions.models import Session
 from django.db import connection
@@ -31,32 +29,8 @@ HEAD = ["head"]
 
 
 @pytest.fixture
-def thread(agent: Agent) -> Thread:
-    factories.append(agent, "t-1", "one", "two")
-    return factories.get_thread(agent)
-
-
-@pytest.fixture
 def foreign(stranger: Agent) -> Thread:
     return factories.make_thread(stranger)
-
-
-@pytest.fixture
-def operator(acme: Project) -> Operator:
-    made = operators.add("olga")
-    operators.set_role(acme, made, Membership.Role.VIEWER)
-    return made
-
-
-@pytest.fixture
-def session(operator: Operator) -> str:
-    return sign_in(operator)
-
-
-@pytest_asyncio.fixture
-async def served(thread: Thread, session: str) -> AsyncIterator[None]:
-    async with serving():
-        yield
 
 
 def hello(thread: UUID, *panels: str, **fields: object) -> dict[str, object]:

@@ -3,12 +3,10 @@ from __future__ import annotations
 import asyncio
 import random
 import re
-from collections.abc import AsyncIterator
 from typing import Any
 from uuid import UUID
 
 import pytest
-import pytest_asyncio
 from channels.layers import InMemoryChannelLayer, channel_layers
 from django.conf import settings
 from django.test import Client
@@ -19,54 +17,15 @@ from inspector.audience import Viewer
 from inspector.hub import hub
 from inspector.protocol import Hello
 from inspector.standing import Badge, Standing
-from memoryhub.models.operators import Membership, Operator
-from memoryhub.models.projects import Project
+from memoryhub.models.operators import Operator
 from memoryhub.models.threads import Thread
 from memoryhub.queries.readers import read
-from memoryhub.services import operators, slots
+from memoryhub.services import slots
 from memoryhub.services.api_keys import Agent
 from tests import factories
 from tests.sockets import Socket, number_of, serving, sign_in
 
 pytestmark = pytest.mark.django_db(transaction=True)
-
-
-@pytest.fixture
-def thread(agent: Agent) -> Thread:
-    factories.append(agent, "t-1", "one", "two")
-    return factories.get_thread(agent)
-
-
-@pytest.fixture
-def operator(acme: Project) -> Operator:
-    made = operators.add("olga")
-    operators.set_role(acme, made, Membership.Role.VIEWER)
-    return made
-
-
-@pytest.fixture
-def session(operator: Operator) -> str:
-    return sign_in(operator)
-
-
-@pytest_asyncio.fixture
-async def served(thread: Thread, session: str) -> AsyncIterator[None]:
-    async with serving():
-        yield
-
-
-@pytest.fixture
-def renders(monkeypatch: pytest.MonkeyPatch) -> list[UUID]:
-    """What was rendered; the rendering is the real one."""
-    seen: list[UUID] = []
-    render = frames.render
-
-    def counted(thread: UUID, names: set[str]) -> frames.Rendered:
-        seen.append(thread)
-        return render(thread, names)
-
-    monkeypatch.setattr(frames, "render", counted)
-    return seen
 
 
 async def watching(
@@ -231,6 +190,33 @@ async def test_200_viewers_one_render(
     pushes = [await socket.push() for socket in sockets]
     assert renders == [thread.id]
     assert len({push.partition("</output>")[2] for push in pushes}) == 1
+    for socket in sockets:
+        await socket.leave()
+
+
+async def test_a_thread_that_moves_while_it_is_rendered_reaches_all(
+    served: None,
+    session: str,
+    agent: Agent,
+    thread: Thread,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One render serves everybody, though it is never the newest state."""
+    render = frames.render
+
+    def moving(thread: UUID, names: set[str]) -> frames.Rendered:
+        done = render(thread, names)
+        # As a notice of the next event would.
+        hub.audience.watches[thread].head = done.seq + 1
+        return done
+
+    monkeypatch.setattr(frames, "render", moving)
+    sockets = [await watching(session, thread) for _ in range(5)]
+    seq = await say(agent, "for all")
+    pushes = [await socket.push() for socket in sockets]
+    assert {seq_of(push, "head") for push in pushes} == {seq}
+    told = hub.figures()
+    assert (told["renders"], told["pushes"]) == (1, 5)
     for socket in sockets:
         await socket.leave()
 

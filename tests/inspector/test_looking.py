@@ -31,7 +31,7 @@ QUERIES = (
     "tab=working-set&level=0&from=2&to=6",
 )
 #: A GET of these is refused, since all they do is write.
-POSTED = {"sign-out", "theme", "reopen", "page-act", "paging-flush"}
+POSTED = {"sign-out", "theme", "reopen", "paging-flush"}
 #: The only project of an operator opens by itself.
 REDIRECTED = {"projects"}
 #: What another page takes for a sender's name is no seq.

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import hashlib
-from html import unescape
 from typing import Any
 
 import orjson
@@ -10,13 +9,13 @@ from django.test import Client
 
 from memoryhub.journal import state_at
 from memoryhub.kernel import assembling
-from memoryhub.kernel.state import ThreadState
+from memoryhub.kernel.page_commands import CreatePages
 from memoryhub.models.threads import Thread
-from memoryhub.queries import contexts, prefixes, turn_diffs
+from memoryhub.queries import contexts, prefixes, turn_diffs, turns
 from memoryhub.services.api_keys import Agent
 from tests import factories
 from tests.inspector.conftest import Browser
-from tests.inspector.paged import gone, make_paged
+from tests.inspector.paged import do, gone, make_paged, new_page, text_of
 from tests.inspector.routes import make_family
 
 pytestmark = pytest.mark.django_db
@@ -26,12 +25,6 @@ T = "/p/acme/threads/paged"
 @pytest.fixture
 def paged(agent: Agent) -> Thread:
     return make_paged(agent)
-
-
-def text_of(client: Client, path: str, status: int = 200) -> str:
-    answer: Any = client.get(path)
-    assert answer.status_code == status, path
-    return unescape(answer.content.decode())
 
 
 def test_the_working_set_shows_each_frame_and_why(
@@ -197,70 +190,33 @@ def test_the_lens_names_what_broke_the_prefix(viewer: Client, paged: Thread) -> 
     assert series.count('/prefix">Turn ') == 7
 
 
-# What editors do
+def test_a_page_says_what_was_made_of_it_and_who_carried_it(
+    agent: Agent, viewer: Client, paged: Thread
+) -> None:
+    made = new_page("sum", "All of it.", type="summary", provenance=("slot-0",))
+    do(agent, "paged", CreatePages(pages=(made,)))
+    text = text_of(viewer, f"{T}/pages/slot-0")
+    assert f'href="{T}/pages/sum"' in text
+    text = text_of(viewer, f"{T}/pages/policy")
+    for turn in range(1, 8):
+        assert f'href="{T}/turns/{turn}">turn {turn} <i>context' in text
+    assert "No page says" in text
 
 
-def test_an_editor_pins_and_evicts_by_forms(browser: Browser, paged: Thread) -> None:
-    editor = browser("editor")
-    assert editor.post(f"{T}/pages/policy/unpin").status_code == 302
-    assert "policy" not in state_now(paged).paging.pins
-    assert editor.post(f"{T}/pages/policy/pin").status_code == 302
-    refused = editor.post(f"{T}/pages/policy/evict")
-    assert refused.status_code == 409
-    assert "policy" in state_now(paged).paging.frames
-    away = next(iter(state_now(paged).paging.hot))
-    assert editor.post(f"{T}/pages/{away}/map", {"level": "0"}).status_code == 302
-    assert away in state_now(paged).paging.frames
-    assert editor.post(f"{T}/pages/{away}/map", {"level": "4"}).status_code == 422
-    newest = paged.events.order_by("-seq").first()
-    assert newest is not None
-    assert newest.actor.startswith("operator:")
-
-
-def test_a_viewer_sees_no_form_and_changes_nothing(
+def test_a_turn_tells_its_faults_and_why_each_text_is_in(
     viewer: Client, paged: Thread
 ) -> None:
-    before = paged.head_seq
-    for path in ("pages/policy", "paging", "working-set", "turns/7"):
-        assert f'action="{T}' not in text_of(viewer, f"{T}/{path}")
-    for path in ("pages/policy/pin", "paging/flush"):
-        assert viewer.post(f"{T}/{path}").status_code == 403
-    assert Thread.objects.get(id=paged.id).head_seq == before
-
-
-def test_deleting_asks_for_the_id(browser: Browser, paged: Thread) -> None:
-    editor = browser("editor")
-    text = text_of(editor, f"{T}/pages/policy/delete")
-    assert "1 version" in text
-    wrong = editor.post(f"{T}/pages/policy/delete", {"typed": "polici"})
-    assert wrong.status_code == 422
-    assert Thread.objects.get(id=paged.id).head_seq == paged.head_seq
-    derived = editor.post(f"{T}/pages/slot-0/delete", {"typed": "slot-0"})
-    assert derived.status_code == 409
-
-
-def test_an_editor_changes_settings_and_drops_the_tlb(
-    browser: Browser, paged: Thread
-) -> None:
-    editor = browser("editor")
-    sent = {"budget_tokens": "3000", "reserved_tokens": "800", "mode": "relaxed"}
-    assert editor.post(f"{T}/paging/settings", sent).status_code == 302
-    settings = state_now(paged).paging.settings
-    assert (settings.usable, settings.mode) == (2_200, "relaxed")
-    assert 'value="3000"' in text_of(editor, f"{T}/paging/settings")
-    for wrong in ({"budget_tokens": "many"}, {"evict_at": "nan"}, {"mode": "loud"}):
-        answer: Any = editor.post(f"{T}/paging/settings", sent | wrong)
-        assert answer.status_code == 422
-        assert answer.content.decode().count('aria-invalid="true"') == 1
-    assert editor.post(f"{T}/paging/flush", {"tier": "L1"}).status_code == 302
-    assert editor.post(f"{T}/paging/flush", {"tier": ""}).status_code == 302
-    assert len(state_now(paged).paging.tlb.held) == 0
-    assert editor.post(f"{T}/paging/flush", {"tier": "L9"}).status_code == 422
-
-
-def state_now(thread: Thread) -> ThreadState:
-    row = Thread.objects.select_related("subject").get(id=thread.id)
-    return state_at(row, row.head_seq).state
+    text = text_of(viewer, f"{T}/turns/6")
+    assert "page_unknown" in text
+    assert "now in the working set" in text
+    assert "pinned by a command" in text
+    assert "the user's newest message" in text
+    shown = turns.get_context(paged, 6)
+    assert shown is not None
+    for used in shown.used:
+        assert used.range is not None
+        assert f"{used.range[0]:,} to {used.range[1]:,}" in text
+    assert "asked for no page" in text_of(viewer, f"{T}/turns/7")
 
 
 # Lists

@@ -91,6 +91,7 @@ def frames_of(paging: Paging) -> dict[str, dict[str, Any]]:
         frame.page_id: {
             "level": frame.level,
             "at": frame.mapped_seq,
+            "joined": frame.joined_seq,
             "referenced": frame.referenced_seq,
             "turn": frame.referenced_turn,
             "references": frame.references,

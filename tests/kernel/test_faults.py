@@ -25,9 +25,7 @@ from memoryhub.kernel.page_events import (
     PageReferenced,
 )
 from memoryhub.kernel.paging import Spent
-from tests.paging import SMALL, Bench, made, make, only, page, rewrite, slot
-
-BARE: dict[str, Any] = {**SMALL, "auto_pin_turns": 0, "auto_pin_claims": False}
+from tests.paging import BARE, SMALL, Bench, made, make, only, page, rewrite, slot
 
 
 def away(bench: Bench, *sizes: int, map_first: bool = False) -> list[str]:

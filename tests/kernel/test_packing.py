@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from itertools import pairwise, takewhile
 from typing import Any
 
@@ -42,7 +41,7 @@ def test_a_request_is_one_developer_message_then_the_exchange_and_tools() -> Non
     thread.say({"role": "user", "content": "book it"})
     rows = (Row("page-2", "L2", "0", 2),)
     packed = thread.pack(
-        system=(replace(system, page_id="system-prompt"),), available=rows
+        system=(system._replace(page_id="system-prompt"),), available=rows
     )
     names = [section.name for section in packed.record.sections]
     assert names == ["system", "rules", "context", "manifest", "exchange", "tools"]

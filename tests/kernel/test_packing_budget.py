@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memoryhub.kernel import opened, packing
 from memoryhub.kernel.packing import TooSmallError
-from memoryhub.kernel.tokens import estimate
+from memoryhub.kernel.tokens import Tokenizer, estimate
 from tests.kernel.packs import (
     Thread,
     context,
@@ -57,7 +55,7 @@ def test_costs_that_were_not_true_are_counted_again() -> None:
     for n in range(20):
         thread.page(f"page {n} " * 40)
     thread.say("hello")
-    thread.pages = [replace(page, cost=1) for page in thread.pages]
+    thread.pages = [page._replace(cost=1) for page in thread.pages]
     packed = thread.pack(token_budget=2_000)
     assert packed.omitted
     assert len(packed.included) > 5
@@ -72,7 +70,9 @@ def test_a_count_that_does_not_add_up_stays_within_budget_too() -> None:
         thread.page(f"page {n} " * 30)
     thread.say("hello")
     packed = packing.pack(
-        thread.wanted(budget_tokens=2_000), thread.texts, count=uneven
+        thread.wanted(budget_tokens=2_000),
+        thread.texts,
+        tokenizer=Tokenizer("uneven", uneven),
     )
     assert uneven(packed.request.decode()) == packed.tokens <= 2_000
     assert exchange(packed)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -172,8 +171,22 @@ def test_the_exchange_is_in_the_order_it_was_said() -> None:
     user = thread.say("first")
     thread.say("second", role="assistant")
     # Fetched back, so it was mapped last.
-    thread.pages = [*thread.pages[1:], replace(user, recalled=True)]
+    thread.pages = [*thread.pages[1:], user._replace(recalled=True)]
     assert [message["content"] for message in exchange(thread.pack())] == [
         "first",
         "second",
     ]
+
+
+def test_a_result_of_our_own_tools_stays_out_when_it_is_lowered() -> None:
+    thread = Thread()
+    thread.say("what did I say?")
+    thread.say(call("page_fault"), role="assistant")
+    whole = thread.say(result("a page " * 90), role="tool")
+    thread.say("thanks")
+    lower = thread.add("a page […]", role="tool", slot=2, level=1)
+    pages = [page for page in thread.pages if page not in (whole, lower)]
+    for full, shown in ((whole.location, ["slot-0"]), (None, ["slot-0", "slot-2"])):
+        lowered = lower._replace(full=full)
+        packed = thread.pack(candidates=(*pages[:2], lowered, *pages[2:]))
+        assert [each.page_id for each in context(packed)] == shown

@@ -33,9 +33,7 @@ from memoryhub.kernel.page_commands import (
     WriteLevels,
 )
 from memoryhub.kernel.page_events import PageCreated, PageMapped, PageUpdated
-from tests.paging import SMALL, Bench, made, make, page, rewrite, slot
-
-BARE: dict[str, Any] = {**SMALL, "auto_pin_turns": 0, "auto_pin_claims": False}
+from tests.paging import BARE, Bench, made, make, page, rewrite, slot
 
 
 def put(bench: Bench, page_id: str, tokens: int, **fields: Any) -> list[Any]:

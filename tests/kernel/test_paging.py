@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -18,6 +18,7 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
+from rpds import HashTrieMap
 
 from memoryhub.errors import Refusal
 from memoryhub.kernel import pins
@@ -40,6 +41,7 @@ from memoryhub.kernel.page_commands import (
     UpdatePage,
     WriteLevels,
 )
+from memoryhub.kernel.paging import listed
 from memoryhub.kernel.paging_config import settings_of
 from memoryhub.kernel.state import MAX_FORK_DEPTH
 from tests.kernel.paged import (
@@ -349,3 +351,11 @@ def test_model_at_length() -> None:
     run_state_machine_as_test(
         Threads, settings=settings(max_examples=300, stateful_step_count=50)
     )
+
+
+@given(items=st.dictionaries(st.text(max_size=3), st.integers()))
+def test_a_map_lists_all_that_it_holds(items: dict[str, int]) -> None:
+    """`listed` goes by how maps are pickled, which another rpds may do otherwise."""
+    found = listed(HashTrieMap(items))
+    assert len(found) == len(items)
+    assert dict(found) == items

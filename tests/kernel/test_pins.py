@@ -20,10 +20,9 @@ from memoryhub.kernel.page_commands import (
     UnpinPage,
 )
 from memoryhub.kernel.page_events import PageEvicted, PageMapped, PagePinned
-from tests.paging import SMALL, Bench, made, make, only, page, rewrite, slot
+from tests.paging import BARE, SMALL, Bench, made, make, only, page, rewrite, slot
 
 #: 960 tokens of 1,600 may be pinned.
-BARE: dict[str, Any] = {**SMALL, "auto_pin_turns": 0, "auto_pin_claims": False}
 
 
 def append(bench: Bench, *sizes: int, role: str = "assistant") -> list[Any]:

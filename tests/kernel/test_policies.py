@@ -23,7 +23,7 @@ from memoryhub.kernel.page_commands import (
 from memoryhub.kernel.page_events import PageEvicted
 from memoryhub.kernel.paging_config import POLICY_NAMES
 from memoryhub.kernel.policies import POLICIES, Terms
-from tests.paging import SMALL, Bench, only, page, slot
+from tests.paging import BARE, Bench, only, page, slot
 
 SHARES = st.floats(0, 1)
 TERMS = st.builds(
@@ -39,11 +39,7 @@ every_policy = pytest.mark.parametrize("policy", sorted(POLICIES))
 
 def bare(policy: str = "importance_lru", **config: Any) -> Bench:
     """A thread in which nothing is pinned."""
-    return Bench(
-        **{**SMALL, "auto_pin_turns": 0, "auto_pin_claims": False},
-        policy=policy,
-        **config,
-    )
+    return Bench(**BARE, policy=policy, **config)
 
 
 def fill(bench: Bench, number: int = 11, **first: Any) -> None:

@@ -22,9 +22,7 @@ from memoryhub.kernel.page_commands import (
 from memoryhub.kernel.page_events import PageEvicted
 from memoryhub.kernel.paging_config import Settings
 from memoryhub.kernel.state import ThreadState
-from tests.paging import SMALL, Bench, made, make, only, page, slot
-
-BARE: dict[str, Any] = {**SMALL, "auto_pin_turns": 0, "auto_pin_claims": False}
+from tests.paging import BARE, Bench, made, make, only, page, slot
 
 
 def append(bench: Bench, *sizes: int, role: str = "tool") -> list[Any]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from itertools import combinations
 from typing import Any
 
+import pytest
 from hypothesis import settings
 from hypothesis.stateful import invariant, run_state_machine_as_test
 
@@ -99,8 +100,17 @@ def agrees(change: Change, before: Frame | None, after: Frame | None) -> None:
 
 
 def test_diff_reasons_complete() -> None:
+    """As long as the quick suite can afford."""
     run_state_machine_as_test(
-        Diffs, settings=settings(max_examples=60, stateful_step_count=40)
+        Diffs, settings=settings(max_examples=20, stateful_step_count=30)
+    )
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(1_800)
+def test_diff_reasons_complete_at_length() -> None:
+    run_state_machine_as_test(
+        Diffs, settings=settings(max_examples=300, stateful_step_count=50)
     )
 
 

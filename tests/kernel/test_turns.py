@@ -23,9 +23,8 @@ from memoryhub.kernel.page_commands import (
     WriteLevels,
 )
 from memoryhub.kernel.page_events import PageMapped, TurnBegan, TurnPacked
-from tests.paging import SMALL, Bench, made, make, only, page, slot
+from tests.paging import BARE, Bench, made, make, only, page, slot
 
-BARE: dict[str, Any] = {**SMALL, "auto_pin_turns": 0, "auto_pin_claims": False}
 EMPTY = Record(
     packer="pack/1", mode="strict", budget=2_400, sections=(), bytes=30, tokens=9
 )

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memoryhub.errors import NoRoomError, PinnedError
-from memoryhub.kernel import eviction, replay
+from memoryhub.kernel import eviction, pins, replay
 from memoryhub.kernel.commands import AmendThread, AppendSlots
 from memoryhub.kernel.course import Course
 from memoryhub.kernel.events import SlotAppended
@@ -29,10 +29,7 @@ from memoryhub.kernel.page_events import (
     PageLowered,
     PageMapped,
 )
-from tests.paging import SMALL, Bench, made, make, only, page, slot
-
-#: Nothing is pinned but what a test pins.
-BARE: dict[str, Any] = {**SMALL, "auto_pin_turns": 0, "auto_pin_claims": False}
+from tests.paging import BARE, SMALL, Bench, made, make, only, page, slot
 
 
 def append(bench: Bench, *sizes: int, role: str = "assistant") -> list[Any]:
@@ -192,6 +189,18 @@ def test_what_was_lowered_leaves_when_more_is_needed() -> None:
     events = append(bench, 600)
     assert len(only(events, PageLowered)) == 2
     assert [event.page_id for event in only(events, PageEvicted)] == ["slot-0"]
+
+
+def test_what_lowering_has_made_small_enough_to_pin_stays() -> None:
+    bench = Bench(**SMALL)
+    append(bench, 600, 300, 300)
+    assert {*pins.pinned(bench.state)} == {"slot-1", "slot-2"}
+    bench.do(WriteLevels(made=made("slot-0", 300)))
+    events = append(bench, 250)
+    assert [event.page_id for event in only(events, PageLowered)] == ["slot-0"]
+    # Still more than a run leaves, but at 300 tokens it has a place among the pins.
+    assert only(events, PageEvicted) == []
+    assert bench.paging.used == 300 + 300 + 300 + 250
 
 
 @pytest.mark.parametrize("kind", ["claim", "index", "summary"])

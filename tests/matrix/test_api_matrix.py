@@ -17,11 +17,10 @@ from memoryhub.models import ApiKey, Project, Subject
 from memoryhub.services import api_keys, subjects, turns
 from memoryhub.services.turns import NewTurn
 from tests import factories
-from tests.api.client import SLOT, Answer, Client, run
+from tests.api.client import PAGE, SLOT, Answer, Client, run
 
 pytestmark = [pytest.mark.django_db, pytest.mark.promise("P12")]
 
-PAGE = {"type": "artifact", "modality": "text", "content": {"text": "Fares."}}
 #: By operation: where, with what body, and whether it is about one thread.
 ROWS: dict[str, tuple[str, object, bool]] = {
     "get /api/v1/threads": ("/threads", None, False),

@@ -55,7 +55,7 @@ ROWS: dict[str, tuple[str | None, tuple[str, ...]]] = {
     "working-set": ("viewer", ("GET",)),
     "pages": ("viewer", ("GET",)),
     "page": ("viewer", ("GET",)),
-    "page-act": ("editor", ("POST",)),
+    "page-act": ("editor", ("GET", "POST")),
     "page-delete": ("editor", ("GET", "POST")),
     "turns": ("viewer", ("GET",)),
     "turn": ("viewer", ("GET",)),

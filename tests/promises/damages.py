@@ -16,9 +16,9 @@ from memoryhub.models.slots import Slot, Turn
 from memoryhub.models.threads import Thread, ThreadLabel
 
 #: Of a thread's row, what the journal does not say: its name, its salt (which only
-#: counts where there are names), and the copies that lists sort by. Whose it is has a
-#: test of its own.
-UNTOLD = {"name", "name_salt", "listed_at", "listed_slots"}
+#: counts where there are names), the copies that lists sort by, and a mark for workers.
+#: Whose it is has a test of its own.
+UNTOLD = {"name", "name_salt", "listed_at", "listed_slots", "levels_due"}
 UNTOLD |= {"project_id", "subject_id"}
 
 

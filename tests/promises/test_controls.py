@@ -75,6 +75,19 @@ SORTS_NO_MAP = Fault(
 BELIEVES_KEYS_LONGER = Fault(
     "memoryhub/api/auth.py", "BELIEVED_SECONDS = 1.0", "BELIEVED_SECONDS = 10.0"
 )
+FRAMES, PRESS = "inspector/frames.py", "inspector/press.py"
+RENDERS_FOR_EACH = (
+    Fault(FRAMES, "LIFE_SECONDS = 1.0", "LIFE_SECONDS = -1.0"),
+    Fault(FRAMES, "PER_SECOND, BURST = 10.0, 2.0", "PER_SECOND, BURST = 1e6, 1e6"),
+    Fault(FRAMES, "REST = 3.0", "REST = 0.0"),
+    Fault(
+        PRESS,
+        "            self._whole(each, now, heads)\n",
+        "            if each is viewer:\n                self._push(each)\n",
+    ),
+)
+PUSHES_UNPAINTED = Fault(PRESS, "viewer.pushes + 1, False", "viewer.pushes + 1, True")
+WATCHED = "test_watching.py::test_fifty_browsers_watch_one_working_set[7]"
 LOOKS_AT_NO_END = Fault(
     "memoryhub/queries/verification.py",
     "return _events(walk, progress) or _rows(walk)",
@@ -165,6 +178,20 @@ CONTROLS = [
         "test_replay.py::test_replay_is_the_same_under_any_hash_seed[3]",
         "len(digests) == 1",
         SORTS_NO_MAP,
+    ),
+    control(
+        "P28",
+        "a text for each socket",
+        WATCHED,
+        'last["renders"] - len(run.seen.texts) in range(LATE)',
+        *RENDERS_FOR_EACH,
+    ),
+    control(
+        "P28",
+        "pushes that wait for nobody",
+        WATCHED,
+        "len(stalled.shown) == 1",
+        PUSHES_UNPAINTED,
     ),
     control(
         "P26",

@@ -1,15 +1,17 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from memoryhub.errors import NotFoundError, SeqUnknownError
-from memoryhub.journal import Address, Order, perform
+from memoryhub.journal import Address, Order, log, perform
 from memoryhub.kernel.commands import Imported, ImportMessages
 from memoryhub.kernel.events import Limits
 from memoryhub.kernel.state import Scope
 from memoryhub.models import Thread
+from memoryhub.models.ids import uuid7
 from memoryhub.queries import events, replay, slots, stats
 from memoryhub.services import threads
 from memoryhub.services.api_keys import Agent
@@ -50,6 +52,40 @@ def test_a_turn_that_has_not_begun_is_unknown(thread: Thread) -> None:
         replay.seq_at_turn(thread, 3)
     with pytest.raises(SeqUnknownError):
         replay.state_at(thread, 8)
+
+
+def test_what_was_looked_at_is_folded_on_from_there(
+    agent: Agent, thread: Thread, django_assert_num_queries: Any
+) -> None:
+    replay.state_at(thread, thread.head_seq)
+    for _ in range(2):
+        factories.append(agent, "t-1", "more")
+        thread = factories.get_thread(agent)
+        fold = log.state_at(thread, thread.head_seq)
+        with django_assert_num_queries(2):
+            assert replay.state_at(thread, thread.head_seq) == fold
+    # Before what is kept there is nothing to go on from.
+    assert replay.state_at(thread, 4).state.seq == 4
+
+
+def test_a_kept_state_is_of_no_use_once_the_journal_is_another(thread: Thread) -> None:
+    seq = thread.head_seq
+    kept = replay.state_at(thread, seq)
+    other = replace(kept, chain=bytes(32), state=kept.state._replace(turn_count=99))
+    replay.followed.keep(thread, other)
+    assert replay.state_at(thread, seq) == kept
+    replay.followed.keep(thread, replace(other, chain=kept.chain))
+    assert replay.state_at(thread, seq).state.turn_count == 99
+    thread.subject.epoch += 1
+    assert replay.followed.find(thread, up_to=seq) is None
+
+
+def test_few_states_are_kept(thread: Thread) -> None:
+    folded = replay.state_at(thread, thread.head_seq)
+    for _ in range(replay.KEPT):
+        other = Thread(id=uuid7(), subject=thread.subject)
+        replay.followed.keep(other, folded)
+    assert replay.followed.find(thread, up_to=thread.head_seq) is None
 
 
 def test_following_ends_in_the_state_that_a_fold_gives(thread: Thread) -> None:

@@ -1,10 +1,14 @@
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from memoryhub.errors import BadCursorError, NotFoundError
+from memoryhub.journal import state_at
+from memoryhub.kernel import lines
 from memoryhub.models.threads import Thread
-from memoryhub.queries import turns
+from memoryhub.queries import turn_faults, turns
 from memoryhub.services import operator_pages, operator_threads
 from memoryhub.services.api_keys import Agent
 from tests import factories
@@ -60,14 +64,87 @@ def test_an_erased_text_leaves_a_gap_in_the_list(paged: Thread) -> None:
     assert shown is not None
     assert (shown.request, shown.verified) == (None, False)
     assert shown.missing == ("policy",)
-    assert (shown.used[0].page_id, shown.used[0].tokens) == ("", None)
-    assert all(used.page_id for used in shown.used[1:])
+    first, *others = shown.used
+    assert (first.gone, first.tokens) == (True, None)
+    # The state that was packed still says whose it was.
+    assert first.page_id == "policy"
+    assert not any(used.gone for used in others)
+    assert all(used.range is None for used in shown.used)
+
+
+def test_each_text_lies_in_the_request_where_it_says(paged: Thread) -> None:
+    for n in range(1, 8):
+        shown = turns.get_context(paged, n)
+        assert shown is not None
+        assert shown.request is not None
+        end = 0
+        for used in shown.used:
+            assert used.range is not None
+            assert used.range[0] >= end
+            end = used.range[1]
+            text = shown.request[slice(*used.range)].decode()
+            if used.section == "exchange":
+                assert isinstance(json.loads(text), dict)
+            else:
+                parsed = lines.parse(json.loads(f'"{text}"'))
+                assert (parsed.page_id, parsed.level) == (used.page_id, used.level)
+
+
+def test_why_a_text_is_in_is_told_by_the_state_that_was_packed(paged: Thread) -> None:
+    shown = turns.get_context(paged, 7)
+    assert shown is not None
+    state = state_at(paged, shown.event.as_of_seq).state
+    why = {used.page_id: used.inclusion for used in shown.used}
+    assert {inclusion.why for inclusion in why.values() if inclusion} >= {
+        "explicit",
+        "newest",
+        "recent",
+    }
+    for page_id, inclusion in why.items():
+        assert inclusion is not None
+        frame = state.paging.frames[page_id]
+        assert inclusion.cause_seq == frame.cause_seq
+    newest = [page_id for page_id, each in why.items() if each and each.why == "newest"]
+    assert newest == [f"slot-{paged.slot_count - 1}"]
+
+
+def test_a_turn_names_what_was_fetched_and_what_refused(paged: Thread) -> None:
+    found = turn_faults.get_faults(paged, 6)
+    assert found is not None
+    assert [fault.refused for fault in found.faults] == [False, True]
+    assert found.faults[0].body["page_id"].startswith("slot-")
+    assert "slot-999" not in str(found.faults[1].body)
+    assert (found.looked_to, found.more) == (None, False)
+    for other in (5, 7):
+        assert turn_faults.get_faults(paged, other) == turn_faults.TurnFaults(
+            faults=(), looked_to=None, more=False
+        )
+
+
+def test_faults_are_looked_for_within_a_bound(
+    paged: Thread, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = turn_faults.get_faults(paged, 6)
+    assert whole is not None
+    monkeypatch.setattr(turn_faults, "TOLD", 1)
+    cut = turn_faults.get_faults(paged, 6)
+    assert cut is not None
+    assert (cut.faults, cut.more) == (whole.faults[:1], True)
+    monkeypatch.setattr(turn_faults, "EVENTS", 2)
+    short = turn_faults.get_faults(paged, 6)
+    assert short is not None
+    assert (short.faults, short.looked_to) == ((), turns.get_turn(paged, 6).seq + 2)
 
 
 def test_a_fork_shows_the_turns_it_inherits(agent: Agent, paged: Thread) -> None:
     operator_threads.fork(paged, actor="operator:x", name="alt", seq=paged.head_seq)
     fork = factories.get_thread(agent, "alt")
-    assert turns.list_turns(fork).items == ()
+    inherited = turns.list_turns(fork).items
+    assert [line.n for line in inherited] == [7, 6, 5, 4, 3, 2, 1]
+    assert all(line.inherited and line.home == paged.id for line in inherited)
+    assert [line.moved for line in inherited] == [
+        line.moved for line in turns.list_turns(paged).items
+    ]
     shown = turns.get_context(fork, 7)
     assert shown is not None
     assert shown.verified
@@ -84,5 +161,5 @@ def test_the_number_of_statements_is_constant(
         with django_assert_num_queries(2):  # type: ignore[operator]  # a fixture
             turns.list_turns(thread)
         turns.get_context(thread, 7)
-        with django_assert_num_queries(4):  # type: ignore[operator]  # a fixture
+        with django_assert_num_queries(6):  # type: ignore[operator]  # a fixture
             turns.get_context(thread, 7)

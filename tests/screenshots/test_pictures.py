@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Locator, Page, sync_playwright
 
 from memoryhub.management import server as serving
 
@@ -44,10 +44,71 @@ def link() -> Iterator[str]:
 
 def taken(page: Page, name: str, *, dark: bool = False) -> None:
     page.emulate_media(color_scheme="dark" if dark else "light")
-    where = PICTURES / f"{name}.jpg"
+    where = PICTURES / f"{name}-{'dark' if dark else 'light'}.jpg"
     page.wait_for_timeout(1_500)
     page.screenshot(path=where, type="jpeg", quality=70)
     assert where.stat().st_size <= MOST_BYTES
+
+
+def taken_twice(page: Page, name: str) -> None:
+    """In both themes; charts ask for their colours when the page is loaded."""
+    for dark in (False, True):
+        page.emulate_media(color_scheme="dark" if dark else "light")
+        page.reload()
+        if page.locator(".cell").count():
+            # What a page says of itself when it is pointed at is a part of the picture.
+            lively(page).focus()
+        taken(page, name, dark=dark)
+
+
+def lively(page: Page) -> Locator:
+    """A page of the working set that lately came back, else any."""
+    back = page.locator(".cell.spared")
+    return (back if back.count() else page.locator(".cell")).first
+
+
+def first(page: Page, where: str) -> Locator:
+    """The first line of a list."""
+    page.goto(where)
+    line = page.locator("a[data-row]").first
+    line.wait_for()
+    return line
+
+
+def of_a_thread(page: Page, threads: str) -> None:
+    first(page, f"{threads}?sort=slots").click()
+    page.locator("#events").wait_for()
+    timeline = page.url
+    head = int(page.locator("#events").get_attribute("data-seq") or 20)
+    page.goto(f"{timeline}?at_seq={max(head - 9, 1)}")
+    taken(page, "timeline")
+    taken(page, "timeline", dark=True)
+    page.goto(f"{timeline}/slots")
+    taken(page, "conversation")
+
+
+def of_paging(page: Page, threads: str) -> None:
+    """Of the thread that toggles two topics, each too large for both to stay."""
+    thread = first(page, f"{threads}?q=agent_type:researcher").get_attribute("href")
+    base = f"{threads.split('/p/', maxsplit=1)[0]}{thread}"
+    newest = first(page, f"{base}/turns").inner_text()
+    # The one before the newest: what it fetched back is told whole.
+    n = int(newest.removeprefix("Turn ")) - 1
+    for name, path in (
+        ("working-set", f"working-set?at_turn={n}"),
+        ("pages", "pages?q=tier:L0,L1"),
+        ("turns", "turns"),
+        ("context", f"turns/{n}"),
+        ("turn-diff", f"turns/{n}/diff?base={n - 2}"),
+        ("prefixes", "prefix"),
+        ("paging", "paging"),
+    ):
+        page.goto(f"{base}/{path}")
+        taken_twice(page, name)
+    page.goto(f"{base}/working-set?at_turn={n}")
+    lively(page).click()
+    page.locator("h1").wait_for()
+    taken_twice(page, "page")
 
 
 def test_the_readmes_pictures(link: str) -> None:
@@ -62,18 +123,10 @@ def test_the_readmes_pictures(link: str) -> None:
         page.goto(link)
         page.wait_for_url("**/p/**")
         threads = page.url.rstrip("/") + "/threads"
-        page.goto(f"{threads}?sort=slots")
-        page.locator("a[data-row]").first.wait_for()
+        first(page, f"{threads}?sort=slots")
         page.wait_for_timeout(20_000)
         page.reload()
-        taken(page, "threads-light")
-        page.locator("a[data-row]").first.click()
-        page.locator("#events").wait_for()
-        timeline = page.url
-        head = int(page.locator("#events").get_attribute("data-seq") or 20)
-        page.goto(f"{timeline}?at_seq={max(head - 9, 1)}")
-        taken(page, "timeline-light")
-        taken(page, "timeline-dark", dark=True)
-        page.goto(f"{timeline}/slots")
-        taken(page, "conversation-light")
+        taken(page, "threads")
+        of_a_thread(page, threads)
+        of_paging(page, threads)
         browser.close()

@@ -7,6 +7,7 @@ from typing import Any
 from memoryhub import journal
 from memoryhub.journal import Receipt
 from memoryhub.kernel.events import LabelValue, Limits
+from memoryhub.kernel.paging import Paging
 from memoryhub.kernel.state import Scope, ThreadState
 from memoryhub.models.threads import Thread
 from memoryhub.services import threads
@@ -46,6 +47,10 @@ def amend(agent: Agent, thread: str = "t-1", **changes: object) -> Receipt:
 def state_of(thread: Thread, seq: int | None = None) -> ThreadState:
     row = Thread.objects.select_related("subject").get(id=thread.id)
     return journal.state_at(row, row.head_seq if seq is None else seq).state
+
+
+def paging(agent: Agent, thread: str = "t-1") -> Paging:
+    return state_of(get_thread(agent, thread)).paging
 
 
 def contents(thread: Thread) -> list[object]:

@@ -32,13 +32,10 @@ from tests.recordings import (
     run,
     take,
     took,
+    types,
 )
 
 pytestmark = pytest.mark.django_db
-
-
-def types(thread: Thread) -> list[str]:
-    return [*thread.events.order_by("seq").values_list("type", flat=True)]
 
 
 # what an import makes

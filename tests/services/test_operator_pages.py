@@ -11,6 +11,7 @@ from memoryhub.errors import (
     PageUnknownError,
     PinBudgetError,
     PinnedError,
+    StaleError,
 )
 from memoryhub.journal import Receipt, state_at
 from memoryhub.kernel.page_commands import CreatePages
@@ -20,6 +21,7 @@ from memoryhub.models.threads import Thread
 from memoryhub.queries import residency
 from memoryhub.services import operator_pages
 from memoryhub.services.api_keys import Agent
+from memoryhub.services.operator_pages import Verb
 from tests import factories
 from tests.inspector.paged import do, gone, make_paged, new_page
 
@@ -41,9 +43,14 @@ def told(receipt: Receipt) -> list[str]:
     return [each.event.event_type for each in receipt.events]
 
 
+def act(thread: Thread, verb: Verb, page_id: str, *, level: int = 0) -> Receipt:
+    command = operator_pages.command_of(thread, verb, page_id, level=level)
+    return operator_pages.act(thread, command, actor=ACTOR)
+
+
 def test_what_an_operator_does_is_under_their_name(paged: Thread) -> None:
-    operator_pages.unpin(paged, "policy", actor=ACTOR)
-    operator_pages.pin(paged, "policy", actor=ACTOR)
+    act(paged, "unpin", "policy")
+    act(paged, "pin", "policy")
     newest = paged.events.order_by("-seq")[:2]
     assert [(event.type, event.actor) for event in newest] == [
         ("page.pinned", ACTOR),
@@ -51,13 +58,22 @@ def test_what_an_operator_does_is_under_their_name(paged: Thread) -> None:
     ]
 
 
+def test_what_moved_since_it_was_looked_at_is_refused(paged: Thread) -> None:
+    command = operator_pages.command_of(paged, "unpin", "policy")
+    seen = paged.head_seq
+    operator_pages.flush(paged, actor=ACTOR)
+    with pytest.raises(StaleError):
+        operator_pages.act(paged, command, actor=ACTOR, if_match=seen)
+    assert "policy" in now(paged).paging.pins
+
+
 def test_pinning_twice_writes_once(paged: Thread) -> None:
-    assert "page.pinned" not in told(operator_pages.pin(paged, "policy", actor=ACTOR))
+    assert "page.pinned" not in told(act(paged, "pin", "policy"))
 
 
 def test_an_evicted_page_is_mapped_again(agent: Agent, paged: Thread) -> None:
     away = gone(agent, paged.name)[0]
-    operator_pages.map_page(paged, away, actor=ACTOR, level=0)
+    act(paged, "map", away, level=0)
     assert now(paged).paging.frames[away].level == 0
 
 
@@ -66,23 +82,23 @@ def test_a_level_is_made_before_it_is_mapped(agent: Agent, paged: Thread) -> Non
     away = next(
         page for page in state.paging.hot.values() if page.entry.full.tokens > 200
     )
-    receipt = operator_pages.map_page(paged, away.page_id, actor=ACTOR, level=2)
+    receipt = act(paged, "map", away.page_id, level=2)
     assert told(receipt)[0] == "page.compressed"
     assert now(paged).paging.frames[away.page_id].level == 2
 
 
 def test_a_pinned_page_is_not_evicted(paged: Thread) -> None:
     with pytest.raises(PinnedError):
-        operator_pages.evict(paged, "policy", actor=ACTOR)
+        act(paged, "evict", "policy")
 
 
 def test_an_evicted_page_is_hot_then_at_home(paged: Thread) -> None:
     found = residency.get_residency(paged, paged.head_seq)
     loose = next(cell.page_id for cell in found.cells if not cell.why.rule)
-    receipt = operator_pages.evict(paged, loose, actor=ACTOR)
+    receipt = act(paged, "evict", loose)
     assert told(receipt) == ["page.evicted"]
     assert now(paged).paging.tier(loose) == "L1"
-    operator_pages.evict(paged, loose, actor=ACTOR)
+    act(paged, "evict", loose)
     assert now(paged).paging.tier(loose) is None
 
 
@@ -91,7 +107,7 @@ def test_a_deleted_page_leaves_no_text(paged: Thread) -> None:
     operator_pages.delete(paged, "policy", actor=ACTOR)
     assert Event.objects.get(thread=paged, seq=seq).payload is None
     with pytest.raises(PageErasedError):
-        operator_pages.pin(paged, "policy", actor=ACTOR)
+        act(paged, "pin", "policy")
     with pytest.raises(DerivedPageError):
         operator_pages.delete(paged, "slot-0", actor=ACTOR)
     with pytest.raises(PageUnknownError):
@@ -128,7 +144,7 @@ def test_settings_out_of_range_name_themselves(paged: Thread) -> None:
 def test_pins_keep_a_budget_from_shrinking(agent: Agent, paged: Thread) -> None:
     big = new_page("big", "word " * 700)
     do(agent, paged.name, CreatePages(pages=(big,)))
-    operator_pages.pin(paged, "big", actor=ACTOR)
+    act(paged, "pin", "big")
     before = factories.get_thread(agent, paged.name).head_seq
     config = {"budget_tokens": 2_000}
     with pytest.raises(PinBudgetError):

@@ -14,7 +14,6 @@ from memoryhub.errors import (
 )
 from memoryhub.kernel.page_commands import DeletePage, EvictPage, FaultPage
 from memoryhub.kernel.page_events import FaultRefused, PageFaulted, PageReferenced
-from memoryhub.kernel.paging import Paging
 from memoryhub.models.events import Event
 from memoryhub.queries import pages
 from memoryhub.services import page_faults
@@ -24,16 +23,10 @@ from memoryhub.services.page_faults import Faulted
 from memoryhub.services.turns import NewTurn, begin
 from tests import factories
 from tests.factories import run
-from tests.paging import prose
+from tests.paging import LOOSE, prose
+from tests.services.acts import paging
 
 pytestmark = pytest.mark.django_db
-
-LOOSE: dict[str, Any] = {
-    "budget_tokens": 4_400,
-    "reserved_tokens": 800,
-    "auto_pin_turns": 0,
-    "auto_pin_claims": False,
-}
 
 
 @pytest.fixture(autouse=True)
@@ -58,10 +51,6 @@ def call(agent: Agent, arguments: Any, name: str = "page_fault") -> dict[str, An
     assert (message["role"], message["tool_call_id"]) == ("tool", "call_1")
     content: dict[str, Any] = json.loads(message["content"])
     return content
-
-
-def paging(agent: Agent) -> Paging:
-    return pages.state_of(factories.get_thread(agent)).paging
 
 
 def evict(agent: Agent, page_id: str) -> None:

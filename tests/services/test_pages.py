@@ -25,7 +25,6 @@ from memoryhub.kernel.page_commands import (
     UnpinPage,
 )
 from memoryhub.kernel.page_events import PageCompressed, PageMapped
-from memoryhub.kernel.paging import Paging
 from memoryhub.kernel.tokens import estimate
 from memoryhub.models.events import Event
 from memoryhub.queries import envelopes, pages
@@ -34,17 +33,10 @@ from memoryhub.services.api_keys import Agent
 from memoryhub.services.pages import PageChange, PageDraft
 from tests import factories
 from tests.factories import run
-from tests.paging import prose
+from tests.paging import LOOSE, prose
+from tests.services.acts import paging
 
 pytestmark = pytest.mark.django_db
-
-#: Nothing but what is asked for is pinned; pages of up to 1,440 tokens can be mapped.
-LOOSE: dict[str, Any] = {
-    "budget_tokens": 4_400,
-    "reserved_tokens": 800,
-    "auto_pin_turns": 0,
-    "auto_pin_claims": False,
-}
 
 
 @pytest.fixture(autouse=True)
@@ -66,10 +58,6 @@ def update(agent: Agent, page_id: str, **changes: Any) -> Receipt:
     entry = pages.find_entry(pages.state_of(row), page_id)
     change = PageChange(**changes)
     return run(writing.amend(agent=agent, thread=row, entry=entry, change=change))
-
-
-def paging(agent: Agent) -> Paging:
-    return pages.state_of(factories.get_thread(agent)).paging
 
 
 def served(agent: Agent, page_id: str, level: int = 0) -> envelopes.Envelope:

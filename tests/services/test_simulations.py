@@ -28,6 +28,7 @@ from tests.recordings import (
     run,
     take,
     took,
+    types,
 )
 
 pytestmark = pytest.mark.django_db
@@ -38,10 +39,6 @@ BUDGET = 2_000
 def bodies(thread: Thread, kind: str) -> list[dict[str, Any]]:
     rows = thread.events.filter(type=kind).order_by("seq")
     return [json.loads(row.body) for row in rows]
-
-
-def types(thread: Thread) -> list[str]:
-    return [*thread.events.order_by("seq").values_list("type", flat=True)]
 
 
 def test_a_turn_is_begun_and_recorded_before_each_answer(

@@ -359,7 +359,7 @@ def test_all_text_of_a_message_weighs_on_the_queue(agent: Agent, settings: Any) 
 
 def test_a_message_without_tokens_needs_our_tokenizer(agent: Agent) -> None:
     make_thread(agent, tokenizer="some/7")
-    estimated = make_slot("hello", estimated=True)
+    estimated = make_slot("hello", counted_by="est/1")
     with pytest.raises(TokensRequiredError):
         run(slots.append(agent=agent, thread="t-1", slots=[estimated]))
     assert get_thread(agent).slot_count == 0

@@ -10,9 +10,9 @@ from memoryhub.workers.reconcile import Reconciler
 
 class Command(Base):
     help = (
-        "Run the background work in a process of its own: lists, sums, sweeps and "
-        "retention. `serve` does it too; of all processes one works at a time, and "
-        "another takes over within half a minute when it dies."
+        "Run the background work in a process of its own: lists, levels of pages, "
+        "sums, sweeps and retention. `serve` does it too; of all processes one works "
+        "at a time, and another takes over within half a minute when it dies."
     )
 
     def handle(self, *args: Any, **options: Any) -> None:

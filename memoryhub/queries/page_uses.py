@@ -1,0 +1,151 @@
+"""Uses of a page: pages that were made of it, and requests that carried it.
+
+Never writes. Both look no further than a bound, whatever the length of the thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from uuid import UUID
+
+import orjson
+from django.db.models import Q, QuerySet
+
+from memoryhub.kernel.contexts import Ref
+from memoryhub.kernel.page_events import PageCreated, PageUpdated
+from memoryhub.kernel.pages import Entry
+from memoryhub.kernel.state import ThreadState
+from memoryhub.models.events import Event
+from memoryhub.models.pages import Page, PageLevel
+from memoryhub.models.slots import Turn
+from memoryhub.queries.residency import own_seq
+
+#: Pages among which those that name a page are looked for: so many that were made next
+#: after it, and so many of the newest of types that no message has.
+NAMING = 500
+#: The newest turns whose recorded requests are looked at.
+TURNS = 200
+_NEVER_SLOTS = ("summary", "claim", "index", "procedure")
+_SAYING = (PageCreated.event_type, PageUpdated.event_type)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Derived:
+    """A page that says it was made of another."""
+
+    page_id: str
+    #: The event that says so.
+    seq: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Carried:
+    """A recorded request that held the page."""
+
+    turn: int
+    section: str
+    level: int
+    #: Characters kept of it.
+    cut: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Uses:
+    """What became of a page, newest first; of a fork, what was done in it."""
+
+    derived: tuple[Derived, ...]
+    carried: tuple[Carried, ...]
+    #: There are more pages than those looked at.
+    cut: bool
+    #: Turns beyond which was not looked.
+    first_turn: int
+
+
+def get_uses(state: ThreadState, entry: Entry, levels: Iterable[PageLevel]) -> Uses:
+    """Uses of a page as of a state; `levels` are its texts of all versions.
+
+    Four queries.
+    """
+    first = max(1, state.turn_count - TURNS + 1)
+    among = _made_after(state, entry), _made_by_agents(state)
+    return Uses(
+        derived=_derived(state, entry, {*among[0], *among[1]}),
+        cut=any(len(ids) == NAMING for ids in among),
+        carried=_carried(state, entry, levels, first=first),
+        first_turn=first,
+    )
+
+
+def _derived(state: ThreadState, entry: Entry, among: set[str]) -> tuple[Derived, ...]:
+    """Pages whose last word on what they were made of names this one."""
+    rows = Event.objects.filter(
+        thread_id=state.id,
+        page__in=sorted(among - {entry.page_id}),
+        type__in=_SAYING,
+        seq__lte=state.seq,
+    )
+    # Most say nothing of it; bodies hold ids, never content.
+    saying = rows.filter(
+        Q(body__contains='"provenance":') | Q(body__contains='"derived_from":')
+    )
+    said: dict[tuple[str, str], Derived | None] = {}
+    for page_id, seq, body in saying.order_by("seq").values_list("page", "seq", "body"):
+        assert page_id is not None
+        told = orjson.loads(body)
+        for how in ("provenance", "derived_from"):
+            if (named := told.get(how)) is not None:
+                here = Derived(page_id=page_id, seq=seq)
+                said[page_id, how] = here if entry.page_id in named else None
+    found = {each.page_id: each for each in said.values() if each is not None}
+    return tuple(sorted(found.values(), key=lambda each: -each.seq))
+
+
+def _made_after(state: ThreadState, entry: Entry) -> list[str]:
+    made = own_seq(state, entry.created_seq) or 0
+    rows = _living(state).filter(seq__gt=made).order_by("seq")
+    return list(rows.values_list("page_id", flat=True)[:NAMING])
+
+
+def _made_by_agents(state: ThreadState) -> list[str]:
+    rows = _living(state).filter(type__in=_NEVER_SLOTS).order_by("-seq")
+    return list(rows.values_list("page_id", flat=True)[:NAMING])
+
+
+def _living(state: ThreadState) -> QuerySet[Page]:
+    alive = Q(deleted_seq__isnull=True) | Q(deleted_seq__gt=state.seq)
+    return Page.objects.filter(alive, thread_id=state.id, seq__lte=state.seq)
+
+
+def _carried(
+    state: ThreadState, entry: Entry, levels: Iterable[PageLevel], *, first: int
+) -> tuple[Carried, ...]:
+    places = {held.location[:2] for held in entry.levels if held is not None}
+    places |= {(row.source or row.thread_id, row.seq) for row in levels}
+    turns = Turn.objects.filter(
+        thread_id=state.id, n__gte=first, packed_seq__lte=state.seq
+    )
+    rows = Event.objects.filter(
+        thread_id=state.id, seq__in=turns.values("packed_seq")
+    ).order_by("-seq")
+    bodies = rows.values_list("body", flat=True)
+    found = (_in_request(body, places, own=state.id) for body in bodies)
+    return tuple(carried for carried in found if carried is not None)
+
+
+def _in_request(
+    body: str, places: set[tuple[UUID, int]], *, own: UUID
+) -> Carried | None:
+    """Where a recorded request held a text that lies at one of these places."""
+    told = orjson.loads(body)
+    for section in told["sections"]:
+        for values in section["refs"]:
+            ref = Ref.of(values)
+            if ref.location(own)[:2] in places:
+                return Carried(
+                    turn=told["turn"],
+                    section=section["name"],
+                    level=ref.level,
+                    cut=ref.cut,
+                )
+    return None

@@ -1,0 +1,163 @@
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from memoryhub.kernel import pins
+from memoryhub.models.threads import Thread
+from memoryhub.services import operator_pages
+from memoryhub.services.api_keys import Agent
+from tests.inspector.conftest import Browser
+from tests.inspector.paged import make_paged, state_now, text_of
+
+pytestmark = pytest.mark.django_db
+T = "/p/acme/threads/paged"
+
+
+@pytest.fixture
+def paged(agent: Agent) -> Thread:
+    return make_paged(agent)
+
+
+def seen(client: Client, path: str) -> dict[str, str]:
+    """The fields of the form under a preview."""
+    found = re.findall(r'name="(seen|level)" value="(\w+)"', text_of(client, path))
+    return dict(found)
+
+
+def done(client: Client, path: str, query: str = "") -> int:
+    """Look at what would happen, then do it: the status of the answer."""
+    answer: Any = client.post(path, seen(client, path + query))
+    return int(answer.status_code)
+
+
+def test_an_editor_pins_and_evicts_by_forms(browser: Browser, paged: Thread) -> None:
+    editor = browser("editor")
+    assert done(editor, f"{T}/pages/policy/unpin") == 302
+    assert "policy" not in state_now(paged).paging.pins
+    assert done(editor, f"{T}/pages/policy/pin") == 302
+    away = next(iter(state_now(paged).paging.hot))
+    assert done(editor, f"{T}/pages/{away}/map", "?level=2") == 302
+    assert state_now(paged).paging.frames[away].level == 2
+    assert editor.post(f"{T}/pages/{away}/map", {"level": "4"}).status_code == 422
+    newest = paged.events.order_by("-seq").first()
+    assert newest is not None
+    assert newest.actor.startswith("operator:")
+
+
+def test_a_look_shows_what_would_happen_and_does_nothing(
+    browser: Browser, paged: Thread
+) -> None:
+    editor = browser("editor")
+    away = next(iter(state_now(paged).paging.hot))
+    text = text_of(editor, f"{T}/pages/{away}/map")
+    assert "page.mapped" in text
+    assert "Resident tokens" in text
+    refused = text_of(editor, f"{T}/pages/policy/evict")
+    assert "pinned" in refused
+    assert 'name="seen"' not in refused
+    assert "it is pinned already" in text_of(editor, f"{T}/pages/policy/pin")
+    assert Thread.objects.get(id=paged.id).head_seq == paged.head_seq
+    text_of(editor, f"{T}/pages/slot-999/pin", 404)
+    text_of(editor, f"{T}/pages/policy/praise", 404)
+
+
+def test_what_was_not_looked_at_is_not_done(browser: Browser, paged: Thread) -> None:
+    editor = browser("editor")
+    for sent in ({}, {"seen": "0" * 16}):
+        answer: Any = editor.post(f"{T}/pages/policy/unpin", sent)
+        assert answer.status_code == 409
+        text = answer.content.decode()
+        assert "has changed since you looked" in text
+        assert 'name="seen"' in text
+    assert "policy" in state_now(paged).paging.pins
+    refused = editor.post(f"{T}/pages/policy/evict", {"seen": "0" * 16})
+    assert refused.status_code == 409
+    assert "policy" in state_now(paged).paging.frames
+
+
+def test_a_page_that_was_loose_when_looked_at_and_now_is_not(
+    browser: Browser, paged: Thread
+) -> None:
+    """What moved in between is 409 and a fresh preview, and nothing is written."""
+    editor = browser("editor")
+    state = state_now(paged)
+    loose = next(p for p in state.paging.frames if p not in pins.pinned(state))
+    form = seen(editor, f"{T}/pages/{loose}/evict")
+    operator_pages.act(
+        paged, operator_pages.command_of(paged, "pin", loose), actor="operator:x"
+    )
+    assert editor.post(f"{T}/pages/{loose}/evict", form).status_code == 409
+    assert loose in state_now(paged).paging.frames
+
+
+def test_one_entry_of_the_tlb_is_dropped(browser: Browser, paged: Thread) -> None:
+    editor = browser("editor")
+    assert '<option value="policy">' in text_of(editor, f"{T}/paging")
+    form = {"page": "policy", "back": "page"}
+    answer: Any = editor.post(f"{T}/paging/flush", form)
+    assert answer.headers["Location"] == f"{T}/pages/policy"
+    tlb = state_now(paged).paging.tlb
+    assert tlb.find("policy") is None
+    assert len(tlb.held) > 1
+    assert "Drop TLB entry" not in text_of(editor, f"{T}/pages/policy")
+    answer = editor.post(f"{T}/paging/flush", {"page": "nobody at all"})
+    assert answer.headers["Location"] == f"{T}/paging"
+
+
+def test_a_viewer_sees_no_form_and_changes_nothing(
+    viewer: Client, paged: Thread
+) -> None:
+    before = paged.head_seq
+    for path in ("pages/policy", "paging", "working-set", "turns/7"):
+        assert f'action="{T}' not in text_of(viewer, f"{T}/{path}")
+    assert viewer.get(f"{T}/pages/policy/unpin").status_code == 403
+    for path in ("pages/policy/pin", "paging/flush"):
+        assert viewer.post(f"{T}/{path}").status_code == 403
+    assert Thread.objects.get(id=paged.id).head_seq == before
+
+
+def test_deleting_asks_for_the_id(browser: Browser, paged: Thread) -> None:
+    editor = browser("editor")
+    text = text_of(editor, f"{T}/pages/policy/delete")
+    assert "1 version" in text
+    wrong = editor.post(f"{T}/pages/policy/delete", {"typed": "polici"})
+    assert wrong.status_code == 422
+    assert Thread.objects.get(id=paged.id).head_seq == paged.head_seq
+    derived = editor.post(f"{T}/pages/slot-0/delete", {"typed": "slot-0"})
+    assert derived.status_code == 409
+
+
+def test_an_editor_changes_settings_and_drops_the_tlb(
+    browser: Browser, paged: Thread
+) -> None:
+    editor = browser("editor")
+    sent = {"budget_tokens": "3000", "reserved_tokens": "800", "mode": "relaxed"}
+    shown: Any = editor.post(f"{T}/paging/settings", sent)
+    assert shown.status_code == 200
+    assert "page.evicted" in shown.content.decode()
+    assert state_now(paged).paging.settings.usable == 3_200
+    found = re.search(r'name="seen" value="(\w+)"', shown.content.decode())
+    assert found is not None
+    changed = editor.post(f"{T}/paging/settings", sent | {"seen": "0" * 16})
+    assert changed.status_code == 200
+    saved = editor.post(f"{T}/paging/settings", sent | {"seen": found[1]})
+    assert saved.status_code == 302
+    # What moves no page is saved at once.
+    calm = sent | {"mode": "strict"}
+    assert editor.post(f"{T}/paging/settings", calm).status_code == 302
+    assert editor.post(f"{T}/paging/settings", sent).status_code == 302
+    settings = state_now(paged).paging.settings
+    assert (settings.usable, settings.mode) == (2_200, "relaxed")
+    assert 'value="3000"' in text_of(editor, f"{T}/paging/settings")
+    for wrong in ({"budget_tokens": "many"}, {"evict_at": "nan"}, {"mode": "loud"}):
+        answer: Any = editor.post(f"{T}/paging/settings", sent | wrong)
+        assert answer.status_code == 422
+        assert answer.content.decode().count('aria-invalid="true"') == 1
+    assert editor.post(f"{T}/paging/flush", {"tier": "L1"}).status_code == 302
+    assert editor.post(f"{T}/paging/flush", {"tier": ""}).status_code == 302
+    assert len(state_now(paged).paging.tlb.held) == 0
+    assert editor.post(f"{T}/paging/flush", {"tier": "L9"}).status_code == 422

@@ -1,0 +1,160 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from memoryhub import journal
+from memoryhub.journal import Order
+from memoryhub.journal.writer import writer
+from memoryhub.kernel.commands import CloseThread
+from memoryhub.models.events import Event
+from memoryhub.models.pages import PageLevel
+from memoryhub.models.subjects import Subject
+from memoryhub.models.threads import Thread
+from memoryhub.queries.verification import verify
+from memoryhub.services.api_keys import Agent
+from memoryhub.workers import levels
+from memoryhub.workers.reconcile import TASKS
+from tests.factories import append, get_thread
+from tests.services.test_levels import add, crowd
+
+pytestmark = pytest.mark.django_db
+
+NOON = datetime(2026, 5, 4, 12, tzinfo=UTC)
+
+
+def due() -> list[str]:
+    return [*Thread.objects.filter(levels_due=True).values_list("name", flat=True)]
+
+
+def compressed() -> int:
+    return Event.objects.filter(type="page.compressed").count()
+
+
+def test_a_crowded_thread_is_due_until_it_was_looked_at(agent: Agent) -> None:
+    append(agent, "roomy", "hello")
+    crowd(agent, count=2)
+    assert due() == []
+    add(agent, count=8)
+    assert due() == ["t-1"]
+    assert levels.make(NOON) == 10
+    assert due() == []
+
+
+def test_a_second_pass_writes_nothing_and_reads_no_thread(agent: Agent) -> None:
+    crowd(agent)
+    assert levels.make(NOON) == 10
+    head = get_thread(agent).head_seq
+    with CaptureQueriesContext(connection) as queries:
+        assert levels.make(NOON) == 0
+    assert len(queries) == 1
+    assert get_thread(agent).head_seq == head
+
+
+def test_a_thread_that_moves_is_looked_at_again(agent: Agent) -> None:
+    crowd(agent)
+    levels.make(NOON)
+    add(agent, count=3)
+    assert due() == ["t-1"]
+    assert levels.make(NOON) == 3
+    assert (compressed(), due()) == (13, [])
+
+
+def test_the_marks_go_where_nothing_can_be_made(agent: Agent) -> None:
+    """Or a thread of small messages would be read every ten seconds for ever."""
+    crowd(agent, count=3, evict_to=0.05)
+    levels.make(NOON)
+    append(agent, "t-1", "short")
+    assert due() == ["t-1"]
+    assert levels.make(NOON) == 0
+    assert due() == []
+
+
+def test_what_is_written_meanwhile_keeps_it_due(agent: Agent) -> None:
+    """The look at what the agent adds in between is still to come."""
+    thread = crowd(agent)
+    add(agent, count=1)
+    levels._looked(thread, thread.head_seq)  # as if the pass ended now
+    assert due() == ["t-1"]
+    assert levels.make(NOON) == 11
+
+
+def test_closed_threads_and_restricted_subjects_are_left_alone(agent: Agent) -> None:
+    crowd(agent, "closed")
+    address = agent.address("closed")
+    close = Order(address=address, command=CloseThread(), actor=agent.actor)
+    journal.perform(close)
+    assert due() == []
+    crowd(agent, "open")
+    for state in ("restricted", "erasing", "erased"):
+        Subject.objects.update(state=state)
+        assert levels.make(NOON) == 0
+    assert (due(), compressed()) == (["open"], 0)
+    Subject.objects.update(state="active")
+    assert levels.make(NOON) == 10
+
+
+@pytest.mark.no_replay
+def test_a_thread_that_cannot_be_read_keeps_nobody_waiting(agent: Agent) -> None:
+    crowd(agent, "lost")
+    crowd(agent, "whole")
+    Thread.objects.filter(name="lost").update(head_seq=99)
+    assert levels.make(NOON) == 10
+    assert due() == []
+
+
+def test_passes_are_bounded_and_longest_silent_first(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("first", "second", "third"):
+        crowd(agent, name)
+    monkeypatch.setattr(levels, "PAGES", 15)
+    assert levels.make(NOON) == 20
+    assert due() == ["third"]
+    assert levels.make(NOON) == 10
+    monkeypatch.setattr(levels, "THREADS", 1)
+    add(agent, "first", count=1)
+    add(agent, "second", count=1)
+    assert levels.make(NOON) == 1
+    assert due() == ["second"]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_full_queue_ends_the_pass_and_leaves_it_due(
+    agent: Agent, settings: Any
+) -> None:
+    crowd(agent)
+    writer.start()
+    settings.QUEUE_COMMANDS = 0
+    assert levels.make(NOON) == 0
+    assert due() == ["t-1"]
+    settings.QUEUE_COMMANDS = 100
+    assert levels.make(NOON) == 10
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_real_writer_folds_to_what_is_stored(agent: Agent) -> None:
+    thread = crowd(agent, count=20)
+    writer.start()
+    assert levels.make(NOON) == 20
+    row = get_thread(agent)
+    assert verify(row) is None
+    assert not row.levels_due
+    assert row.head_seq == thread.head_seq + 20
+    assert PageLevel.objects.filter(thread=thread).count() == 60
+
+
+def test_the_index_holds_what_is_due_and_serves_the_look(agent: Agent) -> None:
+    crowd(agent)
+    rows = levels._due()  # its plan
+    if connection.vendor == "sqlite":
+        assert "thread_levels_due" in rows.explain()
+    assert [row.name for row in rows] == ["t-1"]
+
+
+def test_it_is_one_of_the_tasks() -> None:
+    assert levels.make in [task.work for task in TASKS]
