@@ -12,10 +12,12 @@ from benchmarks import (
     growth,
     paging,
     report,
+    screens,
     side_by_side,
     slow_disk,
     starting,
     stock,
+    viewers,
 )
 from benchmarks.figures import Benchmark, Pace
 from benchmarks.report import Outcome
@@ -27,6 +29,8 @@ BENCHMARKS: dict[str, Benchmark] = {
     "append-stock": stock.measure,
     "slow-disk": slow_disk.measure,
     "growth": growth.measure,
+    "inspector": screens.measure,
+    "live": viewers.measure,
     "paging-kernel": paging.kernel,
     "paging-packs": paging.packs,
     "paging-faults": paging.faults,

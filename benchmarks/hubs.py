@@ -10,13 +10,16 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from http.client import HTTPConnection
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
+#: A question to a process inside an instance, by its name and arguments.
+Ask = Callable[..., Any]
 ROOT = Path(__file__).resolve().parent.parent
 PROJECT = "bench"
 START_SECONDS = 60
@@ -65,6 +68,32 @@ class Hub:
         module, _, name = function.partition(":")
         code = f"import {module} as m; m.{name}(**{arguments!r})"
         return self.manage("shell", "--verbosity", "0", "-c", code)
+
+    @contextmanager
+    def converse(self, function: str) -> Iterator[Ask]:
+        """A process that runs `module:function`: asked and answering by JSON lines."""
+        module, _, name = function.partition(":")
+        code = f"import {module} as m; m.{name}()"
+        with subprocess.Popen(
+            [*MANAGE, "shell", "--verbosity", "0", "-c", code],
+            cwd=ROOT,
+            env=self.env,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        ) as process:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            asked, told = process.stdin, process.stdout
+
+            def ask(*question: Any) -> Any:
+                asked.write(json.dumps(question) + "\n")
+                asked.flush()
+                return json.loads(told.readline())
+
+            yield ask
+            # The end of its input ends it.
+            asked.close()
 
     def timed(self, *words: str) -> float:
         """As `manage`. Returns the seconds it took, start included."""

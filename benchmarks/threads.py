@@ -61,15 +61,15 @@ def _append(name: str, texts: Iterator[bytes]) -> None:
             command=AppendSlots(slots=tuple(_slot(text) for text in part)),
             actor="agent:bench",
         )
-        for part in _parts(texts, SLOTS_A_COMMAND)
+        for part in parts(texts, SLOTS_A_COMMAND)
     )
-    for part in _parts(orders, COMMANDS_A_COMMIT):
+    for part in parts(orders, COMMANDS_A_COMMIT):
         for outcome in journal.apply(part):
             if isinstance(outcome, Exception):
                 raise outcome
 
 
-def _parts(items: Iterable[Item], size: int) -> Iterator[tuple[Item, ...]]:
+def parts(items: Iterable[Item], size: int) -> Iterator[tuple[Item, ...]]:
     rest = iter(items)
     while part := tuple(islice(rest, size)):
         yield part

@@ -1,0 +1,135 @@
+"""Databases made large: one long thread among many, all of them paged.
+
+Runs inside an instance, through its journal, in batches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import count, cycle, islice
+from typing import Any
+
+from benchmarks import messages
+from benchmarks.hubs import PROJECT
+from benchmarks.screens import LONG, SHORT
+from benchmarks.threads import COMMANDS_A_COMMIT, SLOTS_A_COMMAND, parts
+from memoryhub.journal import Order
+from memoryhub.journal.writer import Journal
+from memoryhub.kernel.commands import AppendSlots, Command
+from memoryhub.kernel.page_commands import BeginTurn, FaultPage
+from memoryhub.models.events import Snapshot
+from memoryhub.models.projects import Project
+from memoryhub.models.threads import Thread
+from memoryhub.services import operator_threads, turns
+from memoryhub.services.api_keys import Agent
+from memoryhub.services.turns import NewTurn
+from memoryhub.vault import keyring
+from tests import factories
+
+#: As the recorded runs in one thread: most of what was said has left the window.
+WINDOW: dict[str, Any] = {
+    "budget_tokens": 16_000,
+    "reserved_tokens": 1_000,
+    "max_slots": 10_000_000,
+}
+#: Turns at the end of a thread whose requests are recorded.
+RECORDED = 20
+SLOTS_A_THREAD, THREADS_A_COMMIT = 10, 100
+
+
+def fill(*, events: int, short: int, threads: int) -> None:
+    """Make a thread of so many events and one that is short, among so many others."""
+    keyring.prepare(empty=False)
+    project = Project.objects.get(slug=PROJECT)
+    # The place in a list of threads that all came at once is as good as any.
+    agent = factories.make_agent(project)
+    _others(agent, threads)
+    for name, length in ((SHORT, short), (LONG, events)):
+        if length:
+            _grow(agent, name, length)
+
+
+def _grow(agent: Agent, name: str, events: int) -> None:
+    """Messages, turns and faults until there are so many events."""
+    thread = factories.make_thread(agent, name, **WINDOW)
+    journal, work = Journal(), _work()
+    while thread.head_seq < events:
+        _perform(journal, agent, thread, islice(work, 3 * COMMANDS_A_COMMIT))
+    _settle(journal, agent, thread)
+    said = factories.make_slot(messages.messages()[1])
+    for _ in range(RECORDED):
+        factories.run(turns.begin(agent=agent, thread=name, new=NewTurn(slots=[said])))
+    thread.refresh_from_db()
+    actor = f"operator:{agent.key}"
+    operator_threads.fork(
+        thread, actor=actor, name=f"{name}.fork", seq=thread.head_seq // 2
+    )
+
+
+def _settle(journal: Journal, agent: Agent, thread: Thread) -> None:
+    """Go on until the next snapshot: any head is then equally far from its last."""
+    kept = Snapshot.objects.filter(thread=thread)
+    before = kept.count()
+    while kept.count() == before:
+        slots = tuple(factories.make_slot("Go on.") for _ in range(SLOTS_A_THREAD))
+        _perform(journal, agent, thread, [AppendSlots(slots=slots)])
+
+
+def _perform(
+    journal: Journal, agent: Agent, thread: Thread, commands: Iterable[Command]
+) -> None:
+    address = agent.address(thread.name)
+    _apply(
+        journal,
+        [
+            Order(address=address, command=command, actor=agent.actor)
+            for command in commands
+        ],
+    )
+    thread.refresh_from_db(fields=["head_seq"])
+
+
+def _work() -> Iterator[Command]:
+    """What goes on in a thread: many messages, a turn, something fetched back."""
+    written = count(SLOTS_A_COMMAND, SLOTS_A_COMMAND)
+    said = cycle(messages.messages())
+    while True:
+        made = (
+            factories.make_slot(each, type=f"chat.{each['role']}")
+            for each in islice(said, SLOTS_A_COMMAND)
+        )
+        yield AppendSlots(slots=tuple(made))
+        yield BeginTurn()
+        yield FaultPage(page_id=f"slot-{next(written) // 2}", level=0)
+
+
+def _others(agent: Agent, threads: int) -> None:
+    journal = Journal()
+    made = islice(cycle(messages.messages()), SLOTS_A_THREAD)
+    command = AppendSlots(slots=tuple(factories.make_slot(each) for each in made))
+    orders = (
+        Order(
+            address=agent.address(f"t-{number}", birth=agent.birth()),
+            command=command,
+            actor=agent.actor,
+        )
+        for number in range(threads)
+    )
+    for part in parts(orders, THREADS_A_COMMIT):
+        _apply(journal, part)
+
+
+def _apply(journal: Journal, orders: list[Order] | tuple[Order, ...]) -> None:
+    for outcome in journal.apply(orders):
+        if isinstance(outcome, Exception):
+            raise outcome
+
+
+def counts() -> dict[str, int]:
+    """How much of what there is."""
+    rows = Thread.objects.all()
+    return {
+        "threads": rows.count(),
+        "events": sum(rows.values_list("head_seq", flat=True)),
+        "pages": sum(rows.values_list("slot_count", flat=True)),
+    }

@@ -1,0 +1,163 @@
+"""What the inspector costs on a large database: seeking, and every page there is.
+
+Both sides are processes of their own that take turns: one on a large instance, one on
+a small one made the same way. No server stands between, so that all that is measured
+is what the answer takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from statistics import median
+
+from benchmarks.figures import Figure, Goal, Pace
+from benchmarks.hubs import Ask, Hub, workplace
+from benchmarks.rounds import Sample, take_turns
+
+#: Events of the long thread and of a short one, threads in all; then of the small side.
+FULL = (1_000_000, 10_000, 10_000), (10_000, 0, 150)
+QUICK = (20_000, 4_000, 1_000), (4_000, 0, 150)
+#: The thread that has it all, and one of the same kind that is short.
+LONG, SHORT = "long", "short"
+LARGE, SMALL = "large", "small"
+SEEKS, VISITS, LOOKS = 200, 1, 3
+
+
+def measure(pace: Pace) -> list[Figure]:
+    """Seeks to any event, and all pages of the inspector, ÷ in a small database."""
+    with ExitStack() as stack:
+        sizes = QUICK if pace.quick else FULL
+        ask = {
+            name: stack.enter_context(_asked(*size))
+            for name, size in zip((LARGE, SMALL), sizes, strict=True)
+        }
+        told = " against ".join(
+            "{events:,} events, {pages:,} pages, {threads:,} threads".format(
+                **ask[name]("counts")
+            )
+            for name in ask
+        )
+        print(f"  {told}", flush=True)
+        return [*_seeks(ask[LARGE], pace), *_pages(ask, pace, told)]
+
+
+@contextmanager
+def _asked(events: int, short: int, threads: int) -> Iterator[Ask]:
+    with workplace() as folder:
+        hub = Hub.fresh(folder)
+        hub.key()
+        hub.call("benchmarks.crowds:fill", events=events, short=short, threads=threads)
+        with hub.converse("benchmarks.visits:serve") as ask:
+            yield ask
+
+
+# Seeking
+
+
+def _seeks(ask: Ask, pace: Pace) -> list[Figure]:
+    """Of the slowest in a hundred, long thread ÷ short one, in the same database."""
+
+    def turn(name: str) -> Sample:
+        taken = ask("seek", name, SEEKS)
+        cpu, seconds = map(_worst, zip(*taken, strict=True))
+        return Sample(requests=1, seconds=seconds, cpu_seconds=cpu)
+
+    taken = take_turns(
+        {name: partial(turn, name) for name in (LONG, SHORT)}, rounds=pace.rounds
+    )
+    return [
+        _seek_figure(
+            what,
+            *([getattr(each, name) for each in taken[of].samples] for of in taken),
+            pace=pace,
+        )
+        for what, name in (("time", "seconds"), ("CPU", "cpu_seconds"))
+    ]
+
+
+def _seek_figure(
+    what: str, long: list[float], short: list[float], *, pace: Pace
+) -> Figure:
+    (events, fewer, _), _ = QUICK if pace.quick else FULL
+    return Figure(
+        question=f"{what} of a seek to any event, p99, at {events:,} events in the "
+        f"thread ÷ at {fewer:,}",
+        value=median(a / b for a, b in zip(long, short, strict=True)),
+        goal=Goal(most=2),
+        behind=f"{median(long) * 1_000:.1f} ms against {median(short) * 1_000:.1f} ms",
+    )
+
+
+def _worst(taken: tuple[float, ...]) -> float:
+    """The ninety-ninth in a hundred."""
+    return sorted(taken)[len(taken) * 99 // 100]
+
+
+# Pages
+
+
+def _pages(ask: dict[str, Ask], pace: Pace, told: str) -> list[Figure]:
+    large, small = (ask[name]("pages") for name in (LARGE, SMALL))
+    # A list that ends sooner in the small database has nothing to compare with.
+    pairs = {name: (large[name], small[name]) for name in large if name in small}
+    return [_dearest(ask, pace, pairs, told), _more_queries(ask, pairs)]
+
+
+def _dearest(
+    ask: dict[str, Ask], pace: Pace, pairs: dict[str, tuple[str, str]], told: str
+) -> Figure:
+    costs = [
+        (*_cost(ask, pace, large, small), name)
+        for name, (large, small) in pairs.items()
+    ]
+    ratio, behind, worst = max(costs)
+    middle = median(ratio for ratio, _, _ in costs)
+    return Figure(
+        question=f"CPU of the dearest of {len(pairs)} pages of the inspector on a "
+        "large database ÷ on a small one",
+        value=ratio,
+        goal=Goal(most=2),
+        behind=f"{worst}: {behind}; the middle page {middle:.2f}×; {told}",
+    )
+
+
+def _more_queries(ask: dict[str, Ask], pairs: dict[str, tuple[str, str]]) -> Figure:
+    differ = [
+        f"{name}: {large} against {small}"
+        for name, large, small in _queries(ask, pairs)
+        if large > small
+    ]
+    return Figure(
+        question="pages of the inspector that ask a large database more questions",
+        value=len(differ),
+        unit=f" of {len(pairs)}",
+        goal=Goal(most=0),
+        behind="; ".join(differ[:5]),
+    )
+
+
+def _cost(ask: dict[str, Ask], pace: Pace, large: str, small: str) -> tuple[float, str]:
+    """The median of the rounds' own ratios of CPU, and what stands behind it."""
+    taken = [
+        (
+            ask[LARGE]("visit", large, VISITS)["cpu"],
+            ask[SMALL]("visit", small, VISITS)["cpu"],
+        )
+        for _ in range(pace.rounds + 1)
+    ][1:]
+    ratio = median(a / b for a, b in taken)
+    a, b = (median(each) * 1_000 for each in zip(*taken, strict=True))
+    return ratio, f"{a:.1f} ms against {b:.1f} ms"
+
+
+def _queries(
+    ask: dict[str, Ask], pairs: dict[str, tuple[str, str]]
+) -> Iterator[tuple[str, int, int]]:
+    for page, paths in pairs.items():
+        counts = (
+            ask[name]("queries", path, LOOKS)
+            for name, path in zip((LARGE, SMALL), paths, strict=True)
+        )
+        yield page, *counts
