@@ -8,6 +8,7 @@ import time
 
 from benchmarks import (
     appends,
+    checkpoints,
     disk,
     growth,
     paging,
@@ -34,6 +35,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "paging-kernel": paging.kernel,
     "paging-packs": paging.packs,
     "paging-faults": paging.faults,
+    "checkpoints": checkpoints.measure,
     "disk": disk.measure,
     "starting": starting.measure,
     "side-by-side": side_by_side.measure,

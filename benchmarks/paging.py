@@ -119,7 +119,7 @@ def _choose(bench: Bench, rounds: int) -> float:
     """CPU seconds of listing who may leave, pins and scores reckoned anew each time."""
     start = time.process_time()
     for _ in range(rounds):
-        eviction.victims(Course(bench.state, EVOLVE))
+        eviction.victims(Course(bench.state, EVOLVE, at=bench.at))
     return time.process_time() - start
 
 

@@ -14,7 +14,7 @@ from urllib.parse import urlencode
 from django.template.loader import render_to_string
 from django.urls import reverse
 
-from inspector import cells, chat, summaries
+from inspector import cells, chat, memories, summaries
 from memoryhub.models.threads import Thread
 from memoryhub.queries import events, replay, residency, slots, timeline
 from memoryhub.queries.events import EventLine
@@ -26,7 +26,7 @@ from memoryhub.queries.timeline import Moment
 AROUND, MESSAGES, TAIL = 50, 8, 50
 #: Events whose content may stand open at once.
 OPENED = 20
-TABS = ("summary", "messages", "working-set")
+TABS = ("summary", "messages", "working-set", "working-memory")
 
 Context = dict[str, Any]
 
@@ -195,6 +195,22 @@ def _working_set(scene: Scene) -> Context:
     return cells.picture(residency.get_residency(scene.thread, scene.seq))
 
 
+def _keys(scene: Scene) -> Context:
+    return memories.keys_panel(scene.thread, scene.at_seq)
+
+
+def _task(scene: Scene) -> Context:
+    return memories.task_panel(scene.thread, scene.at_seq)
+
+
+def _notes(scene: Scene) -> Context:
+    return memories.notes_panel(scene.thread, scene.at_seq)
+
+
+def _working_memory(scene: Scene) -> Context:
+    return memories.glance(scene.thread, scene.at_seq)
+
+
 def _tail(scene: Scene) -> Context:
     head = scene.seq
     listed = events.list_events(scene.thread, after=max(0, head - TAIL), up_to=head)
@@ -243,6 +259,7 @@ def _listed(seqs: frozenset[int]) -> str:
 _OTHER: dict[str, Callable[[Scene], Context]] = {
     "messages": _messages,
     "working-set": _working_set,
+    "working-memory": _working_memory,
 }
 PANELS: dict[str, Panel] = {
     "head": Panel(template="inspector/threads/_head.html", context=_row),
@@ -255,8 +272,17 @@ PANELS: dict[str, Panel] = {
     "working-set": Panel(
         template="inspector/working_set/_panel.html", context=_working_set
     ),
+    "working-memory": Panel(
+        template="inspector/memory/_panel.html", context=_working_memory
+    ),
+    "keys": Panel(template="inspector/keys/_panel.html", context=_keys),
+    "task": Panel(template="inspector/task/_panel.html", context=_task),
+    "notes": Panel(template="inspector/notes/_panel.html", context=_notes),
 }
 #: What a socket may ask for: the panels that follow the head.
 PUSHED = frozenset(
-    {"head", "row", "events", "summary", "messages", "tail", "working-set"}
+    {
+        *("head", "row", "events", "summary", "messages", "tail"),
+        *("working-set", "working-memory", "keys", "task", "notes"),
+    }
 )

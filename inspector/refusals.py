@@ -14,6 +14,7 @@ from django.shortcuts import render
 
 from inspector import shell
 from memoryhub import errors
+from memoryhub.kernel.strict_json import JsonRefusedError
 
 log = structlog.get_logger()
 
@@ -26,6 +27,9 @@ STATUS: dict[type[errors.Refusal], int] = {
     errors.ThreadErasedError: 410,
     errors.ContentErasedError: 410,
     errors.PageUnknownError: 404,
+    errors.KeyNotFoundError: 404,
+    errors.TaskNotFoundError: 404,
+    errors.CheckpointUnknownError: 404,
     errors.NotRecordedError: 404,
     errors.PageErasedError: 410,
     errors.DerivedPageError: 409,
@@ -33,6 +37,9 @@ STATUS: dict[type[errors.Refusal], int] = {
     errors.PinnedError: 409,
     errors.PinBudgetError: 409,
     errors.NameTakenError: 409,
+    errors.KeyExistsError: 409,
+    errors.KeysFullError: 409,
+    errors.CheckpointsFullError: 409,
     errors.StaleError: 409,
     errors.ThreadClosedError: 409,
     errors.ForkTooDeepError: 409,
@@ -40,6 +47,8 @@ STATUS: dict[type[errors.Refusal], int] = {
     errors.SubjectRestrictedError: 409,
     errors.CorruptError: 409,
     errors.NewerFormatError: 409,
+    errors.ValueTooLargeError: 413,
+    JsonRefusedError: 422,
     errors.RateError: 429,
     errors.UnavailableError: 503,
 }
@@ -49,6 +58,7 @@ TITLES = {
     404: "Nothing here",
     409: "That is not possible now",
     410: "Erased",
+    413: "That is too large",
     422: "That value does not fit",
     429: "Too many tries",
     503: "Away for a moment",

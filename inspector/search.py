@@ -23,8 +23,10 @@ from memoryhub.errors import InvalidError
 from memoryhub.kernel import names
 from memoryhub.kernel.events import TYPES
 from memoryhub.kernel.pages import MODALITIES, PAGE_TYPES
+from memoryhub.kernel.working_memory import JSON_TYPES
 from memoryhub.models.threads import Thread
 from memoryhub.queries import catalogue
+from memoryhub.queries.key_search import NEVER
 from memoryhub.queries.terms import Period, Span, Term, Value, Word
 
 MAX_CHARS, MAX_TERMS = 500, 20
@@ -217,6 +219,16 @@ def ahead(text: str) -> Span:
     return replace(span, low=None) if span.low == span.high else span
 
 
+def left(text: str) -> Span | Word:
+    """How long something still lasts, or that it always does."""
+    return Word(text=NEVER) if _unquoted(text) == NEVER else ahead(text)
+
+
+def json_type(text: str) -> Word:
+    """What kind of JSON a value is."""
+    return _one_of("type", _unquoted(text), JSON_TYPES)
+
+
 def when(text: str) -> Span | Period:
     """A time since, or a time; or a span of either."""
     plain = _unquoted(text)
@@ -349,3 +361,12 @@ PAGES: Keys = {
     "pinned": pinned,
     "tokens": partial(_span, units=_THOUSANDS, example="tokens:>1k"),
 }
+#: Keys over the keys of a thread's working memory.
+MEMORY_KEYS: Keys = {
+    "name": name,
+    "type": json_type,
+    "ttl": left,
+    "size": partial(_span, units=_THOUSANDS, example="size:>1k"),
+}
+#: Keys over its notes; a bare word is the beginning of who wrote them.
+NOTES: Keys = {each: EVENTS[each] for each in ("seq", "turn", "actor", "at", "erased")}

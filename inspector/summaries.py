@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from memoryhub.kernel.tokens import text_of
@@ -11,6 +11,8 @@ from memoryhub.queries.events import EventLine
 Body = Mapping[str, Any]
 #: Characters of a message that stand in a list.
 PREVIEW = 200
+#: Names of a longer list that are told.
+_TOLD = 4
 
 
 def summary(line: EventLine) -> str:
@@ -35,10 +37,15 @@ def of_fault(event_type: str, body: Body) -> str:
 
 def preview(line: EventLine) -> str:
     """The beginning of the message on one line; empty if there is none to show."""
-    if line.type != "slot.appended" or line.payload is None:
+    field = _SAID.get(line.type)
+    if field is None or line.payload is None:
         return ""
-    text = text_of(line.payload.get("content"))
+    text = text_of(line.payload.get(field))
     return " ".join(text[: PREVIEW * 4].split())[:PREVIEW]
+
+
+#: What of an event's content is shown, by its type.
+_SAID = {"slot.appended": "content", "note.added": "text"}
 
 
 def _slot(body: Body) -> str:
@@ -134,6 +141,76 @@ def _dropped(body: Body) -> str:
     return f"{what}, {body['dropped']:,} dropped"
 
 
+def _key_set(body: Body) -> str:
+    said = f"{body['key']} {body['json_type']}, {body['bytes']:,} bytes"
+    return f"{said}, {_until(body)}" if body.get("expires_at") else said
+
+
+def _key_retimed(body: Body) -> str:
+    return f"{body['key']}, {_until(body)}"
+
+
+def _until(body: Body) -> str:
+    until = body.get("expires_at")
+    return f"until {until[:19].replace('T', ' ')}" if until else "never expires"
+
+
+def _expired(body: Body) -> str:
+    return _some([each["key"] for each in body["keys"]])
+
+
+def _erased(body: Body) -> str:
+    count = len(body["seqs"])
+    return f"{_counted(count, 'value')} of {_some(body['seqs'])}, {body['reason']}"
+
+
+def _some(words: Sequence[object]) -> str:
+    """The first of them, and how many more there are."""
+    more = len(words) - _TOLD
+    said = ", ".join(str(word) for word in words[:_TOLD])
+    return f"{said} and {more:,} more" if more > 0 else said
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def _task(body: Body) -> str:
+    told = [str(body["status"])] if body.get("status") else []
+    if body.get("current_step") is not None:
+        told.append(f"step {body['current_step']:,}")
+    if body.get("progress_percent") is not None:
+        told.append(f"{body['progress_percent']:g} %")
+    told += [*body.get("texts", ())]
+    told += [f"no {field}" for field in body.get("cleared", ())]
+    nothing = "started at" if body.get("started_at") else "heartbeat"
+    return ", ".join(told).replace("_", " ") or nothing
+
+
+def _note(body: Body) -> str:
+    trimmed = body.get("trimmed", 0)
+    left = f", {trimmed:,} trimmed" if trimmed else ""
+    return f"{body['bytes']:,} bytes{left}"
+
+
+def _taken(body: Body) -> str:
+    name = body.get("name") or ("automatic" if body.get("auto") else "no name")
+    touched = body.get("touched")
+    moved = "" if touched is None else f", {touched:,} touched"
+    keys, notes = _counted(body["keys"], "key"), _counted(body["notes"], "note")
+    return f"{name}, {keys}, {notes}{moved}"
+
+
+def _restored(body: Body) -> str:
+    parts = ", ".join(body["parts"])
+    moved = f"{body.get('set', 0):,} set, {body.get('removed', 0):,} removed"
+    return f"{parts} of {body['target']}; {moved}"
+
+
+def _target(body: Body) -> str:
+    return str(body["target"])
+
+
 def _level(level: int) -> str:
     return f"~{level}" if level else "full"
 
@@ -170,4 +247,18 @@ _TELL: dict[str, Callable[[Body], str]] = {
     "turn.packed": _packed,
     "tlb.invalidated": _dropped,
     "tlb.flushed": _dropped,
+    "key.set": _key_set,
+    "key.retimed": _key_retimed,
+    "key.deleted": lambda body: str(body["key"]),
+    "keys.cleared": lambda body: _counted(body["count"], "key"),
+    "keys.expired": _expired,
+    "values.erased": _erased,
+    "task.set": _task,
+    "task.updated": _task,
+    "task.cleared": lambda _: "no task any more",
+    "note.added": _note,
+    "notes.cleared": lambda body: _counted(body["count"], "note"),
+    "checkpoint.taken": _taken,
+    "checkpoint.restored": _restored,
+    "checkpoint.deleted": _target,
 }

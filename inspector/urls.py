@@ -5,18 +5,24 @@ from django.urls import URLPattern, URLResolver, include, path, register_convert
 
 from inspector.views import (
     api_keys,
+    checkpoints,
     events,
     forks,
     health,
     imports,
+    key_acts,
+    keys,
+    notes,
     page_acts,
     pages,
     paging,
     projects,
+    restores,
     retention,
     settings,
     sign_in,
     slots,
+    task,
     threads,
     timeline,
     turn_changes,
@@ -53,6 +59,12 @@ class SeqConverter:
         return str(value)
 
 
+class NumberConverter(SeqConverter):
+    """A seq, or a number up to 0 for what a fork inherits."""
+
+    regex = "0|-?[1-9][0-9]{0,17}"
+
+
 class FormatConverter(SlugConverter):
     regex = "json|csv|ndjson"
 
@@ -60,6 +72,7 @@ class FormatConverter(SlugConverter):
 register_converter(SlugConverter, "project")
 register_converter(NameConverter, "name")
 register_converter(SeqConverter, "seq")
+register_converter(NumberConverter, "number")
 register_converter(FormatConverter, "format")
 
 P = "p/<project:project>"
@@ -94,6 +107,29 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path(f"{T}/paging/settings", paging.settings, name="paging-settings"),
     path(f"{T}/paging/flush", paging.flush, name="paging-flush"),
     path(f"{T}/paging.<format:kind>", paging.export, name="paging-export"),
+    path(f"{T}/keys", keys.index, name="keys"),
+    path(f"{T}/keys.<format:kind>", keys.export, name="keys-export"),
+    path(f"{T}/keys/<name:key>", keys.show, name="key"),
+    path(f"{T}/keys/<name:key>/<slug:verb>", key_acts.act, name="key-act"),
+    path(f"{T}/task", task.show, name="task"),
+    path(f"{T}/notes", notes.index, name="notes"),
+    path(f"{T}/notes.<format:kind>", notes.export, name="notes-export"),
+    path(f"{T}/checkpoints", checkpoints.index, name="checkpoints"),
+    path(
+        f"{T}/checkpoints.<format:kind>", checkpoints.export, name="checkpoints-export"
+    ),
+    path(f"{T}/checkpoints/take", checkpoints.take, name="checkpoint-take"),
+    path(
+        f"{T}/checkpoints/<number:number>/restore",
+        restores.restore,
+        name="checkpoint-restore",
+    ),
+    path(
+        f"{T}/checkpoints/<number:number>/delete",
+        restores.delete,
+        name="checkpoint-delete",
+    ),
+    path(f"{T}/compare", checkpoints.compare, name="compare"),
     path(f"{T}/turns", turns.index, name="turns"),
     path(f"{T}/turns/<seq:n>", turns.show, name="turn"),
     path(f"{T}/turns/<seq:n>/diff", turn_changes.diff, name="turn-diff"),

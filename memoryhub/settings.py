@@ -58,6 +58,7 @@ class Environment(BaseSettings):
     MEMORYHUB_KEY_STREAMS: int = Field(default=50, ge=1)
     MEMORYHUB_QUEUE_COMMANDS: int = Field(default=10_000, ge=1)
     MEMORYHUB_QUEUE_BYTES: int = Field(default=64 * 2**20, ge=1)
+    MEMORYHUB_EXPIRY_INTERVAL_SECONDS: int = Field(default=15, ge=1, le=3600)
     MEMORYHUB_READERS: int = Field(default=4, ge=1, le=64)
     MEMORYHUB_SQLITE_SYNCHRONOUS: str = Field(default="FULL", pattern="^(FULL|NORMAL)$")
     #: JSON: prices by any name, for what-if costs in the inspector.
@@ -132,6 +133,9 @@ def _postgres(url: str, test_name: str) -> dict[str, Any]:
             "max_size": ENV.MEMORYHUB_READERS + 6,
             # A database that is away is said so, not waited for.
             "timeout": 5,
+            # Then each request tries anew: a pool that goes on by itself waits twice as
+            # long each time, and long after the database is back.
+            "reconnect_timeout": 2,
         },
         "options": limits,
     }
@@ -291,6 +295,7 @@ KEY_BYTES_PER_DAY = ENV.MEMORYHUB_KEY_BYTES_PER_DAY
 KEY_STREAMS = ENV.MEMORYHUB_KEY_STREAMS
 QUEUE_COMMANDS = ENV.MEMORYHUB_QUEUE_COMMANDS
 QUEUE_BYTES = ENV.MEMORYHUB_QUEUE_BYTES
+EXPIRY_INTERVAL_SECONDS = ENV.MEMORYHUB_EXPIRY_INTERVAL_SECONDS
 READERS = ENV.MEMORYHUB_READERS
 PRICES = ENV.MEMORYHUB_PRICES
 

@@ -89,6 +89,14 @@
       ...[...focused].map((each) => [place(each), (now) => now.focus({ preventScroll: true })]),
     ];
   }
+  // To pause is to keep what is shown now, not what was there when the page came.
+  function pausing() {
+    const pause = document.getElementById("pause"), seq = Math.max(0, ...panels().map(seqOf));
+    if (!pause || !seq) return;
+    const url = new URL(pause.href);
+    url.searchParams.set("at_seq", seq);
+    pause.href = url;
+  }
   // A list that begins after the last row shown: no silent hole.
   function tellGap(shown, pushed) {
     const note = document.getElementById(`${shown.id}-gap`);
@@ -142,6 +150,7 @@
     for (const [where, apply] of kept) if (find(where)) apply(find(where));
     news({ mode, heads, fresh: Number(fresh) });
     unpainted = Number(n);
+    pausing();
     painted();
     tell();
   });

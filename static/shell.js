@@ -23,8 +23,26 @@
     }
   }
 
-  tellTimes();
+  // What is left in the two largest units: `4 min 12 s`.
+  function lasting(seconds) {
+    const n = STEPS.findIndex(([limit]) => seconds < limit), [, unit, word] = STEPS[n];
+    const rest = n && Math.floor((seconds % unit) / STEPS[n - 1][1]);
+    return `${Math.floor(seconds / unit)} ${word}${rest ? ` ${rest} ${STEPS[n - 1][2]}` : ""}`;
+  }
+
+  // Never 0: what has expired is not there any more.
+  function countDown() {
+    for (const time of document.querySelectorAll("time[data-until]")) {
+      const left = Math.ceil((new Date(time.dateTime) - Date.now()) / 1000);
+      if (left > 0) time.textContent = lasting(left);
+      else time.closest("[data-expires]").hidden = true;
+    }
+  }
+  const tell = () => (tellTimes(), countDown());
+
+  tell();
   setInterval(tellTimes, 10000);
-  for (const done of ["htmx:afterSettle", "htmx:wsAfterMessage"]) document.addEventListener(done, tellTimes);
+  setInterval(countDown, 1000);
+  for (const done of ["htmx:afterSettle", "htmx:wsAfterMessage"]) document.addEventListener(done, tell);
   addEventListener("load", () => document.querySelector("form[data-send]")?.requestSubmit());
 })();

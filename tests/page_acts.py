@@ -95,7 +95,7 @@ def entry(thread: Thread, page_id: str) -> Entry | None:
 
 
 def table(thread: Thread) -> PageTable:
-    return PageTable(state_of(thread), Rows().pages)
+    return PageTable(state_of(thread), Rows())
 
 
 def forget(agent: Agent, thread: str = "t-1") -> None:

@@ -7,7 +7,7 @@ against something.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 from uuid import UUID
@@ -53,6 +53,8 @@ class Rows:
         self.gone: set[str] = set()
         #: Page ids that were read.
         self.read: list[str] = []
+        #: By seq of each value: the expiries it was given, None for never.
+        self.given: dict[int, list[datetime | None]] = {}
 
     def entry(self, page_id: str) -> Entry | None:
         self.read.append(page_id)
@@ -60,6 +62,17 @@ class Rows:
 
     def deleted(self, page_id: str) -> bool:
         return page_id in self.gone
+
+    def entries(self, page_ids: Collection[str]) -> dict[str, Entry]:
+        return {each: self.live[each] for each in page_ids if each in self.live}
+
+    def dues(self, seqs: Collection[int]) -> dict[int, datetime]:
+        found = {}
+        for seq in seqs:
+            given = [at for at in self.given.get(seq, [None]) if at is not None]
+            if given and len(given) == len(self.given[seq]):
+                found[seq] = max(given)
+        return found
 
     def apply(self, before: ThreadState, event: Any, began: int) -> None:
         if write := getattr(self, "_" + event.event_type.replace(".", "_"), None):
@@ -128,6 +141,23 @@ class Rows:
             levels[made.level] = LevelEntry(there, made.tokens, made.cost)
         self.live[event.page_id] = entry._replace(levels=tuple(levels))
 
+    def _key_set(
+        self, before: ThreadState, event: Any, place: Location, began: int
+    ) -> None:
+        self.given[place.seq] = [event.expires_at]
+
+    def _key_retimed(
+        self, before: ThreadState, event: Any, place: Location, began: int
+    ) -> None:
+        value = before.memory.contents.keys[event.key].value - began
+        self.given[value].append(event.expires_at)
+
+    def _values_erased(
+        self, before: ThreadState, event: Any, place: Location, began: int
+    ) -> None:
+        for seq in event.seqs:
+            del self.given[seq]
+
     def _page_deleted(
         self, before: ThreadState, event: Any, place: Location, began: int
     ) -> None:
@@ -149,13 +179,17 @@ class Bench:
         self.origin = self.state = origin
         self.rows = rows
         self.log: list[replay.Recorded] = []
+        #: The instant of the next command; each takes a second.
+        self.at = BEGAN
         #: Called with the state after each event.
         self.watch: Callable[[ThreadState], None] = lambda state: None
 
     def do(self, command: Any) -> list[Any]:
         """What the command led to. After a refusal nothing has changed."""
-        drafts = replay.decide(self.state, command, self.rows)
-        return [self._record(draft) for draft in drafts]
+        drafts = replay.decide(self.state, command, self.rows, at=self.at)
+        told = [self._record(draft) for draft in drafts]
+        self.at += timedelta(seconds=1)
+        return told
 
     def _record(self, draft: Draft) -> Any:
         assert (draft.payload is not None) == draft.event.sealed
@@ -165,8 +199,7 @@ class Bench:
         event = TYPES[draft.event.event_type].model_validate_json(text)
         assert event == draft.event
         seq = self.state.seq + 1
-        at = BEGAN + timedelta(seconds=seq)
-        recorded = replay.Recorded(seq=seq, at=at, actor="agent:k", event=event)
+        recorded = replay.Recorded(seq=seq, at=self.at, actor="agent:k", event=event)
         self.rows.apply(self.state, event, self.state.clock - self.state.seq)
         self.state = replay.evolve(self.state, recorded)
         self.log.append(recorded)

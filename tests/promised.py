@@ -30,10 +30,16 @@ PROMISES = {
     "P3": "A stored event can't be changed, by nobody, in no way but an erasure.",
     "P4": "Any other change is found by `manage.py verify`, which names the first "
     "wrong event.",
+    "P5": "An erasure, by expiry or by hand, leaves a chain that verifies.",
     "P6": "One effect per Idempotency-Key, for 24 hours.",
     "P7": "A write on a stale precondition changes nothing.",
+    "P8": "Each key is one register, across processes: every history has an order.",
+    "P9": "An expired key is in no answer from its instant on, swept or not.",
+    "P10": "A restore happens as a whole or not at all, and loses no other checkpoint.",
     "P11": "After a write has returned, no process answers from before it.",
     "P12": "No key or project sees anything of another; absent and foreign look alike.",
+    "P17": "With a dependency away nothing is accepted that is not stored, and what is "
+    "degraded says so.",
     "P20": "No input gives a 500.",
     "P21": "Both databases give the same answer.",
     "P23": "Clocks don't matter to order, and none of them ends anything early.",

@@ -10,8 +10,10 @@ from django.views.decorators.http import require_safe
 from inspector import shell
 from inspector.patterns import (
     api_keys,
+    checkpoints,
     events,
     imports,
+    memory,
     pages,
     paging,
     settings,
@@ -35,6 +37,8 @@ PATTERNS: tuple[Pattern, ...] = (
     *paging.PATTERNS,
     *pages.PATTERNS,
     *turns.PATTERNS,
+    *memory.PATTERNS,
+    *checkpoints.PATTERNS,
 )
 _NEEDS = "{# Needs:"
 

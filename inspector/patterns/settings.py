@@ -2,8 +2,10 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from inspector.lifetimes import Lifetimes
 from inspector.patterns.pattern import Pattern
 from inspector.patterns.scenery import NOW, OWNER
+from memoryhub.queries.expiry import Doomed
 from memoryhub.queries.retention import DueLine, Horizon
 
 LINES = tuple(
@@ -36,6 +38,22 @@ PATTERNS = (
                 "place": OWNER,
             },
             "nothing due": {"horizons": (NOTHING,), "kept": "", "place": OWNER},
+        },
+    ),
+    Pattern(
+        template="inspector/settings/_lifetimes.html",
+        states={
+            "as saved": {"lasting": Lifetimes(ttl="", grace="86400"), "place": OWNER},
+            "erases": {
+                "lasting": Lifetimes(
+                    ttl="60", grace="0", doomed=Doomed(count=812, capped=False)
+                ),
+                "place": OWNER,
+            },
+            "wrong": {
+                "lasting": Lifetimes(ttl="0", grace="", problem="No such number."),
+                "place": OWNER,
+            },
         },
     ),
 )

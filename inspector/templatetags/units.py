@@ -3,7 +3,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from unicodedata import name as unicode_name
 from uuid import UUID
@@ -58,6 +58,17 @@ def pieces(text: str) -> list[Piece]:
         found.append(_mark(hidden[0]))
         start = hidden.end()
     return [*found, Piece(text=text[start:])]
+
+
+def typed(text: str) -> str:
+    """JSON text for a field to type in, where no mark can stand: the same in escapes.
+
+    Those beyond the first plane, which no single escape stands for, stay as they are.
+    """
+    return _HIDDEN.sub(
+        lambda each: f"\\u{ord(each[0]):04x}" if ord(each[0]) < 0x10000 else each[0],
+        text,
+    )
 
 
 def _mark(character: str) -> Piece:
@@ -147,6 +158,16 @@ def stamp(at: datetime) -> str:
 @register.filter
 def iso(at: datetime) -> str:
     return at.astimezone(UTC).isoformat(timespec="milliseconds")
+
+
+@register.filter
+def span(time: timedelta) -> str:
+    """A length of time, in the unit that suits."""
+    seconds = int(time.total_seconds())
+    for unit, least in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= least:
+            return f"{seconds // least:,} {unit}"
+    return f"{seconds} s"
 
 
 @register.filter

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlencode
 
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
@@ -21,14 +23,23 @@ from inspector.access import signed_in
 from inspector.panels import Scene
 from inspector.search import Asked
 from memoryhub.errors import NotFoundError
+from memoryhub.kernel.memory_events import CheckpointRestored
 from memoryhub.models.clock import clock
 from memoryhub.models.threads import Thread
-from memoryhub.queries import event_search, events, timeline
+from memoryhub.queries import event_search, events, states, timeline
 from memoryhub.queries.event_search import Stretch
 from memoryhub.queries.events import EventLine
 
 #: Events of a batch of an export.
 CHUNK = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Undo:
+    """The checkpoint that holds what was before a restore, and the form's query."""
+
+    number: int
+    query: str
 
 
 @require_safe
@@ -49,10 +60,23 @@ def show(request: HttpRequest, project: str, thread: str, seq: int) -> HttpRespo
         "moment": moment,
         "message": panels.bubble_of(row, line, moment, room),
         "raw": room.raw(records.event(thread, line)),
+        "undo": _undo(row, line) if place.editor else None,
     }
     return shell.page(
         request, "inspector/events/show.html", context, place=place, section="threads"
     )
+
+
+def _undo(row: Thread, line: EventLine) -> Undo | None:
+    """What takes a restore back, while the checkpoint that it took is there."""
+    if line.type != CheckpointRestored.event_type:
+        return None
+    state = states.state_of(row)
+    before = line.body["before"]
+    if state.memory.live(before) is None:
+        return None
+    parts = [("part", part) for part in line.body["parts"]]
+    return Undo(number=state.seq_of(before), query=urlencode(parts))
 
 
 @require_safe

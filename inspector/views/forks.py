@@ -6,14 +6,15 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_safe
 
-from inspector import access, asof, panels, refusals, shell
+from inspector import access, asof, panels, points, refusals, shell
 from inspector.access import signed_in
 from inspector.panels import Scene
 from inspector.places import Place
 from memoryhub.errors import InvalidError, Refusal
 from memoryhub.models.operators import Membership
 from memoryhub.models.threads import Thread
-from memoryhub.queries import forks
+from memoryhub.queries import checkpoints, forks
+from memoryhub.queries.comparisons import Point
 from memoryhub.services import operator_threads
 
 
@@ -37,6 +38,8 @@ def new(request: HttpRequest, project: str, thread: str) -> HttpResponse:
     row = access.find_thread(place, thread)
     place.require(Membership.Role.EDITOR)
     if request.method != "POST":
+        if checkpoint := request.GET.get("checkpoint", ""):
+            return _at_checkpoint(row, project, points.read(checkpoint))
         seq = asof.read(request, row).seq
         form = {"name": f"{thread[:100]}.fork-{seq}", "seq": seq, "problem": ""}
         return _form(request, place, row, form)
@@ -50,6 +53,13 @@ def new(request: HttpRequest, project: str, thread: str) -> HttpResponse:
         return _form(request, place, row, form, status=status)
     made = reverse("thread", kwargs={"project": project, "thread": name})
     return HttpResponseRedirect(made)
+
+
+def _at_checkpoint(row: Thread, project: str, point: Point) -> HttpResponse:
+    """The form of the thread whose event it is: what is inherited is an ancestor's."""
+    home, seq = checkpoints.origin_of(row, point)
+    url = reverse("fork", kwargs={"project": project, "thread": home.name})
+    return HttpResponseRedirect(f"{url}?at_seq={seq}")
 
 
 def _form(

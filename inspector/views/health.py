@@ -19,6 +19,7 @@ PARTS = {
     "keys": "Opens what is sealed; without it content stays closed.",
     "writer": "Commits what agents and operators do.",
     "live": "Tells open pages what moved; without it they look by themselves.",
+    "expiry": "Sweeps what has expired and erases its values; no read waits for it.",
     "worker": "Sums, sweeps and keeps retention; memory is served without it.",
 }
 

@@ -7,7 +7,7 @@ from django.views.decorators.http import require_safe
 from inspector import access, shell
 from inspector.access import signed_in
 from memoryhub.models.clock import clock
-from memoryhub.queries import catalogue, checks, retention, stats
+from memoryhub.queries import catalogue, checks, memory_checks, retention, stats
 from memoryhub.services import operators
 
 RECENT = 8
@@ -34,6 +34,7 @@ def overview(request: HttpRequest, project: str) -> HttpResponse:
     context = {
         "counts": stats.get_project_counts(place.project.id, now=now),
         "checks": checks.get_checks(place.project),
+        "memory": memory_checks.get_memory_checks(place.project, now=now),
         "due": retention.count_soon(place.project, now=now),
         "counted": retention.COUNTED,
         "recent": recent.items,

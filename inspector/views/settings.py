@@ -7,8 +7,9 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods
 
-from inspector import access, policy, refusals, shell
+from inspector import access, lifetimes, policy, refusals, shell
 from inspector.access import signed_in
+from inspector.lifetimes import Lifetimes
 from inspector.places import Place
 from memoryhub.errors import InvalidError, Refusal, StaleError
 from memoryhub.models.clock import clock
@@ -64,7 +65,7 @@ def show(request: HttpRequest, project: str) -> HttpResponse:
     if request.method != "POST":
         return _looked(request, place)
     access.require_recent_sign_in(request)
-    save = _keep if policy.FIELD in request.POST else _limit
+    save = next((s for name, s in _FORMS.items() if name in request.POST), _limit)
     here = reverse("settings", kwargs={"project": project})
     return save(request, place) or HttpResponseRedirect(here)
 
@@ -123,6 +124,17 @@ def _limit(request: HttpRequest, place: Place) -> HttpResponse | None:
     return None
 
 
+def _expire(request: HttpRequest, place: Place) -> HttpResponse | None:
+    again = lifetimes.keep(place.project, request.POST.dict())
+    if again is None:
+        return None
+    return _page(request, place, lasting=again, refusal=again.refusal)
+
+
+#: What saves a form, by a field that it alone has.
+_FORMS = {policy.FIELD: _keep, lifetimes.GRACE: _expire}
+
+
 def _number(text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) <= 9):
         raise InvalidError(loc="max_threads")
@@ -135,6 +147,7 @@ def _page(
     *,
     idle: Idle | None = None,
     limits: Limits | None = None,
+    lasting: Lifetimes | None = None,
     refusal: Refusal | None = None,
 ) -> HttpResponse:
     saved = place.project
@@ -144,6 +157,7 @@ def _page(
         or Limits(
             max_threads=str(saved.max_threads), create_on_write=saved.create_on_write
         ),
+        "lasting": lasting or lifetimes.of(saved),
         "was": policy.text(saved.retention_idle_days),
     }
     return shell.page(

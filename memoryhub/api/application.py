@@ -11,16 +11,21 @@ from ninja.security import HttpBearer
 
 from memoryhub import __version__
 from memoryhub.api import (
+    checkpoints,
     events,
+    keys,
+    notes,
     openapi,
     page_acts,
     pages,
     slots,
     stats,
+    tasks,
     threads,
     tool_calls,
     turn_lenses,
     turns,
+    working_memory,
     working_set,
 )
 
@@ -62,5 +67,6 @@ api = AgentAPI(
     urls_namespace="api",
 )
 _NOUNS = (slots, threads, events, stats, pages, page_acts, working_set, turns)
-for _noun in (*_NOUNS, turn_lenses, tool_calls):
+_MEMORY = (keys, tasks, notes, checkpoints, working_memory)
+for _noun in (*_NOUNS, turn_lenses, tool_calls, *_MEMORY):
     api.add_router("", _noun.router)

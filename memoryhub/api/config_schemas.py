@@ -8,11 +8,15 @@ from pydantic import ConfigDict, Field, ValidationInfo, field_validator
 
 from memoryhub.api.fields import (
     In,
+    MaxKeyBytes,
+    MaxKeys,
+    MaxNotes,
     MaxSlots,
     Out,
     RefusedError,
     RetentionDays,
     Tokenizer,
+    TtlSeconds,
 )
 from memoryhub.kernel.events import Limits
 from memoryhub.kernel.paging_config import (
@@ -23,6 +27,11 @@ from memoryhub.kernel.paging_config import (
     settings_of,
 )
 from memoryhub.kernel.state import DEFAULT_MAX_SLOTS
+from memoryhub.kernel.working_memory import (
+    DEFAULT_MAX_KEY_BYTES,
+    DEFAULT_MAX_KEYS,
+    DEFAULT_MAX_NOTES,
+)
 
 
 def _told(schema: dict[str, Any]) -> None:
@@ -39,6 +48,12 @@ class ConfigIn(In, Limits):
 
     max_slots: MaxSlots | None = None
     retention_idle_days: RetentionDays | None = None
+    max_keys: MaxKeys | None = None
+    max_key_bytes: MaxKeyBytes | None = None
+    max_notes: MaxNotes | None = None
+    default_ttl_seconds: TtlSeconds | None = Field(
+        None, description="Of keys set without an expiry; absent: the project's."
+    )
     tokenizer: Tokenizer | None = Field(
         None,
         description="Fixed when the thread is made; absent: `est/1`, run here, as is "
@@ -60,6 +75,10 @@ class ConfigOut(Out):
 
     max_slots: int
     retention_idle_days: int | None
+    max_keys: int
+    max_key_bytes: int
+    max_notes: int
+    default_ttl_seconds: int | None
     tokenizer: str
     budget_tokens: int
     reserved_tokens: int
@@ -89,5 +108,9 @@ class ConfigOut(Out):
         return cls(
             max_slots=config.max_slots or DEFAULT_MAX_SLOTS,
             retention_idle_days=config.retention_idle_days,
+            max_keys=config.max_keys or DEFAULT_MAX_KEYS,
+            max_key_bytes=config.max_key_bytes or DEFAULT_MAX_KEY_BYTES,
+            max_notes=config.max_notes or DEFAULT_MAX_NOTES,
+            default_ttl_seconds=config.default_ttl_seconds,
             **paging,
         )

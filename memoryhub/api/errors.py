@@ -114,6 +114,13 @@ STATUS: dict[type[Refusal], int] = {
     UriTooLongError: 414,
     ContentTypeError: 415,
     ContentEncodingError: 415,
+    errors.ValueTooLargeError: 413,
+    errors.KeyNotFoundError: 404,
+    errors.TaskNotFoundError: 404,
+    errors.CheckpointUnknownError: 404,
+    errors.KeyExistsError: 409,
+    errors.KeysFullError: 409,
+    errors.CheckpointsFullError: 409,
     errors.PageUnknownError: 404,
     errors.NotRecordedError: 404,
     errors.DerivedPageError: 409,
@@ -182,6 +189,9 @@ class Problem:
             code, loc = refusal.invalid_code, _split(refusal.loc)
         elif isinstance(refusal, JsonRefusedError):
             loc = tuple(refusal.loc)
+        if "index" in refusal.detail:
+            # Of a batch: the item that the whole of it was refused for.
+            loc = ("items", int(str(refusal.detail["index"])), *loc)
         status = status_of(refusal)
         return cls(
             status=status,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from memoryhub.api import page_examples
+from memoryhub.api import memory_examples, page_examples
 
 _THREAD_ID = "01939d5e-6c0f-7a51-9d0e-2b1f6d3c8a47"
 _SUBJECT_ID = "01939d5e-6bf2-7e08-b6aa-5f0c1d2e3f40"
@@ -60,7 +60,12 @@ _THREAD = {
     "seq": 3,
     "scope": {"agent_type": "booking", "agent_instance": None, "session": "s-204"},
     "labels": {"channel": "web", "trial": 1},
-    "config": {"max_slots": 50000, "retention_idle_days": None, **page_examples.PAGING},
+    "config": {
+        "max_slots": 50000,
+        "retention_idle_days": None,
+        **memory_examples.LIMITS,
+        **page_examples.PAGING,
+    },
     "subject_id": _SUBJECT_ID,
     "parent_id": None,
     "fork_seq": None,
@@ -89,6 +94,7 @@ _TALLY = {"top": {"chat.user": 1, "chat.assistant": 1}, "other": 0}
 
 EXAMPLES: dict[str, Any] = {
     **page_examples.EXAMPLES,
+    **memory_examples.EXAMPLES,
     "SlotIn": _SLOT_IN,
     "SlotsIn": {"items": [_SLOT_IN]},
     "ThreadIn": {"user_id": "customer-7", **_DESCRIBED},
@@ -133,6 +139,9 @@ EXAMPLES: dict[str, Any] = {
         "types": _TALLY,
         "senders": _TALLY,
         "forks": 0,
+        "scope": _THREAD["scope"],
+        "created_at": _AT,
+        **memory_examples.STATS,
     },
     "ProjectStatsOut": {
         "taken_at": _AT,

@@ -28,6 +28,7 @@ MAX_LIMIT: Final = 200
 MAX_TEXT_BYTES: Final = 16 * 1024
 MAX_USER_ID_CHARS: Final = 256
 MAX_HINT_BYTES: Final = 1024
+MAX_TTL_SECONDS: Final = 31_536_000
 #: What ids of pages begin with that come about by other routes.
 RESERVED_IDS: Final = ("slot-", "obs-", "ref-")
 
@@ -242,6 +243,10 @@ Labels = Annotated[
 ]
 MaxSlots = Annotated[int, within(1, 10_000_000), counted(1, 10_000_000)]
 RetentionDays = Annotated[int, within(1, 36_500), counted(1, 36_500)]
+MaxKeys = Annotated[int, within(1, 100_000), counted(1, 100_000)]
+MaxKeyBytes = Annotated[int, within(1024, 2**30), counted(1024, 2**30)]
+MaxNotes = Annotated[int, within(1, 10_000), counted(1, 10_000)]
+TtlSeconds = Annotated[int, within(1, MAX_TTL_SECONDS), counted(1, MAX_TTL_SECONDS)]
 Tokens = Annotated[int, within(0, 2**31 - 1), counted(0, 2**31 - 1)]
 Limit = Annotated[
     int, BeforeValidator(whole("limit", low=1, high=MAX_LIMIT)), counted(1, MAX_LIMIT)

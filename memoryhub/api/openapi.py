@@ -55,6 +55,13 @@ each write brings as `tokens`.
 A refused fault is the one refusal that may be journaled. The fault budget (429
 `fault_budget`) is no rate: it says `renews: next_exchange` and has no `Retry-After`.
 
+**Working memory** of a thread is its keys, the task, notes and checkpoints. Each
+read takes `at_seq` or `at_turn`. A key is any JSON under a name that does not begin
+with `_` or `mh.`, until an instant if one was set; once that has passed nothing sees it
+any more. On keys and the task `If-Match` takes the version that a read gave, and
+`If-None-Match: *` says that there must be none. What a fork inherits has numbers of 0
+and below.
+
 **Limits**, all configurable: 500 requests a second and key (burst 1,000), 20 a second
 and address without a valid key, 10 GiB a day, 50 open streams and sockets; beyond them
 429 with `Retry-After`. Headers 16 KiB, address 8 KiB.
@@ -86,11 +93,12 @@ _PARSER_CODES = (
 _VALUE_CODES = (
     *("object_expected", "type", "missing", "extra_field", "value", "name"),
     *("reserved_name", "type_not_qualified", "time", "time_range"),
-    *("batch_size", "idempotency_key", "reserved_id"),
+    *("batch_size", "idempotency_key", "reserved_id", "reserved_key"),
+    "expiry_in_past",
 )
 _QUERY_CODES = (
     *("extra_parameter", "duplicate_parameter", "limit", "at", "value"),
-    *("name", "reserved_name"),
+    *("name", "reserved_name", "reserved_key", "glob_too_complex"),
 )
 
 _ANY: tuple[type[Refusal], ...] = (
@@ -117,6 +125,10 @@ _HEADERS = {401: "WWW-Authenticate", 405: "Allow", 429: "Retry-After"}
 _HEADERS[503] = "Retry-After"
 _KEY_SCHEMA = {"type": "string", "pattern": "^[!-~]{1,255}$"}
 _SEQ_SCHEMA = {"type": "string", "pattern": "^(0|[1-9][0-9]{0,17})$"}
+#: A key's or the task's: what a fork inherits has numbers of 0 and below.
+_VERSION_SCHEMA = {"type": "string", "pattern": "^(0|-?[1-9][0-9]{0,17})$"}
+_NONE_SCHEMA = {"type": "string", "enum": ["*"]}
+_VERSIONED = ("/keys/{key}", "/task")
 
 
 def complete(document: dict[str, Any]) -> None:
@@ -128,12 +140,12 @@ def complete(document: dict[str, Any]) -> None:
     for name, example in EXAMPLES.items():
         if name in schemas:
             schemas[name]["examples"] = [example]
-    for methods in document["paths"].values():
+    for path, methods in document["paths"].items():
         for method, operation in methods.items():
-            _complete(operation, method=method)
+            _complete(operation, path=path, method=method)
 
 
-def _complete(operation: dict[str, Any], *, method: str) -> None:
+def _complete(operation: dict[str, Any], *, path: str, method: str) -> None:
     refusals: list[type[Refusal]] = [*operation.pop(CODES), *_ANY]
     writes = method in ("put", "post", "patch")
     if writes:
@@ -144,7 +156,10 @@ def _complete(operation: dict[str, Any], *, method: str) -> None:
     parameters = operation["parameters"]
     if method == "post":
         parameters.append(_header("Idempotency-Key", _KEY_SCHEMA))
-    if StaleError in refusals:
+    if StaleError in refusals and path.endswith(_VERSIONED):
+        parameters.append(_header("If-Match", _VERSION_SCHEMA))
+        parameters.append(_header("If-None-Match", _NONE_SCHEMA))
+    elif StaleError in refusals:
         parameters.append(_header("If-Match", _SEQ_SCHEMA))
     if operation["operationId"].endswith("events_list_all"):
         parameters.append(_header("Last-Event-ID", _SEQ_SCHEMA))

@@ -48,7 +48,7 @@ from memoryhub.kernel.page_events import PageCreated, PageEvicted, PageUpdated
 from memoryhub.kernel.pages import SYSTEM_PROMPT, Entry
 from memoryhub.models.ids import uuid7
 from memoryhub.models.threads import Thread
-from memoryhub.queries import envelopes, pages
+from memoryhub.queries import envelopes, pages, states
 from memoryhub.queries.mutations import list_history
 from memoryhub.queries.pages import PageFilter
 from memoryhub.queries.readers import read
@@ -339,7 +339,7 @@ def _found(agent: Agent, name: str, page_id: str) -> tuple[Thread, Entry]:
     thread = find_thread(agent, name)
     entry = pages.current_entry(thread, page_id)
     # Slower, but it knows why there is none.
-    return thread, entry or pages.find_entry(pages.state_of(thread), page_id)
+    return thread, entry or pages.find_entry(states.state_of(thread), page_id)
 
 
 def _list(agent: Agent, name: str, query: PagesQuery) -> HttpResponse:

@@ -15,7 +15,7 @@ from memoryhub.errors import (
 )
 from memoryhub.kernel.state import ThreadState
 from memoryhub.models.threads import Thread
-from memoryhub.queries import pages, replay, threads
+from memoryhub.queries import replay, states, threads
 from memoryhub.services.api_keys import Agent
 
 #: What any route of a thread may answer instead.
@@ -40,7 +40,7 @@ def find_thread(agent: Agent, name: str) -> Thread:
 def find_state(agent: Agent, name: str, moment: AsOf) -> tuple[Thread, ThreadState]:
     """The agent's thread of that name, and its state as of then. Raises as both."""
     thread = find_thread(agent, name)
-    return thread, pages.state_of(thread, seq_of(thread, moment))
+    return thread, states.state_of(thread, seq_of(thread, moment))
 
 
 def seq_of(thread: Thread, moment: AsOf) -> int | None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import asdict
 from datetime import datetime
 
 from django.http import HttpRequest
@@ -7,9 +8,10 @@ from ninja import Path, Query
 
 from memoryhub.api import auth
 from memoryhub.api.fields import Out, ThreadName
+from memoryhub.api.memory_schemas import MemoryStatsOut
 from memoryhub.api.operations import StrictRouter
 from memoryhub.api.reading import GONE, find_thread, seq_of
-from memoryhub.api.schemas import AsOf
+from memoryhub.api.schemas import AsOf, ScopeOut
 from memoryhub.errors import SeqUnknownError
 from memoryhub.models.clock import clock
 from memoryhub.queries.readers import read
@@ -35,7 +37,7 @@ class TallyOut(Out):
         return cls(top=dict(tally.top), other=tally.other)
 
 
-class ThreadStatsOut(Out):
+class ThreadStatsOut(MemoryStatsOut):
     thread: str
     seq: int
     slots: int
@@ -52,6 +54,8 @@ class ThreadStatsOut(Out):
     types: TallyOut
     senders: TallyOut
     forks: int
+    scope: ScopeOut
+    created_at: datetime
 
 
 class ProjectStatsOut(Out):
@@ -101,6 +105,8 @@ def _of_thread(agent: Agent, name: str, moment: AsOf) -> ThreadStatsOut:
         thread=name,
         types=TallyOut.of(found.types),
         senders=TallyOut.of(found.senders),
+        scope=ScopeOut(**asdict(found.scope)),
+        **{n: getattr(found.memory, n) for n in found.memory.__slots__},
     )
 
 

@@ -21,6 +21,7 @@ from memoryhub.api.fields import (
     UserId,
     within,
 )
+from memoryhub.api.memory_fields import CheckpointRef
 from memoryhub.api.schemas import Described, Part, ScopeOut, Status
 from memoryhub.kernel.events import CloseReason, Limits
 from memoryhub.kernel.state import Segment, ThreadState
@@ -43,15 +44,17 @@ class ThreadPatch(Described):
 
 
 class ForkIn(Described):
-    """From where to fork: a seq, a turn, or the head if neither is given."""
+    """From where to fork: a seq, a turn, a checkpoint, or the head if none is given."""
 
     name: ThreadName
     seq: Origin | None = None
     turn: Annotated[int, within(0, MAX_INTEGER)] | None = None
+    checkpoint: CheckpointRef | None = Field(None, description="Its seq, or its name.")
 
     @model_validator(mode="after")
     def one_origin(self) -> Self:
-        if self.seq is not None and self.turn is not None:
+        said = (self.seq, self.turn, self.checkpoint)
+        if sum(each is not None for each in said) > 1:
             raise RefusedError("value")
         return self
 

@@ -30,6 +30,7 @@ from memoryhub.errors import (
     BadCursorError,
     BadPreconditionError,
     BeyondHeadError,
+    CheckpointUnknownError,
     ForkTooDeepError,
     IdempotencyMismatchError,
     InvalidError,
@@ -49,7 +50,7 @@ from memoryhub.kernel.commands import ForkThread
 from memoryhub.kernel.events import Limits
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
-from memoryhub.queries import replay
+from memoryhub.queries import checkpoints, replay
 from memoryhub.queries.cursors import Batch
 from memoryhub.queries.readers import read
 from memoryhub.queries.threads import ThreadFilter, ThreadLine, list_threads
@@ -112,6 +113,7 @@ async def reopen(
     refusals=[
         *GONE,
         BeyondHeadError,
+        CheckpointUnknownError,
         ForkTooDeepError,
         IdempotencyMismatchError,
         NameTakenError,
@@ -122,7 +124,7 @@ async def reopen(
 async def fork(
     request: HttpRequest, thread: Path[ThreadName], body: ForkIn
 ) -> HttpResponse:
-    """Make a thread that goes on from this one's state at a seq, a turn, or now."""
+    """Make a thread that goes on from this one: from an event, a checkpoint or now."""
     agent = auth.caller(request)
     asked = idempotency(request, body)
     command = await read(_fork_command, agent, thread, body)
@@ -341,9 +343,10 @@ def _fork_command(agent: Agent, name: str, body: ForkIn) -> ForkThread:
     if parent.status == Thread.Status.RETIRED:
         raise ThreadErasedError
     try:
+        origin, seq = _origin(parent, body)
         return threads.fork_command(
-            parent,
-            _origin(parent, body),
+            origin,
+            seq,
             scope=body.scope.scope(),
             labels=body.labels,
             config=Limits(**body.config.model_dump()),
@@ -352,10 +355,13 @@ def _fork_command(agent: Agent, name: str, body: ForkIn) -> ForkThread:
         raise BeyondHeadError(head_seq=parent.head_seq) from None
 
 
-def _origin(parent: Thread, body: ForkIn) -> int:
+def _origin(parent: Thread, body: ForkIn) -> tuple[Thread, int]:
+    """The thread to fork, and as of which event; a checkpoint may be an ancestor's."""
+    if body.checkpoint is not None:
+        return checkpoints.origin_of(parent, body.checkpoint)
     if body.turn is not None:
-        return replay.seq_at_turn(parent, body.turn)
-    return parent.head_seq if body.seq is None else body.seq
+        return parent, replay.seq_at_turn(parent, body.turn)
+    return parent, parent.head_seq if body.seq is None else body.seq
 
 
 def _closed(receipt: Receipt, *, status: Literal["open", "closed"]) -> HttpResponse:

@@ -123,9 +123,12 @@ class Batch:
         head = self._head(order)
         fresh = head.state.seq == 0
         self._admit(order, head)
-        if order.if_match is not None and order.if_match != head.state.seq:
-            raise StaleError(head_seq=head.state.seq)
+        if order.if_match is not None:
+            _require_seen(order.if_match, head.state)
         now = self.clock()
+        if head.state.at:
+            # Time may stand still in a thread but never goes back; order is seq.
+            now = max(now, head.state.at)
         drafts = self._decide(order, head.state, now)
         if fresh:
             fence.count_thread(order.address.project)
@@ -213,25 +216,24 @@ class Batch:
         """All drafts of the order; a new thread's birth comes first."""
         birth = order.address.birth
         if state.seq or birth is None or birth.command is order.command:
-            return decide(state, order.command, self._pages(state))
-        born = decide(state, birth.command, self._pages(state))
+            return decide(state, order.command, self._pages(state), at=now)
+        born = decide(state, birth.command, self._pages(state), at=now)
         for seq, draft in enumerate(born, start=1):
             event = Recorded(seq=seq, at=now, actor=order.actor, event=draft.event)
             state = evolve(state, event)
-        return [*born, *decide(state, order.command, self._pages(state))]
+        pages = self._pages(state)
+        return [*born, *decide(state, order.command, pages, at=now)]
 
     def _pages(self, state: ThreadState) -> PageTable:
-        return PageTable(state, self.rows.pages)
+        return PageTable(state, self.rows)
 
     def _append(
         self, head: Head, drafts: list[Draft], order: Order, now: datetime
     ) -> tuple[list[Recorded], Head]:
-        # Time may stand still in a thread but never goes back; order is seq.
-        at = max(now, head.state.at) if head.state.at else now
         moving, written = head, []
         for draft in drafts:
             recorded = Recorded(
-                seq=moving.state.seq + 1, at=at, actor=order.actor, event=draft.event
+                seq=moving.state.seq + 1, at=now, actor=order.actor, event=draft.event
             )
             moving = self._record(moving, recorded, draft.payload)
             written.append(recorded)
@@ -272,6 +274,16 @@ class Batch:
         if self.kept:
             Snapshot.objects.bulk_create(self.kept)
         requests.keep(self.served, now=self.clock())
+
+
+def _require_seen(seq: int, state: ThreadState) -> None:
+    """Raise StaleError when somebody has written since `seq`.
+
+    What workers write changes nothing that anybody could have decided by: it sweeps
+    what had expired, makes levels, takes values whose time in history was over.
+    """
+    if not state.active_seq <= seq <= state.seq:
+        raise StaleError(head_seq=state.seq)
 
 
 def _taken(state: ThreadState) -> Refusal:

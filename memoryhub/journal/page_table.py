@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from datetime import datetime
 from uuid import UUID
 
-from memoryhub.journal import log
-from memoryhub.journal.page_rows import PageRows, entry_of, with_levels
+from memoryhub.journal import log, memory_rows
+from memoryhub.journal.page_rows import entry_of, with_levels
+from memoryhub.journal.projections import Rows
 from memoryhub.journal.rows import LevelRow
 from memoryhub.kernel import entries, names
 from memoryhub.kernel.events import SlotAppended
@@ -34,16 +36,16 @@ class PageTable:
     A look-up costs two queries, and in a fork two more for each ancestor.
     """
 
-    def __init__(self, state: ThreadState, pending: PageRows) -> None:
+    def __init__(self, state: ThreadState, rows: Rows) -> None:
         self.state = state
-        self.pending = pending
+        self.pending = rows.pages
+        self._dues = rows.memory.dues
 
     def entry(self, page_id: str) -> Entry | None:
         # A model may ask for any text at all.
         if not names.valid(page_id):
             return None
-        base = self._base(page_id)
-        return None if base is None else with_levels(base, self._levels(page_id))
+        return self.entries([page_id]).get(page_id)
 
     def deleted(self, page_id: str) -> bool:
         if not names.valid(page_id):
@@ -56,19 +58,39 @@ class PageTable:
             return row.deleted_seq is not None
         return was_deleted(self.state.lineage, page_id)
 
-    def _base(self, page_id: str) -> Entry | None:
-        key = (self.state.id, page_id)
-        if key in self.pending.entries:
-            return self.pending.entries[key]
-        return known(self._row(page_id), self.state.lineage, page_id)
+    def entries(self, page_ids: Collection[str]) -> dict[str, Entry]:
+        """The live ones of these. Two queries, and more only for a fork's ancestors."""
+        thread, wanted = self.state.id, [*page_ids]
+        stored = Page.objects.filter(thread_id=thread, page_id__in=wanted)
+        rows = {row.page_id: row for row in stored}
+        made: dict[str, list[PageLevel | LevelRow]] = {}
+        for level in PageLevel.objects.filter(thread_id=thread, page_id__in=wanted):
+            made.setdefault(level.page_id, []).append(level)
+        found = {}
+        for page_id in wanted:
+            key = (thread, page_id)
+            base = (
+                self.pending.entries[key]
+                if key in self.pending.entries
+                else known(rows.get(page_id), self.state.lineage, page_id)
+            )
+            if base is not None:
+                levels = [*made.get(page_id, ()), *self.pending.levels_of.get(key, ())]
+                found[page_id] = with_levels(base, levels)
+        return found
+
+    def dues(self, seqs: Collection[int]) -> dict[int, datetime]:
+        """When those of these values are due that are. One query."""
+        stored = memory_rows.stored_dues(self.state.id, seqs)
+        known = self._dues.over(stored)
+        return {
+            seq: known[self.state.id, seq]
+            for seq in seqs
+            if (self.state.id, seq) in known
+        }
 
     def _row(self, page_id: str) -> Page | None:
         return Page.objects.filter(thread_id=self.state.id, page_id=page_id).first()
-
-    def _levels(self, page_id: str) -> list[PageLevel | LevelRow]:
-        thread = self.state.id
-        stored = PageLevel.objects.filter(thread_id=thread, page_id=page_id)
-        return [*stored, *self.pending.levels_of.get((thread, page_id), ())]
 
 
 def known(row: Page | None, lineage: Sequence[Segment], page_id: str) -> Entry | None:

@@ -12,7 +12,8 @@ from uuid import UUID
 
 import orjson
 
-from memoryhub.journal import page_rows, statements
+from memoryhub.journal import memory_rows, page_rows, statements
+from memoryhub.journal.memory_rows import MemoryRows
 from memoryhub.journal.page_rows import PageRows
 from memoryhub.journal.rows import SlotRow, TurnRow
 from memoryhub.kernel import events, page_events
@@ -35,6 +36,7 @@ class Rows:
     #: (thread, turn) → seq of the turn.packed that is its newest.
     packed: dict[tuple[UUID, int], int] = field(default_factory=dict)
     pages: PageRows = field(default_factory=PageRows)
+    memory: MemoryRows = field(default_factory=MemoryRows)
 
 
 def project(rows: Rows, before: ThreadState, recorded: Recorded) -> None:
@@ -42,6 +44,7 @@ def project(rows: Rows, before: ThreadState, recorded: Recorded) -> None:
     if make := _ROWS.get(type(recorded.event)):
         make(rows, before, recorded)
     page_rows.project(rows.pages, before, recorded)
+    memory_rows.project(rows.memory, before, recorded)
 
 
 def _slot(rows: Rows, before: ThreadState, recorded: Recorded) -> None:
@@ -102,6 +105,7 @@ def write(rows: Rows) -> None:
     statements.PAGE_CHANGES.rows([*rows.pages.changed.values()])
     for (thread, page_id), seq in rows.pages.deleted.items():
         _purge(thread, page_id, by=seq)
+    memory_rows.write(rows.memory)
 
 
 def _purge(thread: UUID, page_id: str, *, by: int) -> None:

@@ -80,3 +80,22 @@ class LevelRow(NamedTuple):
     cost: int
     producer: str
     home: str
+
+
+class KeyRow(NamedTuple):
+    thread_id: UUID
+    key: str
+    project_id: UUID
+    version: int
+    value_thread: UUID
+    value_seq: int
+    bytes: int
+    json_type: str
+    expires_at: datetime | None
+
+
+class DueRow(NamedTuple):
+    thread_id: UUID
+    seq: int
+    project_id: UUID
+    due_at: datetime

@@ -62,15 +62,17 @@ states_kept = States()
 def due(state: ThreadState, *, kept_seq: int) -> bool:
     """Whether a snapshot is due, the last one being of `kept_seq`.
 
-    Later for a state of many names or pages, whose snapshots cost more: an event then
-    carries some 250 bytes of them, which is less than its own row has.
+    Later for a state of many names, pages or keys, whose snapshots cost more: an event
+    then carries some 250 bytes of them, which is less than its own row has.
     """
     paging = state.paging
     names = len(state.types) + len(state.senders)
     resident = len(paging.frames) + len(paging.hot)
     # Entries of resident pages stand there once.
     pages = max(resident, len(paging.tlb.held))
-    every = max(INTERVAL, (names + pages) // 2)
+    memory = state.memory
+    kept = len(memory.contents.keys) + len(memory.contents.notes) + memory.weight
+    every = max(INTERVAL, (names + pages + kept) // 2)
     return state.seq - kept_seq >= every
 
 

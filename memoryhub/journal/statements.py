@@ -14,12 +14,21 @@ from uuid import UUID
 from django.db import connections
 from django.db.models import DateTimeField, Field, ForeignKey, Model, UUIDField
 
-from memoryhub.journal.rows import EventRow, LevelRow, PageRow, SlotRow, TurnRow
+from memoryhub.journal.rows import (
+    DueRow,
+    EventRow,
+    KeyRow,
+    LevelRow,
+    PageRow,
+    SlotRow,
+    TurnRow,
+)
 from memoryhub.models.events import Event
 from memoryhub.models.pages import Page, PageLevel
 from memoryhub.models.slots import Slot, Turn
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
+from memoryhub.models.working_memory import DueValue, Key
 
 Values = Sequence[Any]
 
@@ -184,12 +193,14 @@ def _as_uuid(value: UUID | str) -> UUID:
     return UUID(value) if isinstance(value, str) else value
 
 
-EVENTS, SLOTS, TURNS, PAGES, LEVELS = (
+EVENTS, SLOTS, TURNS, PAGES, LEVELS, DUES = (
     Insert(Event, EventRow),
     Insert(Slot, SlotRow),
     Insert(Turn, TurnRow),
     Insert(Page, PageRow),
     Insert(PageLevel, LevelRow),
+    Insert(DueValue, DueRow),
 )
 #: A page's row in the place of the one that is there, which keeps its own seq.
 PAGE_CHANGES = Replace(Page, PageRow, key=("thread_id", "page_id"), kept=("seq",))
+KEYS = Replace(Key, KeyRow, key=("thread_id", "key"), kept=())

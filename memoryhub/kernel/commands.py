@@ -18,6 +18,7 @@ from memoryhub.kernel.events import (
     Role,
     RunRecorded,
 )
+from memoryhub.kernel.memory_commands import MemoryCommand
 from memoryhub.kernel.page_commands import MadeLevels, PageCommand
 from memoryhub.kernel.pages import Modality
 from memoryhub.kernel.state import Scope, ThreadState
@@ -151,4 +152,5 @@ Command = (
     | AppendSlots
     | ImportMessages
     | PageCommand
+    | MemoryCommand
 )

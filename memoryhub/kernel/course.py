@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
+from datetime import datetime
 from heapq import heapify, heappop, heappush
 from typing import Any, Protocol
 
@@ -27,7 +28,10 @@ _RESCORING = frozenset({PageFaulted, PageReferenced, PageUpdated, TurnBegan})
 
 
 class PageTable(Protocol):
-    """The rows behind the TLB, as the thread sees them. Reading counts nothing."""
+    """The rows that a decision may ask for, as the thread sees them.
+
+    Those behind the TLB, and when values are due. Reading counts nothing.
+    """
 
     def entry(self, page_id: str) -> Entry | None:
         """The entry of a live page; None when there is none."""
@@ -35,12 +39,22 @@ class PageTable(Protocol):
     def deleted(self, page_id: str) -> bool:
         """Whether there was a page of that id once."""
 
+    def entries(self, page_ids: Collection[str]) -> Mapping[str, Entry]:
+        """The entries of those that are live. At most one question for all."""
+
+    def dues(self, seqs: Collection[int]) -> Mapping[int, datetime]:
+        """By seq of those values whose time in history will be over: when, at least."""
+
 
 class Course:
     """Collects drafts; each decision sees the state after all that stand before it."""
 
-    def __init__(self, state: ThreadState, evolve: dict[type[Event], Evolve]) -> None:
+    def __init__(
+        self, state: ThreadState, evolve: dict[type[Event], Evolve], *, at: datetime
+    ) -> None:
         self.drafts: list[Draft] = []
+        #: The instant of all of them.
+        self.at = at
         self._evolve = evolve
         self._state = state
         self._folded = 0

@@ -13,6 +13,7 @@ from uuid import UUID
 from pydantic import Field
 
 from memoryhub.kernel.bodies import Body, Event
+from memoryhub.kernel.memory_events import MEMORY_EVENTS
 from memoryhub.kernel.names import Name
 from memoryhub.kernel.page_events import PAGE_EVENTS, SlotPage
 from memoryhub.kernel.paging_config import PagingConfig
@@ -36,6 +37,11 @@ class Limits(PagingConfig):
     max_slots: int | None = None
     #: Absent: the project's policy holds.
     retention_idle_days: int | None = None
+    max_keys: int | None = None
+    max_key_bytes: int | None = None
+    max_notes: int | None = None
+    #: Absent: the project's default, or never.
+    default_ttl_seconds: int | None = None
 
 
 class Scoped(Event):
@@ -171,5 +177,6 @@ _EVENTS: tuple[type[Event], ...] = (
     RunRecorded,
     ImportAdvanced,
     *PAGE_EVENTS,
+    *MEMORY_EVENTS,
 )
 TYPES: dict[str, type[Event]] = {event.event_type: event for event in _EVENTS}

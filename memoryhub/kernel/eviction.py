@@ -171,10 +171,10 @@ def send_home(
     )
 
 
-def shrink(course: Course) -> None:
+def shrink(course: Course, *, cause: Cause = "shrink") -> None:
     """Let go of what no longer fits by the settings the course goes by now."""
-    free_up(course, 0, cause="shrink")
+    free_up(course, 0, cause=cause)
     while len(course.paging.hot) > course.paging.settings.l1_pages:
         page_id = course.displaced()
         assert page_id is not None
-        send_home(course, course.paging.hot[page_id].entry, cause="shrink")
+        send_home(course, course.paging.hot[page_id].entry, cause=cause)

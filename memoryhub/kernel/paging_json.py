@@ -20,9 +20,11 @@ from memoryhub.kernel.tlb import Tlb
 def to_json(paging: Paging, *, thread: UUID) -> dict[str, Any]:
     """All but the settings, which follow from the thread's config."""
     return {
-        "frames": [_page(frame, thread) for _, frame in sorted(listed(paging.frames))],
+        "frames": [
+            page_row(frame, thread) for _, frame in sorted(listed(paging.frames))
+        ],
         "used": paging.used,
-        "hot": [_page(hot, thread) for _, hot in sorted(listed(paging.hot))],
+        "hot": [page_row(hot, thread) for _, hot in sorted(listed(paging.hot))],
         "pins": sorted(paging.pins),
         "tlb": {
             "entries": [
@@ -50,10 +52,8 @@ def from_json(plain: dict[str, Any], *, settings: Settings, thread: UUID) -> Pag
     """The paging state whose `to_json` this is; an empty one from before paging."""
     if not plain:
         return Paging(settings=settings)
-    frames = {
-        row[0][0]: Frame(_entry(row[0], thread), *row[1:]) for row in plain["frames"]
-    }
-    hot = {row[0][0]: Hot(_entry(row[0], thread), *row[1:]) for row in plain["hot"]}
+    frames = {row[0][0]: frame_of(row, thread) for row in plain["frames"]}
+    hot = {row[0][0]: hot_of(row, thread) for row in plain["hot"]}
     return Paging(
         settings=settings,
         frames=HashTrieMap(frames),
@@ -84,8 +84,17 @@ def _tlb(plain: dict[str, Any], resident: dict[str, Frame | Hot], thread: UUID) 
     return tlb.holding(entries, hits=plain["hits"], misses=plain["misses"])
 
 
-def _page(page: Frame | Hot, thread: UUID) -> list[Any]:
+def page_row(page: Frame | Hot, thread: UUID) -> list[Any]:
+    """A frame, or a page of the hot list, as an array."""
     return [_row(page.entry, thread), *page[1:]]
+
+
+def frame_of(row: list[Any], thread: UUID) -> Frame:
+    return Frame(_entry(row[0], thread), *row[1:])
+
+
+def hot_of(row: list[Any], thread: UUID) -> Hot:
+    return Hot(_entry(row[0], thread), *row[1:])
 
 
 def _kept(entry: Entry, paging: Paging, thread: UUID) -> Any:

@@ -11,15 +11,21 @@ from datetime import datetime
 from typing import Any
 
 from memoryhub.kernel import (
+    checkpoints,
     commands,
     events,
     faults,
+    keys,
+    memory_commands,
+    memory_events,
+    notes,
     page_commands,
     page_events,
     page_table,
     residency,
     runs,
     slots,
+    tasks,
     threads,
     tlb_upkeep,
     turns,
@@ -74,6 +80,19 @@ DECIDE: dict[type, Decide] = {
     page_commands.RecordContext: _alone(turns.record_context),
     page_commands.InvalidateTlb: _open(tlb_upkeep.invalidate),
     page_commands.FlushTlb: _open(tlb_upkeep.flush),
+    memory_commands.ChangeKeys: _open(keys.change_keys),
+    memory_commands.RetimeKey: _open(keys.retime_key),
+    memory_commands.ClearKeys: _open(keys.clear_keys),
+    memory_commands.ExpireKeys: keys.expire_keys,
+    memory_commands.EraseValues: keys.erase_values,
+    memory_commands.SetTask: _open(tasks.set_task),
+    memory_commands.UpdateTask: _open(tasks.update_task),
+    memory_commands.ClearTask: _open(tasks.clear_task),
+    memory_commands.AddNotes: _open(notes.add_notes),
+    memory_commands.ClearNotes: _open(notes.clear_notes),
+    memory_commands.TakeCheckpoint: _open(checkpoints.take_checkpoint),
+    memory_commands.RestoreCheckpoint: _open(checkpoints.restore_checkpoint),
+    memory_commands.DeleteCheckpoint: _open(checkpoints.delete_checkpoint),
 }
 
 EVOLVE: dict[type[Event], Callable[[ThreadState, Any], ThreadState]] = {
@@ -103,6 +122,20 @@ EVOLVE: dict[type[Event], Callable[[ThreadState, Any], ThreadState]] = {
     page_events.TurnPacked: turns.packed,
     page_events.TlbInvalidated: residency.tlb_invalidated,
     page_events.TlbFlushed: residency.tlb_flushed,
+    memory_events.KeySet: keys.was_set,
+    memory_events.KeyRetimed: keys.retimed,
+    memory_events.KeyDeleted: keys.deleted,
+    memory_events.KeysCleared: keys.cleared,
+    memory_events.KeysExpired: keys.expired,
+    memory_events.ValuesErased: keys.erased,
+    memory_events.TaskSet: tasks.was_set,
+    memory_events.TaskUpdated: tasks.updated,
+    memory_events.TaskCleared: tasks.cleared,
+    memory_events.NoteAdded: notes.added,
+    memory_events.NotesCleared: notes.cleared,
+    memory_events.CheckpointTaken: checkpoints.taken,
+    memory_events.CheckpointRestored: checkpoints.restored,
+    memory_events.CheckpointDeleted: checkpoints.deleted,
 }
 
 #: Actors whose events keep a thread from being idle, by the word before the colon.
@@ -121,15 +154,20 @@ class Recorded:
 
 
 def decide(
-    state: ThreadState, command: commands.Command, pages: PageTable
+    state: ThreadState,
+    command: commands.Command,
+    pages: PageTable,
+    *,
+    at: datetime,
 ) -> list[commands.Draft]:
     """The events that `command` leads to, in order. Raises a Refusal.
 
     A thread that was retired or erased takes no command at all. `pages` is asked only
-    for entries that the TLB does not hold.
+    for what the state does not hold. `at` is the instant that the events will have: by
+    it expiry is judged.
     """
     threads.require_alive(state)
-    course = Course(state, EVOLVE)
+    course = Course(state, EVOLVE, at=at)
     DECIDE[type(command)](course, command, pages)
     return course.drafts
 

@@ -9,10 +9,16 @@ from uuid import UUID
 
 from rpds import HashTrieMap
 
-from memoryhub.kernel import paging_json
+from memoryhub.kernel import memory_json, paging_json
 from memoryhub.kernel.events import LabelValue, Limits
 from memoryhub.kernel.paging import Paging
 from memoryhub.kernel.paging_config import settings_of
+from memoryhub.kernel.working_memory import (
+    DEFAULT_MAX_KEY_BYTES,
+    DEFAULT_MAX_KEYS,
+    DEFAULT_MAX_NOTES,
+    WorkingMemory,
+)
 
 Status = Literal["new", "open", "closed", "retired", "importing", "erased"]
 STATUSES: tuple[str, ...] = get_args(Status)
@@ -83,10 +89,23 @@ class ThreadState(NamedTuple):
     imported: int = 0
     import_digest: str = ""
     paging: Paging = Paging()
+    memory: WorkingMemory = WorkingMemory()
 
     @property
     def max_slots(self) -> int:
         return self.config.max_slots or DEFAULT_MAX_SLOTS
+
+    @property
+    def max_keys(self) -> int:
+        return self.config.max_keys or DEFAULT_MAX_KEYS
+
+    @property
+    def max_key_bytes(self) -> int:
+        return self.config.max_key_bytes or DEFAULT_MAX_KEY_BYTES
+
+    @property
+    def max_notes(self) -> int:
+        return self.config.max_notes or DEFAULT_MAX_NOTES
 
     @property
     def clock(self) -> int:
@@ -94,9 +113,29 @@ class ThreadState(NamedTuple):
 
         Paging orders pages by it: what a fork inherits is older than what it adds.
         """
+        return self.seq + self.inherited_clock
+
+    @property
+    def inherited_clock(self) -> int:
+        """The clock at the last event that is inherited; 0 if the thread is no fork."""
         if not self.lineage:
-            return self.seq
-        return self.seq + sum(part.up_to_seq for part in self.lineage)
+            return 0
+        return sum(part.up_to_seq for part in self.lineage)
+
+    def seq_of(self, clock: int) -> int:
+        """The number that the thread gives an event: its seq, or ≤ 0 if inherited.
+
+        So no two events that one thread knows share a number, and order is kept.
+        """
+        return clock - self.inherited_clock
+
+    def place(self, clock: int) -> tuple[UUID, int]:
+        """(thread, seq) of the event at that clock, which may be an ancestor's."""
+        for part in self.lineage:
+            if clock <= part.up_to_seq:
+                return part.thread, clock
+            clock -= part.up_to_seq
+        return self.id, clock
 
     @property
     def nearly_full(self) -> bool:
@@ -123,6 +162,7 @@ def to_json(state: ThreadState) -> dict[str, Any]:
         for part in state.lineage
     ]
     plain["paging"] = paging_json.to_json(state.paging, thread=state.id)
+    plain["memory"] = memory_json.to_json(state.memory, thread=state.id)
     for name in ("types", "senders"):
         # Persistent maps iterate otherwise in every process: sort what leaves.
         plain[name] = dict(sorted(plain[name].items()))
@@ -154,4 +194,6 @@ def from_json(plain: dict[str, Any]) -> ThreadState:
     known["paging"] = paging_json.from_json(
         paging or {}, settings=settings, thread=known["id"]
     )
+    memory = plain.get("memory") or {}
+    known["memory"] = memory_json.from_json(memory, thread=known["id"])
     return ThreadState(**known)

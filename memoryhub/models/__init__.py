@@ -18,14 +18,17 @@ from memoryhub.models.projects import Instance, Project, ProjectStats
 from memoryhub.models.slots import Slot, Turn
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread, ThreadLabel
+from memoryhub.models.working_memory import DueValue, Key
 
 __all__ = [
     "ApiKey",
     "DestroyedKey",
+    "DueValue",
     "Event",
     "Heartbeat",
     "Instance",
     "KekCheck",
+    "Key",
     "KeyMeta",
     "Lease",
     "Membership",

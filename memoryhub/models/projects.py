@@ -7,6 +7,10 @@ from memoryhub.models.ids import NameField, uuid7
 MAX_THREADS = 100_000
 #: The largest value `max_threads` may be set to.
 MOST_THREADS = 10_000_000
+#: A day.
+EXPIRED_VALUE_GRACE_SECONDS = 86_400
+#: The most that a key's time to live, or the grace of its value, may be set to.
+MOST_TTL_SECONDS = 31_536_000
 #: The most that `retention_idle_days` may be set to.
 MOST_IDLE_DAYS = 36_500
 
@@ -23,6 +27,12 @@ class Project(models.Model):
     thread_count = models.IntegerField(default=0)
     #: A thread that idles for so long is retired; None keeps it for ever.
     retention_idle_days = models.IntegerField(null=True)
+    #: Of keys whose agent and thread say nothing; None: they never expire.
+    default_ttl_seconds = models.IntegerField(null=True)
+    #: How long after its latest expiry a value stays in history; None: for good.
+    expired_value_grace_seconds = models.IntegerField(
+        null=True, default=EXPIRED_VALUE_GRACE_SECONDS
+    )
 
     class Meta:
         constraints = [

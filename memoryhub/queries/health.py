@@ -17,10 +17,13 @@ from memoryhub.models.clock import SECOND_NS, clock
 from memoryhub.models.keys import KekCheck
 from memoryhub.models.leases import Lease
 from memoryhub.models.projects import Instance
+from memoryhub.queries import expiry
 from memoryhub.vault import keyring
 
 #: The loop beats every ten seconds; after this long it counts as gone.
 BEAT = timedelta(seconds=60)
+#: What has expired is swept within this, or half of it after the interval that is set.
+SWEPT_WITHIN = timedelta(seconds=60)
 #: Of the writer's queue that may wait before it is said.
 CROWDED = 0.5
 
@@ -61,7 +64,7 @@ class Readiness:
 
 
 def get_readiness() -> Readiness:
-    """Look at every part. At most four small queries; a part that fails is `away`."""
+    """Look at every part. At most six small queries; a part that fails is `away`."""
     looks: dict[str, Callable[[], Part]] = {
         "clock": _clock,
         "journal": _journal,
@@ -69,6 +72,7 @@ def get_readiness() -> Readiness:
         "writer": _writer,
         "live": _live,
         "worker": _worker,
+        "expiry": _expiry,
     }
     return Readiness(parts={name: _looked(look) for name, look in looks.items()})
 
@@ -120,3 +124,16 @@ def _worker() -> Part:
     # Without it memory is served all the same, only not tidied.
     alive = age is not None and abs(age) < BEAT
     return Part(state="ok" if alive else "degraded", figures=figures)
+
+
+def _expiry() -> Part:
+    """How long the oldest expired key or value waits; answers don't, whatever it is."""
+    try:
+        lag = expiry.get_lag(clock.now())
+    except Error as failure:
+        figures = {"lag_seconds": None, "code": type(failure).__name__}
+        return Part(state="degraded", figures=figures)
+    every = timedelta(seconds=settings.EXPIRY_INTERVAL_SECONDS)
+    late = lag > max(SWEPT_WITHIN, every + SWEPT_WITHIN / 2)
+    seconds = {"lag_seconds": int(lag.total_seconds())}
+    return Part(state="degraded" if late else "ok", figures=seconds)

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from math import inf
 from typing import Any
 
 import orjson
@@ -19,12 +18,12 @@ from memoryhub.kernel.pages import LEVEL_NAMES, Entry
 from memoryhub.models.events import Event
 from memoryhub.models.pages import PageLevel
 from memoryhub.models.threads import Thread
-from memoryhub.queries import page_uses, pages, residency
+from memoryhub.queries import page_uses, pages, residency, states
 from memoryhub.queries.cursors import Batch
 from memoryhub.queries.page_uses import Uses
 from memoryhub.queries.pages import Also, PageFilter, PageLine
 from memoryhub.queries.residency import Why
-from memoryhub.queries.terms import Span, Term, Value, Word
+from memoryhub.queries.terms import Span, Term, Value, Word, within
 
 #: Events of a page that its view tells; older ones are found among the thread's events.
 HISTORY = 60
@@ -106,7 +105,7 @@ def get_page(thread: Thread, page_id: str, *, seq: int) -> PageView:
 
     `thread` comes with its subject. Raises PageUnknownError, PageErasedError.
     """
-    state = pages.state_of(thread, seq)
+    state = states.state_of(thread, seq)
     entry = pages.find_entry(state, page_id)
     rows = PageLevel.objects.filter(
         thread_id=thread.id, page_id=page_id, seq__lte=seq
@@ -151,7 +150,7 @@ def list_pages(
     )
     return pages.list_pages(
         thread,
-        pages.state_of(thread, seq),
+        states.state_of(thread, seq),
         where=_narrowed(terms),
         also=also,
         after=after,
@@ -261,12 +260,3 @@ def _holds(key: str, value: Value, line: PageLine) -> bool:
     assert isinstance(value, Span)
     number = _NUMBERS[key](line)
     return number is not None and within(number, value)
-
-
-def within(number: float, span: Span) -> bool:
-    """Whether a number is in a span."""
-    low = -inf if span.low is None else span.low
-    high = inf if span.high is None else span.high
-    above = number > low if span.low_open else number >= low
-    below = number < high if span.high_open else number <= high
-    return above and below

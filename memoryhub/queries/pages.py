@@ -5,7 +5,7 @@ What is read here is no look-up: the TLB, its counters and residency stay as the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,7 +24,6 @@ from memoryhub.kernel.state import Segment, ThreadState
 from memoryhub.models.events import Event
 from memoryhub.models.pages import Page, PageLevel
 from memoryhub.models.threads import Thread
-from memoryhub.queries import replay
 from memoryhub.queries.cursors import Batch, Listing
 from memoryhub.queries.forks import get_segments
 
@@ -50,6 +49,11 @@ class PageFilter:
         """JSON values that tell this filter from any other."""
         return {name: getattr(self, name) for name in self.__slots__}
 
+    def told(self) -> dict[str, str]:
+        """What of it the rows of pages tell, by column."""
+        columns = {"type": self.type, "modality": self.modality}
+        return {name: word for name, word in columns.items() if word is not None}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageLine:
@@ -69,14 +73,6 @@ class Also:
 
     plain: Any
     matches: Callable[[PageLine], bool]
-
-
-def state_of(thread: Thread, seq: int | None = None) -> ThreadState:
-    """The thread as of an event; None is now. Raises SeqUnknownError beyond the head.
-
-    `thread` comes with its subject. Three queries.
-    """
-    return replay.state_at(thread, thread.head_seq if seq is None else seq).state
 
 
 def line_of(state: ThreadState, entry: Entry) -> PageLine:
@@ -179,7 +175,9 @@ def list_pages(
     rules = pins.pinned(state)
     matches = _matching(state, where, rules)
     found: list[Entry] = []
-    for entry in _entries(state, where, position):
+    # Rows say what a page is now: only the list of now can go by them.
+    told = where.told() if state.seq == thread.head_seq else {}
+    for entry in _entries(state, where, position, told):
         if matches(entry) and (
             also is None or also.matches(_line(state, entry, rules))
         ):
@@ -206,8 +204,13 @@ def _matching(state: ThreadState, where: PageFilter, rules: dict[str, str]) -> M
     return matches
 
 
-def _entries(state: ThreadState, where: PageFilter, after: int) -> Iterator[Entry]:
-    """Entries of pages made after a clock, oldest first; more than match, maybe."""
+def _entries(
+    state: ThreadState, where: PageFilter, after: int, told: Mapping[str, str]
+) -> Iterator[Entry]:
+    """Entries of pages made after a clock, oldest first; more than match, maybe.
+
+    `told` are columns that the thread's own rows must have.
+    """
     paging = state.paging
     if where.tier in ("L0", "L1") or where.pinned:
         held = [frame.entry for frame in paging.frames.values()]
@@ -218,14 +221,16 @@ def _entries(state: ThreadState, where: PageFilter, after: int) -> Iterator[Entr
     began = 0
     parts = segments(state)
     for n, part in enumerate(parts):
-        yield from _made_in(parts[n:], parts, where, began=began, after=after)
+        later = parts[n:]
+        named = told if len(later) == 1 else {}
+        yield from _made_in(later, parts, named, began=began, after=after)
         began += part.up_to_seq
 
 
 def _made_in(
     later: Sequence[Segment],
     parts: Sequence[Segment],
-    where: PageFilter,
+    named: Mapping[str, str],
     *,
     began: int,
     after: int,
@@ -233,7 +238,7 @@ def _made_in(
     """Entries of the pages that the first of `later` has made."""
     part = later[0]
     rows = Page.objects.filter(
-        thread_id=part.thread, seq__lte=part.up_to_seq, created_seq__gt=began
+        thread_id=part.thread, seq__lte=part.up_to_seq, created_seq__gt=began, **named
     )
     seq = max(0, after - began)
     while chunk := list(rows.filter(seq__gt=seq).order_by("seq")[:CHUNK]):

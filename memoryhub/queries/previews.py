@@ -12,15 +12,15 @@ from typing import Any
 
 import orjson
 
-from memoryhub.journal.page_rows import PageRows
 from memoryhub.journal.page_table import PageTable
+from memoryhub.journal.projections import Rows
 from memoryhub.kernel import pins
 from memoryhub.kernel.bodies import Event
 from memoryhub.kernel.commands import Command
 from memoryhub.kernel.replay import Recorded, decide, evolve
 from memoryhub.kernel.state import ThreadState
 from memoryhub.models.threads import Thread
-from memoryhub.queries import pages, residency
+from memoryhub.queries import residency, states
 from memoryhub.queries.residency import Why
 
 
@@ -82,8 +82,9 @@ def get_preview(
     Three queries, two more for a page that the TLB does not hold. `thread` comes with
     its subject. Raises the refusal that the command would get.
     """
-    before = pages.state_of(thread)
-    drafts = decide(before, command, PageTable(before, PageRows()))
+    before = states.state_of(thread)
+    at = states.now_of(before)
+    drafts = decide(before, command, PageTable(before, Rows()), at=at)
     after = before
     for draft in drafts:
         after = _moved(after, draft.event)

@@ -17,7 +17,7 @@ from memoryhub.models.threads import Thread
 #: Events that one step of `follow` folds at most.
 STEP = 1000
 #: Threads whose newest state a process keeps.
-KEPT = 64
+KEPT = 1_000
 
 
 class Followed:
@@ -32,7 +32,7 @@ class Followed:
         self._kept: OrderedDict[UUID, tuple[int, Folded]] = OrderedDict()
 
     def find(self, thread: Thread, *, up_to: int) -> Folded | None:
-        """The kept state unless `up_to` is before it, or far behind. One query."""
+        """The kept state, unless `up_to` is before or far ahead. One query or none."""
         with self._lock:
             epoch, folded = self._kept.get(thread.id, (0, None))
         if folded is None or epoch != thread.subject.epoch:
@@ -40,6 +40,8 @@ class Followed:
         seq = folded.state.seq
         if not seq <= up_to <= seq + STEP:
             return None
+        if seq == thread.head_seq:
+            return folded if folded.chain == bytes(thread.head_hash) else None
         same = Event.objects.filter(thread_id=thread.id, seq=seq, chain=folded.chain)
         return folded if same.exists() else None
 
@@ -63,7 +65,8 @@ def state_at(thread: Thread, seq: int) -> Folded:
     """The thread as of `seq`. `thread` comes with its subject.
 
     Three queries: nearest snapshot, its place in the chain, the events since; two when
-    the thread was looked at lately. Raises SeqUnknownError beyond the head.
+    the thread was looked at lately, none if it has not moved. Raises SeqUnknownError
+    beyond the head.
     """
     held = followed.find(thread, up_to=seq) if seq <= thread.head_seq else None
     folded = log.follow(held, up_to=seq) if held else log.state_at(thread, seq)

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 from django.db.models import Count, Q, Sum
 
 from memoryhub.errors import NotFoundError
-from memoryhub.kernel.state import OTHER, Counts, ThreadState
+from memoryhub.kernel.state import OTHER, Counts, Scope, ThreadState
 from memoryhub.models.projects import Project, ProjectStats
 from memoryhub.models.threads import Thread
-from memoryhub.queries import replay
+from memoryhub.queries.states import now_of, state_of
+from memoryhub.queries.working_memory import MemoryStats, stats_of
 
 #: Types and senders shown by name; the rest is `other`.
 TOP = 50
@@ -58,6 +60,9 @@ class ThreadStats:
     senders: Tally
     #: Threads that were forked from this one, whenever.
     forks: int
+    memory: MemoryStats
+    scope: Scope
+    created_at: datetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,14 +82,19 @@ class ProjectCounts:
 def get_thread_stats(
     thread: Thread, *, now: datetime, at_seq: int | None = None
 ) -> ThreadStats:
-    """Counts of a thread, now or as of a seq. Four queries and a bounded fold.
+    """Counts of a thread, now or as of a seq. Five queries and a bounded fold.
 
     `thread` comes with its subject. Raises SeqUnknownError.
     """
-    seq = thread.head_seq if at_seq is None else at_seq
-    state = replay.state_at(thread, seq).state
+    state = state_of(thread, at_seq)
     until = now if at_seq is None else (state.at or now)
-    return _counted(state, until=until, forks=thread.forks.count())
+    return ThreadStats(
+        **_counts(state, until=until),
+        forks=thread.forks.count(),
+        memory=stats_of(thread, state, now=now_of(state, at_seq)),
+        scope=state.scope,
+        created_at=thread.created_at,
+    )
 
 
 def get_project_counts(project: UUID, *, now: datetime) -> ProjectCounts:
@@ -145,22 +155,21 @@ def get_subject_counts(project: UUID, subject: UUID, *, now: datetime) -> Projec
     )
 
 
-def _counted(state: ThreadState, *, until: datetime, forks: int) -> ThreadStats:
+def _counts(state: ThreadState, *, until: datetime) -> dict[str, Any]:
     idle = (until - state.active_at).total_seconds() if state.active_at else 0.0
-    return ThreadStats(
-        seq=state.seq,
-        slots=state.slot_count,
-        inherited=state.inherited,
-        turns=state.turn_count,
-        events=state.seq,
-        tokens=state.token_count,
-        bytes=state.byte_count,
-        max_slots=state.max_slots,
-        headroom=max(0, state.max_slots - state.slot_count),
-        first_at=state.created_at,
-        last_at=state.at,
-        idle_seconds=max(0.0, idle),
-        types=Tally.of(state.types),
-        senders=Tally.of(state.senders),
-        forks=forks,
-    )
+    return {
+        "seq": state.seq,
+        "slots": state.slot_count,
+        "inherited": state.inherited,
+        "turns": state.turn_count,
+        "events": state.seq,
+        "tokens": state.token_count,
+        "bytes": state.byte_count,
+        "max_slots": state.max_slots,
+        "headroom": max(0, state.max_slots - state.slot_count),
+        "first_at": state.created_at,
+        "last_at": state.at,
+        "idle_seconds": max(0.0, idle),
+        "types": Tally.of(state.types),
+        "senders": Tally.of(state.senders),
+    }

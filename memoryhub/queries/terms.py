@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from math import inf
 from typing import Any
 
 from django.db.models import Q
@@ -72,6 +73,15 @@ def span_of(column: str, span: Span, value: Callable[[float], Any] = float) -> Q
     if span.high is not None:
         bounds[f"{column}__{'lt' if span.high_open else 'lte'}"] = value(span.high)
     return Q(**bounds)
+
+
+def within(number: float, span: Span) -> bool:
+    """Whether a number is in a span."""
+    low = -inf if span.low is None else span.low
+    high = inf if span.high is None else span.high
+    above = number > low if span.low_open else number >= low
+    below = number < high if span.high_open else number <= high
+    return above and below
 
 
 def time_of(column: str, asked: Span | Period, now: datetime) -> Q:

@@ -13,6 +13,7 @@ from memoryhub.kernel import state as states
 from memoryhub.kernel.events import SlotAppended
 from memoryhub.kernel.paging import Paging
 from memoryhub.kernel.state import ThreadState
+from memoryhub.kernel.working_memory import WorkingMemory
 from memoryhub.models.events import Event, Snapshot
 from memoryhub.models.slots import Slot, Turn
 from memoryhub.models.threads import Thread
@@ -34,6 +35,8 @@ MARKS = (
     "page.faulted",
     "fault.refused",
     "page.evicted",
+    "checkpoint.taken",
+    "checkpoint.restored",
 )
 #: Events that a jump looks over at most.
 REACH = 20_000
@@ -120,12 +123,12 @@ def differences(before: ThreadState, after: ThreadState) -> tuple[Change, ...]:
 
 
 def _plain(state: ThreadState) -> dict[str, Any]:
-    """The state as plain values; of paging, figures in the place of thousands of pages.
+    """The state as plain values; figures in the place of thousands of pages and keys.
 
-    Which pages moved is what the event itself tells.
+    Which of them moved is what the event itself tells.
     """
     paging = state.paging
-    plain = states.to_json(state._replace(paging=Paging()))
+    plain = states.to_json(state._replace(paging=Paging(), memory=WorkingMemory()))
     plain["paging"] = {
         "mapped": len(paging.frames),
         "tokens": paging.used,
@@ -137,7 +140,25 @@ def _plain(state: ThreadState) -> dict[str, Any]:
         "fault_tokens_spent": paging.spent.tokens,
         **projections.paging_counters(state),
     }
+    plain["memory"] = _memory(state.memory)
     return plain
+
+
+def _memory(memory: WorkingMemory) -> dict[str, Any]:
+    """Figures and the task's words; what is expired and not yet swept counts."""
+    contents = memory.contents
+    task = contents.task
+    return {
+        "keys": len(contents.keys),
+        "key_bytes": contents.key_bytes,
+        "notes": len(contents.notes),
+        "note_bytes": contents.note_bytes,
+        "checkpoints": memory.taken,
+        "automatic_checkpoints": len(memory.automatic),
+        "task_status": task.status if task else None,
+        "task_step": task.current_step if task else None,
+        "task_percent": task.progress_percent if task else None,
+    }
 
 
 def get_marks(thread: Thread, seq: int, *, near: Sequence[EventLine]) -> Marks:

@@ -8,7 +8,9 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
+from uuid import UUID
 
 from django.db.models import Model
 
@@ -18,12 +20,14 @@ from memoryhub.journal.page_rows import TEXTS
 from memoryhub.journal.sealing import page_of
 from memoryhub.kernel import state as states
 from memoryhub.kernel.events import ThreadForked
+from memoryhub.kernel.memory_events import KeySet, ValuesErased
 from memoryhub.kernel.page_events import PageDeleted
 from memoryhub.kernel.replay import Recorded, evolve
 from memoryhub.kernel.state import ThreadState
 from memoryhub.models.events import Event, Snapshot
 from memoryhub.models.slots import Slot, Turn
 from memoryhub.models.threads import Thread, ThreadLabel
+from memoryhub.queries import memory_verification
 from memoryhub.queries.page_verification import PageWalk
 
 #: Events that may lawfully take the payload of an earlier one.
@@ -51,6 +55,8 @@ class _Walk:
     inherited_turns: int = 0
     rows: projections.Rows = field(default_factory=projections.Rows)
     pages: PageWalk = field(default_factory=PageWalk)
+    #: When values are due, by their places.
+    dues: dict[tuple[UUID, int], datetime] = field(default_factory=dict)
     #: By turn: the seq of its newest turn.packed.
     packed: dict[int, int] = field(default_factory=dict)
 
@@ -156,10 +162,18 @@ def _payload(row: Event, *, sealed: bool) -> str | None:
     ).first()
     if eraser is None:
         return "payload_missing"
-    # A page takes nothing but its own texts along.
-    alone = eraser.type == PageDeleted.event_type
-    lawful = not alone or (row.page == eraser.page and row.type in TEXTS)
-    return None if lawful else "payload_missing"
+    return None if _lawful(row, eraser) else "payload_missing"
+
+
+def _lawful(row: Event, eraser: Event) -> bool:
+    """A page takes nothing but its own texts along, an expiry values it names."""
+    if eraser.type == PageDeleted.event_type:
+        return row.page == eraser.page and row.type in TEXTS
+    if eraser.type == ValuesErased.event_type:
+        event = log.recorded(eraser).event
+        assert isinstance(event, ValuesErased)
+        return row.type == KeySet.event_type and row.seq in event.seqs
+    return True
 
 
 def _link(walk: _Walk, row: Event, recorded: Recorded) -> bytes:
@@ -180,6 +194,9 @@ def _chunk_rows(walk: _Walk) -> str | None:
     """Compare the rows that a batch of events leads to with the stored ones."""
     made, walk.rows = walk.rows, projections.Rows()
     walk.packed |= {n: seq for (_, n), seq in made.packed.items()}
+    walk.dues = made.memory.dues.over(walk.dues)
+    if memory_verification.kept_values(walk.thread, made.memory.erased):
+        return "payload"
     return (
         _compare("slot_rows", Slot, walk.thread, made.slots)
         or _compare("turn_rows", Turn, walk.thread, made.turns, but="packed_seq")
@@ -219,18 +236,28 @@ def _rows(walk: _Walk) -> Difference | None:
     labels = ThreadLabel.objects.filter(thread=thread).order_by("name")
     if [*map(_values, labels)] != [*map(_values, projections.label_rows(state))]:
         wrong.append("labels")
-    if _count(Slot, thread) != state.slot_count - state.inherited:
-        wrong.append("slot_rows")
-    if _count(Turn, thread) != state.turn_count - walk.inherited_turns:
-        wrong.append("turn_rows")
+    wrong += _numbers(walk)
     if wrong_pages := walk.pages.finish(thread, inherited_slots=state.inherited):
         wrong.append(wrong_pages)
     packed = Turn.objects.filter(thread=thread, packed_seq__isnull=False)
     if dict(packed.values_list("n", "packed_seq")) != walk.packed:
         wrong.append("turn_rows")
+    if wrong_keys := memory_verification.compare(thread, state, walk.dues):
+        wrong.append(wrong_keys)
     if _beyond_head(thread):
         wrong.append("beyond_head")
     return Difference(seq=thread.head_seq, what=wrong[0]) if wrong else None
+
+
+def _numbers(walk: _Walk) -> list[str]:
+    """Tables that have more or fewer rows of the thread than its journal leads to."""
+    state = walk.state
+    wanted = {
+        "slot_rows": (Slot, state.slot_count - state.inherited),
+        "turn_rows": (Turn, state.turn_count - walk.inherited_turns),
+    }
+    found = ((what, _count(m, walk.thread), n) for what, (m, n) in wanted.items())
+    return [what for what, stored, number in found if stored != number]
 
 
 def _count(model: type[Model], thread: Thread) -> int:

@@ -13,7 +13,7 @@ from memoryhub import journal
 from memoryhub.errors import QueueFullError
 from memoryhub.models.api_keys import ApiKey
 from memoryhub.models.subjects import Subject
-from memoryhub.services import api_keys
+from memoryhub.services import api_keys, projects
 from memoryhub.services.api_keys import Agent
 
 
@@ -46,6 +46,7 @@ def find(key: str, *, now: datetime) -> Found | None:
         bound=row.subject_id,
         anonymous=row.anonymous_subject,  # type: ignore[attr-defined]  # annotated
         create_on_write=row.project.create_on_write,
+        default_ttl=projects.default_ttl(row.project),
     )
     return Found(agent=agent, expires_at=row.expires_at)
 

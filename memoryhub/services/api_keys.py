@@ -43,6 +43,8 @@ class Agent:
     bound: UUID | None
     anonymous: UUID
     create_on_write: bool
+    #: Of keys whose agent and thread say nothing; None: for ever.
+    default_ttl: timedelta | None = None
 
     @property
     def actor(self) -> str:

@@ -19,7 +19,7 @@ from memoryhub.kernel.page_events import FaultRefused, PageFaulted
 from memoryhub.kernel.pages import Entry
 from memoryhub.kernel.state import ThreadState
 from memoryhub.kernel.tools import Call, Mistake
-from memoryhub.queries import envelopes, pages, threads
+from memoryhub.queries import envelopes, pages, states, threads
 from memoryhub.queries.envelopes import Envelope
 from memoryhub.queries.readers import read
 from memoryhub.services import pages as writing
@@ -154,7 +154,7 @@ def _explained(
     if not isinstance(refusal, FaultBudgetError):
         return refusal
     row = threads.get_thread(agent.project, thread, bound=agent.bound)
-    state = pages.state_of(row)
+    state = states.state_of(row)
     entry = pages.find_entry(state, command.page_id)
     made = command.made or envelopes.make_levels(
         row, entry, tokenizer=state.paging.settings.tokenizer

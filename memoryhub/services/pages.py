@@ -32,7 +32,7 @@ from memoryhub.kernel.pages import (
 from memoryhub.kernel.state import ThreadState
 from memoryhub.kernel.tokens import EST, Tokenizer
 from memoryhub.models.threads import Thread
-from memoryhub.queries import envelopes, pages, threads, tokenizers
+from memoryhub.queries import envelopes, pages, states, threads, tokenizers
 from memoryhub.queries.readers import read
 from memoryhub.services import counting
 from memoryhub.services.api_keys import Agent
@@ -199,7 +199,7 @@ def state_after(receipt: Receipt) -> tuple[Thread, ThreadState]:
         # What it takes to open a text: all columns cost half as much as the write.
         rows = rows.only("project", "config", "subject__epoch")
     row = rows.get(id=receipt.thread)
-    return row, receipt.state or pages.state_of(row, receipt.seq)
+    return row, receipt.state or states.state_of(row, receipt.seq)
 
 
 def evictions(receipt: Receipt) -> list[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from django.db import IntegrityError, transaction
 
 from memoryhub import journal
@@ -12,6 +14,7 @@ from memoryhub.models.projects import (
     MAX_THREADS,
     MOST_IDLE_DAYS,
     MOST_THREADS,
+    MOST_TTL_SECONDS,
     Project,
     ProjectStats,
 )
@@ -88,6 +91,43 @@ def require_idle_days(idle_days: int | None) -> None:
         raise InvalidError(loc="retention_idle_days", least=1, most=MOST_IDLE_DAYS)
 
 
+def let_expire(
+    project: Project, *, default_ttl_seconds: int | None, grace_seconds: int | None
+) -> None:
+    """Say how long keys live that nobody else speaks for, and values stay after that.
+
+    None for either is for ever. Raises InvalidError on a life outside 1, or a grace
+    outside 0, to 31,536,000 seconds. Agents go by it within a second; a shorter grace
+    erases at the worker's next round what it is over for.
+    """
+    require_lifetimes(
+        default_ttl_seconds=default_ttl_seconds, grace_seconds=grace_seconds
+    )
+    project.default_ttl_seconds = default_ttl_seconds
+    project.expired_value_grace_seconds = grace_seconds
+    fields = ["default_ttl_seconds", "expired_value_grace_seconds"]
+
+    journal.run(lambda: project.save(update_fields=fields))
+
+
+def require_lifetimes(
+    *, default_ttl_seconds: int | None, grace_seconds: int | None
+) -> None:
+    """Raise InvalidError unless keys and their values may last so long."""
+    for loc, seconds, least in (
+        ("default_ttl_seconds", default_ttl_seconds, 1),
+        ("expired_value_grace_seconds", grace_seconds, 0),
+    ):
+        if seconds is not None and not least <= seconds <= MOST_TTL_SECONDS:
+            raise InvalidError(loc=loc, least=least, most=MOST_TTL_SECONDS)
+
+
 def _check(max_threads: int) -> None:
     if not 1 <= max_threads <= MOST_THREADS:
         raise InvalidError(loc="max_threads", least=1, most=MOST_THREADS)
+
+
+def default_ttl(project: Project) -> timedelta | None:
+    """How long keys live where neither agent nor thread says."""
+    seconds = project.default_ttl_seconds
+    return None if seconds is None else timedelta(seconds=seconds)

@@ -14,6 +14,7 @@ from memoryhub.models.events import Snapshot
 from memoryhub.models.pages import Page, PageLevel
 from memoryhub.models.slots import Slot, Turn
 from memoryhub.models.threads import Thread
+from memoryhub.models.working_memory import DueValue, Key
 
 #: Rows inserted at once.
 CHUNK = 500
@@ -38,6 +39,8 @@ def rebuild(
         Turn.objects.filter(thread=thread).delete()
         Page.objects.filter(thread=thread).delete()
         PageLevel.objects.filter(thread=thread).delete()
+        Key.objects.filter(thread=thread).delete()
+        DueValue.objects.filter(thread=thread).delete()
         _refold(log.origin(thread, origins=origins), locked, progress)
 
 

@@ -152,6 +152,24 @@ TABLES: Mapping[str, Table] = MappingProxyType(
                 number="version level seq tokens cost",
             ),
         ),
+        "memoryhub.Key": Table(
+            subject="thread__subject",
+            exported=_EVENTS,
+            forget=Fate.DELETED,
+            fields=_fields(
+                id="thread project value_thread",
+                name="key",
+                word="json_type",
+                number="version value_seq bytes",
+                time="expires_at",
+            ),
+        ),
+        "memoryhub.DueValue": Table(
+            subject="thread__subject",
+            exported=_EVENTS,
+            forget=Fate.DELETED,
+            fields=_fields(id="thread project", number="seq", time="due_at"),
+        ),
         "memoryhub.Thread": Table(
             subject="subject",
             exported=_THREADS,
@@ -206,7 +224,8 @@ TABLES: Mapping[str, Table] = MappingProxyType(
                 id="id",
                 staff="slug",
                 word="create_on_write",
-                number="max_threads thread_count retention_idle_days",
+                number="max_threads thread_count retention_idle_days"
+                " default_ttl_seconds expired_value_grace_seconds",
                 time="created_at",
             ),
         ),

@@ -30,6 +30,7 @@ PROCESS: Mapping[str, Place] = MappingProxyType(
         "inspector.views.sign_in.tries": Place(
             holds="addresses that tried to sign in", forget=Fate.PASSES
         ),
+        "inspector.views.keys._COMPLEX": Place(holds="the words of a refusal"),
         "memoryhub.api.auth._known": Place(
             holds="digests of API keys, ids of what they may see",
             found="subject id of a bound key; asked again within a second",
@@ -63,6 +64,7 @@ PROCESS: Mapping[str, Place] = MappingProxyType(
             found="(subject, epoch); the epoch is read before use",
             forget=Fate.VOID,
         ),
+        "memoryhub.journal.statements.KEYS": Place(holds="a statement, without values"),
         "memoryhub.journal.statements.PAGE_CHANGES": Place(
             holds="a statement, without values"
         ),
@@ -99,7 +101,7 @@ PROCESS: Mapping[str, Place] = MappingProxyType(
         ),
         "memoryhub.queries.replay.Followed": Place(holds="what `followed` holds"),
         "memoryhub.queries.replay.followed": Place(
-            holds="newest states of 64 threads: refs, names, counters; no content",
+            holds="newest states of 1,000 threads: refs, names, counters; no content",
             found="thread ids of the subject; head and epoch are read before use",
             forget=Fate.VOID,
         ),

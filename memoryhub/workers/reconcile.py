@@ -14,11 +14,13 @@ from datetime import datetime
 from uuid import UUID
 
 import structlog
+from django.conf import settings
 from django.db import close_old_connections, connections
 
 from memoryhub.models.clock import clock
 from memoryhub.models.ids import uuid7
 from memoryhub.workers import (
+    expiry,
     heartbeats,
     leases,
     levels,
@@ -42,12 +44,26 @@ class Task:
     every_seconds: float
     #: Takes the time, returns how many rows it put right.
     work: Callable[[datetime], int]
+    #: From so many rows on there may be more: it is due again at once.
+    full: float = float("inf")
 
 
 TASKS = (
     Task(name="listing", every_seconds=10, work=listing.bring_up),
     Task(name="levels", every_seconds=10, work=levels.make),
     Task(name="stats", every_seconds=10, work=stats.take),
+    Task(
+        name="expiry",
+        every_seconds=settings.EXPIRY_INTERVAL_SECONDS,
+        work=expiry.expire,
+        full=expiry.AT_ONCE,
+    ),
+    Task(
+        name="values",
+        every_seconds=settings.EXPIRY_INTERVAL_SECONDS,
+        work=expiry.erase,
+        full=expiry.AT_ONCE,
+    ),
     Task(name="request_keys", every_seconds=600, work=sweeping.request_keys),
     Task(name="orphan_keys", every_seconds=600, work=sweeping.orphan_keys),
     Task(name="sign_ins", every_seconds=600, work=sweeping.sign_ins),
@@ -95,7 +111,7 @@ class Reconciler:
                 self._guarded(self.round)
                 # One that broke would fail every round to come.
                 close_old_connections()
-                self._stopped.wait(ROUND_SECONDS)
+                self._stopped.wait(self.pause())
             self._guarded(self._release)
         finally:
             connections.close_all()
@@ -115,7 +131,14 @@ class Reconciler:
             count = self._do(task)
             if count is not None:
                 done[task.name] = count
+                if count >= task.full:
+                    self._due[task.name] = self.ticks()
         return done
+
+    def pause(self) -> float:
+        """Seconds until the next round: until a task is due, at most a round's."""
+        soonest = min(self._due.values(), default=float("inf"))
+        return max(0.0, min(ROUND_SECONDS, soonest - self.ticks()))
 
     def _due_now(self) -> list[Task]:
         now = self.ticks()

@@ -278,7 +278,7 @@ THREADS = [
     _fork("98.reserved", "reserved_name", {"name": "mh.f"}),
     _fork("98.name", "name", {"name": f"{CANARY} f"}),
     _fork("98.nameless", "missing", {}),
-    _fork("98.checkpoint", "extra_field", {"name": "f", "checkpoint": "c"}),
+    _fork("98.checkpoint", "not_found", {"name": "f", "checkpoint": "c"}, status=404),
     Case(
         row="close",
         target="/threads/t-1:close",

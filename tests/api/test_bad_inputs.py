@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from memoryhub.kernel.memory_commands import Expiry, TakeCheckpoint
 from memoryhub.models import (
+    DueValue,
     Event,
+    Key,
     Page,
     PageLevel,
     RequestKey,
@@ -16,19 +19,25 @@ from memoryhub.models import (
     ThreadLabel,
     Turn,
 )
+from memoryhub.services import checkpoints, keys
 from memoryhub.services.api_keys import Agent
 from tests import factories
 from tests.api.bad_bodies import BYTES, CANARY, NAMES, VALUES, Case
+from tests.api.bad_keys import KEYS
+from tests.api.bad_memory import MEMORY
 from tests.api.bad_pages import PAGES
 from tests.api.bad_requests import PATHS, QUERIES, REQUESTS, THREADS
 from tests.api.client import Answer, Client
 
 pytestmark = pytest.mark.django_db
 
-CASES = [*BYTES, *VALUES, *NAMES, *PATHS, *QUERIES, *REQUESTS, *THREADS, *PAGES]
+CASES = [
+    *(*BYTES, *VALUES, *NAMES, *PATHS, *QUERIES, *REQUESTS, *THREADS, *PAGES),
+    *(*KEYS, *MEMORY),
+]
 TABLES = (
     *(Thread, ThreadLabel, Event, Slot, Turn, Snapshot, Subject, RequestKey),
-    *(Page, PageLevel),
+    *(Page, PageLevel, Key, DueValue),
 )
 PROBLEM = {"type", "title", "status", "code", "detail", "errors", "request_id"}
 
@@ -36,6 +45,10 @@ PROBLEM = {"type", "title", "status", "code", "detail", "errors", "request_id"}
 @pytest.fixture
 def thread(agent: Agent, api: Client) -> Thread:
     factories.append(agent, "t-1", "hello")
+    kept = keys.setting("kept", 1, Expiry())
+    factories.run(keys.change(agent=agent, thread="t-1", changes=(kept,)))
+    here = TakeCheckpoint(name="here")
+    factories.run(checkpoints.take(agent=agent, thread="t-1", command=here))
     return factories.get_thread(agent)
 
 

@@ -58,6 +58,32 @@ async def test_minus_zero_keeps_its_sign(api: Client) -> None:
     assert math.copysign(1, read.json["content"]) == -1
 
 
+@pytest.mark.parametrize("value", [*TEXTS[:-1], *VALUES, -0.0])
+async def test_a_key_gives_its_value_back_as_it_was(api: Client, value: object) -> None:
+    made = await api.put("/threads/t-1/keys/k", {"value": value})
+    assert made.status == 201, made.body
+    read = (await api.get("/threads/t-1/keys/k")).json
+    (listed,) = (await api.get("/threads/t-1/keys?values=true")).json["items"]
+    for found in (read["value"], listed["value"]):
+        assert strict_json.as_sent(found) == strict_json.as_sent(value)
+    assert read["bytes"] == len(strict_json.canonical(value))
+
+
+@pytest.mark.parametrize("text", [text for text in TEXTS if 0 < len(text) < 1_000])
+async def test_texts_of_working_memory_come_back_as_they_were(
+    api: Client, text: str
+) -> None:
+    await api.post("/threads/t-1/notes", {"text": text})
+    (note,) = (await api.get("/threads/t-1/notes")).json["items"]
+    assert note["text"] == text
+    await api.put("/threads/t-1/task", {"description": text, "data": {text: text}})
+    task = (await api.get("/threads/t-1/task")).json
+    assert (task["description"], task["data"]) == (text, {text: text})
+    await api.post("/threads/t-1/checkpoints", {"name": "c", "description": text})
+    taken = (await api.get("/threads/t-1/checkpoints/c")).json
+    assert taken["description"] == text
+
+
 async def test_a_body_may_say_that_it_is_utf_8(api: Client) -> None:
     kinds = ("application/json; charset=UTF-8", 'Application/JSON ;charset="utf-8"')
     for kind in kinds:

@@ -7,13 +7,17 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
+from memoryhub.kernel import strict_json
+from memoryhub.kernel.memory_commands import SetTask, TakeCheckpoint
+from memoryhub.kernel.memory_events import TaskField
 from memoryhub.kernel.page_commands import CreatePages
 from memoryhub.services import slots, turns
 from memoryhub.services.api_keys import Agent
 from memoryhub.services.turns import NewTurn
-from tests import factories
+from tests import factories, memory_acts
 from tests.e2e.conftest import Watched
 from tests.inspector.paged import do, new_page
+from tests.inspector.remembered import put as put_key
 
 T = "/p/acme/threads/talk"
 SCREENS = (
@@ -29,6 +33,15 @@ SCREENS = (
     *(f"{T}/pages/slot-{n}" for n in range(6)),
     f"{T}/pages/hostile",
     f"{T}/turns/1",
+    f"{T}?tab=working-memory",
+    f"{T}/keys",
+    f"{T}/keys/hostile",
+    f"{T}/keys/hostile/set",
+    f"{T}/task",
+    f"{T}/notes",
+    f"{T}/checkpoints",
+    f"{T}/compare?a=before&b=head&values=1",
+    f"{T}/compare?a=head&b=before&values=1",
 )
 
 _MARKUP = [
@@ -138,6 +151,23 @@ def hostile(agent: Agent) -> None:
     page = new_page("hostile", everything, type="artifact")
     do(agent, "talk", CreatePages(pages=(page,)))
     factories.run(turns.begin(agent=agent, thread="talk", new=NewTurn()))
+    remember(agent, everything)
+
+
+def remember(agent: Agent, everything: str) -> None:
+    """The payloads in each text of working memory, before and after a checkpoint."""
+    said = strict_json.as_sent(everything)
+    value = {payload: [payload, {"at": payload}] for payload in PAYLOADS}
+    for number in range(2):
+        put_key(agent, "hostile", [number, value], thread="talk")
+        texts: dict[TaskField, bytes] = {
+            "description": said,
+            "data": strict_json.as_sent({everything[:200]: [number, everything]}),
+        }
+        do(agent, "talk", SetTask(texts=texts))
+        memory_acts.add_notes(agent, everything, thread="talk")
+        name = None if number else "before"
+        do(agent, "talk", TakeCheckpoint(name=name, description=said))
 
 
 def test_hostile_text_is_inert(hostile: None, page: Page, watched: Watched) -> None:

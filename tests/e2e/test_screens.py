@@ -19,6 +19,7 @@ from memoryhub.services.api_keys import Agent
 from tests import factories
 from tests.e2e.conftest import AXE, picture
 from tests.inspector.paged import make_paged
+from tests.inspector.remembered import make_busy, make_desk
 
 TAGS = [
     "wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice",
@@ -64,6 +65,34 @@ SCREENS = {
     "page-map": "/p/acme/threads/paged/pages/slot-5/map?level=2",
     "page-evict-refused": "/p/acme/threads/paged/pages/policy/evict",
     "page-delete": "/p/acme/threads/paged/pages/policy/delete",
+    "keys": "/p/acme/threads/desk/keys",
+    "keys-none": "/p/acme/threads/talk/keys",
+    "keys-busy": "/p/acme/threads/busy/keys",
+    "keys-search": "/p/acme/threads/desk/keys?q=ttl:never&at_seq=16",
+    "keys-error": "/p/acme/threads/desk/keys?q=tpye:object",
+    "key": "/p/acme/threads/desk/keys/cart",
+    "key-gone": "/p/acme/threads/desk/keys/quote",
+    "key-set": "/p/acme/threads/desk/keys/cart/set",
+    "key-retime": "/p/acme/threads/desk/keys/token/retime",
+    "key-delete": "/p/acme/threads/desk/keys/seat/delete",
+    "task": "/p/acme/threads/desk/task",
+    "task-none": "/p/acme/threads/talk/task",
+    "task-busy": "/p/acme/threads/busy/task",
+    "notes": "/p/acme/threads/desk/notes",
+    "notes-none": "/p/acme/threads/talk/notes",
+    "notes-busy": "/p/acme/threads/busy/notes",
+    "notes-paused": "/p/acme/threads/desk/notes?at_seq=11#note-11",
+    "notes-search": "/p/acme/threads/desk/notes?q=seq:5..11",
+    "checkpoints": "/p/acme/threads/desk/checkpoints?auto=1",
+    "checkpoints-none": "/p/acme/threads/talk/checkpoints",
+    "checkpoint-take": "/p/acme/threads/desk/checkpoints/take",
+    "checkpoint-delete": "/p/acme/threads/desk/checkpoints/7/delete",
+    "restore": "/p/acme/threads/desk/checkpoints/12/restore",
+    "restore-frames": "/p/acme/threads/desk/checkpoints/12/restore?part=frames",
+    "restored": "/p/acme/threads/desk/events/15",
+    "compare": "/p/acme/threads/desk/compare?a=7&b=12&values=1",
+    "compare-none": "/p/acme/threads/talk/compare",
+    "timeline-memory": "/p/acme/threads/desk?tab=working-memory",
     "turns": "/p/acme/threads/paged/turns",
     "turns-none": "/p/acme/threads/talk/turns",
     "turn": "/p/acme/threads/paged/turns/7",
@@ -81,6 +110,7 @@ EXPECTED = {
     "events-error": "422",
     "settings-error": "422",
     "pages-error": "422",
+    "keys-error": "422",
     "not-found": "404",
 }
 WIDE: ViewportSize = {"width": 1280, "height": 800}
@@ -110,6 +140,8 @@ def talk(acme: Project, agent: Agent) -> Thread:
     factories.append(agent, "talk", "Where is my parcel?", CALL, RESULT, {"any": [1]})
     factories.append(agent, "talk", "\u202eodd\u202c", "x" * 70_000)
     make_paged(agent, "paged", rounds=8)
+    make_desk(agent)
+    make_busy(agent)
     thread = factories.get_thread(agent, "talk")
     operator_threads.fork(thread, actor="operator:x", name="talk.alt", seq=4)
     return thread

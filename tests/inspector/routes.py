@@ -13,12 +13,13 @@ from django.urls import URLPattern, URLResolver, get_resolver
 
 import inspector.urls
 from inspector.panels import PANELS
+from inspector.views.key_acts import VERBS as KEY_VERBS
 from inspector.views.page_acts import VERBS
 from memoryhub.journal import Address, Order, perform
 from memoryhub.kernel.commands import Imported, ImportMessages
 from memoryhub.services import operator_threads
 from memoryhub.services.api_keys import Agent
-from tests import factories
+from tests import factories, memory_acts
 
 KINDS = ("json", "csv", "ndjson")
 LIST_PANELS = ("facets", "fresh")
@@ -65,17 +66,19 @@ def variants(route: Route) -> Iterator[dict[str, str]]:
         names = PANELS if route.name == "panel" else LIST_PANELS
         yield from ({"panel": name} for name in names)
     elif "verb" in route.parameters:
-        yield from ({"verb": str(verb)} for verb in VERBS)
+        verbs = KEY_VERBS if "key" in route.parameters else VERBS
+        yield from ({"verb": str(verb)} for verb in verbs)
     elif "kind" in route.parameters:
         yield from ({"kind": kind} for kind in KINDS)
     else:
         yield {}
 
 
-def make_family(agent: Agent) -> dict[str, str]:
+def make_family(agent: Agent, *, remembering: bool = False) -> dict[str, str]:
     """A thread with slots and turns, and a fork of it; what parameters stand for.
 
-    Seqs: 1 created, 2 slot, 3 turn 1, 4 slot, 5 turn 2, 6 slot, 7 advanced.
+    Seqs: 1 created, 2 slot, 3 turn 1, 4 slot, 5 turn 2, 6 slot, 7 advanced; of one that
+    is remembering 8 key, 9 checkpoint, 10 key, 11 note, 12 task.
     """
     factories.make_thread(agent, "t-1", user_id="ann", labels={"team": "red"})
     said = (("a", False), ("b", True), ("c", True))
@@ -88,6 +91,8 @@ def make_family(agent: Agent) -> dict[str, str]:
     parent = factories.get_thread(agent)
     operator_threads.fork(parent, actor="operator:x", name="t-1.alt", seq=5)
     factories.append(agent, "t-1.alt", "on its own")
+    if remembering:
+        _remember(agent)
     return {
         "project": agent.slug,
         "thread": "t-1",
@@ -96,6 +101,17 @@ def make_family(agent: Agent) -> dict[str, str]:
         "token": "x" * 43,
         "prefix": agent.prefix,
         "page": "slot-0",
+        "key": "seat",
+        "number": "9",
         "verb": "pin",
         "n": "1",
     }
+
+
+def _remember(agent: Agent) -> None:
+    """Something of all working memory, and a difference to a checkpoint of it."""
+    memory_acts.set_key(agent, "seat", "12A")
+    memory_acts.take(agent, "before")
+    memory_acts.set_key(agent, "seat", "14C")
+    memory_acts.add_notes(agent, "It was a mistake.")
+    memory_acts.set_task(agent, status="running")

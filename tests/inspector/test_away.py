@@ -127,6 +127,13 @@ class Postgres:
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
+    with prepared(tmp_path, monkeypatch) as made:
+        yield made
+
+
+@contextmanager
+def prepared(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
+    """With the project acme, and on PostgreSQL a server of its own."""
     with ExitStack() as stack:
         postgres = None
         if os.environ.get("DATABASE_URL"):
@@ -134,7 +141,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
             stack.callback(postgres.stop)
             postgres.start()
             monkeypatch.setenv("DATABASE_URL", parts.local_url(postgres.folder))
-        made = stack.enter_context(fresh_instance(tmp_path / "instance"))
+        made = stack.enter_context(fresh_instance(folder / "instance"))
         # Not as a copy of others, which lie on a server that stays.
         made.call("tests.instances:make_tables")
         made.managed("create_project", "acme")

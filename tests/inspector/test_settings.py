@@ -16,6 +16,7 @@ from memoryhub.services.api_keys import Agent
 from memoryhub.workers import retention as worker
 from tests import factories
 from tests.inspector.conftest import Browser
+from tests.memory_acts import lasting, new_key, set_keys
 
 pytestmark = pytest.mark.django_db
 SETTINGS, THREADS = "/p/acme/settings", "/p/acme/threads"
@@ -145,6 +146,64 @@ def test_a_limit_that_can_not_be_is_shown_again(
     assert f'value="{limit}"' in page
     acme.refresh_from_db()
     assert (acme.max_threads, acme.create_on_write) == (100_000, True)
+
+
+def lives() -> tuple[int | None, int | None]:
+    row = Project.objects.get(slug="acme")
+    return row.default_ttl_seconds, row.expired_value_grace_seconds
+
+
+def test_lives_of_keys_are_saved(owner: Client) -> None:
+    assert 'value="86400"' in owner.get(SETTINGS).content.decode()
+    for ttl, grace, saved_as in (
+        (" 3600 ", "0", (3600, 0)),
+        ("", "", (None, None)),
+        ("60", "31536000", (60, 31_536_000)),
+    ):
+        form = {"default_ttl_seconds": ttl, "expired_value_grace_seconds": grace}
+        answer = owner.post(SETTINGS, form)
+        assert (answer.status_code, answer.headers["Location"]) == (302, SETTINGS)
+        assert lives() == saved_as
+
+
+@pytest.mark.parametrize(
+    ("ttl", "grace", "said"),
+    [
+        ("0", "0", "from 1 to 31,536,000"),
+        ("1.5", "0", "from 1 to 31,536,000"),
+        ("9" * 40, "0", "from 1 to 31,536,000"),
+        ("60", "-1", "from 0 to 31,536,000"),
+        ("60", "31536001", "from 0 to 31,536,000"),
+    ],
+)
+def test_lives_that_can_not_be_are_shown_again(
+    owner: Client, acme: Project, ttl: str, grace: str, said: str
+) -> None:
+    form = {"default_ttl_seconds": ttl, "expired_value_grace_seconds": grace}
+    answer = owner.post(SETTINGS, form)
+    page = answer.content.decode()
+    assert answer.status_code == 422
+    assert said in page
+    assert f'value="{ttl}"' in page
+    assert lives() == (None, 86_400)
+
+
+def test_a_grace_that_erases_says_so_before_it_is_saved(
+    owner: Client, agent: Agent
+) -> None:
+    with time_machine.travel(timezone.now() - DAY / 2, tick=False):
+        set_keys(agent, *(new_key(f"k{n}", expiry=lasting(DAY / 4)) for n in range(3)))
+    form = {"default_ttl_seconds": "", "expired_value_grace_seconds": "60"}
+    for sure in ({}, {"sure": "0"}):
+        answer = owner.post(SETTINGS, {**form, **sure})
+        assert answer.status_code == 409
+        assert "Erases <b>3 values</b>" in answer.content.decode()
+        assert 'name="sure" value="60"' in answer.content.decode()
+        assert lives() == (None, 86_400)
+    assert owner.post(SETTINGS, {**form, "sure": "60"}).status_code == 302
+    assert lives() == (None, 60)
+    # What is due by now is no longer for this form to ask about.
+    assert owner.post(SETTINGS, form).status_code == 302
 
 
 @pytest.mark.parametrize("role", ["viewer", "editor", "officer"])

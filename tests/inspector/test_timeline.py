@@ -121,6 +121,10 @@ def test_a_panel_is_what_its_page_includes(
         "messages": f"{T}?tab=messages",
         "tail": f"{T}/tail",
         "working-set": f"{T}/working-set",
+        "working-memory": f"{T}?tab=working-memory",
+        "keys": f"{T}/keys",
+        "task": f"{T}/task",
+        "notes": f"{T}/notes",
     }
     page = viewer.get(pages.get(name, T))
     answer = viewer.get(f"{T}/panels/{name}")

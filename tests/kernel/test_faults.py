@@ -144,7 +144,9 @@ def test_a_refusal_past_the_bound_is_raised_by_its_own_word() -> None:
 )
 def test_any_id_is_answered_and_sealed(page_id: str) -> None:
     bench = Bench(**BARE)
-    drafts = replay.decide(bench.state, FaultPage(page_id=page_id), bench.rows)
+    drafts = replay.decide(
+        bench.state, FaultPage(page_id=page_id), bench.rows, at=bench.at
+    )
     assert [draft.event.event_type for draft in drafts] == ["fault.refused"]
     (draft,) = drafts
     assert json.loads(draft.payload or b"") == {"page_id": page_id}

@@ -233,8 +233,8 @@ def test_deciding_changes_nothing(command: Any) -> None:
     bench = Bench(**BARE)
     make(bench, page("a"), page("b", map=False))
     before = bench.state
-    first = replay.decide(bench.state, command, bench.rows)
-    assert replay.decide(bench.state, command, bench.rows) == first
+    first = replay.decide(bench.state, command, bench.rows, at=bench.at)
+    assert replay.decide(bench.state, command, bench.rows, at=bench.at) == first
     assert bench.state is before
 
 

@@ -51,7 +51,7 @@ def fill(bench: Bench, number: int = 11, **first: Any) -> None:
 
 def order(bench: Bench) -> list[str]:
     """Who would leave, first to last."""
-    course = Course(bench.state, replay.EVOLVE)
+    course = Course(bench.state, replay.EVOLVE, at=bench.at)
     return [frame.page_id for ring in eviction.victims(course) for _, frame in ring]
 
 

@@ -25,7 +25,9 @@ from memoryhub.errors import (
 )
 from memoryhub.kernel import commands, events, replay
 from memoryhub.kernel import state as states
+from memoryhub.kernel.bodies import Event
 from memoryhub.kernel.commands import AppendSlots, CreateThread, NewSlot
+from memoryhub.kernel.memory_events import MEMORY_EVENTS
 from memoryhub.kernel.page_events import PAGE_EVENTS
 from memoryhub.kernel.state import Scope, ThreadState
 from memoryhub.kernel.threads import inherit
@@ -36,9 +38,9 @@ NEW = ThreadState(id=UUID(int=1), project=UUID(int=2), subject=UUID(int=3))
 
 
 def apply(state: ThreadState, command: Any, actor: str = "agent:k") -> ThreadState:
-    for draft in replay.decide(state, command, Rows()):
+    at = BEGAN + timedelta(seconds=state.seq + 1)
+    for draft in replay.decide(state, command, Rows(), at=at):
         seq = state.seq + 1
-        at = BEGAN + timedelta(seconds=seq)
         recorded = replay.Recorded(seq=seq, at=at, actor=actor, event=draft.event)
         state = replay.evolve(state, recorded)
     return state
@@ -196,8 +198,12 @@ TestThreads.settings = settings(max_examples=60, stateful_step_count=30, deadlin
 
 
 GOLDEN = Path(__file__).parent.parent / "golden"
-#: From before paging, and one with an event of every kind that paging has.
-HISTORIES = ["replay-format-1", "replay-format-1-paging"]
+#: From before paging, then one with an event of every kind that each part has.
+HISTORIES = [
+    "replay-format-1",
+    "replay-format-1-paging",
+    "replay-format-1-working-memory",
+]
 
 
 def fold_golden(name: str) -> str:
@@ -229,9 +235,14 @@ def test_a_golden_history_folds_to_its_state(name: str) -> None:
     assert json.loads(fold_golden(name)) == states.to_json(written)
 
 
-def test_a_golden_history_tells_all_that_paging_does() -> None:
-    told = {row["type"] for row in golden("replay-format-1-paging")["events"]}
-    assert {event.event_type for event in PAGE_EVENTS} <= told
+@pytest.mark.parametrize(
+    ("part", "kinds"), [("paging", PAGE_EVENTS), ("working-memory", MEMORY_EVENTS)]
+)
+def test_a_golden_history_tells_all_that_a_part_does(
+    part: str, kinds: tuple[type[Event], ...]
+) -> None:
+    told = {row["type"] for row in golden(f"replay-format-1-{part}")["events"]}
+    assert {event.event_type for event in kinds} <= told
 
 
 def test_slots_from_before_paging_have_no_pages() -> None:

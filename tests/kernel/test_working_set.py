@@ -262,5 +262,5 @@ def test_protected_pages_leave_last() -> None:
 
 
 def protected(bench: Bench) -> list[str]:
-    _, inside = eviction.victims(Course(bench.state, replay.EVOLVE))
+    _, inside = eviction.victims(Course(bench.state, replay.EVOLVE, at=bench.at))
     return [frame.page_id for _, frame in inside]

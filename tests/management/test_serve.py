@@ -62,7 +62,7 @@ def test_a_first_start_serves(empty: Instance) -> None:
         status, body = ask(server, "GET", "/health/ready")
         assert status == 200, body
         ready = json.loads(body)
-        parts = {"clock", "journal", "keys", "writer", "live", "worker"}
+        parts = {"clock", "expiry", "journal", "keys", "writer", "live", "worker"}
         assert set(ready["parts"]) == parts
         assert ready["parts"]["writer"] == {"state": "ok", "waiting": 0}
         assert ask(server, "GET", "/health/live") == (200, b'{"status": "ok"}')

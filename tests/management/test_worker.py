@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 import sys
@@ -12,14 +13,16 @@ import pytest
 
 from tests.instances import MANAGE, ROOT, Instance
 
+PROGRAM = "tests.management.expiring"
+
 
 @contextmanager
-def working(instance: Instance) -> Iterator[subprocess.Popen[str]]:
+def working(instance: Instance, **env: str) -> Iterator[subprocess.Popen[str]]:
     """A worker that has said that it runs."""
     process = subprocess.Popen(
         [sys.executable, MANAGE, "worker"],
         cwd=ROOT,
-        env=instance.env,
+        env={**instance.env, **env},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
@@ -51,3 +54,24 @@ def test_two_workers_run_beside_each_other(instance: Instance) -> None:
         for process in (first, second):
             process.send_signal(signal.SIGTERM)
         assert [each.wait(timeout=60) for each in (first, second)] == [0, 0]
+
+
+@pytest.mark.promise("P9", load="480 keys, 2 workers, {killed} killed")
+@pytest.mark.parametrize("killed", [0, pytest.param(1, marks=pytest.mark.nightly)])
+def test_workers_sweep_what_expires_and_erase_it(
+    instance: Instance, killed: int
+) -> None:
+    """Each value goes once and within a minute, also if the one that works dies."""
+    often = {"MEMORYHUB_EXPIRY_INTERVAL_SECONDS": "1"}
+    with working(instance, **often) as first, working(instance, **often):
+        instance.call(f"{PROGRAM}:make", 12, 40)
+        if killed:
+            first.kill()
+        told = json.loads(instance.call(f"{PROGRAM}:watch", 60).splitlines()[-1])
+    assert told == {"rows": 0, "kept": 0, "erased": 480, "whole": True}
+
+
+def test_the_help_says_what_it_does(instance: Instance) -> None:
+    told = instance.managed("worker", "--help")
+    assert "expiry of keys" in " ".join(told.split())
+    assert "MEMORYHUB_EXPIRY_INTERVAL_SECONDS" in told

@@ -57,6 +57,19 @@ ROWS: dict[str, tuple[str | None, tuple[str, ...]]] = {
     "page": ("viewer", ("GET",)),
     "page-act": ("editor", ("GET", "POST")),
     "page-delete": ("editor", ("GET", "POST")),
+    "keys": ("viewer", ("GET",)),
+    "keys-export": ("viewer", ("GET",)),
+    "key": ("viewer", ("GET",)),
+    "key-act": ("editor", ("GET", "POST")),
+    "task": ("viewer", ("GET",)),
+    "notes": ("viewer", ("GET",)),
+    "notes-export": ("viewer", ("GET",)),
+    "checkpoints": ("viewer", ("GET",)),
+    "checkpoints-export": ("viewer", ("GET",)),
+    "checkpoint-take": ("editor", ("GET", "POST")),
+    "checkpoint-restore": ("editor", ("GET", "POST")),
+    "checkpoint-delete": ("editor", ("GET", "POST")),
+    "compare": ("viewer", ("GET",)),
     "turns": ("viewer", ("GET",)),
     "turn": ("viewer", ("GET",)),
     "turn-diff": ("viewer", ("GET",)),
@@ -130,7 +143,7 @@ def nobody_has_tried() -> None:
 @pytest.fixture
 def known(agent: Agent) -> dict[str, str]:
     """Acme's things, by the names of the parameters that find them."""
-    return make_family(agent)
+    return make_family(agent, remembering=True)
 
 
 Visitor = Callable[[str], Client]

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from django.db import DatabaseError, connection, transaction
-from django.db.migrations.executor import MigrationExecutor
+from django.db import transaction
 
 from memoryhub.kernel.page_commands import BeginTurn
 from memoryhub.models.events import Event
@@ -16,6 +15,7 @@ from memoryhub.queries.verification import verify
 from memoryhub.services.api_keys import Agent
 from memoryhub.services.rebuild import rebuild
 from tests.factories import append, get_thread, make_thread
+from tests.models.migrated import guarded, migrate, refused
 from tests.page_acts import act, make_pages, new_page
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -23,36 +23,11 @@ pytestmark = pytest.mark.django_db(transaction=True)
 BEFORE, AFTER = "0004_heartbeats", "0005_pages"
 
 
-def migrate(name: str) -> None:
-    MigrationExecutor(connection).migrate([("memoryhub", name)])
-
-
 @pytest.fixture(autouse=True)
 def migrated() -> Iterator[None]:
     """Whatever a test did, those after it find the tables as they should be."""
     yield
-    migrate(AFTER)
-
-
-def refused(sql: str) -> bool:
-    """Whether the database itself keeps a statement from events."""
-    try:
-        with transaction.atomic(), connection.cursor() as cursor:
-            cursor.execute(sql)
-    except DatabaseError as failure:
-        return "append-only" in str(failure)
-    return False
-
-
-def guarded() -> bool:
-    return all(
-        refused(sql)
-        for sql in (
-            "UPDATE memoryhub_event SET actor = 'agent:else' WHERE seq = 2",
-            "UPDATE memoryhub_event SET body = '{}' WHERE seq = 2",
-            "DELETE FROM memoryhub_event WHERE seq = 2",
-        )
-    )
+    migrate()
 
 
 def test_forth_back_and_forth_keeps_every_event_and_its_guard(agent: Agent) -> None:
@@ -66,6 +41,7 @@ def test_forth_back_and_forth_keeps_every_event_and_its_guard(agent: Agent) -> N
         assert guarded()
         migrate(AFTER)
         assert guarded()
+    migrate()
     assert [*Event.objects.order_by("seq").values()] == events
     rebuild(thread)
     assert [*Page.objects.order_by("seq").values()] == pages
@@ -79,7 +55,7 @@ def test_a_thread_from_before_paging_needs_no_rebuild(agent: Agent) -> None:
     make_thread(agent)
     act(agent, BeginTurn())
     migrate(BEFORE)
-    migrate(AFTER)
+    migrate()
     assert verify(get_thread(agent)) is None
 
 

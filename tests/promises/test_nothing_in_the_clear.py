@@ -59,10 +59,12 @@ class Canaries:
 
 
 def write_everything(instance: Instance, canaries: Canaries, key: str) -> list[str]:
-    """Use every way in, and every way to be refused. Returns what was answered."""
+    """Use every way in, and every way to be refused. Returns what refusals said."""
     with instance.serve(**UNLIMITED) as server:
         with Client(server.port, key) as client:
-            answers = [*accepted(client, canaries), *refused(client, canaries)]
+            taken = [*accepted(client, canaries), *remembered(client, canaries)]
+            answers = [*refused(client, canaries)]
+            assert taken
         # Killed, so that the write-ahead log is still there to be looked at.
         server.kill()
     return answers
@@ -102,6 +104,30 @@ def accepted(client: Client, canaries: Canaries) -> Iterator[str]:
     )
 
 
+def remembered(client: Client, canaries: Canaries) -> Iterator[str]:
+    """Working memory; values that are overwritten, cleared and restored as well."""
+    new, at = canaries.new, "/threads/named-thread"
+    yield from told(
+        client.put(f"{at}/keys/a", {"value": canaries.value("key")}),
+        client.put(f"{at}/keys/b", {"value": new("expiring"), "ttl_seconds": 1}),
+        client.post(
+            f"{at}/keys:batch",
+            {"items": [{"op": "set", "key": "c", "value": canaries.value("batch")}]},
+        ),
+        client.put(
+            f"{at}/task",
+            {"description": new("task"), "data": canaries.value("task")},
+        ),
+        client.post(f"{at}/notes", {"text": new("note", beyond_ascii=True)}),
+        client.post(f"{at}/checkpoints", {"name": "here", "description": new("point")}),
+        client.put(f"{at}/keys/a", {"value": new("second")}),
+        client.post(f"{at}/keys:clear", {}),
+        client.post(f"{at}/checkpoints/here:restore", {}),
+        client.get(f"{at}/working-memory"),
+        wanted={200, 201},
+    )
+
+
 def refused(client: Client, canaries: Canaries) -> Iterator[str]:
     new = canaries.new
     yield from told(
@@ -113,6 +139,9 @@ def refused(client: Client, canaries: Canaries) -> Iterator[str]:
         client.append("named-thread", new("stale"), If_Match='"1"'),
         client.append("named-thread", new("bad precondition"), If_Match=new("match")),
         client.put("/threads/named-thread", {"user_id": new("another subject")}),
+        client.put("/threads/named-thread/keys/a", {"value": 1, new("a field"): 2}),
+        client.put("/threads/named-thread/keys/_no", {"value": new("reserved")}),
+        client.post("/threads/named-thread/notes", {"text": new("long") * 9_000}),
         client.get(f"/threads?user_id={new('in a query')}"),
         client.get(f"/threads?after={new('a cursor')}"),
         client.get(f"/{new('an unknown path')}"),
@@ -259,9 +288,7 @@ def test_nothing_in_the_clear(
     )
     assert bound.returncode == 0
     printed = import_everything(instance, canaries, tmp_path)
-    printed += "".join(
-        answer for answer in write_everything(instance, canaries, key)[13:]
-    )
+    printed += "".join(write_everything(instance, canaries, key))
     folders = stores(instance, tmp_path, since=began)
 
     secret = {KNOWN, *ids, *canaries.texts}

@@ -9,6 +9,8 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+import time_machine
+from django.db import connection
 from django.test import Client
 from django.utils import timezone
 from pytest_django import Settings
@@ -20,8 +22,10 @@ from memoryhub.models.keys import KekCheck
 from memoryhub.models.leases import Lease
 from memoryhub.models.projects import Instance
 from memoryhub.queries import health
+from memoryhub.services.api_keys import Agent
 from memoryhub.vault import keyring
-from memoryhub.workers import leases
+from memoryhub.workers import expiry, leases
+from tests.memory_acts import set_key
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -44,8 +48,9 @@ def test_all_is_well() -> None:
     told = readiness.as_json()
     assert told["status"] == "ok"
     assert set(told["parts"]) == {
-        *("clock", "journal", "keys", "writer", "live", "worker"),
+        *("clock", "journal", "keys", "writer", "live", "worker", "expiry"),
     }
+    assert told["parts"]["expiry"] == {"state": "ok", "lag_seconds": 0}
 
 
 def test_a_lost_doorbell_is_said_and_served_through() -> None:
@@ -124,8 +129,49 @@ def test_the_answer_is_200_or_503(client: Client) -> None:
     assert client.get("/health/live").status_code == 200
 
 
-def test_it_costs_two_queries_of_the_memory_database(
+@pytest.mark.parametrize(("seconds", "degraded"), [(60, []), (61, ["expiry"])])
+def test_expiry_that_stands_still_is_said(
+    agent: Agent, seconds: int, degraded: list[str]
+) -> None:
+    """Not before a minute: what is read does not wait for it, nor is it refused."""
+    now = timezone.now()
+    with time_machine.travel(now - timedelta(seconds=100), tick=False):
+        set_key(agent, "a", ttl=timedelta(seconds=100 - seconds))
+    with time_machine.travel(now, tick=False):
+        readiness = health.get_readiness()
+    assert (readiness.serving, readiness.degraded) == (True, degraded)
+    assert readiness.parts["expiry"].figures == {"lag_seconds": seconds}
+    expiry.expire(now)
+    with time_machine.travel(now, tick=False):
+        assert health.get_readiness().degraded == []
+
+
+def test_a_lag_that_can_not_be_told_ends_no_service() -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("ALTER TABLE memoryhub_duevalue RENAME TO elsewhere")
+        try:
+            readiness = health.get_readiness()
+        finally:
+            cursor.execute("ALTER TABLE elsewhere RENAME TO memoryhub_duevalue")
+    assert (readiness.serving, readiness.degraded) == (True, ["expiry"])
+    assert readiness.parts["expiry"].figures["lag_seconds"] is None
+
+
+def test_expiry_is_late_by_the_interval_that_is_set(
+    agent: Agent, settings: Settings
+) -> None:
+    settings.EXPIRY_INTERVAL_SECONDS = 3600
+    now = timezone.now()
+    with time_machine.travel(now - timedelta(seconds=3700), tick=False):
+        set_key(agent, "a", ttl=timedelta(seconds=70))
+    with time_machine.travel(now, tick=False):
+        assert health.get_readiness().degraded == []
+    with time_machine.travel(now + timedelta(seconds=1), tick=False):
+        assert health.get_readiness().parts["expiry"].state == "degraded"
+
+
+def test_it_costs_four_queries_of_the_memory_database(
     django_assert_num_queries: Any,
 ) -> None:
-    with django_assert_num_queries(2):
+    with django_assert_num_queries(4):
         health.get_readiness()

@@ -7,7 +7,7 @@ import pytest
 from memoryhub.kernel.page_commands import CreatePages, DeletePage
 from memoryhub.models.pages import PageLevel
 from memoryhub.models.threads import Thread
-from memoryhub.queries import contexts, page_uses, pages
+from memoryhub.queries import contexts, page_uses, pages, states
 from memoryhub.queries.page_uses import Uses
 from memoryhub.services import operator_threads
 from memoryhub.services.api_keys import Agent
@@ -23,7 +23,7 @@ def paged(agent: Agent) -> Thread:
 
 
 def uses_of(thread: Thread, page_id: str, *, seq: int | None = None) -> Uses:
-    state = pages.state_of(thread, seq)
+    state = states.state_of(thread, seq)
     levels = PageLevel.objects.filter(thread=thread, page_id=page_id)
     return page_uses.get_uses(state, pages.find_entry(state, page_id), levels)
 
@@ -64,7 +64,7 @@ def test_requests_that_carried_it_are_what_their_records_say(paged: Thread) -> N
             for section in found.record.sections
             for ref in section.refs
         }
-        for page in pages.list_pages(paged, pages.state_of(paged), limit=200).items:
+        for page in pages.list_pages(paged, states.state_of(paged), limit=200).items:
             if page.entry.full.location[:2] in places:
                 held.setdefault(page.entry.page_id, []).append(turn)
     assert len(held) > 10
@@ -101,7 +101,7 @@ def test_the_number_of_statements_is_constant(
 ) -> None:
     longer = make_paged(agent, "longer", rounds=14)
     for thread in (paged, longer):
-        state = pages.state_of(thread)
+        state = states.state_of(thread)
         entry = pages.find_entry(state, "slot-0")
         with django_assert_num_queries(4):
             page_uses.get_uses(state, entry, ())

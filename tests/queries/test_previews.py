@@ -6,7 +6,7 @@ import pytest
 
 from memoryhub.errors import PinnedError
 from memoryhub.models.threads import Thread
-from memoryhub.queries import pages, previews, residency
+from memoryhub.queries import previews, residency, states
 from memoryhub.services import operator_pages
 from memoryhub.services.api_keys import Agent
 from memoryhub.services.operator_pages import Verb
@@ -43,7 +43,7 @@ def test_what_is_previewed_is_what_is_done(
             for each in receipt.events]  # fmt: skip
     assert [dict(effect.body) for effect in found.effects] == told
     assert told
-    state = pages.state_of(factories.get_thread(agent, "paged"))
+    state = states.state_of(factories.get_thread(agent, "paged"))
     assert found.after.tokens == state.paging.used
     assert found.after.pages == len(state.paging.frames)
     assert found.why == residency.why_of(state, page_id)

@@ -142,7 +142,7 @@ def test_queries_cost_the_same_at_any_size(
         assert len(events.list_events(thread, limit=200)) == size + 1
     with django_assert_num_queries(1):
         assert events.get_event(thread, 2).payload == {"content": 0}
-    with django_assert_num_queries(3):
+    with django_assert_num_queries(4):
         stats.get_thread_stats(thread, now=thread.last_event_at)
 
 

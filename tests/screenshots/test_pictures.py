@@ -111,6 +111,21 @@ def of_paging(page: Page, threads: str) -> None:
     taken_twice(page, "page")
 
 
+def of_memory(page: Page, threads: str) -> None:
+    """Of the concierge, whose guest changes his mind and goes back to older plans."""
+    base = f"{threads}/concierge-bob"
+    page.goto(f"{base}/checkpoints?auto=1")
+    page.locator("li", has_text="automatic").first.wait_for()
+    for name, path in (
+        ("checkpoints", "checkpoints?auto=1"),
+        ("compare", "compare?values=1"),
+        ("keys", "keys"),
+        ("notes", "notes"),
+    ):
+        page.goto(f"{base}/{path}")
+        taken_twice(page, name)
+
+
 def test_the_readmes_pictures(link: str) -> None:
     PICTURES.mkdir(exist_ok=True)
     chromium = shutil.which("chromium")
@@ -129,4 +144,5 @@ def test_the_readmes_pictures(link: str) -> None:
         taken(page, "threads")
         of_a_thread(page, threads)
         of_paging(page, threads)
+        of_memory(page, threads)
         browser.close()

@@ -15,7 +15,7 @@ from memoryhub.errors import (
 from memoryhub.kernel.page_commands import DeletePage, EvictPage, FaultPage
 from memoryhub.kernel.page_events import FaultRefused, PageFaulted, PageReferenced
 from memoryhub.models.events import Event
-from memoryhub.queries import pages
+from memoryhub.queries import pages, states
 from memoryhub.services import page_faults
 from memoryhub.services import pages as writing
 from memoryhub.services.api_keys import Agent
@@ -71,7 +71,7 @@ def test_a_fault_serves_a_level_and_charges_its_true_tokens(agent: Agent) -> Non
     assert (
         event.tokens
         == found.tokens
-        == pages.find_entry(pages.state_of(factories.get_thread(agent)), "a")
+        == pages.find_entry(states.state_of(factories.get_thread(agent)), "a")
         .at(2)
         .tokens
     )
@@ -101,7 +101,7 @@ def test_true_tokens_against_cap(agent: Agent) -> None:
     """A page of 100,000 tokens is refused at FULL by what it really weighs."""
     factories.make_page(agent, "huge", text=prose(160_000))
     weight = pages.find_entry(
-        pages.state_of(factories.get_thread(agent)), "huge"
+        states.state_of(factories.get_thread(agent)), "huge"
     ).full.tokens
     assert weight > 100_000
     with pytest.raises(FaultBudgetError) as refused:

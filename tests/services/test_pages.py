@@ -15,7 +15,7 @@ from memoryhub.errors import (
     UnknownPageError,
 )
 from memoryhub.journal import Receipt
-from memoryhub.kernel import state as states
+from memoryhub.kernel import state as kernel_state
 from memoryhub.kernel.page_commands import (
     DeletePage,
     EvictPage,
@@ -27,7 +27,7 @@ from memoryhub.kernel.page_commands import (
 from memoryhub.kernel.page_events import PageCompressed, PageMapped
 from memoryhub.kernel.tokens import estimate
 from memoryhub.models.events import Event
-from memoryhub.queries import envelopes, pages
+from memoryhub.queries import envelopes, pages, states
 from memoryhub.services import pages as writing
 from memoryhub.services.api_keys import Agent
 from memoryhub.services.pages import PageChange, PageDraft
@@ -55,14 +55,14 @@ def map_at(agent: Agent, page_id: str, level: int) -> Receipt:
 
 def update(agent: Agent, page_id: str, **changes: Any) -> Receipt:
     row = factories.get_thread(agent)
-    entry = pages.find_entry(pages.state_of(row), page_id)
+    entry = pages.find_entry(states.state_of(row), page_id)
     change = PageChange(**changes)
     return run(writing.amend(agent=agent, thread=row, entry=entry, change=change))
 
 
 def served(agent: Agent, page_id: str, level: int = 0) -> envelopes.Envelope:
     row = factories.get_thread(agent)
-    entry = pages.find_entry(pages.state_of(row), page_id)
+    entry = pages.find_entry(states.state_of(row), page_id)
     return envelopes.get_envelope(row, entry, level=level, tier="L2")
 
 
@@ -82,7 +82,7 @@ def test_pages_of_a_batch_are_made_all_or_none(agent: Agent) -> None:
     assert paging(agent).pages == 0
     receipt = run(writing.write(agent=agent, thread="t-1", drafts=drafts[:2]))
     assert writing.mapped(receipt) == {"a": True, "b": True}
-    assert pages.get_provenance(pages.state_of(factories.get_thread(agent)), "b") == (
+    assert pages.get_provenance(states.state_of(factories.get_thread(agent)), "b") == (
         "a",
     )
 
@@ -165,7 +165,7 @@ def test_update_never_served_stale(agent: Agent) -> None:
         assert "latter" in said.lower()
     assert paging(agent).frames["a"].level == 0
     row = factories.get_thread(agent)
-    old = pages.find_entry(pages.state_of(row, row.head_seq - 1), "a")
+    old = pages.find_entry(states.state_of(row, row.head_seq - 1), "a")
     former = envelopes.get_envelope(row, old, level=0, tier="L2")
     assert "former" in former.content["text"]
 
@@ -185,7 +185,7 @@ def test_a_messages_page_keeps_its_content(agent: Agent) -> None:
     factories.append(agent, "t-1", "hello")
     update(agent, "slot-0", importance=0.9, hint="a greeting")
     row = factories.get_thread(agent)
-    entry = pages.find_entry(pages.state_of(row), "slot-0")
+    entry = pages.find_entry(states.state_of(row), "slot-0")
     assert entry.importance == 0.9
     assert envelopes.get_hint(row, entry) == "a greeting"
     with pytest.raises(DerivedPageError):
@@ -211,7 +211,7 @@ def test_the_system_prompt_is_written_anew_in_its_place(agent: Agent) -> None:
             )
         )
     row = factories.get_thread(agent)
-    state = pages.state_of(row)
+    state = states.state_of(row)
     line = pages.line_of(state, pages.find_entry(state, "system-prompt"))
     assert (line.entry.version, line.pinned, line.entry.role) == (2, "system", "system")
 
@@ -245,12 +245,12 @@ def test_reads_touch_nothing(agent: Agent) -> None:
     factories.make_page(agent, "a", text=prose(900))
     factories.append(agent, "t-1", "hello")
     row = factories.get_thread(agent)
-    before = states.to_json(pages.state_of(row))
+    before = kernel_state.to_json(states.state_of(row))
     events = Event.objects.count()
     for level in range(4):
         served(agent, "a", level)
-    pages.list_pages(row, pages.state_of(row))
+    pages.list_pages(row, states.state_of(row))
     with pytest.raises(PageUnknownError):
-        pages.find_entry(pages.state_of(row), "nowhere")
+        pages.find_entry(states.state_of(row), "nowhere")
     assert Event.objects.count() == events
-    assert states.to_json(pages.state_of(factories.get_thread(agent))) == before
+    assert kernel_state.to_json(states.state_of(factories.get_thread(agent))) == before

@@ -163,3 +163,36 @@ def test_days_to_idle_have_bounds(acme: Project, days: int) -> None:
         projects.keep(acme, idle_days=days)
     assert refusal.value.loc == "retention_idle_days"
     assert Project.objects.get(id=acme.id).retention_idle_days is None
+
+
+@pytest.mark.parametrize(
+    ("ttl", "grace"), [(1, 0), (31_536_000, 31_536_000), (None, None)]
+)
+def test_lives_of_keys_and_their_values_are_set(
+    acme: Project, ttl: int | None, grace: int | None
+) -> None:
+    projects.let_expire(acme, default_ttl_seconds=ttl, grace_seconds=grace)
+    row = Project.objects.get(id=acme.id)
+    saved = (row.default_ttl_seconds, row.expired_value_grace_seconds)
+    assert saved == (ttl, grace)
+
+
+@pytest.mark.parametrize(
+    ("ttl", "grace", "loc"),
+    [
+        (0, 0, "default_ttl_seconds"),
+        (-1, 0, "default_ttl_seconds"),
+        (31_536_001, 0, "default_ttl_seconds"),
+        (1, -1, "expired_value_grace_seconds"),
+        (1, 31_536_001, "expired_value_grace_seconds"),
+    ],
+)
+def test_lives_of_keys_have_bounds(
+    acme: Project, ttl: int, grace: int, loc: str
+) -> None:
+    with pytest.raises(InvalidError) as refusal:
+        projects.let_expire(acme, default_ttl_seconds=ttl, grace_seconds=grace)
+    assert refusal.value.loc == loc
+    row = Project.objects.get(id=acme.id)
+    saved = (row.default_ttl_seconds, row.expired_value_grace_seconds)
+    assert saved == (None, 86_400)

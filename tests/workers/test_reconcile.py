@@ -1,8 +1,12 @@
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from pathlib import Path
 from uuid import UUID, uuid4
 
 import pytest
@@ -11,6 +15,7 @@ from django.db import DatabaseError
 from memoryhub.journal import writer
 from memoryhub.models.leases import Lease
 from memoryhub.workers.reconcile import LEASE, TASKS, Reconciler, Task
+from tests.instances import ROOT
 
 pytestmark = pytest.mark.django_db
 
@@ -66,6 +71,71 @@ def test_a_task_runs_when_it_is_due(ticks: Ticks) -> None:
     ticks.now = 10
     assert loop.round() == {"often": 3}
     assert (len(often.at), len(rarely.at)) == (2, 1)
+
+
+def test_what_was_full_is_due_again_at_once(ticks: Ticks) -> None:
+    diary, other = Diary(5), Diary()
+    loop = reconciler(
+        Task(name="full", every_seconds=15, work=diary, full=5),
+        Task(name="other", every_seconds=8, work=other),
+        ticks=ticks,
+    )
+    assert loop.round() == {"full": 5, "other": 1}
+    assert loop.pause() == 0
+    diary.count = 4
+    assert loop.round() == {"full": 4}
+    assert loop.pause() == 8
+    ticks.now = 6
+    assert loop.pause() == 2
+    ticks.now = 9
+    assert (loop.round(), loop.pause()) == ({"other": 1}, 6)
+
+
+def test_a_round_comes_within_ten_seconds_and_before_a_task_is_late(
+    ticks: Ticks,
+) -> None:
+    """Also where others work, so that the lease is looked at."""
+    loop = reconciler(Task(name="t", every_seconds=3600, work=Diary()), ticks=ticks)
+    assert loop.pause() == 10
+    loop.round()
+    assert loop.pause() == 10
+    soon = reconciler(Task(name="t", every_seconds=1, work=Diary()), ticks=ticks)
+    assert soon.round() == {}
+    assert soon.pause() == 10
+    Lease.objects.update(expires_at=NOON)
+    assert soon.round() == {"t": 1}
+    assert soon.pause() == 1
+
+
+def test_expiry_comes_round_as_it_is_set(tmp_path: Path) -> None:
+    every = (
+        "import django; django.setup()\nfrom memoryhub.workers.reconcile import TASKS"
+    )
+    every += (
+        "\nprint([t.every_seconds for t in TASKS if t.name in ('expiry', 'values')])"
+    )
+    for seconds, said in (("1", "[1, 1]"), ("3600", "[3600, 3600]")):
+        assert said in run_with(seconds, every, tmp_path).stdout
+    for seconds in ("0", "3601", "1.5", "soon"):
+        refused = run_with(seconds, every, tmp_path)
+        assert refused.returncode == 2
+        assert "MEMORYHUB_EXPIRY_INTERVAL_SECONDS" in refused.stderr
+
+
+def run_with(seconds: str, code: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    own = {
+        "DJANGO_SETTINGS_MODULE": "memoryhub.settings",
+        "MEMORYHUB_DATA": str(folder),
+        "MEMORYHUB_EXPIRY_INTERVAL_SECONDS": seconds,
+    }
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, **own},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
 
 
 def test_a_task_that_fails_stops_no_other(

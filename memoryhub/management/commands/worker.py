@@ -11,8 +11,10 @@ from memoryhub.workers.reconcile import Reconciler
 class Command(Base):
     help = (
         "Run the background work in a process of its own: lists, levels of pages, "
-        "sums, sweeps and retention. `serve` does it too; of all processes one works "
-        "at a time, and another takes over within half a minute when it dies."
+        "sums, sweeps, expiry of keys and their values, and retention. `serve` does it "
+        "too; of all processes one works at a time, and another takes over within half "
+        "a minute when it dies. MEMORYHUB_EXPIRY_INTERVAL_SECONDS says how often what "
+        "has expired is swept."
     )
 
     def handle(self, *args: Any, **options: Any) -> None:

@@ -143,21 +143,35 @@ def _repair(life: Life, name: str) -> None:
     life.client.put_thread(name, scope=scope, labels={"try": 1}, config=coder.CONFIG)
     task = [*coder.task(life.chance), *coder.log(life.chance)]
     last = life.write_at_once(name, task)["items"][-1]
-    thread, good, log = name, last["seq"], f"slot-{last['index']}"
-    for count, (exchange, passed) in enumerate(coder.attempts(life.chance), start=2):
-        _read_again(life, thread, log)
-        life.write(thread, exchange[:-1], pause=0.9)
-        _read_again(life, thread, log)
-        life.write(thread, exchange[-1:], pause=0.9)
+    thread, log = name, f"slot-{last['index']}"
+    life.client.set_task(thread, status="running", description=task[1]["content"])
+    for count, (exchange, passed) in enumerate(coder.attempts(life.chance), start=1):
+        good = f"before-try-{count}"
+        life.client.checkpoint(thread, name=good, description="tests as found")
+        _try(life, thread, exchange, log=log, count=count)
         if passed:
             break
-        fork = f"{name}.try-{count}"
-        tried = {"scope": scope, "labels": {"try": count}, "config": coder.CONFIG}
-        life.client.act(thread, "fork", name=fork, seq=good, **tried)
+        fork = f"{name}.try-{count + 1}"
+        tried = {"scope": scope, "labels": {"try": count + 1}, "config": coder.CONFIG}
+        life.client.act(thread, "fork", name=fork, checkpoint=good, **tried)
+        life.client.update_task(thread, status="failed")
         life.client.act(thread, "close", reason="failed")
-        # A fork begins at its own seq 1, which holds all that its parent knew.
-        thread, good = fork, 1
+        thread = fork
+    life.client.update_task(thread, status="completed", progress_percent=100.0)
     life.client.act(thread, "close", reason="completed")
+
+
+def _try(life: Life, thread: str, exchange: Exchange, *, log: str, count: int) -> None:
+    """An attempt: thoughts go to the scratchpad, what is held goes to keys."""
+    life.client.note(thread, exchange[0]["content"])
+    life.client.update_task(thread, current_step=count, progress_percent=20.0 * count)
+    life.client.set_key(thread, "attempt", {"number": count, "of": "repair"})
+    # The lock on the working copy lapses by itself if the agent dies.
+    life.client.set_key(thread, "lock.working-copy", "coder-1", ttl_seconds=45)
+    _read_again(life, thread, log)
+    life.write(thread, exchange[:-1], pause=0.9)
+    _read_again(life, thread, log)
+    life.write(thread, exchange[-1:], pause=0.9)
 
 
 def _read_again(life: Life, thread: str, page_id: str) -> None:
@@ -210,9 +224,24 @@ def guest(life: Life) -> None:
         scope={"agent_type": "concierge", "agent_instance": "front-desk"},
         labels={"vip": True},
     )
-    for exchange in concierge.wishes(life.chance):
+    life.client.set_task(thread, status="running", description="Bob's evenings")
+    for number, exchange in enumerate(concierge.wishes(life.chance)):
+        # Nothing changed: it says that the agent lives.
+        life.client.update_task(thread)
+        life.client.set_key(thread, "table.held", {"wish": number}, ttl_seconds=20)
         life.write(thread, exchange, pause=1.1)
+        life.client.note(thread, f"wish {number}: {exchange[-1]['content']}")
+        _change_of_mind(life, thread, number)
         life.rest(2.5)
+
+
+def _change_of_mind(life: Life, thread: str, number: int) -> None:
+    """Plans are kept at a checkpoint; now and then the guest goes back to them."""
+    if number % 3 == 0:
+        life.client.checkpoint(thread, name=life.named(f"plan-{number}"))
+    life.client.set_key(thread, f"evening.{number % 4}", {"booked": number})
+    if number % 3 == 2:
+        life.client.restore(thread, life.named(f"plan-{number - 2}"))
 
 
 def ticket_counter(life: Life) -> None:

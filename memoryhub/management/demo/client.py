@@ -74,6 +74,33 @@ class Client:
         """Hand on what the model calls; the message to answer it with."""
         return self.request("POST", f"/threads/{thread}/tool-calls", call)
 
+    def set_key(self, thread: str, key: str, value: Any, **expiry: int) -> None:
+        """Keep a value under a name, for ever or for `ttl_seconds`."""
+        body = {"value": value, **expiry}
+        self.request("PUT", f"/threads/{thread}/keys/{key}", body)
+
+    def set_task(self, thread: str, **fields: Any) -> None:
+        """The state of the task, as a whole."""
+        self.request("PUT", f"/threads/{thread}/task", fields)
+
+    def update_task(self, thread: str, **fields: Any) -> None:
+        """What has changed of it; nothing at all says that the agent lives."""
+        self.request("PATCH", f"/threads/{thread}/task", fields)
+
+    def note(self, thread: str, text: str) -> None:
+        """A line on the scratchpad."""
+        self.request("POST", f"/threads/{thread}/notes", {"text": text})
+
+    def checkpoint(self, thread: str, **said: str) -> int:
+        """A point to return to; its number."""
+        seq: int = self.request("POST", f"/threads/{thread}/checkpoints", said)["seq"]
+        return seq
+
+    def restore(self, thread: str, checkpoint: str) -> None:
+        """Make keys, task and notes what they were there."""
+        path = f"/threads/{thread}/checkpoints/{checkpoint}:restore"
+        self.request("POST", path, {})
+
     def request(
         self, method: str, path: str, body: Any, *, request: str | None = None
     ) -> dict[str, Any]:

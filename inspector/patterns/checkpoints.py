@@ -1,0 +1,188 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+from inspector.patterns.memory import AGENT
+from inspector.patterns.pattern import Pattern
+from inspector.patterns.scenery import BASE, NOW, Context, of_thread
+from memoryhub.queries.checkpoint_trees import Branch, Tree
+from memoryhub.queries.checkpoints import CheckpointLine
+from memoryhub.queries.comparison_views import ComparisonView, FieldDifference
+from memoryhub.queries.comparisons import Comparison, KeyDifference, Side
+from memoryhub.queries.cursors import Batch
+from memoryhub.queries.notes import NoteLine
+from memoryhub.queries.restorations import Restoration
+
+LINE = CheckpointLine(
+    seq=1_100,
+    name="before-rebooking",
+    description="Before anything was changed.",
+    at=NOW - timedelta(minutes=20),
+    by=AGENT,
+    auto=False,
+    parent=None,
+    keys=3,
+    notes=12,
+    has_task=True,
+    touched=None,
+)
+AUTO = replace(
+    LINE, seq=1_160, name=None, description=None, auto=True, keys=1, notes=1, touched=2
+)
+OLD = replace(LINE, seq=-6, name=None, description=None, has_task=False, touched=1)
+TREE = Tree(branches=(), touched=2, taken=2, automatic=1, more=0)
+
+BEFORE = Side(
+    version=1_090,
+    expires_at=None,
+    bytes=5,
+    json_type="string",
+    value="12A",
+    opened=True,
+    erased=False,
+)
+AFTER = replace(BEFORE, version=1_180, value="14C", expires_at=NOW)
+ERASED = replace(BEFORE, value=None, opened=False, erased=True)
+DIFFERENCES = (
+    KeyDifference(name="seat", kind="changed", before=BEFORE, after=AFTER),
+    KeyDifference(name="quote", kind="added", before=None, after=AFTER),
+    KeyDifference(name="token", kind="removed", before=ERASED, after=None),
+)
+TOLD = Comparison(
+    seq=1_204,
+    keys=Batch(items=DIFFERENCES, next=None),
+    task=("status",),
+    notes_added=(1_190,),
+    notes_removed=(1_120, 1_130),
+    frames_in=("slot-12",),
+    frames_out=(),
+    pins_in=(),
+    pins_out=("policy",),
+)
+NOTE = NoteLine(seq=1_190, at=NOW, by=AGENT, bytes=9, text="Rebooked.")
+FOUND = ComparisonView(
+    told=TOLD,
+    fields=(
+        FieldDifference(name="status", before="running", after=None),
+        FieldDifference(name="current_step", before=3, after=None),
+    ),
+    notes_added=(NOTE,),
+    notes_removed=(),
+)
+SAME_TASK = replace(FOUND, told=replace(TOLD, task=()), fields=())
+RESTORATION = Restoration(
+    seq=1_204,
+    target=LINE,
+    parts=("keys", "task", "notes"),
+    change=4,
+    go=2,
+    come=1,
+    expired=1,
+    task=True,
+    notes_go=1,
+    notes_come=2,
+)
+
+
+def branch(line: CheckpointLine | None, level: int = 0, **more: Any) -> Context:
+    given = {"tree": TREE, "editing": False, **more}
+    return of_thread(branch=Branch(level=level, line=line), **given)
+
+
+PATTERNS = (
+    Pattern(
+        template="inspector/checkpoints/_branch.html",
+        frame="list",
+        states={
+            "for a viewer": branch(LINE),
+            "for an editor": branch(LINE, editing=True),
+            "automatic, on a branch": branch(AUTO, 1),
+            "inherited": branch(OLD),
+            "now": branch(None),
+            "now, as of an event": branch(None, at=40, live=False),
+            "now, all may differ": branch(None, tree=replace(TREE, touched=None)),
+        },
+    ),
+    Pattern(
+        template="inspector/checkpoints/_difference.html",
+        states={
+            "in all parts": {"found": RESTORATION, "base": BASE},
+            "in none": {
+                "found": replace(
+                    RESTORATION, change=0, go=0, come=0, expired=0, task=False,
+                    notes_go=0, notes_come=0,
+                ),
+                "base": BASE,
+            },
+        },
+    ),
+    Pattern(
+        template="inspector/comparisons/_form.html",
+        states={
+            "with now": of_thread(a="1100", b="head", offered=(LINE, AUTO)),
+            "as of an event": of_thread(
+                a="1100", b="head", offered=(), at=40, live=False
+            ),
+        },
+    ),
+    Pattern(
+        template="inspector/comparisons/_figures.html",
+        states={
+            "of everything": {"found": FOUND},
+            "the same task": {"found": SAME_TASK},
+        },
+    ),
+    Pattern(
+        template="inspector/comparisons/_keys.html",
+        states={
+            "names only": {"found": FOUND, "base": BASE, "values": False},
+            "with values": {"found": FOUND, "base": BASE, "values": True},
+        },
+    ),
+    Pattern(
+        template="inspector/comparisons/_side.html",
+        states={
+            "not there": {"side": None, "values": True},
+            "a value": {"side": AFTER, "values": True},
+            "an erased one": {"side": ERASED, "values": True},
+            "not asked for": {"side": BEFORE, "values": False},
+        },
+    ),
+    Pattern(
+        template="inspector/comparisons/_fields.html",
+        states={"of the task": {"found": FOUND}},
+    ),
+    Pattern(
+        template="inspector/comparisons/_notes.html",
+        states={
+            "all": {
+                "lines": (NOTE,), "seqs": (1_190,), "title": "Notes added",
+                "base": BASE,
+            },
+            "the newest of many, one erased": {
+                "lines": (replace(NOTE, text=None, seq=-4),),
+                "seqs": (1, 2, 3),
+                "title": "Notes removed",
+                "base": BASE,
+            },
+        },
+    ),
+    Pattern(
+        template="inspector/comparisons/_frames.html",
+        states={
+            "in and out": {"told": TOLD, "base": BASE},
+            "many": {
+                "told": replace(
+                    TOLD,
+                    frames_in=tuple(f"slot-{n}" for n in range(60)),
+                    frames_out=("slot-1",),
+                    pins_in=("policy",),
+                    pins_out=(),
+                ),
+                "base": BASE,
+            },
+        },
+    ),
+)  # fmt: skip

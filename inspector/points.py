@@ -1,0 +1,18 @@
+"""Points: checkpoints and now, as URLs name them. Pure."""
+
+from __future__ import annotations
+
+from memoryhub.errors import InvalidError
+from memoryhub.queries.comparisons import Point
+
+_MOST_DIGITS = 18
+
+
+def read(text: str) -> Point:
+    """A checkpoint's number or name, or `head`. Raises InvalidError."""
+    digits = text.removeprefix("-")
+    if not (digits.isascii() and digits.isdigit()):
+        return text
+    if len(digits) > _MOST_DIGITS:
+        raise InvalidError(loc="checkpoint")
+    return int(text)

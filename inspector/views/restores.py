@@ -1,0 +1,146 @@
+from __future__ import annotations
+
+from typing import Any, get_args
+
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http.request import QueryDict
+from django.urls import reverse
+from django.views.decorators.http import require_http_methods
+
+from inspector import access, outcomes, panels, refusals, shell
+from inspector.access import signed_in
+from inspector.panels import Scene
+from inspector.places import Place
+from memoryhub.errors import CheckpointUnknownError, InvalidError, Refusal, StaleError
+from memoryhub.kernel.memory_commands import PARTS
+from memoryhub.kernel.memory_events import CheckpointRestored, Part
+from memoryhub.models.operators import Membership
+from memoryhub.models.threads import Thread
+from memoryhub.queries import checkpoints, restorations
+from memoryhub.queries.restorations import Restoration
+from memoryhub.services import operator_memory
+
+CHOICES: tuple[Part, ...] = get_args(Part)
+_MOVED = "The thread has moved on since you looked. Here is the difference anew."
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@signed_in
+def restore(
+    request: HttpRequest, project: str, thread: str, number: int
+) -> HttpResponse:
+    """What restoring would change, in the parts chosen; a POST does what was shown."""
+    place = access.find_place(request, project)
+    row = access.find_thread(place, thread)
+    place.require(Membership.Role.EDITOR)
+    posted = request.method == "POST"
+    parts = _parts(request.POST if posted else request.GET)
+    problem: Refusal | None = None
+    if posted:
+        try:
+            return _done(request, place, row, number, parts)
+        except CheckpointUnknownError:
+            raise
+        except Refusal as refusal:
+            problem = refusal
+        # By now the head is another one.
+        row = access.find_thread(place, thread)
+    found = None
+    try:
+        found = restorations.get_restoration(row, number, parts)
+    except CheckpointUnknownError:
+        raise
+    except Refusal as refusal:
+        problem = problem or refusal
+    return _form(request, place, row, number, parts=parts, found=found, problem=problem)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@signed_in
+def delete(
+    request: HttpRequest, project: str, thread: str, number: int
+) -> HttpResponse:
+    """Delete a checkpoint and nothing else, once it is confirmed; twice is once."""
+    place = access.find_place(request, project)
+    row = access.find_thread(place, thread)
+    place.require(Membership.Role.EDITOR)
+    if request.method == "POST":
+        operator_memory.delete_checkpoint(row, number, actor=place.actor)
+        kwargs = {"project": project, "thread": thread}
+        return HttpResponseRedirect(reverse("checkpoints", kwargs=kwargs))
+    line = checkpoints.get_checkpoint(row, number)
+    context = {**panels.shared(Scene(thread=row)), "line": line}
+    return shell.page(
+        request,
+        "inspector/checkpoints/delete.html",
+        context,
+        place=place,
+        section="threads",
+    )
+
+
+def _done(
+    request: HttpRequest,
+    place: Place,
+    row: Thread,
+    number: int,
+    parts: tuple[Part, ...],
+) -> HttpResponse:
+    seen = request.POST.get("seen", "")
+    if not (seen.isascii() and seen.isdigit() and len(seen) <= 18):
+        raise StaleError(head_seq=row.head_seq)
+    receipt = operator_memory.restore(
+        row, number, parts, if_match=int(seen), actor=place.actor
+    )
+    kwargs: dict[str, Any] = {"project": place.project.slug, "thread": row.name}
+    told = [e for e in receipt.events if isinstance(e.event, CheckpointRestored)]
+    if not told:
+        return HttpResponseRedirect(reverse("checkpoints", kwargs=kwargs))
+    return HttpResponseRedirect(reverse("event", kwargs=kwargs | {"seq": told[0].seq}))
+
+
+def _parts(sent: QueryDict) -> tuple[Part, ...]:
+    """The parts ticked; without any word of them, those that are so by default."""
+    words = sent.getlist("part")
+    if unknown := {*words} - {*CHOICES}:
+        raise InvalidError(loc="part", count=len(unknown))
+    chosen = tuple(part for part in CHOICES if part in words)
+    return chosen or PARTS
+
+
+def _form(
+    request: HttpRequest,
+    place: Place,
+    row: Thread,
+    number: int,
+    *,
+    parts: tuple[Part, ...],
+    found: Restoration | None,
+    problem: Refusal | None,
+) -> HttpResponse:
+    context: dict[str, Any] = {
+        **panels.shared(Scene(thread=row)),
+        "number": number,
+        "choices": [(part, part in parts) for part in CHOICES],
+        "parts": parts,
+        "found": found,
+        "button": outcomes.restoring(found) if found else "",
+        "problem": _said(problem),
+        **(outcomes.told(found.preview) if found and found.preview else {}),
+    }
+    # A look is no command: that it would be refused is what it shows.
+    refused = problem is not None and request.method == "POST"
+    return shell.page(
+        request,
+        "inspector/checkpoints/restore.html",
+        context,
+        place=place,
+        section="threads",
+        status=refusals.status_of(problem) if problem and refused else 200,
+    )
+
+
+def _said(problem: Refusal | None) -> str:
+    if problem is None:
+        return ""
+    return _MOVED if isinstance(problem, StaleError) else problem.sentence

@@ -1,0 +1,152 @@
+"""Checkpoints on the wire: taken, listed, compared, restored."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, Field
+
+from memoryhub.api.fields import In, Limit, Name, Out, RefusedError
+from memoryhub.api.memory_fields import CheckpointName, CheckpointRef, Remark
+from memoryhub.api.schemas import AsOf, Part
+from memoryhub.kernel.memory_commands import PARTS
+from memoryhub.kernel.memory_events import Part as RestoredPart
+from memoryhub.queries.checkpoints import CheckpointLine
+from memoryhub.queries.comparisons import Comparison, KeyDifference, Side
+
+
+class CheckpointsQuery(AsOf, Part):
+    name: Name | None = None
+    auto: Literal["true", "false"] | None = None
+
+
+class CompareQuery(AsOf, Part):
+    a: CheckpointRef = Field(description="A checkpoint, or `head`.")
+    b: CheckpointRef = Field("head", description="A checkpoint, or `head`.")
+    values: Literal["true", "false"] = "false"
+    limit: Limit = 200
+
+
+class CheckpointIn(In):
+    name: CheckpointName | None = None
+    description: Remark | None = None
+
+
+class CheckpointOut(Out):
+    seq: int
+    name: str | None
+    description: str | None
+    at: datetime
+    auto: bool
+    parent: int | None
+    keys: int
+    notes: int
+    has_task: bool
+    touched: int | None = Field(description="Names; null: any, since the beginning.")
+
+    @classmethod
+    def of(cls, line: CheckpointLine) -> CheckpointOut:
+        told = {n: getattr(line, n) for n in line.__slots__ if n != "by"}
+        return cls(**told)
+
+
+class CheckpointsOut(Out):
+    items: list[CheckpointOut]
+    next: str | None
+
+
+def _parts(parts: list[RestoredPart]) -> list[RestoredPart]:
+    if not parts or len(set(parts)) < len(parts):
+        raise RefusedError("value")
+    return parts
+
+
+class RestoreIn(In):
+    parts: Annotated[list[RestoredPart], AfterValidator(_parts)] = list(PARTS)
+    dry_run: bool = Field(
+        default=False, description="Only tell what would change; nothing is written."
+    )
+
+
+class SideOut(Out):
+    """A key at one of the two moments."""
+
+    seq: int
+    expires_at: datetime | None
+    bytes: int
+    type: str
+    value: Any = Field(None, description="Null unless values were asked for.")
+    erased: bool = Field(
+        default=False, description="It was asked for, and is gone for good."
+    )
+
+    @classmethod
+    def of(cls, side: Side | None) -> SideOut | None:
+        if side is None:
+            return None
+        return cls(
+            seq=side.version,
+            expires_at=side.expires_at,
+            bytes=side.bytes,
+            type=side.json_type,
+            value=side.value,
+            erased=side.erased,
+        )
+
+
+class DifferenceOut(Out):
+    key: str
+    kind: Literal["added", "removed", "changed", "rewritten", "retimed"]
+    before: SideOut | None
+    after: SideOut | None
+
+    @classmethod
+    def of(cls, found: KeyDifference) -> DifferenceOut:
+        return cls(
+            key=found.name,
+            kind=found.kind,
+            before=SideOut.of(found.before),
+            after=SideOut.of(found.after),
+        )
+
+
+class CompareOut(Out):
+    """What differs from `a` to `b`. The keys come in parts, the rest with each."""
+
+    seq: int
+    keys: list[DifferenceOut]
+    next: str | None
+    task: list[str]
+    notes_added: list[int]
+    notes_removed: list[int]
+    frames_in: list[str]
+    frames_out: list[str]
+    pins_in: list[str]
+    pins_out: list[str]
+
+    @classmethod
+    def of(cls, found: Comparison) -> CompareOut:
+        told = {n: list(getattr(found, n)) for n in found.__slots__[2:]}
+        return cls(
+            seq=found.seq,
+            keys=[DifferenceOut.of(each) for each in found.keys.items],
+            next=found.keys.next,
+            **told,
+        )
+
+
+class RestoredOut(Out):
+    seq: int | None = Field(description="Null when nothing differs, and on a dry run.")
+    parts: list[RestoredPart]
+    before: int | None = Field(description="The checkpoint whose restore undoes this.")
+    set: int
+    removed: int
+    expired: int
+    notes: int
+    left_out: list[str] = Field(
+        description="Pages of the working set that are gone since, and stay away."
+    )
+    comparison: CompareOut | None = Field(
+        None, description="Of a dry run: what differs from now to the checkpoint."
+    )

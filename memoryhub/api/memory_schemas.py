@@ -1,0 +1,307 @@
+"""Working memory on the wire."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any, Literal, Self
+from uuid import UUID
+
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    WithJsonSchema,
+    model_validator,
+)
+
+from memoryhub.api.checkpoint_schemas import CheckpointOut
+from memoryhub.api.fields import In, Out, RefusedError, Time, whole
+from memoryhub.api.memory_fields import (
+    Description,
+    ExpiringIn,
+    Glob,
+    KeyName,
+    NoteText,
+    Percent,
+    Step,
+    TaskData,
+    one_expiry,
+)
+from memoryhub.api.schemas import AsOf, Part
+from memoryhub.kernel.working_memory import TaskStatus
+from memoryhub.queries.keys import KeyLine
+from memoryhub.queries.notes import NoteLine
+from memoryhub.queries.tasks import TaskView
+
+MAX_BATCH = 200
+VERSION = "Of the key, for If-Match: a seq; 0 or less of what a fork inherits."
+
+
+class KeyIn(ExpiringIn):
+    value: Any = Field(description="Any JSON; null is a value.")
+
+    _one = model_validator(mode="before")(one_expiry)
+
+
+class RetimeIn(ExpiringIn):
+    """Another expiry. One of the two must be sent."""
+
+    _one = model_validator(mode="before")(one_expiry)
+
+    @model_validator(mode="after")
+    def one_of_them(self) -> Self:
+        if not self.model_fields_set:
+            raise RefusedError("missing")
+        return self
+
+
+class KeyChangeIn(ExpiringIn):
+    """A set, which needs a `value`, or a delete, which takes none."""
+
+    op: Literal["set", "delete"]
+    key: KeyName
+    value: Any = None
+    if_match: int | None = Field(None, description=VERSION)
+    if_none_match: Literal["*"] | None = None
+
+    _one = model_validator(mode="before")(one_expiry)
+
+    @model_validator(mode="after")
+    def whole(self) -> Self:
+        sent = self.model_fields_set
+        if self.op == "set" and "value" not in sent:
+            raise RefusedError("missing")
+        if self.op == "delete" and sent & {"value", "ttl_seconds", "expires_at"}:
+            raise RefusedError("extra_field")
+        if self.if_match is not None and self.if_none_match is not None:
+            raise RefusedError("value")
+        return self
+
+
+def _distinct(items: list[KeyChangeIn]) -> list[KeyChangeIn]:
+    if not 1 <= len(items) <= MAX_BATCH:
+        raise RefusedError("batch_size")
+    if len({item.key for item in items}) < len(items):
+        raise RefusedError("value")
+    return items
+
+
+class KeyChangesIn(In):
+    items: Annotated[
+        list[KeyChangeIn],
+        AfterValidator(_distinct),
+        Field(json_schema_extra={"minItems": 1, "maxItems": MAX_BATCH}),
+    ]
+
+
+class EmptyIn(In):
+    """Nothing: the path says it all."""
+
+
+class KeysQuery(AsOf, Part):
+    glob: Glob = Field("*", description="`*`, `?`, `[abc]`, `[a-c]`, `[!a]`.")
+    values: Literal["true", "false"] = "false"
+    sort: Literal["name", "expiry", "bytes"] = "name"
+
+
+class NotesQuery(AsOf, Part):
+    order: Literal["asc", "desc"] = "asc"
+    content: Literal["full", "none"] = "full"
+
+
+class SetOut(Out):
+    thread: str
+    thread_id: UUID
+    seq: int
+    key: str
+    expires_at: datetime | None
+
+
+class KeyOut(Out):
+    key: str
+    seq: int = Field(description=VERSION)
+    set_at: datetime
+    expires_at: datetime | None
+    bytes: int
+    type: str
+
+    @classmethod
+    def of(cls, line: KeyLine) -> KeyOut:
+        return cls(**_told(line))
+
+
+class KeyValueOut(KeyOut):
+    value: Any
+    erased: bool = Field(
+        description="The value is gone for good, as of the past; it was not null."
+    )
+
+    @classmethod
+    def of(cls, line: KeyLine) -> KeyValueOut:
+        return cls(**_told(line), value=line.value, erased=line.erased)
+
+
+def _told(line: KeyLine) -> dict[str, Any]:
+    return {
+        "key": line.name,
+        "seq": line.version,
+        "set_at": line.set_at,
+        "expires_at": line.expires_at,
+        "bytes": line.bytes,
+        "type": line.json_type,
+    }
+
+
+class KeysOut(Out):
+    items: list[KeyValueOut | KeyOut]
+    next: str | None
+
+
+class ExistedOut(Out):
+    existed: bool
+    seq: int | None = Field(description="Of the deletion; null if there was nothing.")
+
+
+class ChangedOut(Out):
+    key: str
+    seq: int | None
+    expires_at: datetime | None = None
+    existed: bool | None = Field(None, description="Of a delete: whether it was there.")
+
+
+class ChangesOut(Out):
+    thread: str
+    thread_id: UUID
+    items: list[ChangedOut]
+
+
+class ClearedOut(Out):
+    cleared: int
+    seq: int = Field(description="The thread's head.")
+
+
+class TaskFieldsIn(In):
+    description: Description | None = None
+    current_step: Step | None = None
+    progress_percent: Percent | None = None
+    started_at: Time | None = None
+    data: TaskData | None = None
+
+
+class TaskIn(TaskFieldsIn):
+    """The whole of it; what is absent takes its default."""
+
+    status: TaskStatus = "pending"
+    current_step: Step | None = 0
+    progress_percent: Percent | None = 0.0
+
+
+def _optional(schema: dict[str, Any]) -> None:
+    """What is absent stays as it is, so there is no default to tell of."""
+    del schema["default"]
+
+
+class TaskPatch(TaskFieldsIn):
+    """What changes; absent stays, null clears. None of it is a heartbeat."""
+
+    status: TaskStatus = Field("pending", json_schema_extra=_optional)
+
+
+class TaskOut(Out):
+    status: str
+    description: str | None
+    current_step: int | None
+    progress_percent: float | None
+    started_at: datetime | None
+    updated_at: datetime
+    version: int
+    data: dict[str, Any] | None
+
+    @classmethod
+    def of(cls, task: TaskView) -> TaskOut:
+        told = {name: getattr(task, name) for name in task.__slots__}
+        return cls(**told)
+
+
+class NoteIn(In):
+    text: NoteText
+
+
+def _batch(items: list[NoteIn]) -> list[NoteIn]:
+    if not 1 <= len(items) <= MAX_BATCH:
+        raise RefusedError("batch_size")
+    return items
+
+
+class NotesIn(In):
+    items: Annotated[
+        list[NoteIn],
+        AfterValidator(_batch),
+        Field(json_schema_extra={"minItems": 1, "maxItems": MAX_BATCH}),
+    ]
+
+
+class AddedOut(Out):
+    seq: int
+    at: datetime
+    trimmed: int = Field(description="Oldest notes that left the scratchpad for it.")
+
+
+class AddedBatchOut(Out):
+    items: list[AddedOut]
+
+
+class NoteOut(Out):
+    seq: int
+    at: datetime
+    bytes: int
+    text: str | None
+
+    @classmethod
+    def of(cls, line: NoteLine) -> NoteOut:
+        return cls(seq=line.seq, at=line.at, bytes=line.bytes, text=line.text)
+
+
+class NotesOut(Out):
+    items: list[NoteOut]
+    next: str | None
+
+
+class MemoryStatsOut(Out):
+    keys: int
+    key_bytes: int
+    expiring: int
+    next_expiry_at: datetime | None
+    default_ttl_seconds: int | None
+    notes: int
+    note_bytes: int
+    has_task: bool
+    checkpoints: int
+    automatic: int
+
+
+Many = Annotated[
+    int,
+    BeforeValidator(whole("limit", low=0, high=MAX_BATCH)),
+    WithJsonSchema({"type": "integer", "minimum": 0, "maximum": MAX_BATCH}),
+]
+
+
+class MemoryQuery(AsOf):
+    keys: Many = Field(
+        200, description="How many keys, by name; fewer beyond 4 MiB of values."
+    )
+    notes: Many = Field(50, description="How many of the newest notes.")
+
+
+class MemoryOut(Out):
+    """All of it at one instant: what a turn starts with."""
+
+    thread: str
+    thread_id: UUID
+    seq: int
+    task: TaskOut | None
+    keys: list[KeyValueOut]
+    notes: list[NoteOut]
+    checkpoints: list[CheckpointOut]
+    stats: MemoryStatsOut

@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+from django.http import HttpRequest, HttpResponse
+from ninja import Path, Query
+
+from memoryhub.api import auth
+from memoryhub.api.checkpoint_schemas import CheckpointOut
+from memoryhub.api.fields import ThreadName
+from memoryhub.api.memory_schemas import (
+    KeyValueOut,
+    MemoryOut,
+    MemoryQuery,
+    MemoryStatsOut,
+    NoteOut,
+    TaskOut,
+)
+from memoryhub.api.operations import StrictRouter, rendered
+from memoryhub.api.reading import GONE, find_thread, seq_of
+from memoryhub.errors import SeqUnknownError
+from memoryhub.queries.readers import read
+from memoryhub.queries.working_memory import get_memory
+from memoryhub.services.api_keys import Agent
+
+router = StrictRouter(tags=["working memory"])
+
+
+@router.route(
+    "GET",
+    "/threads/{thread}/working-memory",
+    needs=auth.READ,
+    out=MemoryOut,
+    refusals=[*GONE, SeqUnknownError],
+)
+async def get(
+    request: HttpRequest, thread: Path[ThreadName], query: Query[MemoryQuery]
+) -> HttpResponse:
+    """Task, keys, newest notes and checkpoints at one instant, for a turn's start."""
+    return await read(_get, auth.caller(request), thread, query)
+
+
+def _get(agent: Agent, name: str, query: MemoryQuery) -> HttpResponse:
+    thread = find_thread(agent, name)
+    found = get_memory(
+        thread, max_keys=query.keys, max_notes=query.notes, seq=seq_of(thread, query)
+    )
+    stats = {n: getattr(found.stats, n) for n in found.stats.__slots__}
+    out = MemoryOut(
+        thread=name,
+        thread_id=thread.id,
+        seq=found.seq,
+        task=TaskOut.of(found.task) if found.task else None,
+        keys=[KeyValueOut.of(line) for line in found.keys],
+        notes=[NoteOut.of(line) for line in found.notes],
+        checkpoints=[CheckpointOut.of(line) for line in found.checkpoints],
+        stats=MemoryStatsOut(**stats),
+    )
+    return rendered(out)

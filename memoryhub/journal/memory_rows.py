@@ -1,0 +1,261 @@
+"""The rows of working memory: made from events, so that keys can be listed and swept.
+
+What a row says follows from the journal alone, so `verify` and `rebuild` make the same
+rows as the writer did.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from memoryhub.journal import statements
+from memoryhub.journal.rows import DueRow, KeyRow
+from memoryhub.kernel import checkpoint_tree
+from memoryhub.kernel import memory_events as told
+from memoryhub.kernel.bodies import Event
+from memoryhub.kernel.events import ThreadForked, ThreadRetired
+from memoryhub.kernel.replay import Recorded, evolve
+from memoryhub.kernel.state import ThreadState
+from memoryhub.kernel.working_memory import KeyEntry
+from memoryhub.models.events import Event as StoredEvent
+from memoryhub.models.working_memory import DueValue, Key
+
+#: Rows named in one statement.
+CHUNK = 500
+
+Place = tuple[UUID, int]
+
+
+@dataclass(slots=True)
+class Dues:
+    """When values are due, as events give and take it; by (thread, seq)."""
+
+    #: Of values that these events made.
+    fresh: dict[Place, datetime] = field(default_factory=dict)
+    #: Of values that were there: due no sooner than this, if they are due at all.
+    later: dict[Place, datetime] = field(default_factory=dict)
+    #: No longer due.
+    gone: set[Place] = field(default_factory=set)
+    #: Threads that ended: nothing of them is due by itself any more.
+    ended: set[UUID] = field(default_factory=set)
+
+    def set(self, place: Place, due_at: datetime | None) -> None:
+        """A value was made; one that never expires is never due."""
+        if due_at is not None:
+            self.fresh[place] = due_at
+
+    def move(self, place: Place, due_at: datetime | None) -> None:
+        """A value has another expiry. The latest counts; never cancels for good."""
+        if due_at is None:
+            self.drop(place)
+        elif place in self.fresh:
+            self.fresh[place] = max(self.fresh[place], due_at)
+        else:
+            self.later[place] = max(self.later.get(place, due_at), due_at)
+
+    def drop(self, place: Place) -> None:
+        self.fresh.pop(place, None)
+        self.later.pop(place, None)
+        self.gone.add(place)
+
+    def end(self, thread: UUID) -> None:
+        for places in (self.fresh, self.later):
+            for place in [each for each in places if each[0] == thread]:
+                del places[place]
+        self.ended.add(thread)
+
+    def over(self, stored: Mapping[Place, datetime]) -> dict[Place, datetime]:
+        """What is stored, as these events leave it."""
+        known = {**stored, **self.fresh}
+        for place, due_at in self.later.items():
+            if place in known:
+                known[place] = max(known[place], due_at)
+        return {
+            place: at
+            for place, at in known.items()
+            if place not in self.gone and place[0] not in self.ended
+        }
+
+
+@dataclass(slots=True)
+class MemoryRows:
+    """Rows to put in the place of those that may be there, and rows to take."""
+
+    #: By (thread, key); None for one that is gone.
+    keys: dict[tuple[UUID, str], KeyRow | None] = field(default_factory=dict)
+    dues: Dues = field(default_factory=Dues)
+    #: By thread, of those whose rows these are.
+    projects: dict[UUID, UUID] = field(default_factory=dict)
+    #: Values that an event took out of the journal, by that event's place.
+    erased: dict[Place, list[int]] = field(default_factory=dict)
+
+
+def project(rows: MemoryRows, before: ThreadState, recorded: Recorded) -> None:
+    """Add what an event leads to, given the state before it."""
+    if make := _MAKERS.get(type(recorded.event)):
+        rows.projects[before.id] = before.project
+        make(rows, before, recorded)
+
+
+def _set(rows: MemoryRows, before: ThreadState, recorded: Recorded) -> None:
+    event = recorded.event
+    assert isinstance(event, told.KeySet)
+    _keys(rows, before, recorded, [event.key])
+    rows.dues.set((before.id, recorded.seq), event.expires_at)
+
+
+def _retimed(rows: MemoryRows, before: ThreadState, recorded: Recorded) -> None:
+    event = recorded.event
+    assert isinstance(event, told.KeyRetimed)
+    _keys(rows, before, recorded, [event.key])
+    value = before.memory.contents.keys[event.key].value
+    rows.dues.move(before.place(value), event.expires_at)
+
+
+def _deleted(rows: MemoryRows, before: ThreadState, recorded: Recorded) -> None:
+    event = recorded.event
+    assert isinstance(event, told.KeyDeleted)
+    _keys(rows, before, recorded, [event.key])
+
+
+def _cleared(rows: MemoryRows, before: ThreadState, recorded: Recorded) -> None:
+    _keys(rows, before, recorded, before.memory.contents.keys)
+
+
+def _expired(rows: MemoryRows, before: ThreadState, recorded: Recorded) -> None:
+    event = recorded.event
+    assert isinstance(event, told.KeysExpired)
+    _keys(rows, before, recorded, [each.key for each in event.keys])
+
+
+def _restored(rows: MemoryRows, before: ThreadState, recorded: Recorded) -> None:
+    event = recorded.event
+    assert isinstance(event, told.CheckpointRestored)
+    if "keys" in event.parts:
+        names = checkpoint_tree.names_between(before.memory, None, event.target)
+        _keys(rows, before, recorded, names)
+
+
+def _forked(rows: MemoryRows, before: ThreadState, recorded: Recorded) -> None:
+    _keys(rows, before, recorded, before.memory.contents.keys)
+
+
+def _erased(rows: MemoryRows, before: ThreadState, recorded: Recorded) -> None:
+    event = recorded.event
+    assert isinstance(event, told.ValuesErased)
+    rows.erased[before.id, recorded.seq] = event.seqs
+    for seq in event.seqs:
+        rows.dues.drop((before.id, seq))
+
+
+def _retired(rows: MemoryRows, before: ThreadState, recorded: Recorded) -> None:
+    """What nobody can read is neither listed nor swept; it goes with the thread."""
+    for name in before.memory.contents.keys:
+        rows.keys[before.id, name] = None
+    rows.dues.end(before.id)
+
+
+def _keys(
+    rows: MemoryRows, before: ThreadState, recorded: Recorded, names: Iterable[str]
+) -> None:
+    """The rows of these keys, as they are after the event."""
+    after = evolve(before, recorded)
+    for name in names:
+        entry = after.memory.contents.keys.get(name)
+        rows.keys[before.id, name] = None if entry is None else _row(after, name, entry)
+
+
+def _row(state: ThreadState, name: str, entry: KeyEntry) -> KeyRow:
+    thread, seq = state.place(entry.value)
+    return KeyRow(
+        thread_id=state.id,
+        key=name,
+        project_id=state.project,
+        version=entry.version,
+        value_thread=thread,
+        value_seq=seq,
+        bytes=entry.bytes,
+        json_type=entry.json_type,
+        expires_at=entry.expires_at,
+    )
+
+
+def key_rows(state: ThreadState) -> list[KeyRow]:
+    """All rows of a thread's keys, by name; none once it has ended."""
+    if state.status == "retired":
+        return []
+    keys = state.memory.contents.keys
+    return [_row(state, name, entry) for name, entry in sorted(keys.items())]
+
+
+_MAKERS: dict[type[Event], Callable[[MemoryRows, ThreadState, Recorded], None]] = {
+    ThreadForked: _forked,
+    ThreadRetired: _retired,
+    told.KeySet: _set,
+    told.KeyRetimed: _retimed,
+    told.KeyDeleted: _deleted,
+    told.KeysCleared: _cleared,
+    told.KeysExpired: _expired,
+    told.CheckpointRestored: _restored,
+    told.ValuesErased: _erased,
+}
+
+
+def write(rows: MemoryRows) -> None:
+    """Put them in their places; the erased values go for good."""
+    statements.KEYS.rows([row for row in rows.keys.values() if row is not None])
+    gone: dict[UUID, list[str]] = {}
+    for (thread, name), row in rows.keys.items():
+        if row is None:
+            gone.setdefault(thread, []).append(name)
+    for thread, names in gone.items():
+        for some in _chunks(names):
+            Key.objects.filter(thread_id=thread, key__in=some).delete()
+    _write_dues(rows.dues, rows.projects)
+    for (thread, by), seqs in rows.erased.items():
+        _purge(thread, seqs, by=by)
+
+
+def _write_dues(dues: Dues, projects: Mapping[UUID, UUID]) -> None:
+    statements.DUES.rows(
+        [
+            DueRow(thread, seq, projects[thread], due_at)
+            for (thread, seq), due_at in dues.fresh.items()
+        ]
+    )
+    for (thread, seq), due_at in dues.later.items():
+        sooner = DueValue.objects.filter(thread_id=thread, seq=seq, due_at__lt=due_at)
+        sooner.update(due_at=due_at)
+    gone: dict[UUID, list[int]] = {}
+    for thread, seq in dues.gone:
+        gone.setdefault(thread, []).append(seq)
+    for thread, seqs in gone.items():
+        for some in _chunks(seqs):
+            DueValue.objects.filter(thread_id=thread, seq__in=some).delete()
+    if dues.ended:
+        DueValue.objects.filter(thread__in=dues.ended).delete()
+
+
+def _purge(thread: UUID, seqs: Collection[int], *, by: int) -> None:
+    """Take the values of these events. A repeat takes nothing more."""
+    values = StoredEvent.objects.filter(
+        thread_id=thread,
+        seq__in=seqs,
+        type=told.KeySet.event_type,
+        erased_by__isnull=True,
+    )
+    values.update(payload=None, erased_by=by)
+
+
+def stored_dues(thread: UUID, seqs: Collection[int]) -> dict[Place, datetime]:
+    """When these values of a thread are due, of those that are. One query."""
+    rows = DueValue.objects.filter(thread_id=thread, seq__in=seqs)
+    return {(thread, seq): at for seq, at in rows.values_list("seq", "due_at")}
+
+
+def _chunks(items: list[Any]) -> Iterable[list[Any]]:
+    return (items[start : start + CHUNK] for start in range(0, len(items), CHUNK))

@@ -1,0 +1,237 @@
+"""Keys: set, retimed, deleted, cleared, swept. Pure. Verbs decide, participles fold."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from memoryhub.errors import (
+    InvalidError,
+    KeyExistsError,
+    KeyNotFoundError,
+    KeysFullError,
+    Refusal,
+    StaleError,
+)
+from memoryhub.kernel import memory_commands as asked
+from memoryhub.kernel import memory_events as told
+from memoryhub.kernel.course import Course, PageTable
+from memoryhub.kernel.memory_commands import Expected, Expiry
+from memoryhub.kernel.paging import listed
+from memoryhub.kernel.state import ThreadState
+from memoryhub.kernel.working_memory import Contents, KeyEntry, WorkingMemory
+
+#: Keys that one keys.expired names.
+SWEPT_AT_ONCE = 200
+
+
+def change_keys(course: Course, command: asked.ChangeKeys, pages: PageTable) -> None:
+    """Set and delete, all or none. Emits key.set and key.deleted, one a change.
+
+    A delete of what is not there emits nothing. Raises StaleError, KeyExistsError and
+    KeysFullError with the index of the change, InvalidError for an instant in the past.
+    """
+    for index, change in enumerate(command.changes):
+        try:
+            if isinstance(change, asked.DeleteKey):
+                _delete(course, change)
+            else:
+                _set(course, change, default=command.default_ttl)
+        except Refusal as refusal:
+            if command.numbered:
+                refusal.detail.setdefault("index", index)
+            raise
+
+
+def _set(course: Course, change: asked.SetKey, *, default: timedelta | None) -> None:
+    entry = _found(course, change.key)
+    _require(entry, change.expected, course)
+    expires_at = _expiry(course, change.expiry, default=default)
+    _make_room(course, change)
+    course.emit(
+        told.KeySet(
+            key=change.key,
+            json_type=change.json_type,
+            bytes=change.bytes,
+            expires_at=expires_at,
+            created=entry is None,
+        ),
+        b'{"value":' + change.value + b"}",
+    )
+
+
+def _delete(course: Course, change: asked.DeleteKey) -> None:
+    entry = _found(course, change.key)
+    _require(entry, change.expected, course)
+    if entry is not None:
+        course.emit(told.KeyDeleted(key=change.key))
+
+
+def retime_key(course: Course, command: asked.RetimeKey, pages: PageTable) -> None:
+    """Change the expiry alone. Emits key.retimed; for an inherited value, key.set.
+
+    Its payload belongs to the ancestor, which may erase it when its own time is over.
+    Raises KeyNotFoundError, StaleError, InvalidError for an instant in the past.
+    """
+    entry = _found(course, command.key)
+    if entry is None:
+        raise KeyNotFoundError
+    _require(entry, command.expected, course)
+    expires_at = _expiry(course, command.expiry, default=None)
+    if entry.value > course.state.inherited_clock:
+        course.emit(told.KeyRetimed(key=command.key, expires_at=expires_at))
+        return
+    if command.value is None:
+        # Inherited by a fork that was made while the command was under way.
+        raise StaleError(version=course.state.seq_of(entry.version))
+    course.emit(
+        told.KeySet(
+            key=command.key,
+            json_type=entry.json_type,
+            bytes=entry.bytes,
+            expires_at=expires_at,
+        ),
+        b'{"value":' + command.value + b"}",
+    )
+
+
+def clear_keys(course: Course, command: asked.ClearKeys, pages: PageTable) -> None:
+    """Remove every key and nothing else. Emits keys.cleared, or nothing for none."""
+    if count := len(course.state.memory.contents.visible(course.at)):
+        course.emit(told.KeysCleared(count=count))
+
+
+def expire_keys(course: Course, command: asked.ExpireKeys, pages: PageTable) -> None:
+    """Sweep keys whose instant has passed. Emits keys.expired, or nothing."""
+    keys = course.state.memory.contents.keys
+    due = []
+    for name, version in dict.fromkeys(command.keys):
+        entry = keys.get(name)
+        if entry and entry.version == version and not entry.visible(course.at):
+            due.append((name, version))
+    _sweep(course, due)
+
+
+def erase_values(course: Course, command: asked.EraseValues, pages: PageTable) -> None:
+    """Take values out of the journal. Emits values.erased for those that are due."""
+    dues = pages.dues(command.seqs)
+    due = [s for s, at in sorted(dues.items()) if at + command.grace <= course.at]
+    if due:
+        course.emit(told.ValuesErased(seqs=due))
+
+
+def _found(course: Course, key: str) -> KeyEntry | None:
+    return course.state.memory.contents.find(key, now=course.at)
+
+
+def _require(entry: KeyEntry | None, expected: Expected, course: Course) -> None:
+    """Raise unless the key is as the sender saw it."""
+    version = None if entry is None else course.state.seq_of(entry.version)
+    if expected.absent and version is not None:
+        raise KeyExistsError(version=version)
+    if expected.version is not None and version != expected.version:
+        raise StaleError(version=version)
+
+
+def _expiry(
+    course: Course, expiry: Expiry, *, default: timedelta | None
+) -> datetime | None:
+    """The instant: what was said, else the thread's, else the project's default."""
+    if not expiry.said:
+        seconds = course.state.config.default_ttl_seconds
+        ttl = timedelta(seconds=seconds) if seconds else default
+        return None if ttl is None else course.at + ttl
+    if expiry.at is not None and expiry.at <= course.at:
+        raise InvalidError(code="expiry_in_past", loc="expires_at")
+    return expiry.at if expiry.ttl is None else course.at + expiry.ttl
+
+
+def _make_room(course: Course, change: asked.SetKey) -> None:
+    if _fits(course, change):
+        return
+    contents = course.state.memory.contents
+    due = sorted(
+        (name, entry.version)
+        for name, entry in listed(contents.keys)
+        if not entry.visible(course.at)
+    )
+    _sweep(course, due)
+    if not _fits(course, change):
+        raise KeysFullError(
+            max_keys=course.state.max_keys, max_key_bytes=course.state.max_key_bytes
+        )
+
+
+def _fits(course: Course, change: asked.SetKey) -> bool:
+    """Whether the limits allow it. What makes nothing more of it may pass them."""
+    state, contents = course.state, course.state.memory.contents
+    held, old = contents.keys.get(change.key), _found(course, change.key)
+    if old is None and len(contents.keys) + (held is None) > state.max_keys:
+        return False
+    size = contents.key_bytes + change.bytes - (held.bytes if held else 0)
+    grows = old is None or change.bytes > old.bytes
+    return not grows or size <= state.max_key_bytes
+
+
+def _sweep(course: Course, due: Sequence[tuple[str, int]]) -> None:
+    for start in range(0, len(due), SWEPT_AT_ONCE):
+        swept = [
+            told.ExpiredKey(key=name, version=version)
+            for name, version in due[start : start + SWEPT_AT_ONCE]
+        ]
+        course.emit(told.KeysExpired(keys=swept))
+
+
+def was_set(state: ThreadState, event: told.KeySet) -> ThreadState:
+    clock = state.clock + 1
+    entry = KeyEntry(clock, clock, event.expires_at, event.bytes, event.json_type)
+    return _put(state, event.key, entry)
+
+
+def retimed(state: ThreadState, event: told.KeyRetimed) -> ThreadState:
+    entry = state.memory.contents.keys[event.key]
+    entry = entry._replace(version=state.clock + 1, expires_at=event.expires_at)
+    return _put(state, event.key, entry)
+
+
+def deleted(state: ThreadState, event: told.KeyDeleted) -> ThreadState:
+    return _without(state, [event.key])
+
+
+def cleared(state: ThreadState, event: told.KeysCleared) -> ThreadState:
+    return _without(state, [*state.memory.contents.keys])
+
+
+def expired(state: ThreadState, event: told.KeysExpired) -> ThreadState:
+    return _without(state, [each.key for each in event.keys])
+
+
+def erased(state: ThreadState, event: told.ValuesErased) -> ThreadState:
+    return state
+
+
+def _put(state: ThreadState, key: str, entry: KeyEntry) -> ThreadState:
+    contents = state.memory.contents
+    old = contents.keys.get(key)
+    contents = contents._replace(
+        keys=contents.keys.insert(key, entry),
+        key_bytes=contents.key_bytes + entry.bytes - (old.bytes if old else 0),
+    )
+    return _touched(state, contents, [key])
+
+
+def _without(state: ThreadState, names: Sequence[str]) -> ThreadState:
+    keys, size = state.memory.contents.keys, state.memory.contents.key_bytes
+    for name in names:
+        size -= keys[name].bytes
+        keys = keys.remove(name)
+    contents = state.memory.contents._replace(keys=keys, key_bytes=size)
+    return _touched(state, contents, names)
+
+
+def _touched(
+    state: ThreadState, contents: Contents, names: Sequence[str]
+) -> ThreadState:
+    memory: WorkingMemory = state.memory
+    memory = memory._replace(contents=contents, touched=memory.touching(names))
+    return state._replace(memory=memory)

@@ -1,0 +1,173 @@
+"""Commands on working memory. Frozen values, checked already."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from memoryhub.kernel.memory_events import Part, TaskField
+from memoryhub.kernel.working_memory import JsonType, TaskStatus
+
+#: The part of a checkpoint that is restored unless others are named.
+PARTS: tuple[Part, ...] = ("keys", "task", "notes")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expiry:
+    """What was said about an expiry: nothing, never, so long, or that instant."""
+
+    said: bool = False
+    ttl: timedelta | None = None
+    at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expected:
+    """The version that the sender saw, or that there must be none."""
+
+    version: int | None = None
+    absent: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetKey:
+    key: str
+    #: JSON text, UTF-8.
+    value: bytes
+    json_type: JsonType
+    #: Canonical UTF-8 size.
+    bytes: int
+    expiry: Expiry = Expiry()
+    expected: Expected = Expected()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteKey:
+    key: str
+    expected: Expected = Expected()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeKeys:
+    """Sets and deletes on distinct keys, all or nothing."""
+
+    changes: tuple[SetKey | DeleteKey, ...]
+    #: Of the project, where neither the command nor the thread says.
+    default_ttl: timedelta | None = None
+    #: Whether a refusal tells which change it is about.
+    numbered: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetimeKey:
+    key: str
+    expiry: Expiry
+    expected: Expected = Expected()
+    #: JSON text of an inherited value, which is set anew; None when it is the thread's.
+    value: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClearKeys:
+    pass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpireKeys:
+    """Sweep keys, each if it still has that version and its instant has passed."""
+
+    keys: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EraseValues:
+    """Take values out of the journal, each if it is still due."""
+
+    seqs: tuple[int, ...]
+    #: How long after its latest expiry a value stays in history.
+    grace: timedelta
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetTask:
+    """The task as a whole; a start that is not said is now."""
+
+    status: TaskStatus = "pending"
+    current_step: int | None = 0
+    progress_percent: float | None = 0.0
+    started_at: datetime | None = None
+    started: bool = False
+    #: By field: JSON text, UTF-8.
+    texts: dict[TaskField, bytes] = field(default_factory=dict)
+    expected: Expected = Expected()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpdateTask:
+    """Fields of the task; those not named stay."""
+
+    #: Numbers, words and times that were sent.
+    fields: dict[str, Any] = field(default_factory=dict)
+    texts: dict[TaskField, bytes] = field(default_factory=dict)
+    cleared: tuple[TaskField, ...] = ()
+    expected: Expected = Expected()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClearTask:
+    expected: Expected = Expected()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewNote:
+    #: JSON text, UTF-8.
+    text: bytes
+    #: Of the text itself, UTF-8.
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddNotes:
+    notes: tuple[NewNote, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClearNotes:
+    pass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TakeCheckpoint:
+    name: str | None = None
+    #: JSON text, UTF-8.
+    description: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestoreCheckpoint:
+    #: Clock or name.
+    target: int | str
+    parts: tuple[Part, ...] = PARTS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteCheckpoint:
+    target: int | str
+
+
+MemoryCommand = (
+    ChangeKeys
+    | RetimeKey
+    | ClearKeys
+    | ExpireKeys
+    | EraseValues
+    | SetTask
+    | UpdateTask
+    | ClearTask
+    | AddNotes
+    | ClearNotes
+    | TakeCheckpoint
+    | RestoreCheckpoint
+    | DeleteCheckpoint
+)

@@ -1,0 +1,210 @@
+"""Event bodies of working memory. Pydantic, frozen, strict.
+
+Where a body refers to an event of another moment it gives the thread's clock, which is
+the seq in a thread that is no fork.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Literal
+
+from pydantic import Field
+
+from memoryhub.kernel.bodies import Body, Event
+from memoryhub.kernel.names import Name
+from memoryhub.kernel.page_events import EntryBody
+from memoryhub.kernel.working_memory import JsonType, TaskStatus
+
+Part = Literal["keys", "task", "notes", "frames"]
+TaskField = Literal[
+    "description", "current_step", "progress_percent", "started_at", "data"
+]
+
+
+class KeySet(Event):
+    """A key has a value. Payload: the value."""
+
+    event_type = "key.set"
+    sealed = True
+
+    key: Name
+    json_type: JsonType
+    #: Of the value, canonical UTF-8.
+    bytes: int
+    expires_at: datetime | None = None
+    #: There was none of that name that counted.
+    created: bool = False
+
+
+class KeyRetimed(Event):
+    """A key has another expiry."""
+
+    event_type = "key.retimed"
+
+    key: Name
+    expires_at: datetime | None = None
+
+
+class KeyDeleted(Event):
+    """A key is gone."""
+
+    event_type = "key.deleted"
+
+    key: Name
+
+
+class KeysCleared(Event):
+    """All keys are gone."""
+
+    event_type = "keys.cleared"
+
+    #: How many of them were visible.
+    count: int
+
+
+class ExpiredKey(Body):
+    key: Name
+    version: int
+
+
+class KeysExpired(Event):
+    """Keys whose instant had passed were swept."""
+
+    event_type = "keys.expired"
+
+    keys: list[ExpiredKey]
+
+
+class ValuesErased(Event):
+    """Values whose time in history was over left the journal."""
+
+    event_type = "values.erased"
+
+    seqs: list[int]
+    reason: Literal["expired"] = "expired"
+
+
+class TaskSet(Event):
+    """The task's state as a whole. Payload: description, data."""
+
+    event_type = "task.set"
+    sealed = True
+
+    status: TaskStatus
+    current_step: int | None = None
+    progress_percent: float | None = None
+    started_at: datetime | None = None
+    #: Which texts the payload has.
+    texts: list[TaskField] = Field(default_factory=list)
+
+
+class TaskUpdated(Event):
+    """Fields of the task changed; what is absent stays. Payload: the texts changed."""
+
+    event_type = "task.updated"
+    sealed = True
+
+    status: TaskStatus | None = None
+    current_step: int | None = None
+    progress_percent: float | None = None
+    started_at: datetime | None = None
+    texts: list[TaskField] = Field(default_factory=list)
+    cleared: list[TaskField] = Field(default_factory=list)
+
+
+class TaskCleared(Event):
+    """There is no task any more."""
+
+    event_type = "task.cleared"
+
+
+class NoteAdded(Event):
+    """A line was added to the scratchpad. Payload: its text."""
+
+    event_type = "note.added"
+    sealed = True
+
+    bytes: int
+    #: Oldest notes that left the scratchpad for it.
+    trimmed: int = 0
+
+
+class NotesCleared(Event):
+    """The scratchpad is empty."""
+
+    event_type = "notes.cleared"
+
+    count: int
+
+
+class CheckpointTaken(Event):
+    """A point to return to. Payload: its description."""
+
+    event_type = "checkpoint.taken"
+    sealed = True
+
+    name: Name | None = None
+    auto: bool = False
+    parent: int | None = None
+    #: Those not yet swept included.
+    keys: int
+    notes: int
+    has_task: bool
+    #: Names touched since the parent; absent: any.
+    touched: int | None = None
+
+
+class RefreshedPage(Body):
+    """A page that has changed since the checkpoint, as it is now."""
+
+    page_id: Name
+    entry: EntryBody
+
+
+class CheckpointRestored(Event):
+    """Parts of working memory are again what they were."""
+
+    event_type = "checkpoint.restored"
+
+    target: int
+    parts: list[Part]
+    #: The checkpoint that holds what it was before.
+    before: int
+    #: The instant by which expiry was judged.
+    judged_at: datetime
+    set: int = 0
+    removed: int = 0
+    expired: int = 0
+    notes: int = 0
+    #: Automatic checkpoints that went with it.
+    pruned: list[int] = Field(default_factory=list)
+    #: Pages of the working set that are gone since.
+    left_out: list[Name] = Field(default_factory=list)
+    refreshed: list[RefreshedPage] = Field(default_factory=list)
+
+
+class CheckpointDeleted(Event):
+    """A checkpoint is gone; values and other checkpoints stay."""
+
+    event_type = "checkpoint.deleted"
+
+    target: int
+
+
+MEMORY_EVENTS: tuple[type[Event], ...] = (
+    KeySet,
+    KeyRetimed,
+    KeyDeleted,
+    KeysCleared,
+    KeysExpired,
+    ValuesErased,
+    TaskSet,
+    TaskUpdated,
+    TaskCleared,
+    NoteAdded,
+    NotesCleared,
+    CheckpointTaken,
+    CheckpointRestored,
+    CheckpointDeleted,
+)

@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+from django.db import models
+
+from memoryhub.models.ids import NameField
+from memoryhub.models.projects import Project
+from memoryhub.models.threads import Thread
+
+
+class Key(models.Model):
+    """A key of a thread's working memory: where its value lies, and until when.
+
+    A row may outlive its instant by a minute; nothing answers from one without
+    comparing it with now.
+    """
+
+    pk = models.CompositePrimaryKey("thread_id", "key")
+    thread = models.ForeignKey(
+        Thread, models.PROTECT, related_name="keys", db_index=False
+    )
+    key = NameField()
+    #: The thread's, so that one project's keys are looked for among no others.
+    project = models.ForeignKey(
+        Project, models.PROTECT, related_name="+", db_index=False
+    )
+    #: The thread's clock at the event that last set or retimed it.
+    version = models.BigIntegerField()
+    #: The event whose payload holds the value; in a fork it may be an ancestor's.
+    value_thread = models.UUIDField()
+    value_seq = models.BigIntegerField()
+    #: Of the value, canonical UTF-8.
+    bytes = models.IntegerField()
+    json_type = models.CharField(max_length=7)
+    expires_at = models.DateTimeField(null=True)
+
+    class Meta:
+        indexes = [
+            # What the sweep is for.
+            models.Index(
+                fields=["expires_at", "thread", "key"],
+                name="key_expiry",
+                condition=models.Q(expires_at__isnull=False),
+            ),
+            # What of a project expires soon.
+            models.Index(
+                fields=["project", "expires_at"],
+                name="key_project_expiry",
+                condition=models.Q(expires_at__isnull=False),
+            ),
+            # The largest of a project.
+            models.Index(fields=["project", "-bytes"], name="key_bytes"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.thread_id}/{self.key}"
+
+
+class DueValue(models.Model):
+    """A value to be erased once its time in history is over."""
+
+    pk = models.CompositePrimaryKey("thread_id", "seq")
+    thread = models.ForeignKey(
+        Thread, models.PROTECT, related_name="due_values", db_index=False
+    )
+    seq = models.BigIntegerField()
+    #: The thread's: each project has a grace of its own.
+    project = models.ForeignKey(
+        Project, models.PROTECT, related_name="+", db_index=False
+    )
+    #: The latest expiry it was ever given.
+    due_at = models.DateTimeField()
+
+    class Meta:
+        indexes = [
+            # A project's oldest, and what of it is to be erased.
+            models.Index(
+                fields=["project", "due_at", "thread", "seq"], name="due_value_at"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.thread_id}@{self.seq}"

@@ -1,0 +1,74 @@
+"""Content that a thread's state refers to by clock, opened. Never writes."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.db.models import Q
+
+from memoryhub.errors import CorruptError
+from memoryhub.kernel.state import ThreadState
+from memoryhub.models.events import Event
+from memoryhub.models.threads import Thread
+from memoryhub.queries import replay
+
+#: Events read in one statement.
+CHUNK = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opened:
+    """An event by its clock: when, by whom, and its content if that was asked for."""
+
+    at: datetime
+    actor: str
+    #: None once erased, or when it was not asked for.
+    content: Mapping[str, Any] | None
+    erased: bool
+
+
+def opened(
+    thread: Thread, state: ThreadState, clocks: Collection[int], *, content: bool = True
+) -> dict[int, Opened]:
+    """The events at these clocks, an ancestor's too. One query for 500 of them.
+
+    `thread` comes with its subject: forks share it. Raises CorruptError for a missing
+    event.
+    """
+    wanted = sorted(set(clocks))
+    found: dict[int, Opened] = {}
+    for start in range(0, len(wanted), CHUNK):
+        some = wanted[start : start + CHUNK]
+        places = {state.place(each): each for each in some}
+        found |= _read(thread, places, content=content)
+    for each in wanted:
+        if each not in found:
+            raise CorruptError(missing_seq=state.place(each)[1])
+    return found
+
+
+def _read(
+    thread: Thread, places: Mapping[tuple[UUID, int], int], *, content: bool
+) -> dict[int, Opened]:
+    by_thread: dict[UUID, list[int]] = {}
+    for home, seq in places:
+        by_thread.setdefault(home, []).append(seq)
+    named = Q()
+    for home, seqs in by_thread.items():
+        named |= Q(thread_id=home, seq__in=seqs)
+    rows = Event.objects.filter(named).defer("body", "chain", "payload_digest")
+    if not content:
+        rows = rows.defer("body", "chain", "payload_digest", "payload")
+    return {
+        places[row.thread_id, row.seq]: Opened(
+            at=row.at,
+            actor=row.actor,
+            content=replay.opened(thread, row) if content and row.payload else None,
+            erased=row.erased_by is not None,
+        )
+        for row in rows
+    }

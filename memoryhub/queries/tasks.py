@@ -1,0 +1,74 @@
+"""The task of a thread, now or as of an event. Never writes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from memoryhub.errors import TaskNotFoundError
+from memoryhub.journal import Receipt
+from memoryhub.kernel.state import ThreadState
+from memoryhub.kernel.working_memory import Task
+from memoryhub.models.threads import Thread
+from memoryhub.queries import payloads
+from memoryhub.queries.states import state_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskView:
+    """The task's state with its texts."""
+
+    status: str
+    description: str | None
+    current_step: int | None
+    progress_percent: float | None
+    started_at: datetime | None
+    updated_at: datetime
+    #: The number of the event that last set or updated it; ≤ 0 if inherited.
+    version: int
+    data: Mapping[str, Any] | None
+
+
+def get_task(thread: Thread, *, seq: int | None = None) -> TaskView:
+    """The task. `thread` comes with its subject. At most two queries once it is warm.
+
+    Raises TaskNotFoundError.
+    """
+    state = state_of(thread, seq)
+    task = state.memory.contents.task
+    if task is None:
+        raise TaskNotFoundError
+    return view_of(thread, state, task)
+
+
+def after(receipt: Receipt) -> TaskView:
+    """The task once a command was done. Two queries."""
+    thread = Thread.objects.select_related("subject").get(id=receipt.thread)
+    state = receipt.state or state_of(thread, receipt.seq)
+    task = state.memory.contents.task
+    if task is None:
+        raise TaskNotFoundError
+    return view_of(thread, state, task)
+
+
+def view_of(thread: Thread, state: ThreadState, task: Task) -> TaskView:
+    """A task that the state or one of its checkpoints holds. One query."""
+    clocks = {task.version, task.description, task.data} - {None}
+    opened = payloads.opened(thread, state, [c for c in clocks if c is not None])
+
+    def text(name: str, clock: int | None) -> Any:
+        content = None if clock is None else opened[clock].content
+        return None if content is None else content.get(name)
+
+    return TaskView(
+        status=task.status,
+        description=text("description", task.description),
+        current_step=task.current_step,
+        progress_percent=task.progress_percent,
+        started_at=task.started_at,
+        updated_at=opened[task.version].at,
+        version=state.seq_of(task.version),
+        data=text("data", task.data),
+    )

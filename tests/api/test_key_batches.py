@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.api.client import Client
+from tests.api.remembering import (
+    T,
+    get,
+    if_match,
+    names,
+    put,
+    still,
+)
+
+pytestmark = pytest.mark.django_db
+
+
+async def test_a_batch_sets_and_deletes_at_once(api: Client) -> None:
+    seen = (await put(api, "a", 1)).json["seq"]
+    await put(api, "b", 1)
+    with still():
+        done = await api.post(
+            f"{T}/keys:batch",
+            {
+                "items": [
+                    {"op": "set", "key": "a", "value": 2, "if_match": seen},
+                    {"op": "delete", "key": "b"},
+                    {"op": "delete", "key": "none"},
+                    {"op": "set", "key": "c", "value": None, "ttl_seconds": 60},
+                ]
+            },
+        )
+    assert done.status == 200
+    told = [(each["key"], each["seq"], each["existed"]) for each in done.json["items"]]
+    assert told == [
+        ("a", 4, None),
+        ("b", 5, True),
+        ("none", None, False),
+        ("c", 6, None),
+    ]
+    assert done.json["items"][3]["expires_at"].endswith("12:01:00+00:00")
+    assert (await get(api, "a")).json["value"] == 2
+
+
+@pytest.mark.parametrize(
+    ("item", "status", "code", "loc"),
+    [
+        ({"if_match": 99}, 409, "stale", []),
+        ({"if_none_match": "*"}, 409, "key_exists", []),
+        ({"expires_at": "2020-01-01T00:00:00Z"}, 422, "expiry_in_past", ["expires_at"]),
+        ({"value": "x" * 262_143}, 413, "value_too_large", []),
+        ({"value": "x" * 3_000}, 409, "keys_full", []),
+    ],
+)
+async def test_a_batch_is_refused_as_a_whole_and_says_by_which_item(
+    api: Client, item: dict[str, Any], status: int, code: str, loc: list[str]
+) -> None:
+    await api.put(T, {"config": {"max_key_bytes": 2_048}})
+    await put(api, "k")
+    items: list[dict[str, Any]] = [
+        {"op": "set", "key": "a", "value": 1},
+        {"op": "delete", "key": "b"},
+        {"op": "set", "key": "k", "value": 1, **item},
+    ]
+    for index in (2, 0):
+        sent = [items[2]] if index == 0 else items
+        refused = await api.post(f"{T}/keys:batch", {"items": sent})
+        assert (refused.status, refused.code) == (status, code)
+        assert refused.json["errors"] == [{"loc": ["items", index, *loc], "code": code}]
+    assert await names(api) == ["k"]
+    assert (await api.get(T)).json["seq"] == 2
+
+
+async def test_a_refusal_of_one_key_names_no_item(api: Client) -> None:
+    await put(api, "k")
+    refused = await put(api, "k", headers=if_match(99))
+    assert refused.json["errors"] == []
+    assert "index" not in refused.json["detail"]
+
+
+async def test_a_batch_that_only_deletes_makes_no_thread(api: Client) -> None:
+    items = [{"op": "delete", "key": "a"}]
+    answer = await api.post(f"{T}/keys:batch", {"items": items})
+    assert (answer.status, answer.code) == (404, "not_found")
+    assert (await api.send("DELETE", f"{T}/keys/a")).status == 404
+    assert (await api.get(T)).status == 404
+    one = {"op": "set", "key": "a", "value": 1}
+    assert (await api.post(f"{T}/keys:batch", {"items": [one]})).status == 200
+
+
+async def test_batches_and_clears_are_idempotent(api: Client) -> None:
+    named = [("idempotency-key", "one")]
+    body = {
+        "items": [{"op": "set", "key": "a", "value": 1}, {"op": "delete", "key": "b"}]
+    }
+    first = await api.post(f"{T}/keys:batch", body, headers=named)
+    await put(api, "a", 2)
+    again = await api.post(f"{T}/keys:batch", body, headers=named)
+    assert (again.status, again.body) == (200, first.body)
+    assert again.header("idempotent-replayed") == "true"
+    assert (await get(api, "a")).json["value"] == 2
+    other = {"items": [{"op": "set", "key": "a", "value": 9}]}
+    refused = await api.post(f"{T}/keys:batch", other, headers=named)
+    assert (refused.status, refused.code) == (422, "idempotency_mismatch")
+    named = [("idempotency-key", "two")]
+    cleared = await api.post(f"{T}/keys:clear", {}, headers=named)
+    await put(api, "a", 3)
+    again = await api.post(f"{T}/keys:clear", {}, headers=named)
+    assert (again.json, cleared.json["cleared"]) == (cleared.json, 1)
+    assert await names(api) == ["a"]
+
+
+async def test_a_full_batch_is_done_and_kept_in_order(api: Client) -> None:
+    items = [{"op": "set", "key": f"k{n}", "value": n} for n in range(200)]
+    done = await api.post(f"{T}/keys:batch", {"items": items})
+    assert [each["seq"] for each in done.json["items"]] == list(range(2, 202))

@@ -1,0 +1,229 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.api.client import Client
+from tests.api.remembering import (
+    CREATE_ONLY,
+    T,
+    delete,
+    get,
+    if_match,
+    items,
+    names,
+    put,
+    still,
+)
+
+pytestmark = pytest.mark.django_db
+
+
+async def test_a_key_that_is_set_reads_back(api: Client) -> None:
+    with still():
+        made = await put(api, "seat", {"row": 12, "letter": "A"})
+        assert made.status == 201
+        assert made.json.keys() == {"thread", "thread_id", "seq", "key", "expires_at"}
+        assert (made.json["thread"], made.json["seq"]) == ("t-1", 2)
+        read = await get(api, "seat")
+    assert read.json == {
+        "key": "seat",
+        "value": {"row": 12, "letter": "A"},
+        "seq": 2,
+        "set_at": "2030-03-01T12:00:00+00:00",
+        "expires_at": None,
+        "bytes": 23,
+        "type": "object",
+        "erased": False,
+    }
+    again = await put(api, "seat", "12B")
+    assert (again.status, again.json["seq"]) == (200, 3)
+    assert (await get(api, "seat")).json["value"] == "12B"
+    assert (await get(api, "seat", "?at_seq=2")).json["value"]["row"] == 12
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [
+        (None, "null"),
+        (False, "boolean"),
+        (0, "number"),
+        (-(2**63) + 1, "number"),
+        (0.1, "number"),
+        ("", "string"),
+        ("Ä \u2028 <b>", "string"),
+        ([], "array"),
+        ([None, {"b": 1, "a": [2]}], "array"),
+        ({}, "object"),
+        ({"__proto__": 1, "b": 1, "a": 2}, "object"),
+    ],
+)
+async def test_any_json_is_a_value(api: Client, value: Any, kind: str) -> None:
+    await put(api, "k", value)
+    read = (await get(api, "k")).json
+    assert (read["value"], type(read["value"])) == (value, type(value))
+    assert read["type"] == kind
+    if isinstance(value, dict):
+        assert list(read["value"]) == list(value)
+
+
+async def test_null_is_a_value(api: Client) -> None:
+    await put(api, "none", None)
+    assert (await get(api, "none")).status == 200
+    assert (await get(api, "none")).json["value"] is None
+    assert (await get(api, "none")).json["erased"] is False
+    assert (await get(api, "other")).code == "key_not_found"
+    (listed,) = await items(api, "/keys", "?values=true")
+    assert (listed["value"], listed["type"]) == (None, "null")
+    batch = [{"op": "set", "key": "also", "value": None}]
+    assert (await api.post(f"{T}/keys:batch", {"items": batch})).status == 200
+    assert await names(api) == ["also", "none"]
+    start = (await api.post(f"{T}/checkpoints", {})).json["seq"]
+    await put(api, "none", 1)
+    compared = await api.get(f"{T}/checkpoints:compare?a={start}&values=true")
+    (found,) = compared.json["keys"]
+    assert (found["kind"], found["before"]["type"]) == ("changed", "null")
+    assert found["before"]["value"] is None
+    assert (found["before"]["erased"], found["after"]["value"]) == (False, 1)
+    assert (await api.post(f"{T}/checkpoints/{start}:restore", {})).status == 200
+    assert (await get(api, "none")).json["value"] is None
+
+
+async def test_head_of_a_key_is_get_without_its_body(api: Client) -> None:
+    await put(api, "seat")
+    there = await api.send("HEAD", f"{T}/keys/seat")
+    not_there = await api.send("HEAD", f"{T}/keys/none")
+    assert (there.status, there.body) == (200, b"")
+    assert (not_there.status, not_there.body) == (404, b"")
+
+
+# Compare and set
+
+
+async def test_a_version_is_compared_before_a_key_is_set(api: Client) -> None:
+    seen = (await put(api, "k", 1)).json["seq"]
+    assert (await put(api, "k", 2, headers=if_match(seen))).status == 200
+    for stale in (seen, 0, -7, seen + 99):
+        answer = await put(api, "k", 3, headers=if_match(stale))
+        assert (answer.status, answer.code) == (409, "stale")
+    absent = await put(api, "none", 3, headers=if_match(seen))
+    assert (absent.status, absent.code) == (409, "stale")
+    taken = await put(api, "k", 3, headers=CREATE_ONLY)
+    assert (taken.status, taken.code) == (409, "key_exists")
+    assert (await get(api, "k")).json["value"] == 2
+    assert (await put(api, "new", 3, headers=CREATE_ONLY)).status == 201
+    assert (await api.get(T)).json["seq"] == 4
+
+
+async def test_a_delete_minds_the_version(api: Client) -> None:
+    seen = (await put(api, "k")).json["seq"]
+    stale = await delete(api, "/keys/k", headers=if_match(seen + 1))
+    assert (stale.status, stale.code) == (409, "stale")
+    done = await delete(api, "/keys/k", headers=if_match(seen))
+    assert done.json == {"existed": True, "seq": seen + 1}
+    gone = await delete(api, "/keys/k", headers=if_match(seen))
+    assert (gone.status, gone.code) == (409, "stale")
+    assert (await delete(api, "/keys/k")).json == {"existed": False, "seq": None}
+    assert (await api.get(T)).json["seq"] == seen + 1
+    # Deleting hides; history keeps a value that was never to expire.
+    assert (await get(api, "k", f"?at_seq={seen}")).json["value"] == 1
+
+
+async def test_a_fork_counts_what_it_inherits_from_zero_down(api: Client) -> None:
+    first = (await put(api, "old", "then")).json["seq"]
+    newer = (await put(api, "new", "now")).json["seq"]
+    await api.post(f"{T}:fork", {"name": "f"})
+    fork = "/threads/f/keys"
+    assert (await api.get(f"{fork}/new")).json["seq"] == 0
+    old = (await api.get(f"{fork}/old")).json
+    assert (old["seq"], old["value"]) == (first - newer, "then")
+    # The parent's number of that event is another event's here, or none.
+    stale = await api.put(f"{fork}/old", {"value": 1}, headers=if_match(first))
+    assert (stale.status, stale.code) == (409, "stale")
+    done = await api.put(f"{fork}/old", {"value": 1}, headers=if_match(old["seq"]))
+    assert (done.status, done.json["seq"]) == (200, 2)
+    gone = await api.send("DELETE", f"{fork}/new", headers=if_match(0))
+    assert gone.json == {"existed": True, "seq": 3}
+    assert (await get(api, "old")).json["value"] == "then"
+    assert await names(api) == ["new", "old"]
+    assert await names(api, thread="/threads/f") == ["old"]
+
+
+async def test_a_fork_retimes_what_it_inherits_with_its_value(api: Client) -> None:
+    await put(api, "k", {"a": [1, None]}, ttl_seconds=60)
+    await api.post(f"{T}:fork", {"name": "f"})
+    fork = "/threads/f/keys/k"
+    stale = await api.patch(fork, {"ttl_seconds": None}, headers=if_match(-1))
+    assert (stale.status, stale.code) == (409, "stale")
+    done = await api.patch(fork, {"ttl_seconds": None}, headers=if_match(0))
+    assert (done.status, done.json["seq"], done.json["expires_at"]) == (200, 2, None)
+    read = (await api.get(fork)).json
+    assert (read["value"], read["expires_at"]) == ({"a": [1, None]}, None)
+    again = await api.patch(fork, {"ttl_seconds": 9})
+    assert (again.status, again.json["seq"]) == (200, 3)
+    assert (await get(api, "k")).json["expires_at"] is not None
+
+
+# Clearing, and the past
+
+
+async def test_clear_removes_keys_and_counts_those_that_were_visible(
+    api: Client,
+) -> None:
+    with still() as clock:
+        await put(api, "a", ttl_seconds=60)
+        await put(api, "b")
+        await put(api, "c")
+        clock.shift(60)
+        done = await api.post(f"{T}/keys:clear", {})
+        assert done.json == {"cleared": 2, "seq": 5}
+        assert await names(api) == []
+        assert (await api.post(f"{T}/keys:clear", {})).json == {"cleared": 0, "seq": 5}
+        assert await names(api, "?at_seq=4") == ["a", "b", "c"]
+
+
+async def test_the_past_is_judged_by_its_own_instant(api: Client) -> None:
+    with still() as clock:
+        seq = (await put(api, "k", "v", ttl_seconds=60)).json["seq"]
+        clock.shift(59)
+        later = (await put(api, "other")).json["seq"]
+        clock.shift(1)
+        assert (await get(api, "k")).code == "key_not_found"
+        assert (await get(api, "k", f"?at_seq={later}")).json["value"] == "v"
+        assert await names(api, f"?at_seq={seq}") == ["k"]
+        last = (await put(api, "third")).json["seq"]
+        assert (await get(api, "k", f"?at_seq={last}")).code == "key_not_found"
+        assert await names(api, f"?at_seq={last}") == ["other", "third"]
+
+
+async def test_the_past_is_found_by_turn_too(api: Client) -> None:
+    await put(api, "k", "before")
+    await api.post(f"{T}/turns", {})
+    await put(api, "k", "first")
+    await api.post(f"{T}/turns", {})
+    await put(api, "k", "second")
+    for turn, value in ((0, "before"), (1, "first"), (2, "second")):
+        assert (await get(api, "k", f"?at_turn={turn}")).json["value"] == value
+        (listed,) = await items(api, "/keys", f"?at_turn={turn}&values=true")
+        assert listed["value"] == value
+    assert (await get(api, "k", "?at_turn=3")).code == "seq_unknown"
+
+
+async def test_before_its_first_event_a_thread_holds_nothing(api: Client) -> None:
+    await put(api, "k")
+    assert (await get(api, "k", "?at_seq=0")).code == "key_not_found"
+    assert (await get(api, "k", "?at_seq=1")).code == "key_not_found"
+    for path in ("keys", "notes", "checkpoints"):
+        answer = await api.get(f"{T}/{path}?at_seq=0")
+        assert (answer.status, answer.json["items"]) == (200, [])
+    assert (await api.get(f"{T}/task?at_seq=0")).code == "task_not_found"
+    for path in ("working-memory", "stats"):
+        assert (await api.get(f"{T}/{path}?at_seq=0")).status == 200
+
+
+async def test_an_action_is_no_name_of_a_key(api: Client) -> None:
+    """Names may hold a colon; the actions stand beside the keys, not below them."""
+    assert (await put(api, "a:batch")).status == 201
+    assert (await get(api, "a:batch")).json["value"] == 1
+    assert await names(api) == ["a:batch"]

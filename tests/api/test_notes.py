@@ -1,0 +1,142 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.api.client import Client
+from tests.api.remembering import T, items, note, restore, still, take
+
+pytestmark = pytest.mark.django_db
+
+
+async def texts(api: Client, query: str = "", *, thread: str = T) -> list[Any]:
+    found = await items(api, "/notes", query, thread=thread)
+    return [line["text"] for line in found]
+
+
+async def test_a_note_that_is_added_reads_back(api: Client) -> None:
+    with still():
+        added = await api.post(f"{T}/notes", {"text": "Ä \u2028 <b>"})
+    assert added.status == 201
+    at = "2030-03-01T12:00:00+00:00"
+    assert added.json == {"seq": 2, "at": at, "trimmed": 0}
+    (line,) = await items(api, "/notes")
+    assert line == {"seq": 2, "at": at, "bytes": 10, "text": "Ä \u2028 <b>"}
+
+
+async def test_a_batch_adds_in_order_or_nothing(api: Client) -> None:
+    batch = [{"text": str(n)} for n in range(200)]
+    added = await api.post(f"{T}/notes:batch", {"items": batch})
+    assert added.status == 201
+    assert [each["seq"] for each in added.json["items"]] == list(range(2, 202))
+    assert await texts(api) == [str(n) for n in range(200)]
+    bad = await api.post(f"{T}/notes:batch", {"items": [{"text": "x"}, {"text": ""}]})
+    assert (bad.status, bad.json["errors"]) == (
+        422,
+        [{"loc": ["items", 1, "text"], "code": "value"}],
+    )
+    assert (await api.get(f"{T}/stats")).json["notes"] == 200
+
+
+async def test_notes_are_measured_in_bytes(api: Client) -> None:
+    assert (await api.post(f"{T}/notes", {"text": "ä" * 8_192})).status == 201
+    assert (await api.post(f"{T}/notes", {"text": "ä" * 8_192 + "x"})).status == 422
+
+
+async def test_a_repeat_adds_nothing(api: Client) -> None:
+    for path, body in (
+        ("notes", {"text": "one"}),
+        ("notes:batch", {"items": [{"text": "two"}, {"text": "three"}]}),
+    ):
+        named = [("idempotency-key", path)]
+        first = await api.post(f"{T}/{path}", body, headers=named)
+        again = await api.post(f"{T}/{path}", body, headers=named)
+        assert (again.status, again.body) == (201, first.body)
+        assert again.header("idempotent-replayed") == "true"
+        other = await api.post(f"{T}/{path}", {"text": "x"}, headers=named)
+        assert other.status == 422
+    assert await texts(api) == ["one", "two", "three"]
+
+
+async def test_notes_are_listed_both_ways_and_in_parts(api: Client) -> None:
+    seqs = [await note(api, str(n)) for n in range(5)]
+    for limit in (1, 2, 5, 200):
+        up = await items(api, "/notes", f"?limit={limit}")
+        down = await items(api, "/notes", f"?limit={limit}&order=desc")
+        assert [line["seq"] for line in up] == seqs
+        assert down == up[::-1]
+    bare = await items(api, "/notes", "?content=none")
+    assert [line["text"] for line in bare] == [None] * 5
+    assert [line["bytes"] for line in bare] == [1] * 5
+    part = (await api.get(f"{T}/notes?limit=3")).json
+    await note(api, "5")
+    rest = (await api.get(f"{T}/notes?limit=3&after={part['next']}")).json
+    assert [line["text"] for line in rest["items"]] == ["3", "4", "5"]
+    other = await api.get(f"{T}/notes?limit=3&order=desc&after={part['next']}")
+    assert (other.status, other.code) == (400, "bad_cursor")
+
+
+async def test_max_notes_one_keeps_one(api: Client) -> None:
+    await api.put(T, {"config": {"max_notes": 1}})
+    seqs = []
+    for n in range(3):
+        added = (await api.post(f"{T}/notes", {"text": str(n)})).json
+        seqs.append(added["seq"])
+        assert added["trimmed"] == (n > 0)
+        assert await texts(api) == [str(n)]
+    # Out of the scratchpad, not out of history.
+    assert await texts(api, f"?at_seq={seqs[0]}") == ["0"]
+    stats = (await api.get(f"{T}/stats")).json
+    assert (stats["notes"], stats["note_bytes"]) == (1, 1)
+    batch = await api.post(
+        f"{T}/notes:batch", {"items": [{"text": "a"}, {"text": "b"}]}
+    )
+    assert [each["trimmed"] for each in batch.json["items"]] == [1, 1]
+    assert await texts(api) == ["b"]
+
+
+async def test_a_lower_limit_trims_at_the_next_append(api: Client) -> None:
+    for n in range(5):
+        await note(api, str(n))
+    await api.patch(T, {"config": {"max_notes": 2}})
+    assert len(await texts(api)) == 5
+    added = await api.post(f"{T}/notes", {"text": "new"})
+    assert added.json["trimmed"] == 4
+    assert await texts(api) == ["4", "new"]
+
+
+async def test_clear_empties_the_scratchpad_and_counts(api: Client) -> None:
+    *_, last = [await note(api, str(n)) for n in range(3)]
+    named = [("idempotency-key", "k")]
+    done = await api.post(f"{T}/notes:clear", {}, headers=named)
+    assert done.json == {"cleared": 3, "seq": last + 1}
+    assert await texts(api) == []
+    assert await texts(api, f"?at_seq={last}") == ["0", "1", "2"]
+    assert (await api.post(f"{T}/notes:clear", {})).json["cleared"] == 0
+    await note(api, "new")
+    again = await api.post(f"{T}/notes:clear", {}, headers=named)
+    assert (again.json, await texts(api)) == (done.json, ["new"])
+    assert (await api.post("/threads/none/notes:clear", {})).status == 404
+
+
+async def test_a_fork_numbers_inherited_notes_from_zero_down(api: Client) -> None:
+    first, second = await note(api, "one"), await note(api, "two")
+    await api.post(f"{T}:fork", {"name": "f"})
+    await api.post("/threads/f/notes", {"text": "three"})
+    found = await items(api, "/notes", thread="/threads/f")
+    assert [(line["seq"], line["text"]) for line in found] == [
+        (first - second, "one"),
+        (0, "two"),
+        (2, "three"),
+    ]
+    assert await texts(api) == ["one", "two"]
+
+
+async def test_later_note_not_in_checkpoint(api: Client) -> None:
+    await note(api, "before")
+    here = await take(api)
+    await note(api, "after")
+    assert (await restore(api, here)).json["notes"] == 1
+    assert await texts(api) == ["before"]
+    assert (await api.get(f"{T}/checkpoints/{here}")).json["notes"] == 1

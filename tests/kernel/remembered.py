@@ -1,0 +1,86 @@
+"""What tests of working memory say to a thread, in few words."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from typing import Any
+
+from memoryhub.kernel.memory_commands import (
+    PARTS,
+    AddNotes,
+    ChangeKeys,
+    DeleteKey,
+    Expected,
+    Expiry,
+    NewNote,
+    RestoreCheckpoint,
+    SetKey,
+    TakeCheckpoint,
+)
+from memoryhub.kernel.memory_events import Part
+from tests.paging import Bench
+
+
+def setting(
+    key: str, value: Any = 1, *, seconds: float | None = None, **said: Any
+) -> SetKey:
+    """A set of a key, for so many seconds if that is said."""
+    text = json.dumps(value).encode()
+    kind = type(value).__name__
+    names = {"NoneType": "null", "int": "number", "str": "string", "list": "array"}
+    chosen = {} if seconds is None else {"expiry": lasting(seconds)}
+    return SetKey(
+        key=key,
+        value=text,
+        json_type=names[kind],  # type: ignore[arg-type]  # one of them
+        bytes=len(text),
+        **{**chosen, **said},
+    )
+
+
+def lasting(seconds: float | None) -> Expiry:
+    """So long; None is for ever."""
+    ttl = None if seconds is None else timedelta(seconds=seconds)
+    return Expiry(said=True, ttl=ttl)
+
+
+def put(bench: Bench, key: str, value: Any = 1, **said: Any) -> list[Any]:
+    return bench.do(ChangeKeys(changes=(setting(key, value, **said),)))
+
+
+def delete(bench: Bench, key: str, expected: Expected | None = None) -> list[Any]:
+    change = DeleteKey(key=key, expected=expected or Expected())
+    return bench.do(ChangeKeys(changes=(change,)))
+
+
+def note(bench: Bench, *sizes: int) -> list[Any]:
+    notes = tuple(
+        NewNote(text=json.dumps("n" * size).encode(), bytes=size) for size in sizes
+    )
+    return bench.do(AddNotes(notes=notes))
+
+
+def take(bench: Bench, name: str | None = None) -> int:
+    """Its clock."""
+    bench.do(TakeCheckpoint(name=name))
+    return bench.state.clock
+
+
+def restore(
+    bench: Bench, target: int | str, parts: tuple[Part, ...] = PARTS
+) -> list[Any]:
+    return bench.do(RestoreCheckpoint(target=target, parts=parts))
+
+
+def wait(bench: Bench, seconds: float) -> None:
+    bench.at += timedelta(seconds=seconds)
+
+
+def names(bench: Bench) -> list[str]:
+    """Keys that count at the instant of the next command."""
+    return list(bench.state.memory.contents.visible(bench.at))
+
+
+def listed(bench: Bench) -> list[int]:
+    return [each.clock for each in bench.state.memory.listed()]

@@ -1,0 +1,183 @@
+"""What has expired and had its grace is gone: from reads, checkpoints and disk."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from string import ascii_letters
+
+import pytest
+from django.conf import settings
+from django.db import connections
+
+from memoryhub.errors import ContentErasedError, KeyNotFoundError
+from memoryhub.journal import wal
+from memoryhub.models.events import Event
+from memoryhub.models.projects import Project
+from memoryhub.models.threads import Thread
+from memoryhub.queries import keys
+from memoryhub.queries.verification import verify
+from memoryhub.services import projects
+from memoryhub.services.api_keys import Agent
+from memoryhub.workers import expiry
+from tests.factories import get_thread
+from tests.memory_acts import (
+    DAY,
+    MINUTE,
+    NOON,
+    at,
+    fork_of,
+    lasting,
+    new_key,
+    restore,
+    set_key,
+    set_keys,
+    take,
+)
+from tests.services.acts import state_of
+
+#: Nothing that could be packed into less.
+CANARY = "".join(Random(7).choices(ascii_letters, k=2_000))
+
+
+def kept(agent: Agent) -> Thread:
+    """At noon: twins, one that expires and one that does not, and a checkpoint."""
+    with at(NOON):
+        set_keys(
+            agent,
+            new_key("brief", CANARY, lasting(MINUTE)),
+            new_key("ever", CANARY),
+        )
+        take(agent, "here")
+    return get_thread(agent)
+
+
+def over(grace: int = 86_400) -> int:
+    """Sweep and erase once the grace is over; how many values went."""
+    moment = NOON + MINUTE + DAY * grace / 86_400
+    with at(moment):
+        expiry.expire(moment)
+        return expiry.erase(moment)
+
+
+@pytest.mark.django_db
+def test_expired_value_is_gone(agent: Agent) -> None:
+    thread = kept(agent)
+    seq = thread.head_seq
+    for moment in (NOON, NOON + DAY):
+        with at(moment):
+            # As of then it counts, as long as its value is there.
+            assert keys.get_key(get_thread(agent), "brief", seq=seq).value == CANARY
+    assert over() == 1
+    row = Event.objects.get(thread=thread, seq=2)
+    assert row.payload is None
+    thread = get_thread(agent)
+    held = state_of(thread).memory.checkpoints[seq].contents.keys
+    assert {*held} == {"brief", "ever"}
+    with at(NOON + 2 * DAY):
+        with pytest.raises(ContentErasedError):
+            keys.get_key(thread, "brief", seq=seq)
+        with pytest.raises(KeyNotFoundError):
+            keys.get_key(thread, "brief")
+        for when in (None, seq):
+            assert keys.get_key(thread, "ever", seq=when).value == CANARY
+        # The checkpoint still stands, and brings back what can be.
+        set_key(agent, "ever", "other")
+        restore(agent, "here")
+        assert keys.get_key(get_thread(agent), "ever").value == CANARY
+        listed = keys.list_keys(get_thread(agent), values=True).items
+    assert [line.name for line in listed] == ["ever"]
+    assert verify(get_thread(agent)) is None
+
+
+@pytest.mark.django_db
+def test_a_list_of_then_shows_that_a_value_is_gone(agent: Agent) -> None:
+    seq = kept(agent).head_seq
+    over()
+    with at(NOON + 2 * DAY):
+        lines = keys.list_keys(get_thread(agent), seq=seq, values=True).items
+    assert [(line.name, line.erased, line.value) for line in lines] == [
+        ("brief", True, None),
+        ("ever", False, CANARY),
+    ]
+
+
+@pytest.mark.django_db
+def test_a_fork_of_then_finds_no_value_either(agent: Agent) -> None:
+    seq = kept(agent).head_seq
+    over()
+    with at(NOON + 2 * DAY):
+        child = fork_of(agent, "t-1", "child", seq=seq)
+        with pytest.raises(KeyNotFoundError):
+            keys.get_key(child, "brief")
+        assert keys.get_key(child, "ever").value == CANARY
+        assert verify(child) is None
+
+
+# On disk
+
+
+@pytest.fixture
+def sqlite(transactional_db: None) -> Iterator[None]:
+    """The tests that ask for it run in the pass on SQLite only; see conftest."""
+    assert connections["default"].vendor == "sqlite"
+    yield
+    connections.close_all()
+
+
+def files_with(needle: bytes) -> list[str]:
+    name = str(settings.DATABASES["default"]["NAME"])
+    folder = Path(name).parent
+    found = [path for path in folder.iterdir() if path.is_file()]
+    assert found
+    return sorted(path.name for path in found if needle in path.read_bytes())
+
+
+def sealed(thread: Thread, seq: int) -> bytes:
+    payload = Event.objects.get(thread=thread, seq=seq).payload
+    assert payload is not None
+    needle = bytes(payload)[-64:]
+    assert len(needle) == 64
+    return needle
+
+
+@pytest.mark.usefixtures("sqlite")
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("grace", [0, 60])
+def test_expired_value_is_in_no_file(agent: Agent, acme: Project, grace: int) -> None:
+    projects.let_expire(acme, default_ttl_seconds=None, grace_seconds=grace)
+    thread = kept(agent)
+    brief, ever = sealed(thread, 2), sealed(thread, 3)
+    assert files_with(brief)
+    assert over(grace) == 1
+    assert files_with(brief) == []
+    assert files_with(ever) != []
+    assert verify(get_thread(agent)) is None
+
+
+@pytest.mark.usefixtures("sqlite")
+@pytest.mark.django_db(transaction=True)
+def test_a_reader_who_stays_leaves_it_to_the_next_time(agent: Agent) -> None:
+    thread = kept(agent)
+    brief = sealed(thread, 2)
+    other = connections.create_connection("default")
+    try:
+        other.connect()
+        other.connection.execute("BEGIN DEFERRED")
+        other.connection.execute("SELECT COUNT(*) FROM memoryhub_event").fetchone()
+        assert over() == 1
+        assert files_with(brief) != []
+        other.connection.execute("ROLLBACK")
+    finally:
+        other.close()
+    assert wal.truncate()
+    assert files_with(brief) == []
+    with connections["default"].cursor() as cursor:
+        cursor.execute("PRAGMA busy_timeout")
+        assert cursor.fetchone() == (20_000,)
+
+
+@pytest.mark.django_db
+def test_the_log_is_left_alone_inside_a_transaction() -> None:
+    assert wal.truncate() is False
