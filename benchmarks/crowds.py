@@ -16,6 +16,13 @@ from benchmarks.threads import COMMANDS_A_COMMIT, SLOTS_A_COMMAND, parts
 from memoryhub.journal import Order
 from memoryhub.journal.writer import Journal
 from memoryhub.kernel.commands import AppendSlots, Command
+from memoryhub.kernel.memory_commands import (
+    AddNotes,
+    ChangeKeys,
+    NewNote,
+    SetTask,
+    TakeCheckpoint,
+)
 from memoryhub.kernel.page_commands import BeginTurn, FaultPage
 from memoryhub.models.events import Snapshot
 from memoryhub.models.projects import Project
@@ -24,7 +31,7 @@ from memoryhub.services import operator_threads, turns
 from memoryhub.services.api_keys import Agent
 from memoryhub.services.turns import NewTurn
 from memoryhub.vault import keyring
-from tests import factories
+from tests import factories, memory_acts
 
 #: As the recorded runs in one thread: most of what was said has left the window.
 WINDOW: dict[str, Any] = {
@@ -35,6 +42,8 @@ WINDOW: dict[str, Any] = {
 #: Turns at the end of a thread whose requests are recorded.
 RECORDED = 20
 SLOTS_A_THREAD, THREADS_A_COMMIT = 10, 100
+#: Keys, and notes, of a thread that is grown; its checkpoint.
+KEYS, CHECKPOINT = 100, "begun"
 
 
 def fill(*, events: int, short: int, threads: int) -> None:
@@ -53,6 +62,7 @@ def _grow(agent: Agent, name: str, events: int) -> None:
     """Messages, turns and faults until there are so many events."""
     thread = factories.make_thread(agent, name, **WINDOW)
     journal, work = Journal(), _work()
+    _perform(journal, agent, thread, _remembered())
     while thread.head_seq < events:
         _perform(journal, agent, thread, islice(work, 3 * COMMANDS_A_COMMIT))
     _settle(journal, agent, thread)
@@ -64,6 +74,16 @@ def _grow(agent: Agent, name: str, events: int) -> None:
     operator_threads.fork(
         thread, actor=actor, name=f"{name}.fork", seq=thread.head_seq // 2
     )
+
+
+def _remembered() -> Iterator[Command]:
+    """Working memory, there from the beginning: any moment shows the same of it."""
+    keys = (memory_acts.new_key(f"key-{n}") for n in range(KEYS))
+    yield ChangeKeys(changes=tuple(keys))
+    yield SetTask()
+    note = NewNote(text=b'"Asked again."', bytes=12)
+    yield AddNotes(notes=(note,) * KEYS)
+    yield TakeCheckpoint(name=CHECKPOINT)
 
 
 def _settle(journal: Journal, agent: Agent, thread: Thread) -> None:

@@ -24,7 +24,8 @@ from benchmarks import crowds
 from benchmarks.hubs import PROJECT
 from benchmarks.screens import LONG, SHORT
 from memoryhub.journal.texts import texts
-from memoryhub.models.events import Snapshot
+from memoryhub.kernel.memory_events import CheckpointTaken
+from memoryhub.models.events import Event, Snapshot
 from memoryhub.models.threads import Thread
 from memoryhub.queries import replay
 from memoryhub.services import operators
@@ -86,6 +87,7 @@ class Visitor:
 
     def _addresses(self) -> Iterator[tuple[str, str]]:
         thread = self.threads[LONG]
+        taken = Event.objects.filter(thread=thread, type=CheckpointTaken.event_type)
         known = {
             "project": PROJECT,
             "thread": LONG,
@@ -93,6 +95,8 @@ class Visitor:
             # There from the beginning, whatever seq is asked for.
             "index": "10",
             "page": "slot-10",
+            "key": "key-10",
+            "number": str(taken.values_list("seq", flat=True).get()),
             "n": str(thread.turn_count),
             "token": "x" * 43,
             "prefix": "none",
