@@ -64,7 +64,9 @@ class PageTable:
         stored = Page.objects.filter(thread_id=thread, page_id__in=wanted)
         rows = {row.page_id: row for row in stored}
         made: dict[str, list[PageLevel | LevelRow]] = {}
-        for level in PageLevel.objects.filter(thread_id=thread, page_id__in=wanted):
+        # A fork may have levels of a page that it has no row of.
+        known_here = wanted if self.state.lineage else rows
+        for level in PageLevel.objects.filter(thread_id=thread, page_id__in=known_here):
             made.setdefault(level.page_id, []).append(level)
         found = {}
         for page_id in wanted:
