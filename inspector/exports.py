@@ -3,7 +3,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 from asgiref.sync import sync_to_async
@@ -13,6 +13,7 @@ from django.http.response import HttpResponseBase
 
 from inspector.records import Record
 from memoryhub.errors import Refusal
+from memoryhub.queries.cursors import Batch
 
 #: A spreadsheet takes a cell that begins so for a formula.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
@@ -20,8 +21,7 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 #: The words that end the URLs of a list's exports.
 KINDS = ("json", "csv", "ndjson")
-#: Records of a batch, and where the next one begins.
-Batched = tuple[Sequence[Record], str | None]
+Line = TypeVar("Line")
 
 
 def links(path: str, query: str = "") -> list[tuple[str, str]]:
@@ -36,14 +36,20 @@ def answer(
     name: str,
     *,
     heading: Sequence[str],
-    batched: Callable[[], Batched],
-    chunks: Callable[[], Iterable[Sequence[Record]]],
+    record: Callable[[Line], Record],
+    part: Callable[[], Batch[Line]],
+    parts: Callable[[], Iterable[Sequence[Line]]],
 ) -> HttpResponseBase:
-    """A list as data: one batch as JSON, or all that matches as CSV or NDJSON."""
+    """A list as data: one batch as JSON, or all that matches as CSV or NDJSON.
+
+    `part` is asked for the one at the URL's cursor, `parts` for all; `record` tells a
+    line of either.
+    """
     if kind == "json":
-        items, following = batched()
-        return batch(items, following)
-    return stream(request, name, kind, chunks(), heading=heading)
+        found = part()
+        return batch([record(line) for line in found.items], found.next)
+    chunks = ([record(line) for line in lines] for lines in parts())
+    return stream(request, name, kind, chunks, heading=heading)
 
 
 def batch(items: Sequence[Record], following: str | None) -> HttpResponse:

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
+from functools import partial
 from typing import Any
 from urllib.parse import urlencode
 
@@ -27,7 +27,7 @@ from memoryhub.models.operators import Membership
 from memoryhub.queries import checkpoint_trees, checkpoints, comparison_views
 from memoryhub.queries.checkpoints import CheckpointLine
 from memoryhub.queries.comparisons import HEAD
-from memoryhub.queries.cursors import Batch
+from memoryhub.queries.cursors import Batch, walk
 from memoryhub.services import operator_memory
 
 #: Checkpoints of a batch of an export; those that a form of two points offers.
@@ -66,21 +66,15 @@ def export(
 ) -> HttpResponseBase:
     """All checkpoints as data, oldest first."""
     visit = visits.find(request, project, thread)
-
-    def records(lines: tuple[CheckpointLine, ...]) -> list[dict[str, Any]]:
-        return [memory_records.checkpoint(thread, line) for line in lines]
-
-    def batched() -> exports.Batched:
-        part = _part(visit, request.GET.get("after") or None)
-        return records(part.items), part.next
-
+    part = partial(_part, visit)
     return exports.answer(
         request,
         kind,
         f"{thread}-checkpoints",
         heading=memory_records.CHECKPOINT + memory_records.CHECKPOINT_CONTENT,
-        batched=batched,
-        chunks=lambda: map(records, _parts(visit)),
+        record=partial(memory_records.checkpoint, thread),
+        part=lambda: part(request.GET.get("after") or None),
+        parts=lambda: walk(part),
     )
 
 
@@ -162,13 +156,3 @@ def _part(visit: Visit, after: str | None) -> Batch[CheckpointLine]:
     return checkpoints.list_checkpoints(
         visit.row, seq=visit.moment.at_seq, after=after, limit=CHUNK
     )
-
-
-def _parts(visit: Visit) -> Iterator[tuple[CheckpointLine, ...]]:
-    after: str | None = None
-    while True:
-        part = _part(visit, after)
-        yield part.items
-        if part.next is None:
-            return
-        after = part.next

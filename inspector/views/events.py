@@ -27,6 +27,7 @@ from memoryhub.kernel.memory_events import CheckpointRestored
 from memoryhub.models.clock import clock
 from memoryhub.models.threads import Thread
 from memoryhub.queries import event_search, events, states, timeline
+from memoryhub.queries.cursors import Batch
 from memoryhub.queries.event_search import Stretch
 from memoryhub.queries.events import EventLine
 
@@ -124,8 +125,9 @@ def export(
         kind,
         f"{row.name}-events",
         heading=records.EVENT + (records.EVENT_CONTENT if content else ()),
-        batched=lambda: _batch(request, row, asked, at_seq=at_seq, content=content),
-        chunks=lambda: (_records(row, lines, content=content) for lines in found),
+        record=lambda line: records.event(row.name, line, content=content),
+        part=lambda: _batch(request, row, asked, at_seq=at_seq, content=content),
+        parts=lambda: found,
     )
 
 
@@ -155,7 +157,7 @@ def _batch(
     *,
     at_seq: int | None,
     content: bool,
-) -> exports.Batched:
+) -> Batch[EventLine]:
     found = event_search.search_events(
         row,
         terms=asked.terms,
@@ -165,10 +167,4 @@ def _batch(
         limit=CHUNK,
         content=content,
     )
-    return _records(row, found.lines, content=content), found.next
-
-
-def _records(
-    row: Thread, lines: tuple[EventLine, ...], *, content: bool
-) -> list[records.Record]:
-    return [records.event(row.name, line, content=content) for line in lines]
+    return Batch(items=found.lines, next=found.next)

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Iterable
 from urllib.parse import urlencode
 
 from django.http import HttpRequest, HttpResponse
@@ -43,21 +42,14 @@ def index(request: HttpRequest, project: str) -> HttpResponse:
 def export(request: HttpRequest, project: str, kind: str) -> HttpResponseBase:
     """The list as data: one batch as JSON, or all of it as CSV or NDJSON."""
     place = access.find_place(request, project)
-
-    def told(lines: Iterable[Source]) -> list[records.Record]:
-        return [records.source(line) for line in lines]
-
-    def batched() -> exports.Batched:
-        found = _batch(request, place)
-        return told(found.items), found.next
-
     return exports.answer(
         request,
         kind,
         f"{place.project.slug}-imports",
         heading=records.SOURCE,
-        batched=batched,
-        chunks=lambda: map(told, imports.iter_sources(place.project)),
+        record=records.source,
+        part=lambda: _batch(request, place),
+        parts=lambda: imports.iter_sources(place.project),
     )
 
 

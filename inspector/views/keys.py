@@ -19,7 +19,6 @@ from inspector import (
     visits,
 )
 from inspector.access import signed_in
-from inspector.records import Record
 from inspector.search import Asked, SearchError
 from inspector.visits import Visit
 from memoryhub.errors import InvalidError
@@ -87,22 +86,14 @@ def export(
     if asked.error:
         return exports.refused(asked.error, status=422)
     content = request.GET.get("content") == "1"
-
-    def records(lines: tuple[KeyLine, ...]) -> list[Record]:
-        return [memory_records.key(thread, line, content=content) for line in lines]
-
-    def batched() -> exports.Batched:
-        part = _batch(request, visit, asked, limit=keys.CHUNK, values=content)
-        return records(part.items), part.next
-
-    found = _all(request, visit, asked, values=content)
     return exports.answer(
         request,
         kind,
         f"{thread}-keys",
         heading=memory_records.KEY + (memory_records.KEY_CONTENT if content else ()),
-        batched=batched,
-        chunks=lambda: map(records, found),
+        record=lambda line: memory_records.key(thread, line, content=content),
+        part=lambda: _batch(request, visit, asked, limit=keys.CHUNK, values=content),
+        parts=lambda: _all(request, visit, asked, values=content),
     )
 
 

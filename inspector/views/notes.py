@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
@@ -14,6 +14,7 @@ from inspector.search import Asked
 from inspector.visits import Visit
 from memoryhub.models.clock import clock
 from memoryhub.queries import event_search, notes, states
+from memoryhub.queries.cursors import Batch, walk
 from memoryhub.queries.event_search import Stretch
 from memoryhub.queries.events import Order
 from memoryhub.queries.terms import Term, Word
@@ -67,23 +68,15 @@ def export(
     if asked.error:
         return exports.refused(asked.error, status=422)
     content = request.GET.get("content") == "1"
-    record = memory_records.note
-
-    def records(lines: list[Jotted]) -> list[dict[str, Any]]:
-        return [record(thread, line, content=content) for line in lines]
-
-    def batched() -> exports.Batched:
-        after = request.GET.get("after") or None
-        lines, following = _part(visit, asked, after, content=content)
-        return records(lines), following
-
+    part = partial(_part, visit, asked, content=content)
     return exports.answer(
         request,
         kind,
         f"{thread}-notes",
         heading=memory_records.NOTE + (memory_records.NOTE_CONTENT if content else ()),
-        batched=batched,
-        chunks=lambda: map(records, _parts(visit, asked, content=content)),
+        record=lambda line: memory_records.note(thread, line, content=content),
+        part=lambda: part(request.GET.get("after") or None),
+        parts=lambda: walk(part),
     )
 
 
@@ -148,22 +141,13 @@ def _searched(
 
 def _part(
     visit: Visit, asked: Asked, after: str | None, *, content: bool
-) -> tuple[list[Jotted], str | None]:
+) -> Batch[Jotted]:
     if asked.text:
         found = _searched(
             visit, asked, after, limit=CHUNK, order="asc", content=content
         )
-        return memories.of_events(found.lines), found.next
+        return Batch(items=tuple(memories.of_events(found.lines)), next=found.next)
     batch = notes.list_notes(
         visit.row, seq=visit.moment.at_seq, after=after, limit=CHUNK, content=content
     )
-    return memories.jotted(batch.items), batch.next
-
-
-def _parts(visit: Visit, asked: Asked, *, content: bool) -> Iterator[list[Jotted]]:
-    after: str | None = None
-    while True:
-        lines, after = _part(visit, asked, after, content=content)
-        yield lines
-        if after is None:
-            return
+    return Batch(items=tuple(memories.jotted(batch.items)), next=batch.next)

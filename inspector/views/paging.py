@@ -30,6 +30,7 @@ from memoryhub.kernel import names
 from memoryhub.models.operators import Membership
 from memoryhub.models.threads import Thread
 from memoryhub.queries import paging_charts, previews
+from memoryhub.queries.cursors import Batch
 from memoryhub.queries.paging_charts import Bucket, Charts
 from memoryhub.queries.previews import Preview
 from memoryhub.services import operator_pages
@@ -78,14 +79,14 @@ def export(
     first, last = _stretch(request)
     charts = paging_charts.get_charts(row, first=first, last=last)
     causes = paging_charts.CAUSES
-    records = [_record(bucket, causes) for bucket in charts.buckets]
     return exports.answer(
         request,
         kind,
         f"{thread}-paging",
         heading=(*COLUMNS, *(f"evicted_{cause}" for cause in causes)),
-        batched=lambda: (records, None),
-        chunks=lambda: [records],
+        record=lambda bucket: _record(bucket, causes),
+        part=lambda: Batch(items=charts.buckets, next=None),
+        parts=lambda: [charts.buckets],
     )
 
 

@@ -15,6 +15,7 @@ from memoryhub.errors import InvalidError
 from memoryhub.kernel import names
 from memoryhub.models.threads import Thread
 from memoryhub.queries import forks, slots
+from memoryhub.queries.cursors import walk
 from memoryhub.queries.slots import SlotFilter, SlotLine
 
 #: Messages on each side of the one jumped to; rows of a batch of an export.
@@ -85,24 +86,17 @@ def export(
     visit, where = visits.find(request, project, thread), _where(request)
     row, at_seq = visit.row, visit.moment.at_seq
     content = request.GET.get("content") == "1"
-
-    def told(batch: tuple[SlotLine, ...]) -> list[records.Record]:
-        return [records.slot(thread, slot, content=content) for slot in batch]
-
-    def batched() -> exports.Batched:
-        after = request.GET.get("after") or None
-        found = slots.list_slots(
-            row, where=where, content=content, at_seq=at_seq, after=after
-        )
-        return told(found.items), found.next
-
+    after = request.GET.get("after") or None
     return exports.answer(
         request,
         kind,
         f"{thread}-slots",
         heading=records.SLOT + (records.SLOT_CONTENT if content else ()),
-        batched=batched,
-        chunks=lambda: map(told, _batches(row, where, at_seq, content=content)),
+        record=lambda slot: records.slot(thread, slot, content=content),
+        part=lambda: slots.list_slots(
+            row, where=where, content=content, at_seq=at_seq, after=after
+        ),
+        parts=lambda: _batches(row, where, at_seq, content=content),
     )
 
 
@@ -137,15 +131,11 @@ def _window(
 def _batches(
     row: Thread, where: SlotFilter, at_seq: int | None, *, content: bool
 ) -> Iterator[tuple[SlotLine, ...]]:
-    after: str | None = None
-    while True:
-        found = slots.list_slots(
+    return walk(
+        lambda after: slots.list_slots(
             row, where=where, content=content, at_seq=at_seq, after=after, limit=CHUNK
         )
-        yield found.items
-        if found.next is None:
-            return
-        after = found.next
+    )
 
 
 def _where(request: HttpRequest) -> SlotFilter:

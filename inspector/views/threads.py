@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, get_args
@@ -108,18 +107,14 @@ def export(
     asked, now = _asked(request), clock.now()
     if asked.error:
         return exports.refused(asked.error, status=422)
-
-    def batched() -> exports.Batched:
-        found = _batch(request, place, asked, now)
-        return [records.thread(line) for line in found.items], found.next
-
     return exports.answer(
         request,
         kind,
         f"{place.project.slug}-threads",
         heading=records.THREAD,
-        batched=batched,
-        chunks=lambda: _chunks(place, asked, now),
+        record=records.thread,
+        part=lambda: _batch(request, place, asked, now),
+        parts=lambda: catalogue.iter_threads(place.project, terms=asked.terms, now=now),
     )
 
 
@@ -226,10 +221,3 @@ def _since(request: HttpRequest) -> datetime:
     except (ValueError, OverflowError):
         pass  # no time, or one that UTC has no year for
     raise InvalidError(loc="since")
-
-
-def _chunks(
-    place: Place, asked: Asked, now: datetime
-) -> Iterator[list[records.Record]]:
-    found = catalogue.iter_threads(place.project, terms=asked.terms, now=now)
-    return ([records.thread(line) for line in lines] for lines in found)

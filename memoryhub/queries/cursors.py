@@ -6,7 +6,7 @@ that is forged, cut or of another list does not open.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 from uuid import UUID
@@ -41,6 +41,17 @@ class Batch(Generic[Item]):
 
     items: tuple[Item, ...]
     next: str | None
+
+
+def walk(part: Callable[[str | None], Batch[Item]]) -> Iterator[tuple[Item, ...]]:
+    """All parts of a list: `part` gives the one at a cursor, None being the first."""
+    after: str | None = None
+    while True:
+        batch = part(after)
+        yield batch.items
+        if batch.next is None:
+            return
+        after = batch.next
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

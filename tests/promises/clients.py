@@ -12,6 +12,9 @@ from typing import Any, Self, TypeVar
 
 Result = TypeVar("Result")
 
+#: A server may hang up on a connection that has been idle for longer than 5 s.
+IDLE_SECONDS = 4.0
+
 #: For servers that tests write to faster than one key may.
 UNLIMITED = {
     "MEMORYHUB_KEY_REQUESTS_PER_SECOND": "100000",
@@ -34,6 +37,7 @@ class Client:
     def __init__(self, port: int, key: str) -> None:
         self.line = HTTPConnection("127.0.0.1", port, timeout=30)
         self.headers = {"Authorization": f"Bearer {key}"}
+        self.used = time.monotonic()
 
     def __enter__(self) -> Self:
         return self
@@ -61,17 +65,23 @@ class Client:
         sent = None if body is None else json.dumps(body).encode()
         if sent is not None:
             named["Content-Type"] = "application/json"
+        return self.ask(method, f"/api/v1{path}", sent, {**self.headers, **named})
+
+    def ask(
+        self, method: str, path: str, body: bytes | None, headers: dict[str, str]
+    ) -> Answer:
+        """Of the whole server, by what is sent as it is."""
         began = time.monotonic()
-        self.line.request(
-            method, f"/api/v1{path}", body=sent, headers={**self.headers, **named}
-        )
+        if began - self.used > IDLE_SECONDS:
+            self.line.close()
+        self.line.request(method, path, body=body, headers=headers)
         reply = self.line.getresponse()
-        raw = reply.read()
+        raw, self.used = reply.read(), time.monotonic()
         return Answer(
             status=reply.status,
             body=json.loads(raw) if raw else None,
             headers={name.lower(): value for name, value in reply.getheaders()},
-            seconds=time.monotonic() - began,
+            seconds=self.used - began,
             raw=raw,
         )
 

@@ -68,8 +68,7 @@ def assert_refused(answer: Answer) -> None:
 
 
 def degraded(client: Client) -> list[str]:
-    client.line.request("GET", "/health/ready")
-    parts: list[str] = json.loads(client.line.getresponse().read())["degraded"]
+    parts: list[str] = client.ask("GET", "/health/ready", None, {}).body["degraded"]
     return parts
 
 
