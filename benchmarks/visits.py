@@ -5,6 +5,7 @@ Asked one JSON line each, it answers by another, so that two of them can take tu
 
 from __future__ import annotations
 
+import gc
 import json
 import logging
 import random
@@ -67,6 +68,8 @@ class Visitor:
         kept = Snapshot.objects.filter(thread=long, seq__lt=long.head_seq - AFTER)
         #: Seqs all over the thread that are equally far from the snapshot before.
         self.places = [seq + AFTER for seq in kept.values_list("seq", flat=True)]
+        # As the server does once it has started.
+        gc.freeze()
 
     def counts(self) -> dict[str, int]:
         return crowds.counts()
@@ -135,6 +138,8 @@ class Visitor:
         return max(self._queries(path) for _ in range(times))
 
     def _queries(self, path: str) -> int:
+        # Keys that were opened are kept for a minute, whatever is looked at.
+        self._get(path)
         # As if nobody had looked before: what is at hand is not asked for.
         texts.clear()
         replay.followed.clear()

@@ -19,8 +19,10 @@ from memoryhub.vault import keys, payloads
 
 #: Events between two snapshots of a small state.
 INTERVAL = 1000
-#: Bytes of sealed snapshots whose states a process keeps.
-KEPT_BYTES = 8 * 1_048_576
+#: Bytes of sealed snapshots whose states a process keeps. Open they are thirty times as
+#: large, and the garbage collector looks through all of that: eight times as much
+#: would hold up a request for a third of a second now and then.
+KEPT_BYTES = 1_048_576
 
 #: Subject, its epoch, thread, seq, and what the sealed bytes hash to.
 Key = tuple[UUID, int, UUID, int, bytes]
