@@ -15,7 +15,7 @@ from memoryhub.api.checkpoint_schemas import (
     RestoreIn,
 )
 from memoryhub.api.fields import ThreadName
-from memoryhub.api.memory_fields import CheckpointPath, checkpoint
+from memoryhub.api.memory_fields import CheckpointPath, named_checkpoint
 from memoryhub.api.memory_schemas import ExistedOut
 from memoryhub.api.operations import StrictRouter, rendered
 from memoryhub.api.preconditions import CONDITIONAL, idempotency, if_match
@@ -119,7 +119,7 @@ async def restore(
     Keys whose instant has passed stay expired; all other checkpoints stay. If-Match
     takes the thread's head, as a preview saw it.
     """
-    agent, target = auth.caller(request), _named(checkpoint)
+    agent, target = auth.caller(request), named_checkpoint(checkpoint)
     if body.dry_run:
         return await read(_preview, agent, thread, target, body, if_match(request))
     receipt = await writing.restore(
@@ -164,7 +164,7 @@ async def delete(
     receipt = await writing.delete(
         agent=auth.caller(request),
         thread=thread,
-        target=_named(checkpoint),
+        target=named_checkpoint(checkpoint),
         if_match=if_match(request),
     )
     existed = bool(receipt.events)
@@ -190,10 +190,6 @@ async def delete_so_named(
     request: HttpRequest, thread: Path[ThreadName], checkpoint: Path[CheckpointPath]
 ) -> HttpResponse:
     return await delete(request, thread, f"{checkpoint}:restore")
-
-
-def _named(text: str) -> int | str:
-    return checkpoint(text)
 
 
 def _taken(receipt: Receipt, body: CheckpointIn) -> HttpResponse:
@@ -246,7 +242,9 @@ def _list(agent: Agent, name: str, query: CheckpointsQuery) -> HttpResponse:
 
 def _get(agent: Agent, name: str, target: str, query: AsOf) -> HttpResponse:
     thread = find_thread(agent, name)
-    line = checkpoints.get_checkpoint(thread, _named(target), seq=seq_of(thread, query))
+    line = checkpoints.get_checkpoint(
+        thread, named_checkpoint(target), seq=seq_of(thread, query)
+    )
     return rendered(CheckpointOut.of(line))
 
 

@@ -79,14 +79,7 @@ async def put(
         agent=auth.caller(request), thread=thread, changes=(command,)
     )
     event = receipt.one(KeySet)
-    out = SetOut(
-        thread=receipt.name,
-        thread_id=receipt.thread,
-        seq=receipt.seq,
-        key=key,
-        expires_at=event.expires_at,
-    )
-    return rendered(out, status=201 if event.created else 200)
+    return _told(receipt, event, status=201 if event.created else 200)
 
 
 @router.route(
@@ -129,14 +122,7 @@ async def retime(
     )
     events: list[KeyRetimed | KeySet] = [*receipt.all(KeyRetimed)]
     (event,) = events or receipt.all(KeySet)
-    out = SetOut(
-        thread=receipt.name,
-        thread_id=receipt.thread,
-        seq=receipt.seq,
-        key=key,
-        expires_at=event.expires_at,
-    )
-    return rendered(out)
+    return _told(receipt, event, status=200)
 
 
 @router.route(
@@ -222,6 +208,18 @@ async def clear(
     cleared = sum(event.count for event in receipt.all(KeysCleared))
     out = ClearedOut(cleared=cleared, seq=receipt.seq)
     return rendered(out, replayed=receipt.replayed)
+
+
+def _told(receipt: Receipt, event: KeySet | KeyRetimed, *, status: int) -> HttpResponse:
+    """What became of one key."""
+    out = SetOut(
+        thread=receipt.name,
+        thread_id=receipt.thread,
+        seq=receipt.seq,
+        key=event.key,
+        expires_at=event.expires_at,
+    )
+    return rendered(out, status=status)
 
 
 def _changes(items: list[KeyChangeIn]) -> tuple[SetKey | DeleteKey, ...]:

@@ -68,7 +68,7 @@ def _checkpoint_name(text: str) -> str:
     return text
 
 
-def checkpoint(value: object) -> int | str:
+def named_checkpoint(value: object) -> int | str:
     """A checkpoint's number or name; any other text is one that there is not."""
     if isinstance(value, int) and not isinstance(value, bool):
         return value
@@ -116,7 +116,7 @@ TaskData = Annotated[dict[str, Any], AfterValidator(_data)]
 CheckpointName = Annotated[Name, AfterValidator(_checkpoint_name)]
 CheckpointRef = Annotated[
     int | str,
-    PlainValidator(checkpoint),
+    PlainValidator(named_checkpoint),
     WithJsonSchema({"anyOf": [{"type": "integer"}, _KEY_SCHEMA]}),
 ]
 CheckpointPath = Annotated[

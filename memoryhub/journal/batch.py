@@ -251,10 +251,11 @@ class Batch:
         key = self.opened[head.state.subject]
         row = sealing.sealed_row(head, recorded, payload, key=key)
         self.events.append(row)
-        projections.project(self.rows, head.state, recorded)
+        after = evolve(head.state, recorded)
+        projections.project(self.rows, head.state, recorded, after)
         return replace(
             head,
-            state=evolve(head.state, recorded),
+            state=after,
             chain=row.chain,
             last_type=recorded.event.event_type,
         )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from memoryhub.journal import statements
@@ -18,7 +18,7 @@ from memoryhub.kernel import checkpoint_tree
 from memoryhub.kernel import memory_events as told
 from memoryhub.kernel.bodies import Event
 from memoryhub.kernel.events import ThreadForked, ThreadRetired
-from memoryhub.kernel.replay import Recorded, evolve
+from memoryhub.kernel.replay import Recorded
 from memoryhub.kernel.state import ThreadState
 from memoryhub.kernel.working_memory import KeyEntry
 from memoryhub.models.events import Event as StoredEvent
@@ -94,79 +94,87 @@ class MemoryRows:
     erased: dict[Place, list[int]] = field(default_factory=dict)
 
 
-def project(rows: MemoryRows, before: ThreadState, recorded: Recorded) -> None:
-    """Add what an event leads to, given the state before it."""
+class Change(NamedTuple):
+    """What an event did to a thread."""
+
+    before: ThreadState
+    event: Event
+    after: ThreadState
+
+
+def project(
+    rows: MemoryRows, before: ThreadState, recorded: Recorded, after: ThreadState
+) -> None:
+    """Add what an event leads to, given the states before and after it."""
     if make := _MAKERS.get(type(recorded.event)):
         rows.projects[before.id] = before.project
-        make(rows, before, recorded)
+        make(rows, Change(before, recorded.event, after))
 
 
-def _set(rows: MemoryRows, before: ThreadState, recorded: Recorded) -> None:
-    event = recorded.event
+def _set(rows: MemoryRows, change: Change) -> None:
+    event = change.event
     assert isinstance(event, told.KeySet)
-    _keys(rows, before, recorded, [event.key])
-    rows.dues.set((before.id, recorded.seq), event.expires_at)
+    _keys(rows, change, [event.key])
+    rows.dues.set((change.before.id, change.after.seq), event.expires_at)
 
 
-def _retimed(rows: MemoryRows, before: ThreadState, recorded: Recorded) -> None:
-    event = recorded.event
+def _retimed(rows: MemoryRows, change: Change) -> None:
+    event = change.event
     assert isinstance(event, told.KeyRetimed)
-    _keys(rows, before, recorded, [event.key])
-    value = before.memory.contents.keys[event.key].value
-    rows.dues.move(before.place(value), event.expires_at)
+    _keys(rows, change, [event.key])
+    value = change.before.memory.contents.keys[event.key].value
+    rows.dues.move(change.before.place(value), event.expires_at)
 
 
-def _deleted(rows: MemoryRows, before: ThreadState, recorded: Recorded) -> None:
-    event = recorded.event
+def _deleted(rows: MemoryRows, change: Change) -> None:
+    event = change.event
     assert isinstance(event, told.KeyDeleted)
-    _keys(rows, before, recorded, [event.key])
+    _keys(rows, change, [event.key])
 
 
-def _cleared(rows: MemoryRows, before: ThreadState, recorded: Recorded) -> None:
-    _keys(rows, before, recorded, before.memory.contents.keys)
+def _cleared(rows: MemoryRows, change: Change) -> None:
+    _keys(rows, change, change.before.memory.contents.keys)
 
 
-def _expired(rows: MemoryRows, before: ThreadState, recorded: Recorded) -> None:
-    event = recorded.event
+def _expired(rows: MemoryRows, change: Change) -> None:
+    event = change.event
     assert isinstance(event, told.KeysExpired)
-    _keys(rows, before, recorded, [each.key for each in event.keys])
+    _keys(rows, change, [each.key for each in event.keys])
 
 
-def _restored(rows: MemoryRows, before: ThreadState, recorded: Recorded) -> None:
-    event = recorded.event
+def _restored(rows: MemoryRows, change: Change) -> None:
+    event = change.event
     assert isinstance(event, told.CheckpointRestored)
     if "keys" in event.parts:
-        names = checkpoint_tree.names_between(before.memory, None, event.target)
-        _keys(rows, before, recorded, names)
+        names = checkpoint_tree.names_between(change.before.memory, None, event.target)
+        _keys(rows, change, names)
 
 
-def _forked(rows: MemoryRows, before: ThreadState, recorded: Recorded) -> None:
-    _keys(rows, before, recorded, before.memory.contents.keys)
+def _forked(rows: MemoryRows, change: Change) -> None:
+    _keys(rows, change, change.before.memory.contents.keys)
 
 
-def _erased(rows: MemoryRows, before: ThreadState, recorded: Recorded) -> None:
-    event = recorded.event
+def _erased(rows: MemoryRows, change: Change) -> None:
+    event = change.event
     assert isinstance(event, told.ValuesErased)
-    rows.erased[before.id, recorded.seq] = event.seqs
+    rows.erased[change.before.id, change.after.seq] = event.seqs
     for seq in event.seqs:
-        rows.dues.drop((before.id, seq))
+        rows.dues.drop((change.before.id, seq))
 
 
-def _retired(rows: MemoryRows, before: ThreadState, recorded: Recorded) -> None:
+def _retired(rows: MemoryRows, change: Change) -> None:
     """What nobody can read is neither listed nor swept; it goes with the thread."""
-    for name in before.memory.contents.keys:
-        rows.keys[before.id, name] = None
-    rows.dues.end(before.id)
+    for name in change.before.memory.contents.keys:
+        rows.keys[change.before.id, name] = None
+    rows.dues.end(change.before.id)
 
 
-def _keys(
-    rows: MemoryRows, before: ThreadState, recorded: Recorded, names: Iterable[str]
-) -> None:
+def _keys(rows: MemoryRows, change: Change, names: Iterable[str]) -> None:
     """The rows of these keys, as they are after the event."""
-    after = evolve(before, recorded)
+    after = change.after
     for name in names:
         entry = after.memory.contents.keys.get(name)
-        rows.keys[before.id, name] = None if entry is None else _row(after, name, entry)
+        rows.keys[after.id, name] = None if entry is None else _row(after, name, entry)
 
 
 def _row(state: ThreadState, name: str, entry: KeyEntry) -> KeyRow:
@@ -192,7 +200,7 @@ def key_rows(state: ThreadState) -> list[KeyRow]:
     return [_row(state, name, entry) for name, entry in sorted(keys.items())]
 
 
-_MAKERS: dict[type[Event], Callable[[MemoryRows, ThreadState, Recorded], None]] = {
+_MAKERS: dict[type[Event], Callable[[MemoryRows, Change], None]] = {
     ThreadForked: _forked,
     ThreadRetired: _retired,
     told.KeySet: _set,

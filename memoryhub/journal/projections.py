@@ -39,12 +39,14 @@ class Rows:
     memory: MemoryRows = field(default_factory=MemoryRows)
 
 
-def project(rows: Rows, before: ThreadState, recorded: Recorded) -> None:
-    """Add the rows that an event leads to, given the state before it."""
+def project(
+    rows: Rows, before: ThreadState, recorded: Recorded, after: ThreadState
+) -> None:
+    """Add the rows that an event leads to, given the states before and after it."""
     if make := _ROWS.get(type(recorded.event)):
         make(rows, before, recorded)
     page_rows.project(rows.pages, before, recorded)
-    memory_rows.project(rows.memory, before, recorded)
+    memory_rows.project(rows.memory, before, recorded, after)
 
 
 def _slot(rows: Rows, before: ThreadState, recorded: Recorded) -> None:

@@ -18,7 +18,7 @@ from memoryhub.kernel.state import ThreadState
 from memoryhub.kernel.working_memory import KeyEntry
 from memoryhub.models.threads import Thread
 from memoryhub.queries import key_search, payloads
-from memoryhub.queries.cursors import PART_BYTES, Batch, Listing, fitting
+from memoryhub.queries.cursors import PART_BYTES, Batch, Listing, fitting, walk
 from memoryhub.queries.states import now_of, state_of
 from memoryhub.queries.terms import Term
 
@@ -106,9 +106,8 @@ def iter_keys(
     seq: int | None = None,
 ) -> Iterator[tuple[KeyLine, ...]]:
     """All that `list_keys` lists, in chunks of one instant. Three queries a chunk."""
-    after: str | None = None
-    while True:
-        batch = list_keys(
+    return walk(
+        lambda after: list_keys(
             thread,
             glob=glob,
             terms=terms,
@@ -118,10 +117,7 @@ def iter_keys(
             after=after,
             limit=CHUNK,
         )
-        yield batch.items
-        if batch.next is None:
-            return
-        after = batch.next
+    )
 
 
 def _fitting(found: list[tuple[str, KeyEntry]]) -> int:

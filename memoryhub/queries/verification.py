@@ -120,8 +120,9 @@ def _event(walk: _Walk, row: Event, kept: Snapshot | None) -> str | None:
         return "page"
     if _link(walk, row, recorded) != bytes(row.chain):
         return "chain"
-    projections.project(walk.rows, state, recorded)
-    walk.state, walk.digest = evolve(state, recorded), bytes(row.chain)
+    after = evolve(state, recorded)
+    projections.project(walk.rows, state, recorded, after)
+    walk.state, walk.digest = after, bytes(row.chain)
     walk.last_type = row.type
     return "snapshot" if kept and not _true(kept, walk) else None
 

@@ -52,8 +52,9 @@ def _refold(
         if row.seq != state.seq + 1:
             raise CorruptError(missing_seq=state.seq + 1)
         recorded = log.recorded(row)
-        projections.project(rows, state, recorded)
-        state, digest = evolve(state, recorded), bytes(row.chain)
+        after = evolve(state, recorded)
+        projections.project(rows, state, recorded, after)
+        state, digest = after, bytes(row.chain)
         if state.seq % CHUNK == 0:
             projections.write(rows)
             rows = projections.Rows()

@@ -66,3 +66,16 @@ def test_the_checks_cost_six_queries(
         memory_acts.set_key(agent, f"k{n}", ttl=DAY, thread=f"t-{n % 7}")
     with django_assert_num_queries(6):
         memory_checks.get_memory_checks(acme, now=NOON)
+
+
+def test_a_thread_full_of_expired_keys_is_not_full(agent: Agent) -> None:
+    with at(NOON):
+        factories.make_thread(agent, max_keys=2)
+        memory_acts.set_key(agent, "a", ttl=MINUTE)
+        memory_acts.set_key(agent, "b", ttl=MINUTE)
+    project = factories.get_thread(agent).project
+    full = [
+        memory_checks.get_memory_checks(project, now=moment).full
+        for moment in (NOON, NOON + MINUTE)
+    ]
+    assert full == [("t-1",), ()]

@@ -29,7 +29,7 @@ from memoryhub.queries import keys as reading
 from memoryhub.services import keys, subjects, threads
 from memoryhub.services.api_keys import Agent
 from memoryhub.workers import expiry
-from tests import factories
+from tests import factories, memory_acts
 from tests.factories import run
 from tests.services import acts
 
@@ -279,3 +279,21 @@ def test_a_set_costs_the_same_whatever_there_is(agent: Agent) -> None:
             put(agent, "k1", "x", until=MINUTE)
         counts.append(len(asked))
     assert counts[0] == counts[1]
+
+
+def test_a_restricted_fork_does_not_tell_which_keys_it_inherits(agent: Agent) -> None:
+    factories.make_thread(agent)
+    seq = memory_acts.set_key(agent, "k").seq
+    memory_acts.fork_of(agent, "t-1", "child", seq=seq)
+    Subject.objects.update(state=Subject.State.RESTRICTED)
+    for key in ("k", "nothing"):
+        with pytest.raises(SubjectRestrictedError):
+            run(
+                keys.retime(
+                    agent=agent,
+                    thread="child",
+                    key=key,
+                    expiry=NEVER,
+                    expected=Expected(),
+                )
+            )

@@ -18,17 +18,19 @@ from memoryhub.kernel.memory_commands import (
     ClearNotes,
     ClearTask,
     Expected,
+    Expiry,
     MemoryCommand,
     NewNote,
     SetTask,
+    TakeCheckpoint,
     UpdateTask,
 )
 from memoryhub.kernel.memory_events import NoteAdded, NotesCleared, TaskUpdated
 from memoryhub.models import Event, Subject
 from memoryhub.queries import notes, tasks
-from memoryhub.services import threads, working_memory
+from memoryhub.services import checkpoints, keys, threads, working_memory
 from memoryhub.services.api_keys import Agent
-from tests import factories
+from tests import factories, memory_acts
 from tests.factories import run
 
 pytestmark = pytest.mark.django_db
@@ -150,3 +152,29 @@ def test_an_operator_acts_under_its_own_name(agent: Agent) -> None:
     run(threads.close(agent=agent, thread="t-1", reason="completed"))
     with pytest.raises(ThreadClosedError):
         working_memory.perform(row, SetTask(), actor=OPERATOR)
+
+
+def test_no_condition_is_left_unread(agent: Agent) -> None:
+    """Whatever names the head it saw is refused once that has moved on."""
+    factories.make_thread(agent)
+    memory_acts.set_key(agent, "k")
+    seq = memory_acts.take(agent, "then").seq
+    asked: list[Any] = [
+        keys.clear(agent=agent, thread="t-1", if_match=seq - 1),
+        keys.change(
+            agent=agent,
+            thread="t-1",
+            changes=(keys.setting("k", 1, Expiry()),),
+            if_match=seq - 1,
+        ),
+        checkpoints.take(
+            agent=agent, thread="t-1", command=TakeCheckpoint(), if_match=seq - 1
+        ),
+        checkpoints.delete(agent=agent, thread="t-1", target="then", if_match=seq - 1),
+    ]
+    for each in asked:
+        with pytest.raises(StaleError):
+            run(each)
+    assert factories.get_thread(agent).head_seq == seq
+    gone = checkpoints.delete(agent=agent, thread="t-1", target="then", if_match=seq)
+    assert run(gone).seq == seq + 1
