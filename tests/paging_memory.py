@@ -252,6 +252,13 @@ class Memory:
         aim = int(self.set["evict_to"] * self.usable) - tokens
         growing = sparing is not None and self.counted(sparing)
         more = tokens if growing else 0
+        moved = -1
+        # Who had a pin may have lost it to one that was lowered: look again.
+        while self.used > aim and len(self.steps) != moved:
+            moved = len(self.steps)
+            self.let_go(aim, more, sparing)
+
+    def let_go(self, aim: int, more: int, sparing: str | None) -> None:
         scores = self.keep()
         kept = self.pinned(more) | {sparing}
         order = sorted(

@@ -57,7 +57,20 @@ def _kept(course: Course, sparing: str | None, more: int) -> set[str]:
 
 
 def _run(course: Course, tokens: int, *, cause: Cause, sparing: str | None) -> None:
-    aim = course.paging.settings.low - tokens
+    """Free room until `tokens` more leave the set at `evict_to`.
+
+    What is lowered may take the room of another's computed pin, whose page may leave
+    from then on: so as long as a pass changes something, another follows.
+    """
+    aim, before = course.paging.settings.low - tokens, None
+    while aim < course.paging.used != before:
+        before = course.paging.used
+        _pass(course, aim, tokens, cause=cause, sparing=sparing)
+
+
+def _pass(
+    course: Course, aim: float, tokens: int, *, cause: Cause, sparing: str | None
+) -> None:
     unprotected, protected = victims(course, sparing=sparing, more=tokens)
     lowered, kept = list[tuple[float, Frame]](), set[str]()
     for score, frame in unprotected:

@@ -170,7 +170,8 @@ def no_victim_was_pinned(events: list[Event], before: Model, command: Any) -> No
     """Invariant 10.
 
     Computed pins have what is left of the share. They give way when a page that pins
-    hold grows, or the share shrinks; only other commands tell what they were.
+    hold grows, or the share shrinks; only other commands tell what they were. What was
+    lowered may have taken the room of another's since.
     """
     pressing = (CreatePages, UpdatePage, MapPage, FaultPage, AmendThread)
     grows = isinstance(command, pressing)
@@ -181,3 +182,5 @@ def no_victim_was_pinned(events: list[Event], before: Model, command: Any) -> No
         victim: Any = event
         if victim.score is not None:
             assert victim.page_id not in kept
+        if event.event_type == "page.lowered":
+            kept = before.pins
