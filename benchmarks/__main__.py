@@ -10,6 +10,7 @@ from benchmarks import (
     appends,
     checkpoints,
     disk,
+    exports,
     growth,
     paging,
     report,
@@ -37,6 +38,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "paging-faults": paging.faults,
     "checkpoints": checkpoints.measure,
     "disk": disk.measure,
+    "exports": exports.measure,
     "starting": starting.measure,
     "side-by-side": side_by_side.measure,
 }

@@ -9,11 +9,17 @@ from urllib.parse import urlencode
 from django.conf import settings
 from django.contrib.auth import logout
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http.request import split_domain_port
 from django.http.response import HttpResponseBase
 
-from inspector import refusals
+from inspector import departures, looks, refusals, returns
 from inspector.places import Place, RoleError
-from memoryhub.errors import NotFoundError, Refusal
+from memoryhub.errors import (
+    NotFoundError,
+    Refusal,
+    SubjectErasedError,
+    ThreadErasedError,
+)
 from memoryhub.models.clock import clock
 from memoryhub.models.operators import Membership, Operator
 from memoryhub.models.subjects import Subject
@@ -29,8 +35,11 @@ SESSION_HOURS, IDLE_HOURS = 12, 8
 IDLE_MINUTES_OFF_LOOPBACK = 30
 #: How exactly the last page is remembered; each note is a write to the session.
 _NOTED_EVERY = timedelta(minutes=1)
+#: What a session says it was let in by.
+BACKEND = "inspector.backends.Password"
 SIGNED_IN, SEEN, POWERFUL = "signed_in_at", "seen_at", "powerful"
 _LOOPBACK = ("127.0.0.1", "::1")
+_OWN_NAMES = ("127.0.0.1", "localhost", "[::1]")
 
 
 class SudoError(Exception):
@@ -60,22 +69,38 @@ def _guarded(view: View[P], *, panel: bool) -> View[P]:
             clock.require_true()
             if not _alive(request):
                 return refusals.signed_out(request) if panel else to_sign_in(request)
-            return view(request, *args, **kwargs)
+            answer = view(request, *args, **kwargs)
+            # Before a byte of it goes out: what can't be noted is not shown.
+            looks.note(request, answer)
         except Http404:
             return refusals.response(request, NotFoundError(), panel=panel)
         except RoleError as missing:
             return refusals.forbidden(request, missing.role, panel=panel)
         except SudoError:
             return to_sign_in(request, why="old")
+        except (SubjectErasedError, ThreadErasedError) as gone:
+            return _gone(request, gone, kwargs.get("project"), panel=panel)
         except Refusal as refusal:
             return refusals.response(request, refusal, panel=panel)
+        else:
+            return answer
 
     return guarded
 
 
+def _gone(
+    request: HttpRequest, refusal: Refusal, project: object, *, panel: bool
+) -> HttpResponse:
+    """What was erased, to whom it may be told: the view has let them in."""
+    if panel or not isinstance(project, str):
+        return refusals.response(request, refusal, panel=panel)
+    return departures.response(request, find_place(request, project), refusal)
+
+
 def to_sign_in(request: HttpRequest, *, why: str = "") -> HttpResponse:
     # A form can't be sent again after signing in; its page can be opened again.
-    back = request.get_full_path() if request.method == "GET" else request.path
+    got = request.method in ("GET", "HEAD")
+    back = request.get_full_path() if got else returns.page_of(request.path_info)
     query = {"next": back} | ({"why": why} if why else {})
     return HttpResponseRedirect(f"{settings.LOGIN_URL}?{urlencode(query)}")
 
@@ -90,7 +115,8 @@ def find_place(request: HttpRequest, project: str) -> Place:
     )
     if row is None:
         raise Http404
-    return Place(operator=operator, project=row.project, role=row.role)
+    look = looks.begin(request)
+    return Place(operator=operator, project=row.project, role=row.role, look=look)
 
 
 def find_thread(place: Place, name: str) -> Thread:
@@ -103,13 +129,15 @@ def find_thread(place: Place, name: str) -> Thread:
     row.project = place.project
     if row.subject.state == Subject.State.RESTRICTED:
         place.require(Membership.Role.OFFICER)
+    if place.look is not None:
+        place.look.at_thread(row, actor=place.actor)
     return row
 
 
-def require_recent_sign_in(request: HttpRequest) -> None:
-    """Raise SudoError unless the operator signed in lately."""
+def require_recent_sign_in(request: HttpRequest, *, minutes: int | None = None) -> None:
+    """Raise SudoError unless the operator signed in lately, or so many minutes ago."""
     age = clock.now() - _time(request, SIGNED_IN)
-    if age > timedelta(minutes=settings.SUDO_MINUTES):
+    if age > timedelta(minutes=minutes or settings.SUDO_MINUTES):
         raise SudoError
 
 
@@ -145,9 +173,22 @@ def _alive(request: HttpRequest) -> bool:
     return True
 
 
+def near(request: HttpRequest) -> bool:
+    """Whether it comes from the machine that serves it."""
+    return is_near(request.META.get("REMOTE_ADDR", ""), host=request.get_host())
+
+
+def is_near(peer: str, *, host: str) -> bool:
+    """Whether a request of this peer for this host never left the machine.
+
+    Behind a proxy on the machine every peer is near; what was asked for tells them
+    apart.
+    """
+    return peer in _LOOPBACK and split_domain_port(host)[0] in _OWN_NAMES
+
+
 def _idle_limit(request: HttpRequest) -> timedelta:
-    near = request.META.get("REMOTE_ADDR") in _LOOPBACK
-    if request.session.get(POWERFUL) and not near:
+    if request.session.get(POWERFUL) and not near(request):
         return timedelta(minutes=IDLE_MINUTES_OFF_LOOPBACK)
     return timedelta(hours=IDLE_HOURS)
 

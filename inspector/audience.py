@@ -2,15 +2,29 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import (
+    Awaitable,
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+)
 from contextlib import suppress
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from inspector import protocol
+import structlog
+
+from inspector import looks, protocol
 from inspector.frames import Watch
 from inspector.protocol import Close, RefusedError
 from inspector.standing import Badge, Standing
+from memoryhub.journal.audit import Entry
+from memoryhub.queries.heads import Head
+from memoryhub.services import audit
+
+log = structlog.get_logger()
 
 #: A thread and the name of a panel.
 Key = tuple[UUID, str]
@@ -28,6 +42,8 @@ class Viewer:
     shown: dict[Key, int] = field(default_factory=dict)
     digests: dict[Key, bytes] = field(default_factory=dict)
     greeted: bool = False
+    #: Threads whose content it is shown, as they were when that began.
+    looking: dict[UUID, Head] = field(default_factory=dict)
     #: Whether it would hear of new threads of its project.
     fresh: bool = False
     #: Nothing is in flight: the page has painted all it got.
@@ -37,6 +53,7 @@ class Viewer:
     _spoken_at: float = 0.0
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
+    _notes: set[asyncio.Task[None]] = field(default_factory=set)
 
     @property
     def threads(self) -> set[UUID]:
@@ -73,7 +90,37 @@ class Viewer:
 
     async def said(self) -> None:
         """Returns once everything so far has gone into the connection."""
-        await asyncio.gather(*self._tasks)
+        await asyncio.gather(*self._tasks, *self._notes)
+
+    async def look(self, wanted: Collection[Head]) -> None:
+        """Note that it is shown these threads now, and no others any more.
+
+        Raises UnavailableError; then it must be shown nothing.
+        """
+        new = [head for head in wanted if head.thread not in self.looking]
+        if new:
+            await audit.append_soon(self._told(new, outcome="opened"))
+        self.looking |= {head.thread: head for head in new}
+        kept = {head.thread for head in wanted}
+        self.look_away(self.looking.keys() - kept)
+
+    def look_away(self, threads: Collection[UUID] | None = None) -> None:
+        """Note that it is shown these threads no more; None is all of them."""
+        gone = list(self.looking) if threads is None else threads
+        left = [self.looking.pop(thread) for thread in gone if thread in self.looking]
+        if left:
+            entries = self._told(left, outcome="closed")
+            task = asyncio.ensure_future(_noted(entries))
+            self._notes.add(task)
+            task.add_done_callback(self._notes.discard)
+
+    def _told(self, heads: Iterable[Head], *, outcome: str) -> list[Entry]:
+        return looks.of_socket(
+            heads,
+            operator=self.badge.operator,
+            purpose=self.standing.purpose,
+            outcome=outcome,
+        )
 
     def _do(self, work: Awaitable[None]) -> None:
         task = asyncio.ensure_future(self._in_turn(work))
@@ -85,6 +132,14 @@ class Viewer:
             # The peer may be gone before we have heard of it.
             with suppress(OSError, RuntimeError):
                 await work
+
+
+async def _noted(entries: list[Entry]) -> None:
+    try:
+        await audit.append_soon(entries)
+    except Exception as failure:  # noqa: BLE001  # the outermost loop of a task
+        # It was noted when it began, by which whoever asks knows as much.
+        log.error("live.failed", code=type(failure).__name__)
 
 
 class Audience:
@@ -108,6 +163,7 @@ class Audience:
 
     def leave(self, viewer: Viewer) -> None:
         self.viewers.discard(viewer)
+        viewer.look_away()
         self.sweep()
 
     def end(self, viewer: Viewer, code: Close) -> None:
@@ -135,17 +191,22 @@ class Audience:
         project = viewer.standing.project
         return self.fresh.get(project, 0) if project and viewer.fresh else 0
 
-    def erased(self, watch: Watch, code: str) -> None:
+    def erased(self, watch: Watch, code: str, proof: Mapping[str, object]) -> None:
         """The thread's content leaves every page and our memory."""
         watch.frames.clear()
         for viewer in self.of(watch):
             viewer.drop(watch.thread)
-            viewer.post(protocol.gone(watch.thread, code))
+            viewer.post(protocol.gone(watch.thread, code, proof))
 
     def restricted(self, watch: Watch) -> None:
+        """Who is no officer sees nothing of it from here on; lists go on without."""
         for viewer in self.of(watch):
-            if not viewer.standing.officer:
+            if viewer.standing.officer:
+                continue
+            if viewer.threads == {watch.thread}:
                 self.end(viewer, Close.FORBIDDEN)
+            else:
+                viewer.drop(watch.thread)
 
     def went_back(self, watch: Watch, seq: int) -> None:
         """The database was restored: pages that show more must fetch anew."""

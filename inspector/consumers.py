@@ -14,7 +14,7 @@ from channels.generic.websocket import AsyncWebsocketConsumer
 from channels.layers import InMemoryChannelLayer, get_channel_layer
 from django.db import connection
 
-from inspector import protocol, standing
+from inspector import access, protocol, standing
 from inspector.audience import Viewer
 from inspector.hub import POLL_SECONDS, Hub, hub
 from inspector.protocol import Close, Hello, RefusedError
@@ -25,7 +25,6 @@ from memoryhub.queries.readers import read
 log = structlog.get_logger()
 
 LIVE_PATH = re.compile(r"/ws/live/([a-z0-9-]{1,40})")
-_LOOPBACK = frozenset({"127.0.0.1", "::1"})
 #: A layer that is away must not hold up a page; looks stand in for it.
 LAYER_SECONDS = 0.25
 
@@ -120,12 +119,13 @@ def _badge(scope: Mapping[str, Any]) -> Badge:
     user = scope["user"]
     if not user.is_authenticated:
         raise RefusedError(Close.SIGNED_OUT)
-    near = (scope.get("client") or ("",))[0] in _LOOPBACK
+    peer = (scope.get("client") or ("",))[0]
+    host = dict(scope["headers"]).get(b"host", b"").decode("latin-1")
     return Badge(
         session=scope["session"].session_key,
         operator=user.pk,
         project=path[1],
-        near=near,
+        near=access.is_near(peer, host=host),
     )
 
 

@@ -84,7 +84,7 @@ def ndjson(
 ) -> HttpResponseBase:
     """A line per record, streamed chunk by chunk."""
     texts = (b"".join(orjson.dumps(record) + b"\n" for record in c) for c in chunks)
-    return _download(request, texts, f"{name}.ndjson", "application/x-ndjson")
+    return download(request, texts, f"{name}.ndjson", "application/x-ndjson")
 
 
 def table(
@@ -96,7 +96,7 @@ def table(
 ) -> HttpResponseBase:
     """CSV with a heading row, streamed; cells that look like formulas are quoted."""
     rows = _rows(chunks, heading)
-    return _download(request, rows, f"{name}.csv", "text/csv; charset=utf-8")
+    return download(request, rows, f"{name}.csv", "text/csv; charset=utf-8")
 
 
 def cell(value: Any) -> str:
@@ -123,9 +123,10 @@ def _lines(rows: Iterable[Sequence[str]]) -> bytes:
     return text.getvalue().encode()
 
 
-def _download(
+def download(
     request: HttpRequest, texts: Iterator[bytes], name: str, content_type: str
 ) -> HttpResponseBase:
+    """A file of this name, sent part by part."""
     # Under ASGI a plain iterator would be read to its end before the first byte goes.
     asynchronous = isinstance(request, ASGIRequest)
     return StreamingHttpResponse(

@@ -14,9 +14,10 @@ import inspector
 from inspector import protocol, standing
 from inspector.audience import Audience, Viewer
 from inspector.frames import Watch
+from inspector.looks import PLAIN_PANELS
 from inspector.press import Press
 from inspector.protocol import Close, RefusedError
-from memoryhub.errors import NotFoundError
+from memoryhub.errors import NotFoundError, UnavailableError
 from memoryhub.queries import heads
 from memoryhub.queries.heads import Head
 from memoryhub.queries.readers import read
@@ -108,6 +109,7 @@ class Hub:
         viewers = list(self.audience.viewers)
         for viewer in viewers:
             viewer.end(Close.RESTART)
+            viewer.look_away()
         self.audience.clear()
         self._newest.clear()
         self._strange.clear()
@@ -121,16 +123,18 @@ class Hub:
         """Take what a page wants. Raises RefusedError for what it may not see."""
         project = viewer.standing.project
         assert project is not None
-        wanted = {want.thread for want in hello.want}
-        allowed = await read(heads.list_heads, wanted, project=project)
-        _authorise(viewer, wanted, allowed)
+        asked = {want.thread for want in hello.want}
+        found = await read(heads.list_heads, asked, project=project)
+        wanted = _authorise(viewer, asked, found)
+        known = hello.build == inspector.BUILD
+        await _note(viewer, hello, wanted if known else {})
         # Joined first, then read: what is committed in between is not missed.
-        await self._join(project, allowed.values(), fresh=hello.fresh)
+        await self._join(project, wanted.values(), fresh=hello.fresh)
         found = await read(heads.list_heads, wanted, project=project)
         if viewer not in self.audience.viewers:
+            viewer.look_away()
             return
-        known = hello.build == inspector.BUILD
-        viewer.want(_shown(hello) if known else {})
+        viewer.want(_shown(hello, wanted) if known else {})
         viewer.greeted, viewer.fresh = True, hello.fresh
         seqs = {thread: head.seq for thread, head in found.items()}
         viewer.post(protocol.hello(mode=self.mode, heads=seqs))
@@ -206,7 +210,8 @@ class Hub:
     def _seen(self, watch: Watch, head: Head | None, *, before: int) -> None:
         if head is None or head.erased:
             code = head.erased if head else None
-            self.audience.erased(watch, code or NotFoundError.code)
+            proof = head.proof.detail if head and head.proof else {}
+            self.audience.erased(watch, code or NotFoundError.code, proof)
             return
         if head.restricted:
             self.audience.restricted(watch)
@@ -272,21 +277,46 @@ class Hub:
 
 
 def _authorise(
-    viewer: Viewer, wanted: Collection[UUID], allowed: Mapping[UUID, Head]
-) -> None:
-    """What a page of the same thread would answer, as a code."""
-    if len(allowed) < len(wanted):
+    viewer: Viewer, asked: Collection[UUID], found: Mapping[UUID, Head]
+) -> dict[UUID, Head]:
+    """What the page may follow. Of a list the rest is left out.
+
+    Raises RefusedError, with what a page of the same thread would answer, when there is
+    nothing left.
+    """
+    if len(found) < len(asked):
         raise RefusedError(Close.NOT_FOUND)
-    if any(head.erased for head in allowed.values()):
+    there = {thread: head for thread, head in found.items() if not head.erased}
+    if asked and not there:
         raise RefusedError(Close.ERASED)
-    restricted = any(head.restricted for head in allowed.values())
-    if restricted and not viewer.standing.officer:
+    officer = viewer.standing.officer
+    seen = {t: head for t, head in there.items() if officer or not head.restricted}
+    if asked and not seen:
         raise RefusedError(Close.FORBIDDEN)
+    return seen
 
 
-def _shown(hello: protocol.Hello) -> dict[tuple[UUID, str], int]:
+async def _note(
+    viewer: Viewer, hello: protocol.Hello, found: Mapping[UUID, Head]
+) -> None:
+    """Have on disk whose content the page is shown. Raises RefusedError."""
+    wanted = {
+        want.thread for want in hello.want if not PLAIN_PANELS.issuperset(want.panels)
+    }
+    try:
+        await viewer.look([found[thread] for thread in wanted if thread in found])
+    except UnavailableError:
+        raise RefusedError(Close.TRY_LATER) from None
+
+
+def _shown(
+    hello: protocol.Hello, wanted: Collection[UUID]
+) -> dict[tuple[UUID, str], int]:
     return {
-        (want.thread, panel): want.seq for want in hello.want for panel in want.panels
+        (want.thread, panel): want.seq
+        for want in hello.want
+        for panel in want.panels
+        if want.thread in wanted
     }
 
 

@@ -40,7 +40,7 @@ def of(project: Project) -> Lifetimes:
     )
 
 
-def keep(project: Project, sent: Mapping[str, str]) -> Lifetimes | None:
+def keep(project: Project, sent: Mapping[str, str], *, actor: str) -> Lifetimes | None:
     """Save what was sent; the form again while it must be confirmed or mended.
 
     What erases values is saved once the form says so in `sure`, for that very grace.
@@ -52,7 +52,9 @@ def keep(project: Project, sent: Mapping[str, str]) -> Lifetimes | None:
         doomed = expiry.count_doomed(project, grace_seconds=grace, now=clock.now())
         if doomed.count and sent.get("sure") != form.grace:
             return replace(form, doomed=doomed, refusal=StaleError())
-        projects.let_expire(project, default_ttl_seconds=ttl, grace_seconds=grace)
+        projects.let_expire(
+            project, default_ttl_seconds=ttl, grace_seconds=grace, actor=actor
+        )
     except Refusal as refusal:
         said = refusal.message
         if isinstance(refusal, InvalidError):

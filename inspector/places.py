@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from inspector.looks import Look
 from memoryhub.models.operators import Membership, Operator
 from memoryhub.models.projects import Project
 from memoryhub.services import operators
@@ -22,6 +23,8 @@ class Place:
     operator: Operator
     project: Project
     role: str
+    #: What the request comes upon, for the audit log; None where nobody looks.
+    look: Look | None = None
 
     def allows(self, role: str) -> bool:
         return operators.allows(self.role, role)
@@ -33,6 +36,10 @@ class Place:
     @property
     def editor(self) -> bool:
         return self.allows(Membership.Role.EDITOR)
+
+    @property
+    def officer(self) -> bool:
+        return self.allows(Membership.Role.OFFICER)
 
     @property
     def owner(self) -> bool:

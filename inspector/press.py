@@ -120,7 +120,7 @@ class Press:
         except DatabaseError:
             raise
         except _ERASED as refusal:
-            self.audience.erased(watch, refusal.code)
+            self.audience.erased(watch, refusal.code, refusal.detail)
             return
         except Exception as failure:  # noqa: BLE001  # must not stop the others
             log.error("live.unpushable", code=type(failure).__name__)

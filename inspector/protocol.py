@@ -136,9 +136,9 @@ def resync(why: Literal["behind", "format", "build"]) -> str:
     return _json({"t": "resync", "why": why})
 
 
-def gone(thread: UUID, code: str) -> str:
-    """The thread's content must leave the page."""
-    return _json({"t": "gone", "thread": str(thread), "code": code})
+def gone(thread: UUID, code: str, proof: Mapping[str, object]) -> str:
+    """The thread's content must leave the page; `proof` names erasure and receipt."""
+    return _json({"t": "gone", "thread": str(thread), "code": code, **proof})
 
 
 def mark(n: int, *, fresh: int) -> str:

@@ -20,6 +20,7 @@ from functools import partial
 from urllib.parse import urlencode
 
 from memoryhub.errors import InvalidError
+from memoryhub.journal.audit import ACTIONS, PURPOSES
 from memoryhub.kernel import names
 from memoryhub.kernel.events import TYPES
 from memoryhub.kernel.pages import MODALITIES, PAGE_TYPES
@@ -180,6 +181,17 @@ def subject(text: str) -> Word:
     return Word(text=plain)
 
 
+def action(text: str) -> Word:
+    """What the audit log tells, or the beginning of some before `*`."""
+    word = name(text)
+    return word if word.prefix else _one_of("action", word.text, sorted(ACTIONS))
+
+
+def purpose(text: str) -> Word:
+    """Why an operator looked at content."""
+    return _one_of("purpose", _unquoted(text), PURPOSES)
+
+
 def flag(text: str) -> Word:
     """What a list says of a thread beside its columns."""
     return _one_of("flag", _unquoted(text), catalogue.FLAGS)
@@ -338,6 +350,15 @@ THREADS: Keys = {
     "active": age,
     "due": ahead,
     "flag": flag,
+}
+#: Keys over the audit log; a bare word is the beginning of an action.
+AUDIT: Keys = {
+    "action": action,
+    "actor": name,
+    "target": name,
+    "purpose": purpose,
+    "outcome": name,
+    "at": when,
 }
 #: Keys over the events of a thread; a bare word is the beginning of a type.
 EVENTS: Keys = {

@@ -10,7 +10,7 @@ from django.contrib.auth import HASH_SESSION_KEY, SESSION_KEY
 from django.contrib.sessions.backends.db import SessionStore
 from django.utils.crypto import constant_time_compare
 
-from inspector import access
+from inspector import access, looks
 from inspector.protocol import Close
 from memoryhub.models.clock import clock
 from memoryhub.models.operators import Membership, Operator
@@ -37,6 +37,8 @@ class Standing:
     close: Close | None = None
     project: UUID | None = None
     officer: bool = False
+    #: Why its operator looks, as the sign-in asked.
+    purpose: str = looks.DEFAULT_PURPOSE
 
 
 def list_standing(badges: Collection[Badge]) -> dict[Badge, Standing]:
@@ -74,7 +76,8 @@ def _standing(
     if not constant_time_compare(session.get(HASH_SESSION_KEY, ""), current):
         return Standing(close=Close.SIGNED_OUT)
     officer = operators.allows(member.role, Membership.Role.OFFICER)
-    return Standing(project=member.project, officer=officer)
+    purpose = looks.purpose_of(session)
+    return Standing(project=member.project, officer=officer, purpose=purpose)
 
 
 def _alive(session: Mapping[str, Any], *, near: bool, now: datetime) -> bool:

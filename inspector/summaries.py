@@ -164,6 +164,11 @@ def _erased(body: Body) -> str:
     return f"{_counted(count, 'value')} of {_some(body['seqs'])}, {body['reason']}"
 
 
+def _forgotten(body: Body) -> str:
+    count, reason = body["records"], body["reason"].replace("_", " ")
+    return f"{_counted(count, 'record')}, {reason}"
+
+
 def _some(words: Sequence[object]) -> str:
     """The first of them, and how many more there are."""
     more = len(words) - _TOLD
@@ -253,6 +258,8 @@ _TELL: dict[str, Callable[[Body], str]] = {
     "keys.cleared": lambda body: _counted(body["count"], "key"),
     "keys.expired": _expired,
     "values.erased": _erased,
+    "records.erased": _forgotten,
+    "thread.erased": _forgotten,
     "task.set": _task,
     "task.updated": _task,
     "task.cleared": lambda _: "no task any more",

@@ -1,8 +1,9 @@
 from __future__ import annotations
 
 from django.apps import AppConfig
-from django.core.checks import register
+from django.core.checks import Tags, register
 
+from memoryhub.queries import server_checks
 from memoryhub.vault import checks
 
 
@@ -12,3 +13,11 @@ class MemoryHubConfig(AppConfig):
 
     def ready(self) -> None:
         register(checks.ring_beside_database, deploy=True)
+        register(checks.password_only, deploy=True)
+        register(server_checks.redis_saves, deploy=True)
+        for check in (
+            server_checks.database_logs,
+            server_checks.database_roles,
+            server_checks.database_rights,
+        ):
+            register(check, Tags.database, deploy=True)

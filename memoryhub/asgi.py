@@ -25,9 +25,13 @@ from inspector.routing import websocket_application
 from memoryhub.api import gate, socket
 from memoryhub.api.errors import BodyTooLargeError, IncompleteBodyError
 from memoryhub.api.handler import application as api_application
+from memoryhub.api.protocol import Close
 from memoryhub.journal import writer
 from memoryhub.journal.announce import doorbell
 from memoryhub.queries.readers import readers
+from memoryhub.services import uses
+from memoryhub.services.standstill import standstill
+from memoryhub.workers import anchors
 from memoryhub.workers.reconcile import Reconciler
 
 Scope = dict[str, Any]
@@ -36,6 +40,8 @@ Send = Callable[[dict[str, Any]], Awaitable[None]]
 
 log = structlog.get_logger()
 
+#: The one address that answers whatever else is held back.
+LIVE = "/health/live"
 _PORTS = {"http": 80, "https": 443}
 
 
@@ -46,6 +52,11 @@ class Sockets:
         self.browsers = OwnOrigin(browsers)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if standstill.waiting:
+            await receive()
+            await send({"type": "websocket.accept"})
+            await send({"type": "websocket.close", "code": int(Close.TRY_LATER)})
+            return
         ours = scope["path"].startswith(socket.PREFIX)
         await (socket.application if ours else self.browsers)(scope, receive, send)
 
@@ -97,6 +108,7 @@ class Lifespan:
 
     def __init__(self) -> None:
         self.reconciler = Reconciler()
+        self.flushing: asyncio.Task[None] | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         while True:
@@ -115,14 +127,19 @@ class Lifespan:
         doorbell.attach(asyncio.get_running_loop())
         await hub.start()
         self.reconciler.start()
+        self.flushing = asyncio.create_task(uses.keep_flushing())
         log.info("server.started")
 
     async def stop(self) -> None:
         socket.sockets.stop()
         await hub.stop()
         await asyncio.to_thread(self.reconciler.stop)
+        if self.flushing is not None:
+            self.flushing.cancel()
+        await asyncio.to_thread(uses.settle)
         # Drains: what was taken in is on disk before the process ends.
         await asyncio.to_thread(writer.stop)
+        await asyncio.to_thread(anchors.last)
         doorbell.detach()
         await asyncio.to_thread(readers.stop)
         log.info("server.stopped")
@@ -139,6 +156,8 @@ class Http:
         ours = scope["path"] == "/api" or scope["path"].startswith("/api/")
         if ours:
             await self.api(scope, receive, send)
+        elif standstill.waiting and scope["path"] != LIVE:
+            await _refuse(send, 503, standstill.said)
         elif status := _oversized(scope):
             await _refuse(send, status)
         else:
@@ -159,12 +178,14 @@ class Http:
             await self.django(scope, _replayed(body, receive), send)
 
 
-async def _refuse(send: Send, status: int) -> None:
+async def _refuse(send: Send, status: int, text: bytes = b"") -> None:
     """Answer without a page, and hang up: the rest of the request is not read."""
     close = [(b"connection", b"close"), (b"cache-control", b"no-store")]
+    length = (b"content-length", str(len(text)).encode())
+    plain = [(b"content-type", b"text/plain; charset=utf-8")] if text else []
     start = {"type": "http.response.start", "status": status}
-    await send({**start, "headers": [*close, (b"content-length", b"0")]})
-    await send({"type": "http.response.body"})
+    await send({**start, "headers": [*close, *plain, length]})
+    await send({"type": "http.response.body", "body": text})
 
 
 def _declared_bytes(scope: Scope) -> int:

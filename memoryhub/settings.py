@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import dj_database_url
 import structlog
@@ -35,6 +37,12 @@ class Environment(BaseSettings):
     REDIS_URL: str = ""
     MEMORYHUB_DATA: Path = Path("var")
     MEMORYHUB_KEK_FILE: Path | None = None
+    MEMORYHUB_LEDGER: Path | None = None
+    MEMORYHUB_LEDGER_MIRROR: Path | None = None
+    #: Where whoever runs the server keeps its output in files: scans look there.
+    MEMORYHUB_LOGS: Path | None = None
+    #: Room that is given up when a full disk is in the way of forgetting; 0: none.
+    MEMORYHUB_BALLAST_MIB: int = Field(default=64, ge=0, le=65_536)
     MEMORYHUB_KEYS_BACKUP_DAYS: int = Field(default=7, ge=1)
     MEMORYHUB_BACKUP_DAYS: int = Field(default=30, ge=1)
     MEMORYHUB_SECRET_KEY: str = DEFAULT_SECRET_KEY
@@ -49,6 +57,15 @@ class Environment(BaseSettings):
     MEMORYHUB_TRUSTED_PROXIES: str = ""
     MEMORYHUB_TLS: bool = False
     MEMORYHUB_SUDO_MINUTES: int = Field(default=60, ge=1)
+    #: Officers and owners may sign in by a password alone, from anywhere.
+    MEMORYHUB_ALLOW_PASSWORD_ONLY: bool = False
+    #: Single sign-on by OpenID Connect: all of it or nothing.
+    MEMORYHUB_SSO_ISSUER: str = ""
+    MEMORYHUB_SSO_CLIENT_ID: str = ""
+    MEMORYHUB_SSO_CLIENT_SECRET: str = ""
+    MEMORYHUB_SSO_CLIENT_SECRET_FILE: Path | None = None
+    #: The provider asks everybody for two factors, though it may not say so.
+    MEMORYHUB_SSO_MFA: bool = False
     MEMORYHUB_LEAN_API: bool = True
     MEMORYHUB_BODY_BYTES: int = Field(default=1_048_576, ge=1024)
     MEMORYHUB_KEY_REQUESTS_PER_SECOND: int = Field(default=500, ge=1)
@@ -59,6 +76,9 @@ class Environment(BaseSettings):
     MEMORYHUB_QUEUE_COMMANDS: int = Field(default=10_000, ge=1)
     MEMORYHUB_QUEUE_BYTES: int = Field(default=64 * 2**20, ge=1)
     MEMORYHUB_EXPIRY_INTERVAL_SECONDS: int = Field(default=15, ge=1, le=3600)
+    MEMORYHUB_EXPORTS_PER_PROJECT: int = Field(default=2, ge=1, le=9)
+    MEMORYHUB_EXPORTS_AT_ONCE: int = Field(default=4, ge=1)
+    MEMORYHUB_EXPORTS_PER_DAY: int = Field(default=10, ge=1)
     MEMORYHUB_READERS: int = Field(default=4, ge=1, le=64)
     MEMORYHUB_SQLITE_SYNCHRONOUS: str = Field(default="FULL", pattern="^(FULL|NORMAL)$")
     #: JSON: prices by any name, for what-if costs in the inspector.
@@ -73,11 +93,43 @@ def _environment() -> Environment:
     except ValidationError as failure:
         wrong = sorted({str(error["loc"][0]) for error in failure.errors()})
     # Without the value, which may be a secret in the wrong place.
-    sys.stderr.write(
-        f"MemoryHub does not start: {', '.join(wrong)} can not have this value; the "
-        "README says what it takes\n"
+    raise _refused(
+        f"{', '.join(wrong)} can not have this value; the README says what it takes"
     )
-    sys.exit(2)
+
+
+def _sso_secret() -> str:
+    """The secret of single sign-on, empty where that is off. Half of it is refused."""
+    secret, file = ENV.MEMORYHUB_SSO_CLIENT_SECRET, ENV.MEMORYHUB_SSO_CLIENT_SECRET_FILE
+    parts = {
+        "MEMORYHUB_SSO_ISSUER": ENV.MEMORYHUB_SSO_ISSUER,
+        "MEMORYHUB_SSO_CLIENT_ID": ENV.MEMORYHUB_SSO_CLIENT_ID,
+        "MEMORYHUB_SSO_CLIENT_SECRET": secret or file,
+    }
+    if not any(parts.values()):
+        return ""
+    if missing := [name for name, value in parts.items() if not value]:
+        raise _refused(f"single sign-on needs {' and '.join(missing)} as well")
+    issuer = urlsplit(ENV.MEMORYHUB_SSO_ISSUER)
+    near = issuer.scheme == "http" and issuer.hostname in {"127.0.0.1", "localhost"}
+    if not issuer.hostname or not (issuer.scheme == "https" or near):
+        raise _refused("MEMORYHUB_SSO_ISSUER must be an https:// address")
+    if find_spec("allauth") is None:
+        raise _refused("single sign-on needs an extra: pip install memoryhub[sso]")
+    if file is None:
+        return secret
+    try:
+        secret = file.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeError):
+        secret = ""
+    if not secret:
+        raise _refused("MEMORYHUB_SSO_CLIENT_SECRET_FILE holds no secret")
+    return secret
+
+
+def _refused(reason: str) -> SystemExit:
+    sys.stderr.write(f"MemoryHub does not start: {reason}\n")
+    return SystemExit(2)
 
 
 ENV = _environment()
@@ -94,7 +146,12 @@ ALLOWED_HOSTS = ["127.0.0.1", "localhost", "[::1]", *_words(ENV.MEMORYHUB_HOSTS)
 ORIGINS = _words(ENV.MEMORYHUB_ORIGINS)
 TRUSTED_PROXIES = _words(ENV.MEMORYHUB_TRUSTED_PROXIES)
 SUDO_MINUTES = ENV.MEMORYHUB_SUDO_MINUTES
+ALLOW_PASSWORD_ONLY = ENV.MEMORYHUB_ALLOW_PASSWORD_ONLY
 TLS = ENV.MEMORYHUB_TLS
+SSO_ISSUER, SSO_CLIENT_ID = ENV.MEMORYHUB_SSO_ISSUER, ENV.MEMORYHUB_SSO_CLIENT_ID
+SSO_CLIENT_SECRET = _sso_secret()
+SSO = bool(SSO_CLIENT_SECRET)
+SSO_MFA = ENV.MEMORYHUB_SSO_MFA
 
 # Where things lie
 
@@ -103,6 +160,11 @@ KEK_FILE = (ENV.MEMORYHUB_KEK_FILE or DATA_DIR / "kek.json").resolve()
 KEK_FILE_IS_DEFAULT = ENV.MEMORYHUB_KEK_FILE is None
 KEYS_BACKUP_DAYS = ENV.MEMORYHUB_KEYS_BACKUP_DAYS
 BACKUP_DAYS = ENV.MEMORYHUB_BACKUP_DAYS
+LEDGER = (ENV.MEMORYHUB_LEDGER or DATA_DIR / "ledger").resolve()
+LEDGER_MIRROR = ENV.MEMORYHUB_LEDGER_MIRROR and ENV.MEMORYHUB_LEDGER_MIRROR.resolve()
+LOGS = ENV.MEMORYHUB_LOGS and ENV.MEMORYHUB_LOGS.resolve()
+BALLAST = DATA_DIR / "ballast"
+BALLAST_BYTES = ENV.MEMORYHUB_BALLAST_MIB << 20
 # Every command needs the folder, and nobody else should look into it.
 DATA_DIR.mkdir(mode=0o700, parents=True, exist_ok=True)
 
@@ -130,7 +192,8 @@ def _postgres(url: str, test_name: str) -> dict[str, Any]:
         **database.get("OPTIONS", {}),
         "pool": {
             "min_size": 1,
-            "max_size": ENV.MEMORYHUB_READERS + 6,
+            # The readers, the writer, pages, and five threads of background work.
+            "max_size": ENV.MEMORYHUB_READERS + 10,
             # A database that is away is said so, not waited for.
             "timeout": 5,
             # Then each request tries anew: a pool that goes on by itself waits twice as
@@ -206,8 +269,19 @@ MIDDLEWARE = [
     "inspector.middleware.Sessions",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
+    # The policy above says the same to every browser of today; Django's check asks.
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "axes.middleware.AxesMiddleware",
 ]
+if SSO:
+    INSTALLED_APPS += ["allauth", "allauth.account", "allauth.socialaccount"]
+    MIDDLEWARE.append("allauth.account.middleware.AccountMiddleware")
+    # We use of it what speaks to a provider, which stores nothing: no table is made.
+    MIGRATION_MODULES = {"account": None, "socialaccount": None}
+    SOCIALACCOUNT_ADAPTER = "inspector.sso.Adapter"
+    SOCIALACCOUNT_STORE_TOKENS = False
+    SOCIALACCOUNT_REQUESTS_TIMEOUT = 10
+    ACCOUNT_USER_MODEL_EMAIL_FIELD = None
 ROOT_URLCONF = "memoryhub.urls"
 ASGI_APPLICATION = "memoryhub.asgi.application"
 APPEND_SLASH = False
@@ -238,7 +312,9 @@ LANGUAGE_CODE = "en"
 AUTH_USER_MODEL = "memoryhub.Operator"
 AUTHENTICATION_BACKENDS = [
     "axes.backends.AxesStandaloneBackend",
-    "django.contrib.auth.backends.ModelBackend",
+    "inspector.backends.Passkey",
+    "inspector.backends.Sso",
+    "inspector.backends.Password",
 ]
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.ScryptPasswordHasher"]
 _VALIDATION = "django.contrib.auth.password_validation"
@@ -296,6 +372,9 @@ KEY_STREAMS = ENV.MEMORYHUB_KEY_STREAMS
 QUEUE_COMMANDS = ENV.MEMORYHUB_QUEUE_COMMANDS
 QUEUE_BYTES = ENV.MEMORYHUB_QUEUE_BYTES
 EXPIRY_INTERVAL_SECONDS = ENV.MEMORYHUB_EXPIRY_INTERVAL_SECONDS
+EXPORTS_PER_PROJECT = ENV.MEMORYHUB_EXPORTS_PER_PROJECT
+EXPORTS_AT_ONCE = ENV.MEMORYHUB_EXPORTS_AT_ONCE
+EXPORTS_PER_DAY = ENV.MEMORYHUB_EXPORTS_PER_DAY
 READERS = ENV.MEMORYHUB_READERS
 PRICES = ENV.MEMORYHUB_PRICES
 

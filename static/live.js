@@ -53,6 +53,11 @@
     freshDue ||= said.fresh !== freshness;
     freshness = said.fresh;
   }
+  // All of a page that may not be seen any more; asked for again, it says why.
+  function clear(why, said = why) {
+    const link = Object.assign(document.createElement("a"), { href: "", textContent: "Why?" });
+    document.getElementById("main").replaceChildren(`${said}. `, link);
+  }
   const CONTROL = {
     hello: (said) => news({ fresh: freshness, ...said }),
     beat: news,
@@ -63,11 +68,12 @@
       for (const panel of panels()) delete panel.dataset.seq;
       refresh();
     },
-    gone({ thread }) {
+    gone({ thread, receipt, erasure }) {
+      const [word, id] = receipt ? ["receipt", receipt] : ["erasure", erasure ?? ""];
+      const said = id ? `Erased · ${word} ${id.slice(-8)}` : "Erased";
       for (const panel of document.querySelectorAll(`[data-thread="${thread}"]`)) {
-        panel.replaceChildren("Erased.");
-        if (panel.id === "head") end = ENDS[4410];
-        htmx.trigger(panel, "refresh");
+        if (panel.dataset.live === "row") panel.remove();
+        else clear((end = ENDS[4410]), said);
       }
     },
   };
@@ -136,6 +142,7 @@
     if (!greeted) failures += 1;
     [socket, greeted] = [null, false];
     if (![1006, 1011, 1012, 1013].includes(event.code)) end ||= ENDS[event.code] ?? "not live";
+    if ([4403, 4410].includes(event.code)) clear(end);
     tell();
   });
   on("htmx:wsBeforeMessage", (event) => {

@@ -6,28 +6,34 @@ import os
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
+from uuid import uuid4
 
 import pytest
+from django.conf import settings
 from django.contrib.auth.hashers import ScryptPasswordHasher
 from django.contrib.contenttypes.management import create_contenttypes
 from django.core.management.color import Style
 from django.db import connections
 from django.db.models.signals import post_migrate
+from django.test import RequestFactory
 from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
 from pytest_django import DjangoDbBlocker
 from servestatic.middleware import ServeStaticMiddleware
 
 from memoryhub.journal.log import Origins
+from memoryhub.journal.uses import uses
 from memoryhub.journal.writer import Journal, writer
 from memoryhub.models.clock import clock
 from memoryhub.models.events import Event
 from memoryhub.models.keys import KeyMeta
 from memoryhub.models.projects import Project
 from memoryhub.models.threads import Thread
+from memoryhub.queries import audit
 from memoryhub.services.api_keys import Agent
 from memoryhub.vault import keyring
-from tests import factories
+from tests import factories, kept
 from tests.replay import assert_replays
 
 DATABASES = ["default", "keys"]
@@ -112,6 +118,21 @@ def static_files_found_once() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
+def browsers_on_the_machine() -> Iterator[None]:
+    """Django's clients ask for what a browser beside the server would ask for."""
+    # The stubs leave it out.
+    environ: Any = vars(RequestFactory)["_base_environ"]
+
+    def near(factory: RequestFactory, **asked: Any) -> Any:
+        host = {"SERVER_NAME": "localhost"}
+        return environ(factory, **{**host, **factory.defaults, **asked})
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(RequestFactory, "_base_environ", near)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
 def quick_passwords() -> Iterator[None]:
     """As sign-in keeps them, but a guess costs nobody anything."""
     with pytest.MonkeyPatch.context() as patch:
@@ -183,16 +204,28 @@ def every_journal_replays(request: pytest.FixtureRequest) -> Iterator[None]:
         origins = Origins()
         for thread in Thread.objects.select_related("subject"):
             assert_replays(thread, origins=origins)
+        assert audit.verify().wrong is None
     if mark.kwargs.get("transaction"):
         # The lawful way to remove events, so that the flush finds none.
         Thread.objects.update(status=Thread.Status.IMPORTING)
         Event.objects.all().delete()
+        kept.sweep()
+
+
+@pytest.fixture(autouse=True)
+def fresh_ledger(
+    monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Where this test's ledger would be: databases roll back, and files do not."""
+    folder = tmp_path_factory.getbasetemp() / f"ledger-{uuid4()}"
+    monkeypatch.setattr(settings, "LEDGER", folder)
 
 
 @pytest.fixture(autouse=True)
 def fresh_writer() -> Iterator[None]:
     """No state of another test's threads, and no writer left running."""
     writer.journal = Journal()
+    uses.clear()
     yield
     if writer.running:
         writer.stop()

@@ -38,6 +38,8 @@ if sys.dont_write_bytecode:
 
 os.environ["MEMORYHUB_DATA"] = os.environ["MEMORYHUB_TEST_FOLDER"]
 os.environ["MEMORYHUB_TESTING"] = "1"
+# In a folder that may be in memory; a test that wants one says so.
+os.environ["MEMORYHUB_BALLAST_MIB"] = "0"
 # Fixtures and inline writes use the ORM while a loop runs.
 os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"
 for name in ("MEMORYHUB_KEK_FILE", "MEMORYHUB_DEBUG", "MEMORYHUB_HOSTS"):

@@ -208,7 +208,8 @@ def instance(folder: Path, **env: str) -> Iterator[Instance]:
     inherited = {
         name: value for name, value in os.environ.items() if not name.startswith(_OURS)
     }
-    given = {"MEMORYHUB_DATA": str(data), "PYTHONUNBUFFERED": "1", **urls, **env}
+    given = {"MEMORYHUB_DATA": str(data), "PYTHONUNBUFFERED": "1", **urls}
+    given |= {"MEMORYHUB_BALLAST_MIB": "1", **env}
     try:
         yield Instance(
             folder=folder,

@@ -1,4 +1,4 @@
-"""Imports that are killed: what runs in an instance of its own, for the tests."""
+"""Work that is killed: what runs in an instance of its own, for the tests."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ def kill_everywhere(path: str, every: int, *words: str) -> None:
     Each is in a project of its own. `dumps` holds what each came to, `whole` what an
     undisturbed import makes.
     """
-    _in_child(partial(projects.create, "whole"))
-    commits = _in_child(partial(_count_commits, path, "whole", *words))
+    in_child(partial(projects.create, "whole"))
+    commits = in_child(partial(_count_commits, path, "whole", *words))
     ends = {}
     for moment in MOMENTS:
         for count in range(1, commits + 1, every):
             slug = f"{moment}-{count}"
-            _in_child(partial(projects.create, slug))
-            ends[slug] = _in_child(partial(_die, path, slug, moment, count, *words))
-            ends[f"{slug}-again"] = _in_child(partial(_import, path, slug, *words))
+            in_child(partial(projects.create, slug))
+            ends[slug] = in_child(partial(_die, path, slug, moment, count, *words))
+            ends[f"{slug}-again"] = in_child(partial(_import, path, slug, *words))
     dumps = {row.slug: recordings.dump(row) for row in Project.objects.all()}
     _print({"commits": commits, "ends": ends, "dumps": dumps})
 
@@ -48,7 +48,7 @@ def measure(path: str, slug: str) -> None:
     _print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
 
 
-def _in_child(work: Callable[[], object]) -> int:
+def in_child(work: Callable[[], object]) -> int:
     """Its exit code, minus the signal's number if one ended it.
 
     Forked before any database is open, so that each has connections of its own.
@@ -63,6 +63,24 @@ def _in_child(work: Callable[[], object]) -> int:
         os._exit(result if isinstance(result, int) else 0)
     _, status = os.waitpid(child, 0)
     return os.waitstatus_to_exitcode(status)
+
+
+def told_by_child(work: Callable[[], str]) -> str:
+    """What a piece of work tells that runs in a process of its own."""
+    read, write = os.pipe()
+
+    def tell() -> int:
+        os.close(read)
+        with os.fdopen(write, "w") as out:
+            out.write(work())
+        return 0
+
+    code = in_child(tell)
+    os.close(write)
+    with os.fdopen(read) as found:
+        text = found.read()
+    assert code == 0
+    return text
 
 
 def _import(path: str, slug: str, *more: str) -> int:
@@ -81,7 +99,7 @@ def _count_commits(path: str, slug: str, *words: str) -> int:
         nonlocal commits
         commits += 1
 
-    _watch_commits(after=counted)
+    watch_commits(after=counted)
     _import(path, slug, *words)
     return commits
 
@@ -95,11 +113,11 @@ def _die(path: str, slug: str, moment: str, count: int, *words: str) -> int:
         if not left:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    _watch_commits(**{moment: die})
+    watch_commits(**{moment: die})
     return _import(path, slug, *words)
 
 
-def _watch_commits(
+def watch_commits(
     *,
     before: Callable[[], None] = lambda: None,
     after: Callable[[], None] = lambda: None,

@@ -7,7 +7,7 @@ against something.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 from uuid import UUID
@@ -16,6 +16,7 @@ from memoryhub.kernel import replay
 from memoryhub.kernel import state as states
 from memoryhub.kernel.bodies import Event
 from memoryhub.kernel.commands import CreateThread, Draft, ForkThread, NewSlot
+from memoryhub.kernel.erase_events import Range
 from memoryhub.kernel.events import TYPES, Limits
 from memoryhub.kernel.page_commands import (
     CreatePages,
@@ -55,6 +56,9 @@ class Rows:
         self.read: list[str] = []
         #: By seq of each value: the expiries it was given, None for never.
         self.given: dict[int, list[datetime | None]] = {}
+        #: Where payloads stand, and of what the texts at a place were made.
+        self.payloads: set[tuple[UUID, int]] = set()
+        self.made_of: dict[tuple[UUID, int], list[Location]] = {}
 
     def entry(self, page_id: str) -> Entry | None:
         self.read.append(page_id)
@@ -66,6 +70,26 @@ class Rows:
     def entries(self, page_ids: Collection[str]) -> dict[str, Entry]:
         return {each: self.live[each] for each in page_ids if each in self.live}
 
+    def sources(self, place: Location) -> list[Location]:
+        return self.made_of.get(place[:2], [])
+
+    def within(self, ranges: Sequence[Range]) -> list[Entry]:
+        return [
+            entry
+            for entry in self.live.values()
+            if any(
+                place.thread == thread and first <= place.seq <= last
+                for place in places(entry)
+                for thread, first, last in ranges
+            )
+        ]
+
+    def kept(self, ranges: Sequence[Range]) -> bool:
+        held = self.payloads
+        return any(
+            a <= seq <= b and t == here for here, seq in held for t, a, b in ranges
+        )
+
     def dues(self, seqs: Collection[int]) -> dict[int, datetime]:
         found = {}
         for seq in seqs:
@@ -75,6 +99,13 @@ class Rows:
         return found
 
     def apply(self, before: ThreadState, event: Any, began: int) -> None:
+        if event.sealed:
+            self.payloads.add((before.id, before.seq + 1))
+        if told := getattr(event, "sources", None):
+            self.made_of[before.id, before.seq + 1] = [
+                Location(UUID(each.thread) if each.thread else before.id, each.seq, 0)
+                for each in told
+            ]
         if write := getattr(self, "_" + event.event_type.replace(".", "_"), None):
             write(before, event, Location(before.id, before.seq + 1, 0), began)
 
@@ -164,6 +195,33 @@ class Rows:
         del self.live[event.page_id]
         self.gone.add(event.page_id)
 
+    def _records_erased(
+        self, before: ThreadState, event: Any, place: Location, began: int
+    ) -> None:
+        def gone(at: Location) -> bool:
+            return any(
+                at.thread == thread and first <= at.seq <= last
+                for thread, first, last in event.ranges
+            )
+
+        self.payloads = {at for at in self.payloads if not gone(Location(*at, 0))}
+        for page_id, entry in [*self.live.items()]:
+            levels: list[Any] = [
+                None if e and gone(e.location) else e for e in entry.levels
+            ]
+            if levels[0] is None:
+                del self.live[page_id]
+                self.gone.add(page_id)
+                continue
+            hint = None if entry.hint and gone(entry.hint) else entry.hint
+            self.live[page_id] = entry._replace(levels=tuple(levels), hint=hint)
+
+
+def places(entry: Entry) -> list[Location]:
+    """Where the texts of a page lie."""
+    found = [level.location for level in entry.levels if level is not None]
+    return [*found, entry.hint] if entry.hint else found
+
 
 class Bench:
     """One thread: its state, its rows, and all that was recorded of it."""
@@ -214,6 +272,7 @@ class Bench:
         )
         rows = Rows()
         rows.live, rows.gone = dict(self.rows.live), set(self.rows.gone)
+        rows.made_of = dict(self.rows.made_of)
         child._begin(inherit(self.state, blank), rows)
         command = ForkThread(
             parent=self.state, parent_chain="00", config=Limits(**config)

@@ -38,8 +38,17 @@ PROMISES = {
     "P10": "A restore happens as a whole or not at all, and loses no other checkpoint.",
     "P11": "After a write has returned, no process answers from before it.",
     "P12": "No key or project sees anything of another; absent and foreign look alike.",
+    "P13": "Once there is a receipt, nothing of the subject is in any byte that we "
+    "keep, but for what the receipt declares.",
+    "P14": "Nothing brings back what was forgotten: no late writer, import, restored "
+    "checkpoint or restored backup.",
+    "P15": "A forget changes nothing of anyone else.",
+    "P16": "An export is all of a subject and of nobody else; imported elsewhere, it "
+    "exports the same.",
     "P17": "With a dependency away nothing is accepted that is not stored, and what is "
     "degraded says so.",
+    "P18": "A forget works at once on a full disk and beside long readers; its receipt "
+    "waits.",
     "P20": "No input gives a 500.",
     "P21": "Both databases give the same answer.",
     "P23": "Clocks don't matter to order, and none of them ends anything early.",

@@ -32,7 +32,7 @@ def sign_in(operator: Operator) -> str:
     """A session as the sign-in page makes it. Returns its key."""
     request = RequestFactory().get("/")
     request.session = SessionStore()
-    login(request, operator, "django.contrib.auth.backends.ModelBackend")
+    login(request, operator, access.BACKEND)
     access.note_sign_in(request, operator)
     request.session.save()
     return str(request.session.session_key)
@@ -61,6 +61,7 @@ class Line:
         headers: Iterable[tuple[bytes, bytes]],
         *,
         client: str = "127.0.0.1",
+        host: str = "127.0.0.1:8000",
         query: bytes = b"",
         room: int = 0,
     ) -> None:
@@ -68,7 +69,7 @@ class Line:
             "type": "websocket",
             "scheme": "ws",
             "path": path,
-            "headers": [(b"host", b"127.0.0.1:8000"), *headers],
+            "headers": [(b"host", host.encode()), *headers],
             "query_string": query,
             "client": (client, 50000),
             "subprotocols": [],
@@ -149,12 +150,13 @@ class Socket(Line):
         path: str = "/ws/live/acme",
         origin: str | None = ORIGIN,
         client: str = "127.0.0.1",
+        host: str = "127.0.0.1:8000",
     ) -> None:
         headers = [] if origin is None else [(b"origin", origin.encode())]
         if session:
             cookie = f"{settings.SESSION_COOKIE_NAME}={session}"
             headers.append((b"cookie", cookie.encode()))
-        super().__init__(path, headers, client=client)
+        super().__init__(path, headers, client=client, host=host)
 
     async def hello(
         self, wants: Mapping[UUID, tuple[int, list[str]]], **fields: Any

@@ -10,12 +10,16 @@ from django.views.decorators.http import require_safe
 from inspector import shell
 from inspector.patterns import (
     api_keys,
+    audit,
     checkpoints,
     events,
     imports,
+    members,
     memory,
     pages,
     paging,
+    people,
+    privacy,
     settings,
     shared,
     slots,
@@ -32,6 +36,7 @@ PATTERNS: tuple[Pattern, ...] = (
     *events.PATTERNS,
     *slots.PATTERNS,
     *api_keys.PATTERNS,
+    *members.PATTERNS,
     *imports.PATTERNS,
     *settings.PATTERNS,
     *paging.PATTERNS,
@@ -39,6 +44,9 @@ PATTERNS: tuple[Pattern, ...] = (
     *turns.PATTERNS,
     *memory.PATTERNS,
     *checkpoints.PATTERNS,
+    *audit.PATTERNS,
+    *people.PATTERNS,
+    *privacy.PATTERNS,
 )
 _NEEDS = "{# Needs:"
 

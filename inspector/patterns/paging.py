@@ -196,9 +196,18 @@ PATTERNS = (
     Pattern(
         template="inspector/projects/_checks.html",
         states={
-            "well": {"checks": GOOD, **COUNTS},
-            "red": {"checks": replace(GOOD, misses=900, thrashing=3), **COUNTS},
-            "too few to tell": {"checks": replace(GOOD, hits=0, misses=0), **COUNTS},
+            "well": {"checks": GOOD, "late": 0, **COUNTS},
+            "red": {
+                "checks": replace(GOOD, misses=900, thrashing=3),
+                "late": 2,
+                **COUNTS,
+            },
+            "too few to tell, for a viewer": {
+                "checks": replace(GOOD, hits=0, misses=0),
+                "late": 0,
+                **COUNTS,
+                "place": VIEWER,
+            },
         },
     ),
 )

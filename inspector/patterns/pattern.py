@@ -6,7 +6,20 @@ from typing import Any, Literal
 
 #: What a partial stands in, where it can't stand alone.
 Frame = Literal[
-    "", "threads", "api-keys", "sources", "scope", "labels", "list", "bubble", "text"
+    "",
+    "threads",
+    "api-keys",
+    "members",
+    "sources",
+    "erasures",
+    "subjects",
+    "holds",
+    "receipts",
+    "scope",
+    "labels",
+    "list",
+    "bubble",
+    "text",
 ]
 
 

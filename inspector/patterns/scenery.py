@@ -11,6 +11,7 @@ from inspector.panels import Told
 from inspector.places import Place
 from memoryhub.models.operators import Membership, Operator
 from memoryhub.models.projects import Project
+from memoryhub.queries.erasure_views import Proof
 from memoryhub.queries.events import EventLine
 from memoryhub.queries.slots import SlotLine
 from memoryhub.queries.threads import ThreadLine
@@ -26,6 +27,8 @@ THREADS = f"/p/{PROJECT.slug}/threads"
 BASE = f"{THREADS}/ticket-4711"
 HOST = "http://127.0.0.1:8000"
 LONG_NAME = "a-name-as-long-as-a-client-may-choose-" + "x" * 90
+
+PROVED = Proof(erasure=UUID(int=41), receipt=UUID(int=42))
 
 # Threads
 

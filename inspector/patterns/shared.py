@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 from django.contrib.auth.models import AnonymousUser
@@ -13,6 +14,7 @@ from inspector.patterns.scenery import (
     HOSTILE,
     NOW,
     OWNER,
+    PROVED,
     THREADS,
     VIEWER,
     Context,
@@ -39,6 +41,8 @@ def moved(*, beyond: bool = False) -> Context:
 
 SHORT = Block(kind="json", text='{\n  "seq": 2\n}')
 LONG = Block(kind="json", text='{\n  "content": "' + "x" * 2_000, cut=70_000)
+
+UNPROVED = replace(PROVED, receipt=None)
 
 PATTERNS = (
     Pattern(
@@ -86,6 +90,16 @@ PATTERNS = (
     Pattern(
         template="inspector/shared/_call.html",
         states={"always": {"host": HOST, "path": "threads/ticket-4711/events"}},
+    ),
+    Pattern(
+        template="inspector/shared/_erased.html",
+        states={
+            "expired, or nobody wished it": {"proof": None, "place": OWNER},
+            "for an officer": {"proof": PROVED, "place": OWNER},
+            "for a viewer": {"proof": PROVED, "place": VIEWER},
+            "before the receipt": {"proof": UNPROVED, "place": OWNER},
+            "for a viewer, before the receipt": {"proof": UNPROVED, "place": VIEWER},
+        },
     ),
     Pattern(
         template="inspector/shared/_text.html",

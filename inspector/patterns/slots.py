@@ -12,7 +12,9 @@ from inspector.patterns.scenery import (
     HOSTILE,
     INHERITED,
     OTHER,
+    OWNER,
     PROMPT,
+    PROVED,
     RESULT,
     SILENT,
     TALL,
@@ -28,8 +30,9 @@ LIVE = AsOf(seq=1_204, head=1_204, live=True)
 PAUSED = AsOf(seq=40, head=1_204, live=False)
 
 
-def said(slot: SlotLine, *, chosen: int | None = None) -> Context:
-    return {"bubble": bubble(slot), "base": BASE, "chosen": chosen}
+def said(slot: SlotLine, *, chosen: int | None = None, **more: object) -> Context:
+    around: Context = {"base": BASE, "chosen": chosen, "proofs": {}, "place": OWNER}
+    return {"bubble": bubble(slot), **around, **more}
 
 
 def block(**fields: object) -> Context:
@@ -57,7 +60,8 @@ PATTERNS = (
             "cut": said(CUT),
             "nothing said": said(SILENT),
             "null": said(EMPTY),
-            "erased": said(ERASED),
+            "expired": said(ERASED),
+            "erased": said(ERASED, proofs={0: PROVED}),
         },
     ),
     Pattern(

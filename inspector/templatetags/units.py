@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -22,6 +22,11 @@ _FIELDS = {
     "token_count": "tokens",
     "byte_count": "bytes",
     "import_digest": "digest of the run",
+}
+#: How a state looks; one that is neither good nor over is to be watched.
+_TONES = {
+    **dict.fromkeys(("active", "complete", "in force", "valid", "verified"), "ok"),
+    **dict.fromkeys(("erased", "expired", "cancelled", "lifted", "over"), "closed"),
 }
 _STEPS = (("M", 1_000_000), ("k", 10_000))
 #: Characters that change how text around them looks, or are not seen at all: controls
@@ -138,6 +143,12 @@ def size(value: int | None) -> str:
 
 
 @register.filter
+def tone(state: str) -> str:
+    """The class of a badge: `ok`, `warn` or `closed`."""
+    return _TONES.get(state, "warn")
+
+
+@register.filter
 def share(part: int, whole: int) -> str:
     """A percentage; unknown when there is no whole."""
     return f"{100 * part / whole:.0f} %" if whole else _UNKNOWN
@@ -168,6 +179,13 @@ def span(time: timedelta) -> str:
         if seconds >= least:
             return f"{seconds // least:,} {unit}"
     return f"{seconds} s"
+
+
+@register.filter
+def brief(time: timedelta) -> str:
+    """A length of time that may be less than a second."""
+    seconds = time.total_seconds()
+    return f"{seconds:.2f} s" if seconds < 10 else span(time)
 
 
 @register.filter
@@ -225,8 +243,9 @@ def field(name: str) -> str:
 
 
 @register.filter
-def lookup(mapping: dict[Any, Any], key: Any) -> Any:
-    return mapping.get(key, "")
+def lookup(mapping: Mapping[Any, Any], key: Any) -> Any:
+    """Nothing where there is nothing to look in."""
+    return mapping.get(key, "") if mapping else ""
 
 
 @register.filter

@@ -67,6 +67,7 @@ def new(request: HttpRequest, project: str) -> HttpResponse:
             scopes=sent.scopes,
             subject=_subject(place, sent.user_id),
             expires_at=end,
+            actor=place.actor,
         )
     except Refusal as refusal:
         shown = Form(
@@ -91,7 +92,7 @@ def rotate(request: HttpRequest, project: str, prefix: str) -> HttpResponse:
         return _page(request, place, "rotate", context)
     if not _first_time(request):
         return HttpResponseRedirect(_index(project))
-    made, key = api_keys.rotate(row)
+    made, key = api_keys.rotate(row, actor=place.actor)
     return _made(request, place, made, key)
 
 
@@ -107,7 +108,7 @@ def revoke(request: HttpRequest, project: str, prefix: str) -> HttpResponse:
         wrong = request.method == "POST"
         context = {"key": row, "wrong": wrong}
         return _page(request, place, "revoke", context, status=422 if wrong else 200)
-    api_keys.revoke(row)
+    api_keys.revoke(row, actor=place.actor)
     return HttpResponseRedirect(_index(project))
 
 

@@ -26,13 +26,21 @@ from memoryhub.errors import NotFoundError
 from memoryhub.kernel.memory_events import CheckpointRestored
 from memoryhub.models.clock import clock
 from memoryhub.models.threads import Thread
-from memoryhub.queries import event_search, events, states, timeline
+from memoryhub.queries import (
+    erasure_views,
+    event_search,
+    events,
+    states,
+    timeline,
+)
 from memoryhub.queries.cursors import Batch
 from memoryhub.queries.event_search import Stretch
 from memoryhub.queries.events import EventLine
 
 #: Events of a batch of an export.
 CHUNK = 200
+#: What takes records at somebody's wish.
+_ORDER = "records.erased"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +69,8 @@ def show(request: HttpRequest, project: str, thread: str, seq: int) -> HttpRespo
         "moment": moment,
         "message": panels.bubble_of(row, line, moment, room),
         "raw": room.raw(records.event(thread, line)),
+        "proof": erasure_views.get_mark(row.id, line.seq) if line.erased else None,
+        "order": line.body.get("erasure") if line.type == _ORDER else None,
         "undo": _undo(row, line) if place.editor else None,
     }
     return shell.page(

@@ -23,7 +23,7 @@ from inspector.search import Asked, SearchError
 from inspector.visits import Visit
 from memoryhub.errors import InvalidError
 from memoryhub.kernel import globs
-from memoryhub.queries import key_views, keys
+from memoryhub.queries import erasure_views, key_views, keys
 from memoryhub.queries.cursors import Batch
 from memoryhub.queries.keys import KeyLine, Sort
 
@@ -113,6 +113,9 @@ def show(request: HttpRequest, project: str, thread: str, key: str) -> HttpRespo
         "raw": room.raw(value) if shown else None,
         "story": [panels.told_step(step) for step in view.history],
         "reach": key_views.REACH,
+        "proof": erasure_views.get_mark(visit.row.id, view.line.version)
+        if view.erased and view.line
+        else None,
         "editing": visit.place.editor and visit.moment.live and shown,
     }
     status = 410 if view.erased else 200

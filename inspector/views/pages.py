@@ -15,7 +15,8 @@ from inspector.search import Asked
 from memoryhub.errors import Refusal
 from memoryhub.models.operators import Membership
 from memoryhub.models.threads import Thread
-from memoryhub.queries import page_uses, page_views
+from memoryhub.queries import erasure_views, page_uses, page_views
+from memoryhub.queries.erasure_views import Proof
 from memoryhub.queries.page_views import LevelView, PageView
 from memoryhub.services import operator_pages
 
@@ -60,6 +61,7 @@ def show(request: HttpRequest, project: str, thread: str, page: str) -> HttpResp
         "view": view,
         "sides": _sides(request, view),
         "story": [panels.told_step(step) for step in view.history],
+        "proof": _proof(visit.row, view) if view.erased else None,
         "naming": page_uses.NAMING,
         "turns": page_uses.TURNS,
         "levels": range(4),
@@ -69,6 +71,13 @@ def show(request: HttpRequest, project: str, thread: str, page: str) -> HttpResp
     return visits.page(
         request, "inspector/pages/show.html", visit, context, live=False, status=status
     )
+
+
+def _proof(row: Thread, view: PageView) -> Proof | None:
+    """Which erasure took a level of the page, if one did. Three queries."""
+    gone = [level for level in view.levels if level.content is None and level.seq]
+    found = erasure_views.list_marks([(row.id, level.seq or 0) for level in gone])
+    return next(iter(found.values()), None)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])

@@ -7,7 +7,14 @@ from django.views.decorators.http import require_safe
 from inspector import access, shell
 from inspector.access import signed_in
 from memoryhub.models.clock import clock
-from memoryhub.queries import catalogue, checks, memory_checks, retention, stats
+from memoryhub.queries import (
+    catalogue,
+    checks,
+    memory_checks,
+    privacy_checks,
+    retention,
+    stats,
+)
 from memoryhub.services import operators
 
 RECENT = 8
@@ -30,10 +37,13 @@ def index(request: HttpRequest) -> HttpResponse:
 def overview(request: HttpRequest, project: str) -> HttpResponse:
     place = access.find_place(request, project)
     now = clock.now()
-    recent = catalogue.list_threads(place.project, terms=(), now=now, limit=RECENT)
+    recent = catalogue.list_threads(
+        place.project, terms=(), now=now, limit=RECENT, restricted=place.officer
+    )
     context = {
         "counts": stats.get_project_counts(place.project.id, now=now),
         "checks": checks.get_checks(place.project),
+        "late": privacy_checks.count_late(place.project, now=now),
         "memory": memory_checks.get_memory_checks(place.project, now=now),
         "due": retention.count_soon(place.project, now=now),
         "counted": retention.COUNTED,

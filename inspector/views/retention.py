@@ -15,6 +15,11 @@ from memoryhub.models.threads import Thread
 from memoryhub.queries import retention
 from memoryhub.services import operator_threads
 
+_LONGER = (
+    "Only owners may let a thread go earlier than the project does, since what was "
+    "retired is erased for ever."
+)
+
 
 @require_http_methods(["GET", "HEAD", "POST"])
 @signed_in
@@ -28,7 +33,7 @@ def edit(request: HttpRequest, project: str, thread: str) -> HttpResponse:
     text = request.POST.get(policy.FIELD, "")
     try:
         days = policy.read(text)
-        operator_threads.keep(row, actor=place.actor, idle_days=days)
+        operator_threads.keep(row, actor=place.actor, idle_days=days, owner=place.owner)
     except Refusal as refusal:
         return _form(request, place, row, text=text, refusal=refusal)
     where = {"project": project, "thread": thread}
@@ -45,14 +50,13 @@ def _form(
 ) -> HttpResponse:
     shared = panels.shared(Scene(thread=row))
     own = shared["thread"].config.get(policy.FIELD)
-    invalid = isinstance(refusal, InvalidError)
     context = {
         **shared,
         "own": own,
         "due_at": retention.get_due_at(row),
         "text": policy.text(own) if text is None else text,
         "most": MOST_IDLE_DAYS,
-        "problem": policy.SAID if invalid else refusal and refusal.message,
+        "problem": _said(refusal, place),
     }
     return shell.page(
         request,
@@ -62,3 +66,9 @@ def _form(
         section="threads",
         status=refusals.status_of(refusal) if refusal else 200,
     )
+
+
+def _said(refusal: Refusal | None, place: Place) -> str:
+    if not isinstance(refusal, InvalidError):
+        return refusal.message if refusal else ""
+    return policy.SAID if place.owner else f"{policy.SAID} {_LONGER}"

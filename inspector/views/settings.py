@@ -99,7 +99,8 @@ def _keep(request: HttpRequest, place: Place) -> HttpResponse | None:
         now_is = policy.text(saved.retention_idle_days), str(fresh.horizons[0].count)
         if (was, due) != now_is:
             return _page(request, place, idle=fresh, refusal=StaleError())
-        projects.keep(saved, idle_days=asked.retention_idle_days)
+        days = asked.retention_idle_days
+        projects.keep(saved, idle_days=days, actor=place.actor)
     except Refusal as refusal:
         invalid = isinstance(refusal, InvalidError)
         said = policy.SAID if invalid else refusal.message
@@ -116,7 +117,12 @@ def _limit(request: HttpRequest, place: Place) -> HttpResponse | None:
     )
     try:
         most = _number(text.strip())
-        projects.configure(place.project, max_threads=most, create_on_write=create)
+        projects.configure(
+            place.project,
+            max_threads=most,
+            create_on_write=create,
+            actor=place.actor,
+        )
     except Refusal as refusal:
         said = _THREADS if isinstance(refusal, InvalidError) else refusal.message
         sent = Limits(max_threads=text, create_on_write=create, problem=said)
@@ -125,7 +131,7 @@ def _limit(request: HttpRequest, place: Place) -> HttpResponse | None:
 
 
 def _expire(request: HttpRequest, place: Place) -> HttpResponse | None:
-    again = lifetimes.keep(place.project, request.POST.dict())
+    again = lifetimes.keep(place.project, request.POST.dict(), actor=place.actor)
     if again is None:
         return None
     return _page(request, place, lasting=again, refusal=again.refusal)

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 from urllib.parse import urlencode
 
@@ -14,8 +14,9 @@ from inspector.panels import Scene
 from memoryhub.errors import InvalidError
 from memoryhub.kernel import names
 from memoryhub.models.threads import Thread
-from memoryhub.queries import forks, slots
+from memoryhub.queries import erasure_views, forks, slots
 from memoryhub.queries.cursors import walk
+from memoryhub.queries.erasure_views import Proof
 from memoryhub.queries.slots import SlotFilter, SlotLine
 
 #: Messages on each side of the one jumped to; rows of a batch of an export.
@@ -38,6 +39,7 @@ def index(request: HttpRequest, project: str, thread: str) -> HttpResponse:
         "chosen": asked,
         "total": total,
         "bubbles": [chat.bubble(slot, room) for slot in window],
+        "proofs": _proofs(window),
         "ancestors": forks.get_names(row) if any(s.inherited for s in window) else {},
         "links": _links(request, window, total),
         "filters": urlencode(_filters(where)),
@@ -60,6 +62,7 @@ def show(request: HttpRequest, project: str, thread: str, index: int) -> HttpRes
         "slot": slot,
         "home": home,
         "bubble": chat.bubble(slot, room),
+        "proofs": _proofs([slot]),
         "handler": room.raw(records.handler_view(thread, slot)),
         "raw": room.raw(records.slot(thread, slot)),
         "whole": whole,
@@ -111,6 +114,13 @@ def messages(request: HttpRequest, project: str, thread: str) -> HttpResponseBas
         for batch in _batches(visit.row, where, at_seq, content=True)
     )
     return exports.ndjson(request, f"{thread}-messages", chunks)
+
+
+def _proofs(window: Iterable[SlotLine]) -> dict[int, Proof]:
+    """By index of an erased message, what erased it. No query if none is."""
+    gone = {(slot.home, slot.seq): slot.index for slot in window if slot.erased}
+    found = erasure_views.list_marks(gone.keys())
+    return {gone[place]: proof for place, proof in found.items()}
 
 
 def _window(

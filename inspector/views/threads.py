@@ -114,7 +114,9 @@ def export(
         heading=records.THREAD,
         record=records.thread,
         part=lambda: _batch(request, place, asked, now),
-        parts=lambda: catalogue.iter_threads(place.project, terms=asked.terms, now=now),
+        parts=lambda: catalogue.iter_threads(
+            place.project, terms=asked.terms, now=now, restricted=place.officer
+        ),
     )
 
 
@@ -194,13 +196,17 @@ def _batch(
         sort=asked.sort,
         after=asked.after or None,
         limit=asof.limit(request),
+        restricted=place.officer,
     )
 
 
 def _facets(
     request: HttpRequest, place: Place, asked: Asked, now: datetime
 ) -> dict[str, Any]:
-    return {"spread": facets.get_facets(place.project, terms=asked.terms, now=now)}
+    found = facets.get_facets(
+        place.project, terms=asked.terms, now=now, restricted=place.officer
+    )
+    return {"spread": found}
 
 
 def _fresh(
@@ -208,7 +214,11 @@ def _fresh(
 ) -> dict[str, Any]:
     since = _since(request)
     count = catalogue.count_fresh(
-        place.project, terms=asked.terms, now=now, since=since
+        place.project,
+        terms=asked.terms,
+        now=now,
+        since=since,
+        restricted=place.officer,
     )
     return {"fresh": count, "most": catalogue.FRESH, "since": since.isoformat()}
 

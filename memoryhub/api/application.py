@@ -12,14 +12,18 @@ from ninja.security import HttpBearer
 from memoryhub import __version__
 from memoryhub.api import (
     checkpoints,
+    erasures,
     events,
     keys,
     notes,
     openapi,
     page_acts,
     pages,
+    receipts,
     slots,
     stats,
+    subject_exports,
+    subjects,
     tasks,
     threads,
     tool_calls,
@@ -68,5 +72,6 @@ api = AgentAPI(
 )
 _NOUNS = (slots, threads, events, stats, pages, page_acts, working_set, turns)
 _MEMORY = (keys, tasks, notes, checkpoints, working_memory)
-for _noun in (*_NOUNS, turn_lenses, tool_calls, *_MEMORY):
+_PRIVACY = (erasures, receipts, subjects, subject_exports)
+for _noun in (*_NOUNS, turn_lenses, tool_calls, *_MEMORY, *_PRIVACY):
     api.add_router("", _noun.router)

@@ -12,7 +12,8 @@ from typing import Final
 from django.http import HttpRequest
 
 from memoryhub.api import limits
-from memoryhub.errors import ScopeError, UnauthorizedError
+from memoryhub.errors import ScopeError, SubjectErasedError, UnauthorizedError
+from memoryhub.models.api_keys import MEMORY_SCOPES, SUBJECT_SCOPES
 from memoryhub.models.clock import clock
 from memoryhub.queries.readers import read
 from memoryhub.services import agents
@@ -20,6 +21,18 @@ from memoryhub.services.api_keys import Agent
 
 READ: Final = "memory:read"
 WRITE: Final = "memory:write"
+EXPORT: Final = "subject:export"
+FORGET: Final = "subject:forget"
+#: Looking at what is known of a subject: for agents, and for who exports or erases.
+LOOK: Final = "memory:read or subject:*"
+#: Any key that holds.
+ANY: Final = "any key"
+
+#: What admits to a route whose need is no scope of its own.
+_ADMITTING: Final = {
+    LOOK: frozenset({READ, EXPORT, FORGET}),
+    ANY: frozenset({*MEMORY_SCOPES, *SUBJECT_SCOPES}),
+}
 
 #: How long a key is believed before the database is asked again.
 BELIEVED_SECONDS = 1.0
@@ -46,7 +59,7 @@ def caller(request: HttpRequest) -> Agent:
 
 
 async def admit(request: HttpRequest, *, needs: str) -> Agent:
-    """The agent behind a request. Raises what `greet` does, and ScopeError."""
+    """The agent behind a request. Raises what `greet` and `require` do."""
     agent = await greet(sent_key(request), address=request.META.get("REMOTE_ADDR", ""))
     require(agent, needs)
     return agent
@@ -63,10 +76,21 @@ async def greet(key: str | None, *, address: str) -> Agent:
     return agent
 
 
-def require(agent: Agent, scope: str) -> None:
-    """Raise ScopeError when the agent's key lacks a scope."""
-    if scope not in agent.scopes:
-        raise ScopeError(needs=scope)
+def require(agent: Agent, needs: str) -> None:
+    """Raise ScopeError when the agent's key lacks what a route needs.
+
+    Or SubjectErasedError for a key bound to a subject that is gone, wherever memory is
+    asked for; the erasure and its receipt can still be looked at.
+    """
+    if admitting(needs).isdisjoint(agent.scopes):
+        raise ScopeError(needs=needs)
+    if agent.gone and needs in (READ, WRITE):
+        raise SubjectErasedError
+
+
+def admitting(needs: str) -> frozenset[str]:
+    """The scopes of which a key must have one."""
+    return _ADMITTING.get(needs) or frozenset({needs})
 
 
 async def believed(key: str | None) -> Agent | None:

@@ -99,6 +99,7 @@ STATUS: dict[type[Refusal], int] = {
     errors.ScopeConflictError: 409,
     errors.SubjectConflictError: 409,
     errors.SubjectRestrictedError: 409,
+    errors.SubjectHeldError: 409,
     errors.NameTakenError: 409,
     errors.ThreadClosedError: 409,
     errors.ThreadFullError: 409,
@@ -128,19 +129,35 @@ STATUS: dict[type[Refusal], int] = {
     errors.PinnedError: 409,
     errors.PinBudgetError: 409,
     errors.FaultConfidenceError: 409,
+    errors.ErasureInProgressError: 409,
+    errors.NothingToEraseError: 409,
+    errors.PlanExpiredError: 409,
+    errors.PlanStaleError: 409,
+    errors.CountMismatchError: 409,
+    errors.AlreadyFencedError: 409,
+    errors.NotCompleteError: 409,
+    errors.NotErasedError: 409,
+    errors.ExportBusyError: 409,
     errors.PageErasedError: 410,
+    errors.ValueErasedError: 410,
+    errors.BundleErasedError: 410,
+    errors.BadBundleError: 422,
     errors.BeyondHeadError: 422,
     errors.UnknownPageError: 422,
     errors.TokensRequiredError: 422,
     errors.IdempotencyMismatchError: 422,
     RateError: 429,
     errors.FaultBudgetError: 429,
+    errors.ForgetBudgetError: 429,
     HeadersTooLargeError: 431,
     InternalError: 500,
     UnavailableError: 503,
     errors.QueueFullError: 503,
     errors.KeyMissingError: 503,
     errors.ClockSkewError: 503,
+    errors.ErasuresToReplayError: 503,
+    errors.LedgerUnwritableError: 503,
+    errors.LedgerBrokenError: 503,
 }
 
 #: The parser's codes that are not 400: bytes that are a request, but mean nothing.
@@ -162,6 +179,11 @@ BY_STATUS: dict[int, type[Refusal]] = {
     413: BodyTooLargeError,
 }
 
+_ERASED = (
+    errors.SubjectErasedError,
+    errors.ThreadErasedError,
+    errors.ValueErasedError,
+)
 _RETRY_SECONDS = 1
 #: Clocks are compared so often.
 _CLOCK_SECONDS = 10
@@ -249,8 +271,14 @@ def _split(loc: str) -> tuple[str | int, ...]:
 def _extra(refusal: Refusal) -> dict[str, Any]:
     """What a program goes on by: for a fault, what is left and what it would pay for.
 
-    No clock renews that, so there is no Retry-After.
+    No clock renews that, so there is no Retry-After. For what is erased, its proof; for
+    a plan, the new one.
     """
+    if isinstance(refusal, errors.PlanStaleError) and refusal.plan:
+        return {"plan": refusal.plan}
+    if isinstance(refusal, _ERASED):
+        # Ids of the proof; only what was found in one's own project has any.
+        return dict(refusal.detail)
     if not isinstance(refusal, errors.FaultBudgetError):
         return {}
     return {"renews": errors.FaultBudgetError.renews, **refusal.detail}

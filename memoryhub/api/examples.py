@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from memoryhub.api import memory_examples, page_examples
+from memoryhub.api import erasure_examples, memory_examples, page_examples
 
 _THREAD_ID = "01939d5e-6c0f-7a51-9d0e-2b1f6d3c8a47"
 _SUBJECT_ID = "01939d5e-6bf2-7e08-b6aa-5f0c1d2e3f40"
@@ -90,11 +90,56 @@ _EVENT = {
     "payload": {"content": _SLOT_IN["content"]},
     "chain": "9f" * 32,
 }
+_SUBJECT = {"id": _SUBJECT_ID, "state": "active", "generation": 1}
+_USE = {
+    "prefix": "Zk3fW0aB",
+    "first_day": "2026-03-01",
+    "last_day": "2026-03-01",
+    "reads": 12,
+    "writes": 3,
+}
+_PROFILE = {
+    **_SUBJECT,
+    "anonymous": False,
+    "basis": None,
+    "epoch": 1,
+    "created_at": _AT,
+    "first_seen": _AT,
+    "last_seen": _AT,
+    "threads": {"open": 1},
+    "events": 3,
+    "kinds": {
+        "thread.created": {"events": 1, "sealed": 0, "erased": 0, "bytes": 0},
+        "slot.appended": {"events": 2, "sealed": 2, "erased": 0, "bytes": 182},
+    },
+    "bytes": 182,
+    "turns": 0,
+    "slots": 2,
+    "pages": 2,
+    "deleted_pages": 0,
+    "levels": {"1": 1},
+    "keys": 0,
+    "notes": 0,
+    "checkpoints": 0,
+    "tombstones": {},
+    "uses": [_USE],
+    "days": [_USE],
+    "holds": [],
+    "erasures": [],
+    "retention_due_at": None,
+}
 _TALLY = {"top": {"chat.user": 1, "chat.assistant": 1}, "other": 0}
 
 EXAMPLES: dict[str, Any] = {
     **page_examples.EXAMPLES,
     **memory_examples.EXAMPLES,
+    **erasure_examples.EXAMPLES,
+    "UserIdIn": {"user_id": "customer-7"},
+    "BasisIn": {"basis": "accuracy_contested"},
+    "UnrestrictIn": {},
+    "ExportIn": {},
+    "SubjectOut": _SUBJECT,
+    "ProfileOut": _PROFILE,
     "SlotIn": _SLOT_IN,
     "SlotsIn": {"items": [_SLOT_IN]},
     "ThreadIn": {"user_id": "customer-7", **_DESCRIBED},
@@ -142,6 +187,20 @@ EXAMPLES: dict[str, Any] = {
         "scope": _THREAD["scope"],
         "created_at": _AT,
         **memory_examples.STATS,
+    },
+    "ReceiptIn": {
+        "receipt": {
+            "v": "memoryhub.receipt/1",
+            "receipt": "01939d5e-6c0f-7a51-9d0e-2b1f6d3c8a48",
+            "status": "verified_with_residue",
+            "key_id": "01939d5e-6c0f-7a51-9d0e-2b1f6d3c8a49",
+            "sig": "5f…",
+        }
+    },
+    "ReceiptVerdictOut": {"valid": False, "reason": "bad_signature"},
+    "KeysOut": {
+        "format": "memoryhub.public-keys/1",
+        "keys": {"01939d5e-6c0f-7a51-9d0e-2b1f6d3c8a49": "ab" * 32},
     },
     "ProjectStatsOut": {
         "taken_at": _AT,

@@ -34,6 +34,7 @@ from memoryhub.api.errors import (
 )
 from memoryhub.errors import KeyInUrlError, NotFoundError, Refusal
 from memoryhub.services import api_keys
+from memoryhub.services.standstill import standstill
 
 Scope = dict[str, Any]
 Message = dict[str, Any]
@@ -81,6 +82,7 @@ class Gate:
         request_id = f"{_PROCESS}{next(_COUNT):08x}"
         answer = Answer(send, request_id=request_id, head=scope["method"] == "HEAD")
         try:
+            standstill.require_none()
             check(scope)
             body = b""
             if scope["method"] in WITH_BODY:

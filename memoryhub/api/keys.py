@@ -23,7 +23,7 @@ from memoryhub.api.memory_schemas import (
     SetOut,
 )
 from memoryhub.api.operations import StrictRouter, rendered
-from memoryhub.api.preconditions import CONDITIONAL, idempotency, if_match
+from memoryhub.api.preconditions import CONDITIONAL, KEEPING, idempotency, if_match
 from memoryhub.api.reading import GONE, find_thread, seq_of
 from memoryhub.api.schemas import AsOf
 from memoryhub.errors import (
@@ -51,7 +51,7 @@ from memoryhub.services.api_keys import Agent
 router = StrictRouter(tags=["keys"])
 
 _SETS = (
-    *CONDITIONAL,
+    *KEEPING,
     KeyExistsError,
     KeysFullError,
     ProjectFullError,
@@ -107,7 +107,7 @@ async def get(
     "/threads/{thread}/keys/{key}",
     needs=auth.WRITE,
     out=SetOut,
-    refusals=[*CONDITIONAL, ContentErasedError, KeyExistsError, KeyNotFoundError],
+    refusals=[*KEEPING, ContentErasedError, KeyExistsError, KeyNotFoundError],
 )
 async def retime(
     request: HttpRequest, thread: Path[ThreadName], key: Path[KeyName], body: RetimeIn

@@ -17,7 +17,7 @@ from memoryhub.api.memory_schemas import (
     NotesQuery,
 )
 from memoryhub.api.operations import StrictRouter, rendered
-from memoryhub.api.preconditions import CONDITIONAL, idempotency, if_match
+from memoryhub.api.preconditions import CONDITIONAL, KEEPING, idempotency, if_match
 from memoryhub.api.reading import GONE, find_thread, seq_of
 from memoryhub.errors import BadCursorError, ProjectFullError, SeqUnknownError
 from memoryhub.journal import Receipt
@@ -38,7 +38,7 @@ router = StrictRouter(tags=["notes"])
     needs=auth.WRITE,
     out=AddedOut,
     status=(201,),
-    refusals=[*CONDITIONAL, ProjectFullError],
+    refusals=[*KEEPING, ProjectFullError],
 )
 async def add(
     request: HttpRequest, thread: Path[ThreadName], body: NoteIn
@@ -58,7 +58,7 @@ async def add(
     needs=auth.WRITE,
     out=AddedBatchOut,
     status=(201,),
-    refusals=[*CONDITIONAL, ProjectFullError],
+    refusals=[*KEEPING, ProjectFullError],
 )
 async def add_batch(
     request: HttpRequest, thread: Path[ThreadName], body: NotesIn

@@ -11,6 +11,7 @@ from memoryhub.api.examples import EXAMPLES
 from memoryhub.api.schemas import ErrorOut
 from memoryhub.errors import (
     ClockSkewError,
+    ErasuresToReplayError,
     InvalidError,
     KeyInUrlError,
     NotFoundError,
@@ -45,8 +46,8 @@ RFC 3339. **Lists** answer `items` and `next`; send `next` back as `after`.
 repeated. A refused request changed nothing. A 500 `internal` is a mistake of ours: its
 `request_id` finds the line in the server's log.
 
-**Writes**: with an `Idempotency-Key` a POST has one effect for 24 hours. `If-Match`
-takes the head `seq` you saw. A 2xx means it is on disk.
+**Writes**: with an `Idempotency-Key` a POST about threads has one effect for 24 hours.
+`If-Match` takes the head `seq` you saw. A 2xx means it is on disk.
 
 **Paging**: `POST …/turns` begins a model call and answers its `request`; a model's tool
 call goes to `POST …/tool-calls` as it came. Tokens are those of the thread's tokenizer:
@@ -61,6 +62,20 @@ with `_` or `mh.`, until an instant if one was set; once that has passed nothing
 any more. On keys and the task `If-Match` takes the version that a read gave, and
 `If-None-Match: *` says that there must be none. What a fork inherits has numbers of 0
 and below.
+
+**People.** Whatever is about one person is told by a `user_id` in a body, never in an
+address: `POST /subjects:resolve` gives the id by which other routes know her. What was
+erased answers 410, with the `erasure` and its `receipt`, if they are your project's.
+While a subject is restricted her memory is neither read nor written (409
+`subject_restricted`), and lists leave it out. While she is held no page of hers is
+deleted (409 `subject_held`, until when is said). A value that was erased for a subject
+may not be written for her again (410 `value_erased`, with the `tombstone` that an
+officer can lift); to say it in a message is no such write.
+
+**Forgetting** has keys of its own, with the scope `subject:forget`, and takes two
+steps: a plan says what would go, what stays and what is out of reach; its token and its
+count confirm it. From then on everything in scope answers 410. `GET /erasures/{id}`
+tells how far it is, until there is a receipt.
 
 **Limits**, all configurable: 500 requests a second and key (burst 1,000), 20 a second
 and address without a valid key, 10 GiB a day, 50 open streams and sockets; beyond them
@@ -115,6 +130,7 @@ _ANY: tuple[type[Refusal], ...] = (
     ours.HeadersTooLargeError,
     UnavailableError,
     ClockSkewError,
+    ErasuresToReplayError,
 )
 _WITH_BODY: tuple[type[Refusal], ...] = (
     ours.BodyTooLargeError,
@@ -154,13 +170,16 @@ def _complete(operation: dict[str, Any], *, path: str, method: str) -> None:
     for status, words in sorted(codes.items()):
         operation["responses"][status] = _response(status, words)
     parameters = operation["parameters"]
-    if method == "post":
+    if method == "post" and "/threads" in path:
         parameters.append(_header("Idempotency-Key", _KEY_SCHEMA))
     if StaleError in refusals and path.endswith(_VERSIONED):
         parameters.append(_header("If-Match", _VERSION_SCHEMA))
         parameters.append(_header("If-None-Match", _NONE_SCHEMA))
     elif StaleError in refusals:
         parameters.append(_header("If-Match", _SEQ_SCHEMA))
+    if operation["operationId"].endswith("subject_exports_export"):
+        binary = {"schema": {"type": "string", "format": "binary"}}
+        operation["responses"][200]["content"] = {"application/zip": binary}
     if operation["operationId"].endswith("events_list_all"):
         parameters.append(_header("Last-Event-ID", _SEQ_SCHEMA))
         stream = {"schema": {"type": "string"}}

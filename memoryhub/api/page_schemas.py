@@ -28,8 +28,8 @@ from memoryhub.api.fields import (
 )
 from memoryhub.api.schemas import AsOf, Part
 from memoryhub.errors import InvalidError
-from memoryhub.kernel.page_events import Reason, Tier
-from memoryhub.kernel.pages import Entry, Modality, PageType
+from memoryhub.kernel.page_events import Reason
+from memoryhub.kernel.pages import Entry, Modality, PageType, Tier
 from memoryhub.queries.envelopes import Envelope
 from memoryhub.queries.pages import PageLine
 from memoryhub.services.pages import PageChange, PageDraft

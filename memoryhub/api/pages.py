@@ -26,7 +26,7 @@ from memoryhub.api.page_schemas import (
     WrittenBatchOut,
     WrittenOut,
 )
-from memoryhub.api.preconditions import CONDITIONAL, if_match
+from memoryhub.api.preconditions import CONDITIONAL, KEEPING, if_match
 from memoryhub.api.reading import GONE, find_state, find_thread
 from memoryhub.api.working_set_schemas import MutationOut, MutationsOut
 from memoryhub.errors import (
@@ -39,6 +39,7 @@ from memoryhub.errors import (
     PinBudgetError,
     ProjectFullError,
     SeqUnknownError,
+    SubjectHeldError,
     TokensRequiredError,
     UnknownPageError,
 )
@@ -59,7 +60,7 @@ from memoryhub.services.pages import Terms
 router = StrictRouter(tags=["pages"])
 
 _WRITES = (
-    *CONDITIONAL,
+    *KEEPING,
     DerivedPageError,
     NameTakenError,
     PageErasedError,
@@ -228,7 +229,7 @@ async def history(
     needs=auth.WRITE,
     out=WrittenOut,
     refusals=[
-        *CONDITIONAL,
+        *KEEPING,
         *OF_A_PAGE,
         DerivedPageError,
         PinBudgetError,
@@ -265,7 +266,7 @@ async def patch(
     "/threads/{thread}/pages/{page_id}",
     needs=auth.WRITE,
     out=DeletedOut,
-    refusals=[*CONDITIONAL, *OF_A_PAGE, DerivedPageError],
+    refusals=[*CONDITIONAL, *OF_A_PAGE, DerivedPageError, SubjectHeldError],
 )
 async def delete(
     request: HttpRequest, thread: Path[ThreadName], page_id: Path[Name]
@@ -273,6 +274,7 @@ async def delete(
     """Take a page out for good; its id is never used again.
 
     A message goes with its thread or subject, and the system prompt is written anew.
+    Of a subject that is held no page goes before the hold ends.
     """
     if page_id == SYSTEM_PROMPT:
         raise InvalidError(code="reserved_id", loc="path.page_id")

@@ -15,6 +15,7 @@ from memoryhub.errors import (
     InvalidError,
     StaleError,
     ThreadClosedError,
+    ValueErasedError,
 )
 from memoryhub.journal import Request
 from memoryhub.kernel import strict_json
@@ -27,6 +28,8 @@ CONDITIONAL = (
     BadPreconditionError,
     IdempotencyMismatchError,
 )
+#: What one answers that keeps a value for later, beside a message.
+KEEPING = (*CONDITIONAL, ValueErasedError)
 
 _SEQ = re.compile(r"(?:0|[1-9][0-9]{0,18})")
 _KEY = re.compile(r"[\x21-\x7e]{1,255}")

@@ -13,7 +13,9 @@ from memoryhub.errors import (
     SubjectRestrictedError,
     ThreadErasedError,
 )
+from memoryhub.journal.uses import uses
 from memoryhub.kernel.state import ThreadState
+from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
 from memoryhub.queries import replay, states, threads
 from memoryhub.services.api_keys import Agent
@@ -34,7 +36,20 @@ def find_thread(agent: Agent, name: str) -> Thread:
     """The agent's thread of that name. Raises NotFoundError for anyone else's."""
     thread = threads.get_thread(agent.project, name, bound=agent.bound)
     threads.require_unrestricted(thread)
+    uses.read(agent.prefix, thread.subject_id)
     return thread
+
+
+def require_unrestricted(agent: Agent) -> None:
+    """Raise SubjectRestrictedError for a key bound to a subject that is restricted.
+
+    For what lists or counts all that a key may see. One query for a bound key.
+    """
+    if agent.bound is None:
+        return
+    rows = Subject.objects.filter(id=agent.bound, state=Subject.State.RESTRICTED)
+    if rows.exists():
+        raise SubjectRestrictedError
 
 
 def find_state(agent: Agent, name: str, moment: AsOf) -> tuple[Thread, ThreadState]:

@@ -276,6 +276,8 @@ class Socket:
             agent = await auth.believed(self._key)
             if agent is None:
                 raise EndError(Close.UNAUTHORIZED)
+            if agent.gone:
+                raise EndError(Close.ERASED)
             self._agent = agent
         # Even a socket that is never closed shows its key now and then.
         raise EndError(Close.RESTART)

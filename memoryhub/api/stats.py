@@ -10,9 +10,13 @@ from memoryhub.api import auth
 from memoryhub.api.fields import Out, ThreadName
 from memoryhub.api.memory_schemas import MemoryStatsOut
 from memoryhub.api.operations import StrictRouter
-from memoryhub.api.reading import GONE, find_thread, seq_of
+from memoryhub.api.reading import GONE, find_thread, require_unrestricted, seq_of
 from memoryhub.api.schemas import AsOf, ScopeOut
-from memoryhub.errors import SeqUnknownError
+from memoryhub.errors import (
+    SeqUnknownError,
+    SubjectErasedError,
+    SubjectRestrictedError,
+)
 from memoryhub.models.clock import clock
 from memoryhub.queries.readers import read
 from memoryhub.queries.stats import (
@@ -88,7 +92,13 @@ async def of_thread(
     return await read(_of_thread, auth.caller(request), thread, query)
 
 
-@router.route("GET", "/stats", needs=auth.READ, out=ProjectStatsOut)
+@router.route(
+    "GET",
+    "/stats",
+    needs=auth.READ,
+    out=ProjectStatsOut,
+    refusals=[SubjectErasedError, SubjectRestrictedError],
+)
 async def of_project(request: HttpRequest) -> ProjectStatsOut:
     """What the project holds, as it was last summed up.
 
@@ -112,6 +122,7 @@ def _of_thread(agent: Agent, name: str, moment: AsOf) -> ThreadStatsOut:
 
 def _of_project(agent: Agent) -> ProjectStatsOut:
     now = clock.now()
+    require_unrestricted(agent)
     if agent.bound is None:
         found = get_project_counts(agent.project, now=now)
     else:

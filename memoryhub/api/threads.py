@@ -11,7 +11,7 @@ from memoryhub.api import auth
 from memoryhub.api.fields import ThreadName
 from memoryhub.api.operations import StrictRouter, rendered
 from memoryhub.api.preconditions import idempotency, if_match
-from memoryhub.api.reading import GONE, find_thread, seq_of
+from memoryhub.api.reading import GONE, find_thread, require_unrestricted, seq_of
 from memoryhub.api.schemas import AsOf
 from memoryhub.api.thread_schemas import (
     ClosedOut,
@@ -42,6 +42,8 @@ from memoryhub.errors import (
     SeqUnknownError,
     StaleError,
     SubjectConflictError,
+    SubjectErasedError,
+    SubjectRestrictedError,
     ThreadErasedError,
 )
 from memoryhub.journal import Receipt, projections
@@ -136,11 +138,16 @@ async def fork(
 
 
 @router.route(
-    "GET", "/threads", needs=auth.READ, out=ThreadsOut, refusals=[BadCursorError]
+    "GET",
+    "/threads",
+    needs=auth.READ,
+    out=ThreadsOut,
+    refusals=[BadCursorError, SubjectErasedError, SubjectRestrictedError],
 )
 async def list_all(request: HttpRequest, query: Query[ThreadsQuery]) -> ThreadsOut:
     """List threads by latest activity, creation or size.
 
+    Left out are those of restricted subjects, and erased ones unless asked for.
     `label.<name>=<value>` asks for a label as well, e.g. `label.trial=0`.
     """
     where = thread_filter(query, query.labels)
@@ -152,7 +159,7 @@ async def list_all(request: HttpRequest, query: Query[ThreadsQuery]) -> ThreadsO
     "/threads:search",
     needs=auth.READ,
     out=ThreadsOut,
-    refusals=[BadCursorError],
+    refusals=[BadCursorError, SubjectErasedError, SubjectRestrictedError],
 )
 async def search(request: HttpRequest, body: SearchIn) -> ThreadsOut:
     """List threads of a `user_id`.
@@ -286,6 +293,7 @@ def _whole_name(request: HttpRequest, thread: str) -> str:
 
 
 def _list(agent: Agent, where: ThreadFilter, asked: Asked) -> Batch[ThreadLine]:
+    require_unrestricted(agent)
     return list_threads(
         agent.project,
         where=where,
@@ -300,9 +308,11 @@ def _list(agent: Agent, where: ThreadFilter, asked: Asked) -> Batch[ThreadLine]:
 def _search(agent: Agent, where: ThreadFilter, asked: SearchIn) -> Batch[ThreadLine]:
     if asked.user_id is None:
         return _list(agent, where, asked)
-    subject = subjects.find(agent.project, asked.user_id)
+    subject = subjects.find(agent.project, asked.user_id, bound=agent.bound)
     if subject is None:
         return Batch(items=(), next=None)
+    if subject.state == Subject.State.RESTRICTED:
+        raise SubjectRestrictedError
     return _list(agent, replace(where, subject=subject.id), asked)
 
 
@@ -317,11 +327,11 @@ def _subject(agent: Agent, name: str, user_id: str) -> Subject | subjects.Prepar
 
     A new one is not prepared for a thread that it could not have.
     """
-    subject = subjects.find(agent.project, user_id)
-    if agent.bound is not None and (subject is None or subject.id != agent.bound):
-        raise NotFoundError
+    subject = subjects.find(agent.project, user_id, bound=agent.bound)
     if subject is not None:
-        return subjects.alive(subject)
+        return subject
+    if agent.bound is not None:
+        raise NotFoundError
     threads.require_creatable(agent.project, name)
     return subjects.prepare(agent.project, user_id)
 

@@ -11,8 +11,7 @@ from pydantic import Field, model_validator
 from memoryhub.api.fields import In, Name, Out, RefusedError, Turn
 from memoryhub.api.page_schemas import By, LevelOut, Rule
 from memoryhub.api.schemas import AsOf, Part
-from memoryhub.kernel.page_events import Tier
-from memoryhub.kernel.pages import Entry, Modality, PageType
+from memoryhub.kernel.pages import Entry, Modality, PageType, Tier
 from memoryhub.kernel.state import ThreadState
 from memoryhub.queries.mutations import Mutation
 from memoryhub.queries.paging_metrics import Tally, Verdict

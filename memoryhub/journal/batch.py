@@ -20,10 +20,13 @@ from memoryhub.errors import (
     Refusal,
     StaleError,
     SubjectErasedError,
+    SubjectHeldError,
     SubjectRestrictedError,
     ThreadErasedError,
 )
 from memoryhub.journal import (
+    audit,
+    erased_rows,
     fence,
     heads,
     projections,
@@ -32,12 +35,15 @@ from memoryhub.journal import (
     snapshots,
     statements,
     texts,
+    tombstones,
 )
 from memoryhub.journal.heads import Head, Heads
 from memoryhub.journal.orders import Address, Order, Receipt
 from memoryhub.journal.page_table import PageTable
 from memoryhub.journal.rows import EventRow
-from memoryhub.kernel.commands import Draft, ForkThread
+from memoryhub.kernel.commands import Draft, ForkThread, RetireThread
+from memoryhub.kernel.memory_commands import EraseValues
+from memoryhub.kernel.page_commands import DeletePage
 from memoryhub.kernel.replay import Recorded, decide, evolve
 from memoryhub.kernel.state import ThreadState
 from memoryhub.kernel.threads import inherit, require_alive
@@ -49,6 +55,8 @@ from memoryhub.vault import keys
 Outcome = Receipt | Refusal
 #: Words of the actors that a restriction or a closed subject keeps out.
 _AGENTS = ("agent", "import")
+#: What a hold stops: content goes by these, or is on its way out.
+_ENDING = (DeletePage, EraseValues, RetireThread)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -58,6 +66,8 @@ class Batch:
     known: Heads
     clock: Callable[[], datetime]
     subjects: dict[UUID, fence.Fenced] = field(default_factory=dict)
+    #: Until when those are held, if any order would end something.
+    held: dict[UUID, datetime] = field(default_factory=dict)
     served: dict[tuple[UUID, bytes], requests.Served] = field(default_factory=dict)
     #: Heads before and after, by thread, of those that moved.
     moved: dict[UUID, tuple[Head, Head]] = field(default_factory=dict)
@@ -66,6 +76,8 @@ class Batch:
     kept: list[Snapshot] = field(default_factory=list)
     #: Threads that this batch makes, by project and name.
     born: dict[tuple[UUID, str], UUID] = field(default_factory=dict)
+    #: Names that no thread has any more, for it was erased.
+    dead: dict[tombstones.Name, tombstones.Dead] = field(default_factory=dict)
     opened: dict[UUID, keys.SubjectKeys] = field(default_factory=dict)
     #: Once all statements are sent; the commit alone is still to come.
     outcomes: list[Outcome] | None = None
@@ -73,11 +85,22 @@ class Batch:
     def run(self, orders: Sequence[Order], *, locked: bool) -> list[Outcome]:
         """Decide, append, commit. Raises MovedError when another process was faster."""
         with transaction.atomic():
-            self.known.refresh([order.address for order in orders], locked=locked)
+            addresses = [order.address for order in orders]
+            if locked:
+                # Subjects before threads: who erases locks them in that order.
+                self.known.refresh(addresses, locked=False)
+                fence.hold(self._subject_ids(orders))
+            self.known.refresh(addresses, locked=locked)
             self.subjects = fence.hold(self._subject_ids(orders))
+            if any(isinstance(order.command, _ENDING) for order in orders):
+                self.held = fence.held_until(self.subjects, at=self.clock())
+            self.dead = tombstones.dead_names(self._unknown(orders))
             self.served = requests.look_up(orders, now=self.clock())
             outcomes = [self._outcome(order) for order in orders]
             self._write()
+            # Last, for it locks what every appender of any thread waits for.
+            if edits := _edits(orders, outcomes):
+                audit.append_all(edits)
             self.outcomes = outcomes
         return self.accepted(outcomes)
 
@@ -86,6 +109,8 @@ class Batch:
         self.known.accept(after for _, after in self.moved.values())
         for thread, page_id in self.rows.pages.deleted:
             texts.texts.forget(thread, page_id)
+        for each in self.rows.erased:
+            texts.texts.forget_records(each.ranges)
         return outcomes
 
     def committed(self) -> list[Outcome] | None:
@@ -111,6 +136,11 @@ class Batch:
         }
         return known | born | forked
 
+    def _unknown(self, orders: Sequence[Order]) -> set[tombstones.Name]:
+        """Names that no thread has, whether or not these orders would make one."""
+        asked = {(order.address.project, order.address.name) for order in orders}
+        return {name for name in asked if not self.known.holds(*name)}
+
     def _outcome(self, order: Order) -> Outcome:
         try:
             return self._perform(order)
@@ -123,6 +153,7 @@ class Batch:
         head = self._head(order)
         fresh = head.state.seq == 0
         self._admit(order, head)
+        self._require_free(order, head.state.subject)
         if order.if_match is not None:
             _require_seen(order.if_match, head.state)
         now = self.clock()
@@ -130,6 +161,8 @@ class Batch:
             # Time may stand still in a thread but never goes back; order is seq.
             now = max(now, head.state.at)
         drafts = self._decide(order, head.state, now)
+        if self.subjects[head.state.subject].tombstones and not order.erases:
+            tombstones.require_welcome(self.opened[head.state.subject], drafts)
         if fresh:
             fence.count_thread(order.address.project)
         recorded, after = self._append(head, drafts, order, now)
@@ -178,13 +211,19 @@ class Batch:
         if address.fresh:
             if head is not None:
                 raise _taken(head.state)
+            self._require_never_erased(address)
             assert isinstance(order.command, ForkThread)
             return self._newborn(order, order.command.parent.subject)
         if head is not None:
             return head
+        self._require_never_erased(address)
         if address.birth is None:
             raise NotFoundError
         return self._newborn(order, address.birth.subject)
+
+    def _require_never_erased(self, address: Address) -> None:
+        if dead := self.dead.get((address.project, address.name)):
+            raise dead.refusal(address.bound)
 
     def _newborn(self, order: Order, subject: UUID) -> Head:
         state = ThreadState(id=uuid7(), project=order.address.project, subject=subject)
@@ -199,6 +238,9 @@ class Batch:
         if head.state.status == "importing":
             raise NotFoundError
         subject = self.subjects.get(head.state.subject)
+        if order.erases:
+            # Nothing of what it writes is sealed, so it needs no key either.
+            return
         if subject is None or subject.state in ("erasing", "erased"):
             raise SubjectErasedError
         word = order.actor.partition(":")[0]
@@ -212,17 +254,32 @@ class Batch:
             opened = keys.subject_keys(subject.id, epoch=subject.epoch)
             self.opened[subject.id] = opened
 
+    def _require_free(self, order: Order, subject: UUID) -> None:
+        """Raise a Refusal if the order would end what has to be kept for now."""
+        if not isinstance(order.command, _ENDING):
+            return
+        if until := self.held.get(subject):
+            raise SubjectHeldError(until=until.isoformat(timespec="seconds"))
+        frozen = self.subjects[subject].state == "restricted"
+        if frozen and isinstance(order.command, EraseValues):
+            # Her value goes by nobody's wish, so nothing is lost by its waiting.
+            raise SubjectRestrictedError
+
     def _decide(self, order: Order, state: ThreadState, now: datetime) -> list[Draft]:
         """All drafts of the order; a new thread's birth comes first."""
-        birth = order.address.birth
+        birth, command = order.address.birth, order.command
+        if isinstance(command, ForkThread):
+            # What the command was made of was read before this transaction.
+            told = erased_rows.told_since(command.parent)
+            command = replace(command, erased=told)
         if state.seq or birth is None or birth.command is order.command:
-            return decide(state, order.command, self._pages(state), at=now)
+            return decide(state, command, self._pages(state), at=now)
         born = decide(state, birth.command, self._pages(state), at=now)
         for seq, draft in enumerate(born, start=1):
             event = Recorded(seq=seq, at=now, actor=order.actor, event=draft.event)
             state = evolve(state, event)
         pages = self._pages(state)
-        return [*born, *decide(state, order.command, pages, at=now)]
+        return [*born, *decide(state, command, pages, at=now)]
 
     def _pages(self, state: ThreadState) -> PageTable:
         return PageTable(state, self.rows)
@@ -248,7 +305,7 @@ class Batch:
 
     def _record(self, head: Head, recorded: Recorded, payload: bytes | None) -> Head:
         """Add one event's rows to the batch; the head that it leads to."""
-        key = self.opened[head.state.subject]
+        key = self.opened.get(head.state.subject)
         row = sealing.sealed_row(head, recorded, payload, key=key)
         self.events.append(row)
         after = evolve(head.state, recorded)
@@ -262,9 +319,10 @@ class Batch:
 
     def _kept(self, head: Head) -> Head:
         """The head, with a snapshot in the batch if one is due."""
-        if not snapshots.due(head.state, kept_seq=head.kept_seq):
+        key = self.opened.get(head.state.subject)
+        # The eraser opens no key: who writes next keeps one.
+        if key is None or not snapshots.due(head.state, kept_seq=head.kept_seq):
             return head
-        key = self.opened[head.state.subject]
         self.kept.append(snapshots.sealed_row(head.state, key=key))
         return replace(head, kept_seq=head.state.seq)
 
@@ -275,6 +333,28 @@ class Batch:
         if self.kept:
             Snapshot.objects.bulk_create(self.kept)
         requests.keep(self.served, now=self.clock())
+
+
+def _edits(orders: Sequence[Order], outcomes: Sequence[Outcome]) -> list[audit.Entry]:
+    """What operators changed, for the audit log."""
+    return [
+        audit.Entry(
+            actor=order.actor,
+            action="operator.edited",
+            project=order.address.project,
+            target_kind="thread",
+            target_id=str(each.thread),
+            subject=each.state.subject if each.state else None,
+            count=len(each.events),
+            first_seq=each.events[0].seq,
+            last_seq=each.events[-1].seq,
+        )
+        for order, each in zip(orders, outcomes, strict=True)
+        if order.actor.startswith("operator:")
+        and isinstance(each, Receipt)
+        and each.events
+        and not each.replayed
+    ]
 
 
 def _require_seen(seq: int, state: ThreadState) -> None:

@@ -14,7 +14,7 @@ from operator import attrgetter
 from typing import Self
 from uuid import UUID
 
-from memoryhub.errors import CorruptError, Refusal
+from memoryhub.errors import CorruptError, NotFoundError, Refusal, ThreadErasedError
 from memoryhub.journal import log, projections, statements
 from memoryhub.journal.chain import GENESIS
 from memoryhub.journal.orders import Address
@@ -80,6 +80,10 @@ class Heads:
     def held(self) -> list[Head]:
         return [head for head in self._held.values() if isinstance(head, Head)]
 
+    def holds(self, project: UUID, name: str) -> bool:
+        """Whether there is a thread of that name, however damaged."""
+        return (project, name) in self._held
+
     def find(self, project: UUID, name: str) -> Head | None:
         """The head of that name. Raises the Refusal that a damaged thread answers."""
         head = self._held.get((project, name))
@@ -111,6 +115,12 @@ class Heads:
 
 def _loaded(thread: UUID, kept: Head | None) -> Head:
     row = Thread.objects.select_related("subject").get(id=thread)
+    if row.status == Thread.Status.ERASED:
+        # It is never folded again: its names are being blanked, one event at a time.
+        raise ThreadErasedError
+    if row.status == Thread.Status.IMPORTING:
+        # Its journal says what it will be once it is opened.
+        raise NotFoundError
     folded = _caught_up(row, kept)
     if folded.chain != bytes(row.head_hash):
         raise CorruptError(seq=row.head_seq)

@@ -138,6 +138,14 @@ def follow(start: Folded, *, up_to: int) -> Folded:
     return Folded(state=state, chain=digest, kept_seq=start.kept_seq)
 
 
+def states(thread: Thread) -> Iterator[ThreadState]:
+    """The state after each event of a thread, folded from the first on."""
+    state = origin(thread)
+    for row in iter_rows(thread.id, up_to=thread.head_seq):
+        state = evolve(state, recorded(row))
+        yield state
+
+
 def chain_at(thread: UUID, seq: int) -> bytes:
     row = Event.objects.only("chain").filter(thread_id=thread, seq=seq).first()
     if row is None:

@@ -17,7 +17,10 @@ from memoryhub.journal.rows import DueRow, KeyRow
 from memoryhub.kernel import checkpoint_tree
 from memoryhub.kernel import memory_events as told
 from memoryhub.kernel.bodies import Event
+from memoryhub.kernel.erase_events import Range, RecordsErased
+from memoryhub.kernel.erased import erased, named
 from memoryhub.kernel.events import ThreadForked, ThreadRetired
+from memoryhub.kernel.paging import listed
 from memoryhub.kernel.replay import Recorded
 from memoryhub.kernel.state import ThreadState
 from memoryhub.kernel.working_memory import KeyEntry
@@ -42,6 +45,8 @@ class Dues:
     gone: set[Place] = field(default_factory=set)
     #: Threads that ended: nothing of them is due by itself any more.
     ended: set[UUID] = field(default_factory=set)
+    #: Records that were erased, whatever they are.
+    taken: list[Range] = field(default_factory=list)
 
     def set(self, place: Place, due_at: datetime | None) -> None:
         """A value was made; one that never expires is never due."""
@@ -74,10 +79,13 @@ class Dues:
         for place, due_at in self.later.items():
             if place in known:
                 known[place] = max(known[place], due_at)
+        taken = named(self.taken)
         return {
             place: at
             for place, at in known.items()
-            if place not in self.gone and place[0] not in self.ended
+            if place not in self.gone
+            and place[0] not in self.ended
+            and not taken.holds(*place)
         }
 
 
@@ -162,6 +170,16 @@ def _erased(rows: MemoryRows, change: Change) -> None:
         rows.dues.drop((change.before.id, seq))
 
 
+def _records_erased(rows: MemoryRows, change: Change) -> None:
+    event, before = change.event, change.before
+    assert isinstance(event, RecordsErased)
+    gone = erased(before, event.ranges)
+    held = before.memory.contents.keys
+    names = [name for name, each in listed(held) if gone.at(each.value)]
+    _keys(rows, change, names)
+    rows.dues.taken += [each for each in event.ranges if each[0] == before.id]
+
+
 def _retired(rows: MemoryRows, change: Change) -> None:
     """What nobody can read is neither listed nor swept; it goes with the thread."""
     for name in change.before.memory.contents.keys:
@@ -194,7 +212,7 @@ def _row(state: ThreadState, name: str, entry: KeyEntry) -> KeyRow:
 
 def key_rows(state: ThreadState) -> list[KeyRow]:
     """All rows of a thread's keys, by name; none once it has ended."""
-    if state.status == "retired":
+    if state.status in ("retired", "erased"):
         return []
     keys = state.memory.contents.keys
     return [_row(state, name, entry) for name, entry in sorted(keys.items())]
@@ -210,6 +228,7 @@ _MAKERS: dict[type[Event], Callable[[MemoryRows, Change], None]] = {
     told.KeysExpired: _expired,
     told.CheckpointRestored: _restored,
     told.ValuesErased: _erased,
+    RecordsErased: _records_erased,
 }
 
 

@@ -7,7 +7,12 @@ from typing import TypeVar
 from uuid import UUID
 
 from memoryhub.kernel.bodies import Event
-from memoryhub.kernel.commands import Command, CreateThread
+from memoryhub.kernel.commands import (
+    Command,
+    CreateThread,
+    EraseRecords,
+    EraseThread,
+)
 from memoryhub.kernel.replay import Recorded
 from memoryhub.kernel.state import ThreadState
 
@@ -51,7 +56,8 @@ class Order:
 
     address: Address
     command: Command
-    #: `agent:<key prefix>`, `operator:<id>`, `import`, `worker:<kind>`.
+    #: `agent:<key prefix>`, `operator:<id>`, `import`, `worker:<kind>`,
+    #: `eraser:<erasure>`.
     actor: str
     #: The head seq that the sender saw; another one is a StaleError.
     if_match: int | None = None
@@ -61,6 +67,11 @@ class Order:
     request: Request | None = None
     #: Bytes it weighs against the queue's bound.
     size: int = 0
+
+    @property
+    def erases(self) -> bool:
+        """Whether it is the eraser's: let through whatever the subject's state is."""
+        return isinstance(self.command, EraseThread | EraseRecords)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,8 +12,9 @@ from typing import Any
 from uuid import UUID
 
 from memoryhub.journal.rows import LevelRow, PageRow
-from memoryhub.kernel import entries, page_events
+from memoryhub.kernel import entries, erasing, page_events
 from memoryhub.kernel.bodies import Event
+from memoryhub.kernel.erase_events import RecordsErased
 from memoryhub.kernel.events import SlotAppended
 from memoryhub.kernel.page_events import PageCompressed
 from memoryhub.kernel.pages import HINT, Entry, LevelEntry, Location
@@ -87,6 +88,13 @@ def _deleted(rows: PageRows, before: ThreadState, event: Any, seq: int) -> None:
     rows.deleted[before.id, event.page_id] = seq
 
 
+def _erased(rows: PageRows, before: ThreadState, event: Any, seq: int) -> None:
+    for page in event.pages:
+        entry = entries.entry_of(page.page_id, page.entry, thread=before.id)
+        gone = erasing.goes(page, event, thread=before.id)
+        _change(rows, before.id, entry, seq, deleted=seq if gone else None)
+
+
 def _change(
     rows: PageRows, thread: UUID, entry: Entry, seq: int, *, deleted: int | None
 ) -> None:
@@ -122,6 +130,7 @@ _MAKERS: dict[type[Event], Callable[[PageRows, ThreadState, Any, int], None]] = 
     page_events.PageUpdated: _updated,
     page_events.PageCompressed: _compressed,
     page_events.PageDeleted: _deleted,
+    RecordsErased: _erased,
 }
 
 
@@ -174,7 +183,7 @@ def _level(
     )
 
 
-def entry_of(row: Page, levels: Iterable[PageLevel | LevelRow]) -> Entry:
+def entry_of(row: Page | PageRow, levels: Iterable[PageLevel | LevelRow]) -> Entry:
     """The entry that a row and the levels of its version stand for."""
     thread = row.thread_id
     texts: list[LevelEntry | None] = [

@@ -2,44 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
-from uuid import UUID
 
-from memoryhub.journal import log, memory_rows
-from memoryhub.journal.page_rows import entry_of, with_levels
+from memoryhub.journal import memory_rows
+from memoryhub.journal.inherited_pages import all_inherited, was_deleted
+from memoryhub.journal.page_rows import TEXTS, entry_of, with_levels
 from memoryhub.journal.projections import Rows
 from memoryhub.journal.rows import LevelRow
-from memoryhub.kernel import entries, names
-from memoryhub.kernel.events import SlotAppended
-from memoryhub.kernel.page_events import (
-    PageCompressed,
-    PageCreated,
-    PageDeleted,
-    PageUpdated,
-)
-from memoryhub.kernel.pages import Entry, LevelEntry, Location, slot_page_id
-from memoryhub.kernel.replay import Recorded
-from memoryhub.kernel.state import Segment, ThreadState
+from memoryhub.journal.spans import asked as spans_asked
+from memoryhub.kernel import names
+from memoryhub.kernel.erase_events import Range
+from memoryhub.kernel.erased import named, stripped
+from memoryhub.kernel.pages import FULL, Entry, Location, slot_page_id
+from memoryhub.kernel.state import ThreadState
+from memoryhub.models.derivations import Derivation
 from memoryhub.models.events import Event
 from memoryhub.models.pages import Page, PageLevel
 from memoryhub.models.slots import Slot
 
-#: What a page is follows from these of its events.
-SHAPING = (PageCreated, PageUpdated, PageCompressed, PageDeleted)
-_SHAPING_TYPES = tuple(event.event_type for event in SHAPING)
+#: Things that one statement names at most.
+CHUNK = 200
 
 
 class PageTable:
     """One thread's page table, in the transaction at hand. Never writes.
 
-    A look-up costs two queries, and in a fork two more for each ancestor.
+    A look-up costs two queries, and in a fork some more for each ancestor.
     """
 
     def __init__(self, state: ThreadState, rows: Rows) -> None:
         self.state = state
         self.pending = rows.pages
         self._dues = rows.memory.dues
+        self._derivations = rows.derivations
 
     def entry(self, page_id: str) -> Entry | None:
         # A model may ask for any text at all.
@@ -53,7 +49,7 @@ class PageTable:
         key = (self.state.id, page_id)
         if key in self.pending.entries:
             return self.pending.entries[key] is None
-        row = self._row(page_id)
+        row = Page.objects.filter(thread_id=self.state.id, page_id=page_id).first()
         if row is not None:
             return row.deleted_seq is not None
         return was_deleted(self.state.lineage, page_id)
@@ -68,18 +64,67 @@ class PageTable:
         known_here = wanted if self.state.lineage else rows
         for level in PageLevel.objects.filter(thread_id=thread, page_id__in=known_here):
             made.setdefault(level.page_id, []).append(level)
+        bases = self._bases(rows, wanted)
         found = {}
-        for page_id in wanted:
-            key = (thread, page_id)
-            base = (
-                self.pending.entries[key]
-                if key in self.pending.entries
-                else known(rows.get(page_id), self.state.lineage, page_id)
-            )
+        for page_id, base in bases.items():
             if base is not None:
-                levels = [*made.get(page_id, ()), *self.pending.levels_of.get(key, ())]
+                pending = self.pending.levels_of.get((thread, page_id), ())
+                levels = [*made.get(page_id, ()), *pending]
                 found[page_id] = with_levels(base, levels)
         return found
+
+    def _bases(
+        self, rows: Mapping[str, Page], wanted: Iterable[str]
+    ) -> dict[str, Entry | None]:
+        """Pages without the levels that the thread itself has made."""
+        thread, bases = self.state.id, {}
+        above: list[str] = []
+        for page_id in wanted:
+            if (thread, page_id) in self.pending.entries:
+                bases[page_id] = self.pending.entries[thread, page_id]
+            elif asks_above(rows.get(page_id)):
+                above.append(page_id)
+            else:
+                bases[page_id] = known(rows[page_id], None)
+        before = all_inherited(self.state.lineage, above)
+        for page_id in above:
+            bases[page_id] = known(rows.get(page_id), before.get(page_id))
+        return bases
+
+    def sources(self, place: Location) -> list[Location]:
+        """What the text there was made of. One query."""
+        derived = (place.thread, place.seq)
+        rows = Derivation.objects.filter(
+            derived_thread=place.thread, derived_seq=place.seq
+        )
+        found = {*rows.values_list("thread_id", "source_seq")}
+        found |= {
+            (row.thread_id, row.source_seq)
+            for row in self._derivations
+            if (row.derived_thread, row.derived_seq) == derived
+        }
+        return [Location(thread, seq, FULL) for thread, seq in sorted(found)]
+
+    def within(self, ranges: Sequence[Range]) -> list[Entry]:
+        """The live pages of which a text lies there. No query for each of them."""
+        gone, ids = named(ranges), set[str]()
+        for thread, spans in gone.spans.items():
+            for asked in spans_asked(spans):
+                told = Event.objects.filter(asked, thread_id=thread, type__in=TEXTS)
+                ids |= {str(each) for each in told.values_list("page", flat=True)}
+                slots = Slot.objects.filter(asked, thread_id=thread)
+                indexes = slots.values_list("index", flat=True)
+                ids |= {slot_page_id(index) for index in indexes}
+        found: dict[str, Entry] = {}
+        wanted = sorted(ids)
+        for start in range(0, len(wanted), CHUNK):
+            found |= self.entries(wanted[start : start + CHUNK])
+        return [each for each in found.values() if stripped(each, gone) != each]
+
+    def kept(self, ranges: Sequence[Range]) -> bool:
+        spans = named(ranges).spans.get(self.state.id, ())
+        own = Event.objects.filter(thread_id=self.state.id, payload__isnull=False)
+        return any(own.filter(asked).exists() for asked in spans_asked(spans))
 
     def dues(self, seqs: Collection[int]) -> dict[int, datetime]:
         """When those of these values are due that are. One query."""
@@ -91,100 +136,24 @@ class PageTable:
             if (self.state.id, seq) in known
         }
 
-    def _row(self, page_id: str) -> Page | None:
-        return Page.objects.filter(thread_id=self.state.id, page_id=page_id).first()
+
+def asks_above(row: Page | None) -> bool:
+    """Whether what a row says is not all: its page is an ancestor's, or has none."""
+    return row is None or (row.full_thread is not None and row.deleted_seq is None)
 
 
-def known(row: Page | None, lineage: Sequence[Segment], page_id: str) -> Entry | None:
+def known(row: Page | None, before: Entry | None) -> Entry | None:
     """A page as its row says, without levels that the thread itself has made.
 
-    A fork that changed a page it inherits has a row of it, and no rows of its levels.
+    A fork that changed a page it inherits has a row of it, and no rows of its levels:
+    `before` is the page as it was inherited, if the row `asks_above`.
     """
     if row is None:
-        return inherited(lineage, page_id)
+        return before
     if row.deleted_seq is not None:
         return None
     entry = entry_of(row, ())
     if row.full_thread is None:
         return entry
-    before = inherited(lineage, page_id)
     assert before is not None
     return entry._replace(levels=before.levels)
-
-
-def inherited(lineage: Sequence[Segment], page_id: str) -> Entry | None:
-    """A page as the ancestors left it, each as of where it was forked.
-
-    Folded from its events, since an ancestor's rows have gone on meanwhile.
-    """
-    entry: Entry | None = None
-    #: The clock of a thread goes on from those of its ancestors.
-    began = 0
-    for part in lineage:
-        entry = _slot_entry(part, page_id, began=began) or entry
-        for each in _shaping_events(part.thread, page_id, up_to=part.up_to_seq):
-            entry = _shaped(entry, each, thread=part.thread, began=began)
-        began += part.up_to_seq
-    return entry
-
-
-def was_deleted(lineage: Sequence[Segment], page_id: str) -> bool:
-    """Whether there was such a page there once. One query a thread."""
-    return any(
-        isinstance(each.event, PageDeleted)
-        for part in lineage
-        for each in _shaping_events(part.thread, page_id, up_to=part.up_to_seq)
-    )
-
-
-def _shaped(
-    entry: Entry | None, recorded: Recorded, *, thread: UUID, began: int
-) -> Entry | None:
-    event, seq = recorded.event, recorded.seq
-    if isinstance(event, PageCreated):
-        return entries.created_entry(
-            event, thread=thread, seq=seq, clock=began + seq, turn=event.turn
-        )
-    if entry is None or isinstance(event, PageDeleted):
-        return None
-    if isinstance(event, PageUpdated):
-        return entries.updated_entry(entry, event, thread=thread, seq=seq)
-    assert isinstance(event, PageCompressed)
-    return entries.compressed_entry(entry, event, thread=thread, seq=seq)
-
-
-def _shaping_events(thread: UUID, page_id: str, *, up_to: int) -> Iterator[Recorded]:
-    rows = Event.objects.filter(
-        thread_id=thread, page=page_id, type__in=_SHAPING_TYPES, seq__lte=up_to
-    )
-    for row in rows.defer("payload").order_by("seq"):
-        yield log.recorded(row)
-
-
-def _slot_entry(part: Segment, page_id: str, *, began: int) -> Entry | None:
-    """The entry a slot's page began with, if the slot is of this ancestor."""
-    kind, _, digits = page_id.partition("-")
-    if kind != "slot" or not digits.isdecimal():
-        return None
-    index = int(digits)
-    if page_id != slot_page_id(index) or not part.first <= index < part.end:
-        return None
-    row = Slot.objects.get(thread_id=part.thread, index=index)
-    stored = Event.objects.defer("payload").get(thread_id=part.thread, seq=row.seq)
-    event = log.recorded(stored).event
-    assert isinstance(event, SlotAppended)
-    if event.page is None:
-        return None
-    place = Location(part.thread, row.seq, 0)
-    return Entry(
-        page_id=page_id,
-        version=1,
-        type=event.page.type,
-        modality=event.page.modality,
-        importance=event.page.importance,
-        created_seq=began + row.seq,
-        created_turn=row.turn,
-        levels=(LevelEntry(place, event.tokens, event.page.cost), None, None, None),
-        role=event.role,
-        slot=index,
-    )

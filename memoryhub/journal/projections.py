@@ -12,10 +12,17 @@ from uuid import UUID
 
 import orjson
 
-from memoryhub.journal import memory_rows, page_rows, statements
+from memoryhub.journal import (
+    derivation_rows,
+    erased_rows,
+    memory_rows,
+    page_rows,
+    statements,
+)
+from memoryhub.journal.erased_rows import ErasedRecords
 from memoryhub.journal.memory_rows import MemoryRows
 from memoryhub.journal.page_rows import PageRows
-from memoryhub.journal.rows import SlotRow, TurnRow
+from memoryhub.journal.rows import DerivationRow, SlotRow, TurnRow
 from memoryhub.kernel import events, page_events
 from memoryhub.kernel.bodies import Event
 from memoryhub.kernel.replay import Recorded
@@ -37,6 +44,9 @@ class Rows:
     packed: dict[tuple[UUID, int], int] = field(default_factory=dict)
     pages: PageRows = field(default_factory=PageRows)
     memory: MemoryRows = field(default_factory=MemoryRows)
+    derivations: list[DerivationRow] = field(default_factory=list)
+    #: Records that events took out of the journal.
+    erased: list[ErasedRecords] = field(default_factory=list)
 
 
 def project(
@@ -47,6 +57,9 @@ def project(
         make(rows, before, recorded)
     page_rows.project(rows.pages, before, recorded)
     memory_rows.project(rows.memory, before, recorded, after)
+    rows.derivations += derivation_rows.made(before.id, recorded)
+    if erased := erased_rows.made(before, recorded):
+        rows.erased.append(erased)
 
 
 def _slot(rows: Rows, before: ThreadState, recorded: Recorded) -> None:
@@ -108,6 +121,9 @@ def write(rows: Rows) -> None:
     for (thread, page_id), seq in rows.pages.deleted.items():
         _purge(thread, page_id, by=seq)
     memory_rows.write(rows.memory)
+    statements.DERIVATIONS.rows(rows.derivations)
+    # Last: it changes rows that the same events may have made.
+    erased_rows.write(rows.erased)
 
 
 def _purge(thread: UUID, page_id: str, *, by: int) -> None:

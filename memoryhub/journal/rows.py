@@ -94,6 +94,13 @@ class KeyRow(NamedTuple):
     expires_at: datetime | None
 
 
+class DerivationRow(NamedTuple):
+    thread_id: UUID
+    source_seq: int
+    derived_thread: UUID
+    derived_seq: int
+
+
 class DueRow(NamedTuple):
     thread_id: UUID
     seq: int

@@ -14,16 +14,21 @@ from memoryhub.vault import keys, payloads
 
 
 def sealed_row(
-    head: Head, recorded: Recorded, payload: bytes | None, *, key: keys.SubjectKeys
+    head: Head,
+    recorded: Recorded,
+    payload: bytes | None,
+    *,
+    key: keys.SubjectKeys | None,
 ) -> EventRow:
     """The row of an event that follows `head`.
 
-    A payload travels with events that are `sealed`, and only with those.
+    A payload travels with events that are `sealed`, and only with those need a key.
     """
     event, state = recorded.event, head.state
     assert (payload is not None) == event.sealed
     sealed = digest = None
     if payload is not None:
+        assert key is not None
         sealed = payloads.seal(key, _place(state, recorded.seq), payload)
         digest = hashlib.sha256(sealed).digest()
     body = chain.plain_body(event)

@@ -15,6 +15,7 @@ from django.db import connections
 from django.db.models import DateTimeField, Field, ForeignKey, Model, UUIDField
 
 from memoryhub.journal.rows import (
+    DerivationRow,
     DueRow,
     EventRow,
     KeyRow,
@@ -23,6 +24,7 @@ from memoryhub.journal.rows import (
     SlotRow,
     TurnRow,
 )
+from memoryhub.models.derivations import Derivation
 from memoryhub.models.events import Event
 from memoryhub.models.pages import Page, PageLevel
 from memoryhub.models.slots import Slot, Turn
@@ -137,6 +139,39 @@ class Move:
             return moved
 
 
+class Blank:
+    """An UPDATE of events whose names are blanked; their payloads are gone by then."""
+
+    def __init__(self) -> None:
+        names = ("body", "page", "erased_by", "thread", "seq")
+        fields: list[Any] = [Event._meta.get_field(name) for name in names]
+        self.columns = Columns(fields)
+        self.sql = (
+            f'UPDATE "{Event._meta.db_table}" SET "body" = %s, "page" = %s, '  # noqa: S608 # models' own names
+            '"payload" = NULL, "erased_by" = COALESCE("erased_by", %s) '
+            'WHERE "thread_id" = %s AND "seq" = %s'
+        )
+
+    def rows(self, rows: Sequence[Values]) -> None:
+        """(body, page, erased_by, thread, seq) of each."""
+        if rows:
+            with connections["default"].cursor() as cursor:
+                cursor.executemany(self.sql, self.columns.prepared(rows))
+
+
+def delete_some(model: type[Model], column: str, owner: UUID, *, limit: int) -> int:
+    """Delete at most so many rows of an owner; how many went."""
+    table, place = model._meta.db_table, "ctid" if _postgres() else "rowid"
+    with connections["default"].cursor() as cursor:
+        cursor.execute(
+            f'DELETE FROM "{table}" WHERE {place} IN (SELECT {place} '  # noqa: S608 # models' own names
+            f'FROM "{table}" WHERE "{column}" = %s LIMIT %s)',
+            [_uuid(owner), limit],
+        )
+        gone: int = cursor.rowcount
+        return gone
+
+
 def select_heads(
     names: Mapping[UUID, Collection[str]], *, locked: bool
 ) -> list[tuple[UUID, UUID, str, int, bytes]]:
@@ -159,15 +194,29 @@ def select_heads(
     ]
 
 
-def select_subjects(subjects: Collection[UUID]) -> list[tuple[UUID, str, int]]:
-    """(subject, state, epoch); share-locked on PostgreSQL, in id order."""
+def select_subjects(subjects: Collection[UUID]) -> list[tuple[UUID, str, int, int]]:
+    """(subject, state, epoch, tombstones); share-locked on PostgreSQL, in id order."""
     rows = _select(
-        f'SELECT "id", "state", "epoch" FROM "{Subject._meta.db_table}" '  # noqa: S608 # places only
+        'SELECT "id", "state", "epoch", "tombstones" '  # noqa: S608 # places only
+        f'FROM "{Subject._meta.db_table}" '
         f'WHERE "id" IN ({_places(subjects)}) ORDER BY "id"'
         + (" FOR SHARE" if _postgres() else ""),
         [_uuid(subject) for subject in subjects],
     )
-    return [(_as_uuid(subject), state, epoch) for subject, state, epoch in rows]
+    return [(_as_uuid(subject), *others) for subject, *others in rows]
+
+
+def select_events(
+    thread: UUID, *, after: int, up_to: int, limit: int
+) -> list[tuple[Any, ...]]:
+    """(seq, type, at, actor, body, payload, erased_by, chain), oldest first."""
+    rows = _select(
+        'SELECT "seq", "type", "at", "actor", "body", "payload", "erased_by", "chain" '  # noqa: S608 # places only
+        f'FROM "{Event._meta.db_table}" WHERE "thread_id" = %s AND "seq" > %s '
+        'AND "seq" <= %s ORDER BY "seq" LIMIT %s',
+        [_uuid(thread), after, up_to, limit],
+    )
+    return [(*row[:2], _as_time(row[2]), *row[3:]) for row in rows]
 
 
 def _select(sql: str, values: list[Any]) -> list[tuple[Any, ...]]:
@@ -189,18 +238,26 @@ def _uuid(value: UUID) -> UUID | str:
     return value if _postgres() else value.hex
 
 
+def _as_time(value: datetime | str) -> datetime:
+    if isinstance(value, str):
+        return datetime.fromisoformat(value).replace(tzinfo=UTC)
+    return value.astimezone(UTC)
+
+
 def _as_uuid(value: UUID | str) -> UUID:
     return UUID(value) if isinstance(value, str) else value
 
 
-EVENTS, SLOTS, TURNS, PAGES, LEVELS, DUES = (
+EVENTS, SLOTS, TURNS, PAGES, LEVELS, DUES, DERIVATIONS = (
     Insert(Event, EventRow),
     Insert(Slot, SlotRow),
     Insert(Turn, TurnRow),
     Insert(Page, PageRow),
     Insert(PageLevel, LevelRow),
     Insert(DueValue, DueRow),
+    Insert(Derivation, DerivationRow),
 )
 #: A page's row in the place of the one that is there, which keeps its own seq.
 PAGE_CHANGES = Replace(Page, PageRow, key=("thread_id", "page_id"), kept=("seq",))
+BLANKED = Blank()
 KEYS = Replace(Key, KeyRow, key=("thread_id", "key"), kept=())

@@ -9,6 +9,8 @@ from typing import Any
 from uuid import UUID
 
 from memoryhub.journal import log
+from memoryhub.kernel.erase_events import Range
+from memoryhub.kernel.erased import named
 from memoryhub.kernel.events import SlotAppended
 from memoryhub.kernel.opened import Opened
 from memoryhub.kernel.page_events import (
@@ -73,6 +75,13 @@ class Texts:
             for key, (opened, _) in held
             if opened.page_id == page_id and key[2].thread == thread
         )
+
+    def forget_records(self, ranges: Iterable[Range]) -> None:
+        """Drop the texts of these records."""
+        gone = named(ranges)
+        with self._lock:
+            held = [*self._kept]
+        self.drop(key for key in held if gone.holds(key[2].thread, key[2].seq))
 
     def clear(self) -> None:
         with self._lock:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import time
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, Final
 
 from django.db import OperationalError, connections
 
-#: Looks for a moment without readers; seconds between them.
-TRIES, PAUSE = 10, 0.05
+#: How long a moment without readers is looked for, unless told; seconds between the
+#: looks, at first and at most.
+SECONDS: Final = 0.5
+FIRST_PAUSE, LAST_PAUSE = 0.05, 1.0
 
 
-def truncate() -> bool:
+def truncate(*, seconds: float = SECONDS) -> bool:
     """Bring the log into the database and empty it; whether that could be done.
 
     Waits for no transaction: a reader who stays leaves it to the next checkpoint. Of no
@@ -25,14 +28,25 @@ def truncate() -> bool:
         # The writer must not queue behind one who waits for readers.
         cursor.execute("PRAGMA busy_timeout = 0")
         try:
-            return any(_truncated(cursor, tried) for tried in range(TRIES))
+            return any(_truncated(cursor) for _ in looks(seconds))
         finally:
             cursor.execute(f"PRAGMA busy_timeout = {int(timeout)}")
 
 
-def _truncated(cursor: Any, tried: int) -> bool:
-    if tried:
-        time.sleep(PAUSE)
+def looks(seconds: float) -> Iterator[None]:
+    """Once at least, then again after ever longer pauses until the time is over."""
+    deadline = time.monotonic() + seconds
+    pause = FIRST_PAUSE
+    while True:
+        yield
+        left = deadline - time.monotonic()
+        if left <= 0:
+            return
+        time.sleep(min(pause, left))
+        pause = min(2 * pause, LAST_PAUSE)
+
+
+def _truncated(cursor: Any) -> bool:
     try:
         (busy, _, _) = cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
     except OperationalError:

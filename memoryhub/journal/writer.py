@@ -36,6 +36,7 @@ from memoryhub.journal import announce
 from memoryhub.journal.batch import Batch, Outcome
 from memoryhub.journal.heads import Heads, MovedError
 from memoryhub.journal.orders import Order, Receipt
+from memoryhub.journal.uses import uses
 from memoryhub.models.clock import clock
 
 log = structlog.get_logger()
@@ -75,6 +76,7 @@ class Journal:
                 return [self.apply([order])[0] for order in orders]
             log.error("writer.failed", code=type(failure).__name__)
             outcomes = [UnavailableError()]
+        uses.wrote(orders, outcomes)
         announce.ring(
             (order.address.project, each.thread, each.seq)
             for order, each in zip(orders, outcomes, strict=True)

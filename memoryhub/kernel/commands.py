@@ -11,6 +11,7 @@ from datetime import datetime
 from uuid import UUID
 
 from memoryhub.kernel.bodies import Event
+from memoryhub.kernel.erase_events import Range, Reason, RecordsErased
 from memoryhub.kernel.events import (
     CloseReason,
     LabelValue,
@@ -56,6 +57,8 @@ class ForkThread:
     scope: Scope = Scope()
     labels: Mapping[str, LabelValue] | None = None
     config: Limits = Limits()
+    #: What the parent was told to erase after that seq.
+    erased: tuple[RecordsErased, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +85,26 @@ class ReopenThread:
 class RetireThread:
     policy_days: int
     idle_days: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EraseThread:
+    """Erase all of a thread, whatever its status. For the eraser alone."""
+
+    erasure: UUID
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EraseRecords:
+    """Erase records of a thread and of what it inherits. For the eraser alone.
+
+    Ranges of other threads, and what lies beyond, are no concern of this thread.
+    """
+
+    erasure: UUID
+    reason: Reason
+    ranges: tuple[Range, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,6 +174,8 @@ Command = (
     | RetireThread
     | AppendSlots
     | ImportMessages
+    | EraseThread
+    | EraseRecords
     | PageCommand
     | MemoryCommand
 )

@@ -5,13 +5,13 @@ from __future__ import annotations
 from uuid import UUID
 
 from memoryhub.kernel import contexts
-from memoryhub.kernel.page_events import (
+from memoryhub.kernel.context_bodies import (
     ManifestBody,
     OfferedBody,
     SectionBody,
     ShownBody,
-    TurnPacked,
 )
+from memoryhub.kernel.page_events import TurnPacked
 from memoryhub.kernel.paging_config import ESTIMATED
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from heapq import heapify, heappop, heappush
@@ -11,13 +11,14 @@ from typing import Any, Protocol
 from memoryhub.kernel import policies
 from memoryhub.kernel.bodies import Event
 from memoryhub.kernel.commands import Draft
+from memoryhub.kernel.erase_events import Range
 from memoryhub.kernel.page_events import (
     PageFaulted,
     PageReferenced,
     PageUpdated,
     TurnBegan,
 )
-from memoryhub.kernel.pages import Entry
+from memoryhub.kernel.pages import Entry, Location
 from memoryhub.kernel.paging import Hot, Paging, values
 from memoryhub.kernel.paging_config import Settings
 from memoryhub.kernel.state import ThreadState
@@ -41,6 +42,15 @@ class PageTable(Protocol):
 
     def entries(self, page_ids: Collection[str]) -> Mapping[str, Entry]:
         """The entries of those that are live. At most one question for all."""
+
+    def sources(self, place: Location) -> Sequence[Location]:
+        """The texts that the one at this place was made of."""
+
+    def within(self, ranges: Sequence[Range]) -> Collection[Entry]:
+        """The entries of live pages of which a text lies in these ranges."""
+
+    def kept(self, ranges: Sequence[Range]) -> bool:
+        """Whether the thread itself still has a payload there."""
 
     def dues(self, seqs: Collection[int]) -> Mapping[int, datetime]:
         """By seq of those values whose time in history will be over: when, at least."""

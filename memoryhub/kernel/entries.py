@@ -20,7 +20,7 @@ def entry_body(entry: Entry, *, thread: UUID) -> told.EntryBody:
         role=entry.role,
         slot=entry.slot,
         home=entry.home,  # type: ignore[arg-type]  # closed words
-        hint=_place_body(entry.hint, thread),
+        hint=place_body(entry.hint, thread) if entry.hint else None,
         levels=[
             None if level is None else _level_body(level, thread)
             for level in entry.levels
@@ -28,9 +28,8 @@ def entry_body(entry: Entry, *, thread: UUID) -> told.EntryBody:
     )
 
 
-def _place_body(place: Location | None, thread: UUID) -> told.PlaceBody | None:
-    if place is None:
-        return None
+def place_body(place: Location, thread: UUID) -> told.PlaceBody:
+    """Where a text lies, as an event of `thread` tells it."""
     own = place.thread == thread
     return told.PlaceBody(seq=place.seq, thread=None if own else str(place.thread))
 

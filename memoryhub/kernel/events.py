@@ -13,6 +13,7 @@ from uuid import UUID
 from pydantic import Field
 
 from memoryhub.kernel.bodies import Body, Event
+from memoryhub.kernel.erase_events import ERASE_EVENTS
 from memoryhub.kernel.memory_events import MEMORY_EVENTS
 from memoryhub.kernel.names import Name
 from memoryhub.kernel.page_events import PAGE_EVENTS, SlotPage
@@ -178,5 +179,6 @@ _EVENTS: tuple[type[Event], ...] = (
     ImportAdvanced,
     *PAGE_EVENTS,
     *MEMORY_EVENTS,
+    *ERASE_EVENTS,
 )
 TYPES: dict[str, type[Event]] = {event.event_type: event for event in _EVENTS}

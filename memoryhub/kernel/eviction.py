@@ -7,8 +7,8 @@ from operator import itemgetter
 from memoryhub.kernel import pins, policies
 from memoryhub.kernel.course import Course
 from memoryhub.kernel.lookups import Found
-from memoryhub.kernel.page_events import By, Cause, PageEvicted, PageLowered, Tier
-from memoryhub.kernel.pages import NEVER_LOWERED, Entry
+from memoryhub.kernel.page_events import By, Cause, PageEvicted, PageLowered
+from memoryhub.kernel.pages import NEVER_LOWERED, Entry, Tier
 from memoryhub.kernel.paging import Frame
 
 

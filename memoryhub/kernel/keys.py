@@ -17,6 +17,7 @@ from memoryhub.kernel import memory_commands as asked
 from memoryhub.kernel import memory_events as told
 from memoryhub.kernel.course import Course, PageTable
 from memoryhub.kernel.memory_commands import Expected, Expiry
+from memoryhub.kernel.page_events import PlaceBody
 from memoryhub.kernel.paging import listed
 from memoryhub.kernel.state import ThreadState
 from memoryhub.kernel.working_memory import Contents, KeyEntry, WorkingMemory
@@ -84,12 +85,14 @@ def retime_key(course: Course, command: asked.RetimeKey, pages: PageTable) -> No
     if command.value is None:
         # Inherited by a fork that was made while the command was under way.
         raise StaleError(version=course.state.seq_of(entry.version))
+    thread, seq = course.state.place(entry.value)
     course.emit(
         told.KeySet(
             key=command.key,
             json_type=entry.json_type,
             bytes=entry.bytes,
             expires_at=expires_at,
+            source=PlaceBody(seq=seq, thread=str(thread)),
         ),
         b'{"value":' + command.value + b"}",
     )

@@ -13,7 +13,7 @@ from pydantic import Field
 
 from memoryhub.kernel.bodies import Body, Event
 from memoryhub.kernel.names import Name
-from memoryhub.kernel.page_events import EntryBody
+from memoryhub.kernel.page_events import EntryBody, PlaceBody
 from memoryhub.kernel.working_memory import JsonType, TaskStatus
 
 Part = Literal["keys", "task", "notes", "frames"]
@@ -35,6 +35,8 @@ class KeySet(Event):
     expires_at: datetime | None = None
     #: There was none of that name that counted.
     created: bool = False
+    #: Where the ancestor's value lies that was copied, for its expiry to be changed.
+    source: PlaceBody | None = None
 
 
 class KeyRetimed(Event):

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from memoryhub.kernel.contexts import Record
-from memoryhub.kernel.page_events import By, LevelMade, Reason, Tier
-from memoryhub.kernel.pages import Modality, PageType
+from memoryhub.kernel.page_events import By, LevelMade, Reason
+from memoryhub.kernel.pages import Modality, PageType, Tier
 from memoryhub.kernel.paging_config import Mode
 
 if TYPE_CHECKING:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import Field
 
 from memoryhub.kernel.bodies import Body, Event
+from memoryhub.kernel.context_bodies import ManifestBody, SectionBody
 from memoryhub.kernel.names import Name
-from memoryhub.kernel.pages import Level, Modality, PageType
+from memoryhub.kernel.pages import Level, Modality, PageType, Tier
 from memoryhub.kernel.paging_config import Mode, Policy
 
 Cause = Literal[
@@ -26,7 +27,6 @@ Cause = Literal[
 ]
 #: On whose account it happened.
 By = Literal["user", "model", "tool", "system"]
-Tier = Literal["L0", "L1", "L2", "L3", "L4"]
 Lookup = Literal["hit", "miss"]
 Reason = Literal[
     "user_requested_recall", "resolve_reference", "tool_prereq", "speculative"
@@ -120,6 +120,8 @@ class PageCreated(PageEvent):
     role: Name | None = None
     provenance: list[Name] = Field(default_factory=list)
     derived_from: list[Name] = Field(default_factory=list)
+    #: Where the texts lie that it was made of.
+    sources: list[PlaceBody] | None = None
     #: The payload has a hint.
     hinted: bool = False
     mapped: bool
@@ -146,6 +148,8 @@ class PageUpdated(LookUp):
     #: What the page was made of from here on; None while it is as was said before.
     provenance: list[Name] | None = None
     derived_from: list[Name] | None = None
+    #: Where the texts lie that this one was made of: a hint is made of the page's own.
+    sources: list[PlaceBody] | None = None
 
 
 class LevelMade(Body):
@@ -170,6 +174,8 @@ class PageCompressed(PageEvent):
     #: Of the payload, all levels together.
     bytes: int
     levels: list[LevelMade]
+    #: Where FULL lies, which they were made of.
+    source: PlaceBody | None = None
 
 
 class PageMapped(LookUp):
@@ -292,49 +298,6 @@ class TurnBegan(Event):
     over_budget: bool = False
     #: Begun by an import, to look at paging on recorded traffic.
     simulated: bool = False
-
-
-class SectionBody(Body):
-    """A part of a request: `contexts.Section`."""
-
-    name: str
-    bytes: int
-    tokens: int
-    #: As `contexts.Ref` has them.
-    refs: list[list[Any]]
-
-
-class OfferedBody(Body):
-    """A page that the manifest offers: `contexts.Row`."""
-
-    page_id: Name
-    tier: Tier
-    levels: str
-    seq: int
-    key: int = 0
-    thread: str | None = None
-
-
-class ShownBody(Body):
-    """A frame below FULL, as the manifest tells of it: `contexts.FrameRow`."""
-
-    page_id: Name
-    modality: Modality
-    level: Level
-    tokens: int
-    importance: float
-
-
-class ManifestBody(Body):
-    """What the manifest said: `contexts.Manifest`, but for the thread's name."""
-
-    turn: int
-    mapped: int
-    #: Faults allowed, faults a turn, faults left, fault tokens left.
-    policies: list[bool | int]
-    frames: list[ShownBody]
-    rows: list[OfferedBody]
-    omitted: int
 
 
 class TurnPacked(Event):

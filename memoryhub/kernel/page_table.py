@@ -5,6 +5,8 @@ Verbs decide; how events fold is in `residency`.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
+
 from memoryhub.errors import (
     DerivedPageError,
     NameTakenError,
@@ -13,7 +15,7 @@ from memoryhub.errors import (
 )
 from memoryhub.kernel import eviction, pins, slots, working_set
 from memoryhub.kernel.course import Course, PageTable
-from memoryhub.kernel.entries import updated_entry
+from memoryhub.kernel.entries import place_body, updated_entry
 from memoryhub.kernel.lookups import Found, find_live, tell
 from memoryhub.kernel.page_commands import (
     CreatePages,
@@ -22,8 +24,14 @@ from memoryhub.kernel.page_commands import (
     UpdatePage,
     WriteLevels,
 )
-from memoryhub.kernel.page_events import By, PageCreated, PageDeleted, PageUpdated
-from memoryhub.kernel.pages import DEFAULT_IMPORTANCE, Entry
+from memoryhub.kernel.page_events import (
+    By,
+    PageCreated,
+    PageDeleted,
+    PageUpdated,
+    PlaceBody,
+)
+from memoryhub.kernel.pages import DEFAULT_IMPORTANCE, FULL, Entry, Location
 
 
 def create_pages(course: Course, command: CreatePages, pages: PageTable) -> None:
@@ -32,7 +40,7 @@ def create_pages(course: Course, command: CreatePages, pages: PageTable) -> None
     With `replace` a page that exists gets a new version instead, and a frame if it has
     none. Raises NameTakenError, PageErasedError, UnknownPageError, PinBudgetError.
     """
-    made = set[str]()
+    made: dict[str, Location] = {}
     for page in command.pages:
         slots.require_tokens(course.paging.settings, counted_by=page.counted_by)
     for page in command.pages:
@@ -42,25 +50,42 @@ def create_pages(course: Course, command: CreatePages, pages: PageTable) -> None
             raise NameTakenError
         if not known and pages.deleted(page.page_id):
             raise PageErasedError
-        for source in page.provenance or ():
-            if source == page.page_id or not (
-                source in made or _known(course, source, pages)
-            ):
-                raise UnknownPageError
+        sources = [_source(course, page, name, made, pages) for name in _named(page)]
         if known:
-            _replace(course, page, pages, by=command.by)
+            full = _replace(course, page, sources, pages, by=command.by)
         else:
-            _create(course, page, by=command.by)
-        made.add(page.page_id)
+            full = _create(course, page, sources, by=command.by)
+        made[page.page_id] = full
 
 
-def _known(course: Course, page_id: str, pages: PageTable) -> bool:
-    if course.paging.tlb.find(page_id) is not None:
-        return True
-    return pages.entry(page_id) is not None
+def _known(course: Course, page_id: str, pages: PageTable) -> Entry | None:
+    return course.paging.tlb.find(page_id) or pages.entry(page_id)
 
 
-def _create(course: Course, page: NewPage, *, by: By) -> None:
+def _named(page: NewPage) -> Iterable[str]:
+    return dict.fromkeys(page.provenance or ())
+
+
+def _source(
+    course: Course,
+    page: NewPage,
+    name: str,
+    made: Mapping[str, Location],
+    pages: PageTable,
+) -> Location:
+    """Where the text lies that the page is made of."""
+    if name in made:
+        return made[name]
+    entry = None if name == page.page_id else _known(course, name, pages)
+    if entry is None:
+        raise UnknownPageError
+    return entry.full.location
+
+
+def _create(
+    course: Course, page: NewPage, sources: Sequence[Location], *, by: By
+) -> Location:
+    """Where its text lies."""
     if page.map and pins.held(course.paging, page.page_id):
         pins.require_share(course.paging, more=page.cost)
     mapped = page.map and working_set.make_room(course, page.page_id, page.cost)
@@ -79,18 +104,34 @@ def _create(course: Course, page: NewPage, *, by: By) -> None:
         role=page.role,
         provenance=list(page.provenance or ()),
         derived_from=list(page.provenance or ()),
+        sources=_told(course, sources),
         hinted=page.hinted,
         mapped=mapped,
         displaced=displaced,
     )
+    place = Location(course.state.id, course.state.seq + 1, FULL)
     course.emit(event, page.payload)
     course.cooled(page.page_id)
+    return place
 
 
-def _replace(course: Course, page: NewPage, pages: PageTable, *, by: By) -> None:
-    entry = _update(course, _as_update(page, by), pages)
+def _told(course: Course, sources: Iterable[Location]) -> list[PlaceBody] | None:
+    thread = course.state.id
+    return [place_body(each, thread) for each in dict.fromkeys(sources)] or None
+
+
+def _replace(
+    course: Course,
+    page: NewPage,
+    sources: Sequence[Location],
+    pages: PageTable,
+    *,
+    by: By,
+) -> Location:
+    entry = _update(course, _as_update(page, by), sources, pages)
     if page.map:
         working_set.map_entry(course, entry, 0, by=by)
+    return entry.full.location
 
 
 def _importance(page: NewPage) -> float:
@@ -121,18 +162,35 @@ def update_page(course: Course, command: UpdatePage, pages: PageTable) -> None:
     Raises DerivedPageError for another content of a slot's page, PinBudgetError when
     a pinned page grows beyond the share.
     """
-    _update(course, command, pages)
+    _update(course, command, (), pages)
 
 
-def _update(course: Course, command: UpdatePage, pages: PageTable) -> Entry:
+def _update(
+    course: Course, command: UpdatePage, sources: Sequence[Location], pages: PageTable
+) -> Entry:
     """The entry as it is then."""
     entry, found = find_live(course, command.page_id, pages)
     slots.require_tokens(course.paging.settings, counted_by=command.counted_by)
     if command.tokens is not None and entry.slot is not None:
         raise DerivedPageError
     _make_room_to_grow(course, entry, command)
-    sources = None if command.provenance is None else list(command.provenance)
-    event = PageUpdated(
+    if command.tokens is None:
+        # It tells of the text that stays.
+        sources = (*sources, entry.full.location)
+    elif command.provenance is None:
+        sources = pages.sources(entry.full.location)
+    event = _updated(course, command, entry, found)
+    event = event.model_copy(update={"sources": _told(course, sources)})
+    thread, seq = course.state.id, course.state.seq + 1
+    course.emit(event, command.payload)
+    return updated_entry(entry, event, thread=thread, seq=seq)
+
+
+def _updated(
+    course: Course, command: UpdatePage, entry: Entry, found: Found
+) -> PageUpdated:
+    named = None if command.provenance is None else list(command.provenance)
+    return PageUpdated(
         turn=course.turn,
         by=command.by,
         page_id=entry.page_id,
@@ -146,14 +204,11 @@ def _update(course: Course, command: UpdatePage, pages: PageTable) -> Entry:
         if command.importance is None
         else command.importance,
         hinted=command.hinted,
-        provenance=sources,
-        derived_from=sources,
+        provenance=named,
+        derived_from=named,
         lookup=found.lookup,
         entry=found.read,
     )
-    thread, seq = course.state.id, course.state.seq + 1
-    course.emit(event, command.payload)
-    return updated_entry(entry, event, thread=thread, seq=seq)
 
 
 def _make_room_to_grow(course: Course, entry: Entry, command: UpdatePage) -> None:

@@ -8,6 +8,7 @@ from uuid import UUID
 PageType = Literal["transcript", "artifact", "summary", "claim", "index", "procedure"]
 Modality = Literal["text", "image", "audio", "video", "structured"]
 Level = Literal[0, 1, 2, 3]
+Tier = Literal["L0", "L1", "L2", "L3", "L4"]
 
 PAGE_TYPES: tuple[str, ...] = get_args(PageType)
 MODALITIES: tuple[str, ...] = get_args(Modality)

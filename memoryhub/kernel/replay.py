@@ -13,6 +13,8 @@ from typing import Any
 from memoryhub.kernel import (
     checkpoints,
     commands,
+    erase_events,
+    erasing,
     events,
     faults,
     keys,
@@ -66,6 +68,8 @@ DECIDE: dict[type, Decide] = {
     commands.RetireThread: _alone(threads.retire),
     commands.AppendSlots: _open(slots.append),
     commands.ImportMessages: _open(runs.advance),
+    commands.EraseThread: erasing.erase_thread,
+    commands.EraseRecords: erasing.erase_records,
     page_commands.CreatePages: _open(page_table.create_pages),
     page_commands.UpdatePage: _open(page_table.update_page),
     page_commands.DeletePage: _open(page_table.delete_page),
@@ -136,7 +140,12 @@ EVOLVE: dict[type[Event], Callable[[ThreadState, Any], ThreadState]] = {
     memory_events.CheckpointTaken: checkpoints.taken,
     memory_events.CheckpointRestored: checkpoints.restored,
     memory_events.CheckpointDeleted: checkpoints.deleted,
+    erase_events.ThreadErased: erasing.thread_erased,
+    erase_events.RecordsErased: erasing.records_erased,
 }
+
+#: The eraser's: they are taken whatever became of the thread.
+_ERASING = (commands.EraseThread, commands.EraseRecords)
 
 #: Actors whose events keep a thread from being idle, by the word before the colon.
 _ACTIVE = frozenset({"agent", "operator", "import"})
@@ -148,7 +157,8 @@ class Recorded:
 
     seq: int
     at: datetime
-    #: `agent:<key prefix>`, `operator:<id>`, `import`, `worker:<kind>`.
+    #: `agent:<key prefix>`, `operator:<id>`, `import`, `worker:<kind>`,
+    #: `eraser:<erasure>`.
     actor: str
     event: Event
 
@@ -162,11 +172,12 @@ def decide(
 ) -> list[commands.Draft]:
     """The events that `command` leads to, in order. Raises a Refusal.
 
-    A thread that was retired or erased takes no command at all. `pages` is asked only
-    for what the state does not hold. `at` is the instant that the events will have: by
-    it expiry is judged.
+    A thread that was retired or erased takes no command but the eraser's. `pages` is
+    asked only for what the state does not hold. `at` is the instant that the events
+    will have: by it expiry is judged.
     """
-    threads.require_alive(state)
+    if not isinstance(command, _ERASING):
+        threads.require_alive(state)
     course = Course(state, EVOLVE, at=at)
     DECIDE[type(command)](course, command, pages)
     return course.drafts

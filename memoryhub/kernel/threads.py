@@ -16,7 +16,7 @@ from memoryhub.errors import (
     ThreadClosedError,
     ThreadErasedError,
 )
-from memoryhub.kernel import eviction, pins
+from memoryhub.kernel import erasing, eviction, pins
 from memoryhub.kernel.commands import (
     AmendThread,
     CloseThread,
@@ -77,9 +77,10 @@ def create(state: ThreadState, command: CreateThread) -> Iterator[Draft]:
 def fork(course: Course, command: ForkThread, pages: PageTable) -> None:
     """Make a thread that goes on from its parent's state.
 
-    The course begins with the state of `inherit`. Emits thread.forked, and evictions
-    when the child's working set is smaller than what it inherits. Raises
-    ForkTooDeepError beyond 32 ancestors, PinBudgetError when inherited pins don't fit.
+    The course begins with the state of `inherit`. Emits thread.forked, records.erased
+    for what is gone since, and evictions when the child's working set is smaller than
+    what it inherits. Raises ForkTooDeepError beyond 32 ancestors, PinBudgetError when
+    inherited pins don't fit.
     """
     state = course.state
     if state.depth > MAX_FORK_DEPTH:
@@ -101,6 +102,7 @@ def fork(course: Course, command: ForkThread, pages: PageTable) -> None:
             **_levels(command.scope),
         )
     )
+    erasing.erase_inherited(course, command.erased, pages)
     # After it, for a journal begins with its fork: seq 1 alone may be over the budget.
     eviction.shrink(course)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from memoryhub.errors import NoRoomError, PinnedError
 from memoryhub.kernel import eviction, pins
 from memoryhub.kernel.course import Course, PageTable
-from memoryhub.kernel.entries import compressed_entry, entry_body
+from memoryhub.kernel.entries import compressed_entry, entry_body, place_body
 from memoryhub.kernel.lookups import Found, find_live, tell
 from memoryhub.kernel.page_commands import (
     EvictPage,
@@ -133,6 +133,7 @@ def write_made(
         producer=made.producer,
         bytes=len(made.payload),
         levels=list(made.levels),
+        source=place_body(entry.full.location, course.state.id),
     )
     thread, seq = course.state.id, course.state.seq + 1
     course.emit(event, made.payload)

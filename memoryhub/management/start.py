@@ -6,20 +6,25 @@ import ipaddress
 import os
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 
 from django.conf import settings
 from django.core.management import call_command
 from django.db import connections
 from django.db.migrations.executor import MigrationExecutor
 from django.db.migrations.recorder import MigrationRecorder
+from django.db.models import Model
 
 from memoryhub.errors import StartRefusedError
+from memoryhub.models.audit import AuditEntry
+from memoryhub.models.erasures import Receipt
 from memoryhub.models.events import Event
 from memoryhub.models.projects import Project
-from memoryhub.services import operators
+from memoryhub.services import operators, replays
+from memoryhub.services.standstill import standstill
 from memoryhub.vault import keyring
 from memoryhub.workers import heartbeats
 
@@ -29,24 +34,33 @@ if sys.platform != "win32":
 ALIASES = ("default", "keys")
 SECRET_LENGTH = 50
 SECRET_VARIETY = 5
-#: What guards the journal, by engine: SQLite's REPLACE and PostgreSQL's TRUNCATE would
-#: go round the other two.
-TRIGGERS = {
-    "sqlite": {"event_update", "event_delete", "event_insert"},
-    "postgresql": {"event_update", "event_delete", "event_truncate"},
-}
+#: By engine and table, what guards it: SQLite's REPLACE and PostgreSQL's TRUNCATE
+#: would go round the other two.
+TRIGGERS: Mapping[str, Mapping[type[Model], frozenset[str]]] = MappingProxyType(
+    {
+        "sqlite": {
+            table: frozenset({"_update", "_delete", "_insert"})
+            for table in (Event, AuditEntry, Receipt)
+        },
+        "postgresql": {
+            table: frozenset({"_update", "_delete", "_truncate"})
+            for table in (Event, AuditEntry, Receipt)
+        },
+    }
+)
 _SYNCHRONOUS = {"FULL": 2, "NORMAL": 1}
 #: Any number; of the processes that start together one migrates and the others wait.
 _MIGRATING = 0x4D48
-#: Of the data folder: databases with their journals, key rings, ledgers.
+#: Databases with their journals, key rings, ledgers.
 _PRIVATE = ("*.sqlite3*", "*.json", "*.jsonl")
 
 
-def prepare() -> None:
+def prepare(*, held_back: bool = False) -> None:
     """Make the instance ready for use, or raise StartRefusedError.
 
     Migrates both databases, makes a first key ring, and makes sure that somebody can
-    sign in to every project.
+    sign in to every project. Raises ErasuresToReplayError when a restore has brought
+    something back, unless the caller is `held_back` by that itself.
     """
     harden()
     refuse_readable_files()
@@ -60,6 +74,9 @@ def prepare() -> None:
     operators.ensure_default()
     # Before anything is stamped or judged by it.
     heartbeats.compare()
+    replays.look()
+    if not held_back:
+        standstill.require_none()
 
 
 def harden() -> None:
@@ -125,9 +142,11 @@ def refuse_readable_files() -> None:
 
 
 def _private_files() -> Iterator[Path]:
-    for pattern in _PRIVATE:
-        found = sorted(settings.DATA_DIR.glob(pattern))
-        yield from (path for path in found if path.is_file())
+    folders = (settings.DATA_DIR, settings.LEDGER, settings.LEDGER_MIRROR)
+    for folder in filter(None, folders):
+        for pattern in _PRIVATE:
+            found = sorted(folder.glob(pattern))
+            yield from (path for path in found if path.is_file())
 
 
 def migrate(alias: str) -> None:
@@ -187,9 +206,21 @@ def refuse_sqlite(alias: str) -> None:
 
 
 def refuse_missing_triggers() -> None:
-    """Refuse a journal whose events the database would let anybody change."""
+    """Refuse events, audit entries or receipts that anybody could change."""
+    missing = [
+        name
+        for table, verbs in TRIGGERS[connections["default"].vendor].items()
+        for name in _missing(table._meta.db_table, verbs)
+    ]
+    if missing:
+        raise StartRefusedError(
+            f"triggers_missing: the database lacks {', '.join(missing)}, so what must "
+            "stay could be changed; run `manage.py verify --all` and restore a backup"
+        )
+
+
+def _missing(table: str, verbs: Collection[str]) -> list[str]:
     connection = connections["default"]
-    table = Event._meta.db_table
     query = (
         "SELECT name FROM sqlite_master WHERE type = 'trigger' AND tbl_name = %s"
         if connection.vendor == "sqlite"
@@ -199,9 +230,4 @@ def refuse_missing_triggers() -> None:
     with connection.cursor() as cursor:
         cursor.execute(query, [table])
         present = {row[0] for row in cursor.fetchall()}
-    wanted = {f"memoryhub_{name}" for name in TRIGGERS[connection.vendor]}
-    if missing := sorted(wanted - present):
-        raise StartRefusedError(
-            f"triggers_missing: the database lacks {', '.join(missing)}, so events "
-            "could be changed; run `manage.py verify --all` and restore a backup"
-        )
+    return sorted({f"{table}{verb}" for verb in verbs} - present)

@@ -21,10 +21,12 @@ SQLITE = (
     f"""CREATE TRIGGER memoryhub_event_delete BEFORE DELETE ON memoryhub_event
     WHEN {_IMPORTING} IS NOT 'importing'
     BEGIN SELECT RAISE(ABORT, 'events are append-only'); END""",
-    # INSERT OR REPLACE removes the old row without any delete trigger.
+    # INSERT OR REPLACE removes the old row without any delete trigger, whichever of
+    # its keys the new one has; SQLite's own number of a row is one.
     """CREATE TRIGGER memoryhub_event_insert BEFORE INSERT ON memoryhub_event
     WHEN EXISTS (SELECT 1 FROM memoryhub_event
                  WHERE thread_id = NEW.thread_id AND seq = NEW.seq)
+      OR EXISTS (SELECT 1 FROM memoryhub_event WHERE rowid = NEW.rowid)
     BEGIN SELECT RAISE(ABORT, 'events are append-only'); END""",
 )
 POSTGRES = (
@@ -72,6 +74,9 @@ def guard(
     rules += [
         f"(NEW.{name} {same} OLD.{name} OR NEW.body <> OLD.body)" for name in named
     ]
+    if not postgres:
+        # UPDATE OR REPLACE would remove the row whose number it takes.
+        rules.append("NEW.rowid = OLD.rowid")
     for statement in POSTGRES if postgres else SQLITE:
         schema_editor.execute(statement.replace("<same>", " AND ".join(rules)))
 

@@ -1,18 +1,23 @@
 """Django models: one module per noun. Here because Django looks here."""
 
 from memoryhub.models.api_keys import ApiKey
+from memoryhub.models.audit import AuditEntry, DailyUse
+from memoryhub.models.derivations import Derivation
+from memoryhub.models.erasures import Erasure, Hold, Receipt, Tombstone
 from memoryhub.models.events import Event, RequestKey, Snapshot
 from memoryhub.models.heartbeats import Heartbeat
 from memoryhub.models.keys import (
     DestroyedKey,
     KekCheck,
     KeyMeta,
+    OperatorKey,
+    Passkey,
     ProjectKey,
     SigningKey,
     SubjectKey,
 )
 from memoryhub.models.leases import Lease
-from memoryhub.models.operators import Membership, Operator, SignInLink
+from memoryhub.models.operators import Identity, Membership, Operator, SignInLink
 from memoryhub.models.pages import Page, PageLevel
 from memoryhub.models.projects import Instance, Project, ProjectStats
 from memoryhub.models.slots import Slot, Turn
@@ -22,10 +27,16 @@ from memoryhub.models.working_memory import DueValue, Key
 
 __all__ = [
     "ApiKey",
+    "AuditEntry",
+    "DailyUse",
+    "Derivation",
     "DestroyedKey",
     "DueValue",
+    "Erasure",
     "Event",
     "Heartbeat",
+    "Hold",
+    "Identity",
     "Instance",
     "KekCheck",
     "Key",
@@ -33,11 +44,14 @@ __all__ = [
     "Lease",
     "Membership",
     "Operator",
+    "OperatorKey",
     "Page",
     "PageLevel",
+    "Passkey",
     "Project",
     "ProjectKey",
     "ProjectStats",
+    "Receipt",
     "RequestKey",
     "SignInLink",
     "SigningKey",
@@ -47,5 +61,6 @@ __all__ = [
     "SubjectKey",
     "Thread",
     "ThreadLabel",
+    "Tombstone",
     "Turn",
 ]

@@ -83,6 +83,44 @@ class SigningKey(WrappedKey):
         return str(self.id)
 
 
+class OperatorKey(WrappedKey):
+    """What an operator's second factor is reckoned from: a secret for codes by time."""
+
+    operator = models.UUIDField(primary_key=True)
+    #: The stretch of time whose code was used last: none is taken twice.
+    last_step = models.BigIntegerField(default=0)
+    #: Codes that were wrong lately, and when the first of them was.
+    wrong = models.IntegerField(default=0)
+    wrong_at = models.DateTimeField(null=True)
+    created_at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return str(self.operator)
+
+
+class Passkey(models.Model):
+    """A device that signs an operator in (WebAuthn). Nothing here is secret."""
+
+    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
+    #: Indexed for the list of one operator's.
+    operator = models.UUIDField(db_index=True)
+    #: By what the device knows it; no two people have the same.
+    credential = models.BinaryField(max_length=1023, unique=True)
+    #: The credential's public key, as the device tells it (COSE).
+    public = models.BinaryField(max_length=1024)
+    #: The host that it is for; a browser uses it nowhere else.
+    host = models.CharField(max_length=253)
+    #: What its operator calls the device.
+    name = models.CharField(max_length=40)
+    #: How often it signed, if it counts; else 0 for ever.
+    signed = models.BigIntegerField()
+    created_at = models.DateTimeField()
+    used_at = models.DateTimeField(null=True)
+
+    def __str__(self) -> str:
+        return str(self.id)
+
+
 class KekCheck(models.Model):
     """A sentinel sealed under one KEK: it opens, or the ring is the wrong one."""
 

@@ -49,6 +49,24 @@ class Membership(models.Model):
         return f"{self.project_id}/{self.operator_id}"
 
 
+class Identity(models.Model):
+    """Whom a provider of single sign-on calls by this subject."""
+
+    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
+    operator = models.ForeignKey(Operator, models.CASCADE, related_name="identities")
+    issuer = NameField(max_length=255)
+    subject = NameField(max_length=255)
+    created_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(name="one_identity", fields=["issuer", "subject"]),
+        ]
+
+    def __str__(self) -> str:
+        return str(self.id)
+
+
 class SignInLink(models.Model):
     """A one-time link; only its digest is stored."""
 

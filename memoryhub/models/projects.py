@@ -66,10 +66,19 @@ class ProjectStats(models.Model):
 
 
 class Instance(models.Model):
-    """This database's identity, compared with that of the keys database."""
+    """This database's identity, compared with that of the keys database.
+
+    Also where its chains stand: whoever appends to one locks this row.
+    """
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     created_at = models.DateTimeField()
+    #: The last line of the erasure ledger that was applied here, and its hash.
+    ledger_n = models.BigIntegerField(default=0)
+    ledger_hash = models.BinaryField(max_length=32, default=bytes)
+    #: The newest entry of the audit log, and its hash.
+    audit_seq = models.BigIntegerField(default=0)
+    audit_hash = models.BinaryField(max_length=32, default=bytes)
 
     def __str__(self) -> str:
         return str(self.id)

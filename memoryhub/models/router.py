@@ -9,7 +9,16 @@ from django.db import models
 KEYS = "keys"
 #: Lower-case names of the models in memoryhub/models/keys.py.
 KEYS_MODELS = frozenset(
-    {"projectkey", "subjectkey", "destroyedkey", "signingkey", "kekcheck", "keymeta"}
+    {
+        "projectkey",
+        "subjectkey",
+        "destroyedkey",
+        "signingkey",
+        "operatorkey",
+        "passkey",
+        "kekcheck",
+        "keymeta",
+    }
 )
 
 

@@ -26,6 +26,10 @@ class Subject(models.Model):
     state = models.CharField(max_length=10, choices=State.choices, default=State.ACTIVE)
     epoch = models.IntegerField(default=1)
     generation = models.IntegerField(default=1)
+    #: Values of hers that were erased and may not come back; 0: nobody looks for any.
+    tombstones = models.IntegerField(default=0)
+    #: Why she is restricted, as a closed word; a hold has its own.
+    basis = models.CharField(max_length=20, default="")
     created_at = models.DateTimeField()
 
     class Meta:

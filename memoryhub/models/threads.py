@@ -79,6 +79,13 @@ class Thread(models.Model):
     #: sort by them, so that a busy thread does not churn their indexes.
     listed_at = models.DateTimeField()
     listed_slots = models.BigIntegerField(default=0)
+    #: The head as a signed line outside the database last vouched for it.
+    anchored_seq = models.BigIntegerField(default=0)
+    #: Of an erased thread: up to where names in bodies are blanked.
+    blanked_seq = models.BigIntegerField(default=0)
+    anchored_hash = models.BinaryField(max_length=32, default=bytes)
+    #: JSON of what was imported from a bundle: [instance, thread, head hash].
+    origin = models.TextField(default="")
 
     objects: ClassVar[models.Manager[Thread]] = ThreadQuerySet.as_manager()
 

@@ -38,6 +38,8 @@ _BY_POLICY = ("due", "flag")
 #: More new or moved threads than this are not counted.
 FRESH = 100
 _CHUNK = 200
+#: Whose threads are in no list any more, though they may still have their names.
+_GONE = (Subject.State.ERASING, Subject.State.ERASED)
 
 
 def list_threads(
@@ -48,6 +50,7 @@ def list_threads(
     sort: str = "active",
     after: str | None = None,
     limit: int = 50,
+    restricted: bool = True,
 ) -> Batch[ThreadLine]:
     """Threads that match all terms, in one batch. One query.
 
@@ -58,7 +61,7 @@ def list_threads(
     policy = [project.retention_idle_days for term in terms if term.key in _BY_POLICY]
     filters = [[term.plain() for term in terms], sort, policy]
     listing = Listing(name="catalogue", project=project.id, filters=filters)
-    rows = matching(project, terms=terms, now=now)
+    rows = matching(project, terms=terms, now=now, restricted=restricted)
     if after is not None:
         value, last = listing.open(after)
         behind = Q(**{f"{column}__lt": value})
@@ -72,10 +75,11 @@ def list_threads(
 
 
 def iter_threads(
-    project: Project, *, terms: Sequence[Term], now: datetime
+    project: Project, *, terms: Sequence[Term], now: datetime, restricted: bool = True
 ) -> Iterator[list[ThreadLine]]:
     """All threads that match, oldest first, in chunks. One query a chunk."""
-    rows = matching(project, terms=terms, now=now).order_by("created_at", "id")
+    rows = matching(project, terms=terms, now=now, restricted=restricted)
+    rows = rows.order_by("created_at", "id")
     beyond = Q()
     while True:
         chunk = list(rows.filter(beyond)[:_CHUNK])
@@ -88,18 +92,28 @@ def iter_threads(
 
 
 def count_fresh(
-    project: Project, *, terms: Sequence[Term], now: datetime, since: datetime
+    project: Project,
+    *,
+    terms: Sequence[Term],
+    now: datetime,
+    since: datetime,
+    restricted: bool = True,
 ) -> int:
     """Matching threads that are new or have moved since then, at most FRESH."""
-    rows = matching(project, terms=terms, now=now).filter(listed_at__gt=since)
-    return rows.order_by()[:FRESH].count()
+    rows = matching(project, terms=terms, now=now, restricted=restricted)
+    return rows.filter(listed_at__gt=since).order_by()[:FRESH].count()
 
 
 def matching(
-    project: Project, *, terms: Sequence[Term], now: datetime
+    project: Project, *, terms: Sequence[Term], now: datetime, restricted: bool = True
 ) -> QuerySet[Thread]:
-    """The project's threads that all terms hold for; never erased ones."""
+    """The project's threads that all terms hold for; never erased ones.
+
+    Those of restricted subjects are only for who may see them.
+    """
+    unseen = _GONE if restricted else (*_GONE, Subject.State.RESTRICTED)
     rows = scoped(project.id).exclude(status=Thread.Status.ERASED)
+    rows = rows.exclude(subject__state__in=unseen)
     for term in terms:
         some = Q()
         for value in term.values:

@@ -13,6 +13,7 @@ from memoryhub.models.projects import Project
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
 from memoryhub.models.working_memory import DueValue, Key
+from memoryhub.queries import holds
 
 Row = TypeVar("Row", bound=Model)
 
@@ -21,6 +22,7 @@ COUNTED = 10_000
 #: Threads that take commands of a worker.
 _WRITABLE = (Thread.Status.OPEN, Thread.Status.CLOSED)
 _FENCED = (Subject.State.ERASING, Subject.State.ERASED)
+_RESTRICTED = Subject.State.RESTRICTED
 
 
 def due_keys(now: datetime) -> QuerySet[Key]:
@@ -32,9 +34,12 @@ def due_keys(now: datetime) -> QuerySet[Key]:
 def due_values(
     project: Project, *, grace: timedelta, now: datetime
 ) -> QuerySet[DueValue]:
-    """A project's values whose time in history is over, the longest due first."""
+    """A project's values whose time in history is over, the longest due first.
+
+    Those of a subject that is held or restricted stay until she is not.
+    """
     due = DueValue.objects.filter(project=project, due_at__lte=now - grace)
-    return _writable(due).order_by("due_at", "thread_id", "seq")
+    return _erasable(due, now).order_by("due_at", "thread_id", "seq")
 
 
 def iter_due_projects(
@@ -44,7 +49,7 @@ def iter_due_projects(
 
     One statement, with one look into the index for each project that has a grace.
     """
-    oldest = _writable(DueValue.objects.filter(project=OuterRef("id")))
+    oldest = _erasable(DueValue.objects.filter(project=OuterRef("id")), now)
     rows = Project.objects.exclude(expired_value_grace_seconds=None).annotate(
         oldest=Subquery(oldest.order_by("due_at").values("due_at")[:1])
     )
@@ -89,3 +94,9 @@ def _writable(rows: QuerySet[Row]) -> QuerySet[Row]:
     return rows.filter(thread__status__in=_WRITABLE).exclude(
         thread__subject__state__in=_FENCED
     )
+
+
+def _erasable(rows: QuerySet[Row], now: datetime) -> QuerySet[Row]:
+    """Of those that take commands, whose content may go: neither contested nor held."""
+    rows = _writable(rows).exclude(thread__subject__state=_RESTRICTED)
+    return rows.exclude(holds.standing("thread__subject", now=now))

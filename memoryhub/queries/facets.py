@@ -6,13 +6,16 @@ Never writes. Counts the newest threads only, up to a bound, and says so.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from uuid import UUID
 
+from django.db.models import QuerySet
+
 from memoryhub.models.projects import Project
-from memoryhub.models.threads import ThreadLabel
+from memoryhub.models.threads import Thread, ThreadLabel
 from memoryhub.queries import catalogue
 from memoryhub.queries.terms import Term, Word
 
@@ -46,12 +49,15 @@ class Facets:
     capped: bool
 
 
-def get_facets(project: Project, *, terms: Sequence[Term], now: datetime) -> Facets:
+def get_facets(
+    project: Project, *, terms: Sequence[Term], now: datetime, restricted: bool = True
+) -> Facets:
     """Counts over the newest COUNTED threads that match. Four queries.
 
     What is full or due is counted over all that match, up to COUNTED.
     """
-    rows = catalogue.matching(project, terms=terms, now=now).order_by("-listed_at")
+    matching = partial(catalogue.matching, project, now=now, restricted=restricted)
+    rows = matching(terms=terms).order_by("-listed_at")
     found = list(rows.values_list("id", *_COLUMNS, *_COUNTERS)[: COUNTED + 1])
     counted = found[:COUNTED]
     spread = [
@@ -59,7 +65,7 @@ def get_facets(project: Project, *, terms: Sequence[Term], now: datetime) -> Fac
         for place, key in enumerate(_COLUMNS, start=1)
     ]
     labels = _labels(project, {row[0] for row in counted})
-    flags = _flags(project, terms, now) + _paging_flags(row[-3:] for row in counted)
+    flags = _flags(matching, terms) + _paging_flags(row[-3:] for row in counted)
     return Facets(
         facets=tuple(
             facet
@@ -71,12 +77,14 @@ def get_facets(project: Project, *, terms: Sequence[Term], now: datetime) -> Fac
     )
 
 
-def _flags(project: Project, terms: Sequence[Term], now: datetime) -> Counter[str]:
+def _flags(
+    matching: Callable[..., QuerySet[Thread]], terms: Sequence[Term]
+) -> Counter[str]:
     """How many are flagged: of all, since what is due was not active lately."""
     counts: Counter[str] = Counter()
     for flag in ("full", "due"):
         asked = Term(key="flag", values=(Word(text=flag),))
-        rows = catalogue.matching(project, terms=(*terms, asked), now=now)
+        rows = matching(terms=(*terms, asked))
         counts[flag] = rows.order_by()[:COUNTED].count()
     return +counts
 

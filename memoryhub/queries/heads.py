@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from uuid import UUID
 
@@ -13,6 +13,13 @@ from memoryhub.errors import NotFoundError, SubjectErasedError, ThreadErasedErro
 from memoryhub.models.projects import Project
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
+from memoryhub.queries import erasure_views
+from memoryhub.queries.erasure_views import Proof
+
+_REFUSALS = {
+    ThreadErasedError.code: ThreadErasedError,
+    SubjectErasedError.code: SubjectErasedError,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,46 +28,58 @@ class Head:
 
     thread: UUID
     project: UUID
+    subject: UUID
     seq: int
     #: The code of the refusal that a look at the thread would get.
     erased: str | None
     restricted: bool
+    #: Which erasure did it, and its receipt once there is one.
+    proof: Proof | None = None
 
 
 def list_heads(
     threads: Collection[UUID], *, project: UUID | None = None
 ) -> dict[UUID, Head]:
-    """Heads by thread, of those that exist, in one project if asked. One query."""
+    """Heads by thread, of those that exist, in one project if asked.
+
+    One query, and one more while one of them is erased.
+    """
     rows = Thread.objects.filter(id__in=list(threads))
     if project is not None:
         rows = rows.filter(project_id=project).exclude(status=Thread.Status.IMPORTING)
-    columns = ("id", "project_id", "head_seq", "status", "subject__state")
+    columns = ("id", "project_id", "subject_id", "head_seq", "status", "subject__state")
     heads = (
         Head(
             thread=thread,
             project=owner,
+            subject=subject,
             seq=seq,
             erased=_erased(status, state),
             restricted=state == Subject.State.RESTRICTED,
         )
-        for thread, owner, seq, status, state in rows.values_list(*columns)
+        for thread, owner, subject, seq, status, state in rows.values_list(*columns)
     )
-    return {head.thread: head for head in heads}
+    found = {head.thread: head for head in heads}
+    gone = [head.thread for head in found.values() if head.erased]
+    proofs = erasure_views.list_proofs(gone) if gone else {}
+    return found | {
+        thread: replace(found[thread], proof=proof) for thread, proof in proofs.items()
+    }
 
 
 def get_row(thread: UUID) -> Thread:
     """A thread as panels take it: its subject and project with it. One query.
 
-    Raises NotFoundError, ThreadErasedError, SubjectErasedError.
+    Raises NotFoundError, ThreadErasedError, SubjectErasedError, the last two with the
+    erasure that did it.
     """
     row = Thread.objects.select_related("subject", "project").filter(id=thread).first()
     if row is None:
         raise NotFoundError
     erased = _erased(row.status, row.subject.state)
-    if erased == ThreadErasedError.code:
-        raise ThreadErasedError
     if erased is not None:
-        raise SubjectErasedError
+        proof = erasure_views.list_proofs([thread]).get(thread)
+        raise _REFUSALS[erased](**(proof.detail if proof else {}))
     return row
 
 

@@ -17,7 +17,7 @@ from memoryhub.models.clock import SECOND_NS, clock
 from memoryhub.models.keys import KekCheck
 from memoryhub.models.leases import Lease
 from memoryhub.models.projects import Instance
-from memoryhub.queries import expiry
+from memoryhub.queries import erasures, expiry
 from memoryhub.vault import keyring
 
 #: The loop beats every ten seconds; after this long it counts as gone.
@@ -64,7 +64,7 @@ class Readiness:
 
 
 def get_readiness() -> Readiness:
-    """Look at every part. At most six small queries; a part that fails is `away`."""
+    """Look at every part. At most seven small queries; a part that fails is `away`."""
     looks: dict[str, Callable[[], Part]] = {
         "clock": _clock,
         "journal": _journal,
@@ -73,6 +73,7 @@ def get_readiness() -> Readiness:
         "live": _live,
         "worker": _worker,
         "expiry": _expiry,
+        "erasures": _erasures,
     }
     return Readiness(parts={name: _looked(look) for name, look in looks.items()})
 
@@ -137,3 +138,13 @@ def _expiry() -> Part:
     late = lag > max(SWEPT_WITHIN, every + SWEPT_WITHIN / 2)
     seconds = {"lag_seconds": int(lag.total_seconds())}
     return Part(state="degraded" if late else "ok", figures=seconds)
+
+
+def _erasures() -> Part:
+    """What was confirmed is unreadable at once; only its receipt may keep waiting."""
+    try:
+        late = erasures.count_late(clock.now())
+    except Error as failure:
+        figures = {"late": None, "code": type(failure).__name__}
+        return Part(state="degraded", figures=figures)
+    return Part(state="degraded" if late else "ok", figures={"late": late})

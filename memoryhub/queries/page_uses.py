@@ -10,23 +10,21 @@ from dataclasses import dataclass
 from uuid import UUID
 
 import orjson
-from django.db.models import Q, QuerySet
+from django.db.models import Q
 
 from memoryhub.kernel.contexts import Ref
 from memoryhub.kernel.page_events import PageCreated, PageUpdated
 from memoryhub.kernel.pages import Entry
 from memoryhub.kernel.state import ThreadState
+from memoryhub.models.derivations import Derivation
 from memoryhub.models.events import Event
 from memoryhub.models.pages import Page, PageLevel
 from memoryhub.models.slots import Turn
-from memoryhub.queries.residency import own_seq
 
-#: Pages among which those that name a page are looked for: so many that were made next
-#: after it, and so many of the newest of types that no message has.
+#: Of what was made of a page's texts, so many of the newest are looked at.
 NAMING = 500
 #: The newest turns whose recorded requests are looked at.
 TURNS = 200
-_NEVER_SLOTS = ("summary", "claim", "index", "procedure")
 _SAYING = (PageCreated.event_type, PageUpdated.event_type)
 
 
@@ -65,14 +63,16 @@ class Uses:
 def get_uses(state: ThreadState, entry: Entry, levels: Iterable[PageLevel]) -> Uses:
     """Uses of a page as of a state; `levels` are its texts of all versions.
 
-    Four queries.
+    At most four queries.
     """
     first = max(1, state.turn_count - TURNS + 1)
-    among = _made_after(state, entry), _made_by_agents(state)
+    places = {held.location[:2] for held in entry.levels if held is not None}
+    places |= {(row.source or row.thread_id, row.seq) for row in levels}
+    made = _made_of(state, places)
     return Uses(
-        derived=_derived(state, entry, {*among[0], *among[1]}),
-        cut=any(len(ids) == NAMING for ids in among),
-        carried=_carried(state, entry, levels, first=first),
+        derived=_derived(state, entry, _living(state, made)),
+        cut=len(made) == NAMING,
+        carried=_carried(state, places, first=first),
         first_turn=first,
     )
 
@@ -101,27 +101,32 @@ def _derived(state: ThreadState, entry: Entry, among: set[str]) -> tuple[Derived
     return tuple(sorted(found.values(), key=lambda each: -each.seq))
 
 
-def _made_after(state: ThreadState, entry: Entry) -> list[str]:
-    made = own_seq(state, entry.created_seq) or 0
-    rows = _living(state).filter(seq__gt=made).order_by("seq")
-    return list(rows.values_list("page_id", flat=True)[:NAMING])
+def _made_of(state: ThreadState, places: Iterable[tuple[UUID, int]]) -> list[str]:
+    """Pages of which some version, at some time, was made of one of these texts."""
+    sources = Q()
+    for thread, seq in places:
+        sources |= Q(thread_id=thread, source_seq=seq)
+    rows = Derivation.objects.filter(
+        sources, derived_thread=state.id, derived_seq__lte=state.seq
+    )
+    newest = rows.order_by("-derived_seq").values("derived_seq")[:NAMING]
+    saying = Event.objects.filter(
+        thread_id=state.id, seq__in=newest, type__in=_SAYING, page__isnull=False
+    )
+    return [page for page in saying.values_list("page", flat=True) if page]
 
 
-def _made_by_agents(state: ThreadState) -> list[str]:
-    rows = _living(state).filter(type__in=_NEVER_SLOTS).order_by("-seq")
-    return list(rows.values_list("page_id", flat=True)[:NAMING])
-
-
-def _living(state: ThreadState) -> QuerySet[Page]:
+def _living(state: ThreadState, among: Iterable[str]) -> set[str]:
     alive = Q(deleted_seq__isnull=True) | Q(deleted_seq__gt=state.seq)
-    return Page.objects.filter(alive, thread_id=state.id, seq__lte=state.seq)
+    rows = Page.objects.filter(
+        alive, thread_id=state.id, page_id__in=sorted({*among}), seq__lte=state.seq
+    )
+    return set(rows.values_list("page_id", flat=True))
 
 
 def _carried(
-    state: ThreadState, entry: Entry, levels: Iterable[PageLevel], *, first: int
+    state: ThreadState, places: set[tuple[UUID, int]], *, first: int
 ) -> tuple[Carried, ...]:
-    places = {held.location[:2] for held in entry.levels if held is not None}
-    places |= {(row.source or row.thread_id, row.seq) for row in levels}
     turns = Turn.objects.filter(
         thread_id=state.id, n__gte=first, packed_seq__lte=state.seq
     )

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
 from memoryhub.journal.page_rows import TEXTS, PageRows
 from memoryhub.journal.rows import LevelRow, PageRow
+from memoryhub.kernel.erased import Erased
 from memoryhub.kernel.page_events import PageCreated
 from memoryhub.models.events import Event
 from memoryhub.models.pages import Page, PageLevel
@@ -28,14 +29,20 @@ class PageWalk:
     moved: dict[str, PageRow] = field(default_factory=dict)
     #: The newest of each page that changed.
     changed: dict[str, PageRow] = field(default_factory=dict)
+    #: Pages that were deleted, and their texts with them.
+    deleted: set[str] = field(default_factory=set)
+    #: Levels without a row: they must have been erased since.
+    missing: set[LevelRow] = field(default_factory=set)
 
     def compare(self, thread: UUID, made: PageRows) -> str | None:
         """What is wrong with the rows of a batch of events."""
-        if what := self._fresh(thread, made.fresh) or self._levels(thread, made.levels):
+        if what := self._fresh(thread, made.fresh):
             return what
+        self._levels(thread, made.levels)
         for (_, page_id), row in made.changed.items():
             earlier = self.changed.get(page_id)
             self.changed[page_id] = row._replace(seq=earlier.seq) if earlier else row
+        self.deleted |= {page_id for _, page_id in made.deleted}
         return None
 
     def _fresh(self, thread: UUID, made: list[PageRow]) -> str | None:
@@ -54,17 +61,19 @@ class PageWalk:
         self.pages += len(made)
         return None
 
-    def _levels(self, thread: UUID, made: list[LevelRow]) -> str | None:
+    def _levels(self, thread: UUID, made: list[LevelRow]) -> None:
         if not made:
-            return None
+            return
         rows = PageLevel.objects.filter(
             thread_id=thread, page_id__in={row.page_id for row in made}
         )
         stored = {LevelRow(*row) for row in rows.values_list(*_LEVEL)}
         self.levels += len(made)
-        return None if stored.issuperset(made) else "level_rows"
+        self.missing.update(row for row in made if row not in stored)
 
-    def finish(self, thread: Thread, *, inherited_slots: int) -> str | None:
+    def finish(
+        self, thread: Thread, *, inherited_slots: int, erased: Erased
+    ) -> str | None:
         """What is wrong with the rows that changed, and with their number."""
         rows = Page.objects.filter(thread=thread, page_id__in=[*self.changed])
         stored = {row.page_id: row for row in map(_page, rows.values_list(*_PAGE))}
@@ -72,8 +81,11 @@ class PageWalk:
         wanted = {name: row._replace(seq=0) for name, row in self.changed.items()}
         if same != wanted or not self.moved.keys() <= wanted.keys():
             return "page_rows"
-        if _kept_texts(thread, self.changed.values()):
+        if _kept_texts(thread, self.deleted):
             return "payload"
+        homes = ((row.source or thread.id, row.seq) for row in self.missing)
+        if not all(erased.holds(*home) for home in homes):
+            return "level_rows"
         own = {
             row.page_id
             for row in stored.values()
@@ -86,12 +98,11 @@ class PageWalk:
         levels = PageLevel.objects.filter(thread=thread).count()
         if pages != self.pages + inherited:
             return "page_rows"
-        return None if levels == self.levels else "level_rows"
+        return None if levels == self.levels - len(self.missing) else "level_rows"
 
 
-def _kept_texts(thread: Thread, changed: Iterable[PageRow]) -> bool:
+def _kept_texts(thread: Thread, deleted: Collection[str]) -> bool:
     """Whether a deleted page still has a text."""
-    deleted = [row.page_id for row in changed if row.deleted_seq is not None]
     texts = Event.objects.filter(
         thread=thread, page__in=deleted, type__in=TEXTS, erased_by__isnull=True
     )

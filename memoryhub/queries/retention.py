@@ -3,29 +3,41 @@
 The worker retires what this calls due, and the editor shows it before it is saved: one
 definition, so the two can't disagree. A thread idles while neither it nor a fork of it,
 at any depth, is active. What became of the fork does not matter, so that no thread's
-day comes nearer than was shown.
+day comes nearer than was shown. Nor does a thread go while its subject is held.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
+from uuid import UUID
 
 from django.db.models import (
+    Case,
     DateTimeField,
     DurationField,
+    Exists,
     ExpressionWrapper,
     Func,
+    Min,
+    OuterRef,
     Q,
     QuerySet,
+    Subquery,
     Value,
+    When,
 )
 from django.db.models.functions import Coalesce
+from django.db.models.lookups import GreaterThan
 
+from memoryhub.models.erasures import Erasure, Hold
 from memoryhub.models.projects import Project
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
+from memoryhub.queries import holds
+from memoryhub.queries.erasures import CLOSED
 from memoryhub.queries.terms import Span, span_of
 from memoryhub.queries.threads import scoped
 
@@ -36,6 +48,8 @@ COUNTED, SHOWN = 10_000, 5
 
 _LIVING = (Thread.Status.OPEN, Thread.Status.CLOSED)
 _GONE = (Subject.State.ERASING, Subject.State.ERASED)
+#: Subjects whose retired threads are handed in at once.
+_AT_ONCE = 100
 _DAY = timedelta(days=1)
 
 
@@ -117,6 +131,25 @@ def due_in(project: Project, span: Span, *, now: datetime) -> QuerySet[Thread]:
     )
 
 
+def iter_retired(project: Project, *, at: datetime) -> Iterator[Thread]:
+    """Retired threads that wait to be erased, one of each subject; with their subjects.
+
+    None of a subject with a hold, a restriction or an erasure that is open. One query.
+    """
+    open_ones = Erasure.objects.exclude(state__in=CLOSED)
+    rows = scoped(project.id).filter(status=Thread.Status.RETIRED)
+    rows = rows.filter(subject__state=Subject.State.ACTIVE)
+    rows = rows.exclude(holds.standing("subject", now=at))
+    rows = rows.exclude(Exists(open_ones.filter(subject=OuterRef("subject"))))
+    seen: set[UUID] = set()
+    for row in rows.select_related("subject").order_by("id").iterator():
+        if row.subject_id not in seen:
+            seen.add(row.subject_id)
+            yield row
+        if len(seen) >= _AT_ONCE:
+            return
+
+
 def get_due_at(thread: Thread) -> datetime | None:
     """When the thread is due if nothing is active before; None: never. One query.
 
@@ -157,9 +190,25 @@ def count_soon(project: Project, *, now: datetime) -> int:
     return due_in(project, soon(), now=now).order_by()[:COUNTED].count()
 
 
+def get_first_due_at(subject: Subject) -> datetime | None:
+    """When the first thread of a subject is due; None: never. One query.
+
+    `subject` comes with its project.
+    """
+    rows = _dated(subject.project).filter(subject=subject)
+    found: datetime | None = rows.aggregate(first=Min("due_at"))["first"]
+    return found
+
+
 def soon() -> Span:
     """The time in which a thread counts as due soon."""
     return Span(high=SOON * _DAY.total_seconds())
+
+
+def _held_until() -> Subquery:
+    """When the last hold on the thread's subject expires; NULL if there is none."""
+    rows = Hold.objects.filter(subject=OuterRef("subject_id"), lifted_at=None)
+    return Subquery(rows.order_by("-expires_at").values("expires_at")[:1])
 
 
 def _dated(project: Project) -> QuerySet[Thread]:
@@ -167,7 +216,10 @@ def _dated(project: Project) -> QuerySet[Thread]:
     days = project.retention_idle_days
     own: Any = _OwnPolicy("config")
     kept = own if days is None else Coalesce(own, Value(days * _DAY))
-    due_at = ExpressionWrapper(_LastUsed("id") + kept, output_field=DateTimeField())
+    idle = ExpressionWrapper(_LastUsed("id") + kept, output_field=DateTimeField())
+    # A hold puts the day off. Not by GREATEST: with no day it has one on PostgreSQL.
+    held: Any = _held_until()
+    due_at = Case(When(GreaterThan(held, idle), then=held), default=idle)
     rows = scoped(project.id).filter(status__in=_LIVING)
     rows = rows.exclude(subject__state__in=_GONE)
     return rows.annotate(due_at=due_at)

@@ -9,17 +9,13 @@ from typing import Any, Literal
 from uuid import UUID
 
 import orjson
-from django.db.models import Q, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet
 
-from memoryhub.errors import (
-    NotFoundError,
-    SubjectErasedError,
-    SubjectRestrictedError,
-    ThreadErasedError,
-)
+from memoryhub.errors import NotFoundError, SubjectRestrictedError
 from memoryhub.kernel.state import DEFAULT_MAX_SLOTS
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread, ThreadQuerySet
+from memoryhub.queries import tombstones
 from memoryhub.queries.cursors import Batch, Listing
 
 Sort = Literal["active", "created", "slots"]
@@ -189,17 +185,19 @@ def scoped(project: UUID, *, bound: UUID | None = None) -> QuerySet[Thread]:
 def get_thread(project: UUID, name: str, *, bound: UUID | None = None) -> Thread:
     """The thread of that exact name, its subject with it. One query.
 
-    Raises NotFoundError, ThreadErasedError, SubjectErasedError. A retired thread reads
-    as before until it is erased.
+    Raises NotFoundError, ThreadErasedError, SubjectErasedError, the last two with the
+    erasure that did it; then it is more queries. A retired thread reads as before until
+    it is erased.
     """
     row = scoped(project, bound=bound).select_related("subject").filter(name=name)
     thread = row.first()
     if thread is None:
+        # An erased thread has left its name.
+        tombstones.require_never_erased(project, name, bound=bound)
         raise NotFoundError
     if thread.status == Thread.Status.ERASED:
-        raise ThreadErasedError
-    if thread.subject.state in (Subject.State.ERASING, Subject.State.ERASED):
-        raise SubjectErasedError
+        raise tombstones.erased_thread(project, name)
+    tombstones.require_subject(thread.subject)
     return thread
 
 
@@ -221,7 +219,9 @@ def list_threads(
 ) -> Batch[ThreadLine]:
     """Threads by latest activity, creation or number of slots. One query.
 
-    Raises BadCursorError when `after` is not of this very list.
+    Those of subjects that are restricted or erased are left out, and erased threads
+    unless they are asked for. Raises BadCursorError when `after` is not of this very
+    list.
     """
     where = where or ThreadFilter()
     listing = Listing(
@@ -230,7 +230,9 @@ def list_threads(
         filters=[where.plain(), sort, order, bound],
     )
     column = _SORTED_BY[sort]
-    rows = _matching(scoped(project, bound=bound), where)
+    rows = _matching(_readable(scoped(project, bound=bound)), where)
+    if where.status is None:
+        rows = rows.exclude(status=Thread.Status.ERASED)
     if after is not None:
         rows = rows.filter(_beyond(column, order, *listing.open(after)))
     ordering = (f"-{column}", "id") if order == "desc" else (column, "-id")
@@ -240,6 +242,12 @@ def list_threads(
         items=tuple(ThreadLine.of(row) for row in batch),
         next=listing.seal([getattr(batch[-1], column), batch[-1].id]) if rest else None,
     )
+
+
+def _readable(rows: QuerySet[Thread]) -> QuerySet[Thread]:
+    """Without the threads that reading one by one would refuse."""
+    subjects = Subject.objects.filter(id=OuterRef("subject_id"))
+    return rows.exclude(Exists(subjects.exclude(state=Subject.State.ACTIVE)))
 
 
 def _matching(rows: QuerySet[Thread], where: ThreadFilter) -> QuerySet[Thread]:

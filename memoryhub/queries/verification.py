@@ -5,8 +5,7 @@ Never writes. Reads every event of the thread, in batches.
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -16,24 +15,18 @@ from django.db.models import Model
 
 from memoryhub.errors import Refusal
 from memoryhub.journal import chain, log, projections, snapshots
-from memoryhub.journal.page_rows import TEXTS
 from memoryhub.journal.sealing import page_of
 from memoryhub.kernel import state as states
-from memoryhub.kernel.events import ThreadForked
-from memoryhub.kernel.memory_events import KeySet, ValuesErased
-from memoryhub.kernel.page_events import PageDeleted
+from memoryhub.kernel.erased import named
 from memoryhub.kernel.replay import Recorded, evolve
 from memoryhub.kernel.state import ThreadState
 from memoryhub.models.events import Event, Snapshot
 from memoryhub.models.slots import Slot, Turn
 from memoryhub.models.threads import Thread, ThreadLabel
-from memoryhub.queries import memory_verification
+from memoryhub.queries import anchors, erased_verification, memory_verification
+from memoryhub.queries.erased_records import ErasedWalk, Erasers
+from memoryhub.queries.event_checks import batches, origin_fault, payload_fault
 from memoryhub.queries.page_verification import PageWalk
-
-#: Events that may lawfully take the payload of an earlier one.
-ERASERS = ("thread.erased", "records.erased", "values.erased", "page.deleted")
-#: Events between two reports of progress, and read at once.
-CHUNK = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,12 +42,14 @@ class Difference:
 class _Walk:
     thread: Thread
     state: ThreadState
+    erasers: Erasers
     digest: bytes = chain.GENESIS
     last_type: str = ""
     #: Turns that stand in ancestors' rows.
     inherited_turns: int = 0
     rows: projections.Rows = field(default_factory=projections.Rows)
     pages: PageWalk = field(default_factory=PageWalk)
+    erased: ErasedWalk = field(default_factory=ErasedWalk)
     #: When values are due, by their places.
     dues: dict[tuple[UUID, int], datetime] = field(default_factory=dict)
     #: By turn: the seq of its newest turn.packed.
@@ -70,20 +65,30 @@ def verify(
     """The first difference between the journal and what is stored, or None.
 
     As of the head in `thread`, so that writers may go on meanwhile; it comes with its
-    subject. `progress` is told how many events were read; threads that are verified
-    together share `origins`.
+    subject. An erased thread is not folded, for names of its events may be blanked.
+    `progress` is told how many events were read; threads that are verified together
+    share `origins`.
     """
-    walk = _Walk(thread=thread, state=log.empty_state(thread))
+    if thread.status == Thread.Status.ERASED:
+        wrong = erased_verification.fault(thread, progress)
+        return Difference(seq=wrong[0], what=wrong[1]) if wrong else _anchored(thread)
+    erasers = Erasers(thread.id)
+    walk = _Walk(thread=thread, state=log.empty_state(thread), erasers=erasers)
     try:
         walk.state = log.origin(thread, origins=origins)
         walk.inherited_turns = walk.state.turn_count
-        return _events(walk, progress) or _rows(walk)
+        return _events(walk, progress) or _rows(walk) or _anchored(thread)
     except Refusal as refusal:
         return Difference(seq=walk.state.seq + 1, what=refusal.code)
 
 
+def _anchored(thread: Thread) -> Difference | None:
+    seq = anchors.get_cut(thread)
+    return None if seq is None else Difference(seq=seq, what="anchor")
+
+
 def _events(walk: _Walk, progress: Callable[[int], None]) -> Difference | None:
-    for batch in _batches(walk.thread):
+    for batch in batches(walk.thread):
         kept = _snapshots(walk.thread, batch)
         for row in batch:
             if what := _event(walk, row, kept.get(row.seq)):
@@ -95,15 +100,6 @@ def _events(walk: _Walk, progress: Callable[[int], None]) -> Difference | None:
     return None
 
 
-def _batches(thread: Thread) -> Iterator[list[Event]]:
-    # From below zero, so that an event slipped in before the first shows.
-    after = -(2**63)
-    events = Event.objects.filter(thread=thread, seq__lte=thread.head_seq)
-    while batch := list(events.filter(seq__gt=after).order_by("seq")[:CHUNK]):
-        yield batch
-        after = batch[-1].seq
-
-
 def _event(walk: _Walk, row: Event, kept: Snapshot | None) -> str | None:
     """What is wrong with one event; the walk moves past it when nothing is."""
     state = walk.state
@@ -112,9 +108,9 @@ def _event(walk: _Walk, row: Event, kept: Snapshot | None) -> str | None:
     if state.at and row.at < state.at:
         return "at"
     recorded = log.recorded(row)
-    if what := _origin(walk.thread, recorded):
+    if what := origin_fault(walk.thread, recorded):
         return what
-    if what := _payload(row, sealed=recorded.event.sealed):
+    if what := payload_fault(row, walk.erasers, sealed=recorded.event.sealed):
         return what
     if row.page != page_of(recorded.event):
         return "page"
@@ -132,49 +128,6 @@ def _true(kept: Snapshot, walk: _Walk) -> bool:
         return False
     state = snapshots.opened(kept, walk.thread)
     return states.to_json(state) == states.to_json(walk.state)
-
-
-def _origin(thread: Thread, recorded: Recorded) -> str | None:
-    """What is wrong with where the thread comes from; only its first event says."""
-    if recorded.seq > 1:
-        return None
-    event = recorded.event
-    if not isinstance(event, ThreadForked):
-        return None if thread.parent_id is None else "parent"
-    if (event.parent, event.parent_seq) != (thread.parent_id, thread.fork_seq):
-        return "parent"
-    same = log.chain_at(event.parent, event.parent_seq).hex() == event.parent_chain
-    return None if same else "parent_chain"
-
-
-def _payload(row: Event, *, sealed: bool) -> str | None:
-    if row.erased_by is not None and (row.payload is not None or not sealed):
-        return "payload"
-    if row.payload is not None:
-        digest = hashlib.sha256(bytes(row.payload)).digest()
-        whole = row.payload_digest is not None and digest == bytes(row.payload_digest)
-        return None if sealed and whole else "payload"
-    if not sealed:
-        return "payload" if row.payload_digest else None
-    if row.erased_by is None:
-        return "payload_missing"
-    eraser = Event.objects.filter(
-        thread_id=row.thread_id, seq=row.erased_by, type__in=ERASERS
-    ).first()
-    if eraser is None:
-        return "payload_missing"
-    return None if _lawful(row, eraser) else "payload_missing"
-
-
-def _lawful(row: Event, eraser: Event) -> bool:
-    """A page takes nothing but its own texts along, an expiry values it names."""
-    if eraser.type == PageDeleted.event_type:
-        return row.page == eraser.page and row.type in TEXTS
-    if eraser.type == ValuesErased.event_type:
-        event = log.recorded(eraser).event
-        assert isinstance(event, ValuesErased)
-        return row.type == KeySet.event_type and row.seq in event.seqs
-    return True
 
 
 def _link(walk: _Walk, row: Event, recorded: Recorded) -> bytes:
@@ -196,10 +149,11 @@ def _chunk_rows(walk: _Walk) -> str | None:
     made, walk.rows = walk.rows, projections.Rows()
     walk.packed |= {n: seq for (_, n), seq in made.packed.items()}
     walk.dues = made.memory.dues.over(walk.dues)
+    walk.erased.add(made)
     if memory_verification.kept_values(walk.thread, made.memory.erased):
         return "payload"
     return (
-        _compare("slot_rows", Slot, walk.thread, made.slots)
+        _compare("slot_rows", Slot, walk.thread, made.slots, but="erased")
         or _compare("turn_rows", Turn, walk.thread, made.turns, but="packed_seq")
         or walk.pages.compare(walk.thread.id, made.pages)
     )
@@ -232,14 +186,18 @@ def _rows(walk: _Walk) -> Difference | None:
         wrong.append("head_hash")
     if thread.last_event_type != walk.last_type:
         wrong.append("last_event_type")
+    if thread.blanked_seq:
+        # Of a thread that is not erased it would keep names from being blanked.
+        wrong.append("blanked_seq")
     if thread.project_id != thread.subject.project_id:
         wrong.append("project")
     labels = ThreadLabel.objects.filter(thread=thread).order_by("name")
     if [*map(_values, labels)] != [*map(_values, projections.label_rows(state))]:
         wrong.append("labels")
     wrong += _numbers(walk)
-    if wrong_pages := walk.pages.finish(thread, inherited_slots=state.inherited):
-        wrong.append(wrong_pages)
+    erased, inherited = named(walk.erased.ranges), state.inherited
+    pages = walk.pages.finish(thread, inherited_slots=inherited, erased=erased)
+    wrong += [what for what in (pages, walk.erased.finish(thread)) if what]
     packed = Turn.objects.filter(thread=thread, packed_seq__isnull=False)
     if dict(packed.values_list("n", "packed_seq")) != walk.packed:
         wrong.append("turn_rows")

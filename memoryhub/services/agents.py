@@ -16,6 +16,8 @@ from memoryhub.models.subjects import Subject
 from memoryhub.services import api_keys, projects
 from memoryhub.services.api_keys import Agent
 
+GONE = (Subject.State.ERASING, Subject.State.ERASED)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
@@ -47,17 +49,18 @@ def find(key: str, *, now: datetime) -> Found | None:
         anonymous=row.anonymous_subject,  # type: ignore[attr-defined]  # annotated
         create_on_write=row.project.create_on_write,
         default_ttl=projects.default_ttl(row.project),
+        gone=row.subject is not None and row.subject.state in GONE,
     )
     return Found(agent=agent, expires_at=row.expires_at)
 
 
 def _row(prefix: str) -> ApiKey | None:
     anonymous = Subject.objects.filter(
-        ~Q(state=Subject.State.ERASED),
+        ~Q(state__in=GONE),
         project_id=OuterRef("project_id"),
         anonymous=True,
     )
-    rows = ApiKey.objects.select_related("project").annotate(
+    rows = ApiKey.objects.select_related("project", "subject").annotate(
         anonymous_subject=Subquery(anonymous.values("id")[:1])
     )
     return rows.filter(prefix=prefix).first()

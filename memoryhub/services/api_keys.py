@@ -13,15 +13,17 @@ from datetime import datetime, timedelta
 from uuid import UUID
 
 from django.conf import settings
+from django.db import transaction
 
 from memoryhub import journal
 from memoryhub.errors import InvalidError
-from memoryhub.journal import Address, Birth
+from memoryhub.journal import Address, Birth, audit
 from memoryhub.kernel.commands import CreateThread
 from memoryhub.models.api_keys import MEMORY_SCOPES, SUBJECT_SCOPES, ApiKey
 from memoryhub.models.clock import clock
 from memoryhub.models.projects import Project
 from memoryhub.models.subjects import Subject
+from memoryhub.services.audit import COMMAND
 
 _BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 #: `mh_<env>_<prefix 8>_<secret 43><checksum 6>`; also the leak pattern for scanners.
@@ -45,6 +47,8 @@ class Agent:
     create_on_write: bool
     #: Of keys whose agent and thread say nothing; None: for ever.
     default_ttl: timedelta | None = None
+    #: The bound subject was erased: there is nothing left that the key is for.
+    gone: bool = False
 
     @property
     def actor(self) -> str:
@@ -68,6 +72,7 @@ def create(
     scopes: Iterable[str] = MEMORY_SCOPES,
     subject: Subject | None = None,
     expires_at: datetime | None = None,
+    actor: str = COMMAND,
 ) -> tuple[ApiKey, str]:
     """Make a key. Returns its row and the key itself, which is never shown again.
 
@@ -88,7 +93,13 @@ def create(
         created_at=clock.now(),
         expires_at=expires_at,
     )
-    journal.run(lambda: row.save(force_insert=True))
+
+    def insert() -> None:
+        with transaction.atomic():
+            row.save(force_insert=True)
+            _note("api_key.made", row, actor=actor)
+
+    journal.run(insert)
     return row, key
 
 
@@ -104,7 +115,7 @@ def require_creatable(
         raise InvalidError(code="expiry_in_past", loc="expires_at")
 
 
-def rotate(row: ApiKey) -> tuple[ApiKey, str]:
+def rotate(row: ApiKey, *, actor: str = COMMAND) -> tuple[ApiKey, str]:
     """A new key like this one; the old one ends in 24 hours, or when it was to.
 
     The new one lives no longer than the old one would have. Raises InvalidError
@@ -115,18 +126,38 @@ def rotate(row: ApiKey) -> tuple[ApiKey, str]:
         scopes=row.scopes.split(),
         subject=row.subject,
         expires_at=row.expires_at,
+        actor=actor,
     )
     end = clock.now() + ROTATION
-    if row.expires_at is None or row.expires_at > end:
-        row.expires_at = end
-        journal.run(lambda: row.save(update_fields=["expires_at"]))
+    row.expires_at = min(row.expires_at or end, end)
+    _change(row, "expires_at", "api_key.rotated", actor=actor)
     return made, key
 
 
-def revoke(row: ApiKey) -> None:
+def revoke(row: ApiKey, *, actor: str = COMMAND) -> None:
     """End the key now; every process has noticed within a second."""
     row.revoked_at = row.revoked_at or clock.now()
-    journal.run(lambda: row.save(update_fields=["revoked_at"]))
+    _change(row, "revoked_at", "api_key.revoked", actor=actor)
+
+
+def _change(row: ApiKey, column: str, action: str, *, actor: str) -> None:
+    def change() -> None:
+        with transaction.atomic():
+            row.save(update_fields=[column])
+            _note(action, row, actor=actor)
+
+    journal.run(change)
+
+
+def _note(action: str, row: ApiKey, *, actor: str) -> None:
+    audit.append(
+        actor=actor,
+        action=action,
+        project=row.project_id,
+        target_kind="api_key",
+        target_id=row.prefix,
+        subject=row.subject_id,
+    )
 
 
 def well_formed(key: str) -> str | None:

@@ -13,8 +13,8 @@ from typing import Self
 from uuid import UUID
 
 from memoryhub import journal
-from memoryhub.errors import StaleError, SubjectErasedError, ThreadErasedError
-from memoryhub.journal import Address, Birth, Order, Receipt
+from memoryhub.errors import StaleError, ThreadErasedError
+from memoryhub.journal import Address, Birth, Order, Receipt, tombstones
 from memoryhub.kernel import measuring, strict_json, tokens, transcripts
 from memoryhub.kernel.commands import (
     Command,
@@ -36,7 +36,6 @@ from memoryhub.services.simulations import Simulation
 from memoryhub.vault import blind_index, keys
 
 _GONE = (Thread.Status.ERASED, Thread.Status.RETIRED)
-_GONE_SUBJECT = (Subject.State.ERASING, Subject.State.ERASED)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -73,7 +72,7 @@ class Intake:
         """Find the thread and its subject; the subject is made if it is new.
 
         Raises SubjectErasedError, ThreadErasedError, and StaleError for a thread of
-        another subject or with slots that no import wrote. At most four queries.
+        another subject or with slots that no import wrote. At most five queries.
         """
         subject = _subject(project.id, thread.user_id, dry_run=dry_run)
         intake = cls(
@@ -83,6 +82,8 @@ class Intake:
             intake.subject, intake.epoch = subject.id, subject.epoch
         row = Thread.objects.filter(project=project, name=thread.name).first()
         if row is None:
+            if tombstones.dead_names([(project.id, thread.name)]):
+                raise ThreadErasedError
             return intake
         if row.status in _GONE:
             raise ThreadErasedError
@@ -203,10 +204,7 @@ def _subject(project: UUID, user_id: str | None, *, dry_run: bool) -> Subject | 
         return subjects.anonymous(project)
     if not dry_run:
         return subjects.find_or_create(project, user_id)
-    subject = subjects.find(project, user_id)
-    if subject is not None and subject.state in _GONE_SUBJECT:
-        raise SubjectErasedError
-    return subject
+    return subjects.find(project, user_id)
 
 
 def _last_advance(thread: Thread) -> ImportAdvanced | None:

@@ -21,8 +21,7 @@ from memoryhub.kernel.page_commands import (
     PinPage,
     UnpinPage,
 )
-from memoryhub.kernel.page_events import Tier
-from memoryhub.kernel.pages import FULL
+from memoryhub.kernel.pages import FULL, Tier
 from memoryhub.models.threads import Thread
 from memoryhub.queries import envelopes, pages
 

@@ -30,13 +30,18 @@ def reopen(thread: Thread, *, actor: str) -> Receipt:
     return _perform(thread.name, thread, ReopenThread(), actor)
 
 
-def keep(thread: Thread, *, actor: str, idle_days: int | None) -> Receipt:
+def keep(
+    thread: Thread, *, actor: str, idle_days: int | None, owner: bool = False
+) -> Receipt:
     """Give the thread days of its own to idle; None goes by the project's.
 
     Emits thread.configured; a repeat writes nothing. What an operator writes counts as
-    activity, so the days begin anew. Raises InvalidError outside 1 to 36,500.
+    activity, so the days begin anew. Raises InvalidError outside 1 to 36,500, and below
+    the project's days unless an `owner` asks.
     """
     projects.require_idle_days(idle_days)
+    if not owner:
+        projects.require_kept(thread.project_id, thread.name, idle_days)
     command = AmendThread(config={"retention_idle_days": idle_days})
     return _perform(thread.name, thread, command, actor)
 

@@ -13,6 +13,7 @@ from memoryhub.errors import (
     Refusal,
 )
 from memoryhub.journal import Receipt
+from memoryhub.journal.uses import uses
 from memoryhub.kernel import faults, names, tools, wanting, working_set
 from memoryhub.kernel.page_commands import FaultPage
 from memoryhub.kernel.page_events import FaultRefused, PageFaulted
@@ -83,7 +84,7 @@ async def fault(
     for event in receipt.all(FaultRefused):
         told = faults.refused(event.refusal)
         raise await read(_explained, agent, thread, told, command)
-    return await read(_faulted, receipt, command)
+    return await read(_faulted, agent, receipt, command)
 
 
 async def call(
@@ -122,8 +123,10 @@ async def _called(
     return found.plain()
 
 
-def _faulted(receipt: Receipt, command: FaultPage) -> Faulted:
+def _faulted(agent: Agent, receipt: Receipt, command: FaultPage) -> Faulted:
     thread, state = writing.state_after(receipt)
+    # Whoever fetches a page is handed its text.
+    uses.read(agent.prefix, state.subject)
     entry = pages.find_entry(state, command.page_id)
     told = receipt.all(PageFaulted)
     level = told[0].level if told else state.paging.frames[entry.page_id].level

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from uuid import UUID
 
+import orjson
 from django.db import IntegrityError, transaction
 
 from memoryhub import journal
 from memoryhub.errors import InvalidError, NameTakenError
+from memoryhub.journal import audit
 from memoryhub.models.clock import clock
 from memoryhub.models.ids import uuid7
 from memoryhub.models.projects import (
@@ -18,12 +21,18 @@ from memoryhub.models.projects import (
     Project,
     ProjectStats,
 )
+from memoryhub.models.threads import Thread
 from memoryhub.services import subjects
+from memoryhub.services.audit import COMMAND
 from memoryhub.vault import keys
 
 
 def create(
-    slug: str, *, max_threads: int = MAX_THREADS, create_on_write: bool = True
+    slug: str,
+    *,
+    max_threads: int = MAX_THREADS,
+    create_on_write: bool = True,
+    actor: str = COMMAND,
 ) -> Project:
     """Make a project. Raises NameTakenError when the slug is in use.
 
@@ -45,6 +54,7 @@ def create(
                 )
                 ProjectStats.objects.create(project=made, taken_at=made.created_at)
                 subjects.create_anonymous(project)
+                _note("project.made", made, actor=actor)
         except IntegrityError:
             raise NameTakenError from None
         return made
@@ -58,6 +68,7 @@ def configure(
     *,
     max_threads: int | None = None,
     create_on_write: bool | None = None,
+    actor: str = COMMAND,
 ) -> None:
     """Change what is given. Lowering a limit below what exists removes nothing.
 
@@ -70,10 +81,10 @@ def configure(
     if create_on_write is not None:
         project.create_on_write = create_on_write
 
-    journal.run(lambda: project.save(update_fields=["max_threads", "create_on_write"]))
+    _change(project, ["max_threads", "create_on_write"], actor=actor)
 
 
-def keep(project: Project, *, idle_days: int | None) -> None:
+def keep(project: Project, *, idle_days: int | None, actor: str = COMMAND) -> None:
     """Retire threads that idle for so many days; None keeps them for ever.
 
     Threads with days of their own go by those. Raises InvalidError on days outside 1 to
@@ -82,7 +93,7 @@ def keep(project: Project, *, idle_days: int | None) -> None:
     require_idle_days(idle_days)
     project.retention_idle_days = idle_days
 
-    journal.run(lambda: project.save(update_fields=["retention_idle_days"]))
+    _change(project, ["retention_idle_days"], actor=actor)
 
 
 def require_idle_days(idle_days: int | None) -> None:
@@ -91,8 +102,38 @@ def require_idle_days(idle_days: int | None) -> None:
         raise InvalidError(loc="retention_idle_days", least=1, most=MOST_IDLE_DAYS)
 
 
+def require_kept(
+    project: UUID, thread: str, idle_days: int | None, *, made: bool = False
+) -> None:
+    """Raise InvalidError if a thread would be kept for less than its project asks.
+
+    Only owners bring nearer when something is erased. What the thread goes by already
+    may be said again; `made`: if it exists its days stay whatever is said. At most two
+    queries.
+    """
+    if idle_days is None:
+        return
+    days = Project.objects.values_list("retention_idle_days", flat=True).get(id=project)
+    if days is not None and idle_days >= days:
+        return
+    rows = Thread.objects.filter(project_id=project, name=thread)
+    config = rows.values_list("config", flat=True).first()
+    own = None if config is None else orjson.loads(config).get("retention_idle_days")
+    if own == idle_days or (made and config is not None):
+        return
+    if days is None:
+        raise InvalidError(loc="config.retention_idle_days")
+    raise InvalidError(
+        loc="config.retention_idle_days", least=days, most=MOST_IDLE_DAYS
+    )
+
+
 def let_expire(
-    project: Project, *, default_ttl_seconds: int | None, grace_seconds: int | None
+    project: Project,
+    *,
+    default_ttl_seconds: int | None,
+    grace_seconds: int | None,
+    actor: str = COMMAND,
 ) -> None:
     """Say how long keys live that nobody else speaks for, and values stay after that.
 
@@ -106,8 +147,7 @@ def let_expire(
     project.default_ttl_seconds = default_ttl_seconds
     project.expired_value_grace_seconds = grace_seconds
     fields = ["default_ttl_seconds", "expired_value_grace_seconds"]
-
-    journal.run(lambda: project.save(update_fields=fields))
+    _change(project, fields, actor=actor)
 
 
 def require_lifetimes(
@@ -120,6 +160,25 @@ def require_lifetimes(
     ):
         if seconds is not None and not least <= seconds <= MOST_TTL_SECONDS:
             raise InvalidError(loc=loc, least=least, most=MOST_TTL_SECONDS)
+
+
+def _change(project: Project, fields: list[str], *, actor: str) -> None:
+    def change() -> None:
+        with transaction.atomic():
+            project.save(update_fields=fields)
+            _note("project.changed", project, actor=actor)
+
+    journal.run(change)
+
+
+def _note(action: str, project: Project, *, actor: str) -> None:
+    audit.append(
+        actor=actor,
+        action=action,
+        project=project.id,
+        target_kind="project",
+        target_id=str(project.id),
+    )
 
 
 def _check(max_threads: int) -> None:

@@ -10,6 +10,7 @@ from memoryhub.errors import CorruptError
 from memoryhub.journal import log, projections
 from memoryhub.kernel.replay import evolve
 from memoryhub.kernel.state import ThreadState
+from memoryhub.models.derivations import Derivation
 from memoryhub.models.events import Snapshot
 from memoryhub.models.pages import Page, PageLevel
 from memoryhub.models.slots import Slot, Turn
@@ -28,10 +29,13 @@ def rebuild(
 ) -> None:
     """Fold the journal and replace slots, turns, labels and the thread's columns.
 
-    In one transaction; snapshots go and come back with the next writes. Raises
+    In one transaction; snapshots go and come back with the next writes. An erased
+    thread has none of them, and is never folded again: it is left as it is. Raises
     CorruptError and changes nothing when events are missing. `thread` comes with its
     subject; threads that are rebuilt together share `origins`.
     """
+    if thread.status == Thread.Status.ERASED:
+        return
     with transaction.atomic():
         locked = Thread.objects.select_for_update().get(id=thread.id)
         Snapshot.objects.filter(thread=thread).delete()
@@ -41,6 +45,7 @@ def rebuild(
         PageLevel.objects.filter(thread=thread).delete()
         Key.objects.filter(thread=thread).delete()
         DueValue.objects.filter(thread=thread).delete()
+        Derivation.objects.filter(derived_thread=thread.id).delete()
         _refold(log.origin(thread, origins=origins), locked, progress)
 
 

@@ -10,9 +10,11 @@ from django.db import IntegrityError, transaction
 
 from memoryhub import journal
 from memoryhub.errors import SubjectErasedError
+from memoryhub.journal import tombstones
 from memoryhub.models.clock import clock
 from memoryhub.models.ids import uuid7
 from memoryhub.models.subjects import Subject
+from memoryhub.queries.tombstones import require_subject
 from memoryhub.vault import blind_index, keys, payloads
 
 _GONE = (Subject.State.ERASING, Subject.State.ERASED)
@@ -26,12 +28,28 @@ class Prepared:
     project: UUID
     ref: bytes
     external_id: bytes
+    #: More than 1 for one that was erased and comes back, with nothing of hers.
+    generation: int = 1
 
 
-def find(project: UUID, user_id: str) -> Subject | None:
-    """The subject known outside by `user_id`. One query."""
-    ref = blind_index.subject_ref(keys.project_key(project), user_id)
-    return Subject.objects.filter(project_id=project, subject_ref=ref).first()
+def find(project: UUID, user_id: str, *, bound: UUID | None = None) -> Subject | None:
+    """The subject known outside by `user_id`, if it is the `bound` one.
+
+    Raises SubjectErasedError for one that was erased. One query, and one for a miss.
+    """
+    ref = ref_of(project, user_id)
+    subject = Subject.objects.filter(project_id=project, subject_ref=ref).first()
+    if subject is not None:
+        return alive(subject) if bound in (None, subject.id) else None
+    gone = tombstones.find_subject(project, ref)
+    if gone is not None and bound in (None, gone.subject):
+        raise gone.refusal()
+    return None
+
+
+def ref_of(project: UUID, user_id: str) -> bytes:
+    """The keyed digest by which a `user_id` is known."""
+    return blind_index.subject_ref(keys.project_key(project), user_id)
 
 
 def find_or_create(project: UUID, user_id: str) -> Subject:
@@ -41,19 +59,18 @@ def find_or_create(project: UUID, user_id: str) -> Subject:
     """
     subject = find(project, user_id)
     if subject is None:
-        made: Subject = journal.run(partial(_insert, prepare(project, user_id)))
-        subject = made
-    return alive(subject)
+        made: Subject = journal.run(partial(insert, prepare(project, user_id)))
+        return alive(made)
+    return subject
 
 
 def alive(subject: Subject) -> Subject:
     """The subject. Raises SubjectErasedError for one that is erased."""
-    if subject.state in _GONE:
-        raise SubjectErasedError
+    require_subject(subject)
     return subject
 
 
-def prepare(project: UUID, user_id: str) -> Prepared:
+def prepare(project: UUID, user_id: str, *, generation: int = 1) -> Prepared:
     """All of a new subject but its row, which `create` inserts.
 
     The key is committed before the first row sealed under it; an orphan is swept later.
@@ -65,8 +82,13 @@ def prepare(project: UUID, user_id: str) -> Prepared:
         _place(project, subject),
         user_id.encode(),
     )
-    ref = blind_index.subject_ref(keys.project_key(project), user_id)
-    return Prepared(id=subject, project=project, ref=ref, external_id=sealed)
+    return Prepared(
+        id=subject,
+        project=project,
+        ref=ref_of(project, user_id),
+        external_id=sealed,
+        generation=generation,
+    )
 
 
 async def create(prepared: Prepared) -> Subject:
@@ -74,7 +96,7 @@ async def create(prepared: Prepared) -> Subject:
 
     Raises SubjectErasedError for one that was erased. No thread waits for the writer.
     """
-    made: Subject = await journal.run_async(partial(_insert, prepared))
+    made: Subject = await journal.run_async(partial(insert, prepared))
     return alive(made)
 
 
@@ -103,19 +125,34 @@ def external_id(subject: Subject) -> str | None:
     return payloads.open_sealed(opened, place, bytes(subject.external_id)).decode()
 
 
-def _insert(new: Prepared) -> Subject:
+def insert(new: Prepared) -> Subject:
+    """The row of a prepared subject, or the one that is there; in the writer.
+
+    Raises SubjectErasedError for one that was erased and not readmitted.
+    """
     try:
         with transaction.atomic():
-            return Subject.objects.create(
+            made = Subject.objects.create(
                 id=new.id,
                 project_id=new.project,
                 subject_ref=new.ref,
                 external_id=new.external_id,
+                generation=new.generation,
                 created_at=clock.now(),
             )
+            # After the insert: an eraser lets go of a ref only once its tombstone is
+            # there, so what could be inserted can also be seen to be erased.
+            gone = tombstones.find_subject(new.project, new.ref)
+            if gone is not None and gone.generation >= new.generation:
+                raise gone.refusal()
+            return made
     except IntegrityError:
-        # Someone else was faster; theirs is the one.
-        return Subject.objects.get(project_id=new.project, subject_ref=new.ref)
+        # Someone else was faster; theirs is the one, unless it was erased as fast.
+        rows = Subject.objects.filter(project_id=new.project, subject_ref=new.ref)
+        subject = rows.first()
+        if subject is None:
+            raise SubjectErasedError from None
+        return subject
 
 
 def _place(project: UUID, subject: UUID) -> payloads.Place:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
+from typing import Any
 from uuid import UUID
 
 from django.db.models import F
@@ -18,7 +20,7 @@ from memoryhub.errors import (
     SubjectRestrictedError,
     ThreadErasedError,
 )
-from memoryhub.journal import Address, Birth, Order, Receipt, Request
+from memoryhub.journal import Address, Birth, Order, Receipt, Request, tombstones
 from memoryhub.kernel.commands import (
     AmendThread,
     CloseThread,
@@ -33,6 +35,8 @@ from memoryhub.kernel.state import Scope
 from memoryhub.models.projects import Project
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
+from memoryhub.queries.readers import read
+from memoryhub.services import projects
 from memoryhub.services.api_keys import Agent
 
 Labels = Mapping[str, LabelValue]
@@ -51,10 +55,12 @@ async def create(
     """Create the thread, or return it as it is; absent fields are not compared.
 
     Emits thread.created, or thread.described when scope levels are filled. Raises
-    ScopeConflictError, SubjectConflictError, ProjectFullError.
+    ScopeConflictError, SubjectConflictError, ProjectFullError, InvalidError for days
+    to idle below the project's.
     """
     if agent.bound is not None and subject is not None and subject.id != agent.bound:
         raise NotFoundError
+    await _require_kept(agent, thread, config.retention_idle_days, made=True)
     asked = subject.id if subject else None
     command = CreateThread(subject=asked, scope=scope, labels=labels, config=config)
     birth = Birth(subject=asked or agent.bound or agent.anonymous, command=command)
@@ -66,12 +72,14 @@ async def create(
 def require_creatable(project: UUID, name: str) -> None:
     """Raise what `create` would for a subject that is still to be made.
 
-    Asked first, so that a refusal makes no subject and no key. At most two queries.
+    Asked first, so that a refusal makes no subject and no key. At most three queries.
     """
     rows = Thread.objects.select_related("subject")
     thread = rows.filter(project_id=project, name=name).first()
     if thread is not None:
         raise _of_another(thread)
+    for dead in tombstones.dead_names([(project, name)]).values():
+        raise dead.refusal()
     room = Project.objects.filter(id=project, thread_count__lt=F("max_threads"))
     if not room.exists():
         raise ProjectFullError
@@ -82,8 +90,10 @@ async def fork(
 ) -> Receipt:
     """Make a thread that goes on from its parent's state; see `fork_command`.
 
-    Emits thread.forked. Raises NameTakenError, ForkTooDeepError, ProjectFullError.
+    Emits thread.forked. Raises NameTakenError, ForkTooDeepError, ProjectFullError,
+    InvalidError for days to idle below the project's.
     """
+    await _require_kept(agent, name, command.config.retention_idle_days, made=True)
     address = replace(agent.address(name), fresh=True)
     return await _submit(agent, address, command, request=request)
 
@@ -115,7 +125,11 @@ async def amend(
     config: Mapping[str, Setting] | None = None,
     if_match: int | None = None,
 ) -> Receipt:
-    """Fill scope levels, replace the labels, change limits."""
+    """Fill scope levels, replace the labels, change limits.
+
+    Raises InvalidError for days to idle below the project's.
+    """
+    await _require_kept(agent, thread, (config or {}).get("retention_idle_days"))
     command = AmendThread(scope=scope, labels=labels, config=config)
     return await _submit(agent, agent.address(thread), command, if_match=if_match)
 
@@ -146,6 +160,17 @@ def _of_another(thread: Thread) -> Refusal:
     if thread.status in (Thread.Status.RETIRED, Thread.Status.ERASED):
         return ThreadErasedError()
     return SubjectConflictError()
+
+
+async def _require_kept(
+    agent: Agent, thread: str, idle_days: Any, *, made: bool = False
+) -> None:
+    """What an agent is talked into must not have anything erased."""
+    if idle_days is not None:
+        project = agent.project
+        await read(
+            partial(projects.require_kept, project, thread, idle_days, made=made)
+        )
 
 
 async def _submit(

@@ -9,6 +9,7 @@ from functools import partial
 from memoryhub import journal
 from memoryhub.errors import NoRoomError, NotRecordedError
 from memoryhub.journal import Order, Receipt, Request
+from memoryhub.journal.uses import uses
 from memoryhub.kernel.commands import NewSlot
 from memoryhub.kernel.packing import Packed, TooSmallError
 from memoryhub.kernel.page_commands import BeginTurn, RecordContext
@@ -81,9 +82,10 @@ async def begin(
     )
     receipt = await counting.submit(order, partial(counting.with_slots, command))
     turn = receipt.one(TurnBegan)
-    begun = await read(_recorded, receipt, turn.n) if receipt.replayed else None
-    if begun is not None:
-        return begun
+    if receipt.replayed:
+        begun = await read(_recorded, agent, receipt, turn.n)
+        if begun is not None:
+            return begun
     asked = Asked(
         name=receipt.name, turn=turn.n, mode=turn.mode, token_budget=new.token_budget
     )
@@ -103,9 +105,11 @@ async def _pack(agent: Agent, thread: str, receipt: Receipt, asked: Asked) -> Be
     kept = await journal.submit(order)
     if not kept.events:
         # A repeat at the same time was faster: what it recorded is the request.
-        begun = await read(_recorded, receipt, asked.turn)
+        begun = await read(_recorded, agent, receipt, asked.turn)
         assert begun is not None
         return begun
+    assert kept.state is not None
+    uses.read(agent.prefix, kept.state.subject)
     return Begun(
         receipt=receipt,
         turn=asked.turn,
@@ -154,7 +158,7 @@ def _state_at(thread: Thread, seq: int) -> ThreadState:
     return journal.state_at(thread, seq).state
 
 
-def _recorded(receipt: Receipt, turn: int) -> Begun | None:
+def _recorded(agent: Agent, receipt: Receipt, turn: int) -> Begun | None:
     """The turn as it was answered before; None if it was never packed."""
     row = Thread.objects.select_related("subject").get(id=receipt.thread)
     try:
@@ -163,6 +167,8 @@ def _recorded(receipt: Receipt, turn: int) -> Begun | None:
         return None
     whole = contexts.reassemble(row, found)
     fate = contexts.fates(row, found)
+    # Whoever is handed a turn's request has read what is in it.
+    uses.read(agent.prefix, row.subject_id)
     return Begun(
         receipt=receipt,
         turn=turn,

@@ -7,6 +7,7 @@ equal for two subjects.
 from __future__ import annotations
 
 import hashlib
+import re
 import unicodedata
 
 from memoryhub.vault.keys import ProjectKeys, SubjectKeys
@@ -32,12 +33,12 @@ def roll(keys: SubjectKeys, previous: bytes, content: bytes) -> bytes:
     return _digest(keys.dedupe, 16, previous + content)
 
 
-def value_tombstone(keys: SubjectKeys, kind: str, content: str) -> bytes:
+def value_tombstone(keys: SubjectKeys, kind: str, folded: str) -> bytes:
     """16 bytes: an erased value, so that it stays out however it is spelled.
 
-    Compatibility forms, case and white space do not count.
+    The text is folded already: it may be long, and asked for as several kinds.
     """
-    return _digest(keys.values, 16, _joined(kind, _folded(content)))
+    return _digest(keys.values, 16, _joined(kind, folded))
 
 
 def audit_pseudonym(keys: SubjectKeys) -> bytes:
@@ -68,8 +69,65 @@ def _joined(*fields: bytes | str) -> bytes:
     return b"".join(len(part).to_bytes(4) + part for part in parts)
 
 
-def _folded(text: str) -> str:
-    folded = unicodedata.normalize("NFKC", text).casefold()
-    # Folding can undo the form (Unicode 3.13, D146), hence once more.
-    folded = unicodedata.normalize("NFKC", folded).casefold()
-    return " ".join(unicodedata.normalize("NFKC", folded).split())
+def fold(text: str) -> str:
+    """A text as its tombstone knows it; folding twice is folding once.
+
+    Compatibility forms, case and white space do not count, nor what can't be seen, nor
+    of which alphabet a letter is that looks like a Latin one. A paraphrase is another
+    text.
+    """
+    folded = _round(text)
+    # Folding can undo the form (Unicode 3.13, D146), and a letter that gave way to its
+    # look-alike may join the accent that follows.
+    while (again := _round(folded)) != folded:
+        folded = again
+    return " ".join(folded.split())
+
+
+def _round(text: str) -> str:
+    seen = _UNSEEN.sub("", unicodedata.normalize("NFKD", text)).casefold()
+    alike = unicodedata.normalize("NFKD", seen).translate(_ALIKE)
+    return unicodedata.normalize("NFKC", alike)
+
+
+#: Controls that are no white space, and code points that a reader does not see:
+#: Default_Ignorable_Code_Point of Unicode 15, with the blank braille cell.
+_UNSEEN = re.compile(
+    "[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5"
+    "\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u2800\u3164\ufe00-\ufe0f"
+    "\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
+    "\U000e0000-\U000e0fff]"
+)
+#: Letters of Cyrillic, Greek, Armenian and phonetic Latin that look like a Latin one,
+#: in small or in capitals, by that one (after UTS 39): few, for a real word of theirs
+#: that meets a Latin one is kept out as well. Digits for letters are other texts.
+_ALIKE = {
+    ord(letter): latin
+    for latin, letters in {
+        "a": "\u0251\u0430\u03b1",
+        "b": "\u0432\u03b2",
+        "c": "\u0441",
+        "d": "\u0501",
+        "e": "\u0435\u03b5",
+        "g": "\u0261\u0581",
+        "h": "\u043d\u04bb\u03b7\u0570",
+        "i": "\u0131\u0456\u03b9",
+        "j": "\u0237\u0458\u03f3",
+        "k": "\u043a\u03ba",
+        "l": "\u04cf",
+        "m": "\u043c\u03bc",
+        "n": "\u0578",
+        "o": "\u043e\u03bf\u0585",
+        "p": "\u0440\u03c1",
+        "q": "\u051b",
+        "s": "\u0455",
+        "t": "\u0442\u03c4",
+        "u": "\u057d",
+        "v": "\u0475\u03bd",
+        "w": "\u051d",
+        "x": "\u0445\u03c7",
+        "y": "\u0443\u04af\u03c5",
+        "z": "\u03b6",
+    }.items()
+    for letter in letters
+}

@@ -25,6 +25,21 @@ def ring_beside_database(*_: Any, **__: Any) -> list[CheckMessage]:
     ]
 
 
+def password_only(*_: Any, **__: Any) -> list[CheckMessage]:
+    """Warn when who may erase can be let in by a password alone."""
+    if not settings.ALLOW_PASSWORD_ONLY:
+        return []
+    return [
+        CheckWarning(
+            "Officers and owners may sign in from anywhere by a password, or by single "
+            "sign-on, alone.",
+            hint="Have them add a second factor, then unset "
+            "MEMORYHUB_ALLOW_PASSWORD_ONLY.",
+            id="memoryhub.W002",
+        )
+    ]
+
+
 def databases_beside(
     ring: Path, *, databases: Mapping[str, Mapping[str, Any]]
 ) -> list[str]:

@@ -44,6 +44,12 @@ class KeyCache(Generic[Opened]):
             while len(self._entries) > self._size:
                 self._entries.popitem(last=False)
 
+    def drop(self, unwanted: Callable[[Hashable], bool]) -> None:
+        """Forget what stands under such keys."""
+        with self._lock:
+            for key in [key for key in self._entries if unwanted(key)]:
+                del self._entries[key]
+
     def clear(self) -> None:
         with self._lock:
             self._entries.clear()

@@ -14,7 +14,7 @@ from uuid import UUID
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
-from django.db import transaction
+from django.db import connections, transaction
 
 from memoryhub.errors import KeyMissingError, SealBrokenError, SubjectErasedError
 from memoryhub.models.clock import clock
@@ -122,6 +122,49 @@ def subject_keys(subject_id: UUID, *, epoch: int) -> SubjectKeys:
     opened = _load(subject_id)
     _subjects.put((subject_id, epoch), opened)
     return opened
+
+
+def wrapped(subject_id: UUID) -> list[bytes]:
+    """Each version of a subject's key as it is stored. One query."""
+    return [bytes(row.wrapped) for row in _rows(subject_id)]
+
+
+def destroy(
+    subject_id: UUID, *, erasure: UUID, ledger_n: int | None, at: datetime
+) -> int:
+    """Destroy a subject's keys for good; returns how many versions went. Idempotent.
+
+    One transaction swaps them for the proof of it, so that a key which is absent
+    without that proof is known to be lost. On PostgreSQL the small table is written
+    anew, since a deleted row's bytes stay in its page.
+    """
+    with transaction.atomic(using="keys"):
+        _lock_keys()
+        gone = SubjectKey.objects.using("keys").filter(subject=subject_id)
+        count, _ = gone.delete()
+        DestroyedKey.objects.using("keys").get_or_create(
+            subject=subject_id, defaults={"erasure": erasure, "at": at}
+        )
+        if ledger_n is not None:
+            behind = KeyMeta.objects.using("keys").filter(id=1, ledger_n__lt=ledger_n)
+            behind.update(ledger_n=ledger_n)
+    _rewrite()
+    forget(subject_id)
+    return count
+
+
+def forget(subject_id: UUID) -> None:
+    """Forget what this process has opened of a subject."""
+    _subjects.drop(lambda known: known[0] == subject_id)  # type: ignore[index]  # a pair
+
+
+def _rewrite() -> None:
+    connection = connections["keys"]
+    # Inside of a transaction, as in most tests, there is no VACUUM.
+    if connection.vendor != "postgresql" or connection.in_atomic_block:
+        return
+    with connection.cursor() as cursor:
+        cursor.execute(f'VACUUM FULL "{SubjectKey._meta.db_table}"')
 
 
 def sweep_orphans(*, older_than: datetime) -> int:

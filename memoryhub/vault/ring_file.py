@@ -180,7 +180,7 @@ def create(path: Path, ring: Ring) -> None:
         os.link(draft, path)
     finally:
         draft.unlink()
-    _sync_folder(path.parent)
+    sync_folder(path.parent)
 
 
 def replace(path: Path, ring: Ring) -> None:
@@ -191,7 +191,7 @@ def replace(path: Path, ring: Ring) -> None:
     except OSError:
         draft.unlink()
         raise
-    _sync_folder(path.parent)
+    sync_folder(path.parent)
 
 
 def write_new(path: Path, data: bytes) -> None:
@@ -206,7 +206,7 @@ def write_new(path: Path, data: bytes) -> None:
     except OSError:
         path.unlink()
         raise
-    _sync_folder(path.parent)
+    sync_folder(path.parent)
 
 
 def _draft(path: Path, ring: Ring) -> Path:
@@ -216,7 +216,8 @@ def _draft(path: Path, ring: Ring) -> Path:
     return draft
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
+    """Wait until what the folder lists is on disk."""
     # A file's name lives in its folder. Windows can not open one, and need not.
     with suppress(PermissionError):
         descriptor = os.open(folder, os.O_RDONLY)

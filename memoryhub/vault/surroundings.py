@@ -18,11 +18,22 @@ PROCESS: Mapping[str, Place] = MappingProxyType(
             found="thread id; head and epoch are read before each frame",
             forget=Fate.VOID,
         ),
+        "inspector.looks._told": Place(
+            holds="ids of threads, and the minute in which an operator saw each",
+            found="thread id",
+            forget=Fate.PASSES,
+        ),
         "inspector.patterns.scenery.ANN": Place(holds="a made-up operator"),
         "inspector.patterns.scenery.PROJECT": Place(holds="a made-up project"),
         "inspector.patterns.turns.ROW": Place(holds="a made-up thread"),
         "inspector.tries.Tries": Place(
             holds="addresses that tried to sign in", forget=Fate.PASSES
+        ),
+        "inspector.views.passkeys.challenges": Place(
+            holds="addresses that asked for a challenge", forget=Fate.PASSES
+        ),
+        "inspector.views.sso.begun": Place(
+            holds="addresses that went to single sign-on", forget=Fate.PASSES
         ),
         "inspector.views.sign_in.failures": Place(
             holds="addresses that failed to sign in", forget=Fate.PASSES
@@ -64,6 +75,9 @@ PROCESS: Mapping[str, Place] = MappingProxyType(
             found="(subject, epoch); the epoch is read before use",
             forget=Fate.VOID,
         ),
+        "memoryhub.journal.statements.BLANKED": Place(
+            holds="a statement, without values"
+        ),
         "memoryhub.journal.statements.KEYS": Place(holds="a statement, without values"),
         "memoryhub.journal.statements.PAGE_CHANGES": Place(
             holds="a statement, without values"
@@ -75,11 +89,18 @@ PROCESS: Mapping[str, Place] = MappingProxyType(
             " a deleted page's are dropped at once where it was deleted",
             forget=Fate.VOID,
         ),
+        "memoryhub.journal.uses._ADD": Place(holds="a statement, without values"),
+        "memoryhub.journal.uses.uses": Place(
+            holds="counts by API key prefix and subject id, for seconds",
+            found="subject id; none is written once the subject is being erased",
+            forget=Fate.PASSES,
+        ),
         "memoryhub.journal.writer.writer": Place(
             holds="orders that wait to be committed, and the heads",
             found="thread ids of the subject; epoch is read before use",
             forget=Fate.VOID,
         ),
+        "memoryhub.kernel.bundles._places": Place(holds="field names of event bodies"),
         "memoryhub.kernel.names.blank": Place(
             holds="names and the salts of their threads",
             found="the salts of the subject's threads",
@@ -107,6 +128,17 @@ PROCESS: Mapping[str, Place] = MappingProxyType(
         ),
         "memoryhub.queries.tokenizers._held": Place(
             holds="vocabularies that are the same for all, of extras that are in use"
+        ),
+        "memoryhub.services.standstill.standstill": Place(
+            holds="how many erasures are to be replayed"
+        ),
+        "memoryhub.services.erasure_needles.Remembered": Place(
+            holds="what `remembered` holds"
+        ),
+        "memoryhub.services.erasure_needles.remembered": Place(
+            holds="short pieces of what is being erased, to look for what is left",
+            found="erasure id; dropped once the erasure is complete",
+            forget=Fate.PASSES,
         ),
         "memoryhub.vault.key_cache.KeyCache": Place(
             holds="opened keys, for 60 seconds", forget=Fate.VOID
@@ -157,12 +189,28 @@ LOG_HANDLERS: Mapping[str, Place] = MappingProxyType(
 PATHS: Mapping[str, Place] = MappingProxyType(
     {
         "BASE_DIR": Place(holds="the sources; only read"),
+        "BALLAST": Place(holds="zeros: room that is ours to give up on a full disk"),
         "DATA_DIR": Place(
             holds="both databases with their journals, and what is below",
             found="through the tables; freed pages are overwritten",
             forget=Fate.DELETED,
         ),
         "KEK_FILE": Place(holds="the key ring, which opens keys and no content"),
+        "LEDGER": Place(
+            holds="lines of ids, counts and keyed digests; public keys",
+            found="subject id",
+            forget=Fate.STAYS,
+        ),
+        "LEDGER_MIRROR": Place(
+            holds="the lines of the ledger once more",
+            found="subject id",
+            forget=Fate.STAYS,
+        ),
+        "LOGS": Place(
+            holds="the server's output, if whoever runs it keeps it there",
+            found="thread id",
+            forget=Fate.ROTATES,
+        ),
         "STATIC_ROOT": Place(holds="styles, scripts and pictures of the inspector"),
     }
 )

@@ -23,6 +23,7 @@ class Kind(StrEnum):
     PROJECT = "project"
     SUBJECT = "subject"
     SIGNING = "signing"
+    FACTOR = "factor"
     CHECK = "check"
 
 

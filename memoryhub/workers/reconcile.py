@@ -19,7 +19,11 @@ from django.db import close_old_connections, connections
 
 from memoryhub.models.clock import clock
 from memoryhub.models.ids import uuid7
+from memoryhub.services import replays
+from memoryhub.services.standstill import standstill
 from memoryhub.workers import (
+    anchors,
+    ballast,
     expiry,
     heartbeats,
     leases,
@@ -29,6 +33,8 @@ from memoryhub.workers import (
     stats,
     sweeping,
 )
+from memoryhub.workers.erasures import Eraser
+from memoryhub.workers.scans import Scanner
 
 log = structlog.get_logger()
 
@@ -66,8 +72,12 @@ TASKS = (
     ),
     Task(name="request_keys", every_seconds=600, work=sweeping.request_keys),
     Task(name="orphan_keys", every_seconds=600, work=sweeping.orphan_keys),
+    Task(name="imports", every_seconds=600, work=sweeping.imports),
     Task(name="sign_ins", every_seconds=600, work=sweeping.sign_ins),
+    Task(name="ballast", every_seconds=60, work=ballast.keep),
+    Task(name="anchors", every_seconds=3600, work=anchors.anchor),
     Task(name="retention", every_seconds=3600, work=retention.retire),
+    Task(name="retired", every_seconds=10, work=retention.hand_in),
 )
 
 
@@ -80,6 +90,10 @@ class Reconciler:
     #: For what is due; never goes back.
     ticks: Callable[[], float] = time.monotonic
     tasks: tuple[Task, ...] = TASKS
+    #: Beside it, in a thread of its own: one of its steps may take a minute.
+    eraser: Eraser = field(default_factory=Eraser)
+    #: As well: it reads everything that there is.
+    scanner: Scanner = field(default_factory=Scanner)
     _due: dict[str, float] = field(default_factory=dict)
     _stopped: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
@@ -91,10 +105,14 @@ class Reconciler:
             target=self.loop, name="reconciler", daemon=True
         )
         self._thread.start()
+        self.eraser.start()
+        self.scanner.start()
 
     def stop(self) -> None:
         """Finish the task at hand, give the lease up. The writer must still run."""
         self._stopped.set()
+        self.eraser.stop()
+        self.scanner.stop()
         if self._thread is not None:
             self._thread.join()
         self._thread = None
@@ -119,6 +137,9 @@ class Reconciler:
     def round(self) -> dict[str, int]:
         """Do what is due, if the lease is ours; returns how many rows by task."""
         done: dict[str, int] = {}
+        # What a restore brought back is touched by nobody but who replays it.
+        if standstill.waiting and replays.look():
+            return done
         if not (heartbeats.beat(self.holder) and self._hold()):
             # Whoever takes over later does everything at once.
             self._due.clear()
@@ -133,6 +154,26 @@ class Reconciler:
                 done[task.name] = count
                 if count >= task.full:
                     self._due[task.name] = self.ticks()
+        return done
+
+    def once(self) -> dict[str, int] | None:
+        """One round of every task, here; None while another process has the lease.
+
+        Again for as long as there is more to do, so that nothing that is due is left.
+        """
+        self._due.clear()
+        if not (heartbeats.beat(self.holder) and self._hold()):
+            return None
+        done: dict[str, int] = {}
+        while self._due_now():
+            for name, count in self.round().items():
+                done[name] = done.get(name, 0) + count
+        done["erasures"] = self.eraser.round()
+        done["scans"] = self.scanner.round()
+        if done["scans"]:
+            # What waited for the night has its receipt at once.
+            done["erasures"] += self.eraser.round()
+        self._release()
         return done
 
     def pause(self) -> float:

@@ -1,7 +1,8 @@
 """Retention: retires threads that were idle for longer than their policy keeps them.
 
 Off unless a project or a thread asks for it. Only what agents, operators and imports
-did counts as activity; reads and workers never do.
+did counts as activity; reads and workers never do. What is retired is then erased, as
+if somebody had asked for it: the policy stands for the confirmation.
 """
 
 from __future__ import annotations
@@ -18,12 +19,17 @@ from memoryhub import journal
 from memoryhub.errors import Refusal
 from memoryhub.journal import Address, Order
 from memoryhub.kernel.commands import RetireThread
+from memoryhub.models.erasures import Erasure
 from memoryhub.models.projects import Project
 from memoryhub.models.threads import Thread
 from memoryhub.queries import retention
+from memoryhub.queries.erasures import ErasureLine
+from memoryhub.services import erasure_plans, erasure_rows, erasures
 
 ACTOR = "worker:retention"
+REASON = erasure_rows.RETENTION
 BATCH = 500
+_SCOPE = Erasure.Scope.THREAD
 
 
 def retire(now: datetime) -> int:
@@ -40,6 +46,29 @@ def retire(now: datetime) -> int:
                 journal.perform(order(thread, days=days, now=now))
                 retired += 1
     return retired
+
+
+def hand_in(now: datetime) -> int:
+    """Have retired threads erased; returns how many are begun.
+
+    One erasure of a subject runs at a time: her others come when that is complete.
+    """
+    begun = 0
+    for project in Project.objects.order_by("id"):
+        for thread in retention.iter_retired(project, at=now):
+            # Whatever is refused here is looked at again in ten seconds.
+            with suppress(Refusal):
+                _erase(thread)
+                begun += 1
+    return begun
+
+
+def _erase(thread: Thread) -> None:
+    row = erasure_plans.plan(
+        thread.subject, scope=_SCOPE, thread=thread, reason=REASON, actor=ACTOR
+    )
+    count = ErasureLine.of(row).count
+    erasures.confirm(row, token=erasure_plans.token(row), count=count, actor=ACTOR)
 
 
 def _in_batches(rows: QuerySet[Thread]) -> Iterator[Thread]:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from uuid import UUID
 
 from axes.models import AccessAttempt
 from django.contrib.sessions.models import Session
 from django.db.models import Model, Q, QuerySet
 
 from memoryhub import journal
+from memoryhub.journal import arrivals
 from memoryhub.journal.requests import KEPT_FOR
 from memoryhub.models.events import RequestKey
 from memoryhub.models.operators import SignInLink
+from memoryhub.models.projects import Project
 from memoryhub.vault import keys
 
 #: A subject is made seconds after its key; what is older lost its maker.
@@ -29,6 +32,22 @@ def request_keys(now: datetime) -> int:
 def orphan_keys(now: datetime) -> int:
     """Delete data keys whose maker died before their subject was there."""
     return keys.sweep_orphans(older_than=now - ORPHANED_AFTER)
+
+
+def imports(now: datetime) -> int:
+    """Delete what bundles have left behind whose import was killed."""
+    removed = 0
+    for project in Project.objects.values_list("id", flat=True):
+        found = dict(arrivals.ages(project))
+        # One that goes on has written to some thread of its own lately.
+        newest = dict[UUID, datetime]()
+        for subject, written_at in found.values():
+            newest[subject] = max(written_at, newest.get(subject, written_at))
+        dead = {each for each, at in newest.items() if at < now - ORPHANED_AFTER}
+        removed += arrivals.remove(
+            thread for thread, (subject, _) in found.items() if subject in dead
+        )
+    return removed
 
 
 def sign_ins(now: datetime) -> int:

@@ -10,10 +10,10 @@ import pytest
 
 from memoryhub.api import auth, limits, protocol, streams
 from memoryhub.api.socket import sockets
-from memoryhub.models import ApiKey, Subject, Thread
+from memoryhub.models import ApiKey, Project, Subject, Thread
 from memoryhub.models.clock import clock
 from memoryhub.queries.readers import read
-from memoryhub.services import api_keys, slots
+from memoryhub.services import api_keys, slots, subjects
 from memoryhub.services.api_keys import Agent
 from tests import factories
 from tests.api.client import Client
@@ -270,6 +270,26 @@ async def test_a_key_that_is_gone_is_4401(
     assert await socket.closed() == 4401
     await socket.leave()
     assert await refused(AgentSocket(key)) == 4401
+
+
+async def test_a_key_whose_subject_is_gone_is_4410(
+    watchful: None, agent: Agent, acme: Project
+) -> None:
+    """Whatever it follows, or nothing at all; another subject's stays."""
+    made = {}
+    for user_id in ("ann", "bob"):
+        subject = await read(subjects.find_or_create, acme.id, user_id)
+        _, made[user_id] = await read(factories.make_key, acme, subject=subject)
+    hers = await AgentSocket(made["ann"]).greet()
+    twin = await AgentSocket(made["bob"]).greet()
+    rows = Subject.objects.filter(subject_ref=subjects.ref_of(acme.id, "ann"))
+    await read(lambda: rows.update(state="erasing"))
+    assert await hers.closed() == 4410
+    await hers.leave()
+    follow = {"t": "follow", "thread": "never"}
+    assert await refused(AgentSocket(made["ann"]), follow) == 4410
+    assert await refused(AgentSocket(made["bob"]), follow) == 4404
+    await twin.leave()
 
 
 async def test_a_scope_that_is_gone_is_4403_at_the_next_message(

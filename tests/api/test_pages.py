@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from memoryhub.models import Event
+from memoryhub.models import Event, Subject
+from memoryhub.models.clock import clock
+from memoryhub.models.erasures import Hold
 from memoryhub.services.api_keys import Agent
 from tests import factories
 from tests.api.client import PAGE, SLOT, Answer, Client
@@ -191,6 +194,27 @@ async def test_a_patch_minds_if_match_and_the_modality(api: Client) -> None:
     )
     done = await api.patch(f"{T}/pages/rules", {"content": {"text": "Newer."}})
     assert (done.status, done.json["version"], done.json["mapped"]) == (200, 2, True)
+
+
+async def test_a_held_person_s_page_is_not_deleted(api: Client, ann: Subject) -> None:
+    api.connect()
+    until = clock.now() + timedelta(days=9)
+    for whose in ("ann", "bob"):
+        await api.put(f"/threads/{whose}-1", {"user_id": whose})
+        await api.post(f"/threads/{whose}-1/pages", {**PAGE, "page_id": "rules"})
+    Hold.objects.create(
+        project_id=ann.project_id,
+        subject=ann,
+        basis="archiving",
+        opened_by="command",
+        opened_at=clock.now(),
+        expires_at=until,
+    )
+    refused = await api.send("DELETE", "/threads/ann-1/pages/rules")
+    assert (refused.status, refused.code) == (409, "subject_held")
+    assert f"until: {until.isoformat(timespec='seconds')}" in refused.json["detail"]
+    assert (await api.get("/threads/ann-1/pages/rules")).status == 200
+    assert (await api.send("DELETE", "/threads/bob-1/pages/rules")).status == 200
 
 
 async def test_a_deleted_page_is_gone_for_good(api: Client) -> None:

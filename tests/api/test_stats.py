@@ -87,7 +87,8 @@ def test_a_bound_key_is_told_of_its_own_threads_only(
     factories.append(agent, "hers-1", "a")
     factories.append(agent, "hers-2", "bb", "cc")
     run(api.post("/threads/hers-2:close", {}))
-    with django_assert_num_queries(2):
+    # Whether she is still there, her threads, and the limit.
+    with django_assert_num_queries(3):
         found = run(bound.get("/stats")).json
     assert found["threads"] == {**nothing, "open": 1, "closed": 1}
     assert (found["slots"], found["bytes"]) == (3, 11)

@@ -12,6 +12,7 @@ from memoryhub.models import Project, Slot, Subject, Thread
 from memoryhub.services.api_keys import Agent
 from tests import factories
 from tests.api.client import SLOT, Answer, Client
+from tests.forgetting import forget
 
 pytestmark = pytest.mark.django_db
 
@@ -93,17 +94,22 @@ async def test_a_closed_thread_reads_and_reopens(api: Client) -> None:
     assert (await api.append("t-1", "more"))[0].status == 201
 
 
-async def test_name_never_reborn(api: Client, agent: Agent) -> None:
-    """Of a retired thread; that of one whose rows are erased waits for the eraser."""
+@pytest.mark.parametrize("how", ["retired", "erased"])
+async def test_name_never_reborn(api: Client, agent: Agent, how: str) -> None:
+    """By the thread's row, and once that has lost its name, by a tombstone."""
     await api.append("t-1", "hello")
     await api.append("t-2", "hello")
-    perform(
-        Order(
-            address=Address(project=agent.project, name="t-1"),
-            command=RetireThread(policy_days=1, idle_days=2),
-            actor="worker:retention",
+    row = factories.get_thread(agent)
+    if how == "erased":
+        forget(row.subject, "thread", thread=row, until="rows_erased")
+    else:
+        perform(
+            Order(
+                address=Address(project=agent.project, name="t-1"),
+                command=RetireThread(policy_days=1, idle_days=2),
+                actor="worker:retention",
+            )
         )
-    )
     for answer in (
         (await api.append("t-1", "more"))[0],
         await api.post("/threads/t-1/slots:batch", {"items": [SLOT]}),
@@ -116,8 +122,9 @@ async def test_name_never_reborn(api: Client, agent: Agent) -> None:
         await api.post("/threads/t-1:reopen", {}),
     ):
         assert (answer.status, answer.code) == (410, "thread_erased")
-    assert Thread.objects.filter(name="t-1").count() == 1
-    assert Slot.objects.filter(thread__name="t-1").count() == 1
+    assert Thread.objects.count() == 2
+    assert Thread.objects.filter(name="t-1").count() == (how == "retired")
+    assert Slot.objects.filter(thread=row).count() == (how == "retired")
 
 
 @pytest.mark.parametrize(

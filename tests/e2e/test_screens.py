@@ -26,6 +26,7 @@ TAGS = [
 ]  # fmt: skip
 SCREENS = {
     "sign-in": "/sign-in",
+    "second-factor": "/second-factor",
     "overview": "/p/acme/",
     "threads": "/p/acme/threads",
     "threads-none": "/p/acme/threads?q=zz",
@@ -53,6 +54,12 @@ SCREENS = {
     "settings-error": "/p/acme/settings?retention_idle_days=0",
     "api-keys": "/p/acme/api-keys",
     "api-key-new": "/p/acme/api-keys/new",
+    "members": "/p/acme/members",
+    "member-new": "/p/acme/members/new",
+    "audit": "/p/acme/audit",
+    "audit-none": "/p/acme/audit?q=tombstone",
+    "audit-error": "/p/acme/audit?q=action:hold.opend",
+    "audit-entry": "/p/acme/audit/3",
     "health": "/p/acme/health",
     "timeline-working-set": "/p/acme/threads/paged?tab=working-set&at_seq=40",
     "working-set": "/p/acme/threads/paged/working-set",
@@ -111,6 +118,7 @@ EXPECTED = {
     "settings-error": "422",
     "pages-error": "422",
     "keys-error": "422",
+    "audit-error": "422",
     "not-found": "404",
 }
 WIDE: ViewportSize = {"width": 1280, "height": 800}

@@ -7,10 +7,12 @@ from uuid import UUID
 
 import pytest
 import pytest_asyncio
+import time_machine
 from django.test import Client
+from django.utils import timezone
 
 from inspector import frames
-from inspector.views import sign_in
+from inspector.views import passkeys, sign_in, sso
 from memoryhub.models.operators import Membership, Operator
 from memoryhub.models.projects import Project
 from memoryhub.models.threads import Thread
@@ -19,15 +21,23 @@ from memoryhub.services.api_keys import Agent
 from tests import factories, sockets
 
 Browser = Callable[[str], Client]
+TRIES = (sign_in.tries, sign_in.failures, passkeys.challenges, sso.begun)
 
 
 @pytest.fixture(autouse=True)
 def nobody_has_tried() -> Iterator[None]:
-    for each in (sign_in.tries, sign_in.failures):
+    for each in TRIES:
         each.forget()
     yield
-    for each in (sign_in.tries, sign_in.failures):
+    for each in TRIES:
         each.forget()
+
+
+@pytest.fixture
+def one_minute() -> Iterator[None]:
+    """Time stands still, so that only the first look at a thread is noted."""
+    with time_machine.travel(timezone.now(), tick=False):
+        yield
 
 
 def signed_in(operator: Operator) -> Client:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import timedelta
 
 from django.urls import URLPattern, URLResolver, get_resolver
 
@@ -17,14 +18,29 @@ from inspector.views.key_acts import VERBS as KEY_VERBS
 from inspector.views.page_acts import VERBS
 from memoryhub.journal import Address, Order, perform
 from memoryhub.kernel.commands import Imported, ImportMessages
-from memoryhub.services import operator_threads
+from memoryhub.models.clock import clock
+from memoryhub.models.erasures import Tombstone
+from memoryhub.models.operators import Membership
+from memoryhub.services import (
+    erasure_plans,
+    holds,
+    operator_threads,
+    operators,
+    receipts,
+    subjects,
+)
 from memoryhub.services.api_keys import Agent
-from tests import factories, memory_acts
+from tests import factories, graves, memory_acts
 
 KINDS = ("json", "csv", "ndjson")
 LIST_PANELS = ("facets", "fresh")
 #: A time long before any test.
 SINCE = "since=2001-01-01T00:00:00%2B00:00"
+#: What a scan says that went through everything.
+FOUND_NOTHING = (
+    '{"scanner":"1","self_test":"passed","surfaces":["database"],"needles":{},'
+    '"hits":[],"undeclared":0,"unreachable":[]}'
+)
 _PARAMETER = re.compile(r"<(?:\w+:)?(\w+)>")
 
 
@@ -63,11 +79,16 @@ def _route(pattern: URLPattern | URLResolver) -> Route:
 def variants(route: Route) -> Iterator[dict[str, str]]:
     """The values of a route's words that are a choice: each panel, each kind."""
     if "panel" in route.parameters:
-        names = PANELS if route.name == "panel" else LIST_PANELS
+        names = {"panel": PANELS, "erasure-panel": ("erasure",)}.get(
+            route.name, LIST_PANELS
+        )
         yield from ({"panel": name} for name in names)
     elif "verb" in route.parameters:
         verbs = KEY_VERBS if "key" in route.parameters else VERBS
         yield from ({"verb": str(verb)} for verb in verbs)
+    elif route.name == "audit-entry":
+        # That the project was made, which is the first that happens in a test.
+        yield {"seq": "1"}
     elif "kind" in route.parameters:
         yield from ({"kind": kind} for kind in KINDS)
     else:
@@ -94,6 +115,7 @@ def make_family(agent: Agent, *, remembering: bool = False) -> dict[str, str]:
     if remembering:
         _remember(agent)
     return {
+        **_make_console(agent),
         "project": agent.slug,
         "thread": "t-1",
         "seq": "2",
@@ -105,6 +127,42 @@ def make_family(agent: Agent, *, remembering: bool = False) -> dict[str, str]:
         "number": "9",
         "verb": "pin",
         "n": "1",
+    }
+
+
+def _make_console(agent: Agent) -> dict[str, str]:
+    """A person who is held, a plan for another one, and a receipt of a third.
+
+    Of the first there is a value that may not come back.
+    """
+    ann, bob, cid = (
+        subjects.find_or_create(agent.project, name) for name in ("ann", "bob", "cid")
+    )
+    reviewer = operators.ensure_default()
+    operators.set_role(ann.project, reviewer, Membership.Role.OWNER)
+    member = operators.add("rita")
+    operators.set_role(ann.project, member, Membership.Role.VIEWER)
+    until = clock.now() + timedelta(days=9)
+    held = holds.open_hold(
+        ann,
+        basis="archiving",
+        reviewer=reviewer,
+        expires_at=until,
+        actor="command",
+    )
+    factories.make_thread(agent, "t-bob", user_id="bob")
+    planned = erasure_plans.plan(
+        bob, scope="subject", reason="test", actor="operator:x"
+    )
+    graves.bury_values(ann, [("note", "She likes to sit by the window.")])
+    receipt = receipts.issue(graves.make_erasure(cid, verification=FOUND_NOTHING))
+    return {
+        "subject": str(ann.id),
+        "hold": str(held.id),
+        "operator": str(member.id),
+        "erasure": str(planned.id),
+        "receipt": str(receipt.id),
+        "tombstone": str(Tombstone.objects.get(kind="value").id),
     }
 
 

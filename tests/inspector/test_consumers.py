@@ -9,6 +9,7 @@ from django.contrib.sessions.models import Session
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
+from pytest_django import Settings
 
 from inspector import BUILD, access, protocol, standing
 from inspector import hub as hubs
@@ -98,6 +99,30 @@ async def test_an_idle_session_opens_nothing(served: None, session: str) -> None
 
     await read(idle)
     assert await refused(Socket(session)) == 4401
+
+
+async def test_who_is_powerful_idles_shorter_off_loopback(
+    served: None, session: str, settings: Settings
+) -> None:
+    """A proxy on the machine makes nobody near: what it was asked for counts too."""
+    settings.ALLOWED_HOSTS = ["127.0.0.1", "m.example"]
+
+    def idle() -> None:
+        store = SessionStore(session)
+        late = timezone.now() - timedelta(minutes=31)
+        store.update({access.SEEN: late.isoformat(), access.POWERFUL: True})
+        store.save()
+
+    await read(idle)
+    for away in (
+        Socket(session, client="192.0.2.7"),
+        Socket(session, host="m.example", origin="http://m.example"),
+    ):
+        assert await refused(away) == 4401
+    near = Socket(session)
+    await near.open()
+    assert await near.hello({})
+    await near.leave()
 
 
 # What is refused
@@ -228,7 +253,8 @@ async def test_a_lost_role_is_4403(
     served: None, session: str, operator: Operator, acme: Project, thread: Thread
 ) -> None:
     socket = await open_socket(session, thread.id)
-    await read(lambda: operators.set_role(acme, operator, None))
+    # By other hands than the service, which ends the sessions with the role.
+    await read(lambda: Membership.objects.filter(operator=operator).delete())
     await hub.check()
     assert await socket.closed() == 4403
     await socket.leave()
@@ -263,6 +289,25 @@ async def test_all_sockets_are_checked_by_one_query(
     assert await read(asked, badges) == 1
     for socket in sockets:
         await socket.leave()
+
+
+async def test_who_is_disabled_while_the_socket_is_open_is_4401(
+    served: None, session: str, operator: Operator, thread: Thread
+) -> None:
+    boss = await read(lambda: operators.add("otto"))
+    project = await read(lambda: Project.objects.get(slug="acme"))
+    await read(lambda: operators.set_role(project, boss, Membership.Role.VIEWER))
+    badge = await read(lambda: sign_in(boss))
+    hers, his = (
+        await open_socket(session, thread.id),
+        await open_socket(badge, thread.id),
+    )
+    await read(lambda: operators.disable(operator))
+    await hub.look()
+    assert await hers.closed() == 4401
+    await hers.leave()
+    assert [each.badge.operator for each in hub.audience.viewers] == [boss.id]
+    await his.leave()
 
 
 async def test_restricted_while_open_is_4403_but_for_officers(

@@ -51,7 +51,8 @@ def test_a_policy_shows_what_it_would_retire_before_it_is_saved(
     answer = owner.get(SETTINGS, {"retention_idle_days": "30"})
     page = answer.content.decode()
     assert counts(answer) == [1, 2, 3]
-    assert "Retires <b>1 thread</b> within the hour. Cannot be undone." in page
+    assert "Retires <b>1 thread</b> within the hour" in page
+    assert "erases what is in it for ever. Cannot be undone." in page
     assert f'href="{THREADS}/idle-40"' in page
     assert saved() is None
 
@@ -253,8 +254,9 @@ def test_a_thread_says_when_it_is_due(
 
 
 def test_a_thread_gets_days_of_its_own(
-    browser: Browser, agent: Agent, idling: None
+    browser: Browser, agent: Agent, acme: Project, idling: None
 ) -> None:
+    projects.keep(acme, idle_days=30)
     client, path = browser("editor"), f"{THREADS}/idle-25/retention"
     answer = client.post(path, {"retention_idle_days": "40"})
     assert (answer.status_code, answer.headers["Location"]) == (302, path)
@@ -267,6 +269,24 @@ def test_a_thread_gets_days_of_its_own(
     assert 'value="40"' in client.get(path).content.decode()
     assert client.post(path, {"retention_idle_days": ""}).status_code == 302
     assert factories.get_thread(agent, "idle-25").config == "{}"
+
+
+def test_only_owners_give_a_thread_fewer_days(
+    browser: Browser, agent: Agent, acme: Project
+) -> None:
+    factories.make_thread(agent)
+    projects.keep(acme, idle_days=30)
+    path, form = f"{THREADS}/t-1/retention", {"retention_idle_days": "29"}
+    editor, owner = browser("editor"), browser("owner")
+    answer = editor.post(path, form)
+    assert answer.status_code == 422
+    assert "Only owners" in answer.content.decode()
+    assert factories.get_thread(agent).config == "{}"
+    assert owner.post(path, form).status_code == 302
+    page = owner.get(path).content.decode()
+    assert "erased for ever" in page
+    assert "Only owners" not in page
+    assert "erased for ever" in owner.get(SETTINGS).content.decode()
 
 
 def test_a_threads_days_have_bounds(browser: Browser, agent: Agent) -> None:

@@ -11,8 +11,10 @@ from django.contrib.sessions.models import Session
 from django.db import OperationalError, connection
 from django.test import Client
 from django.utils import timezone
+from pytest_django import Settings
 
-from inspector.access import SEEN, SIGNED_IN
+from inspector.access import SEEN, SIGNED_IN, is_near
+from inspector.backends import NOBODY
 from inspector.views import sign_in
 from memoryhub.journal import writer
 from memoryhub.models.clock import TOLERANCE_NS, clock
@@ -136,6 +138,44 @@ def test_powerful_operators_idle_shorter_off_loopback(browser: Browser) -> None:
         assert answer.status_code == status
 
 
+@pytest.mark.parametrize(
+    ("peer", "host", "near"),
+    [
+        *((peer, "127.0.0.1:8000", True) for peer in ("127.0.0.1", "::1")),
+        *(("127.0.0.1", f"{name}:8000", True) for name in ("localhost", "[::1]")),
+        *(("127.0.0.1", name, True) for name in ("127.0.0.1", "LOCALHOST", "[::1]")),
+        # What a proxy on the machine passes on, whoever asked it.
+        *(("127.0.0.1", name, False) for name in ("m.example", "m.example:8000")),
+        *(("127.0.0.1", name, False) for name in ("localhost.m.example", "", "::1")),
+        ("192.0.2.7", "127.0.0.1:8000", False),
+        ("", "127.0.0.1", False),
+    ],
+)
+def test_near_is_who_asks_this_machine_on_this_machine(
+    peer: str, host: str, *, near: bool
+) -> None:
+    assert is_near(peer, host=host) is near
+
+
+def test_behind_a_proxy_on_the_machine_nobody_is_near(
+    acme: Project, settings: Settings
+) -> None:
+    """Neither for a password alone, nor for how long a session idles."""
+    settings.ALLOWED_HOSTS = ["127.0.0.1", "m.example"]
+    olga = operators.add("olga")
+    operators.set_password(olga, PASSWORD)
+    operators.set_role(acme, olga, "owner")
+    form = {"username": "olga", "password": PASSWORD}
+    for host, entered, stayed in (("m.example", 422, 302), ("127.0.0.1", 302, 200)):
+        client = Client(SERVER_NAME=host)
+        assert client.post("/sign-in", form).status_code == entered
+        assert client.post(f"/sign-in/{operators.make_link(olga)}").status_code == 302
+        session = client.session
+        session[SEEN] = (timezone.now() - timedelta(minutes=31)).isoformat()
+        session.save()
+        assert client.get("/p/acme/").status_code == stayed
+
+
 def test_a_session_changes_its_key_at_sign_in(token: str) -> None:
     client = Client()
     client.get("/sign-in")
@@ -186,7 +226,7 @@ def test_what_can_be_nobodys_name_is_refused_like_any(acme: Project, name: str) 
     assert plain(answer) == plain(usual)
     # Nothing of it goes where a database may not take it.
     kept = AccessAttempt.objects.values_list("username", flat=True)
-    assert set(kept) == {"nobody", sign_in.NOBODY}
+    assert set(kept) == {"nobody", NOBODY}
 
 
 @pytest.mark.parametrize("password", ["a\0b", "x" * 4097, "ä" * 2049])
@@ -205,8 +245,9 @@ def test_what_can_be_no_password_is_hashed_like_a_short_one(
 
 
 def test_an_address_fails_fifty_times_an_hour(acme: Project) -> None:
-    operators.set_password(operators.ensure_default(), PASSWORD)
-    right = {"username": "operator", "password": PASSWORD}
+    # Who has no great role needs no more than a password, from anywhere.
+    operators.set_password(operators.add("olga"), PASSWORD)
+    right = {"username": "olga", "password": PASSWORD}
     # Before the checks of passwords, which take their time.
     began = time.monotonic()
     for _ in range(49):

@@ -8,14 +8,20 @@ from typing import Any
 
 import pytest
 from django.db import DatabaseError, connection, transaction
+from django.db.models import Model
 
 from memoryhub.errors import CorruptError
+from memoryhub.journal import audit
+from memoryhub.models.audit import AuditEntry
+from memoryhub.models.clock import clock
+from memoryhub.models.erasures import Receipt
 from memoryhub.models.events import Event
 from memoryhub.models.slots import Slot
 from memoryhub.models.threads import Thread
 from memoryhub.queries.verification import verify
 from memoryhub.services.api_keys import Agent
 from memoryhub.services.rebuild import rebuild
+from tests.erasings import closed, erasure_of
 from tests.factories import append, get_thread, make_thread
 
 pytestmark = pytest.mark.django_db
@@ -60,20 +66,84 @@ def test_nothing_can_remove_or_rewrite_an_event(agent: Agent) -> None:
 
 
 @pytest.mark.promise("P3", load="REPLACE, TRUNCATE")
-def test_sql_can_not_replace_or_empty_the_table(agent: Agent) -> None:
+@pytest.mark.parametrize("table", [Event, AuditEntry, Receipt])
+def test_sql_can_not_replace_or_empty_the_table(
+    agent: Agent, table: type[Model]
+) -> None:
     append(agent, "t-1", "one")
-    table = "memoryhub_event"
-    sql = {
-        "sqlite": f"INSERT OR REPLACE INTO {table} SELECT * FROM {table}",
-        "postgresql": f"TRUNCATE {table} CASCADE",
-    }[connection.vendor]
-    with (
-        pytest.raises(DatabaseError),
-        transaction.atomic(),
-        connection.cursor() as cursor,
-    ):
-        cursor.execute(sql)
-    assert Event.objects.count() == 2
+    keep_a_receipt(get_thread(agent))
+    before = stored(table)
+    assert before
+    for sql in replacements(table):
+        with (
+            pytest.raises(DatabaseError, match=r"append-only|kept as it was"),
+            transaction.atomic(),
+            connection.cursor() as cursor,
+        ):
+            cursor.execute(sql)
+        assert stored(table) == before
+    if table is not Event:
+        # The twin: a row of its own is taken in.
+        keep_a_receipt(get_thread(agent))
+        assert len(stored(table)) > len(before)
+
+
+def keep_a_receipt(thread: Thread) -> None:
+    """And an entry of the audit log."""
+    erasure = erasure_of(thread)
+    closed(erasure)
+    Receipt.objects.create(
+        project=erasure.project, erasure=erasure, text="{}", issued_at=clock.now()
+    )
+    audit.append(actor="command", action="verified", project=None)
+
+
+def stored(table: type[Model]) -> list[tuple[str, ...]]:
+    rows = table._default_manager.order_by("pk").values_list()
+    return [tuple(map(str, row)) for row in rows]
+
+
+def replacements(table: type[Model]) -> list[str]:
+    """Ways to be rid of every row without an UPDATE or DELETE of it."""
+    name = table._meta.db_table
+    if connection.vendor == "postgresql":
+        # What waits for the end of the transaction would refuse it as well.
+        return [f"SET CONSTRAINTS ALL IMMEDIATE; TRUNCATE {name} CASCADE"]
+    columns = [column.get_attname() for column in table._meta.concrete_fields]
+    # As it stands, and by each other key that a row is known by.
+    fresh = {"rowid": {"seq", "id", "n"}, "n": {"id"}}
+    found = [f"INSERT OR REPLACE INTO {name} SELECT * FROM {name}"]
+    for key, others in fresh.items():
+        if key == "n" and key not in columns:
+            continue
+        taken = [f"{each} || '9'" if each in others else each for each in columns]
+        kept = ["rowid"] if key == "rowid" else []
+        found.append(
+            f"INSERT OR REPLACE INTO {name} ({', '.join([*kept, *columns])}) "
+            f"SELECT {', '.join([*kept, *taken])} FROM {name}"
+        )
+    return found
+
+
+@pytest.fixture
+def sqlite() -> None:
+    """Rows have numbers of their own nowhere else."""
+
+
+@pytest.mark.promise("P3", load="REPLACE of a row's number")
+@pytest.mark.usefixtures("sqlite")
+@pytest.mark.no_replay
+def test_an_erasure_can_not_take_another_events_number(agent: Agent) -> None:
+    """An update that is lawful but for SQLite's own number of the row."""
+    append(agent, "t-1", "one", "two")
+    lawful = "UPDATE OR REPLACE memoryhub_event SET payload = NULL, erased_by = 3"
+    number = ", rowid = (SELECT rowid FROM memoryhub_event WHERE seq = 3)"
+    with connection.cursor() as cursor:
+        with pytest.raises(DatabaseError), transaction.atomic():
+            cursor.execute(f"{lawful}{number} WHERE seq = 2")
+        assert Event.objects.count() == 3
+        cursor.execute(f"{lawful} WHERE seq = 2")
+    assert Event.objects.get(seq=2).payload is None
 
 
 @pytest.mark.no_replay

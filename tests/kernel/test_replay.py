@@ -27,6 +27,7 @@ from memoryhub.kernel import commands, events, replay
 from memoryhub.kernel import state as states
 from memoryhub.kernel.bodies import Event
 from memoryhub.kernel.commands import AppendSlots, CreateThread, NewSlot
+from memoryhub.kernel.erase_events import RecordsErased, ThreadErased
 from memoryhub.kernel.memory_events import MEMORY_EVENTS
 from memoryhub.kernel.page_events import PAGE_EVENTS
 from memoryhub.kernel.state import Scope, ThreadState
@@ -203,6 +204,8 @@ HISTORIES = [
     "replay-format-1",
     "replay-format-1-paging",
     "replay-format-1-working-memory",
+    "replay-format-1-erasing",
+    "replay-format-1-erased",
 ]
 
 
@@ -236,7 +239,13 @@ def test_a_golden_history_folds_to_its_state(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("part", "kinds"), [("paging", PAGE_EVENTS), ("working-memory", MEMORY_EVENTS)]
+    ("part", "kinds"),
+    [
+        ("paging", PAGE_EVENTS),
+        ("working-memory", MEMORY_EVENTS),
+        ("erasing", (RecordsErased,)),
+        ("erased", (ThreadErased,)),
+    ],
 )
 def test_a_golden_history_tells_all_that_a_part_does(
     part: str, kinds: tuple[type[Event], ...]

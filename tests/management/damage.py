@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.db import connections
 
+from memoryhub.models.clock import clock
 from memoryhub.models.ids import uuid7
 from memoryhub.models.keys import KeyMeta
+from memoryhub.models.projects import Instance
+from memoryhub.vault import ledger
 
 
-def drop_trigger(name: str) -> None:
+def drop_trigger(name: str, table: str) -> None:
     connection = connections["default"]
-    on = " ON memoryhub_event" if connection.vendor == "postgresql" else ""
+    on = f" ON memoryhub_{table}" if connection.vendor == "postgresql" else ""
     with connection.cursor() as cursor:
-        cursor.execute(f"DROP TRIGGER memoryhub_event_{name}{on}")
+        cursor.execute(f"DROP TRIGGER memoryhub_{table}_{name}{on}")
 
 
 def migrate_beyond(alias: str) -> None:
@@ -22,6 +27,26 @@ def migrate_beyond(alias: str) -> None:
             "INSERT INTO django_migrations (app, name, applied) "
             "VALUES ('memoryhub', '9999_later', CURRENT_TIMESTAMP)"
         )
+
+
+def apply_a_line(alias: str) -> None:
+    """As if an erasure of a project that is gone had been applied in one of the two."""
+    line = ledger.append(
+        kind="intent",
+        erasure=uuid7(),
+        project=uuid7(),
+        subject=uuid7(),
+        subject_ref=None,
+        scope="subject",
+        reason="test",
+        targets=[],
+        at=clock.now(),
+    )
+    applied: dict[str, Any] = {"ledger_n": line.n}
+    if alias == "keys":
+        KeyMeta.objects.using("keys").update(**applied)
+    else:
+        Instance.objects.update(**applied, ledger_hash=line.hash)
 
 
 def take_other_keys() -> None:

@@ -252,7 +252,50 @@ def test_the_last_owner_stays(acme: Project) -> None:
     assert "somebody else owner" in said
 
 
-def test_a_disabled_operator_is_not_added_again(acme: Project) -> None:
-    operators.add("ann")
-    Operator.objects.filter(username="ann").update(is_active=False)
+def test_a_role_is_taken_away(acme: Project, zeta: Project) -> None:
+    words = ("add_operator", "ann", "--project", "acme", "--project", "zeta")
+    run(*words, "--role", "editor")
+    _, said = run("add_operator", "ann", "--project", "acme", "--role", "none")
+    assert "no role in acme" in said
+    ann = Operator.objects.get(username="ann")
+    assert [operators.role_in(each, ann) for each in (acme, zeta)] == [None, "editor"]
+    operators.set_role(acme, ann, "owner")
+    operators.set_role(acme, operators.ensure_default(), None)
+    said = refused("add_operator", "ann", "--project", "acme", "--role", "none")
+    assert "somebody else owner" in said
+    assert operators.role_in(acme, ann) == "owner"
+    said = refused("add_operator", "bob", "--project", "acme", "--role", "none")
+    assert "no operator" in said
+    assert operators.find("bob") is None
+
+
+# disable_operator
+
+
+def test_a_disabled_operator_is_not_added_again_but_let_in_again(
+    acme: Project,
+) -> None:
+    run("add_operator", "ann", "--project", "acme")
+    _, said = run("disable_operator", "ann")
+    assert "disable_operator ann --enable" in said
+    assert operators.find("ann") is None
     assert "disabled" in refused("add_operator", "ann", "--project", "acme")
+    assert "add_operator" in refused("signin", "--operator", "ann")
+    run("disable_operator", "ann", "--enable")
+    assert operators.find("ann") is not None
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("nobody", "no operator"),
+        ("ann", "somebody else owner"),
+        ("operator", "the way back in"),
+    ],
+)
+def test_who_can_not_be_disabled(acme: Project, name: str, said: str) -> None:
+    operators.ensure_default()
+    operators.set_role(acme, operators.add("ann"), "owner")
+    operators.set_role(acme, operators.ensure_default(), None)
+    assert said in refused("disable_operator", name)
+    assert not Operator.objects.filter(is_active=False).exists()

@@ -123,13 +123,14 @@ def test_the_demo_plays_in_a_folder_of_its_own(tmp_path: Path) -> None:
     assert re.search(r"http://127\.0\.0\.1:\d+/sign-in/[\w-]{43}", first)
     assert (mine / "memoryhub.sqlite3").read_text() == "not touched"
     rows = threads(folder)
-    assert rows["concierge-bob"] > 20
+    bob_is_forgotten(folder, rows)
     assert max(slots for name, slots in rows.items() if "ticket" in name) == 80
     assert any(".try-" in name for name in rows)
     assert not [name for name in rows if "run-" in name]
     the_agents_page(folder)
     play(tmp_path, "--keep")
     both = threads(folder)
+    assert "concierge-bea.run-2" in both
     assert rows.keys() < both.keys()
     assert [name for name in both if "run-" in name]
 
@@ -152,6 +153,16 @@ def play(cwd: Path, *words: str, **env: str) -> str:
     assert done.returncode == 0, done.stderr
     assert 'level": "error' not in done.stdout
     return done.stderr
+
+
+def bob_is_forgotten(folder: Path, rows: dict[str, int]) -> None:
+    """While his concierge wrote: it has another guest since, and he a receipt."""
+    assert "concierge-bob" not in rows
+    assert rows["concierge-bea"] > 0
+    with sqlite3.connect(folder / "memoryhub.sqlite3") as database:
+        states = database.execute("SELECT state FROM memoryhub_erasure").fetchall()
+        receipts = database.execute("SELECT count(*) FROM memoryhub_receipt").fetchone()
+    assert (states, receipts) == ([("complete",)], (1,))
 
 
 def the_agents_page(folder: Path) -> None:

@@ -63,6 +63,7 @@ def test_a_first_start_serves(empty: Instance) -> None:
         assert status == 200, body
         ready = json.loads(body)
         parts = {"clock", "expiry", "journal", "keys", "writer", "live", "worker"}
+        parts |= {"erasures"}
         assert set(ready["parts"]) == parts
         assert ready["parts"]["writer"] == {"state": "ok", "waiting": 0}
         assert ask(server, "GET", "/health/live") == (200, b'{"status": "ok"}')

@@ -128,12 +128,49 @@ def test_a_newer_schema_is_refused(instance: Instance, alias: str) -> None:
     assert "9999_later" in line
 
 
-def test_a_journal_without_its_triggers_is_refused(instance: Instance) -> None:
-    instance.call("tests.management.damage:drop_trigger", "delete")
-    line = refused(instance)
-    assert "triggers_missing" in line
-    assert "memoryhub_event_delete" in line
-    assert "memoryhub_event_update" not in line
+@pytest.mark.parametrize("table", ["event", "auditentry", "receipt"])
+def test_what_must_stay_without_its_triggers_is_refused(
+    instance: Instance, table: str
+) -> None:
+    postgres = connections["default"].vendor == "postgresql"
+    verbs = ("delete", "truncate" if postgres else "insert")
+    for n, verb in enumerate(verbs, 1):
+        instance.call("tests.management.damage:drop_trigger", verb, table)
+        line = refused(instance)
+        assert "triggers_missing" in line
+        assert all(f"memoryhub_{table}_{each}" in line for each in verbs[:n])
+        assert f"memoryhub_{table}_update" not in line
+
+
+def test_a_ledger_that_can_not_be_written_is_refused(instance: Instance) -> None:
+    (instance.data / "ledger").write_text("a file where the folder would be")
+    assert "ledger_unwritable" in refused(instance)
+
+
+@pytest.mark.parametrize("alias", ["default", "keys"])
+def test_a_ledger_behind_the_databases_is_refused(
+    instance: Instance, alias: str
+) -> None:
+    instance.call("tests.management.damage:apply_a_line", alias)
+    kept = instance.data / "ledger" / "erasures.jsonl"
+    whole = kept.read_bytes()
+    kept.unlink()
+    assert "ledger_behind" in refused(instance)
+    kept.write_bytes(b"")
+    kept.chmod(0o600)
+    assert "ledger_behind" in refused(instance)
+    kept.write_bytes(whole.replace(b'"n":1', b'"n":2'))
+    assert "ledger_broken" in refused(instance)
+
+
+def test_a_ledger_of_another_place_is_looked_for_there(
+    instance: Instance, tmp_path: Path
+) -> None:
+    instance.call("tests.management.damage:apply_a_line", "keys")
+    elsewhere = {"MEMORYHUB_LEDGER": str(tmp_path / "elsewhere")}
+    done = instance.manage("serve", "--port", "0", **elsewhere)
+    assert done.returncode == 2
+    assert "ledger_behind" in done.stderr
 
 
 def test_databases_that_do_not_belong_together_are_refused(instance: Instance) -> None:
@@ -141,9 +178,12 @@ def test_databases_that_do_not_belong_together_are_refused(instance: Instance) -
     assert "keys_mismatch" in refused(instance)
 
 
-@pytest.mark.parametrize("name", ["memoryhub.sqlite3", "keys.sqlite3", "ledger.jsonl"])
+@pytest.mark.parametrize(
+    "name", ["memoryhub.sqlite3", "keys.sqlite3", "ledger/erasures.jsonl"]
+)
 def test_data_that_others_may_read_is_refused(instance: Instance, name: str) -> None:
     path = instance.data / name
+    path.parent.mkdir(exist_ok=True)
     path.touch()
     path.chmod(0o640)
     line = refused(instance)

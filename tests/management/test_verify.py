@@ -13,13 +13,17 @@ from django.core.management import CommandError, call_command
 from django.db import connection
 
 from memoryhub.management import progress
+from memoryhub.models.clock import clock
 from memoryhub.models.events import Event
 from memoryhub.models.projects import Project
 from memoryhub.models.slots import Slot
 from memoryhub.models.threads import Thread
 from memoryhub.services.api_keys import Agent
+from memoryhub.vault import ledger
+from memoryhub.workers.anchors import move
 from tests.factories import append, get_thread, make_agent, make_project, make_thread
 from tests.instances import Instance
+from tests.promises.damages import vanish
 from tests.recordings import array, find, run, take
 
 pytestmark = pytest.mark.django_db
@@ -124,6 +128,56 @@ def test_a_difference_ends_with_1_and_names_the_first_wrong_event(
     assert f"{row.id} differs at event 4: chain" in str(refused)
     assert refusal("verify", "--thread", "acme/bad").returncode == 1
     assert "1 threads" in command("verify", "--thread", "acme/good")[0]
+
+
+def anchor() -> None:
+    assert move(at=clock.now()) > 0
+
+
+def test_anchors_are_compared_when_all_is_looked_at(agent: Agent) -> None:
+    append(agent, "t-1", "a")
+    assert "anchored" not in command("verify", "--all")[0]
+    anchor()
+    assert (
+        "1 threads still reach where they were anchored"
+        in (command("verify", "--all")[0])
+    )
+    assert "anchored" not in command("verify", "--thread", "acme/t-1")[0]
+
+
+@pytest.mark.no_replay
+def test_a_thread_that_vanished_ends_with_1(agent: Agent) -> None:
+    append(agent, "t-1", "a")
+    append(agent, "t-2", "a")
+    anchor()
+    Thread.objects.filter(name="t-2").update(status=Thread.Status.IMPORTING)
+    vanish(Thread.objects.get(name="t-2"))
+    refused = refusal("verify", "--all")
+    assert refused.returncode == 1
+    assert "line 1 of the anchors: threads_missing" in str(refused)
+    assert "anchor --anew" in str(refused)
+
+
+@pytest.mark.no_replay
+def test_a_restored_anchor_says_as_of_when(agent: Agent) -> None:
+    append(agent, "t-1", "a")
+    anchor()
+    row = get_thread(agent)
+    append(agent, "t-1", "b")
+    anchor()
+    Thread.objects.filter(id=row.id).update(
+        anchored_seq=row.head_seq, anchored_hash=row.head_hash
+    )
+    assert "anchors; they are as of line 1" in str(refusal("verify", "--all"))
+
+
+def test_a_damaged_ledger_ends_with_1(agent: Agent) -> None:
+    append(agent, "t-1", "a")
+    anchor()
+    ledger.path().write_text("{}\n")
+    refused = refusal("verify", "--all")
+    assert refused.returncode == 1
+    assert "the ledger" in str(refused)
 
 
 def test_rebuild_repairs_the_rows_and_says_how_many(agent: Agent) -> None:

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from memoryhub.workers.reconcile import TASKS
 from tests.instances import MANAGE, ROOT, Instance
 
 PROGRAM = "tests.management.expiring"
@@ -75,3 +76,21 @@ def test_the_help_says_what_it_does(instance: Instance) -> None:
     told = instance.managed("worker", "--help")
     assert "expiry of keys" in " ".join(told.split())
     assert "MEMORYHUB_EXPIRY_INTERVAL_SECONDS" in told
+
+
+def test_a_worker_does_all_that_is_due_once(instance: Instance) -> None:
+    told = instance.managed("worker", "--once").splitlines()
+    assert {line.partition(":")[0] for line in told} == {
+        *(task.name for task in TASKS),
+        *("erasures", "scans"),
+    }
+
+
+def test_of_two_workers_only_one_works(instance: Instance) -> None:
+    with instance.serve() as server:
+        done = instance.manage("worker", "--once")
+        # Killed, it would keep the work to itself for half a minute.
+        server.stop()
+    assert done.returncode == 1
+    assert "Another process" in done.stderr
+    assert instance.managed("worker", "--once")

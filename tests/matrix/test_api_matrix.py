@@ -20,7 +20,7 @@ from memoryhub.kernel.memory_commands import (
     SetTask,
     TakeCheckpoint,
 )
-from memoryhub.models import ApiKey, Project, Subject
+from memoryhub.models import ApiKey, Project, Subject, Thread
 from memoryhub.services import (
     api_keys,
     checkpoints,
@@ -30,8 +30,9 @@ from memoryhub.services import (
     working_memory,
 )
 from memoryhub.services.turns import NewTurn
-from tests import factories
+from tests import factories, graves
 from tests.api.client import PAGE, SLOT, Answer, Client, run
+from tests.matrix.people import PEOPLE
 
 pytestmark = [pytest.mark.django_db, pytest.mark.promise("P12")]
 
@@ -58,6 +59,8 @@ ROWS: dict[str, tuple[str, object, bool]] = {
     "get /api/v1/threads/{thread}/events": ("/threads/{t}/events", None, True),
     "get /api/v1/threads/{thread}/stats": ("/threads/{t}/stats", None, True),
     "get /api/v1/tools": ("/tools", None, False),
+    "get /api/v1/receipt-keys": ("/receipt-keys", None, False),
+    "post /api/v1/receipts:verify": ("/receipts:verify", {"receipt": {}}, False),
     **{
         f"{method} /api/v1/threads/{{thread}}{path.replace('slot-0', '{page_id}')}": (
             "/threads/{t}" + path,
@@ -181,6 +184,10 @@ OPERATIONS = {
 }
 
 
+#: Any key will do for the others.
+SCOPED = [label for label in ROWS if OPERATIONS[label]["x-scope"] != auth.ANY]
+
+
 @pytest.fixture(autouse=True)
 def fresh_accounts() -> None:
     auth.forget()
@@ -221,7 +228,7 @@ def _ask(client: Client, label: str, *, thread: str = "t-1") -> Answer:
 
 
 def test_the_matrix_is_total() -> None:
-    assert ROWS.keys() == OPERATIONS.keys()
+    assert ROWS.keys() | PEOPLE.keys() == OPERATIONS.keys()
 
 
 @pytest.mark.parametrize("label", ROWS)
@@ -253,11 +260,13 @@ def test_a_session_is_no_credential(label: str) -> None:
     assert run(work).status == 401
 
 
-@pytest.mark.parametrize("label", ROWS)
+@pytest.mark.parametrize("label", SCOPED)
 def test_the_wrong_scope_is_refused(acme: Project, label: str) -> None:
     needs = OPERATIONS[label]["x-scope"]
-    (other,) = {"memory:read", "memory:write"} - {needs}
-    for scopes in ([other], ["admin"], ["subject:export", "subject:forget"]):
+    single = {"memory:read", "memory:write", "subject:export", "subject:forget"}
+    others = sorted(single - auth.admitting(needs))
+    people = [other for other in others if other.startswith("subject:")]
+    for scopes in (["admin"], *([other] for other in others), ["admin", *people]):
         answer = _ask(_client(acme, scopes=scopes), label)
         assert (answer.status, answer.code) == (403, "scope")
         assert needs in answer.json["detail"]
@@ -287,7 +296,10 @@ def test_foreign_things_are_neither_listed_nor_counted(
     if "items" in own:
         assert [item["thread"] for item in own["items"]] == ["t-1"]
         assert foreign["items"] == []
-    elif "tools" in own:
+    elif own.keys() & {"tools", "valid"}:
+        assert own == foreign
+    elif "format" in own:
+        # Of the whole instance, and public.
         assert own == foreign
     else:
         assert foreign["slots"] == 0
@@ -319,3 +331,51 @@ def test_a_subject_that_is_restricted_or_erased(
     answer = _ask(_client(acme), label)
     Subject.objects.filter(id=ann.id).update(state="active")
     assert (answer.status, answer.code) == expected
+
+
+@pytest.mark.no_replay
+@pytest.mark.parametrize("label", OF_A_THREAD)
+def test_a_thread_that_is_erased(acme: Project, ann: Subject, label: str) -> None:
+    """Its name is dead to whoever knew it, and unknown to others."""
+    client = _client(acme)
+    row = Thread.objects.get(name="t-1")
+    erasure = graves.bury_thread(row)
+    for knowing in (client, _client(acme, subject=ann)):
+        answer = _ask(knowing, label)
+        assert (answer.status, answer.code) == (410, "thread_erased")
+        assert answer.json["erasure"] == str(erasure.id)
+    bob = subjects.find_or_create(acme.id, "bob")
+    assert _ask(_client(acme, subject=bob), label).code == "not_found"
+    if label in MAKING:
+        assert _ask(client, label, thread="t-2").status < 300
+
+
+@pytest.mark.parametrize("label", [label for label, row in ROWS.items() if not row[2]])
+@pytest.mark.parametrize(
+    ("state", "expected"),
+    [
+        ("restricted", (409, "subject_restricted")),
+        ("erased", (410, "subject_erased")),
+    ],
+)
+def test_a_key_whose_subject_is_restricted_or_erased(
+    acme: Project, ann: Subject, label: str, state: str, expected: tuple[int, str]
+) -> None:
+    """Of what is no thread's: it may see nothing; who is not bound sees the rest."""
+    bob = subjects.find_or_create(acme.id, "bob")
+    factories.make_thread(factories.make_agent(acme), "t-2", user_id="bob")
+    Subject.objects.filter(id=ann.id).update(state=state)
+    bound, twin, all_of = (
+        _ask(_client(acme, subject=subject), label) for subject in (ann, bob, None)
+    )
+    Subject.objects.filter(id=ann.id).update(state="active")
+    public = OPERATIONS[label]["x-scope"] == auth.ANY
+    if public or ("tools" in twin.json and state == "restricted"):
+        # What is the same for everybody.
+        assert bound.json == twin.json
+    else:
+        assert (bound.status, bound.code) == expected
+    for answer in (twin, all_of):
+        assert answer.status == 200
+        if "items" in answer.json:
+            assert [item["thread"] for item in answer.json["items"]] == ["t-2"]

@@ -77,9 +77,10 @@ class Client:
         self.line.request(method, path, body=body, headers=headers)
         reply = self.line.getresponse()
         raw, self.used = reply.read(), time.monotonic()
+        told = raw and "json" in reply.headers.get_content_type()
         return Answer(
             status=reply.status,
-            body=json.loads(raw) if raw else None,
+            body=json.loads(raw) if told else None,
             headers={name.lower(): value for name, value in reply.getheaders()},
             seconds=self.used - began,
             raw=raw,

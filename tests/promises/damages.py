@@ -11,14 +11,16 @@ from uuid import UUID, uuid4
 
 from django.db.models import Model
 
-from memoryhub.models.events import Event
+from memoryhub.models.events import Event, Snapshot
+from memoryhub.models.pages import Page, PageLevel
 from memoryhub.models.slots import Slot, Turn
 from memoryhub.models.threads import Thread, ThreadLabel
+from memoryhub.models.working_memory import DueValue, Key
 
 #: Of a thread's row, what the journal does not say: its name, its salt (which only
-#: counts where there are names), the copies that lists sort by, and a mark for workers.
-#: Whose it is has a test of its own.
-UNTOLD = {"name", "name_salt", "listed_at", "listed_slots", "levels_due"}
+#: counts where there are names), the copies that lists sort by, a mark for workers and
+#: where it was imported from. Whose it is has a test of its own.
+UNTOLD = {"name", "name_salt", "listed_at", "listed_slots", "levels_due", "origin"}
 UNTOLD |= {"project_id", "subject_id"}
 
 
@@ -175,6 +177,41 @@ def cut(thread: Thread, chance: random.Random) -> Damage:
         Thread.objects.filter(id=thread.id).update(head_seq=seq)
         thread.slots.filter(seq__gt=seq).delete()
     return Damage(f"cut after {seq}")
+
+
+#: All that is stored of a thread.
+_OF_THREAD: tuple[type[Model], ...] = (
+    *(Snapshot, Event, Slot, Turn, ThreadLabel, Page, PageLevel, Key, DueValue),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """A thread as it was: its row, and all that belongs to it."""
+
+    row: Thread
+    rows: dict[type[Model], list[Model]]
+
+    @classmethod
+    def of(cls, thread: Thread) -> Copy:
+        rows = {model: list(rows_of(model, thread)) for model in _OF_THREAD}
+        return cls(Thread.objects.get(id=thread.id), rows)
+
+    def put_back(self, **anchored: Any) -> None:
+        """Make it so again, to the last row; and its anchor as it is told."""
+        for model, rows in self.rows.items():
+            rows_of(model, self.row).delete()
+            model._default_manager.bulk_create(rows)
+        for name, value in anchored.items():
+            setattr(self.row, name, value)
+        self.row.save()
+
+
+def vanish(thread: Thread) -> None:
+    """As if it had never been."""
+    for model in _OF_THREAD:
+        rows_of(model, thread).delete()
+    Thread.objects.filter(id=thread.id).delete()
 
 
 def unlawful_erasure(thread: Thread, chance: random.Random) -> Damage:

@@ -18,7 +18,7 @@ from memoryhub.models.projects import Project
 from memoryhub.services.api_keys import Agent
 from tests import memory_acts as acts
 from tests.factories import get_thread, make_agent, make_project
-from tests.killing import _in_child
+from tests.killing import in_child
 from tests.replay import assert_replays
 from tests.services.acts import state_of
 
@@ -30,16 +30,16 @@ def kill_everywhere() -> None:
 
     `old` and `new` are what a thread is before and after one that nobody disturbs.
     """
-    _in_child(lambda: make_project("acme"))
+    in_child(lambda: make_project("acme"))
     told: dict[str, Any] = {"killed": []}
     for name, work in (("old", _prepare), ("new", _whole)):
-        _in_child(partial(work, name))
+        in_child(partial(work, name))
         told[name] = _shown(name)
     write = 0
     while True:
         write += 1
         name = f"killed-{write}"
-        code = _in_child(partial(_die, name, write))
+        code = in_child(partial(_die, name, write))
         told["killed"].append([code, _shown(name)])
         if code == 0:
             break
@@ -123,7 +123,7 @@ def _shown(thread: str) -> Any:
         }
         os.write(write, json.dumps(shown).encode())
 
-    assert _in_child(show) == 0
+    assert in_child(show) == 0
     os.close(write)
     with os.fdopen(read) as pipe:
         return json.loads(pipe.read())

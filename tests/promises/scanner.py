@@ -82,10 +82,10 @@ class Scanner:
     cost one.
     """
 
-    def __init__(self, needles: Iterable[str]) -> None:
+    def __init__(self, needles: Iterable[str], *, shortest: int = SHORTEST) -> None:
         self.stems: dict[str, list[str]] = {}
         for needle in sorted(set(needles)):
-            assert len(needle) >= SHORTEST
+            assert len(needle) >= shortest
             self.stems.setdefault(needle[:SHORTEST], []).append(needle)
 
     def files(self, *folders: Path) -> Iterator[Hit]:

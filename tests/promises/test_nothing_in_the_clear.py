@@ -8,51 +8,33 @@ from __future__ import annotations
 
 import json
 import random
-import secrets
 import shutil
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from uuid import uuid4
 
+import orjson
 import psycopg
 import pytest
 from psycopg import sql
 
+from memoryhub.kernel.memory_commands import Expiry
+from memoryhub.models.threads import Thread
+from memoryhub.models.working_memory import Key
+from memoryhub.services import operator_memory
 from tests import sample
 from tests.instances import Instance
 from tests.promised import Count
 from tests.promises.clients import UNLIMITED, Client, slot
+from tests.promises.planting import Canaries, Planter, told
 from tests.promises.scanner import Hit, Scanner, planted
 
+PLACE = "tests.promises.test_nothing_in_the_clear"
 KNOWN = "mia.li3818@example.com"
-
-
-@dataclass(slots=True)
-class Canaries:
-    """Texts that stand nowhere else, one for each place that content enters by."""
-
-    planted: dict[str, str] = field(default_factory=dict)
-    stem: str = field(default_factory=lambda: f"cnry{secrets.token_hex(4)}")
-
-    def new(self, place: str, *, beyond_ascii: bool = False) -> str:
-        text = self.stem + secrets.token_hex(8) + ("-ж漢\U0001f600" * beyond_ascii)
-        self.planted[f"{place} {len(self.planted)}"] = text
-        return text
-
-    def value(self, place: str) -> dict[str, Any]:
-        """A JSON value with canaries at every depth, as a key as well."""
-        return {
-            self.new(f"{place}: key"): 1,
-            "text": self.new(f"{place}: text") * 40,
-            "list": [[self.new(f"{place}: list", beyond_ascii=True)]],
-        }
-
-    @property
-    def texts(self) -> set[str]:
-        return set(self.planted.values())
+#: Each with a subject and canaries of its own.
+THREADS = 8
 
 
 # What is written
@@ -62,98 +44,44 @@ def write_everything(instance: Instance, canaries: Canaries, key: str) -> list[s
     """Use every way in, and every way to be refused. Returns what refusals said."""
     with instance.serve(**UNLIMITED) as server:
         with Client(server.port, key) as client:
-            taken = [*accepted(client, canaries), *remembered(client, canaries)]
+            for _ in range(THREADS):
+                planter = Planter(client, canaries, canaries.new("user_id"))
+                assert planter.everything()
             answers = [*refused(client, canaries)]
-            assert taken
+            thread, typed = canaries.named("thread"), canaries.new("operator")
+            instance.call(f"{PLACE}:operate", thread, typed)
         # Killed, so that the write-ahead log is still there to be looked at.
         server.kill()
     return answers
 
 
-def accepted(client: Client, canaries: Canaries) -> Iterator[str]:
-    who = canaries.new("user_id")
-    yield from told(
-        client.put("/threads/named-thread", {"user_id": who, "labels": {"l": "lbl"}}),
-        client.append("named-thread", canaries.value("slot")),
-        client.append("named-thread", canaries.new("bare text")),
-        client.post(
-            "/threads/named-thread/slots",
-            slot(
-                canaries.value("with handler"),
-                handler={
-                    "own_name": "me",
-                    "usage_instructions": canaries.new("usage_instructions"),
-                    "todo_nudge": canaries.new("todo_nudge", beyond_ascii=True),
-                },
-            ),
-            Idempotency_Key=canaries.new("Idempotency-Key"),
-        ),
-        client.post(
-            "/threads/named-thread/slots:batch",
-            {"items": [slot(canaries.value("batch")) for _ in range(5)]},
-        ),
-        client.append("made-by-writing", canaries.value("made by writing")),
-        client.post("/threads:search", {"user_id": who}),
-        client.post("/threads:search", {"user_id": canaries.new("searched")}),
-        client.post("/threads/named-thread:fork", {"name": "forked"}),
-        client.append("forked", canaries.value("fork")),
-        client.post("/threads/forked:close", {"reason": "failed"}),
-        client.get("/threads/named-thread/slots"),
-        client.get("/threads/named-thread/events"),
-        wanted={200, 201},
+def operate(name: str, text: str) -> None:
+    """Runs in the instance: an operator types a value and keeps a checkpoint."""
+    thread = Thread.objects.select_related("subject", "project").get(name=name)
+    key = Key.objects.filter(thread=thread).latest("value_seq")
+    actor, value = f"operator:{uuid4()}", orjson.dumps({"typed": text})
+    version = key.version
+    operator_memory.set_key(
+        thread, key.key, value, Expiry(), version=version, actor=actor
     )
-
-
-def remembered(client: Client, canaries: Canaries) -> Iterator[str]:
-    """Working memory; values that are overwritten, cleared and restored as well."""
-    new, at = canaries.new, "/threads/named-thread"
-    yield from told(
-        client.put(f"{at}/keys/a", {"value": canaries.value("key")}),
-        client.put(f"{at}/keys/b", {"value": new("expiring"), "ttl_seconds": 1}),
-        client.post(
-            f"{at}/keys:batch",
-            {"items": [{"op": "set", "key": "c", "value": canaries.value("batch")}]},
-        ),
-        client.put(
-            f"{at}/task",
-            {"description": new("task"), "data": canaries.value("task")},
-        ),
-        client.post(f"{at}/notes", {"text": new("note", beyond_ascii=True)}),
-        client.post(f"{at}/checkpoints", {"name": "here", "description": new("point")}),
-        client.put(f"{at}/keys/a", {"value": new("second")}),
-        client.post(f"{at}/keys:clear", {}),
-        client.post(f"{at}/checkpoints/here:restore", {}),
-        client.get(f"{at}/working-memory"),
-        wanted={200, 201},
-    )
+    operator_memory.take(thread, name="operators-point", actor=actor)
 
 
 def refused(client: Client, canaries: Canaries) -> Iterator[str]:
-    new = canaries.new
+    new, thread = canaries.new, canaries.named("thread")
     yield from told(
-        client.append("forked", canaries.value("closed thread")),
-        client.post("/threads/named-thread/slots", slot(1, role=new("a bad role"))),
-        client.post("/threads/named-thread/slots", slot(1, type=new("a bad type"))),
-        client.post("/threads/named-thread/slots", {new("an unknown field"): 1}),
-        client.post("/threads/named-thread/slots", new("no object")),
-        client.append("named-thread", new("stale"), If_Match='"1"'),
-        client.append("named-thread", new("bad precondition"), If_Match=new("match")),
-        client.put("/threads/named-thread", {"user_id": new("another subject")}),
-        client.put("/threads/named-thread/keys/a", {"value": 1, new("a field"): 2}),
-        client.put("/threads/named-thread/keys/_no", {"value": new("reserved")}),
-        client.post("/threads/named-thread/notes", {"text": new("long") * 9_000}),
+        client.append(canaries.named("fork"), canaries.value("closed thread")),
+        client.post(f"/threads/{thread}/slots", slot(1, type=new("a bad type"))),
+        client.post(f"/threads/{thread}/slots", new("no object")),
+        client.append(thread, new("bad precondition"), If_Match=new("match")),
+        client.put(f"/threads/{thread}", {"user_id": new("another subject")}),
+        client.put(f"/threads/{thread}/keys/a", {"value": 1, new("a field"): 2}),
+        client.post("/subjects:resolve", {"user_id": new("resolved")}),
         client.get(f"/threads?user_id={new('in a query')}"),
         client.get(f"/threads?after={new('a cursor')}"),
         client.get(f"/{new('an unknown path')}"),
-        client.get(f"/threads/{new('an unknown thread')}"),
         wanted={400, 404, 409, 412, 422},
     )
-
-
-def told(*answers: Any, wanted: set[int]) -> Iterator[str]:
-    for number, answer in enumerate(answers):
-        assert answer.status in wanted, (number, answer)
-        yield json.dumps(answer.body, ensure_ascii=False)
 
 
 def import_everything(instance: Instance, canaries: Canaries, folder: Path) -> str:
@@ -293,14 +221,14 @@ def test_nothing_in_the_clear(
 
     secret = {KNOWN, *ids, *canaries.texts}
     secret |= {key.rsplit("_", maxsplit=1)[-1], bound.stdout.strip().split("_")[-1]}
-    assert len(canaries.planted) > 50
+    assert len(canaries.planted) >= 500
     assert scan(secret, folders) == set()
     counted(texts=len(secret))
     # What we answer to a refusal, or print, quotes nothing either.
     assert set(Scanner(secret).content(printed.encode(), place="output")) == set()
 
-    # The same scan of the same bytes finds what is there.
-    lawful = {"named-thread", "made-by-writing", "chat.assistant"}
+    # The same scan of the same bytes finds what is there: names, each of them.
+    lawful = {*canaries.lawful, "operators-point", "chat.assistant"}
     assert {hit.needle for hit in scan(lawful, folders)} == lawful
     assert_found_once_planted(secret, folders[0], tmp_path / "copy")
 

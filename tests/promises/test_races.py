@@ -109,7 +109,7 @@ def test_append_never_reaches_an_orphan(
     """2,000 appends, or 48,000, by two processes while each thread is retired.
 
     What retiring shows is that none is lost or comes after the end. The same race with
-    erasing, where the thread's rows go as well, waits for the eraser.
+    erasing, where the thread's rows go as well, is `test_forget_of_a_part_is_final`.
     """
     chance = random.Random(48_000)  # a seed repeats it
     instance.call("tests.promises.appender:make", "acme")

@@ -18,10 +18,12 @@ from pytest_django import Settings
 from memoryhub.journal import writer
 from memoryhub.journal.announce import doorbell
 from memoryhub.models.clock import SECOND_NS, clock
+from memoryhub.models.erasures import Erasure
 from memoryhub.models.keys import KekCheck
 from memoryhub.models.leases import Lease
 from memoryhub.models.projects import Instance
 from memoryhub.queries import health
+from memoryhub.services import erasure_plans, subjects
 from memoryhub.services.api_keys import Agent
 from memoryhub.vault import keyring
 from memoryhub.workers import expiry, leases
@@ -49,7 +51,9 @@ def test_all_is_well() -> None:
     assert told["status"] == "ok"
     assert set(told["parts"]) == {
         *("clock", "journal", "keys", "writer", "live", "worker", "expiry"),
+        "erasures",
     }
+    assert told["parts"]["erasures"] == {"state": "ok", "late": 0}
     assert told["parts"]["expiry"] == {"state": "ok", "lag_seconds": 0}
 
 
@@ -170,8 +174,24 @@ def test_expiry_is_late_by_the_interval_that_is_set(
         assert health.get_readiness().parts["expiry"].state == "degraded"
 
 
-def test_it_costs_four_queries_of_the_memory_database(
+def test_it_costs_five_queries_of_the_memory_database(
     django_assert_num_queries: Any,
 ) -> None:
-    with django_assert_num_queries(4):
+    with django_assert_num_queries(5):
         health.get_readiness()
+
+
+def test_an_erasure_that_lasts_is_said(agent: Agent) -> None:
+    """Not a plan, which nobody confirmed yet, nor one that is complete."""
+    subject = subjects.anonymous(agent.project)
+    row = erasure_plans.plan(subject, scope="subject", reason="test", actor="command")
+    then = timezone.now() + timedelta(minutes=5, seconds=1)
+    with time_machine.travel(then, tick=False):
+        assert health.get_readiness().parts["erasures"].state == "ok"
+    Erasure.objects.filter(id=row.id).update(confirmed_at=timezone.now())
+    assert health.get_readiness().parts["erasures"].state == "ok"
+    with time_machine.travel(then, tick=False):
+        found = health.get_readiness().parts["erasures"]
+        assert (found.state, found.figures) == ("degraded", {"late": 1})
+        Erasure.objects.filter(id=row.id).update(state="complete")
+        assert health.get_readiness().parts["erasures"].state == "ok"

@@ -101,7 +101,9 @@ def test_the_number_of_statements_is_constant(
 ) -> None:
     longer = make_paged(agent, "longer", rounds=14)
     for thread in (paged, longer):
-        state = states.state_of(thread)
+        page = new_page("sum", "All of it.", type="summary", provenance=("slot-0",))
+        do(agent, thread.name, CreatePages(pages=(page,)))
+        state = states.state_of(factories.get_thread(agent, thread.name))
         entry = pages.find_entry(state, "slot-0")
         with django_assert_num_queries(4):
-            page_uses.get_uses(state, entry, ())
+            assert page_uses.get_uses(state, entry, ()).derived

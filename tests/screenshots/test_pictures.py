@@ -112,8 +112,8 @@ def of_paging(page: Page, threads: str) -> None:
 
 
 def of_memory(page: Page, threads: str) -> None:
-    """Of the concierge, whose guest changes his mind and goes back to older plans."""
-    base = f"{threads}/concierge-bob"
+    """Of the concierge, whose guest's mind changes, back to older plans, too."""
+    base = f"{threads}/concierge-bea"
     page.goto(f"{base}/checkpoints?auto=1")
     page.locator("li", has_text="automatic").first.wait_for()
     for name, path in (
@@ -124,6 +124,17 @@ def of_memory(page: Page, threads: str) -> None:
     ):
         page.goto(f"{base}/{path}")
         taken_twice(page, name)
+
+
+def of_privacy(page: Page, threads: str) -> None:
+    """Of the concierge's first guest, who was forgotten meanwhile."""
+    hub = threads.removesuffix("/threads")
+    first(page, f"{hub}/receipts").click()
+    page.locator("h1").wait_for()
+    taken_twice(page, "receipt")
+    first(page, f"{hub}/erasures").click()
+    page.locator("h1").wait_for()
+    taken_twice(page, "erasure")
 
 
 def test_the_readmes_pictures(link: str) -> None:
@@ -145,4 +156,5 @@ def test_the_readmes_pictures(link: str) -> None:
         of_a_thread(page, threads)
         of_paging(page, threads)
         of_memory(page, threads)
+        of_privacy(page, threads)
         browser.close()

@@ -24,7 +24,8 @@ from memoryhub.services import levels
 from memoryhub.services.api_keys import Agent
 from memoryhub.services.levels import Made
 from tests import factories
-from tests.factories import get_thread, make_slot, make_thread
+from tests.factories import append, get_thread, make_slot, make_thread
+from tests.forgetting import forget
 from tests.page_acts import act, new_page, new_text
 from tests.paging import prose
 from tests.services.acts import fork, state_of
@@ -176,8 +177,12 @@ def test_what_was_read_before_an_update_is_not_written(agent: Agent) -> None:
 
 def test_nothing_is_written_of_texts_read_before_an_erasure(agent: Agent) -> None:
     thread = crowd(agent)
-    # The new epoch opens with the same key, as after records of the subject went.
-    Subject.objects.filter(id=thread.subject_id).update(epoch=2)
+    # Of another thread of hers even; the new epoch opens with the same key.
+    make_thread(agent, "other")
+    receipt = append(agent, "other", "What is forgotten.")
+    owner = Subject.objects.get(id=thread.subject_id)
+    other = get_thread(agent, "other")
+    forget(owner, "record", thread=other, seq=receipt.seq, until="tombstoned")
     made = levels.make(thread)
     assert (made.written, made.void) == (0, True)
     assert get_thread(agent).head_seq == thread.head_seq

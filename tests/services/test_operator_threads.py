@@ -4,8 +4,9 @@ import orjson
 import pytest
 
 from memoryhub.errors import BeyondHeadError, InvalidError, NameTakenError
+from memoryhub.models.projects import Project
 from memoryhub.models.threads import Thread
-from memoryhub.services import operator_threads
+from memoryhub.services import operator_threads, projects
 from memoryhub.services.api_keys import Agent
 from tests import factories
 
@@ -63,13 +64,42 @@ def test_a_refused_fork_changes_nothing(
 
 
 def test_a_thread_gets_days_of_its_own(agent: Agent, talk: Thread) -> None:
-    first = operator_threads.keep(talk, actor=ACTOR, idle_days=9)
+    first = operator_threads.keep(talk, actor=ACTOR, idle_days=9, owner=True)
     assert [event.event.event_type for event in first.events] == ["thread.configured"]
     row = factories.get_thread(agent)
     assert orjson.loads(row.config) == {"max_slots": 50, "retention_idle_days": 9}
-    assert operator_threads.keep(talk, actor=ACTOR, idle_days=9).events == ()
+    again = operator_threads.keep(talk, actor=ACTOR, idle_days=9, owner=True)
+    assert again.events == ()
     operator_threads.keep(talk, actor=ACTOR, idle_days=None)
     assert orjson.loads(factories.get_thread(agent).config) == {"max_slots": 50}
+
+
+def test_only_owners_bring_nearer_when_a_thread_goes(
+    acme: Project, agent: Agent, talk: Thread
+) -> None:
+    """What idles is erased: an editor gives it the project's days, or more."""
+
+    def keep(days: int | None, *, owner: bool = False) -> object:
+        operator_threads.keep(talk, actor=ACTOR, idle_days=days, owner=owner)
+        config = orjson.loads(factories.get_thread(agent).config)
+        return config.get("retention_idle_days")
+
+    def refused(days: int) -> None:
+        with pytest.raises(InvalidError) as refusal:
+            keep(days)
+        assert refusal.value.loc == "config.retention_idle_days"
+
+    # Kept for ever: there is no more than that.
+    refused(1)
+    refused(36_500)
+    projects.keep(acme, idle_days=30)
+    refused(29)
+    assert [keep(days) for days in (30, 31)] == [30, 31]
+    assert keep(5, owner=True) == 5
+    # It may be said again, and taken back.
+    assert keep(5) == 5
+    refused(6)
+    assert keep(None) is None
 
 
 def test_days_out_of_bounds_change_nothing(talk: Thread) -> None:

@@ -10,6 +10,7 @@ from django.db import connections
 from django.utils import timezone
 
 from memoryhub.errors import InvalidError, NameTakenError
+from memoryhub.models.audit import AuditEntry
 from memoryhub.models.operators import Membership, Operator, SignInLink
 from memoryhub.models.projects import Project
 from memoryhub.services import operators, projects
@@ -192,11 +193,12 @@ def test_another_role_ends_the_sessions(acme: Project, zeta: Project) -> None:
         operators.set_role(project, ann, role)
         assert not Session.objects.filter(session_key=session).exists()
     session = sign_in(ann)
-    # The same as before, and nothing at all, need no other session.
+    # The same as before needs no other session; to be taken out does.
     operators.set_role(acme, ann, "viewer")
-    operators.set_role(zeta, ann, None)
     found = Session.objects.values_list("session_key", flat=True)
-    assert set(found) == {kept, session}
+    assert {*found} == {kept, session}
+    operators.set_role(zeta, ann, None)
+    assert [*found.all()] == [kept]
 
 
 def test_a_change_that_is_refused_ends_nothing(acme: Project) -> None:
@@ -206,3 +208,55 @@ def test_a_change_that_is_refused_ends_nothing(acme: Project) -> None:
     with pytest.raises(InvalidError):
         operators.set_role(acme, ann, "viewer")
     assert Session.objects.filter(session_key=session).exists()
+
+
+# Who is to be let in no more
+
+
+def test_disabling_ends_sessions_links_and_passwords(acme: Project) -> None:
+    ann, bob = operators.add("ann"), operators.add("bob")
+    operators.set_role(acme, ann, "editor")
+    session, kept = sign_in(ann), sign_in(bob)
+    token = operators.make_link(ann)
+    operators.disable(ann)
+    operators.disable(ann)
+    found = Session.objects.values_list("session_key", flat=True)
+    assert [*found] == [kept] != [session]
+    assert operators.use_link(token) is None
+    assert operators.find("ann") is None
+    # The role is there for another day.
+    assert operators.role_in(acme, ann) == "editor"
+    operators.enable(ann)
+    operators.enable(ann)
+    assert operators.find("ann") == ann
+    told = AuditEntry.objects.filter(target_id=str(ann.id)).order_by("seq")
+    actions = [row.action for row in told if row.action.endswith("abled")]
+    assert actions == ["operator.disabled", "operator.enabled"]
+
+
+def test_last_owner_stays_enabled(acme: Project) -> None:
+    ann, bob = operators.add("ann"), operators.add("bob")
+    operators.set_role(acme, ann, "owner")
+    session = sign_in(ann)
+    with pytest.raises(InvalidError) as refusal:
+        operators.disable(ann)
+    assert refusal.value.invalid_code == "last_owner"
+    assert operators.find("ann") == ann
+    assert Session.objects.filter(session_key=session).exists()
+    operators.set_role(acme, bob, "owner")
+    operators.disable(ann)
+    # Who is disabled owns nothing that counts.
+    with pytest.raises(InvalidError):
+        operators.set_role(acme, bob, "officer")
+    with pytest.raises(InvalidError):
+        operators.disable(bob)
+    operators.set_role(acme, ann, None)
+    assert operators.role_in(acme, bob) == "owner"
+
+
+def test_the_way_back_in_stays(acme: Project) -> None:
+    default = operators.ensure_default()
+    with pytest.raises(InvalidError) as refusal:
+        operators.disable(default)
+    assert refusal.value.loc == "username"
+    assert operators.find(default.username) == default

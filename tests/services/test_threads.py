@@ -30,6 +30,7 @@ from tests.factories import (
     make_thread,
     run,
 )
+from tests.forgetting import forget
 from tests.services.acts import amend, contents, fork
 
 pytestmark = pytest.mark.django_db
@@ -198,15 +199,19 @@ def retire(agent: Agent, name: str = "t-1") -> None:
     )
 
 
-def test_name_never_reborn(agent: Agent) -> None:
-    """A retired thread keeps its name from every command that could make one.
+@pytest.mark.parametrize("how", ["retired", "erased"])
+def test_name_never_reborn(agent: Agent, how: str) -> None:
+    """A thread keeps its name from every command that could make one.
 
-    That a thread whose rows are erased does so too, by its tombstone, waits for the
-    eraser.
+    Once retired, by its row; once erased, by its tombstone.
     """
     append(agent, "t-1", "a")
     append(agent, "t-2", "a")
-    retire(agent)
+    row = get_thread(agent)
+    if how == "retired":
+        retire(agent)
+    else:
+        forget(row.subject, "thread", thread=row, until="rows_erased")
     parent = get_thread(agent, "t-2")
     command = threads.fork_command(
         parent, 1, scope=Scope(), labels=None, config=Limits()
@@ -222,8 +227,10 @@ def test_name_never_reborn(agent: Agent) -> None:
     for attempt in attempts:
         with pytest.raises(ThreadErasedError):
             attempt()
-    assert Thread.objects.filter(name="t-1").count() == 1
-    assert get_thread(agent).slot_count == 1
+    assert Thread.objects.count() == 2
+    assert Thread.objects.filter(name="t-1").count() == (how == "retired")
+    assert Thread.objects.get(id=row.id).slot_count == 1
+    make_thread(agent, "t-3")
 
 
 def test_a_refused_write_leaves_a_thread_as_it_was(agent: Agent) -> None:

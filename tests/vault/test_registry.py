@@ -5,6 +5,8 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,7 +18,10 @@ from django.conf import settings
 from django.db import models
 from django.test.utils import isolate_apps
 
+from memoryhub.journal import purging
 from memoryhub.models.threads import Thread
+from memoryhub.services import erasure_steps
+from memoryhub.vault import keys
 from memoryhub.vault.registry import TABLES, Fate, Holds, Table
 from memoryhub.vault.surroundings import BACKENDS, LOG_HANDLERS, PATHS, PROCESS
 from tests.vault import unlisted
@@ -48,11 +53,45 @@ def test_whoever_refers_to_a_subject_says_how_she_is_found() -> None:
 
 def test_what_is_found_by_subject_is_erased_and_counts() -> None:
     for label, table in TABLES.items():
-        assert (table.subject is None) == (table.forget is Fate.NOT_ITS), label
+        # What stays may tell of her by a pseudonym, by which nobody finds a row.
+        unfound = (Fate.NOT_ITS, Fate.STAYS)
+        assert table.subject or table.forget in unfound, label
+        assert not (table.subject and table.forget is Fate.NOT_ITS), label
         content = Holds.SEALED | Holds.NAME
         about_her = any(holds & content for holds in table.fields.values())
         if table.subject and about_her:
             assert table.forget is not Fate.STAYS, label
+
+
+#: Who takes her part where it is not by deleting rows; each has tests of its own, and
+#: `forget_is_complete` has rows of every place that must be gone.
+ERASERS: dict[str, Callable[..., object]] = {
+    "memoryhub.Event": purging.purge_thread,
+    "memoryhub.Thread": purging.purge_thread,
+    "memoryhub.Subject": erasure_steps.purge,
+    "memoryhub.SubjectKey": keys.destroy,
+}
+
+
+def test_whatever_goes_has_an_eraser() -> None:
+    assert unlisted.unerased(TABLES, ERASERS) == []
+    assert unlisted.unerased(TABLES, ()) == sorted(ERASERS)
+
+
+@pytest.mark.parametrize(
+    ("forget", "subject"),
+    [
+        (Fate.DELETED, "thread__parent__subject"),
+        (Fate.DELETED, "erasure__subject"),
+        (Fate.NULLED, "thread__subject"),
+        (Fate.BLANKED, "thread__subject"),
+        (Fate.DESTROYED, "subject"),
+    ],
+)
+def test_what_no_eraser_reaches_is_found(forget: Fate, subject: str) -> None:
+    label = "memoryhub.ThreadLabel"
+    table = replace(TABLES[label], forget=forget, subject=subject)
+    assert unlisted.unerased({**TABLES, label: table}, ERASERS) == [label]
 
 
 @pytest.mark.django_db(databases=["default", "keys"])

@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import ast
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import structlog
+from django.apps import apps
 from django.db import models
 
 from memoryhub.models.ids import NameField
-from memoryhub.vault.registry import Holds, Table
+from memoryhub.settings import Environment
+from memoryhub.vault.registry import Fate, Holds, Table
 
 #: What a field of a type may hold. A field of no type named here is refused.
 ALLOWED: dict[type[models.Field[Any, Any]], Holds] = {
@@ -28,6 +30,7 @@ ALLOWED: dict[type[models.Field[Any, Any]], Holds] = {
     models.CharField: Holds.ID | Holds.WORD | Holds.STAFF,
     models.GenericIPAddressField: Holds.STAFF,
     models.DateTimeField: Holds.TIME | Holds.STAFF,
+    models.DateField: Holds.TIME,
     models.BooleanField: Holds.WORD,
     models.UUIDField: Holds.ID,
     models.AutoField: Holds.ID,
@@ -35,6 +38,8 @@ ALLOWED: dict[type[models.Field[Any, Any]], Holds] = {
     models.IntegerField: Holds.NUMBER | Holds.ID,
     models.FloatField: Holds.NUMBER,
 }
+#: What becomes of places whose rows stay, or whose bytes must be gone at once.
+_BY_NAME = (Fate.NULLED, Fate.BLANKED, Fate.DESTROYED)
 _COLLECTIONS = {
     *("dict", "list", "set", "OrderedDict", "defaultdict", "deque", "Counter"),
     *("WeakKeyDictionary", "WeakValueDictionary", "SimpleQueue", "Queue", "local"),
@@ -99,6 +104,27 @@ def unfindable(
     )
 
 
+def unerased(registry: Mapping[str, Table], named: Collection[str]) -> list[str]:
+    """Tables whose part of a subject goes by no eraser.
+
+    Rows are deleted by a walk over all tables that have a thread's or a subject's own
+    column; whatever else becomes of a place is `named`: somebody has written it.
+    """
+    return sorted(
+        label
+        for label, table in registry.items()
+        if (table.forget is Fate.DELETED and not _walked(label, table))
+        or (table.forget in _BY_NAME and label not in named)
+    )
+
+
+def _walked(label: str, table: Table) -> bool:
+    own = {each.name for each in apps.get_model(label)._meta.local_concrete_fields}
+    if table.thread is not None:
+        return table.thread in own
+    return table.subject in own
+
+
 def backends(*configured: Mapping[str, Mapping[str, Any]]) -> set[str]:
     """The classes behind the aliases of CACHES, CHANNEL_LAYERS and their like."""
     return {str(each["BACKEND"]) for aliases in configured for each in aliases.values()}
@@ -112,6 +138,10 @@ def log_handlers() -> set[str]:
     return {f"{type(each).__module__}.{type(each).__name__}" for each in handlers}
 
 
+#: What may be set, and as what.
+ASKED = {name: each.annotation for name, each in Environment.model_fields.items()}
+
+
 def paths(settings: object) -> set[str]:
     """The names of settings that are a file or folder."""
     values = {name: getattr(settings, name) for name in dir(settings) if name.isupper()}
@@ -119,6 +149,8 @@ def paths(settings: object) -> set[str]:
         name
         for name, value in values.items()
         if isinstance(value, Path)
+        # One that is not set here may be elsewhere.
+        or Path in get_args(ASKED.get(f"MEMORYHUB_{name}"))
         # Django's own are texts: MEDIA_ROOT, FILE_UPLOAD_TEMP_DIR and so on.
         or (value and name.endswith(("_ROOT", "_DIR", "_FILE", "_FOLDER")))
     }

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from random import Random
 from string import ascii_letters
 
 import pytest
-from django.conf import settings
 from django.db import connections
 
 from memoryhub.errors import ContentErasedError, KeyNotFoundError
@@ -35,6 +33,7 @@ from tests.memory_acts import (
     set_keys,
     take,
 )
+from tests.readers import files_with
 from tests.services.acts import state_of
 
 #: Nothing that could be packed into less.
@@ -124,14 +123,6 @@ def sqlite(transactional_db: None) -> Iterator[None]:
     assert connections["default"].vendor == "sqlite"
     yield
     connections.close_all()
-
-
-def files_with(needle: bytes) -> list[str]:
-    name = str(settings.DATABASES["default"]["NAME"])
-    folder = Path(name).parent
-    found = [path for path in folder.iterdir() if path.is_file()]
-    assert found
-    return sorted(path.name for path in found if needle in path.read_bytes())
 
 
 def sealed(thread: Thread, seq: int) -> bytes:

@@ -233,11 +233,13 @@ def test_what_refuses_keeps_nobody_waiting(
     assert (expire(NOON + DAY), erase(NOON + 3 * DAY)) == (3, 3)
 
 
-def test_a_restricted_subject_s_keys_expire_like_any(agent: Agent) -> None:
+def test_a_restricted_subject_s_keys_expire_but_their_values_wait(agent: Agent) -> None:
     with at(NOON):
         set_key(agent, "a", ttl=SECOND)
     Subject.objects.update(state="restricted")
-    assert (expire(NOON + DAY), erase(NOON + 3 * DAY)) == (1, 1)
+    assert (expire(NOON + DAY), erase(NOON + 3 * DAY)) == (1, 0)
+    Subject.objects.update(state="active")
+    assert erase(NOON + 3 * DAY) == 1
 
 
 def test_a_closed_thread_s_keys_expire_like_any(agent: Agent, thread: Thread) -> None:

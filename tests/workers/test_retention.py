@@ -13,9 +13,13 @@ from memoryhub.journal.writer import Journal, writer
 from memoryhub.kernel.commands import AmendThread, CloseThread
 from memoryhub.kernel.events import Limits, ThreadRetired
 from memoryhub.kernel.state import Scope
+from memoryhub.models.erasures import Erasure, Hold, Receipt
 from memoryhub.models.events import Event
 from memoryhub.models.projects import Project
-from memoryhub.services import threads
+from memoryhub.models.subjects import Subject
+from memoryhub.models.threads import Thread
+from memoryhub.queries.erasures import CLOSED
+from memoryhub.services import erasures, threads
 from memoryhub.services.api_keys import Agent
 from memoryhub.workers import listing, retention
 from tests.factories import append, get_thread, make_thread, run
@@ -80,8 +84,10 @@ def test_a_closed_thread_is_retired_as_well(agent: Agent, acme: Project) -> None
 def test_a_threads_own_policy_counts_first(
     agent: Agent, acme: Project, own: int, project: int | None, retired: int
 ) -> None:
-    keep_for(acme, project)
+    # When it was made, the project asked for no more.
+    keep_for(acme, own)
     make_thread(agent, "t-1", retention_idle_days=own)
+    keep_for(acme, project)
     assert retention.retire(timezone.now() + 31 * DAY) == retired
 
 
@@ -154,3 +160,72 @@ def test_many_are_retired_in_batches(
     for n in range(5):
         append(agent, f"t-{n}", "one")
     assert retention.retire(timezone.now() + 31 * DAY) == 5
+
+
+def hand_in(agent: Agent) -> list[Erasure]:
+    """One round of handing in, and every erasure run to its end."""
+    retention.hand_in(timezone.now())
+    rows = Erasure.objects.exclude(state__in=CLOSED)
+    return [finish(row) for row in rows]
+
+
+def finish(row: Erasure) -> Erasure:
+    for _ in Erasure.State.values:
+        row = erasures.advance(row)
+    return row
+
+
+@pytest.mark.django_db(transaction=True)
+def test_what_is_retired_is_erased(agent: Agent, acme: Project) -> None:
+    """With the reason `retention`, and the policy in the place of a confirmation."""
+    keep_for(acme, 30)
+    make_thread(agent, "ann-1", user_id="ann")
+    append(agent, "ann-1", "one")
+    with time_machine.travel(timezone.now() + 31 * DAY, tick=False):
+        make_thread(agent, "ann-2", user_id="ann")
+        append(agent, "ann-2", "the twin, which is in use")
+        assert retention.retire(timezone.now()) == 1
+        (row,) = hand_in(agent)
+        assert (row.state, row.reason) == ("complete", "retention")
+        assert (row.actor, row.scope) == ("worker:retention", "thread")
+        assert Receipt.objects.filter(erasure=row).count() == 1
+        assert not Thread.objects.filter(name="ann-1").exists()
+        assert statuses(agent, "ann-2") == ["open"]
+        assert hand_in(agent) == []
+
+
+@pytest.mark.django_db(transaction=True)
+def test_one_thread_of_a_subject_is_erased_after_the_other(
+    agent: Agent, acme: Project
+) -> None:
+    keep_for(acme, 30)
+    for user_id in ("ann", "bob"):
+        for n in range(2):
+            make_thread(agent, f"{user_id}-{n}", user_id=user_id)
+    with time_machine.travel(timezone.now() + 31 * DAY, tick=False):
+        assert retention.retire(timezone.now()) == 4
+        assert [len(hand_in(agent)) for _ in range(3)] == [2, 2, 0]
+    assert {*Thread.objects.values_list("status", flat=True)} == {"erased"}
+
+
+def test_what_is_held_or_restricted_is_not_erased(agent: Agent, acme: Project) -> None:
+    keep_for(acme, 30)
+    for user_id in ("held", "restricted"):
+        make_thread(agent, f"{user_id}-1", user_id=user_id)
+    later = timezone.now() + 31 * DAY
+    assert retention.retire(later) == 2
+    held = Subject.objects.get(threads__name="held-1")
+    Hold.objects.create(
+        project=acme,
+        subject=held,
+        basis="legal_claims",
+        opened_by="command",
+        opened_at=timezone.now(),
+        expires_at=later + DAY,
+    )
+    restricted = Subject.objects.filter(threads__name="restricted-1")
+    restricted.update(state="restricted", basis="claims")
+    assert retention.hand_in(later) == 0
+    assert not Erasure.objects.exists()
+    restricted.update(state="active", basis="")
+    assert retention.hand_in(later) == 1

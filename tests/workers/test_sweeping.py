@@ -5,18 +5,24 @@ from uuid import uuid4
 
 import pytest
 from axes.models import AccessAttempt
+from django.apps import apps
 from django.contrib.sessions.models import Session
 from django.utils import timezone
 
 from memoryhub.journal import Request
-from memoryhub.models.events import RequestKey
+from memoryhub.models.clock import clock
+from memoryhub.models.events import Event, RequestKey
 from memoryhub.models.keys import SubjectKey
 from memoryhub.models.operators import SignInLink
+from memoryhub.models.projects import Project
 from memoryhub.models.subjects import Subject
+from memoryhub.models.threads import Thread
 from memoryhub.services import operators
 from memoryhub.services.api_keys import Agent
 from memoryhub.vault import keys
+from memoryhub.vault.registry import TABLES
 from memoryhub.workers import sweeping
+from tests import bundled, factories
 from tests.factories import append
 
 pytestmark = pytest.mark.django_db
@@ -73,3 +79,50 @@ def test_sessions_and_attempts_end() -> None:
     assert sweeping.sign_ins(now) == 2
     assert Session.objects.get().session_key == "alive"
     assert AccessAttempt.objects.get().username == "d29"
+
+
+# Imports of bundles that were killed
+
+
+@pytest.fixture
+def left(acme: Project) -> list[Thread]:
+    """What an import has left behind: a parent and its fork, with all rows."""
+    agent = factories.make_agent(acme)
+    bundled.live(agent)
+    threads = Thread.objects.filter(project=acme)
+    threads.update(status="importing", listed_at=clock.now())
+    return list(threads)
+
+
+def importing() -> int:
+    return Thread.objects.filter(status="importing").count()
+
+
+@pytest.mark.no_replay
+def test_leftovers_of_an_import_go_with_all_their_rows(left: list[Thread]) -> None:
+    now = clock.now()
+    assert sweeping.imports(now + sweeping.ORPHANED_AFTER - timedelta(minutes=1)) == 0
+    assert importing() == len(left)
+    assert sweeping.imports(now + sweeping.ORPHANED_AFTER + timedelta(minutes=1)) == 3
+    assert importing() == 0
+    for label, table in TABLES.items():
+        if table.subject == "thread__subject":
+            rows = apps.get_model(label)._default_manager
+            assert not rows.filter(thread__in=left).exists(), label
+    assert not Event.objects.filter(thread__in=left).exists()
+
+
+@pytest.mark.no_replay
+def test_an_import_that_goes_on_is_left_alone(left: list[Thread]) -> None:
+    """Its first threads were written long ago, its last one just now."""
+    later = clock.now() + 2 * sweeping.ORPHANED_AFTER
+    Thread.objects.filter(id=left[2].id).update(listed_at=later)
+    assert sweeping.imports(later) == 0
+    assert importing() == 3
+    Thread.objects.update(status="open")
+
+
+def test_what_is_open_is_never_swept(acme: Project) -> None:
+    factories.append(factories.make_agent(acme), "t-1", "hello")
+    assert sweeping.imports(clock.now() + 9 * sweeping.ORPHANED_AFTER) == 0
+    assert Thread.objects.count() == 1

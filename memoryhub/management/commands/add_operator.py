@@ -4,6 +4,7 @@ import getpass
 import sys
 from typing import Any
 
+from django.conf import settings
 from django.core.management.base import CommandParser
 
 from memoryhub.errors import InvalidError, NameTakenError
@@ -11,7 +12,10 @@ from memoryhub.management import start
 from memoryhub.management.terminal import Command as Base
 from memoryhub.models.operators import Membership, Operator
 from memoryhub.models.projects import Project
-from memoryhub.services import operators
+from memoryhub.services import identities, operators
+
+#: For who is to leave a project.
+NO_ROLE = "none"
 
 
 class Command(Base):
@@ -30,15 +34,30 @@ class Command(Base):
         )
         parser.add_argument(
             "--role",
-            choices=Membership.Role.values,
+            choices=[*Membership.Role.values, NO_ROLE],
             default=Membership.Role.VIEWER.value,
-            help="what they may do there (default: viewer)",
+            help="what they may do there (default: viewer); none takes them out of it",
         )
         parser.add_argument(
             "--password",
             action="store_true",
             help="give them a password, asked for or read from standard input; "
             "without one they sign in by links from `manage.py signin`",
+        )
+        self.add_identity(parser)
+
+    def add_identity(self, parser: CommandParser) -> None:
+        identity = parser.add_mutually_exclusive_group()
+        identity.add_argument(
+            "--sso",
+            metavar="SUBJECT",
+            help="let them in by single sign-on, as whom the provider calls by this "
+            "`sub`; once more for another",
+        )
+        identity.add_argument(
+            "--no-sso",
+            action="store_true",
+            help="let them in by single sign-on no more",
         )
 
     def handle(
@@ -51,19 +70,52 @@ class Command(Base):
                 f"There is no project {missing[0]}. Make it: manage.py create_project "
                 f"{missing[0]}"
             )
-        try:
-            operator = operators.find(name) or operators.add(name)
-            if options["password"]:
-                operators.set_password(operator, self.password())
-            for row in rows.values():
-                operators.set_role(row, operator, role)
-        except NameTakenError:
-            self.end(f"The operator {name} is disabled. Choose another name.")
-        except InvalidError as refusal:
-            self.end(_REASONS[refusal.invalid_code])
+        if role == NO_ROLE:
+            self.leave(name, [*rows.values()])
+            return
+        self.admit(name, [*rows.values()], role, options)
         self.say(f"{name} is {role} of {', '.join(sorted(rows))}.")
         if not self.has_password(name):
             self.say(f"To sign in: manage.py signin --operator {name}")
+
+    def admit(
+        self, name: str, rows: list[Project], role: str, options: dict[str, Any]
+    ) -> None:
+        try:
+            if options["sso"] is not None and not settings.SSO:
+                raise InvalidError(code="sso_off", loc="sso")
+            operator = operators.find(name) or operators.add(name)
+            if options["password"]:
+                operators.set_password(operator, self.password())
+            self.identify(operator, options)
+            for row in rows:
+                operators.set_role(row, operator, role)
+        except NameTakenError:
+            self.end(
+                f"The operator {name} is disabled. Let them in again: manage.py "
+                f"disable_operator {name} --enable"
+            )
+        except InvalidError as refusal:
+            self.end(_REASONS[refusal.invalid_code])
+
+    def identify(self, operator: Operator, options: dict[str, Any]) -> None:
+        if options["sso"] is not None:
+            issuer = settings.SSO_ISSUER
+            identities.bind(operator, issuer=issuer, subject=options["sso"])
+        if options["no_sso"]:
+            identities.unbind(operator)
+
+    def leave(self, name: str, rows: list[Project]) -> None:
+        # Also for who is disabled, lest it come back with them.
+        operator = Operator.objects.filter(username=name).first()
+        if operator is None:
+            self.end("There is no operator of this name.")
+        try:
+            for row in rows:
+                operators.set_role(row, operator, None)
+        except InvalidError as refusal:
+            self.end(_REASONS[refusal.invalid_code])
+        self.say(f"{name} has no role in {', '.join(sorted(r.slug for r in rows))}.")
 
     def password(self) -> str:
         if not sys.stdin.isatty():
@@ -79,6 +131,9 @@ class Command(Base):
 
 
 _REASONS = {
+    "sso_off": "Single sign-on is off here; the README says what turns it on.",
+    "subject": "A subject has 1 to 255 characters of ASCII.",
+    "subject_taken": "Another operator is let in by this subject already.",
     "name": "A name begins with a letter or digit and has 64 at most of A-Z a-z 0-9 "
     ". _ : @ and -.",
     "password_weak": "The password is too easy to guess: take 12 characters or more, "

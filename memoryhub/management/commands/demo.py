@@ -31,7 +31,8 @@ ONCE_SECONDS, ONCE_SPEED = 120.0, 12.0
 class Command(Base):
     help = (
         "Show MemoryHub at work: a server with six simulated agents that keep "
-        "writing, in a data folder of its own. No model, no network, no account."
+        "writing, and after 50 seconds the erasure of somebody they write about, in a "
+        "data folder of its own. No model, no network, no account."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -122,10 +123,20 @@ def _stage(bound: socket.socket, *, seed: int, speed: float) -> Stage:
     project = Project.objects.filter(slug=PROJECT).first()
     project = project or projects.create(PROJECT)
     operators.ensure_default()
-    run = ApiKey.objects.filter(project=project).count() + 1
+    memory_keys = ApiKey.objects.filter(project=project, scopes__contains="memory:")
+    run = memory_keys.count() + 1
     _, key = api_keys.create(project)
+    _, officer_key = api_keys.create(project, scopes=("subject:forget",))
     host, port = bound.getsockname()[:2]
-    return Stage(host=host, port=port, key=key, seed=seed, speed=speed, run=run)
+    return Stage(
+        host=host,
+        port=port,
+        key=key,
+        officer_key=officer_key,
+        seed=seed,
+        speed=speed,
+        run=run,
+    )
 
 
 def _end(stage: Stage, running: server.Server) -> None:

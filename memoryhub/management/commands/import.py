@@ -18,7 +18,7 @@ from memoryhub.kernel import formats, names
 from memoryhub.kernel.paging_config import RANGES
 from memoryhub.kernel.records import Bad
 from memoryhub.kernel.transcripts import Item, Options
-from memoryhub.management import start
+from memoryhub.management import bundle_import, noting, start
 from memoryhub.management.import_progress import ImportProgress
 from memoryhub.management.import_summary import Summary, bad_fields, bad_line
 from memoryhub.management.terminal import WRONG_USAGE
@@ -37,6 +37,10 @@ that is incomplete goes on where it stopped. A server may be running meanwhile.
 
 With --budget each model call of the runs is played under a context of so many tokens:
 pages come and go, and what the model would have been sent is recorded as simulated.
+
+With --format bundle the file is the export of one person's memory, and all of it comes
+in or nothing: her threads with their numbers, times and names, under ids and keys of
+this hub. One of another hub needs its public keys (--keys).
 
 What can't be imported is named by its place, as FILE:LINE:OFFSET run=N message=N
 CODE (lines count from 1, all else from 0), never by its content.
@@ -58,8 +62,9 @@ class Command(Base):
         add = parser.add_argument
         add("file", metavar="FILE", help="the file, or - for stdin")
         add("--project", metavar="NAME", required=True, help="where it goes")
-        kinds = ["auto", *formats.FORMATS]
+        kinds = ["auto", *formats.FORMATS, bundle_import.FORMAT]
         add("--format", choices=kinds, default="auto", help="auto: by the first record")
+        add("--keys", metavar="FILE", help="bundle: public keys of the hub it is from")
         add("--source", metavar="NAME", help="default: the file's name, no ending")
         add("--thread", metavar="NAME", help="chat: of lines that name no thread")
         add("--user-id", metavar="ID", help="whom all of it is about")
@@ -72,6 +77,9 @@ class Command(Base):
         add("--quiet", action="store_true", help="no progress and no table")
 
     def handle(self, *_: Any, **options: Any) -> None:
+        if options["format"] == bundle_import.FORMAT:
+            bundle_import.run(self, options, self._project)
+            return
         asked = self._asked(options)
         began = time.monotonic()
         with ExitStack() as stack:
@@ -86,6 +94,7 @@ class Command(Base):
             progress = self._progress(file, job, options)
             name, items = self._read(file, progress, asked, options["format"])
             self._take(job, items, progress, options["file"], report)
+        self._note(job)
         summary = Summary(
             file=options["file"],
             format=name,
@@ -95,6 +104,13 @@ class Command(Base):
             read_bytes=progress.done,
             took_seconds=time.monotonic() - began,
         )
+        self._sum_up(summary, options)
+
+    def _note(self, job: Import) -> None:
+        if runs := 0 if job.dry_run else job.counts.runs:
+            noting.note(self, "import.done", project=job.project.id, count=runs)
+
+    def _sum_up(self, summary: Summary, options: dict[str, Any]) -> None:
         if options["json"]:
             self.stdout.write(json.dumps(summary.plain()))
         elif not options["quiet"]:

@@ -12,6 +12,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import Error, connections
 
 from memoryhub.errors import ClockSkewError, StartRefusedError
+from memoryhub.management import noting
 from memoryhub.models.clock import clock
 from memoryhub.models.keys import DestroyedKey, KekCheck, KeyMeta
 from memoryhub.vault import backup, keyring, ring_file, rotation
@@ -162,6 +163,7 @@ class Command(BaseCommand):
         if backup.opened(written, passphrase=passphrase) != ring:
             raise CommandError(f"{file} does not hold what was written to it.")
         backup.record(ring, at=clock.now())
+        self._note("kek.backed_up", ring.current_id)
         self.stdout.write(
             f"Wrote {_keys(len(ring.ids))} to {file} and read it back. Keep the file "
             "and the passphrase apart from each other and from the databases."
@@ -182,12 +184,16 @@ class Command(BaseCommand):
             ring_file.create(place, ring)
         except OSError as error:
             raise CommandError(f"{place} can not be made: {error.strerror}.") from None
+        if _has_tables():
+            self._note("kek.restored", ring.current_id)
         self.stdout.write(
             f"Restored {_keys(len(ring.ids))} to {place}; {ring.current_id} is current."
         )
 
     def _rotate(self) -> None:
         kek_id, fresh = rotation.begin(at=clock.now())
+        if fresh:
+            self._note("kek.made", kek_id)
         self.stdout.write(f"{'Rotating' if fresh else 'Going on'} to key {kek_id}.")
         try:
             done = self._rewrap()
@@ -197,6 +203,7 @@ class Command(BaseCommand):
                 returncode=130,
             ) from None
         for old in rotation.finish(at=clock.now()):
+            self._note("kek.rotated", old, count=done)
             self.stdout.write(
                 f"Key {old} is retired; `manage.py keys retire {old}` removes it in "
                 f"{settings.KEYS_BACKUP_DAYS} days."
@@ -205,6 +212,9 @@ class Command(BaseCommand):
             f"Re-wrapped {_keys(done)}. The ring has changed, so make a new backup: "
             "`manage.py keys backup FILE`."
         )
+
+    def _note(self, action: str, kek_id: str, *, count: int = 0) -> None:
+        noting.note(self, action, target_kind="kek", target_id=kek_id, count=count)
 
     def _rewrap(self) -> int:
         total, done = rotation.remaining(), 0
@@ -219,6 +229,7 @@ class Command(BaseCommand):
     def _retire(self, kek_id: str) -> None:
         _refuse_skewed()
         rotation.retire(kek_id, at=clock.now())
+        self._note("kek.retired", kek_id)
         self.stdout.write(
             f"Key {kek_id} is out of the ring. Older backups of the ring still hold it."
         )

@@ -9,6 +9,7 @@ from django.db.models import Sum
 
 from memoryhub.errors import Refusal
 from memoryhub.journal.log import Origins
+from memoryhub.management import noting
 from memoryhub.management.commands.verify import chosen
 from memoryhub.management.progress import Progress
 from memoryhub.services.rebuild import rebuild
@@ -42,4 +43,5 @@ class Command(BaseCommand):
                 ) from None
             rebuilt += 1
         progress.close()
+        noting.note(self, "journal.rebuilt", count=rebuilt)
         self.stdout.write(f"{rebuilt:,} threads rebuilt from {progress.done:,} events.")

@@ -10,6 +10,7 @@ from django.core.management.base import CommandParser
 from memoryhub.management import logs, server, start
 from memoryhub.management.terminal import Command as Base
 from memoryhub.services import operators
+from memoryhub.services.standstill import standstill
 from memoryhub.vault import keyring
 
 
@@ -37,7 +38,7 @@ class Command(Base):
     def handle(self, *args: Any, host: str, port: int, **options: Any) -> None:
         start.refuse_public(host)
         with server.bind(host, port) as bound:
-            start.prepare()
+            start.prepare(held_back=True)
             lines = list(self.welcome(bound, private=start.loopback(host)))
             logs.configure()
             running = server.server(listening=lambda: self.say("\n".join(lines)))
@@ -56,6 +57,11 @@ class Command(Base):
         else:
             # Logs travel; a link in them would sign in whoever reads them first.
             yield "Sign in by a link from: manage.py signin"
+        if standstill.waiting:
+            yield (
+                "A backup was restored from before some erasures: nothing is served "
+                "until they are replayed. Run: manage.py forget --replay"
+            )
         if not keyring.kek_backed_up():
             yield (
                 "Back up the key ring: without it no memory can ever be read again. "

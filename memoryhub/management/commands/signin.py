@@ -5,6 +5,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import CommandParser
 
+from memoryhub.journal.audit import PURPOSES
 from memoryhub.management import start
 from memoryhub.management.terminal import Command as Base
 from memoryhub.services import operators
@@ -27,6 +28,12 @@ class Command(Base):
             f"(default: {operators.LINK_MINUTES})",
         )
         parser.add_argument(
+            "--purpose",
+            choices=PURPOSES,
+            help="what content is looked at for; else the page asks, or on this "
+            "machine takes it for debugging",
+        )
+        parser.add_argument(
             "--origin",
             help="address of the server, like https://memory.example.org (default: "
             "the first of MEMORYHUB_ORIGINS, else http://127.0.0.1:8000)",
@@ -38,6 +45,7 @@ class Command(Base):
         operator: str,
         minutes: int,
         origin: str | None,
+        purpose: str | None,
         **options: Any,
     ) -> None:
         if not 1 <= minutes <= operators.MAX_LINK_MINUTES:
@@ -52,4 +60,5 @@ class Command(Base):
         token = operators.make_link(row, minutes)
         default = next(iter(settings.ORIGINS), "http://127.0.0.1:8000")
         self.say(f"Signs in {operator}, once, within {minutes} minutes:")
-        self.stdout.write(f"{(origin or default).rstrip('/')}/sign-in/{token}")
+        asked = f"?purpose={purpose}" if purpose else ""
+        self.stdout.write(f"{(origin or default).rstrip('/')}/sign-in/{token}{asked}")

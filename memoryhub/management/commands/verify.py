@@ -7,16 +7,20 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.db.models import QuerySet, Sum
 
+from memoryhub.errors import LedgerBrokenError
 from memoryhub.journal.log import Origins
+from memoryhub.management import noting
 from memoryhub.management.progress import Progress
 from memoryhub.models.threads import Thread
-from memoryhub.queries import context_verification, verification
+from memoryhub.queries import anchors, audit, context_verification, verification
+from memoryhub.vault import ledger
 
 
 class Command(BaseCommand):
     help = (
-        "Fold journals, compare them with the stored rows and walk their hash chains; "
-        "or, with --contexts, put each recorded context together again. "
+        "Fold journals, compare them with the stored rows and walk their hash chains, "
+        "and with --all the anchors and the audit log, too; or, with --contexts, put "
+        "each recorded context together again. "
         "Exit 0 when all is well; exit 1 and the first that is wrong on any difference."
     )
 
@@ -33,11 +37,33 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        threads = chosen(options["thread"])
+        threads, project = chosen(options["thread"]), None
+        if options["thread"]:
+            project = threads.values_list("project_id", flat=True).get()
+        try:
+            self._check(threads, options)
+        except CommandError:
+            noting.note(self, "verified", project=project, outcome="failed")
+            raise
+        noting.note(self, "verified", project=project, count=threads.count())
+
+    def _check(self, threads: QuerySet[Thread], options: dict[str, Any]) -> None:
         if options["contexts"]:
             self._contexts(threads)
-        else:
-            self._journals(threads)
+            return
+        self._journals(threads)
+        if options["all"]:
+            self._anchors()
+            self._audit()
+
+    def _audit(self) -> None:
+        verdict = audit.verify()
+        if verdict.wrong is not None:
+            raise CommandError(
+                f"entry {verdict.wrong} of the audit log is not as it was written",
+                returncode=1,
+            )
+        self.stdout.write(f"The audit log is verified to {verdict.verified_to:,}.")
 
     def _journals(self, threads: QuerySet[Thread]) -> None:
         total = threads.aggregate(events=Sum("head_seq"))["events"] or 0
@@ -60,6 +86,26 @@ class Command(BaseCommand):
             f"{checked:,} threads, {progress.done:,} events: every journal folds to "
             "its rows and every chain is whole."
         )
+
+    def _anchors(self) -> None:
+        """What no chain of a thread shows: one that vanished, and lines outside."""
+        try:
+            ledger.check()
+        except LedgerBrokenError as broken:
+            raise CommandError(f"the ledger: {broken.sentence}", returncode=1) from None
+        standing = anchors.get_standing()
+        if standing.wrong:
+            since = f"; they are as of line {standing.as_of}" if standing.as_of else ""
+            raise CommandError(
+                f"line {standing.n} of the anchors: {standing.wrong}{since}. "
+                "After a restore that you know of: `manage.py anchor --anew`.",
+                returncode=1,
+            )
+        if standing.at is not None:
+            self.stdout.write(
+                f"{standing.threads:,} threads still reach where they were anchored at "
+                f"{standing.at:%Y-%m-%d %H:%M} UTC."
+            )
 
     def _contexts(self, threads: QuerySet[Thread]) -> None:
         total = context_verification.total(threads)
@@ -84,7 +130,8 @@ class Command(BaseCommand):
 
 def chosen(address: str | None) -> QuerySet[Thread]:
     """All threads, or the one at `project/name`."""
-    threads = Thread.objects.order_by("id")
+    # What is being imported is nothing yet; if that was killed, it will be swept.
+    threads = Thread.objects.exclude(status=Thread.Status.IMPORTING).order_by("id")
     if address is None:
         return threads
     project, _, name = address.partition("/")

@@ -3,6 +3,8 @@ from __future__ import annotations
 import signal
 from typing import Any
 
+from django.core.management.base import CommandParser
+
 from memoryhub.management import logs, start
 from memoryhub.management.terminal import Command as Base
 from memoryhub.workers.reconcile import Reconciler
@@ -11,16 +13,35 @@ from memoryhub.workers.reconcile import Reconciler
 class Command(Base):
     help = (
         "Run the background work in a process of its own: lists, levels of pages, "
-        "sums, sweeps, expiry of keys and their values, and retention. `serve` does it "
-        "too; of all processes one works at a time, and another takes over within half "
-        "a minute when it dies. MEMORYHUB_EXPIRY_INTERVAL_SECONDS says how often what "
-        "has expired is swept."
+        "sums, sweeps, expiry of keys and their values, retention, erasures and the "
+        "nightly scan. `serve` does it too; of all processes one works at a time, and "
+        "another takes over within half a minute when it dies. "
+        "MEMORYHUB_EXPIRY_INTERVAL_SECONDS says how often what has expired is swept."
     )
 
-    def handle(self, *args: Any, **options: Any) -> None:
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument(
+            "--once",
+            action="store_true",
+            help="do all that is due, say what that was, and end; for a timer",
+        )
+
+    def handle(self, *args: Any, once: bool, **options: Any) -> None:
         start.prepare()
         logs.configure()
-        reconciler = Reconciler()
+        if once:
+            self.do_once(Reconciler())
+        else:
+            self.go_on(Reconciler())
+
+    def do_once(self, reconciler: Reconciler) -> None:
+        done = reconciler.once()
+        if done is None:
+            self.end("Another process does the background work; stop that first.")
+        for name, count in done.items():
+            self.stdout.write(f"{name}: {count:,}")
+
+    def go_on(self, reconciler: Reconciler) -> None:
         try:
             # SIGTERM ends the wait as Ctrl-C does.
             signal.signal(signal.SIGTERM, signal.default_int_handler)

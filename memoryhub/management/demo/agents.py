@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from itertools import cycle
 from random import Random
 from threading import Event
+from time import sleep
 from typing import Any
 
 from memoryhub.management.demo import (
@@ -16,12 +18,15 @@ from memoryhub.management.demo import (
     desk,
     diary,
     messages,
+    officer,
     research,
 )
 from memoryhub.management.demo.client import Client, RefusedError
 from memoryhub.management.demo.messages import Exchange
 
-ANN, BOB = "ann@people.example", "bob@people.example"
+ANN = "ann@people.example"
+#: Of the concierge, one after the other: who is forgotten comes no more.
+GUESTS = ("bob", "bea", "cyril", "dora")
 
 
 class StoppedError(Exception):
@@ -215,16 +220,37 @@ def _pin(life: Life, thread: str, page_ids: list[str]) -> list[str]:
     return page_ids
 
 
-def guest(life: Life) -> None:
-    """Bob's concierge: wishes, and facts that replace older ones."""
-    thread = "concierge-bob"
+def concierges(life: Life) -> None:
+    """A guest's concierge, until the guest is forgotten; then the next one's.
+
+    What is still written while an erasure is planned or runs is refused.
+    """
+    guests = cycle(GUESTS)
+    name = next(guests)
+    while True:
+        try:
+            _serve(life, name)
+        except RefusedError as refused:
+            if refused.code == "subject_erased":
+                name = next(guests)
+            elif refused.code == "subject_restricted":
+                life.rest(1)
+            else:
+                raise
+
+
+def _serve(life: Life, name: str) -> None:
+    """Wishes, and facts that replace older ones."""
+    thread = life.named(f"concierge-{name}")
     life.client.put_thread(
         thread,
-        user_id=BOB,
+        user_id=user_of(life.named(name)),
         scope={"agent_type": "concierge", "agent_instance": "front-desk"},
         labels={"vip": True},
     )
-    life.client.set_task(thread, status="running", description="Bob's evenings")
+    life.client.set_task(
+        thread, status="running", description=f"The evenings of {name}"
+    )
     for number, exchange in enumerate(concierge.wishes(life.chance)):
         # Nothing changed: it says that the agent lives.
         life.client.update_task(thread)
@@ -275,9 +301,20 @@ AGENTS: dict[str, Callable[[Life], None]] = {
     "researcher": researcher,
     "coder": repairs,
     "diarist": diarist,
-    "concierge": guest,
+    "concierge": concierges,
     "ticket-counter": ticket_counter,
 }
+
+
+def privacy_officer(life: Life) -> None:
+    """Forgets the first guest of this run, once, and reads the receipt."""
+    if life.stopped.wait(officer.AT_SECONDS / life.speed):
+        raise StoppedError
+    erasure = officer.forget(life.client, user_of(life.named(GUESTS[0])))
+    for _ in officer.watch(life.client, erasure):
+        # To the end, even if the demo ends meanwhile: the worker stops after it.
+        sleep(officer.LOOK_SECONDS)
+    officer.receipt(life.client, erasure)
 
 
 def tell_history(life: Life) -> None:
@@ -294,7 +331,7 @@ def tell_history(life: Life) -> None:
         life,
         "concierge-bob",
         concierge.wishes(life.chance),
-        user_id=BOB,
+        user_id=user_of(GUESTS[0]),
         agent_type="concierge",
     )
 
@@ -320,6 +357,10 @@ def _tell(
         life.client.append_batch(thread, slots, request=life.request_key())
         if at >= now:
             return
+
+
+def user_of(name: str) -> str:
+    return f"{name}@people.example"
 
 
 def _now() -> datetime:

@@ -105,13 +105,12 @@ class Client:
         self, method: str, path: str, body: Any, *, request: str | None = None
     ) -> dict[str, Any]:
         """Ask, and read the answer. Raises RefusedError, or OSError without one."""
-        headers = {
-            "Authorization": f"Bearer {self.key}",
-            "Content-Type": "application/json",
-        }
+        headers, text = {"Authorization": f"Bearer {self.key}"}, None
+        if body is not None:
+            headers["Content-Type"], text = "application/json", json.dumps(body)
         if request is not None:
             headers["Idempotency-Key"] = request
-        status, answer = self._exchange(method, path, json.dumps(body), headers)
+        status, answer = self._exchange(method, path, text, headers)
         if status >= 300:
             raise RefusedError(status, str(answer.get("code", "")))
         self.accepted += 1
@@ -123,7 +122,7 @@ class Client:
         self._connection = None
 
     def _exchange(
-        self, method: str, path: str, body: str, headers: dict[str, str]
+        self, method: str, path: str, body: str | None, headers: dict[str, str]
     ) -> tuple[int, dict[str, Any]]:
         connection = self._connection or http.client.HTTPConnection(
             self.host, self.port, timeout=TIMEOUT_SECONDS

@@ -13,6 +13,7 @@ from memoryhub.management.demo.client import Client, RefusedError
 
 #: A refusal or a dropped connection; the agent goes on after it.
 PAUSE_SECONDS = 2.0
+OFFICER = "privacy-officer"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -22,6 +23,8 @@ class Stage:
     host: str
     port: int
     key: str
+    #: May forget, and reads no memory.
+    officer_key: str
     seed: int
     speed: float
     #: 1 on a new folder; later ones go on with what is there.
@@ -50,7 +53,8 @@ class Stage:
     def _begin(self) -> None:
         if self.run == 1:
             self._act("history", agents.tell_history)
-        for name, play in agents.AGENTS.items():
+        plays = {**agents.AGENTS, OFFICER: agents.privacy_officer}
+        for name, play in plays.items():
             if not self.stopped.is_set():
                 self._spawn(name, lambda name=name, play=play: self._act(name, play))  # type: ignore[misc]  # bound now
 
@@ -82,13 +86,16 @@ class Stage:
 
     def _life(self, name: str) -> Life:
         return Life(
-            client=Client(host=self.host, port=self.port, key=self.key),
+            client=Client(host=self.host, port=self.port, key=self._key_of(name)),
             # Seeded by a text, so that agents differ and no hash seed matters.
             chance=Random(f"{self.seed} {self.run} {name}"),  # noqa: S311  # no secret
             stopped=self.stopped,
             speed=self.speed,
             suffix=f".run-{self.run}" if self.run > 1 else "",
         )
+
+    def _key_of(self, name: str) -> str:
+        return self.officer_key if name == OFFICER else self.key
 
     def _note(self, name: str, failure: Exception) -> None:
         if isinstance(failure, RefusedError):

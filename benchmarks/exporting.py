@@ -1,0 +1,30 @@
+"""One export, in a process inside an instance."""
+
+from __future__ import annotations
+
+import json
+import resource
+import sys
+import time
+
+from benchmarks.hubs import PROJECT
+from memoryhub.models.projects import Project
+from memoryhub.services import exports, subjects
+from memoryhub.vault import keyring
+
+
+def measure() -> None:
+    """Hand over what the project's thread holds; print what that took."""
+    keyring.prepare(empty=False)
+    project = Project.objects.get(slug=PROJECT)
+    began = time.process_time()
+    export = exports.begin(subjects.anonymous(project.id), actor="command")
+    for _ in export.stream():
+        pass
+    told = {
+        "events": export.cut.events,
+        "cpu_seconds": time.process_time() - began,
+        "bytes": export.sent,
+        "peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+    }
+    sys.stdout.write(json.dumps(told) + "\n")

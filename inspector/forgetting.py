@@ -1,0 +1,204 @@
+"""Forgetting, in words for a screen: steps, reasons, what waits for what. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from types import MappingProxyType
+from typing import Final
+
+from memoryhub.models.erasures import Erasure
+from memoryhub.queries.erasures import CLOSED, ErasureLine
+from memoryhub.services import receipts
+
+Scope, State = Erasure.Scope, Erasure.State
+
+#: Each scope, as the form offers it.
+SCOPES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        Scope.SUBJECT: "Everything about this person, with the key that opens it",
+        Scope.THREAD: "One thread, with all that was made of it",
+        Scope.BEFORE: "Every record before a time, with all that was made of it",
+        Scope.RECORD: "One record, with all that was made of it",
+    }
+)
+REASONS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "not_needed": "no longer needed for its purpose",
+        "consent_withdrawn": "consent was withdrawn",
+        "objection": "the person objected",
+        "unlawful": "it was unlawful to keep it",
+        "legal_duty": "a law demands it",
+        "child": "it was collected from a child",
+        "retention": "its time is over",
+        "poisoning": "it was planted to mislead an agent",
+        "mistake": "it was kept by mistake",
+        "test": "a test",
+    }
+)
+_NARROW: Final = (State.FENCED, State.TOMBSTONED)
+_WHOLE: Final = (State.FENCED, State.KEY_DESTROYED)
+_REST: Final = (
+    State.ROWS_ERASED,
+    State.CACHES_PURGED,
+    State.SCRUBBED,
+    State.VERIFIED,
+    State.COMPLETE,
+)
+#: What is true once a state is entered.
+TOLD: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        State.FENCED: "The ledger says so, and nothing in scope can be read or written",
+        State.TOMBSTONED: "What is erased may not be written again",
+        State.KEY_DESTROYED: "The key is gone: what was sealed under it stays closed",
+        State.ROWS_ERASED: "Contents, names and what was made of them are gone",
+        State.CACHES_PURGED: "Open pages are cleared, and other processes are told",
+        State.SCRUBBED: "The database has let go of the bytes",
+        State.VERIFIED: "A sweep and a scan of their own found nothing left",
+        State.COMPLETE: "The receipt is signed, and the ledger says it is done",
+    }
+)
+#: Why the next step has to wait, and what ends that.
+WAITING: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "reader": "A reader holds on to an old state of the database. It goes on by "
+        "itself when that reader ends.",
+        "vacuum": "The database has not tidied up yet. It goes on by itself.",
+        "rights": "The database does not let our role clear its files. Grant what the "
+        "README says; it goes on by itself then.",
+        "disk": "The disk is full. Make room; it goes on by itself.",
+        "store": "A store does not answer. It goes on by itself once it does.",
+        "night": "There is more to look through than may be by day. It goes on at "
+        "night, from 1 to 5 by UTC.",
+        "hold": "A hold is in force, so nothing is erased. Once it is lifted, make a "
+        "new plan.",
+    }
+)
+#: Why something stays, by the words of plans and receipts.
+KEPT: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "chain": "the chain is checked by it; it holds counts, times and digests",
+        "stays_erased": "keeps what was erased from coming back; keyed digests only",
+        "accountability": "says who did what; ids and closed words only",
+        "restores": "erases again after a restore; ids and keyed digests only",
+        "place": "its place stays, without content",
+        "fork": "a fork that lives reads it",
+        "evidence": "another source still speaks for it",
+        "names": "names go with the whole thread",
+    }
+)
+#: What stays whatever goes, so that it can be proved.
+STAYS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "envelopes": "envelopes of events",
+        "tombstones": "tombstones",
+        "audit": "the audit log",
+        "ledger": "the ledger of erasures",
+    }
+)
+RETAINED: Final = {STAYS[each.what]: each.reason for each in receipts.RETAINED}
+#: What is out of reach, by the words of plans and receipts.
+RESIDUE: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "backups": "sealed bytes and names in backups of the memory",
+        "key_backups": "the wrapped key in backups of the keys database",
+        "free_blocks": "sealed bytes in free blocks of the file system",
+        "database_free_space": "sealed bytes in free pages of the database",
+        "wal": "sealed bytes in the database's log",
+        "process_memory": "memory of running processes",
+        "replies_sent": "answers that were sent before",
+        "downloads": "files that were downloaded before",
+        "recipients": "copies at agents and model providers that were given content",
+        "names_in_forks": "names that a living fork reads",
+    }
+)
+#: Until when, where that is no date.
+UNTIL: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "overwritten": "until they are written over",
+        "rewrite": "until `forget --rewrite`",
+        "recycled": "until it is recycled",
+        "restart": "until they restart",
+        "never": "out of our reach",
+        "last_fork": "until the last such fork goes",
+    }
+)
+#: What guards it meanwhile.
+CONTROL: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "sealed": "sealed; without the key it is noise",
+        "wrapped": "wrapped; useless without the key ring",
+        "process": "readable by the server's user alone",
+        "none": "nothing of ours guards it",
+        "named": "named here, so that they can be told",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """A state of an erasure, and whether it was entered."""
+
+    state: str
+    told: str
+    #: When it was entered; None before.
+    at: datetime | None
+    took: timedelta | None
+    #: `done`, `now` or `next`.
+    how: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """How far an erasure is."""
+
+    steps: tuple[Step, ...]
+    #: Rows that are gone, of those that the fence froze.
+    erased: int
+    fenced: int
+    #: What the next step waits for, in words.
+    waiting: str
+    #: It goes on by itself: look again.
+    moving: bool
+
+    @property
+    def share(self) -> int:
+        return 100 * self.erased // self.fenced if self.fenced else 0
+
+
+def progress(line: ErasureLine) -> Progress:
+    """What the stepper is drawn from."""
+    begun = line.state not in (*CLOSED, State.PLANNED, State.HELD)
+    return Progress(
+        steps=_steps(line),
+        erased=sum(each.erased or 0 for each in line.places),
+        fenced=sum(each.fenced or 0 for each in line.places),
+        waiting=_waiting(line),
+        moving=begun or (line.state == State.PLANNED and bool(line.confirmed_at)),
+    )
+
+
+def _waiting(line: ErasureLine) -> str:
+    word = "hold" if line.state == State.HELD else line.waiting_on
+    return WAITING.get(word, word) if word else ""
+
+
+def _steps(line: ErasureLine) -> tuple[Step, ...]:
+    first = _WHOLE if line.scope == Scope.SUBJECT else _NARROW
+    entered = {state: datetime.fromisoformat(at) for state, at in line.times.items()}
+    ahead = line.state not in CLOSED and line.confirmed_at is not None
+    before, steps = line.confirmed_at, []
+    for state in (*first, *_REST):
+        at = entered.get(state)
+        steps.append(
+            Step(
+                state=state,
+                told=TOLD[state],
+                at=at,
+                took=at - before if at and before else None,
+                how="done" if at else "now" if ahead else "next",
+            )
+        )
+        before, ahead = at, ahead and at is not None
+    return tuple(steps)

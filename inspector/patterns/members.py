@@ -1,0 +1,32 @@
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from inspector.patterns.pattern import Pattern
+from inspector.patterns.scenery import NOW, OWNER, PROJECT, Context
+from memoryhub.models.operators import Membership, Operator
+
+
+def member(role: str, **fields: Any) -> Context:
+    """A row that is in no table."""
+    operator = Operator(username="olga", created_at=NOW, **fields)
+    row = Membership(project=PROJECT, operator=operator, role=role)
+    return {"member": row, "place": OWNER}
+
+
+PATTERNS = (
+    Pattern(
+        template="inspector/members/_row.html",
+        states={
+            "signed in": member("owner", last_login=NOW - timedelta(hours=1)),
+            "never signed in": member("viewer"),
+            "disabled": member("editor", is_active=False),
+        },
+        frame="members",
+    ),
+    Pattern(
+        template="inspector/members/_role.html",
+        states={"chosen": {"roles": Membership.Role.values, "role": "editor"}},
+    ),
+)

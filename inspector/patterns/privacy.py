@@ -1,0 +1,206 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from uuid import UUID
+
+from inspector import forgetting
+from inspector.patterns.pattern import Pattern
+from inspector.patterns.scenery import ANN, NOW, OPEN, OWNER, VIEWER, Context
+from memoryhub.queries.erasure_views import Remains
+from memoryhub.queries.erasures import ErasureLine, PlaceLine
+from memoryhub.queries.privacy_checks import Verdict
+
+WORDS = forgetting
+RECEIPT = UUID("00000000-0000-7000-8000-0000d00d0001")
+STEPS = ("fenced", "key_destroyed", "rows_erased", "caches_purged", "scrubbed")
+EVENTS = PlaceLine(
+    place="events",
+    erase=412,
+    derive=0,
+    keep=0,
+    why=None,
+    method="nulled",
+    fenced=None,
+    erased=None,
+)
+TURNS = replace(EVENTS, place="turns", erase=0, keep=80, why="chain", method="deleted")
+PLAN = ErasureLine(
+    id=UUID("00000000-0000-7000-8000-0000e5a5e001"),
+    subject=OPEN.subject,
+    scope="subject",
+    thread=None,
+    before=None,
+    seq=None,
+    reason="consent_withdrawn",
+    ticket="PRIV-12",
+    actor=f"operator:{ANN.id}",
+    restrict=False,
+    state="planned",
+    waiting_on=None,
+    count=412,
+    threads=3,
+    forks=1,
+    unlinked=0,
+    holds=0,
+    residue=("backups", "downloads"),
+    places=(EVENTS, TURNS),
+    times={"planned": NOW.isoformat()},
+    created_at=NOW,
+    expires_at=NOW + timedelta(minutes=15),
+    confirmed_at=None,
+    updated_at=NOW,
+)
+RECORD = replace(
+    PLAN, scope="record", thread=OPEN.id, seq=40, count=2, unlinked=3, ticket=None
+)
+BEFORE = replace(PLAN, scope="before", before=NOW, holds=1, residue=(), threads=1)
+NOTHING = replace(PLAN, count=0)
+
+
+def under_way(*, states: int, waiting_on: str | None = None) -> ErasureLine:
+    """An erasure that has entered so many states."""
+    gone = 412 if states > 2 else 200
+    entered = {
+        state: (NOW + timedelta(seconds=n)).isoformat()
+        for n, state in enumerate(STEPS[:states], start=1)
+    }
+    return replace(
+        PLAN,
+        state=STEPS[states - 1],
+        waiting_on=waiting_on,
+        places=(replace(EVENTS, fenced=412, erased=gone),),
+        times={**PLAN.times, **entered},
+        confirmed_at=NOW,
+    )
+
+
+FENCED = under_way(states=1)
+WAITING = under_way(states=4, waiting_on="reader")
+COMPLETE = replace(
+    under_way(states=5),
+    state="complete",
+    times={
+        **under_way(states=5).times,
+        "verified": (NOW + timedelta(seconds=9)).isoformat(),
+        "complete": (NOW + timedelta(seconds=9, milliseconds=120)).isoformat(),
+    },
+)
+HELD = replace(PLAN, state="held", waiting_on="hold", holds=1, confirmed_at=NOW)
+DROPPED = replace(PLAN, state="cancelled")
+REMAINS = Remains(
+    retained=({"what": "envelopes", "reason": "chain"},),
+    residue=({"what": "backups", "until": "2026-03-02", "control": "sealed"},),
+)
+
+
+def of(line: ErasureLine, **more: object) -> Context:
+    """What the page of an erasure knows."""
+    return {
+        "line": line,
+        "progress": forgetting.progress(line),
+        "receipt": RECEIPT if line.state == "complete" else None,
+        "thread_name": OPEN.name if line.thread else "",
+        "place": OWNER,
+        "words": WORDS,
+        **more,
+    }
+
+
+def verdict(state: str, **more: object) -> Context:
+    said = Verdict(
+        name="ledger",
+        state=state,
+        said="It ends where both databases stand.",
+        fix="" if state == "ok" else "Put back its longest copy.",
+        command="forget --replay" if state == "warn" else "",
+    )
+    return {"verdict": said, "times": {}, "figures": {}, **more}
+
+
+PATTERNS = (
+    Pattern(
+        template="inspector/privacy/_tabs.html",
+        states={
+            "subjects": {"place": OWNER, "tab": "subjects"},
+            "verdicts": {"place": OWNER, "tab": "verdicts"},
+        },
+    ),
+    Pattern(
+        template="inspector/privacy/_verdict.html",
+        states={
+            "well": verdict("ok", figures={"lines": 12, "memory": 12}),
+            "to look at": verdict("warn", times={"at": NOW}),
+            "wrong": verdict("away"),
+            "too little to tell": verdict(""),
+        },
+    ),
+    Pattern(
+        template="inspector/erasures/_facts.html",
+        states={
+            "of a whole subject": of(PLAN),
+            "of one record": of(RECORD),
+            "before a time": of(BEFORE),
+            "of a thread whose name is gone": of(RECORD, thread_name=""),
+            "confirmed": of(FENCED),
+        },
+    ),
+    Pattern(
+        template="inspector/erasures/_places.html",
+        states={
+            "of a plan": {"places": PLAN.places, "begun": False, "words": WORDS},
+            "under way": {"places": FENCED.places, "begun": True, "words": WORDS},
+        },
+    ),
+    Pattern(
+        template="inspector/erasures/_reach.html",
+        states={
+            "of a whole subject": of(PLAN),
+            "of one record": of(RECORD),
+            "held, with nothing out of reach": of(BEFORE),
+        },
+    ),
+    Pattern(
+        template="inspector/erasures/_confirm.html",
+        states={
+            "to be typed": of(PLAN, token="t", typed=""),  # noqa: S106 # a sample
+            "typed wrong": of(PLAN, token="t", typed="forget 4"),  # noqa: S106 # a sample
+            "nothing to erase": of(NOTHING, token="t", typed=""),  # noqa: S106 # a sample
+        },
+    ),
+    Pattern(
+        template="inspector/erasures/_panel.html",
+        states={
+            "fenced": of(FENCED),
+            "waiting": of(WAITING),
+            "complete": of(COMPLETE),
+            "held": of(HELD),
+            "dropped": of(DROPPED),
+        },
+    ),
+    Pattern(
+        template="inspector/erasures/_row.html",
+        states={
+            "planned": of(PLAN),
+            "waiting": of(WAITING),
+            "complete": of(COMPLETE),
+        },
+        frame="erasures",
+    ),
+    Pattern(
+        template="inspector/erasures/_proof.html",
+        states={
+            "for an officer": of(COMPLETE),
+            "for a viewer": of(COMPLETE, place=VIEWER),
+            "for an officer, before it is complete": of(FENCED),
+            "for a viewer, before it is complete": of(FENCED, place=VIEWER),
+        },
+    ),
+    Pattern(
+        template="inspector/erasures/_remains.html",
+        states={
+            "what a receipt says": {"stays": REMAINS, "words": WORDS},
+            "before there is one": {"stays": None, "words": WORDS},
+        },
+    ),
+)

@@ -1,0 +1,25 @@
+"""Where somebody goes on whose form was not taken: they have to sign in first."""
+
+from __future__ import annotations
+
+from django.urls import resolve, reverse
+
+#: By each route of a project that only takes posts, the page its form stands on.
+PAGES = {
+    "subject-look-up": "subjects",
+    "subject-readmit": "subjects",
+    "subject-reveal": "subject",
+    "subject-unrestrict": "subject",
+    "erasure-confirm": "erasure",
+    "erasure-cancel": "erasure",
+    "paging-flush": "paging",
+    "reopen": "thread",
+}
+
+
+def page_of(path: str) -> str:
+    """The page to open instead of posting to this path of ours: itself, or PAGES'."""
+    route = resolve(path)
+    if route.url_name not in PAGES:
+        return path
+    return reverse(PAGES[route.url_name], kwargs=route.kwargs)

@@ -1,0 +1,217 @@
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from uuid import UUID
+
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http.request import QueryDict
+from django.urls import reverse
+from django.utils.dateparse import parse_datetime
+from django.views.decorators.http import require_http_methods, require_POST
+
+from inspector import erasing, forgetting, offices, refusals
+from inspector.access import signed_in
+from inspector.places import Place
+from memoryhub.errors import (
+    CountMismatchError,
+    ErasureInProgressError,
+    InvalidError,
+    NotFoundError,
+    Refusal,
+    SeqUnknownError,
+)
+from memoryhub.models.erasures import Erasure
+from memoryhub.models.subjects import Subject
+from memoryhub.models.threads import Thread
+from memoryhub.queries import erasure_views, erasures, subject_lists, threads
+from memoryhub.services import erasure_plans
+from memoryhub.services import erasures as eraser
+
+#: A name, a seq and a ticket are never longer.
+_LONGEST = 128
+_TYPED = re.compile(r"forget ([0-9][0-9,]{0,18})")
+_SAID = {
+    "scope": "Choose what is to be forgotten.",
+    "reason": "Choose a reason from the list.",
+    "ticket": "A ticket is up to 8 capital letters, a hyphen and up to 10 digits.",
+    "thread": "That is no thread of this subject's.",
+    "before": "A time in the past is wanted, as 2026-01-31T12:00, in UTC.",
+    "record": "That is no event of this thread's.",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Form:
+    """What was filled in, shown again when it does not do."""
+
+    scope: str = Erasure.Scope.SUBJECT
+    thread: str = ""
+    before: str = ""
+    record: str = ""
+    reason: str = ""
+    ticket: str = ""
+    restrict: bool = False
+
+    @classmethod
+    def of(cls, sent: QueryDict) -> Form:
+        words = ("thread", "before", "record", "reason", "ticket")
+        told = {word: sent.get(word, "").strip()[:_LONGEST] for word in words}
+        scope = sent.get("scope", Erasure.Scope.SUBJECT)
+        return cls(scope=scope, restrict="restrict" in sent, **told)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@signed_in
+def begin(request: HttpRequest, project: str, subject: UUID) -> HttpResponse:
+    """What is to be forgotten, and why; a POST counts it and forgets nothing."""
+    place = offices.act(request, project)
+    row = offices.find_subject(place, subject)
+    form = Form.of(request.POST if request.method == "POST" else request.GET)
+    if request.method != "POST":
+        return _form(request, place, row, form)
+    try:
+        made = _plan(place, row, form)
+    except ErasureInProgressError as refusal:
+        under_way = erasure_views.get_open(row.id)
+        if under_way is not None and _same(under_way, form):
+            # The same form, sent again: it is one erasure.
+            return _to(place, under_way.id)
+        return _form(request, place, row, form, refusal=refusal)
+    except Refusal as refusal:
+        return _form(request, place, row, form, refusal=refusal)
+    return _to(place, made.id)
+
+
+@require_POST
+@signed_in
+def confirm(request: HttpRequest, project: str, erasure: UUID) -> HttpResponse:
+    """Erase what the plan says, once its count was typed."""
+    place = offices.act(request, project)
+    row = erasures.get_row(place.project.id, erasure)
+    token = request.POST.get("token", "")[:512]
+    try:
+        eraser.confirm(row, token=token, count=_typed(request, row), actor=place.actor)
+    except Refusal as refusal:
+        # A stale plan was replaced by what there is now.
+        fresh = erasures.get_row(place.project.id, erasure)
+        return erasing.page(request, place, fresh, refusal=refusal)
+    answer = _to(place, erasure)
+    answer.headers["Clear-Site-Data"] = '"cache", "storage"'
+    return answer
+
+
+@require_POST
+@signed_in
+def cancel(request: HttpRequest, project: str, erasure: UUID) -> HttpResponse:
+    """Drop a plan; what has begun goes on."""
+    place = offices.act(request, project)
+    row = erasures.get_row(place.project.id, erasure)
+    try:
+        eraser.cancel(row, actor=place.actor)
+    except Refusal as refusal:
+        return erasing.page(request, place, row, refusal=refusal)
+    where = {"project": project, "subject": row.subject_id}
+    return HttpResponseRedirect(reverse("subject", kwargs=where))
+
+
+def _plan(place: Place, row: Subject, form: Form) -> Erasure:
+    of_thread = form.scope in (Erasure.Scope.THREAD, Erasure.Scope.RECORD)
+    try:
+        return erasure_plans.plan(
+            row,
+            scope=form.scope,
+            thread=_thread(place, row, form.thread) if of_thread else None,
+            before=_before(form.before) if form.scope == Erasure.Scope.BEFORE else None,
+            seq=_seq(form.record) if form.scope == Erasure.Scope.RECORD else None,
+            reason=form.reason,
+            ticket=form.ticket or None,
+            restrict=form.restrict,
+            actor=place.actor,
+        )
+    except SeqUnknownError:
+        raise InvalidError(loc="record") from None
+
+
+def _thread(place: Place, subject: Subject, name: str) -> Thread:
+    try:
+        return threads.get_thread(place.project.id, name, bound=subject.id)
+    except NotFoundError:
+        raise InvalidError(loc="thread") from None
+
+
+def _before(text: str) -> datetime:
+    """A time as a browser's field has it, in UTC. Raises InvalidError."""
+    try:
+        at = parse_datetime(text)
+        if at is not None:
+            return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
+    except (ValueError, OverflowError):
+        pass  # no time, or one that UTC has no year for
+    raise InvalidError(loc="before")
+
+
+def _seq(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) <= 18):
+        raise InvalidError(loc="record")
+    return int(text)
+
+
+def _typed(request: HttpRequest, row: Erasure) -> int:
+    """The count that was typed behind the word. Raises CountMismatchError."""
+    typed = _TYPED.fullmatch(" ".join(request.POST.get("typed", "")[:40].split()))
+    if typed is None:
+        raise CountMismatchError
+    return int(typed[1].replace(",", ""))
+
+
+def _same(row: Erasure, form: Form) -> bool:
+    """Whether the open erasure is what this form asks for."""
+    if (row.scope, row.reason, row.ticket or "") != (
+        form.scope,
+        form.reason,
+        form.ticket,
+    ):
+        return False
+    try:
+        before = _before(form.before) if row.before else None
+    except InvalidError:
+        return False
+    name = row.thread.name if row.thread else form.thread
+    seq = form.record if row.seq is None else str(row.seq)
+    return (name, seq, before) == (form.thread, form.record, row.before)
+
+
+def _to(place: Place, erasure: UUID) -> HttpResponse:
+    where = {"project": place.project.slug, "erasure": erasure}
+    return HttpResponseRedirect(reverse("erasure", kwargs=where))
+
+
+def _form(
+    request: HttpRequest,
+    place: Place,
+    row: Subject,
+    form: Form,
+    *,
+    refusal: Refusal | None = None,
+) -> HttpResponse:
+    context = {
+        "subject": row,
+        "form": form,
+        "scopes": forgetting.SCOPES.items(),
+        "reasons": forgetting.REASONS.items(),
+        "names": subject_lists.list_thread_names(row),
+        "under_way": erasure_views.get_open(row.id),
+        "problem": _said(refusal),
+    }
+    status = refusals.status_of(refusal) if refusal else 200
+    return offices.page(
+        request, place, "erasures/new", context, tab="subjects", status=status
+    )
+
+
+def _said(refusal: Refusal | None) -> str:
+    if isinstance(refusal, InvalidError):
+        return _SAID.get(refusal.loc, refusal.message)
+    return refusal.sentence if refusal else ""

@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from django.http import HttpRequest
+
+from memoryhub.api import auth
+from memoryhub.api.fields import In, Out
+from memoryhub.api.operations import StrictRouter
+from memoryhub.errors import LedgerBrokenError
+from memoryhub.kernel import strict_json
+from memoryhub.queries.readers import read
+from memoryhub.vault import receipts, signing
+
+router = StrictRouter(tags=["receipts"])
+
+
+class ReceiptIn(In):
+    """A receipt or an addendum, with all of its members; their order does not count."""
+
+    receipt: dict[str, Any]
+
+
+class ReceiptVerdictOut(Out):
+    valid: bool
+    #: What is wrong with it.
+    reason: receipts.Reason | None
+
+
+class KeysOut(Out):
+    """Public keys by their id, in hex; as `receipt verify --pub` takes them."""
+
+    format: Literal["memoryhub.public-keys/1"]
+    keys: dict[str, str]
+
+
+@router.route(
+    "POST",
+    "/receipts:verify",
+    needs=auth.ANY,
+    out=ReceiptVerdictOut,
+    refusals=[LedgerBrokenError],
+)
+async def verify(request: HttpRequest, body: ReceiptIn) -> ReceiptVerdictOut:
+    """Look whether this hub signed a receipt, whosever it is, just as it stands here.
+
+    A POST since what is looked at is sent; it changes nothing.
+    """
+    return await read(_verify, body)
+
+
+@router.route(
+    "GET",
+    "/receipt-keys",
+    needs=auth.ANY,
+    out=KeysOut,
+    refusals=[LedgerBrokenError],
+)
+async def list_keys(request: HttpRequest) -> KeysOut:
+    """The public keys of all receipts there ever were: verify without this hub."""
+    return await read(_keys)
+
+
+def _verify(body: ReceiptIn) -> ReceiptVerdictOut:
+    text = strict_json.canonical(body.receipt)
+    verdict = receipts.verify(text, signing.public_keys())
+    return ReceiptVerdictOut(valid=verdict.valid, reason=verdict.reason or None)
+
+
+def _keys() -> KeysOut:
+    keys = signing.public_keys()
+    return KeysOut(
+        format=signing.FORMAT, keys={key_id: keys[key_id].hex() for key_id in keys}
+    )

@@ -1,0 +1,248 @@
+from __future__ import annotations
+
+from dataclasses import asdict
+from datetime import date, datetime
+from typing import Literal
+from uuid import UUID
+
+from django.http import HttpRequest, HttpResponse
+from ninja import Path
+
+from memoryhub.api import auth
+from memoryhub.api.fields import In, Out, UserId
+from memoryhub.api.operations import StrictRouter, rendered
+from memoryhub.errors import (
+    ErasureInProgressError,
+    NotErasedError,
+    NotFoundError,
+    SubjectErasedError,
+    SubjectRestrictedError,
+)
+from memoryhub.models.clock import clock
+from memoryhub.models.subjects import Subject
+from memoryhub.queries import profiles
+from memoryhub.queries.profiles import Profile
+from memoryhub.queries.readers import read
+from memoryhub.services import readmissions, restrictions, subjects
+from memoryhub.services.api_keys import Agent
+
+router = StrictRouter(tags=["subjects"])
+State = Literal["active", "restricted"]
+GONE = (SubjectErasedError,)
+
+
+class UserIdIn(In):
+    """In a body, never in an address: those end up in logs."""
+
+    user_id: UserId
+
+
+class BasisIn(In):
+    basis: Literal[
+        "accuracy_contested", "unlawful_objected", "claims", "objection_pending"
+    ]
+
+
+class UnrestrictIn(In):
+    pass
+
+
+class SubjectOut(Out):
+    """A subject, by the id that every other route knows her by."""
+
+    id: UUID
+    state: State
+    #: More than 1 once erased and readmitted.
+    generation: int
+
+
+class KindOut(Out):
+    """Records of one type of event; `bytes` are those of their sealed contents."""
+
+    events: int
+    sealed: int
+    erased: int
+    bytes: int
+
+
+class UseOut(Out):
+    """What a key did, by its prefix."""
+
+    prefix: str
+    first_day: date
+    last_day: date
+    reads: int
+    writes: int
+
+
+class HoldOut(Out):
+    id: UUID
+    basis: str
+    opened_at: datetime
+    expires_at: datetime
+    lifted_at: datetime | None
+    in_force: bool
+
+
+class ErasureLineOut(Out):
+    id: UUID
+    scope: str
+    reason: str
+    state: str
+    created_at: datetime
+    confirmed_at: datetime | None
+
+
+class ProfileOut(SubjectOut):
+    """What is held of a subject, counted exactly; no content and no name of hers."""
+
+    anonymous: bool
+    basis: str | None
+    epoch: int
+    created_at: datetime
+    first_seen: datetime | None
+    last_seen: datetime | None
+    threads: dict[str, int]
+    events: int
+    kinds: dict[str, KindOut]
+    bytes: int
+    turns: int
+    slots: int
+    pages: int
+    deleted_pages: int
+    levels: dict[str, int]
+    keys: int
+    notes: int
+    checkpoints: int
+    tombstones: dict[str, int]
+    uses: list[UseOut]
+    days: list[UseOut]
+    holds: list[HoldOut]
+    erasures: list[ErasureLineOut]
+    retention_due_at: datetime | None
+
+    @classmethod
+    def of(cls, found: Profile) -> ProfileOut:
+        return cls.like(
+            found,
+            kinds={name: KindOut(**asdict(kind)) for name, kind in found.kinds.items()},
+            levels={str(level): count for level, count in found.levels.items()},
+            uses=[UseOut(**asdict(use)) for use in found.uses],
+            days=[UseOut(**asdict(use)) for use in found.days],
+            holds=[HoldOut.like(each) for each in found.holds],
+            erasures=[ErasureLineOut.like(each) for each in found.erasures],
+        )
+
+
+# The actions come first: the plain address below would match theirs as well.
+
+
+@router.route(
+    "POST",
+    "/subjects:resolve",
+    needs=auth.LOOK,
+    out=SubjectOut,
+    refusals=[NotFoundError, *GONE],
+)
+async def resolve(request: HttpRequest, body: UserIdIn) -> SubjectOut:
+    """The subject of a `user_id`, for the routes that know her by `id`.
+
+    A POST, so that the `user_id` stays out of URLs and logs; it makes nobody.
+    """
+    return _told(await read(_resolve, auth.caller(request), body.user_id))
+
+
+@router.route(
+    "POST",
+    "/subjects:readmit",
+    needs=auth.FORGET,
+    out=SubjectOut,
+    status=(201,),
+    refusals=[NotFoundError, NotErasedError],
+)
+async def readmit(request: HttpRequest, body: UserIdIn) -> HttpResponse:
+    """Let an erased `user_id` in again: a new subject to which nothing old attaches."""
+    agent = auth.caller(request)
+    prepared = await read(
+        readmissions.prepare, agent.project, body.user_id, bound=agent.bound
+    )
+    made = await readmissions.create(prepared, actor=agent.actor)
+    return rendered(_told(made), status=201)
+
+
+@router.route(
+    "POST",
+    "/subjects/{subject}:restrict",
+    needs=auth.FORGET,
+    out=SubjectOut,
+    refusals=[NotFoundError, *GONE],
+)
+async def restrict(
+    request: HttpRequest, subject: Path[UUID], body: BasisIn
+) -> SubjectOut:
+    """Keep agents out of a subject's memory, reading and writing, until it is lifted.
+
+    Export goes on, and so does viewing by officers. A repeat may change the basis.
+    """
+    agent = auth.caller(request)
+    found = await read(_find, agent, subject)
+    return _told(
+        await restrictions.restrict_async(found.id, basis=body.basis, actor=agent.actor)
+    )
+
+
+@router.route(
+    "POST",
+    "/subjects/{subject}:unrestrict",
+    needs=auth.FORGET,
+    out=SubjectOut,
+    refusals=[NotFoundError, ErasureInProgressError, *GONE],
+)
+async def unrestrict(
+    request: HttpRequest, subject: Path[UUID], body: UnrestrictIn
+) -> SubjectOut:
+    """Let agents in again. A repeat changes nothing.
+
+    A plan made with `restrict` keeps them out for as long as it can be confirmed.
+    """
+    agent = auth.caller(request)
+    found = await read(_find, agent, subject)
+    return _told(await restrictions.unrestrict_async(found.id, actor=agent.actor))
+
+
+@router.route(
+    "GET",
+    "/subjects/{subject}",
+    needs=auth.LOOK,
+    out=ProfileOut,
+    refusals=[NotFoundError, SubjectRestrictedError, *GONE],
+)
+async def get(request: HttpRequest, subject: Path[UUID]) -> ProfileOut:
+    """What is held of a subject, in numbers.
+
+    While she is restricted, to keys with a subject scope only.
+    """
+    return ProfileOut.of(await read(_profile, auth.caller(request), subject))
+
+
+def _resolve(agent: Agent, user_id: str) -> Subject:
+    found = subjects.find(agent.project, user_id, bound=agent.bound)
+    if found is None:
+        raise NotFoundError
+    return found
+
+
+def _find(agent: Agent, subject: UUID) -> Subject:
+    return profiles.get_subject(agent.project, subject, bound=agent.bound)
+
+
+def _profile(agent: Agent, subject: UUID) -> Profile:
+    found = _find(agent, subject)
+    restricted = found.state == Subject.State.RESTRICTED
+    if restricted and auth.READ in agent.scopes:
+        raise SubjectRestrictedError
+    return profiles.get_profile(found, now=clock.now())
+
+
+def _told(subject: Subject) -> SubjectOut:
+    return SubjectOut.like(subject)

@@ -1,0 +1,82 @@
+"""Refusals of paging."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from memoryhub.errors.refusals import Refusal
+
+
+class PageUnknownError(Refusal):
+    """The thread has no page of that id. Look the ids up in the manifest."""
+
+    code = "page_unknown"
+
+
+class UnknownPageError(Refusal):
+    """The provenance names a page that the thread does not have."""
+
+    code = "unknown_page"
+
+
+class PageErasedError(Refusal):
+    """The page was deleted or erased, and its id is never used again."""
+
+    code = "page_erased"
+
+
+class DerivedPageError(Refusal):
+    """The page is a message or an observation; only importance and hint can change."""
+
+    code = "derived_page"
+
+
+class NoRoomError(Refusal):
+    """The page fits at no level; nothing was stored.
+
+    Unpin pages, or raise `budget_tokens`.
+    """
+
+    code = "no_room"
+
+
+class PinnedError(Refusal):
+    """The page is pinned, and pinned pages are never evicted. Unpin it first."""
+
+    code = "pinned"
+
+
+class PinBudgetError(Refusal):
+    """Pins and system prompt would hold more than `pin_share` allows.
+
+    Unpin something, or raise `pin_share` or `budget_tokens`.
+    """
+
+    code = "pin_budget"
+
+
+class FaultConfidenceError(Refusal):
+    """The reason is less certain than the thread's threshold asks for; nothing charged.
+
+    Fault only pages that the user or the text refers to.
+    """
+
+    code = "fault_confidence"
+
+
+class FaultBudgetError(Refusal):
+    """The exchange has no faults or fault tokens left for this; nothing was charged.
+
+    Ask for one of `cheaper_levels`, or go on with what is mapped until the user's next
+    message, which renews the budget.
+    """
+
+    code = "fault_budget"
+    #: What the budget waits for; no clock renews it.
+    renews: ClassVar[str] = "next_exchange"
+
+
+class NotRecordedError(Refusal):
+    """No request was recorded for this turn: none was packed by the hub."""
+
+    code = "not_recorded"

@@ -1,0 +1,65 @@
+"""What every refusal is: a class, with a word and a message of its own.
+
+`detail` holds numbers and our own words, never the offending value.
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import ClassVar
+
+Detail = str | int | float | bool | tuple[int, ...] | None
+
+
+class Refusal(Exception):
+    """The request was refused; nothing has changed."""
+
+    code: ClassVar[str] = "value"
+
+    def __init__(self, **detail: Detail) -> None:
+        self.detail = detail
+        super().__init__(self.code)
+
+    @property
+    def message(self) -> str:
+        """The class's docstring on one line: what happened and what to do next."""
+        return " ".join((inspect.getdoc(type(self)) or "").split())
+
+    @property
+    def sentence(self) -> str:
+        """The message, and the numbers that go with it."""
+        known = [f"{n}: {_said(v)}" for n, v in self.detail.items() if v is not None]
+        return f"{self.message} ({', '.join(known)})" if known else self.message
+
+
+def _said(value: Detail) -> str:
+    return "+".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
+class InvalidError(Refusal):
+    """The request has a value that is out of its range or vocabulary.
+
+    `loc` names the field; correct it and send again.
+    """
+
+    code = "value"
+
+    def __init__(self, *, code: str = "value", loc: str = "", **detail: Detail) -> None:
+        super().__init__(**detail)
+        self.invalid_code = code
+        self.loc = loc
+
+
+class TokensRequiredError(InvalidError):
+    """The thread counts by a tokenizer that is not run here. Send `tokens`.
+
+    For `o200k_base` the server may `pip install memoryhub[tokens]` instead.
+    """
+
+    code = "tokens_required"
+
+    def __init__(self, tokenizer: str = "", *, largest: float = 0) -> None:
+        super().__init__(code="tokens_required", loc="tokens")
+        self.tokenizer = tokenizer
+        #: Tokens beyond which a page of the thread is not mapped whole.
+        self.largest = largest

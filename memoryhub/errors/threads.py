@@ -1,0 +1,86 @@
+"""Refusals of threads and of what they hold."""
+
+from __future__ import annotations
+
+from memoryhub.errors.refusals import Refusal
+
+
+class ScopeConflictError(Refusal):
+    """A scope level of the thread is set to another value; a set one never changes."""
+
+    code = "scope_conflict"
+
+
+class SubjectConflictError(Refusal):
+    """The thread belongs to another subject, and a thread never changes its subject."""
+
+    code = "subject_conflict"
+
+
+class SubjectRestrictedError(Refusal):
+    """The subject is restricted: its memory is neither read nor written for now."""
+
+    code = "subject_restricted"
+
+
+class SubjectHeldError(Refusal):
+    """The subject is held: nothing of its memory is erased before the hold ends."""
+
+    code = "subject_held"
+
+
+class NameTakenError(Refusal):
+    """The project has a thread of that name already. Choose another name."""
+
+    code = "name_taken"
+
+
+class ThreadClosedError(Refusal):
+    """The thread is closed. Reopen it, or fork it and write to the fork."""
+
+    code = "thread_closed"
+
+
+class ThreadFullError(Refusal):
+    """The slots do not fit below the thread's `max_slots`; nothing was stored.
+
+    Raise the limit or go on in a new thread.
+    """
+
+    code = "thread_full"
+
+
+class ProjectFullError(Refusal):
+    """The project has as many threads as `max_threads` allows. Raise the limit."""
+
+    code = "project_full"
+
+
+class ForkTooDeepError(Refusal):
+    """A fork may have at most 32 ancestors. Fork one of them instead."""
+
+    code = "fork_too_deep"
+
+
+class BeyondHeadError(Refusal):
+    """The fork's origin lies beyond the head of its parent."""
+
+    code = "beyond_head"
+
+
+class SubjectErasedError(Refusal):
+    """The subject was erased. Nothing can be read or written for it again."""
+
+    code = "subject_erased"
+
+
+class ThreadErasedError(Refusal):
+    """The thread was erased or retired. Its name is never used again."""
+
+    code = "thread_erased"
+
+
+class ContentErasedError(Refusal):
+    """The content was erased; its place in the thread remains."""
+
+    code = "content_erased"

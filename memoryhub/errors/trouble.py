@@ -1,0 +1,56 @@
+"""Trouble of our own: damaged, newer or away."""
+
+from __future__ import annotations
+
+from memoryhub.errors.refusals import Refusal
+
+
+class CorruptError(Refusal):
+    """Stored bytes do not open or do not verify. Run `manage.py verify`."""
+
+    code = "corrupt"
+
+
+class SealBrokenError(CorruptError):
+    """Sealed bytes do not open where they stand: damaged or moved."""
+
+
+class NewerFormatError(Refusal):
+    """A newer version of MemoryHub wrote this. Upgrade, then read it."""
+
+    code = "newer_format"
+
+
+class UnavailableError(Refusal):
+    """A part the request needs is away; nothing was written. Try again."""
+
+    code = "unavailable"
+
+
+class QueueFullError(UnavailableError):
+    """The writer's queue is full; nothing was written. Try again."""
+
+    code = "queue_full"
+
+
+class ClockSkewError(UnavailableError):
+    """This process's clock is more than two seconds off; nothing was done.
+
+    Ask another process. An operator: put the machine's clock right, then restart.
+    """
+
+    code = "clock_skew"
+
+
+class KeyMissingError(UnavailableError):
+    """A data key is absent though nobody destroyed it. Restore the keys database."""
+
+    code = "key_missing"
+
+
+class StartRefusedError(Exception):
+    """The server must not start like this; the message is one line without secrets."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(reason)

@@ -1,0 +1,295 @@
+"""Arrivals: threads whose events come from another place, with their seqs and times.
+
+They are sealed and chained anew, folded, and written as `importing`, which nobody
+sees. All of them appear at once, when `open_all` says so, or none does.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from functools import partial
+from typing import Any
+from uuid import UUID
+
+import orjson
+from django.apps import apps
+from django.db import IntegrityError, transaction
+from django.db.models import F, QuerySet
+
+from memoryhub.errors import (
+    NameTakenError,
+    ProjectFullError,
+    StaleError,
+    SubjectErasedError,
+    SubjectRestrictedError,
+)
+from memoryhub.journal import (
+    audit,
+    chain,
+    fence,
+    projections,
+    purging,
+    sealing,
+    snapshots,
+    statements,
+    tombstones,
+)
+from memoryhub.journal.heads import Head
+from memoryhub.journal.rows import EventRow
+from memoryhub.journal.writer import run
+from memoryhub.kernel.replay import Recorded
+from memoryhub.kernel.state import ThreadState
+from memoryhub.models.clock import clock
+from memoryhub.models.events import Snapshot
+from memoryhub.models.projects import Project
+from memoryhub.models.subjects import Subject
+from memoryhub.models.threads import Thread
+from memoryhub.vault import keys
+from memoryhub.vault.registry import TABLES
+
+#: Events in one transaction, and rows that go in one.
+BATCH = 1_000
+#: Of sealed content in one transaction, so that other writers never wait long.
+BATCH_BYTES = 8 * 1_048_576
+#: What was sealed elsewhere is not known here; the digest of nothing stands for it.
+GONE = hashlib.sha256(b"").digest()
+_CLOSED = (Subject.State.ERASING, Subject.State.ERASED)
+
+
+@dataclass(slots=True, kw_only=True)
+class Arrival:
+    """A thread on its way in."""
+
+    head: Head
+    #: JSON of where it comes from.
+    origin: str
+    #: Its last event erases it: it folds, and leaves no rows beside its journal.
+    bare: bool = False
+    row: Thread | None = None
+    events: list[EventRow] = field(default_factory=list)
+    size: int = 0
+    rows: projections.Rows = field(default_factory=projections.Rows)
+    kept: list[Snapshot] = field(default_factory=list)
+
+    def add(
+        self,
+        recorded: Recorded,
+        payload: bytes | None,
+        *,
+        state: ThreadState,
+        erased_by: int | None,
+        key: keys.SubjectKeys,
+    ) -> None:
+        """One more event, after which the thread is in this state."""
+        if payload is None and recorded.event.sealed:
+            row = _gone(self.head, recorded, erased_by)
+        else:
+            row = sealing.sealed_row(self.head, recorded, payload, key=key)
+        if not self.bare:
+            projections.project(self.rows, self.head.state, recorded, state)
+        kind = recorded.event.event_type
+        self.head = replace(self.head, state=state, chain=row.chain, last_type=kind)
+        self.events.append(row)
+        self.size += len(payload or b"")
+        if not self.bare and snapshots.due(state, kept_seq=self.head.kept_seq):
+            self.kept.append(snapshots.sealed_row(state, key=key))
+            self.head = replace(self.head, kept_seq=state.seq)
+
+    @property
+    def full(self) -> bool:
+        return len(self.events) >= BATCH or self.size >= BATCH_BYTES
+
+
+def write(arrival: Arrival, *, epoch: int) -> None:
+    """Commit what has come of it so far.
+
+    Raises what `require_welcome` does, NameTakenError and ThreadErasedError for its
+    name, and StaleError when something of the subject was erased meanwhile.
+    """
+    run(partial(_write, arrival, epoch))
+    arrival.events, arrival.size, arrival.kept = [], 0, []
+    arrival.rows = projections.Rows()
+
+
+def require_welcome(subject: UUID, *, epoch: int) -> None:
+    """In the writer's transaction: raise unless an import may write for the subject."""
+    fenced = fence.hold([subject]).get(subject)
+    if fenced is None or fenced.state in _CLOSED:
+        raise SubjectErasedError
+    if fenced.state == Subject.State.RESTRICTED:
+        raise SubjectRestrictedError
+    if fenced.epoch != epoch:
+        raise StaleError
+
+
+def _write(arrival: Arrival, epoch: int) -> None:
+    state = arrival.head.state
+    with transaction.atomic():
+        require_welcome(state.subject, epoch=epoch)
+        if arrival.row is None:
+            _insert(arrival)
+        else:
+            _update(arrival.row, arrival)
+        statements.EVENTS.rows(arrival.events)
+        if not arrival.bare:
+            projections.write(arrival.rows)
+            projections.write_labels([state])
+        Snapshot.objects.bulk_create(arrival.kept)
+
+
+def _insert(arrival: Arrival) -> None:
+    head = arrival.head
+    name = (head.state.project, head.name)
+    if dead := tombstones.dead_names([name]).get(name):
+        raise dead.refusal(None)
+    row = Thread(
+        id=head.state.id,
+        project_id=head.state.project,
+        name=head.name,
+        name_salt=head.salt,
+        origin=arrival.origin,
+    )
+    try:
+        with transaction.atomic():
+            _update(row, arrival, force_insert=True)
+    except IntegrityError:
+        raise NameTakenError from None
+    arrival.row = row
+
+
+def _update(row: Thread, arrival: Arrival, **how: Any) -> None:
+    head = arrival.head
+    for name, value in projections.columns(head.state).items():
+        setattr(row, name, value)
+    row.head_hash, row.last_event_type = head.chain, head.last_type
+    row.listed_slots = head.state.slot_count
+    row.status = Thread.Status.IMPORTING
+    # Until it is open: when it was last written to, by which leftovers are known.
+    row.listed_at = clock.now()
+    row.save(**how)
+
+
+def _gone(head: Head, recorded: Recorded, erased_by: int | None) -> EventRow:
+    """The row of an event whose content is gone for good."""
+    event = recorded.event
+    assert erased_by is not None
+    body = chain.plain_body(event)
+    thread = head.state.id
+    canonical = chain.envelope(body, recorded, thread=thread, salt=head.salt)
+    return EventRow(
+        thread_id=thread,
+        seq=recorded.seq,
+        type=event.event_type,
+        at=recorded.at,
+        actor=recorded.actor,
+        body=chain.text_of(body),
+        payload=None,
+        payload_digest=GONE,
+        erased_by=erased_by,
+        chain=chain.link(head.chain, canonical, GONE),
+        page=sealing.page_of(event),
+    )
+
+
+def open_all(arrived: Sequence[Head], subject: Subject, *, actor: str) -> None:
+    """Let everybody see these threads, all in one transaction, which notes it.
+
+    Raises what `require_welcome` does, and ProjectFullError.
+    """
+    run(partial(_open_all, arrived, subject, actor))
+
+
+def _open_all(arrived: Sequence[Head], subject: Subject, actor: str) -> None:
+    with transaction.atomic():
+        require_welcome(subject.id, epoch=subject.epoch)
+        _count(subject.project_id, len(arrived))
+        for status, threads in _by_status(arrived).items():
+            for some in _some(threads):
+                rows = Thread.objects.filter(id__in=some)
+                rows.update(status=status, listed_at=F("last_event_at"))
+        audit.append(
+            actor=actor,
+            action="subject.imported",
+            project=subject.project_id,
+            target_kind="subject",
+            target_id=str(subject.id),
+            subject=subject.id,
+            count=sum(head.state.seq for head in arrived),
+        )
+
+
+def purge(arrived: Iterable[Head]) -> None:
+    """Take what no fork reads of those that had been erased, now that all are open."""
+    for head in arrived:
+        state = head.state
+        if state.status == "erased":
+            take = partial(purging.purge_thread, state.id, by=state.seq)
+            while run(partial(_atomic, take)):
+                pass
+
+
+def _atomic(work: Callable[[], Any]) -> Any:
+    with transaction.atomic():
+        return work()
+
+
+def _count(project: UUID, threads: int) -> None:
+    row = Project.objects.select_for_update().get(id=project)
+    if row.thread_count + threads > row.max_threads:
+        raise ProjectFullError
+    row.thread_count += threads
+    row.save(update_fields=["thread_count"])
+
+
+def _by_status(arrived: Iterable[Head]) -> dict[str, list[UUID]]:
+    found: dict[str, list[UUID]] = {}
+    for head in arrived:
+        found.setdefault(head.state.status, []).append(head.state.id)
+    return found
+
+
+def remove(threads: Iterable[UUID]) -> int:
+    """Delete threads that were never opened, with all rows; how many.
+
+    In short transactions; a repeat goes on where one was killed. One that is open is
+    left alone: no trigger lets its events go.
+    """
+    removed = 0
+    for some in _some([*threads]):
+        rows = Thread.objects.filter(id__in=some, status=Thread.Status.IMPORTING)
+        ids = list(rows.values_list("id", flat=True))
+        for label, table in TABLES.items():
+            if table.subject == "thread__subject":
+                model = apps.get_model(label)
+                _delete(model._default_manager.filter(thread__in=ids))
+        # Forks refer to their parents, and go together with them.
+        run(partial(rows.update, parent=None))
+        _delete(Thread.objects.filter(id__in=ids))
+        removed += len(ids)
+    return removed
+
+
+def _delete(rows: QuerySet[Any]) -> None:
+    while batch := list(rows.values_list("pk", flat=True)[:BATCH]):
+        doomed = rows.model._default_manager.filter(pk__in=batch)
+        run(doomed.delete)
+
+
+def _some(threads: Sequence[UUID]) -> Iterator[Sequence[UUID]]:
+    for begin in range(0, len(threads), BATCH):
+        yield threads[begin : begin + BATCH]
+
+
+def origin(*, instance: UUID, thread: UUID, head_hash: str) -> str:
+    """Where an imported thread comes from, as its row keeps it."""
+    return orjson.dumps([str(instance), str(thread), head_hash]).decode()
+
+
+def ages(project: UUID) -> Iterator[tuple[UUID, tuple[UUID, datetime]]]:
+    """Threads that are not open yet: of whom, and when each was last written to."""
+    rows = Thread.objects.filter(project=project, status=Thread.Status.IMPORTING)
+    for thread, subject, at in rows.values_list("id", "subject_id", "listed_at"):
+        yield thread, (subject, at)

@@ -1,0 +1,246 @@
+"""The audit log: who did what to whose memory, in closed words, in one chain.
+
+An entry is written in the transaction of what it tells, so there is neither without the
+other. There is no free text in it, hence no content and no name of a client's.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, TypedDict, Unpack
+from uuid import UUID
+
+import orjson
+from django.db import transaction
+
+from memoryhub import errors
+from memoryhub.models.audit import AuditEntry
+from memoryhub.models.clock import clock
+from memoryhub.models.erasures import Erasure
+from memoryhub.models.projects import Instance
+from memoryhub.models.subjects import Subject
+from memoryhub.vault import blind_index, keys
+
+#: What the first entry follows.
+GENESIS = bytes(32)
+
+#: What is done to the memory of people, and to what guards it.
+ACTIONS = frozenset(
+    {
+        *("sign_in", "sign_out", "sudo"),
+        #: An operator looked at content; `opened` and `closed` are of a socket.
+        "content.read",
+        #: An operator changed something; the journal's own events say what.
+        "operator.edited",
+        *("subject.looked_up", "subject.revealed", "subject.readmitted"),
+        *("subject.restricted", "subject.unrestricted"),
+        *("subject.exported", "subject.imported", "import.done"),
+        *(f"erasure.{state}" for state in Erasure.State.values),
+        "erasure.rewritten",
+        *("hold.opened", "hold.renewed", "hold.lifted"),
+        *("tombstone.looked_up", "tombstone.lifted"),
+        *("api_key.made", "api_key.rotated", "api_key.revoked"),
+        *("kek.made", "kek.rotated", "kek.retired", "kek.backed_up", "kek.restored"),
+        "signing_key.rotated",
+        *("operator.added", "operator.password_set", "operator.link_made"),
+        *("operator.factor_added", "operator.factor_removed"),
+        *("operator.disabled", "operator.enabled"),
+        *("operator.passkey_added", "operator.passkey_removed"),
+        *("operator.identity_bound", "operator.identity_unbound"),
+        *("role.changed", "project.made", "project.changed"),
+        *("verified", "scanned", "replayed", "journal.rebuilt"),
+    }
+)
+#: Why an operator looks at content; chosen at sign-in.
+PURPOSES = ("support", "debugging", "privacy_request", "incident", "evaluation")
+#: How it ended. A refusal may be told by its code instead.
+OUTCOMES = frozenset({"done", "refused", "failed", "opened", "closed"})
+ACTORS = frozenset({"operator", "agent", "worker", "command", "eraser", "import"})
+TARGETS = frozenset(
+    {
+        *("thread", "subject", "erasure", "receipt", "hold", "tombstone", "import"),
+        *("api_key", "kek", "signing_key", "operator", "project"),
+    }
+)
+
+#: Ids, prefixes of keys and numbers: nothing that a client chooses is looked up by it.
+_ID = re.compile(r"[0-9A-Za-z_-]{0,64}")
+#: Templates of our routes: `p/<project:project>/threads/<name:thread>/keys`.
+_ROUTE = re.compile(r"[a-z0-9_./:<>-]{1,120}")
+_CODES = frozenset(
+    each.code
+    for each in vars(errors).values()
+    if isinstance(each, type) and issubclass(each, errors.Refusal)
+)
+
+
+class Details(TypedDict, total=False):
+    """What an entry may tell besides who did what."""
+
+    target_kind: str | None
+    target_id: str | None
+    #: Whose memory it is; noted as a pseudonym.
+    subject: UUID | None
+    purpose: str | None
+    outcome: str
+    count: int
+    #: Template and seqs of a look at content, or of an edit.
+    route: str | None
+    first_seq: int | None
+    last_seq: int | None
+    request_id: str | None
+    #: Now, unless it is known better.
+    at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """What is to be noted. Nothing but ids, numbers and the words above."""
+
+    #: `operator:<id>`, `agent:<key prefix>`, `worker:<kind>`, `command`.
+    actor: str
+    action: str
+    #: None for what concerns the whole instance.
+    project: UUID | None
+    target_kind: str | None = None
+    target_id: str | None = None
+    subject: UUID | None = None
+    purpose: str | None = None
+    outcome: str = "done"
+    count: int = 0
+    route: str | None = None
+    first_seq: int | None = None
+    last_seq: int | None = None
+    request_id: str | None = None
+    at: datetime | None = None
+
+
+def append(
+    *, actor: str, action: str, project: UUID | None, **details: Unpack[Details]
+) -> int:
+    """Note one thing in the writer's transaction at hand; the entry's seq.
+
+    Call it last: it locks the row that every other appender waits for. `subject`
+    becomes her pseudonym if her key still exists, else nothing. Four statements.
+    """
+    return append_all([Entry(actor=actor, action=action, project=project, **details)])
+
+
+def append_all(entries: Iterable[Entry]) -> int:
+    """As `append`, several at once; the seq of the last."""
+    assert transaction.get_connection().in_atomic_block
+    told = list(entries)
+    for entry in told:
+        _require_plain(entry)
+    pseudonyms = _pseudonyms({entry.subject for entry in told})
+    instance = Instance.objects.select_for_update().get()
+    seq, digest = instance.audit_seq, bytes(instance.audit_hash) or GENESIS
+    rows = []
+    for entry in told:
+        seq += 1
+        row = _row(entry, seq=seq, previous=digest, pseudonyms=pseudonyms)
+        row.hash = digest = link(row)
+        rows.append(row)
+    AuditEntry.objects.bulk_create(rows)
+    instance.audit_seq, instance.audit_hash = seq, digest
+    instance.save(update_fields=["audit_seq", "audit_hash"])
+    return seq
+
+
+def link(row: AuditEntry) -> bytes:
+    """What the entry's hash must be: sha256(prev ‖ canonical JSON of the entry)."""
+    return hashlib.sha256(bytes(row.prev) + canonical(row)).digest()
+
+
+def canonical(row: AuditEntry) -> bytes:
+    """The entry as it is hashed: JSON with sorted keys, all but the chain itself."""
+    return orjson.dumps(plain(row), option=orjson.OPT_SORT_KEYS)
+
+
+def plain(row: AuditEntry) -> dict[str, Any]:
+    """The entry as JSON values, without its place in the chain but for the seq."""
+    return {
+        "seq": row.seq,
+        "at": row.at.isoformat(timespec="microseconds"),
+        "project": str(row.project) if row.project else None,
+        "actor_kind": row.actor_kind,
+        "actor_ref": row.actor_ref,
+        "action": row.action,
+        "purpose": row.purpose,
+        "target_kind": row.target_kind,
+        "target_id": row.target_id,
+        "subject": bytes(row.subject).hex() if row.subject else None,
+        "outcome": row.outcome,
+        "count": row.count,
+        "route": row.route,
+        "first_seq": row.first_seq,
+        "last_seq": row.last_seq,
+        "request_id": row.request_id,
+    }
+
+
+def pseudonym(subject: UUID) -> bytes | None:
+    """The subject as the log tells her; None once her key is gone. Two queries."""
+    return _pseudonyms({subject}).get(subject)
+
+
+def _pseudonyms(subjects: Iterable[UUID | None]) -> dict[UUID | None, bytes]:
+    wanted = {subject for subject in subjects if subject}
+    if not wanted:
+        return {}
+    rows = Subject.objects.filter(id__in=wanted).values_list("id", "epoch")
+    found: dict[UUID | None, bytes] = {}
+    for subject, epoch in rows:
+        try:
+            opened = keys.subject_keys(subject, epoch=epoch)
+        except (errors.SubjectErasedError, errors.KeyMissingError):
+            continue
+        found[subject] = blind_index.audit_pseudonym(opened)
+    return found
+
+
+def _row(
+    entry: Entry,
+    *,
+    seq: int,
+    previous: bytes,
+    pseudonyms: dict[UUID | None, bytes],
+) -> AuditEntry:
+    kind, _, ref = entry.actor.partition(":")
+    return AuditEntry(
+        seq=seq,
+        at=entry.at or clock.now(),
+        project=entry.project,
+        actor_kind=kind,
+        actor_ref=ref,
+        action=entry.action,
+        purpose=entry.purpose,
+        target_kind=entry.target_kind,
+        target_id=entry.target_id,
+        subject=pseudonyms.get(entry.subject),
+        outcome=entry.outcome,
+        count=entry.count,
+        route=entry.route,
+        first_seq=entry.first_seq,
+        last_seq=entry.last_seq,
+        request_id=entry.request_id,
+        prev=previous,
+    )
+
+
+def _require_plain(entry: Entry) -> None:
+    """Our own code names nothing but the closed words; a name would stay for ever."""
+    kind, _, ref = entry.actor.partition(":")
+    assert kind in ACTORS, kind
+    assert _ID.fullmatch(ref)
+    assert entry.action in ACTIONS, entry.action
+    assert entry.purpose is None or entry.purpose in PURPOSES
+    assert entry.outcome in OUTCOMES or entry.outcome in _CODES
+    assert entry.target_kind is None or entry.target_kind in TARGETS
+    assert (entry.target_kind is None) == (entry.target_id is None)
+    assert _ID.fullmatch(entry.target_id or "")
+    assert entry.route is None or _ROUTE.fullmatch(entry.route)

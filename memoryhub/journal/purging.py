@@ -1,0 +1,193 @@
+"""Purging: what is left of erased threads goes, a batch at a time.
+
+Each call is one short transaction of the caller's and returns what it did by place;
+nothing, once nothing is left. All of it can be repeated. Called in the writer's thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from uuid import UUID
+
+import orjson
+from django.apps import apps
+from django.db.models import Field, Model
+
+from memoryhub.errors import NewerFormatError
+from memoryhub.journal import chain, statements
+from memoryhub.kernel import names
+from memoryhub.kernel.events import TYPES
+from memoryhub.models.derivations import Derivation
+from memoryhub.models.events import Event
+from memoryhub.models.pages import Page
+from memoryhub.models.slots import Slot
+from memoryhub.models.threads import Thread
+from memoryhub.vault import blind_index, keys
+from memoryhub.vault.registry import TABLES, Fate
+
+#: Tables that a live fork reads through: their rows stay while it lives.
+READ_BY_FORKS = ("memoryhub.Slot", "memoryhub.Turn", "memoryhub.Page")
+Counts = dict[str, int]
+
+
+def purge_thread(thread_id: UUID, *, by: int, limit: int = 1_000) -> Counts:
+    """Take one batch of an erased thread; `by` is the seq of its thread.erased.
+
+    Payloads first, then rows, then names: its own last of all, so that a name that
+    begins with `~` says there is nothing left. While a live fork folds through the
+    thread its slots and pages stay, marked as erased, and its turns and names as they
+    are: see `folding_through`. Once it is done it goes on with erased ancestors, of
+    which this thread may have been the last that folded through. Places are models'
+    labels, `Event.payload` and `Event.names`.
+    """
+    thread = Thread.objects.get(id=thread_id)
+    assert thread.status == Thread.Status.ERASED
+    forked = bool(folding_through(thread_id))
+    if done := _payloads(thread, by, limit) or _rows(thread, by, limit, forked=forked):
+        return done
+    if not forked and (done := _names(thread, by, limit)):
+        return done
+    # Somebody may have written beside the fence. Looked for once: it reads them all.
+    if done := _payloads(thread, by, limit, after=0):
+        return done
+    for ancestor in _erased_ancestors(thread):
+        if done := purge_thread(ancestor.id, by=ancestor.head_seq, limit=limit):
+            return done
+    return {}
+
+
+def purge_subject(subject_id: UUID, *, limit: int = 1_000) -> Counts:
+    """Take one batch of rows that are the subject's and of no one thread."""
+    for label, table in TABLES.items():
+        if table.forget == Fate.DELETED and table.thread is None:
+            assert table.subject is not None
+            model = apps.get_model(label)
+            column = _column(model, table.subject)
+            if n := statements.delete_some(model, column, subject_id, limit=limit):
+                return {label: n}
+    return {}
+
+
+def folding_through(thread_id: UUID) -> list[UUID]:
+    """Live threads whose state begins with what this one holds: its forks, and theirs.
+
+    One query for each generation.
+    """
+    found: list[UUID] = []
+    parents = [thread_id]
+    while parents:
+        forks = Thread.objects.filter(parent__in=parents)
+        rows = [*forks.values_list("id", "status")]
+        parents = [fork for fork, _ in rows]
+        found += [fork for fork, status in rows if status != Thread.Status.ERASED]
+    return found
+
+
+def _payloads(
+    thread: Thread, by: int, limit: int, *, after: int | None = None
+) -> Counts:
+    if after is None:
+        # They go in the order of their seqs: those before the last one are gone.
+        taken = Event.objects.filter(thread=thread, erased_by=by).order_by("-seq")
+        after = taken.values_list("seq", flat=True).first() or 0
+    sealed = Event.objects.filter(
+        thread=thread, seq__gt=after, seq__lt=by, payload__isnull=False
+    ).order_by("seq")
+    seqs = [*sealed.values_list("seq", flat=True)[:limit]]
+    if not seqs:
+        return {}
+    some = Event.objects.filter(thread=thread, seq__range=(seqs[0], seqs[-1]))
+    some.filter(payload__isnull=False).update(payload=None, erased_by=by)
+    return {"Event.payload": len(seqs)}
+
+
+def _rows(thread: Thread, by: int, limit: int, *, forked: bool) -> Counts:
+    for label, table in TABLES.items():
+        if table.forget != Fate.DELETED or table.thread is None:
+            continue
+        model = apps.get_model(label)
+        if forked and label in READ_BY_FORKS:
+            n = _marked(thread, model, by, limit)
+        else:
+            column = _column(model, table.thread)
+            n = statements.delete_some(model, column, thread.id, limit=limit)
+        if n:
+            return {label: n}
+    # What it made of its ancestors' records stands with those.
+    n = statements.delete_some(Derivation, "derived_thread", thread.id, limit=limit)
+    return {Derivation._meta.label: n} if n else {}
+
+
+def _marked(thread: Thread, model: type[Model], by: int, limit: int) -> int:
+    """Mark rows as erased that have to stay; turns hold nothing that could be."""
+    if model is Slot:
+        slots = Slot.objects.filter(thread=thread, erased=False)
+        indexes = [*slots.values_list("index", flat=True)[:limit]]
+        return slots.filter(index__in=indexes).update(erased=True) if indexes else 0
+    if model is Page:
+        pages = Page.objects.filter(thread=thread, deleted_seq__isnull=True)
+        ids = [*pages.values_list("page_id", flat=True)[:limit]]
+        return pages.filter(page_id__in=ids).update(deleted_seq=by) if ids else 0
+    return 0
+
+
+def _names(thread: Thread, by: int, limit: int) -> Counts:
+    """Blank names in bodies, and at the end the thread's own and the salt."""
+    if thread.blanked_seq < by - 1:
+        return {"Event.names": _blank_bodies(thread, by, limit)}
+    if not thread.name.startswith("~"):
+        Thread.objects.filter(id=thread.id).update(
+            name=_blanked_name(thread), name_salt=b""
+        )
+        return {Thread._meta.label: 1}
+    return {}
+
+
+def _blank_bodies(thread: Thread, by: int, limit: int) -> int:
+    blank = partial(names.blank, bytes(thread.name_salt))
+    rows = [
+        *Event.objects.filter(thread=thread, seq__gt=thread.blanked_seq, seq__lt=by)
+        .defer("payload")
+        .order_by("seq")[:limit]
+    ]
+    changed = []
+    for row in rows:
+        body = _blanked_body(row, blank)
+        page = None if row.page is None else blank(row.page)
+        if (body, page) != (row.body, row.page):
+            changed.append((body, page, by, thread.id, row.seq))
+    statements.BLANKED.rows(changed)
+    last = rows[-1].seq if rows else by - 1
+    Thread.objects.filter(id=thread.id).update(blanked_seq=last)
+    return len(rows)
+
+
+def _blanked_body(row: Event, blank: Callable[[str], str]) -> str:
+    kind = TYPES.get(row.type)
+    if kind is None:
+        raise NewerFormatError(event_type=row.type)
+    body = orjson.loads(row.body)
+    return chain.text_of(names.replace_names(kind, body, blank))
+
+
+def _blanked_name(thread: Thread) -> str:
+    """`~` and the name's keyed digest, by which its tombstone knows it."""
+    digest = blind_index.thread_name(keys.project_key(thread.project_id), thread.name)
+    name = f"~{digest.hex()}"
+    # A name whose tombstone was lifted may have been erased before.
+    taken = Thread.objects.filter(project=thread.project_id, name=name).exists()
+    return f"{name}~{thread.id.hex}" if taken else name
+
+
+def _erased_ancestors(thread: Thread) -> Iterator[Thread]:
+    """Nearest first."""
+    ids = [UUID(home) for home, *_ in orjson.loads(thread.lineage)]
+    rows = Thread.objects.filter(status=Thread.Status.ERASED).in_bulk(ids)
+    yield from (rows[each] for each in reversed(ids) if each in rows)
+
+
+def _column(model: type[Model], lookup: str) -> str:
+    field = model._meta.get_field(lookup)
+    assert isinstance(field, Field)
+    return str(field.column)

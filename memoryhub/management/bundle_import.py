@@ -1,0 +1,104 @@
+"""`manage.py import --format bundle`: another hub's export of a subject, or our own."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, TextIO, cast
+
+from memoryhub.errors import BadBundleError
+from memoryhub.management.progress import Progress
+from memoryhub.management.terminal import WRONG_USAGE, Command
+from memoryhub.models.projects import Project
+from memoryhub.services import bundles
+from memoryhub.services.bundles import Bundle, Taken
+from memoryhub.vault import signing
+
+FORMAT = "bundle"
+#: What says something of a run or a chat; a bundle says all of itself.
+_OTHERS = ("source", "thread", "user_id", "agent_type", "budget", "report")
+
+
+def run(
+    command: Command, options: Mapping[str, Any], project: Callable[[str], Project]
+) -> None:
+    """Take the bundle in, or end with what is wrong with it."""
+    given = [name for name in _OTHERS if options[name] is not None]
+    if given or options["skip_bad"]:
+        given += ["skip_bad"] * options["skip_bad"]
+        flags = ", ".join("--" + name.replace("_", "-") for name in given)
+        command.end(
+            f"A bundle says it all itself; leave out {flags}.", code=WRONG_USAGE
+        )
+    if options["file"] == "-":
+        command.end("A bundle can't come from stdin; name its file.", code=WRONG_USAGE)
+    row = project(options["project"])
+    with ExitStack() as stack:
+        try:
+            trusted = _trusted(command, options["keys"])
+            bundle = Bundle.open(Path(options["file"]), stack, trusted=trusted)
+            taken = _take(command, bundle, row, options)
+        except BadBundleError as refusal:
+            command.end(f"{refusal.code}: {refusal.sentence}")
+        except OSError as failure:
+            what = failure.strerror or type(failure).__name__
+            command.end(f"Can't read {failure.filename or 'the file'}: {what}.")
+    _tell(command, taken, options)
+
+
+def _trusted(command: Command, file: str | None) -> Mapping[str, bytes]:
+    if file is None:
+        return {}
+    try:
+        return signing.decoded(Path(file).read_bytes())
+    except ValueError:
+        command.end(
+            "--keys takes the public keys of the hub that made the bundle, as its "
+            "`manage.py receipt keys` prints them.",
+            code=WRONG_USAGE,
+        )
+
+
+def _take(
+    command: Command, bundle: Bundle, project: Project, options: Mapping[str, Any]
+) -> Taken:
+    out = cast("TextIO", command.stderr._out)  # noqa: SLF001 # to ask it isatty
+    dry = options["dry_run"]
+    # Each event is looked at, then written.
+    total = bundle.events if dry else 2 * bundle.events
+    progress = Progress(out, total=total, unit="events")
+    if options["quiet"]:
+        progress.every = math.inf
+    try:
+        return bundles.take(bundle, project, progress=progress.add, dry_run=dry)
+    except KeyboardInterrupt:
+        progress.close()
+        command.say("Stopped. Nothing of the bundle is there.")
+        sys.exit(1)
+    finally:
+        progress.close()
+
+
+def _tell(command: Command, taken: Taken, options: Mapping[str, Any]) -> None:
+    if options["json"]:
+        told = {
+            "file": options["file"],
+            "format": FORMAT,
+            "dry_run": options["dry_run"],
+            "subject": str(taken.subject) if taken.subject else None,
+            "threads": taken.threads,
+            "events": taken.events,
+            "withheld": taken.withheld,
+        }
+        command.stdout.write(json.dumps(told))
+    elif not options["quiet"]:
+        held = f", {taken.withheld:,} of them erased here before" * bool(taken.withheld)
+        line = f"{taken.threads:,} threads, {taken.events:,} events{held}"
+        if options["dry_run"]:
+            command.stdout.write(f"{line}: all right. Nothing was written.")
+        else:
+            command.stdout.write(f"{line}: all of it is in.")

@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.management.base import CommandParser
+
+from memoryhub.errors import InvalidError
+from memoryhub.management import start
+from memoryhub.management.terminal import Command as Base
+from memoryhub.models.operators import Operator
+from memoryhub.services import operators
+
+
+class Command(Base):
+    help = (
+        "Let an operator in no more: sessions and links end at once, open pages within "
+        "seconds. To take one role away: manage.py add_operator NAME --role none."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("name", help="what the operator signs in as")
+        parser.add_argument(
+            "--enable",
+            action="store_true",
+            help="let them in again, with the roles they had",
+        )
+
+    def handle(self, *args: Any, name: str, enable: bool, **options: Any) -> None:
+        start.prepare()
+        operator = Operator.objects.filter(username=name).first()
+        if operator is None:
+            self.end("There is no operator of this name.")
+        if enable:
+            operators.enable(operator)
+            self.say(f"{name} may sign in again: manage.py signin --operator {name}")
+            return
+        try:
+            operators.disable(operator)
+        except InvalidError as refusal:
+            self.end(_REASONS[refusal.invalid_code])
+        self.say(
+            f"{name} is disabled. Undo: manage.py disable_operator {name} --enable"
+        )
+
+
+_REASONS = {
+    "last_owner": "A project would have no owner; make somebody else owner first.",
+    "value": f"{operators.DEFAULT} is the way back in and can't be disabled; take its "
+    f"roles away: manage.py add_operator {operators.DEFAULT} --role none --project ...",
+}

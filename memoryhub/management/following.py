@@ -1,0 +1,87 @@
+"""Erasures at a terminal: what a plan says, how far one is, and a bar that moves."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import Final, TextIO
+from uuid import UUID
+
+import orjson
+
+from memoryhub.management.progress import Progress
+from memoryhub.models.erasures import Erasure, Receipt
+from memoryhub.queries.erasures import CLOSED, ErasureLine
+from memoryhub.services import erasures
+
+State = Erasure.State
+#: The states from the confirmation to the receipt, whichever its scope.
+_STEPS: Final = 8
+
+
+def unfinished() -> list[Erasure]:
+    """All that is open, plans too, oldest first."""
+    return [*Erasure.objects.exclude(state__in=CLOSED).order_by("created_at", "id")]
+
+
+def confirmed() -> list[Erasure]:
+    """All that was confirmed and has a step to go."""
+    rows = Erasure.objects.exclude(state__in=(*CLOSED, State.HELD))
+    return [*rows.exclude(confirmed_at=None).order_by("confirmed_at", "id")]
+
+
+def with_space_left(ended: Collection[str]) -> list[Erasure]:
+    """Complete ones whose receipts declare free space that is over only now.
+
+    And those of which no rewrite was told at all.
+    """
+    rows = Erasure.objects.filter(state=State.COMPLETE)
+    rows = rows.filter(planned__contains='"database_free_space"')
+    told: dict[UUID, set[str]] = {}
+    known = Receipt.objects.filter(n__gt=0, text__contains='"rewritten"')
+    for erasure, text in known.values_list("erasure", "text"):
+        told.setdefault(erasure, set()).update(orjson.loads(text)["ended"])
+    return [row for row in rows if row.id not in told or {*ended} - told[row.id]]
+
+
+def follow(row: Erasure, *, out: TextIO) -> Erasure:
+    """Advance it as far as it goes, with a bar; somebody else may do so as well."""
+    progress = Progress(out, total=_STEPS, unit="steps")
+    while row.state not in CLOSED:
+        before = row.state
+        row = erasures.advance(row)
+        if row.state == before:
+            break
+        progress.add(1)
+    progress.close()
+    return row
+
+
+def plan(line: ErasureLine) -> str:
+    """A plan as a table: by place, how much goes, how much stays and why."""
+    return "\n".join(_plan(line))
+
+
+def told(line: ErasureLine) -> str:
+    """How far it is, in one line."""
+    since = line.times.get(line.state, "")[:19]
+    text = f"{line.id}  {line.scope:<7}  {line.state} since {since} UTC"
+    if line.waiting_on:
+        text += f", waits for: {line.waiting_on}"
+    gone = sum(place.erased or 0 for place in line.places)
+    if line.state in CLOSED or gone:
+        text += f", {gone:,} rows erased"
+    return text
+
+
+def _plan(line: ErasureLine) -> Iterator[str]:
+    yield f"Plan {line.id}, scope {line.scope}: {line.count:,} rows go."
+    for place in line.places:
+        if place.erase or place.keep:
+            kept = f"  {place.keep:,} stay ({place.why})" if place.keep else ""
+            yield f"  {place.place:<16}{place.erase:>12,}  {place.method}{kept}"
+    yield f"Threads: {line.threads:,}; forks that inherit of them: {line.forks:,}."
+    if line.unlinked:
+        yield f"Of the same turns, and staying: {line.unlinked:,} records."
+    if line.holds:
+        yield f"Holds in force: {line.holds:,}. Nothing is erased while one is."
+    yield f"Out of our reach, and declared: {', '.join(line.residue)}."

@@ -1,0 +1,94 @@
+"""Commands about one person: whom they mean, with no id of hers in a process list."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import Any, Final
+from uuid import UUID
+
+from django.core.management.base import CommandParser
+
+from memoryhub.management.terminal import WRONG_USAGE
+from memoryhub.management.terminal import Command as Base
+from memoryhub.models.projects import Project
+from memoryhub.models.subjects import Subject
+from memoryhub.queries.tombstones import require_subject
+from memoryhub.services import subjects
+
+#: Longer ones no route takes.
+_USER_ID_CHARS: Final = 256
+
+
+class Command(Base):
+    """A command with actions, some of which are about one person."""
+
+    def create_parser(
+        self, prog_name: str, subcommand: str, **kwargs: Any
+    ) -> CommandParser:
+        kwargs["formatter_class"] = argparse.RawDescriptionHelpFormatter
+        return super().create_parser(prog_name, subcommand, **kwargs)
+
+    def project(self, slug: str) -> Project:
+        row = Project.objects.filter(slug=slug).first()
+        if row is None:
+            self.end(f"There is no project {slug!r}.", code=WRONG_USAGE)
+        return row
+
+    def user_id(self) -> str:
+        """The first line of standard input, as agents send it."""
+        if sys.stdin.isatty():
+            self.say("The person's id, exactly as your agents send it:")
+        text = sys.stdin.readline().rstrip("\r\n")
+        if not text.strip(" *%") or len(text) > _USER_ID_CHARS:
+            self.end(
+                "One line of standard input must be the person's id, of at most "
+                f"{_USER_ID_CHARS} characters; or say --subject ID.",
+                code=WRONG_USAGE,
+            )
+        return text
+
+    def person(self, options: dict[str, Any]) -> Subject:
+        """By our own id, else by the one that standard input has.
+
+        Raises SubjectErasedError.
+        """
+        project, own = self.project(options["project"]), options["subject"]
+        if own is None:
+            row = subjects.find(project.id, self.user_id())
+        else:
+            row = Subject.objects.filter(project=project, id=own).first()
+        if row is None:
+            self.end("There is no such person in this project.", code=WRONG_USAGE)
+        require_subject(row)
+        return row
+
+
+def add_action(
+    actions: Any, name: str, short: str, about: str
+) -> argparse.ArgumentParser:
+    """An action, with what its --help teaches."""
+    parser: argparse.ArgumentParser = actions.add_parser(
+        name,
+        help=short,
+        description=about,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    return parser
+
+
+def add_person(parser: argparse.ArgumentParser) -> None:
+    """Who is meant: a project, and a person by either id."""
+    add_project(parser)
+    parser.add_argument(
+        "--subject",
+        type=UUID,
+        metavar="ID",
+        help="the person by our own id, instead of the one on standard input",
+    )
+
+
+def add_project(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--project", required=True, metavar="SLUG", help="the project's name"
+    )

@@ -1,0 +1,70 @@
+"""The audit log: who did what to whose memory, in closed words, in one chain."""
+
+from __future__ import annotations
+
+from django.db import models
+
+from memoryhub.models.api_keys import ApiKey
+from memoryhub.models.subjects import Subject
+
+
+class AuditEntry(models.Model):
+    """One line. Triggers let none be changed or removed."""
+
+    seq = models.BigIntegerField(primary_key=True)
+    at = models.DateTimeField()
+    #: None for what concerns the whole instance.
+    project = models.UUIDField(null=True)
+    #: `operator`, `agent`, `worker`, `command`.
+    actor_kind = models.CharField(max_length=8)
+    #: The operator's id, the key's prefix, the worker's word.
+    actor_ref = models.CharField(max_length=64)
+    action = models.CharField(max_length=40)
+    purpose = models.CharField(max_length=15, null=True)
+    #: `thread`, `subject`, `erasure`, `key` …
+    target_kind = models.CharField(max_length=16, null=True)
+    target_id = models.CharField(max_length=64, null=True)
+    #: Keyed digest; nobody can compute it once the subject's key is gone.
+    subject = models.BinaryField(max_length=8, null=True)
+    #: `done`, `refused` or the code of the refusal.
+    outcome = models.CharField(max_length=40)
+    count = models.BigIntegerField(default=0)
+    #: Route template and range of seqs of a look at content.
+    route = models.CharField(max_length=120, null=True)
+    first_seq = models.BigIntegerField(null=True)
+    last_seq = models.BigIntegerField(null=True)
+    request_id = models.CharField(max_length=36, null=True)
+    prev = models.BinaryField(max_length=32)
+    hash = models.BinaryField(max_length=32)
+
+    class Meta:
+        indexes = [
+            models.Index(fields=["project", "-seq"], name="audit_project"),
+            models.Index(fields=["project", "action", "-seq"], name="audit_action"),
+            models.Index(fields=["project", "actor_ref", "-seq"], name="audit_actor"),
+            models.Index(fields=["project", "target_id", "-seq"], name="audit_target"),
+            models.Index(
+                fields=["subject", "-seq"],
+                name="audit_subject",
+                condition=models.Q(subject__isnull=False),
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return str(self.seq)
+
+
+class DailyUse(models.Model):
+    """How often a key read and wrote a subject's memory on one day (UTC)."""
+
+    pk = models.CompositePrimaryKey("subject_id", "day", "key_id")
+    subject = models.ForeignKey(
+        Subject, models.CASCADE, related_name="daily_uses", db_index=False
+    )
+    day = models.DateField()
+    key = models.ForeignKey(ApiKey, models.CASCADE, related_name="+", db_index=False)
+    reads = models.BigIntegerField(default=0)
+    writes = models.BigIntegerField(default=0)
+
+    def __str__(self) -> str:
+        return f"{self.subject_id}/{self.day}"

@@ -1,0 +1,203 @@
+"""Erasures: what was asked to be forgotten, how far it is, and what proves it."""
+
+from __future__ import annotations
+
+from django.db import models
+
+from memoryhub.models.ids import uuid7
+from memoryhub.models.operators import Operator
+from memoryhub.models.projects import Project
+from memoryhub.models.subjects import Subject
+from memoryhub.models.threads import Thread
+
+
+class Erasure(models.Model):
+    """One request to forget, from its plan to its receipt."""
+
+    class Scope(models.TextChoices):
+        SUBJECT = "subject"
+        THREAD = "thread"
+        BEFORE = "before"
+        RECORD = "record"
+
+    class State(models.TextChoices):
+        """In their order; each is entered once what it says is true."""
+
+        PLANNED = "planned"
+        HELD = "held"
+        FENCED = "fenced"
+        TOMBSTONED = "tombstoned"
+        KEY_DESTROYED = "key_destroyed"
+        ROWS_ERASED = "rows_erased"
+        CACHES_PURGED = "caches_purged"
+        SCRUBBED = "scrubbed"
+        VERIFIED = "verified"
+        COMPLETE = "complete"
+        EXPIRED = "expired"
+        CANCELLED = "cancelled"
+
+    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
+    project = models.ForeignKey(
+        Project, models.PROTECT, related_name="erasures", db_index=False
+    )
+    subject = models.ForeignKey(
+        Subject, models.PROTECT, related_name="erasures", db_index=False
+    )
+    scope = models.CharField(max_length=7, choices=Scope.choices)
+    #: Of the scopes `thread` and `record`.
+    thread = models.ForeignKey(Thread, models.PROTECT, null=True, related_name="+")
+    before = models.DateTimeField(null=True)
+    seq = models.BigIntegerField(null=True)
+    reason = models.CharField(max_length=17)
+    ticket = models.CharField(max_length=19, null=True)
+    #: `agent:<key prefix>`, `operator:<id>`, `worker:retention`, `command`.
+    actor = models.CharField(max_length=64)
+    #: The subject is restricted until the plan is confirmed or expires.
+    restrict = models.BooleanField(default=False)
+    state = models.CharField(
+        max_length=13, choices=State.choices, default=State.PLANNED
+    )
+    #: What the next state waits for: reader, vacuum, rights, disk, store,
+    #: night, hold.
+    waiting_on = models.CharField(max_length=8, default="")
+    #: The subject's when the plan was made; the fence adds one to hers.
+    epoch = models.IntegerField()
+    #: JSON: by place, how many are erased, derived, kept, and why.
+    planned = models.TextField(default="{}")
+    #: JSON: heads [[thread, seq]], and ranges [[thread, first, last]] if not all goes.
+    targets = models.TextField(default="{}")
+    #: JSON: by place, how many the fence froze, how many are gone, and by which way.
+    erased = models.TextField(default="{}")
+    #: JSON: when each state was entered.
+    times = models.TextField(default="{}")
+    #: JSON: what the scan and the sweep found.
+    verification = models.TextField(default="{}")
+    #: Nonces of 12 bytes each, of sealed payloads and wrapped keys: what a scan looks
+    #: for. Random, hence no content. They go the night after the receipt.
+    needles = models.BinaryField(default=bytes)
+    #: Of the ledger's line that says it will be done.
+    ledger_n = models.BigIntegerField(null=True)
+    created_at = models.DateTimeField()
+    #: Until when the plan may be confirmed.
+    expires_at = models.DateTimeField()
+    confirmed_at = models.DateTimeField(null=True)
+    updated_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                name="one_open_erasure",
+                fields=["subject"],
+                condition=~models.Q(state__in=("complete", "expired", "cancelled")),
+            ),
+        ]
+        indexes = [
+            # The project's list, newest first, and what a worker has to go on with.
+            models.Index(fields=["project", "-created_at", "id"], name="erasure_list"),
+            models.Index(fields=["subject", "-created_at"], name="erasure_subject"),
+            models.Index(
+                fields=["state", "updated_at"],
+                name="erasure_open",
+                condition=~models.Q(state__in=("complete", "expired", "cancelled")),
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return str(self.id)
+
+
+class Tombstone(models.Model):
+    """A keyed digest of what was erased and must not come back."""
+
+    class Kind(models.TextChoices):
+        SUBJECT = "subject"
+        THREAD = "thread"
+        VALUE = "value"
+
+    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
+    project = models.ForeignKey(
+        Project, models.PROTECT, related_name="tombstones", db_index=False
+    )
+    #: Whose value may not come back; of the kind `subject` the one that is gone.
+    subject = models.ForeignKey(Subject, models.PROTECT, related_name="tombstone_rows")
+    kind = models.CharField(max_length=7, choices=Kind.choices)
+    #: Of the subject's ref, the thread's name or the value; see the blind index.
+    digest = models.BinaryField(max_length=32)
+    #: What is digested of a value: `page`, `key`, `note`, `fact`.
+    of = models.CharField(max_length=8, default="")
+    erasure = models.ForeignKey(Erasure, models.PROTECT, related_name="tombstones")
+    created_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                name="tombstone_once", fields=["project", "kind", "digest"]
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return str(self.id)
+
+
+class Hold(models.Model):
+    """A duty to keep: while it is in force nothing of the subject is erased."""
+
+    class Basis(models.TextChoices):
+        EXPRESSION = "expression"
+        LEGAL_DUTY = "legal_duty"
+        PUBLIC_HEALTH = "public_health"
+        ARCHIVING = "archiving"
+        LEGAL_CLAIMS = "legal_claims"
+
+    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
+    project = models.ForeignKey(
+        Project, models.PROTECT, related_name="holds", db_index=False
+    )
+    subject = models.ForeignKey(Subject, models.PROTECT, related_name="holds")
+    basis = models.CharField(max_length=13, choices=Basis.choices)
+    #: `operator:<id>` or `command`.
+    opened_by = models.CharField(max_length=64)
+    #: Who looks at it again before it expires.
+    reviewer = models.ForeignKey(
+        Operator, models.SET_NULL, null=True, related_name="+", db_index=False
+    )
+    opened_at = models.DateTimeField()
+    expires_at = models.DateTimeField()
+    lifted_at = models.DateTimeField(null=True)
+    lifted_by = models.CharField(max_length=64, default="")
+
+    class Meta:
+        indexes = [
+            models.Index(fields=["project", "-opened_at", "id"], name="hold_list"),
+        ]
+
+    def __str__(self) -> str:
+        return str(self.id)
+
+
+class Receipt(models.Model):
+    """A signed statement about an erasure. Triggers let none be changed or removed."""
+
+    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
+    project = models.ForeignKey(
+        Project, models.PROTECT, related_name="receipts", db_index=False
+    )
+    erasure = models.ForeignKey(
+        Erasure, models.PROTECT, related_name="receipts", db_index=False
+    )
+    #: 0 is the receipt, those after it are addenda.
+    n = models.PositiveSmallIntegerField(default=0)
+    #: Canonical JSON with its signature: ids, counts, words and keyed digests.
+    text = models.TextField()
+    issued_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(name="receipt_once", fields=["erasure", "n"]),
+        ]
+        indexes = [
+            models.Index(fields=["project", "-issued_at", "id"], name="receipt_list"),
+        ]
+
+    def __str__(self) -> str:
+        return str(self.id)

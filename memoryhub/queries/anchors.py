@@ -1,0 +1,114 @@
+"""Anchors: whether the chains still reach where signed lines say they stood.
+
+Never writes. A chain proves what is in it, and not that nothing was cut off behind.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from datetime import datetime
+
+from memoryhub.errors import LedgerBrokenError
+from memoryhub.models.audit import AuditEntry
+from memoryhub.models.events import Event
+from memoryhub.models.projects import Instance
+from memoryhub.models.threads import Thread
+from memoryhub.vault import anchors
+from memoryhub.vault.anchors import Heads
+
+_AT_ONCE = 2_000
+#: What a database without an anchored thread comes to.
+NONE = Heads(audit_seq=0, audit_hash=b"", threads=0, digest=hashlib.sha256().digest())
+#: What a restored backup looks like too.
+_ROLLED_BACK = ("threads_missing", "anchors")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """What the newest line vouches for, and what is wrong with that."""
+
+    #: Of the newest line; 0 and None before there is one.
+    n: int = 0
+    at: datetime | None = None
+    threads: int = 0
+    #: Empty, or `anchor_file`, `anchors`, `threads_missing`, `audit_anchor`.
+    wrong: str = ""
+    #: The earlier line that the threads' anchors are as of: a backup was restored.
+    as_of: int | None = None
+
+
+def get_cut(thread: Thread) -> int | None:
+    """The first seq that is not what the thread's anchor vouches for, or None.
+
+    One query. An anchor that lies beyond the head shows a tail that was cut off.
+    """
+    seq, digest = thread.anchored_seq, bytes(thread.anchored_hash)
+    if seq == 0:
+        return None if digest == b"" else 1
+    if not 0 < seq <= thread.head_seq:
+        return max(0, thread.head_seq) + 1
+    kept = Event.objects.filter(thread=thread, seq=seq, chain=digest).exists()
+    return None if kept else seq
+
+
+def get_heads() -> Heads:
+    """What the databases say is anchored, and where the audit log ends.
+
+    Reads three columns of every thread, in batches. As of one moment only inside of a
+    transaction, or while nobody anchors.
+    """
+    digest, count = hashlib.sha256(), 0
+    rows = Thread.objects.filter(anchored_seq__gt=0).order_by("id")
+    columns = rows.values_list("id", "anchored_seq", "anchored_hash")
+    for thread, seq, chain in columns.iterator(chunk_size=_AT_ONCE):
+        digest.update(thread.bytes + seq.to_bytes(8) + bytes(chain))
+        count += 1
+    seq, chain = Instance.objects.values_list("audit_seq", "audit_hash").get()
+    return Heads(
+        audit_seq=seq, audit_hash=bytes(chain), threads=count, digest=digest.digest()
+    )
+
+
+def get_standing() -> Standing:
+    """Walk the file of signed lines and compare the newest with the databases."""
+    try:
+        newest, found = anchors.check(), get_heads()
+        while (later := anchors.newest()) != newest:
+            # One was written meanwhile.
+            newest, found = later, get_heads()
+        wrong = _differing(newest.heads if newest else NONE, found)
+        as_of = _as_of(found.digest) if wrong in _ROLLED_BACK else None
+    except LedgerBrokenError as broken:
+        return Standing(n=_number(broken), wrong="anchor_file")
+    if newest is None:
+        return Standing(wrong=wrong)
+    return Standing(
+        n=newest.n,
+        at=newest.at,
+        threads=newest.heads.threads,
+        wrong=wrong,
+        as_of=as_of,
+    )
+
+
+def _differing(said: Heads, found: Heads) -> str:
+    if found.threads < said.threads:
+        return "threads_missing"
+    if (found.threads, found.digest) != (said.threads, said.digest):
+        return "anchors"
+    if not said.audit_seq:
+        return ""
+    entries = AuditEntry.objects.filter(seq=said.audit_seq, hash=said.audit_hash)
+    kept = said.audit_seq <= found.audit_seq and entries.exists()
+    return "" if kept else "audit_anchor"
+
+
+def _as_of(digest: bytes) -> int | None:
+    lines = [each.n for each in anchors.anchors() if each.heads.digest == digest]
+    return lines[-1] if lines else None
+
+
+def _number(broken: LedgerBrokenError) -> int:
+    n = broken.detail.get("n")
+    return n if isinstance(n, int) else 0

@@ -1,0 +1,277 @@
+"""What an erasure takes, counted by place from outside the eraser. Never writes.
+
+The places are the registry's, so that a new table is counted by its entry there. Asked
+before the fence it is the plan; asked after it, what is still to go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from operator import or_
+from types import MappingProxyType
+from typing import Any, Final
+from uuid import UUID
+
+from django.apps import apps
+from django.db.models import Model, Q, QuerySet
+
+from memoryhub.models.derivations import Derivation
+from memoryhub.models.erasures import Erasure
+from memoryhub.models.events import Event, RequestKey
+from memoryhub.models.pages import Page, PageLevel
+from memoryhub.models.slots import Slot
+from memoryhub.models.working_memory import DueValue, Key
+from memoryhub.vault.registry import TABLES, Fate
+
+#: A thread, and the first and last seq of what goes of it.
+Range = tuple[UUID, int, int]
+Counts = dict[str, int]
+
+#: What comes and goes by itself, with no event: a plan is none the staler for it.
+PASSING: Final = frozenset({"snapshots", "request_keys", "daily_uses"})
+#: Ranges that one statement looks through.
+_AT_ONCE: Final = 50
+#: Of a thread that goes while a fork of it lives: what the fork still reads through.
+_FOR_FORKS: Final = frozenset({"threads", "slots", "turns"})
+#: How a place's part goes, as receipts call it.
+_METHODS: Final[Mapping[Fate, str]] = MappingProxyType(
+    {
+        Fate.DELETED: "deleted",
+        Fate.NULLED: "nulled",
+        Fate.BLANKED: "nulled",
+        Fate.DESTROYED: "shredded",
+    }
+)
+#: Of rows that stay: those that still hold what has to go.
+_HOLDING: Final[Mapping[str, Q]] = MappingProxyType(
+    {
+        "memoryhub.Event": Q(payload__isnull=False),
+        "memoryhub.Thread": ~Q(name__startswith="~"),
+        "memoryhub.Subject": Q(subject_ref__isnull=False)
+        | Q(external_id__isnull=False),
+    }
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """A table with a part of each subject that forgetting takes."""
+
+    #: In plans and receipts: `events`, `page_levels`.
+    name: str
+    model: type[Model]
+    #: From a row to its subject's id, and to its thread's; None: of no one thread.
+    subject: str
+    thread: str | None
+    method: str
+    holding: Q
+
+    def of(self, **owner: UUID) -> QuerySet[Any]:
+        """The rows of `subject` or `thread` that hold something."""
+        ((kind, wanted),) = owner.items()
+        alias = "keys" if self.method == "shredded" else "default"
+        rows = self.model._default_manager.using(alias)
+        return rows.filter(self.holding, **{getattr(self, kind): wanted})
+
+
+def iter_places() -> Iterator[Place]:
+    """The places of the registry that forgetting takes something from."""
+    for label, table in TABLES.items():
+        if table.subject is None or table.forget not in _METHODS:
+            continue
+        model = apps.get_model(label)
+        thread = table.subject.removesuffix("__subject")
+        if thread == table.subject:
+            thread = "id" if label == "memoryhub.Thread" else ""
+        yield Place(
+            name=str(model._meta.verbose_name_plural).replace(" ", "_"),
+            model=model,
+            subject=table.subject,
+            thread=thread or None,
+            method=_METHODS[table.forget],
+            holding=_HOLDING.get(label, Q()),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """What of a subject an erasure is about."""
+
+    subject: UUID
+    #: Of the scope `thread`: the whole of it.
+    thread: UUID | None = None
+    head_seq: int = 0
+    #: A fork of that thread lives.
+    forked: bool = False
+    #: Of threads that stay.
+    ranges: Sequence[Range] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """Rows of a place: those that go, those that stay, and why these do."""
+
+    goes: int
+    stays: int = 0
+    why: str = ""
+    #: Of threads that stay: taken as well, and made anew.
+    derives: int = 0
+
+    @property
+    def kept(self) -> dict[str, Any]:
+        kept = {"keep": self.stays, "why": self.why} if self.stays else {}
+        return kept | ({"derive": self.derives} if self.derives else {})
+
+
+def count(scope: str, part: Part) -> dict[str, Found]:
+    """What an erasure takes by place. A query for each place and fifty ranges."""
+    found: dict[str, Found]
+    if scope == Erasure.Scope.SUBJECT:
+        return {name: Found(goes=n) for name, n in count_subject(part.subject).items()}
+    if scope != Erasure.Scope.THREAD:
+        found = {name: Found(goes=n) for name, n in count_ranges(part.ranges).items()}
+        slots = count_slots(part.ranges)
+        return {**found, "slots": Found(goes=0, stays=slots, why="chain")}
+    return _count_thread(part)
+
+
+def _count_thread(part: Part) -> dict[str, Found]:
+    assert part.thread is not None
+    whole = [(part.thread, 1, part.head_seq)] if part.forked else []
+    beside = count_ranges([*whole, *part.ranges], but=part.thread)
+    own = count_thread(part.thread)
+    if not part.forked:
+        return {name: Found(goes=n + beside.get(name, 0)) for name, n in own.items()}
+    pages = Page.objects.filter(thread=part.thread, deleted_seq=None)
+    own["pages"] = pages.count()
+    return {
+        name: Found(goes=0, stays=n, why="fork")
+        if name in _FOR_FORKS
+        else Found(goes=n + beside.get(name, 0))
+        for name, n in own.items()
+    }
+
+
+def count_subject(subject: UUID) -> Counts:
+    """What still holds something of the subject. One query for each place."""
+    return {each.name: each.of(subject=subject).count() for each in iter_places()}
+
+
+def count_thread(thread: UUID) -> Counts:
+    """What still holds something of the thread. One query for each place."""
+    places = [each for each in iter_places() if each.thread is not None]
+    return {each.name: each.of(thread=thread).count() for each in places}
+
+
+def count_ranges(ranges: Sequence[Range], *, but: UUID | None = None) -> Counts:
+    """What still holds something of these records, whosever rows refer to them.
+
+    Rows of the thread `but` are left out. Seven queries for every fifty ranges.
+    """
+    others = Q() if but is None else ~Q(thread=but)
+    return {
+        name: _count(model, referring, ranges, holding & others)
+        for name, (model, referring, holding) in _REFERRING.items()
+    }
+
+
+def count_slots(ranges: Sequence[Range]) -> int:
+    """Slots of these records, which stay at their index. A query for fifty ranges."""
+    return _count(Slot, (_Reference("thread_id", "seq"),), ranges, Q())
+
+
+def get_methods(scope: str) -> Mapping[str, str]:
+    """By place, in which way an erasure of this scope takes what is there."""
+    if scope in (Erasure.Scope.BEFORE, Erasure.Scope.RECORD):
+        return {
+            name: "nulled" if name in ("events", "slots") else "deleted"
+            for name in (*_REFERRING, "slots", "snapshots")
+        }
+    return {each.name: each.method for each in iter_places()}
+
+
+@dataclass(frozen=True, slots=True)
+class _Reference:
+    """Columns by which a row says where something lies."""
+
+    thread: str
+    seq: str
+    #: They count only while this one is NULL.
+    unless: str | None = None
+    #: The row says from `seq` to this one, and any of that counts.
+    until: str | None = None
+
+    def within(self, wanted: Range) -> Q:
+        thread, first, last = wanted
+        lies = Q(**{self.thread: thread, f"{self.seq}__range": (first, last)})
+        if self.until:
+            lies = Q(**{self.thread: thread, f"{self.seq}__lte": last})
+            lies &= Q(**{f"{self.until}__gte": first})
+        return lies & Q(**{self.unless: None}) if self.unless else lies
+
+
+def _count(
+    model: type[Model],
+    referring: Sequence[_Reference],
+    ranges: Sequence[Range],
+    holding: Q,
+) -> int:
+    count, known = 0, set[Any]()
+    # A row that refers to two places may be met by two statements.
+    once = len(referring) == 1 and referring[0].until is None
+    for start in range(0, len(ranges), _AT_ONCE):
+        some = ranges[start : start + _AT_ONCE]
+        wanted = reduce(or_, (each.within(one) for each in referring for one in some))
+        rows = model._default_manager.filter(holding, wanted)
+        if once or len(ranges) <= _AT_ONCE:
+            count += rows.count()
+        else:
+            known |= {*rows.values_list("pk", flat=True)}
+    return count + len(known)
+
+
+#: By place: the model, where its rows refer to, and which of them hold something.
+_REFERRING: Final[Mapping[str, tuple[type[Model], Sequence[_Reference], Q]]] = (
+    MappingProxyType(
+        {
+            "events": (
+                Event,
+                (_Reference("thread_id", "seq"),),
+                Q(payload__isnull=False),
+            ),
+            "pages": (
+                Page,
+                (
+                    _Reference("thread_id", "full_seq", unless="full_thread"),
+                    _Reference("full_thread", "full_seq"),
+                ),
+                Q(deleted_seq=None),
+            ),
+            "page_levels": (
+                PageLevel,
+                (
+                    _Reference("thread_id", "seq", unless="source"),
+                    _Reference("source", "seq"),
+                ),
+                Q(),
+            ),
+            "keys": (Key, (_Reference("value_thread", "value_seq"),), Q()),
+            "due_values": (DueValue, (_Reference("thread_id", "seq"),), Q()),
+            "request_keys": (
+                RequestKey,
+                (_Reference("thread_id", "first_seq", until="last_seq"),),
+                Q(),
+            ),
+            "derivations": (
+                Derivation,
+                (
+                    _Reference("thread_id", "source_seq"),
+                    _Reference("derived_thread", "derived_seq"),
+                ),
+                Q(),
+            ),
+        }
+    )
+)

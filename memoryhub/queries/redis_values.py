@@ -1,0 +1,77 @@
+"""Everything that Redis holds: keys and values of every type.
+
+Writes nothing but what a scan proves itself on. The one module that imports the
+extra `redis`; loaded by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import redis
+
+
+def iter_values(url: str) -> Iterator[bytes]:
+    """Each key and whatever stands under it, as it is stored; a key at a time.
+
+    Raises OSError when Redis does not answer.
+    """
+    try:
+        with redis.Redis.from_url(url, decode_responses=False) as client:
+            for key in client.scan_iter(count=1_000):
+                yield b"\0".join(_of_key(client, key))
+    except redis.RedisError as failure:
+        raise OSError(f"redis: {type(failure).__name__}") from None
+
+
+def get_settings(url: str, names: Iterable[str]) -> dict[str, str]:
+    """What Redis goes by. Raises OSError when it does not answer, or does not tell."""
+    try:
+        with redis.Redis.from_url(url, decode_responses=True) as client:
+            return {name: str(client.config_get(name)[name]) for name in names}
+    except (redis.RedisError, KeyError) as failure:
+        raise OSError(f"redis: {type(failure).__name__}") from None
+
+
+def plant(url: str, *, key: str, value: bytes, seconds: int) -> None:
+    """Leave a value that goes by itself, for a scan to prove itself on."""
+    try:
+        with redis.Redis.from_url(url) as client:
+            client.set(key, value, ex=seconds)
+    except redis.RedisError as failure:
+        raise OSError(f"redis: {type(failure).__name__}") from None
+
+
+def remove(url: str, *, key: str) -> None:
+    try:
+        with redis.Redis.from_url(url) as client:
+            client.delete(key)
+    except redis.RedisError as failure:
+        raise OSError(f"redis: {type(failure).__name__}") from None
+
+
+def _of_key(client: Any, key: bytes) -> Iterator[bytes]:
+    yield key
+    kind = client.type(key).decode()
+    if kind in _READ:
+        yield from _flat(_READ[kind](client, key))
+
+
+#: One that went meanwhile has the type `none`.
+_READ: dict[str, Callable[[Any, bytes], Any]] = {
+    "string": lambda client, key: [client.get(key) or b""],
+    "list": lambda client, key: client.lrange(key, 0, -1),
+    "set": lambda client, key: client.smembers(key),
+    "zset": lambda client, key: client.zrange(key, 0, -1),
+    "hash": lambda client, key: client.hgetall(key).items(),
+    "stream": lambda client, key: client.xrange(key),
+}
+
+
+def _flat(values: Iterable[Any]) -> Iterator[bytes]:
+    for value in values:
+        if isinstance(value, bytes):
+            yield value
+        else:
+            yield from _flat(value.items() if isinstance(value, dict) else value)

@@ -1,0 +1,41 @@
+"""Tombstones of values, looked up by the value. Never writes.
+
+Only who still has the value can ask: there is nothing but a keyed digest of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from memoryhub.errors import Refusal
+from memoryhub.journal import tombstones
+from memoryhub.kernel import strict_json
+from memoryhub.models.erasures import Tombstone
+from memoryhub.models.subjects import Subject
+from memoryhub.queries.tombstones import TombstoneLine, get_tombstone
+from memoryhub.vault import keys
+
+
+def find_value(subject: Subject, text: str) -> tuple[TombstoneLine, ...]:
+    """What keeps this value of the subject out, as text or as JSON. Two queries."""
+    opened = keys.subject_keys(subject.id, epoch=subject.epoch)
+    digests = {
+        digest
+        for value in _meant(text)
+        for kind in tombstones.KINDS
+        if (digest := tombstones.value_digest(opened, kind, value)) is not None
+    }
+    rows = Tombstone.objects.filter(
+        subject=subject, kind=Tombstone.Kind.VALUE, digest__in=digests
+    )
+    found = rows.order_by("-created_at").values_list("id", flat=True)
+    return tuple(get_tombstone(subject.project_id, each) for each in found)
+
+
+def _meant(text: str) -> Iterator[object]:
+    """The values that somebody who pasted this text may mean."""
+    yield text
+    try:
+        yield strict_json.parse(text.encode())
+    except (Refusal, ValueError):
+        return

@@ -1,0 +1,193 @@
+"""What a scan will look for, taken while it can still be read.
+
+The random ones are kept with the erasure. What was in the clear stays in this process's
+memory, is gone with it, and the receipt says how much of it was looked for.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from itertools import islice
+from threading import Lock
+from typing import Any, Final
+from uuid import UUID
+
+import orjson
+from django.db.models import Q, QuerySet
+from django.db.models.functions import Substr
+
+from memoryhub.errors import Refusal
+from memoryhub.journal.log import open_payload
+from memoryhub.kernel import names
+from memoryhub.kernel.events import TYPES
+from memoryhub.models.erasures import Erasure
+from memoryhub.models.events import Event
+from memoryhub.models.threads import Thread
+from memoryhub.services import subjects
+from memoryhub.vault import keys, needles
+from memoryhub.vault.needles import LEAST_BYTES, MAX_NONCES, MAX_WINDOWS, Needle
+
+#: Of sealed bytes: the header, and the nonce behind it.
+_HEAD_BYTES: Final = 15
+#: Names that are looked for, and threads whose own are among them.
+_NAMES: Final = 150
+_THREADS: Final = 50
+#: Of what one record holds.
+_OF_ONE: Final = 4
+#: Erasures whose clear needles are remembered; the oldest goes first.
+_REMEMBERED: Final = 100
+Scope = Erasure.Scope
+
+
+class Remembered:
+    """Needles in the clear, by erasure: in this process, until it is complete."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._kept: OrderedDict[UUID, tuple[Needle, ...]] = OrderedDict()
+
+    def put(self, erasure: UUID, found: Sequence[Needle]) -> None:
+        with self._lock:
+            self._kept[erasure] = tuple(found)
+            while len(self._kept) > _REMEMBERED:
+                self._kept.popitem(last=False)
+
+    def of(self, erasure: UUID) -> tuple[Needle, ...]:
+        with self._lock:
+            return self._kept.get(erasure, ())
+
+    def forget(self, erasure: UUID) -> None:
+        with self._lock:
+            self._kept.pop(erasure, None)
+
+
+remembered = Remembered()
+
+
+def collect(row: Erasure) -> bytes:
+    """Take them, before anything is gone; returns those to keep with the erasure.
+
+    Twice costs nothing but time. At most 500 nonces, 200 windows, 150 names.
+    """
+    events = _events(row)
+    random = [*map(needles.nonce_of, _heads(events))]
+    some = [*events[:MAX_WINDOWS]]
+    clear = [*_names(row, some)]
+    if row.scope == Scope.SUBJECT:
+        random += map(needles.wrapped_nonce_of, keys.wrapped(row.subject_id))
+        clear += _user_id(row)
+    clear += islice(_windows(row, some), MAX_WINDOWS)
+    remembered.put(row.id, clear)
+    return needles.packed(random)
+
+
+def of(row: Erasure) -> list[Needle]:
+    """All that are left to look for."""
+    return [*needles.unpacked(bytes(row.needles)), *remembered.of(row.id)]
+
+
+def _events(row: Erasure) -> QuerySet[Event]:
+    """Those with sealed content, in an order that favours none: by digest."""
+    rows = Event.objects.filter(payload__isnull=False)
+    if row.scope == Scope.SUBJECT:
+        rows = rows.filter(thread__subject=row.subject_id)
+    else:
+        rows = rows.filter(_targeted(row))
+    return rows.order_by("payload_digest")
+
+
+def _targeted(row: Erasure) -> Q:
+    """What of the first fifty ranges and of the thread that goes whole is in scope."""
+    wanted = Q(thread=row.thread_id) if row.scope == Scope.THREAD else Q(pk__in=[])
+    for thread, first, last in orjson.loads(row.targets)["ranges"][:50]:
+        wanted |= Q(thread=thread, seq__range=(first, last))
+    return wanted
+
+
+def _heads(events: QuerySet[Event]) -> list[bytes]:
+    heads: Any = events.annotate(head=Substr("payload", 1, _HEAD_BYTES))
+    return [bytes(head) for head in heads.values_list("head", flat=True)[:MAX_NONCES]]
+
+
+def _windows(row: Erasure, events: Sequence[Event]) -> Iterator[Needle]:
+    for event in events:
+        # One that does not open can't be told in the clear either.
+        with suppress(Refusal):
+            plain = open_payload(row.subject, row.project_id, event)
+            yield from islice(_told(plain), _OF_ONE)
+
+
+def _told(value: Any) -> Iterator[Needle]:
+    """What a text says, or a member: its key, its value, a short one with its key."""
+    if isinstance(value, str):
+        yield from needles.windows(value.encode())
+    elif isinstance(value, dict):
+        for key, each in value.items():
+            yield from needles.windows(key.encode(), most=1)
+            if isinstance(each, str) and len(each.encode()) < LEAST_BYTES:
+                yield from needles.member(key, each)
+            else:
+                yield from _told(each)
+    elif isinstance(value, list):
+        for each in value:
+            yield from _told(each)
+
+
+def _user_id(row: Erasure) -> Iterator[Needle]:
+    with suppress(Refusal):
+        text = subjects.external_id(row.subject)
+        if text is not None:
+            yield needles.user_id(text)
+
+
+def _names(row: Erasure, events: Sequence[Event]) -> Iterator[Needle]:
+    """What clients called things of threads that go whole, and their records.
+
+    The scan knows who else calls something so.
+    """
+    threads = Thread.objects.exclude(name__startswith="~")
+    if row.scope == Scope.SUBJECT:
+        threads = threads.filter(subject=row.subject_id)
+    elif row.scope == Scope.THREAD and row.thread_id:
+        # A live fork keeps all of them.
+        threads = threads.filter(id=row.thread_id, forks=None)
+    else:
+        return
+    some = [*threads.order_by("id")[:_THREADS]]
+    going = {each.id for each in some}
+    found = dict.fromkeys(name for each in some for name in _of_thread(each))
+    for event in events:
+        # What was made of a thread stands in others, which keep their names.
+        if row.scope == Scope.SUBJECT or event.thread_id in going:
+            found |= dict.fromkeys(_of_event(event))
+    # Ids of ours stay, whatever is called by them.
+    ids = {str(each) for each in (row.subject_id, row.project_id, *going)}
+    wanted = [name for name in found if name not in ids]
+    yield from map(needles.name, wanted[:_NAMES])
+
+
+def _of_thread(thread: Thread) -> Iterator[str]:
+    # Its own is looked for whatever it is: by it the others are found.
+    yield thread.name
+    labels = orjson.loads(thread.labels)
+    others = (thread.agent_type, thread.agent_instance, thread.session)
+    for name in (*others, *labels, *labels.values()):
+        if isinstance(name, str) and needles.telling_name(name):
+            yield name
+
+
+def _of_event(event: Event) -> list[str]:
+    """Names that its body marks as such: of senders, keys, pages and the like."""
+    seen: dict[str, None] = {}
+
+    def note(name: str) -> str:
+        if needles.telling_name(name) and not name.startswith("~"):
+            seen[name] = None
+        return name
+
+    kind = TYPES.get(event.type)
+    if kind is not None:
+        names.replace_names(kind, orjson.loads(event.body), note)
+    return [*seen]

@@ -1,0 +1,189 @@
+"""What an erasure does to journals and rows: it orders, then it takes.
+
+All through the writer, in short transactions of at most 200 threads or 1,000 records,
+so that others write between two of them. What is ordered stands in the journals first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Any, Final
+from uuid import UUID
+
+import orjson
+from django.db import transaction
+from django.db.models import F, Q, QuerySet
+
+from memoryhub import journal
+from memoryhub.errors import CorruptError, SubjectErasedError
+from memoryhub.journal import arrivals, erasing, log, purging, tombstones
+from memoryhub.journal.tombstones import Value
+from memoryhub.models.erasures import Erasure
+from memoryhub.models.events import Event
+from memoryhub.models.subjects import Subject
+from memoryhub.models.threads import Thread
+from memoryhub.queries import erasure_closures, erasure_counts, erasure_targets
+from memoryhub.queries.erasure_counts import Range
+from memoryhub.vault import keys
+
+Scope = Erasure.Scope
+#: What only grew old was not wrong: its values may be written anew.
+RETENTION: Final = "retention"
+_ERASED: Final = Thread.Status.ERASED
+
+
+def begin(row: Erasure) -> bool:
+    """Order it in the caller's transaction, in which all was counted.
+
+    A thread that goes whole ends there, so that nobody adds to it. Returns whether the
+    records are too many for that, and are left to `order`.
+    """
+    gone = (_ERASED, Thread.Status.IMPORTING)
+    if row.scope == Scope.THREAD and (some := [*_whole(row).exclude(status__in=gone)]):
+        _end(row, some)
+    pieces = [*erasing.chunks(_ranges(row))]
+    if len(pieces) > 1:
+        return True
+    for piece in pieces:
+        _order_records(row, piece)
+    return False
+
+
+def order(row: Erasure) -> None:
+    """Have it stand in every journal that it concerns. A repeat goes on."""
+    if row.scope in (Scope.SUBJECT, Scope.THREAD):
+        _order_threads(row)
+    if row.scope != Scope.SUBJECT:
+        for some in erasing.chunks(_ranges(row)):
+            journal.run(partial(_order_records, row, some))
+
+
+def purge(row: Erasure) -> None:
+    """Take what the orders name: payloads, rows, names. A repeat goes on."""
+    tried: set[UUID] = set()
+    while some := [*_unblanked(row).exclude(id__in=tried).order_by("id")[:100]]:
+        for thread in some:
+            by = thread.head_seq
+            _until_done(partial(purging.purge_thread, thread.id, by=by))
+            # One that a live fork still folds through keeps its name.
+            tried.add(thread.id)
+    for thread in _written_to(row).exclude(id__in=tried):
+        _until_done(partial(purging.purge_thread, thread.id, by=thread.head_seq))
+    if row.scope == Scope.SUBJECT:
+        _until_done(partial(purging.purge_subject, row.subject_id))
+        return
+    for thread in erasing.concerned(_ranges(row)):
+        _reseal(thread.id)
+
+
+def _order_threads(row: Erasure) -> None:
+    # Nobody has seen what is still on its way in, so nothing is left of it.
+    importing = _whole(row).filter(status=Thread.Status.IMPORTING)
+    arrivals.remove(importing.values_list("id", flat=True))
+    left = _whole(row).exclude(status=_ERASED).order_by("id")
+    while some := [*left[: erasing.AT_ONCE]]:
+        journal.run(partial(_end, row, some))
+
+
+def _end(row: Erasure, some: Sequence[Thread]) -> None:
+    with transaction.atomic():
+        _hold(row)
+        # Their names are dead from here on, and known now for the last time.
+        tombstones.lay_threads(row, [each.name for each in some])
+        erasing.erase_threads(some, erasure=row.id, reason=_reason(row))
+
+
+def _order_records(row: Erasure, some: Sequence[Range]) -> None:
+    with transaction.atomic():
+        owner = _hold(row)
+        # What was read of her before is stale: imports and exports under way end.
+        Subject.objects.filter(id=owner.id).update(epoch=F("epoch") + 1)
+        # What was made of them since they were counted goes with them; nothing can be
+        # made of what is erased.
+        whole = erasure_closures.closure(some)
+        if row.reason != RETENTION:
+            tombstones.lay_values(row, _values(owner, whole))
+        for piece in erasing.chunks(whole):
+            erasing.erase_records(piece, erasure=row.id, reason=_reason(row))
+
+
+def _values(owner: Subject, some: Sequence[Range]) -> Iterator[Value]:
+    """What may not be written again, of these records; read by the last who can."""
+    try:
+        opened = keys.subject_keys(owner.id, epoch=owner.epoch)
+    except SubjectErasedError:
+        # She is back without her key, from a backup: nobody can read or write hers.
+        return
+    wanted = Q(pk__in=[])
+    for thread, first, last in some:
+        wanted |= Q(thread=thread, seq__range=(first, last))
+    sealed = Event.objects.filter(wanted, payload__isnull=False)
+    for event in sealed.filter(type__in=tombstones.TYPES).order_by("thread", "seq"):
+        found = None
+        # What does not open is erased all the same; there is nothing to know it by.
+        with suppress(CorruptError):
+            payload = log.open_payload(owner, owner.project_id, event)
+            found = tombstones.value_of(opened, log.recorded(event).event, payload)
+        if found is not None:
+            yield found
+
+
+def _reseal(thread: UUID) -> None:
+    # Without her key, as a restore may leave it, snapshots are gone for good.
+    with suppress(SubjectErasedError):
+        erasing.reseal(Thread.objects.select_related("subject").get(id=thread))
+
+
+def _until_done(work: Callable[[], Mapping[str, int]]) -> None:
+    while journal.run(partial(_one_batch, work)):
+        pass
+
+
+def _one_batch(work: Callable[[], Mapping[str, int]]) -> bool:
+    with transaction.atomic():
+        return bool(work())
+
+
+def _hold(row: Erasure) -> Subject:
+    """Her row, locked: what is read of her memory now is what goes."""
+    return Subject.objects.select_for_update().get(id=row.subject_id)
+
+
+def _whole(row: Erasure) -> QuerySet[Thread]:
+    """The threads that go whole."""
+    if row.scope == Scope.SUBJECT:
+        return Thread.objects.filter(subject=row.subject_id)
+    if row.scope == Scope.THREAD and row.thread_id:
+        return Thread.objects.filter(id=row.thread_id)
+    return Thread.objects.none()
+
+
+def _unblanked(row: Erasure) -> QuerySet[Thread]:
+    return _whole(row).filter(status=_ERASED).exclude(name__startswith="~")
+
+
+def _written_to(row: Erasure) -> QuerySet[Thread]:
+    """Threads that were done and hold something again: written beside the fence."""
+    owner: dict[str, Any] = {"subject": row.subject_id}
+    if row.scope != Scope.SUBJECT:
+        owner = {"thread": row.thread_id}
+    found: set[UUID] = set()
+    for place in erasure_counts.iter_places():
+        if place.thread is not None and None not in owner.values():
+            rows = place.of(**owner).order_by()
+            found |= {*rows.values_list(place.thread, flat=True).distinct()}
+    return _whole(row).filter(status=_ERASED, id__in=found).order_by("id")
+
+
+def _ranges(row: Erasure) -> list[Range]:
+    """What goes of threads that stay, and what forks have of the thread that goes."""
+    targets: Any = orjson.loads(row.targets)
+    heads = [(UUID(thread), 1, seq) for thread, seq in targets["heads"]]
+    return [*heads, *erasure_targets.ranges_of(targets)]
+
+
+def _reason(row: Erasure) -> Any:
+    """A word of the plan's; it was checked then."""
+    return row.reason

@@ -1,0 +1,126 @@
+"""Probes: needles that a scan plants for itself, one for each way of writing.
+
+A scan that does not find every one of them has proved nothing, and says so.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import io
+import json
+import secrets
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from importlib import import_module
+from types import MappingProxyType
+from typing import Any, Final
+
+from django.conf import settings
+from django.db import connections
+
+from memoryhub.queries.surfaces import ALIASES, REDIS
+from memoryhub.vault.needles import Kind, Needle
+
+#: In Redis a probe goes by itself, should nobody take it away.
+SECONDS: Final = 600
+_TABLE: Final = "memoryhub_scan_probe"
+#: Long enough that PostgreSQL compresses it, or keeps it out of line.
+_PADDING: Final = "what stands before it. " * 2_000
+
+
+def _zipped(plain: bytes) -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("probe", b"before " * 9 + plain)
+    return file.getvalue()
+
+
+def _escaped(plain: bytes) -> bytes:
+    return "".join(f"\\u{byte:04x}" for byte in plain).encode()
+
+
+#: How each decoder's probe is written; all are ASCII.
+DRESSES: Mapping[str, Callable[[bytes], bytes]] = MappingProxyType(
+    {
+        "raw": lambda plain: plain,
+        "utf-16-le": lambda plain: plain.decode().encode("utf-16-le"),
+        "utf-16-be": lambda plain: plain.decode().encode("utf-16-be"),
+        "base64 at 0": base64.b64encode,
+        "base64 at 1": lambda plain: base64.b64encode(b"1" + plain),
+        "base64 at 2": lambda plain: base64.b64encode(b"12" + plain),
+        "hex": lambda plain: plain.hex().encode(),
+        "json": _escaped,
+        "zlib": lambda plain: zlib.compress(b"before " * 9 + plain),
+        "gzip": lambda plain: gzip.compress(b"before " * 9 + plain),
+        "zip": _zipped,
+        # An array of one text of up to 255 bytes, by its specification.
+        "msgpack": lambda plain: b"\x91\xd9" + bytes([len(plain)]) + plain,
+        "containers": lambda plain: base64.b64encode(
+            zlib.compress(json.dumps([plain.hex()]).encode())
+        ),
+    }
+)
+
+
+def make() -> dict[str, Needle]:
+    """A fresh probe for each decoder, and for each store that is not a file."""
+    stores = [f"toast {alias}" for alias in ALIASES if _vendor(alias) == "postgresql"]
+    stores += ["redis"] * bool(settings.REDIS_URL)
+    return {
+        name: Needle(kind=Kind.PLAINTEXT, data=secrets.token_hex(16).encode())
+        for name in (*DRESSES, *stores)
+    }
+
+
+@contextmanager
+def planted(probes: Mapping[str, Needle]) -> Iterator[None]:
+    """The probes stand where the scan must find them; afterwards none does.
+
+    Raises OSError where one can't be planted: on a full disk, or without Redis.
+    """
+    path = settings.DATA_DIR / f"scan-probe-{secrets.token_hex(8)}"
+    text = b"\0".join(dress(probes[name].data) for name, dress in DRESSES.items())
+    try:
+        path.write_bytes(text)
+        _plant_in_tables(probes)
+        _plant_in_redis(probes, key=path.name)
+        yield
+    finally:
+        path.unlink(missing_ok=True)
+        _remove(probes, key=path.name)
+
+
+def _plant_in_tables(probes: Mapping[str, Needle]) -> None:
+    """In a table of this connection alone, where a value is compressed as any is."""
+    for alias in ALIASES:
+        if probe := probes.get(f"toast {alias}"):
+            with connections[alias].cursor() as cursor:
+                cursor.execute(
+                    f"CREATE TEMPORARY TABLE {_TABLE} AS SELECT %s::text AS value",
+                    [_PADDING + probe.data.decode()],
+                )
+
+
+def _plant_in_redis(probes: Mapping[str, Needle], *, key: str) -> None:
+    if probe := probes.get("redis"):
+        values: Any = import_module(REDIS)
+        values.plant(settings.REDIS_URL, key=key, value=probe.data, seconds=SECONDS)
+
+
+def _remove(probes: Mapping[str, Needle], *, key: str) -> None:
+    for alias in ALIASES:
+        if f"toast {alias}" in probes:
+            with connections[alias].cursor() as cursor:
+                cursor.execute(f"DROP TABLE IF EXISTS {_TABLE}")
+    if "redis" in probes:
+        values: Any = import_module(REDIS)
+        # It goes by itself.
+        with suppress(OSError):
+            values.remove(settings.REDIS_URL, key=key)
+
+
+def _vendor(alias: str) -> str:
+    return str(connections[alias].vendor)

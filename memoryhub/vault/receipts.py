@@ -1,0 +1,104 @@
+"""Receipts: signed statements that anybody can check, without a database of ours.
+
+Canonical JSON: UTF-8, sorted keys, no white space, integers only. The Ed25519 signature
+is over that text without its `sig`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from memoryhub.errors import Refusal
+from memoryhub.kernel import strict_json
+from memoryhub.vault import signing
+from memoryhub.vault.signing import Signer
+
+RECEIPT: Final = "memoryhub.receipt/1"
+ADDENDUM: Final = "memoryhub.receipt-addendum/1"
+FORMATS: Final = (RECEIPT, ADDENDUM)
+#: Far above any receipt; what is no receipt is not read at length.
+MAX_BYTES: Final = 1 << 20
+_LIMITS: Final = strict_json.Limits(max_bytes=MAX_BYTES, max_nodes=sys.maxsize)
+
+
+Reason = Literal["not_canonical", "not_a_receipt", "unknown_key", "bad_signature"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """Whether a receipt is ours and as it was signed; if not, why."""
+
+    reason: Reason | Literal[""] = ""
+    #: What it says; only of a good one.
+    says: Mapping[str, Any] | None = None
+
+    @property
+    def valid(self) -> bool:
+        return not self.reason
+
+
+def canonical(shape: Mapping[str, Any]) -> bytes:
+    """The one text of a statement. Raises ValueError for a number with a fraction."""
+    if not _whole(shape):
+        raise ValueError("a receipt has integers only")
+    return strict_json.canonical(dict(shape))
+
+
+def signed(shape: Mapping[str, Any], signer: Signer) -> str:
+    """The text of a statement with its signature."""
+    bare = {**shape, "key_id": signer.key_id}
+    sig = signer.sign(canonical(bare))
+    return canonical({**bare, "sig": sig.hex()}).decode()
+
+
+def verify(text: bytes, keys: Mapping[str, bytes]) -> Verdict:
+    """Look whether one of these public keys signed just this text."""
+    shape = _parsed(text)
+    if shape is None:
+        return Verdict(reason="not_canonical")
+    bare = {name: value for name, value in shape.items() if name != "sig"}
+    key_id, sig = bare.get("key_id"), shape.get("sig")
+    if not (isinstance(key_id, str) and isinstance(sig, str)):
+        return Verdict(reason="not_a_receipt")
+    if bare.get("v") not in FORMATS:
+        return Verdict(reason="not_a_receipt")
+    if key_id not in keys:
+        return Verdict(reason="unknown_key")
+    good = signing.verify(key_id, canonical(bare), _unhexed(sig), keys)
+    return Verdict(says=shape) if good else Verdict(reason="bad_signature")
+
+
+def digest(text: str) -> bytes:
+    """What the ledger keeps of a receipt: the SHA-256 of its text."""
+    return hashlib.sha256(text.encode()).digest()
+
+
+def _parsed(text: bytes) -> dict[str, Any] | None:
+    """The object of a text that is canonical, else None."""
+    try:
+        shape = strict_json.parse(text, _LIMITS)
+        same = isinstance(shape, dict) and canonical(shape) == text
+    except (Refusal, ValueError):
+        return None
+    return shape if same else None
+
+
+def _unhexed(text: str) -> bytes:
+    try:
+        value = bytes.fromhex(text)
+    except ValueError:
+        return b""
+    # In one spelling only, or a changed letter would go unseen.
+    return value if value.hex() == text else b""
+
+
+def _whole(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        return all(isinstance(k, str) and _whole(v) for k, v in value.items())
+    if isinstance(value, list | tuple):
+        return all(map(_whole, value))
+    return value is None or isinstance(value, str | int)

@@ -1,0 +1,174 @@
+"""Erasures in the background: whatever was confirmed is run to its receipt.
+
+In a thread of its own beside the loop of all other work, for a step may take long; of
+several processes one does it, under a lease. All there is to know is in the rows.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+from uuid import UUID
+
+import structlog
+from django.db import close_old_connections, connections
+
+from memoryhub.models.clock import clock
+from memoryhub.models.erasures import Erasure
+from memoryhub.models.ids import uuid7
+from memoryhub.queries import erasures as listed
+from memoryhub.services import erasures
+from memoryhub.services.standstill import standstill
+from memoryhub.workers import leases
+
+log = structlog.get_logger()
+
+LEASE = "erase"
+#: What is confirmed is unreadable two seconds later, whichever process was told.
+POLL_SECONDS = 1.0
+#: What waits is tried again after 1, 2, 4 … seconds, at most this.
+LONGEST_SECONDS = 60.0
+
+
+@dataclass(slots=True, kw_only=True)
+class Eraser:
+    """Runs erasures, one step of each after the other, until it is stopped."""
+
+    holder: UUID = field(default_factory=uuid7)
+    clock: Callable[[], datetime] = clock.now
+    #: For what is due again; never goes back.
+    ticks: Callable[[], float] = time.monotonic
+    #: By erasure that waits: when it is tried again, and after how long it was.
+    _again: dict[UUID, tuple[float, float]] = field(default_factory=dict)
+    _held: bool = False
+    #: One at a time says in the ledger what it will do.
+    _fencing: threading.Lock = field(default_factory=threading.Lock)
+    _stopped: threading.Event = field(default_factory=threading.Event)
+    _thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Loop in a thread of its own."""
+        self._stopped.clear()
+        self._thread = threading.Thread(target=self.loop, name="eraser", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Finish the step at hand. The writer must still run."""
+        self._stopped.set()
+        if self._thread is not None:
+            self._thread.join()
+        self._thread = None
+
+    def loop(self) -> None:
+        """Round after round until `stop`, here; and beside it the fences."""
+        fencing = threading.Thread(
+            target=self._repeat, args=(self.fence,), name="eraser-fence", daemon=True
+        )
+        fencing.start()
+        self._repeat(self.round, last=lambda: self._release_after(fencing))
+
+    def round(self) -> int:
+        """Advance what is due as far as it goes, if the lease is ours; steps done.
+
+        Looks first and takes the lease then: while there is nothing to do, nothing is
+        written.
+        """
+        if self._kept_away() or not (erasures.due(self.clock()) or self._due()):
+            return 0
+        if not self._hold():
+            return 0
+        erasures.tidy()
+        # All of them, before the first one's database is looked through.
+        steps = self.fence()
+        return steps + sum(self._advanced(each) for each in self._due())
+
+    def fence(self) -> int:
+        """Make unreadable whatever was confirmed, if the lease is ours; how many.
+
+        In a thread of its own, for a scan takes minutes and this has two seconds.
+        """
+        with self._fencing:
+            if self._kept_away() or not (some := self._ready(listed.list_unfenced())):
+                return 0
+            return sum(self._step(each) for each in some)
+
+    def _kept_away(self) -> bool:
+        # Whoever replays what a restore brought back is alone with it.
+        return bool(clock.skewed or standstill.waiting)
+
+    def _due(self) -> list[UUID]:
+        unfinished = listed.list_unfinished()
+        for each in self._again.keys() - unfinished:
+            self._again.pop(each, None)
+        return self._ready(unfinished)
+
+    def _ready(self, some: list[UUID]) -> list[UUID]:
+        now = self.ticks()
+        return [each for each in some if self._again.get(each, (now, 0.0))[0] <= now]
+
+    def _advanced(self, erasure: UUID) -> int:
+        """Step after step, while each is done; how many."""
+        steps = 0
+        while not self._stopped.is_set() and self._step(erasure):
+            steps += 1
+        return steps
+
+    def _step(self, erasure: UUID) -> bool:
+        """One state further; False at its end, and once it has to wait.
+
+        What breaks is this one's alone: it is tried again like what waits.
+        """
+        row = Erasure.objects.get(id=erasure)
+        # Before each step: after a long one we must not look like a dead process.
+        if row.state in listed.CLOSED or not self._hold():
+            return False
+        before = row.state
+        try:
+            row = erasures.advance(row)
+        except Exception as failure:  # noqa: BLE001  # the outermost of an erasure
+            log.error("worker.failed", worker=LEASE, code=type(failure).__name__)
+            erasures.stall(row)
+        if row.state == before:
+            self._wait(erasure)
+            return False
+        self._again.pop(erasure, None)
+        return True
+
+    def _wait(self, erasure: UUID) -> None:
+        _, before = self._again.get(erasure, (0.0, 0.0))
+        seconds = min(max(1.0, 2 * before), LONGEST_SECONDS)
+        self._again[erasure] = (self.ticks() + seconds, seconds)
+
+    def _hold(self) -> bool:
+        self._held = leases.hold(LEASE, holder=self.holder, now=self.clock())
+        return self._held
+
+    def _release(self) -> None:
+        if self._held:
+            leases.release(LEASE, holder=self.holder, now=self.clock())
+
+    def _release_after(self, fencing: threading.Thread) -> None:
+        fencing.join()
+        self._release()
+
+    def _repeat(
+        self, work: Callable[[], object], *, last: Callable[[], object] = lambda: None
+    ) -> None:
+        try:
+            while not self._stopped.is_set():
+                self._guarded(work)
+                # One that broke would fail every round to come.
+                close_old_connections()
+                self._stopped.wait(POLL_SECONDS)
+            self._guarded(last)
+        finally:
+            connections.close_all()
+
+    def _guarded(self, work: Callable[[], object]) -> None:
+        try:
+            work()
+        except Exception as failure:  # noqa: BLE001  # the outermost of a thread
+            log.error("worker.failed", worker=LEASE, code=type(failure).__name__)

@@ -1,0 +1,125 @@
+"""The nightly scan in the background: once a night, by one process of all.
+
+In a thread of its own, for it reads everything that there is: other work goes on. A
+beat beside it keeps its lease; whoever loses that, or is stopped, gives the scan up.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+from uuid import UUID
+
+import structlog
+from django.db import connections
+
+from memoryhub.models.clock import clock
+from memoryhub.models.ids import uuid7
+from memoryhub.services import night_scans
+from memoryhub.services.standstill import standstill
+from memoryhub.workers import leases
+
+log = structlog.get_logger()
+
+LEASE = "scan"
+#: How often it is looked whether one is due.
+POLL_SECONDS = 60.0
+#: Between two beats; a lease lives three times as long.
+BEAT_SECONDS = 10.0
+
+
+class GivenUpError(Exception):
+    """The scan at hand was stopped: another process, or a later one, makes it."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Scanner:
+    """Scans at night, until it is stopped."""
+
+    holder: UUID = field(default_factory=uuid7)
+    clock: Callable[[], datetime] = clock.now
+    beat_seconds: float = BEAT_SECONDS
+    _stopped: threading.Event = field(default_factory=threading.Event)
+    _lost: threading.Event = field(default_factory=threading.Event)
+    _thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Loop in a thread of its own."""
+        self._stopped.clear()
+        self._thread = threading.Thread(target=self.loop, name="scanner", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Give up what is at hand. The writer must still run."""
+        self._stopped.set()
+        if self._thread is not None:
+            self._thread.join()
+        self._thread = None
+
+    def loop(self) -> None:
+        """Round after round until `stop`, here."""
+        while not self._stopped.is_set():
+            try:
+                self.round()
+            except Exception as failure:  # noqa: BLE001  # the outermost of a thread
+                log.error("worker.failed", worker=LEASE, code=type(failure).__name__)
+            finally:
+                # For a minute nobody needs one.
+                connections.close_all()
+            self._stopped.wait(POLL_SECONDS)
+
+    def round(self) -> int:
+        """Scan if tonight's is due and the lease is ours; how many passes it took.
+
+        Looks first and takes the lease then: while there is nothing to do, nothing is
+        written.
+        """
+        # Whoever replays what a restore brought back is alone with it.
+        if clock.skewed or standstill.waiting:
+            return 0
+        if not night_scans.due(self.clock()) or not self._hold():
+            return 0
+        try:
+            # Another process may have made it while the lease was still its own.
+            if not night_scans.due(self.clock()):
+                return 0
+            with self._beating():
+                return len(night_scans.run(self._go_on))
+        except GivenUpError:
+            return 0
+        finally:
+            leases.release(LEASE, holder=self.holder, now=self.clock())
+
+    def _go_on(self, _: int) -> None:
+        if self._stopped.is_set() or self._lost.is_set():
+            raise GivenUpError
+
+    @contextmanager
+    def _beating(self) -> Iterator[None]:
+        """Keep the lease, on a connection that no cursor of the scan is open on."""
+        over = threading.Event()
+        self._lost.clear()
+        beat = threading.Thread(target=self._beat, args=[over], daemon=True)
+        beat.start()
+        try:
+            yield
+        finally:
+            over.set()
+            beat.join()
+
+    def _beat(self, over: threading.Event) -> None:
+        try:
+            while not over.wait(self.beat_seconds):
+                if not self._hold():
+                    self._lost.set()
+        except Exception as failure:  # noqa: BLE001  # the outermost of a thread
+            self._lost.set()
+            log.error("worker.failed", worker=LEASE, code=type(failure).__name__)
+        finally:
+            connections.close_all()
+
+    def _hold(self) -> bool:
+        return leases.hold(LEASE, holder=self.holder, now=self.clock())

@@ -1,0 +1,55 @@
+"""How long a thread is kept, as an agent may have it."""
+
+from __future__ import annotations
+
+from uuid import uuid4
+
+import pytest
+
+from memoryhub.models.projects import Project
+from memoryhub.services import projects
+from tests.api.client import Client
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+async def test_an_agent_keeps_nothing_for_less_than_its_project(
+    api: Client, acme: Project
+) -> None:
+    """What idles is erased, and what an agent is talked into must not erase."""
+
+    async def sent(days: int | None) -> list[int]:
+        said = {"config": {"retention_idle_days": days}}
+        fresh = uuid4().hex
+        fork = {"name": f"{fresh}.fork", **said}
+        answers = [
+            await api.put(f"/threads/{fresh}", said),
+            await api.patch("/threads/t-1", said),
+            await api.post("/threads/t-1:fork", fork),
+        ]
+        return [each.status for each in answers]
+
+    await api.put("/threads/t-1")
+    refused, taken = [422] * 3, [201, 200, 201]
+    assert await sent(36_500) == refused
+    projects.keep(acme, idle_days=30)
+    assert await sent(29) == refused
+    assert [await sent(days) for days in (30, 31, None)] == [taken] * 3
+    # A thread that is there keeps its days, whatever the next PUT says.
+    projects.keep(acme, idle_days=None)
+    again = {"config": {"retention_idle_days": 30}}
+    assert (await api.put("/threads/t-1", again)).status == 200
+    now = await api.get("/threads/t-1")
+    assert now.json["config"]["retention_idle_days"] is None
+
+
+async def test_the_refusal_names_the_field_and_the_least(
+    api: Client, acme: Project
+) -> None:
+    projects.keep(acme, idle_days=30)
+    said = {"config": {"retention_idle_days": 1}}
+    answer = await api.put("/threads/t-1", said)
+    assert (answer.status, answer.code) == (422, "value")
+    (error,) = answer.json["errors"]
+    assert error["loc"][-2:] == ["config", "retention_idle_days"]
+    assert (await api.get("/threads/t-1")).status == 404

@@ -1,0 +1,97 @@
+"""Forgetting by hand, with scripts and without, and what open tabs make of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from memoryhub.models.erasures import Receipt
+from memoryhub.models.subjects import Subject
+from memoryhub.services.api_keys import Agent
+from tests.e2e.conftest import Watched
+from tests.inspector import forgotten
+
+P = "/p/acme"
+
+
+@pytest.fixture
+def ann(agent: Agent) -> Subject:
+    forgotten.make_person(agent, "bob")
+    return forgotten.make_person(agent, "ann")
+
+
+@pytest.mark.parametrize("scripts", [True, False])
+def test_from_the_look_up_to_the_receipt(
+    ann: Subject, open_page: Callable[..., Page], watched: Watched, *, scripts: bool
+) -> None:
+    watched.expected.append("410")
+    page = open_page("officer", java_script_enabled=scripts)
+    page.click("text=Privacy")
+    page.fill("[name=user_id]", "ann")
+    page.click("text=Look up")
+    expect(page.locator("h1")).to_contain_text("Subject")
+    assert "ann" not in page.url
+    page.click("text=Forget…")
+    page.select_option("[name=reason]", "consent_withdrawn")
+    page.click("text=Show the plan")
+    expect(page.locator("h1")).to_contain_text("What would be forgotten")
+    typed = page.locator("label[for=typed] code").text_content()
+    assert typed is not None
+    page.fill("[name=typed]", typed)
+    page.click("button.danger")
+    expect(page.locator("#erasure")).to_be_visible()
+    if not scripts:
+        # As somebody would who looks again and again.
+        for _ in range(200):
+            if page.get_by_role("link", name="The receipt").count():
+                break
+            page.reload()
+    page.get_by_role("link", name="The receipt").click(timeout=20_000)
+    expect(page.locator(".badge.ok")).to_be_visible()
+    expect(page.locator(".notice.good")).to_contain_text("All that is ours is gone")
+    page.goto(f"{P}/threads/ann-1")
+    expect(page.locator("h1")).to_have_text("This thread was forgotten")
+    page.click(f"text={str(Receipt.objects.get().id)[-8:]}")
+    expect(page.locator("h1")).to_contain_text("Receipt")
+
+
+def test_an_open_tab_is_cleared(
+    ann: Subject, open_page: Callable[..., Page], watched: Watched
+) -> None:
+    """Her thread, her row in the list, and nothing of anybody else."""
+    watched.expected.append("410")
+    thread, threads = open_page("viewer"), open_page("officer")
+    thread.goto(f"{P}/threads/ann-2/slots")
+    thread.goto(f"{P}/threads/ann-2?tab=messages")
+    threads.goto(f"{P}/threads")
+    for page in (thread, threads):
+        expect(page.locator("#live")).to_have_text("live")
+    said = forgotten.SAID[0]
+    expect(thread.locator("main")).to_contain_text(said)
+    forgotten.confirm(forgotten.plan(ann))
+    # To a viewer she is restricted first, so that nobody slips in.
+    expect(thread.locator("#live")).to_have_text(re.compile("erased|not for your role"))
+    expect(thread.locator("main")).not_to_contain_text(said)
+    watched.expected.append("403")
+    thread.click("text=Why?")
+    expect(thread.locator("h1")).to_contain_text("forgotten")
+    expect(thread.locator("main")).not_to_contain_text("ann-2")
+    row = threads.locator(".row", has_text="ann-2")
+    expect(row).to_have_count(0)
+    expect(threads.locator(".row", has_text="bob-2")).to_be_visible()
+    expect(threads.locator("#live")).to_have_text("live")
+
+
+def test_the_receipt_prints_without_what_is_around_it(
+    ann: Subject, open_page: Callable[..., Page]
+) -> None:
+    forgotten.finish(forgotten.confirm(forgotten.plan(ann)))
+    page = open_page("officer")
+    page.goto(f"{P}/receipts/{Receipt.objects.get().id}")
+    page.emulate_media(media="print")
+    for around in (".bar", ".rail", "main .button"):
+        expect(page.locator(around).first).to_be_hidden()
+    expect(page.locator("h1")).to_be_visible()

@@ -1,0 +1,34 @@
+"""What operators do, in a process of the instance."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+from memoryhub.models.threads import Thread
+from memoryhub.services import (
+    api_keys,
+    operator_threads,
+    operators,
+    projects,
+    subjects,
+)
+from tests.promises.appender import tell
+
+
+def make_keys(*slugs: str) -> None:
+    """Make these projects, then a key for each line: project, scopes, whose it is."""
+    made = {slug: projects.create(slug) for slug in slugs}
+    for line in sys.stdin:
+        slug, scopes, user = json.loads(line)
+        project = made[slug]
+        subject = subjects.find_or_create(project.id, user) if user else None
+        tell(api_keys.create(project, scopes=scopes, subject=subject)[1])
+
+
+def close(project: str, thread: str) -> None:
+    row = Thread.objects.select_related("subject").get(
+        project__slug=project, name=thread
+    )
+    actor = f"operator:{operators.ensure_default().id}"
+    operator_threads.close(row, actor=actor, reason="completed")

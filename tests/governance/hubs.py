@@ -1,0 +1,185 @@
+"""A running hub as those see it who use it: agents, officers, operators' commands."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from itertools import product
+from subprocess import Popen
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from memoryhub.models.api_keys import MEMORY_SCOPES, SUBJECT_SCOPES
+from tests.instances import Instance, Server
+from tests.promises.clients import UNLIMITED, Answer, Client
+
+#: An erasure of a few records is through long before.
+FORGOTTEN_SECONDS = 60
+#: What a schema gives bounds of, and no list.
+_NUMBERED = {"level": range(4)}
+
+
+#: By name of a parameter, the values that its schema lists.
+Query = Mapping[str, Sequence[Any]]
+
+
+@dataclass(slots=True, kw_only=True)
+class Hub:
+    """One instance, its server, and the keys that were made for it."""
+
+    instance: Instance
+    server: Server
+    #: Makes keys, asked one line each.
+    maker: Popen[str]
+    stack: ExitStack
+    clients: list[Client] = field(default_factory=list)
+    #: Of the API's own description, once it was read.
+    paths: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    def agent(self, project: str, user: str | None = None) -> Client:
+        """A client whose key reads and writes; bound to a person if one is named."""
+        return self.client(self._made(project, MEMORY_SCOPES, user))
+
+    def officer(self, project: str) -> Client:
+        """A client whose key exports and forgets, and sees no memory."""
+        return self.client(self._made(project, SUBJECT_SCOPES[:2], None))
+
+    def _made(self, project: str, scopes: Sequence[str], user: str | None) -> str:
+        """A key, by a process that makes all of them: a command each takes seconds."""
+        assert self.maker.stdin is not None
+        assert self.maker.stdout is not None
+        self.maker.stdin.write(json.dumps([project, scopes, user]) + "\n")
+        self.maker.stdin.flush()
+        return self.maker.stdout.readline().strip()
+
+    def client(self, key: str) -> Client:
+        client = self.stack.enter_context(Client(self.server.port, key))
+        self.clients.append(client)
+        return client
+
+    def restart(self) -> None:
+        """The same data, a new process on the same port: clients go on."""
+        self._stopped()
+
+    def work(self) -> None:
+        """Every kind of background work, to its end; then the server goes on."""
+        self._stopped("worker", "--once")
+
+    def rebuild(self) -> None:
+        """Every row that repeats the journal, written again from it."""
+        self._stopped("rebuild")
+
+    def _stopped(self, *command: str) -> None:
+        port = self.server.port
+        self.server.stop()
+        if command:
+            self.instance.managed(*command)
+        self.server = self.stack.enter_context(
+            self.instance.serve(port=port, **UNLIMITED)
+        )
+        for client in self.clients:
+            client.line.close()
+
+    def reads(self, client: Client) -> list[tuple[str, Query]]:
+        """Every GET of the API's own description: its path, and what may be asked."""
+        if not self.paths:
+            described = client.get("/openapi.json").body
+            self.paths = described["paths"]
+        return [
+            (path.removeprefix("/api/v1"), _query(ways))
+            for path, ways in self.paths.items()
+            if "get" in ways
+        ]
+
+    def everything(self, client: Client, known: Known) -> str:
+        """All that any read tells of what is known by name, now and as of any seq."""
+        told = []
+        for path, query in self.reads(client):
+            for filled in known.fill(path):
+                for asked in _asked(query, known.seqs):
+                    answer = client.get(filled + asked)
+                    assert answer.status < 500, (filled, asked, answer.body)
+                    told.append(json.dumps(answer.body, ensure_ascii=False))
+        return "\n".join(told)
+
+    def forget(self, officer: Client, user: str, **scope: Any) -> dict[str, Any]:
+        """Plan, confirm, wait until it is complete. Returns the receipt."""
+        subject = officer.post("/subjects:resolve", {"user_id": user}).body["id"]
+        asked = {"scope": "subject", "reason": "consent_withdrawn", **scope}
+        plan = officer.post(f"/subjects/{subject}/erasures", asked)
+        assert plan.status == 201, plan.body
+        erasure = plan.body["id"]
+        named = {name: plan.body[name] for name in ("plan_token", "count")}
+        said = officer.post(f"/erasures/{erasure}:confirm", named)
+        assert said.status == 202, said.body
+        return self.completed(officer, erasure)
+
+    def completed(self, officer: Client, erasure: str) -> dict[str, Any]:
+        until, state = time.monotonic() + FORGOTTEN_SECONDS, {}
+        while time.monotonic() < until:
+            state = officer.get(f"/erasures/{erasure}").body
+            if state["state"] == "complete":
+                receipt = officer.get(f"/erasures/{erasure}/receipt")
+                assert receipt.status == 200, receipt.body
+                body: dict[str, Any] = receipt.body
+                return body
+            time.sleep(0.05)
+        raise AssertionError(f"not complete in {FORGOTTEN_SECONDS} s: {state}")
+
+
+@dataclass(slots=True, kw_only=True)
+class Known:
+    """Names that somebody took down: by these, and no search, all is asked for."""
+
+    thread: list[str] = field(default_factory=list)
+    page_id: list[str] = field(default_factory=list)
+    key: list[str] = field(default_factory=list)
+    index: list[str] = field(default_factory=list)
+    turn: list[str] = field(default_factory=list)
+    checkpoint: list[str] = field(default_factory=list)
+    subject: list[str] = field(default_factory=list)
+    seqs: list[int] = field(default_factory=list)
+
+    def fill(self, path: str) -> Iterator[str]:
+        """The path with every name in its places; nothing if one has no names."""
+        places = [part[1:-1] for part in _places(path)]
+        for names in product(*(getattr(self, place, []) for place in places)):
+            filled = path
+            for place, name in zip(places, names, strict=True):
+                filled = filled.replace(f"{{{place}}}", quote(str(name), safe=""))
+            yield filled
+
+
+def _places(path: str) -> list[str]:
+    return [
+        "{" + part.split("}")[0].split(":")[-1] + "}" for part in path.split("{")[1:]
+    ]
+
+
+def _query(ways: Mapping[str, Any]) -> Query:
+    found = {}
+    for each in ways["get"].get("parameters", ()):
+        if each["in"] == "query":
+            named = each["name"]
+            found[named] = _NUMBERED.get(named) or each["schema"].get("enum", ())
+    return found
+
+
+def _asked(query: Query, seqs: Sequence[int]) -> Iterator[str]:
+    """Queries to try: as it is, and every switch at every value, as of each seq."""
+    switched: list[dict[str, Any]] = [{}]
+    switched += [{name: value} for name, values in query.items() for value in values]
+    moments = [{}, *({"at_seq": seq} for seq in seqs if "at_seq" in query)]
+    for moment in moments:
+        for switch in switched:
+            pairs = {**switch, **moment}
+            yield f"?{urlencode(pairs)}" if pairs else ""
+
+
+def ok(answer: Answer) -> Any:
+    """The body of an answer that must be a good one."""
+    assert answer.status in (200, 201, 202), (answer.status, answer.body)
+    return answer.body

@@ -1,0 +1,45 @@
+"""The nineteen things that a memory must be able to show, and what some wait for.
+
+Portable: they are asked of the product's own API, from outside, and each that asks for
+an absence has a twin in the same fixture that must be found.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """One of the nineteen."""
+
+    what: str
+    #: Something must not be; else something must be shown. Reported as two figures.
+    negative: bool = False
+    #: The feature that is not there yet, and without which nothing can be asked.
+    waits_for: str = ""
+
+
+_FACTS = "facts and the consolidator of long-term memory"
+
+NINETEEN: dict[int, Asked] = {
+    1: Asked(what="another scope sees nothing", negative=True),
+    2: Asked(what="a caller can't widen its scope", negative=True),
+    3: Asked(what="background work keeps to its scope", negative=True),
+    4: Asked(what="each claim in a context resolves to a source"),
+    5: Asked(what="deleting a source reaches what was made of it", negative=True),
+    6: Asked(what="a rebuild brings everything back"),
+    7: Asked(what="no way to write goes round the gate", negative=True),
+    8: Asked(what="authority is assigned, never claimed"),
+    9: Asked(what="an erased value stays out, however it returns", negative=True),
+    10: Asked(what="a tombstone outlives every expiry", negative=True),
+    11: Asked(what="a tombstone sees through spelling", negative=True),
+    12: Asked(what="nothing is extracted again", negative=True, waits_for=_FACTS),
+    13: Asked(what="no hidden second copy is made", negative=True, waits_for=_FACTS),
+    14: Asked(what="a deletion stays done", negative=True),
+    15: Asked(what="a deletion reaches shared copies", negative=True),
+    16: Asked(what="a correction survives a reindex", waits_for=_FACTS),
+    17: Asked(what="a retraction needs no replacement", waits_for=_FACTS),
+    18: Asked(what="recall keeps to k and to the budget", waits_for="recall by search"),
+    19: Asked(what="what is recalled stands fenced in the prompt"),
+}

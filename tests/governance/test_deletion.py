@@ -1,0 +1,157 @@
+"""14 and 15: the thirteen steps of a deletion, with copies made before it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from tests.governance.hubs import Hub, ok
+from tests.governance.test_scope import remember
+from tests.promises.clients import Client
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+
+on_sqlite = pytest.mark.skipif(
+    bool(os.environ.get("DATABASE_URL")), reason="a backup here is a file of SQLite's"
+)
+
+
+def source(file: Path, user: str, word: str) -> Path:
+    """What the memory was made of: a recorded chat, to be fed again."""
+    lines = [
+        {"thread": "from-file", "user_id": user, "role": "user", "content": word},
+        {"thread": "from-file", "user_id": user, "role": "assistant", "content": "Ok."},
+    ]
+    file.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    return file
+
+
+def feed(hub: Hub, file: Path, project: str = "acme") -> str:
+    done = hub.instance.manage("import", file, "--project", project)
+    return done.stdout + done.stderr
+
+
+def audited(hub: Hub) -> list[dict[str, Any]]:
+    told = hub.instance.managed("audit", "export").splitlines()
+    return [json.loads(line) for line in told]
+
+
+@pytest.mark.governance(14)
+def test_a_deletion_stays_done(hub: Hub, tmp_path: Path) -> None:
+    """Through the source fed again, all background work, a rebuild and a restart."""
+    words = {"ann": f"w{uuid4().hex}", "bob": f"w{uuid4().hex}"}
+    clients = {name: hub.agent("acme", name) for name in words}
+    officer = hub.officer("acme")
+    known = {name: remember(clients[name], f"t-{name}", words[name]) for name in words}
+    files = {
+        name: source(tmp_path / f"{name}.ndjson", name, words[name]) for name in words
+    }
+    for name in words:
+        known[name].thread.append("from-file" if name == "ann" else "t-bob")
+    feed(hub, files["ann"])
+    assert words["ann"] in hub.everything(clients["ann"], known["ann"])
+
+    receipt = hub.forget(officer, "ann")
+
+    anyone = hub.agent("acme")
+
+    def assert_gone() -> None:
+        for client in (clients["ann"], anyone):
+            assert words["ann"] not in hub.everything(client, known["ann"])
+        assert words["bob"] in hub.everything(clients["bob"], known["bob"])
+
+    assert_gone()
+    said = clients["ann"].append("t-ann", words["ann"])
+    assert (said.status, said.body["code"]) == (410, "subject_erased")
+    assert "erased" in feed(hub, files["ann"])
+    assert_gone()
+    hub.work()
+    hub.rebuild()
+    assert_gone()
+    # Auditable, without what was deleted.
+    told = json.dumps(receipt) + json.dumps(audited(hub))
+    assert receipt["erasure"] in told
+    assert words["ann"] not in told
+    hub.restart()
+    assert_gone()
+    assert words["ann"] not in feed(hub, files["ann"])
+    assert_gone()
+
+
+@pytest.mark.governance(15)
+def test_a_deletion_reaches_shared_copies(hub: Hub, tmp_path: Path) -> None:
+    """A fork goes too; what another project was given is named in the receipt."""
+    word = f"w{uuid4().hex}"
+    ann, officer = hub.agent("acme", "ann"), hub.officer("acme")
+    known = remember(ann, "t-1", word)
+    ok(ann.post("/threads/t-1:fork", {"name": "t-fork"}))
+    known.thread.append("t-fork")
+    assert ann.get("/threads/t-fork").status == 200
+    bundle = exported(hub, officer, "ann", tmp_path / "ann.zip")
+    done = hub.instance.manage(
+        "import", bundle, "--format", "bundle", "--project", "other"
+    )
+    assert done.returncode == 0, done.stderr
+    other = hub.agent("other", "ann")
+    assert word in hub.everything(other, known)
+
+    receipt = hub.forget(officer, "ann")
+
+    assert word not in hub.everything(ann, known)
+    assert ann.get("/threads/t-fork").status == 410
+    # The other project was not named: it keeps its copy, and the receipt says who
+    # was given one.
+    assert word in hub.everything(other, known)
+    kinds = [each.partition(":")[0] for each in receipt["recipients"]]
+    assert kinds.count("project") == 1
+    assert "project:itself" not in receipt["recipients"]
+    assert "export" in kinds
+    hub.work()
+    hub.restart()
+    assert word not in hub.everything(ann, known)
+
+
+@on_sqlite
+@pytest.mark.governance(15)
+def test_a_restored_backup_brings_nothing_back(hub: Hub) -> None:
+    """It is not served before the erasures since then are done again."""
+    words = {"ann": f"w{uuid4().hex}", "bob": f"w{uuid4().hex}"}
+    clients = {name: hub.agent("acme", name) for name in words}
+    officer = hub.officer("acme")
+    known = {name: remember(clients[name], f"t-{name}", words[name]) for name in words}
+    hub.server.stop()
+    backup = hub.instance.folder / "backup"
+    backup.mkdir()
+    for file in hub.instance.data.glob("memoryhub.sqlite3*"):
+        shutil.copy(file, backup)
+    assert any(backup.iterdir())
+    hub.restart()
+    hub.forget(officer, "ann")
+
+    hub.server.stop()
+    for file in hub.instance.data.glob("memoryhub.sqlite3*"):
+        file.unlink()
+    for file in backup.iterdir():
+        shutil.copy(file, hub.instance.data)
+    hub.restart()
+    refused = clients["bob"].get("/threads/t-bob")
+    assert (refused.status, refused.body["code"]) == (503, "erasures_to_replay")
+    hub.server.stop()
+    hub.instance.managed("forget", "--replay")
+    hub.restart()
+    assert words["ann"] not in hub.everything(clients["ann"], known["ann"])
+    assert words["bob"] in hub.everything(clients["bob"], known["bob"])
+
+
+def exported(hub: Hub, officer: Client, user: str, file: Path) -> Path:
+    subject = ok(officer.post("/subjects:resolve", {"user_id": user}))["id"]
+    answer = officer.post(f"/subjects/{subject}/export", {})
+    assert answer.status == 200
+    file.write_bytes(answer.raw)
+    return file

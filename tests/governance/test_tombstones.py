@@ -1,0 +1,112 @@
+"""9–11: a value that was erased stays out, whichever way and however spelled."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.governance.hubs import Hub, Known, ok
+from tests.promises.clients import Answer, Client
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+
+VALUE = "Her locker is number 4417 on the lower deck."
+NEIGHBOUR = "Her locker is number 4418 on the lower deck."
+PARAPHRASE = "On the lower deck, locker 4417 is the one she uses."
+#: The same to whoever reads it.
+SPELLINGS = {
+    "case": VALUE.upper(),
+    "space": VALUE.replace(" ", "  \t "),
+    "wide": "".join(chr(ord(c) + 0xFEE0) if "!" <= c <= "~" else c for c in VALUE),
+    "invisible": "\u200b".join(VALUE),
+    "soft hyphen": VALUE.replace("ck", "c\u00adk"),
+    "look-alike": VALUE.replace("e", "\u0435").replace("o", "\u043e"),
+}
+
+
+def page(text: str) -> dict[str, Any]:
+    return {"type": "artifact", "modality": "text", "content": {"text": text}}
+
+
+def ways(client: Client, text: str, name: str) -> Iterator[Answer]:
+    """Every way to write a value that lasts, each under a name of its own."""
+    at = "/threads/t-1"
+    yield client.send("PUT", f"{at}/pages/{name}-1", page(text))
+    yield client.post(f"{at}/pages", {**page(text), "page_id": f"{name}-2"})
+    items = [{**page(text), "page_id": f"{name}-3"}]
+    yield client.post(f"{at}/pages:batch", {"items": items})
+    yield client.send("PUT", f"{at}/keys/{name}-4", {"value": text})
+    change = {"op": "set", "key": f"{name}-5", "value": text}
+    yield client.post(f"{at}/keys:batch", {"items": [change]})
+    yield client.post(f"{at}/notes", {"text": text})
+    yield client.post(f"{at}/notes:batch", {"items": [{"text": text}]})
+
+
+def assert_kept_out(client: Client, text: str, name: str) -> None:
+    for answer in ways(client, text, name):
+        said = (answer.status, answer.body.get("code"))
+        assert said == (410, "value_erased"), answer.body
+        assert text not in json.dumps(answer.body)
+
+
+def forgotten(hub: Hub, *, ttl: int | None = None) -> Client:
+    """A client of ann's, whose value was written in each kind and then erased."""
+    client, officer = hub.agent("acme", "ann"), hub.officer("acme")
+    fields = {} if ttl is None else {"ttl_seconds": ttl}
+    written = [
+        client.send("PUT", "/threads/t-1/pages/old", page(VALUE)),
+        client.send("PUT", "/threads/t-1/keys/old", {"value": VALUE, **fields}),
+        client.post("/threads/t-1/notes", {"text": VALUE}),
+    ]
+    for answer in written:
+        seq = ok(answer)["seq"]
+        hub.forget(officer, "ann", scope="record", thread="t-1", record=seq)
+    return client
+
+
+@pytest.mark.governance(9)
+def test_an_erased_value_stays_out_however_it_returns(hub: Hub, tmp_path: Path) -> None:
+    """A neighbour value is taken and told again; so is the value, of somebody else."""
+    client = forgotten(hub)
+    assert_kept_out(client, VALUE, "again")
+    for answer in ways(client, NEIGHBOUR, "near"):
+        assert ok(answer)
+    names = [f"near-{n}" for n in range(1, 6)]
+    known = Known(thread=["t-1"], page_id=["old", *names], key=["old", *names])
+    told = hub.everything(client, known)
+    assert VALUE not in told
+    assert NEIGHBOUR in told
+    bob = hub.agent("acme", "bob")
+    assert ok(bob.send("PUT", "/threads/t-bob/keys/k", {"value": VALUE}))
+    # A greeting is a new utterance, whenever it was said before.
+    assert ok(client.append("t-1", VALUE))
+
+
+@pytest.mark.governance(10)
+def test_a_tombstone_outlives_every_expiry(hub: Hub) -> None:
+    """Its key expired, was swept, the server began anew: still out."""
+    client = forgotten(hub, ttl=1)
+    ok(client.send("PUT", "/threads/t-1/keys/brief", {"value": 1, "ttl_seconds": 1}))
+    until = time.monotonic() + 30
+    while client.get("/threads/t-1/keys/brief").status != 404:
+        assert time.monotonic() < until
+    hub.work()
+    hub.rebuild()
+    assert_kept_out(client, VALUE, "late")
+    assert ok(client.send("PUT", "/threads/t-1/keys/near", {"value": NEIGHBOUR}))
+
+
+@pytest.mark.governance(11)
+def test_a_tombstone_sees_through_spelling(hub: Hub) -> None:
+    """Not through meaning: a paraphrase passes, and that is known."""
+    client = forgotten(hub)
+    for name, spelled in SPELLINGS.items():
+        assert spelled != VALUE
+        assert_kept_out(client, spelled, name.replace(" ", "-"))
+    for answer in ways(client, PARAPHRASE, "said-otherwise"):
+        assert ok(answer)

@@ -1,0 +1,130 @@
+"""People in every state that the console of privacy shows, beside people who are left.
+
+`ann` is at home; `bob` has a plan; `cid` was forgotten; `dan` is being forgotten; `eve`
+is held, so that hers was stopped; `fay` is restricted, and a value of hers is kept out;
+`gus` lost one message.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from memoryhub.models.clock import clock
+from memoryhub.models.erasures import Erasure, Hold, Receipt, Tombstone
+from memoryhub.models.ids import uuid7
+from memoryhub.models.operators import Membership
+from memoryhub.models.subjects import Subject
+from memoryhub.queries.erasures import ErasureLine
+from memoryhub.services import (
+    erasure_plans,
+    erasures,
+    holds,
+    operators,
+    restrictions,
+    subjects,
+)
+from memoryhub.services.api_keys import Agent
+from memoryhub.workers import erasures as workers
+from memoryhub.workers import leases
+from tests import factories, graves, memory_acts
+
+CAROL = "operator:carol"
+#: What nobody may read once it was forgotten.
+SAID = ("Where is my parcel PX-7?", "It was due on Monday, the 3rd of March.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Town:
+    """Who is there, and what was done to them."""
+
+    people: dict[str, Subject]
+    planned: Erasure
+    under_way: Erasure
+    held: Erasure
+    complete: Erasure
+    receipt: Receipt
+    hold: Hold
+    stone: Tombstone
+
+    @property
+    def values(self) -> dict[str, str]:
+        """What the parameters of addresses stand for."""
+        return {
+            "project": "acme",
+            "subject": str(self.people["ann"].id),
+            "erasure": str(self.planned.id),
+            "receipt": str(self.receipt.id),
+            "hold": str(self.hold.id),
+            "tombstone": str(self.stone.id),
+        }
+
+
+def make_person(agent: Agent, user_id: str) -> Subject:
+    """Somebody with two threads; she said the same as everybody else."""
+    one, two = f"{user_id}-1", f"{user_id}-2"
+    for name in (one, two):
+        factories.make_thread(agent, name, user_id=user_id, labels={"team": "red"})
+        factories.append(agent, name, *SAID)
+    memory_acts.set_key(agent, "seat", "12A by the window, please", thread=two)
+    memory_acts.add_notes(agent, "She likes to sit by the window.", thread=two)
+    found = subjects.find(agent.project, user_id)
+    assert found is not None
+    return found
+
+
+def minutes_ago(minutes: int) -> datetime:
+    return clock.now() - timedelta(minutes=minutes)
+
+
+def plan(subject: Subject, **more: object) -> Erasure:
+    asked = {"scope": "subject", "reason": "consent_withdrawn", "actor": CAROL, **more}
+    return erasure_plans.plan(subject, **asked)  # type: ignore[arg-type]  # by the caller
+
+
+def confirm(row: Erasure) -> Erasure:
+    count = ErasureLine.of(row).count
+    token = erasure_plans.token(row)
+    return erasures.confirm(row, token=token, count=count, actor=CAROL)
+
+
+def finish(row: Erasure) -> Erasure:
+    """What the worker does, until there is no more to do."""
+    for _ in Erasure.State.values:
+        row = erasures.advance(row)
+    return row
+
+
+def make_hold(subject: Subject, *, days: int = 90) -> Hold:
+    reviewer = operators.find("rita") or operators.add("rita")
+    project = subject.project
+    operators.set_role(project, operators.ensure_default(), Membership.Role.OWNER)
+    operators.set_role(project, reviewer, Membership.Role.OFFICER)
+    until = clock.now() + timedelta(days=days)
+    return holds.open_hold(
+        subject, basis="legal_claims", reviewer=reviewer, expires_at=until, actor=CAROL
+    )
+
+
+def make_town(agent: Agent) -> Town:
+    """Everybody. No worker of another process goes on with dan's for a while."""
+    names = ("ann", "bob", "cid", "dan", "eve", "fay", "gus")
+    people = {name: make_person(agent, name) for name in names}
+    hold = make_hold(people["eve"])
+    restrictions.restrict(people["fay"].id, basis="accuracy_contested", actor=CAROL)
+    complete = finish(confirm(plan(people["cid"], ticket="PRIV-12")))
+    one = factories.get_thread(agent, "gus-1")
+    finish(confirm(plan(people["gus"], scope="record", thread=one, seq=2)))
+    graves.bury_values(people["fay"], [("note", "She likes to sit by the window.")])
+    ahead = clock.now() + timedelta(seconds=25)
+    leases.hold(workers.LEASE, holder=uuid7(), now=ahead)
+    return Town(
+        people=people,
+        planned=plan(people["bob"], ticket="PRIV-13"),
+        under_way=confirm(plan(people["dan"])),
+        held=confirm(plan(people["eve"])),
+        complete=complete,
+        receipt=Receipt.objects.get(erasure=complete, n=0),
+        hold=hold,
+        stone=Tombstone.objects.get(kind="value"),
+    )

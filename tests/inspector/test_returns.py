@@ -1,0 +1,105 @@
+"""Whoever has to sign in first comes back to a page, whatever they had sent."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from inspector import returns
+from inspector.access import SIGNED_IN
+from inspector.views import sign_in
+from memoryhub.services import operators
+from memoryhub.services.api_keys import Agent
+from tests.inspector.conftest import Browser
+from tests.inspector.routes import Route, list_routes, make_family, variants
+
+pytestmark = pytest.mark.django_db
+
+OF_PROJECTS = [each for each in list_routes() if "project" in each.parameters]
+#: What asks whoever signed in long ago to sign in again, before it does anything.
+SUDO = {
+    *("settings", "api-key-new", "api-key-rotate", "api-key-revoke"),
+    *("member-new", "member"),
+    *("subject-look-up", "subject-readmit", "subject-reveal", "subject-export"),
+    *("subject-restrict", "subject-unrestrict", "subject-hold", "forget"),
+    *("erasure-confirm", "erasure-cancel", "hold-lift", "tombstones"),
+}
+
+
+@pytest.fixture
+def known(agent: Agent) -> dict[str, str]:
+    return make_family(agent, remembering=True)
+
+
+def paths(route: Route, known: dict[str, str]) -> list[str]:
+    return [route.fill({**known, **chosen}) for chosen in variants(route)]
+
+
+def back_of(answer: Any) -> str:
+    """Where the sign-in page would lead on to."""
+    where = urlsplit(str(answer.headers["Location"]))
+    assert where.path == "/sign-in"
+    (back,) = parse_qs(where.query)["next"]
+    return back
+
+
+def old(client: Client) -> Client:
+    session = client.session
+    session[SIGNED_IN] = (timezone.now() - timedelta(minutes=61)).isoformat()
+    session.save()
+    return client
+
+
+def test_each_route_that_only_takes_posts_names_a_page(known: dict[str, str]) -> None:
+    deaf = {
+        route.name
+        for route in OF_PROJECTS
+        if any(Client().get(path).status_code == 405 for path in paths(route, known))
+    }
+    assert deaf == returns.PAGES.keys()
+
+
+def test_an_old_sign_in_leads_back_to_a_page(
+    browser: Browser, known: dict[str, str]
+) -> None:
+    client, asked = browser("owner"), set()
+    for route in OF_PROJECTS:
+        for path in paths(route, known):
+            answer = old(client).post(path)
+            if "why=old" not in answer.headers.get("Location", ""):
+                continue
+            asked.add(route.name)
+            signed_in_again(client, back_of(answer))
+            # All that it would have done it did not do; the page is there.
+            assert client.get(back_of(answer)).status_code == 200, path
+    assert asked >= SUDO
+
+
+def signed_in_again(client: Client, back: str) -> None:
+    operator = operators.find("owner")
+    assert operator is not None
+    sign_in.tries.forget()
+    link = f"/sign-in/{operators.make_link(operator)}"
+    answer = client.post(link, {"next": back})
+    assert answer.headers["Location"] == back
+
+
+def test_no_session_leads_back_to_a_page(
+    browser: Browser, known: dict[str, str]
+) -> None:
+    client = browser("owner")
+    for route in OF_PROJECTS:
+        for path in paths(route, known):
+            answer = Client().post(path)
+            if answer.status_code == 302:
+                assert client.get(back_of(answer)).status_code == 200, path
+
+
+def test_a_page_that_was_asked_for_keeps_its_question(agent: Agent) -> None:
+    answer = Client().get("/p/acme/threads?q=a")
+    assert back_of(answer) == "/p/acme/threads?q=a"

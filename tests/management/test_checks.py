@@ -1,0 +1,133 @@
+"""What `check --deploy` says of the servers beside ours, and of ourselves."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import redis
+from django.core.checks import CheckMessage, Error, run_checks
+from django.db import connections
+from pytest_django import Settings
+
+from memoryhub.queries import server_checks
+from tests import parts
+from tests.instances import Instance
+
+BOTH = ["default", "keys"]
+
+
+@pytest.fixture
+def redis_url() -> Iterator[str]:
+    try:
+        with parts.redis() as urls:
+            yield urls["REDIS_URL"]
+    except parts.MissingPartError as missing:
+        pytest.skip(str(missing))
+
+
+def ids(found: list[CheckMessage]) -> list[str | None]:
+    return [message.id for message in found]
+
+
+# Our own configuration
+
+
+def test_deploy_check_is_clean(empty: Instance) -> None:
+    right = {
+        "MEMORYHUB_SECRET_KEY": secrets.token_urlsafe(64),
+        "MEMORYHUB_TLS": "1",
+        "MEMORYHUB_HOSTS": "m.example",
+        "MEMORYHUB_ORIGINS": "https://m.example",
+        "MEMORYHUB_KEK_FILE": str(empty.folder / "elsewhere" / "kek.json"),
+    }
+    done = empty.manage("check", "--deploy", "--fail-level", "WARNING", **right)
+    assert "no issues (0 silenced)" in done.stdout
+    assert (done.returncode, done.stderr) == (0, "")
+    wrong = {**right, "MEMORYHUB_ALLOW_PASSWORD_ONLY": "1"}
+    done = empty.manage("check", "--deploy", "--fail-level", "WARNING", **wrong)
+    assert "memoryhub.W002" in done.stderr
+    assert done.returncode == 1
+
+
+# PostgreSQL
+
+
+@pytest.mark.django_db
+def test_a_log_that_holds_values_is_warned_of() -> None:
+    if connections["default"].vendor != "postgresql":
+        assert server_checks.database_logs(databases=BOTH) == []
+        return
+    found = server_checks.database_logs(databases=BOTH)
+    # As it comes; of the three only parameters are kept out unasked.
+    assert ids(found) == ["memoryhub.W003"] * 4
+    for alias in BOTH:
+        with connections[alias].cursor() as cursor:
+            for name, value in server_checks.QUIET.items():
+                cursor.execute(f"SET LOCAL {name} = {value}")
+    assert server_checks.database_logs(databases=BOTH) == []
+    with connections["keys"].cursor() as cursor:
+        cursor.execute("SET LOCAL log_parameter_max_length_on_error = -1")
+    (left,) = server_checks.database_logs(databases=BOTH)
+    assert "the database keys" in left.msg
+    assert "log_parameter_max_length_on_error is -1" in left.msg
+
+
+@pytest.mark.django_db
+def test_a_superuser_is_warned_of() -> None:
+    if connections["default"].vendor != "postgresql":
+        assert server_checks.database_roles(databases=BOTH) == []
+        return
+    assert ids(server_checks.database_roles(databases=BOTH)) == ["memoryhub.W004"] * 2
+    with connections["default"].cursor() as cursor:
+        cursor.execute("CREATE ROLE mh_plain NOSUPERUSER")
+        cursor.execute("SET LOCAL ROLE mh_plain")
+        (left,) = server_checks.database_roles(databases=BOTH)
+        cursor.execute("RESET ROLE")
+    assert "keys" in left.msg
+
+
+@pytest.mark.django_db
+def test_the_databases_are_looked_at_where_they_are_named() -> None:
+    """Without, `check` opens no connection; nor does anything but a deployment's."""
+    lite = connections["default"].vendor == "sqlite"
+    ours = {"memoryhub.W003", "memoryhub.W004"}
+    named = run_checks(databases=BOTH, include_deployment_checks=True)
+    assert ours.intersection(ids(named)) == (set() if lite else ours)
+    for found in (
+        run_checks(include_deployment_checks=True),
+        run_checks(databases=BOTH),
+    ):
+        assert ours.isdisjoint(ids(found))
+
+
+# Redis
+
+
+def test_a_redis_that_saves_is_refused(settings: Settings, redis_url: str) -> None:
+    settings.REDIS_URL = redis_url
+    assert server_checks.redis_saves() == []
+    with redis.Redis.from_url(redis_url) as client:
+        for name, wrong in (("save", "60 1000"), ("appendonly", "yes")):
+            client.config_set(name, wrong)
+            (found,) = server_checks.redis_saves()
+            assert isinstance(found, Error)
+            assert found.id == "memoryhub.E001"
+            assert name in found.msg
+            assert found in run_checks(include_deployment_checks=True)
+            client.config_set(name, server_checks.UNSAVED[name])
+    assert server_checks.redis_saves() == []
+
+
+def test_a_redis_that_says_nothing_is_warned_of(
+    settings: Settings, tmp_path: Path
+) -> None:
+    settings.REDIS_URL = f"unix://{tmp_path / 'none.sock'}"
+    assert ids(server_checks.redis_saves()) == ["memoryhub.W005"]
+
+
+def test_without_redis_there_is_nothing_to_say(settings: Settings) -> None:
+    settings.REDIS_URL = ""
+    assert server_checks.redis_saves() == []

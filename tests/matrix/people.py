@@ -1,0 +1,83 @@
+"""Routes about people, for the matrix: who may ask what, and of whom."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+Refused = tuple[int, str]
+GONE: Refused = (410, "subject_erased")
+ABSENT: Refused = (404, "not_found")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One operation: where, with what, and what a person's state makes of it.
+
+    `{s}` stands for a subject's id, `{e}` for an open plan's, `{d}` for an erasure that
+    is done; in a body `{u}` for a `user_id`.
+    """
+
+    target: str
+    body: dict[str, Any] | None = None
+    #: What another project's or person's answers, and what is not there; None: the
+    #: route names nobody.
+    absent: Refused | None = ABSENT
+    #: Of a restricted or erased person; None: as ever.
+    restricted: Refused | None = None
+    erased: Refused | None = GONE
+    #: What the person's own state makes of it, if it is let in at all.
+    conflict: Refused | None = None
+
+
+PEOPLE: dict[str, Row] = {
+    "post /api/v1/subjects:resolve": Row(
+        target="/subjects:resolve", body={"user_id": "{u}"}
+    ),
+    "post /api/v1/subjects:readmit": Row(
+        target="/subjects:readmit",
+        body={"user_id": "{u}"},
+        absent=(409, "not_erased"),
+        conflict=(409, "not_erased"),
+        erased=None,
+    ),
+    "get /api/v1/subjects/{subject}": Row(
+        target="/subjects/{s}", restricted=(409, "subject_restricted")
+    ),
+    "post /api/v1/subjects/{subject}:restrict": Row(
+        target="/subjects/{s}:restrict", body={"basis": "claims"}
+    ),
+    "post /api/v1/subjects/{subject}:unrestrict": Row(
+        target="/subjects/{s}:unrestrict", body={}
+    ),
+    "post /api/v1/subjects/{subject}/export": Row(
+        target="/subjects/{s}/export", body={}
+    ),
+    "post /api/v1/subjects/{subject}/erasures": Row(
+        target="/subjects/{s}/erasures",
+        body={"scope": "subject", "reason": "test"},
+        conflict=(409, "erasure_in_progress"),
+    ),
+    "get /api/v1/erasures": Row(target="/erasures", absent=None, erased=None),
+    "get /api/v1/erasures/{erasure}": Row(target="/erasures/{e}", erased=None),
+    "get /api/v1/erasures/{erasure}/receipt": Row(
+        target="/erasures/{d}/receipt", erased=None
+    ),
+    "get /api/v1/erasures/{erasure}/addenda": Row(
+        target="/erasures/{d}/addenda", erased=None
+    ),
+    "post /api/v1/erasures/{erasure}:cancel": Row(
+        target="/erasures/{e}:cancel", body={}, erased=None
+    ),
+    "post /api/v1/erasures/{erasure}:confirm": Row(
+        target="/erasures/{e}:confirm",
+        body={"plan_token": "none", "count": 0},
+        # The plan's token is looked at once the plan was found.
+        conflict=(422, "value"),
+        erased=(422, "value"),
+    ),
+    "post /api/v1/receipts:verify": Row(
+        target="/receipts:verify", body={"receipt": {}}, absent=None, erased=None
+    ),
+    "get /api/v1/receipt-keys": Row(target="/receipt-keys", absent=None, erased=None),
+}

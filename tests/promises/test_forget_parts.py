@@ -1,0 +1,57 @@
+"""Forgetting a part of what somebody is still writing: no writer is kept out."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.instances import Instance
+from tests.promised import Count
+from tests.promises.clients import UNLIMITED, Client
+from tests.promises.late_writers import PartRace, await_complete
+
+pytestmark = pytest.mark.slow
+
+NIGHT_SECONDS = 3_600
+SCOPES = ("thread", "record", "before")
+
+
+@pytest.mark.promise("P14", load="{rounds} races × {writers} writers, none kept out")
+@pytest.mark.parametrize(
+    ("rounds", "writers"),
+    [
+        pytest.param(3, 3, id="some"),
+        pytest.param(200, 8, id="many", marks=pytest.mark.nightly),
+    ],
+)
+@pytest.mark.timeout(NIGHT_SECONDS)
+def test_forget_of_a_part_is_final(
+    instance: Instance, rounds: int, writers: int, counted: Count
+) -> None:
+    """Appends, forks and derived pages go, or are refused: there is no third way."""
+    keys = tuple(json.loads(instance.call("tests.promises.erasing:make_keys", "acme")))
+    races: dict[str, PartRace] = {}
+    with instance.serve(**UNLIMITED) as server:
+        for n in range(rounds):
+            race = PartRace(
+                port=server.port,
+                keys=keys,
+                name=f"ann-{n}",
+                scope=SCOPES[n % len(SCOPES)],
+                writers=writers,
+            )
+            races[race.run()] = race
+            assert (race.late, race.odd) == ([], [])
+        with Client(server.port, keys[1]) as client:
+            await_complete(client, races)
+    found = json.loads(instance.call("tests.promises.erasing:show_parts", "acme"))
+    for erasure, race in races.items():
+        told = found[erasure]
+        assert (told["state"], told["canaries"]) == ("active", 0), race.scope
+        assert told["fenced"] == told["erased"], race.scope
+        # What is gone is counted from outside, and what stays is all there.
+        assert told["erased"]["events"] == told["gone"] > race.writers, race.scope
+        assert len(told["own"]) == len(race.own) > 0, race.scope
+    assert "every chain is whole" in instance.managed("verify", "--all")
+    counted(written=sum(race.written for race in races.values()), races=rounds)

@@ -1,0 +1,184 @@
+"""A provider of single sign-on on loopback: OpenID Connect, signed by RS256.
+
+A double for what is not ours. It does by the book what a provider does, and wrong what
+it is told to: `wrong` replaces claims of the ID token, `deed` does more.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import json
+import secrets
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, ClassVar
+from urllib.parse import parse_qs, urlencode, urlsplit
+
+import jwt
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+CLIENT_ID, SECRET = "memoryhub", "kept between the two"
+
+
+def _key() -> rsa.RSAPrivateKey:
+    return rsa.generate_private_key(public_exponent=65537, key_size=2048)
+
+
+def _text(raw: bytes) -> str:
+    return base64.urlsafe_b64encode(raw).decode().rstrip("=")
+
+
+@dataclass(kw_only=True)
+class Provider:
+    """The running provider, who is before it, and what it was asked."""
+
+    port: int = 0
+    subject: str = "subject-of-nobody"
+    #: Claims of its own; None takes one away.
+    wrong: dict[str, Any] = field(default_factory=dict)
+    #: One of: forged, unsigned, hashed, stranger, moved, away.
+    deed: str = ""
+    key: rsa.RSAPrivateKey = field(default_factory=_key)
+    codes: dict[str, dict[str, str]] = field(default_factory=dict)
+    asked: list[dict[str, str]] = field(default_factory=list)
+
+    @property
+    def issuer(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def about(self) -> dict[str, Any]:
+        issuer = "http://127.0.0.1:9" if self.deed == "stranger" else self.issuer
+        return {
+            "issuer": issuer,
+            "authorization_endpoint": f"{self.issuer}/authorize",
+            "token_endpoint": f"{self.issuer}/token",
+            "jwks_uri": f"{self.issuer}/keys",
+        }
+
+    def keys(self) -> dict[str, Any]:
+        own = jwt.algorithms.RSAAlgorithm.to_jwk(self.key.public_key(), as_dict=True)
+        return {"keys": [{**own, "kid": "one", "use": "sig", "alg": "RS256"}]}
+
+    def authorize(self, asked: dict[str, str]) -> str:
+        """Where the browser is sent back to: everybody is signed in here already."""
+        self.asked.append(asked)
+        code = secrets.token_urlsafe(16)
+        self.codes[code] = asked
+        sent = urlencode({"code": code, "state": asked["state"]})
+        return f"{asked['redirect_uri']}?{sent}"
+
+    def exchange(self, sent: dict[str, str]) -> dict[str, Any] | None:
+        """The tokens for a code, once, to the client that shows it asked for it."""
+        asked = self.codes.pop(sent["code"], None)
+        known = sent.get("client_id") == CLIENT_ID and sent["client_secret"] == SECRET
+        if asked is None or not known:
+            return None
+        digest = hashlib.sha256(sent.get("code_verifier", "").encode()).digest()
+        proof = ("S256", _text(digest))
+        if (asked["code_challenge_method"], asked["code_challenge"]) != proof:
+            return None
+        return {
+            "access_token": "opens nothing",
+            "token_type": "Bearer",
+            "id_token": self.id_token(asked["nonce"]),
+        }
+
+    def id_token(self, nonce: str) -> str:
+        now = int(time.time())
+        claims = {
+            "iss": self.issuer,
+            "aud": CLIENT_ID,
+            "sub": self.subject,
+            "nonce": nonce,
+            "iat": now,
+            "exp": now + 300,
+            "auth_time": now,
+            **self.wrong,
+        }
+        claims = {name: value for name, value in claims.items() if value is not None}
+        header = {"kid": "one"}
+        if self.deed == "unsigned":
+            return jwt.encode(claims, "", algorithm="none", headers=header)
+        if self.deed == "hashed":
+            return self._hashed(claims)
+        key = _key() if self.deed == "forged" else self.key
+        return jwt.encode(claims, key, algorithm="RS256", headers=header)
+
+    def _hashed(self, claims: dict[str, Any]) -> str:
+        """Signed by what everybody has, the public key, as if it were a secret."""
+        kind = Encoding.PEM, PublicFormat.SubjectPublicKeyInfo
+        public = self.key.public_key().public_bytes(*kind)
+        header = {"alg": "HS256", "typ": "JWT", "kid": "one"}
+        said = ".".join(_text(json.dumps(part).encode()) for part in (header, claims))
+        return f"{said}.{_text(hmac.digest(public, said.encode(), 'sha256'))}"
+
+
+class _Handler(BaseHTTPRequestHandler):
+    provider: ClassVar[Provider]
+
+    def do_GET(self) -> None:
+        parts = urlsplit(self.path)
+        asked = {name: each[0] for name, each in parse_qs(parts.query).items()}
+        if parts.path == "/.well-known/openid-configuration":
+            self._about()
+        elif parts.path == "/keys":
+            self._say(200, self.provider.keys())
+        elif parts.path == "/authorize":
+            self._send_on(self.provider.authorize(asked))
+        else:
+            self._say(404, {})
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"])).decode()
+        sent = {name: each[0] for name, each in parse_qs(body).items()}
+        tokens = self.provider.exchange(sent)
+        self._say(400 if tokens is None else 200, tokens or {"error": "no"})
+
+    def _about(self) -> None:
+        if self.provider.deed == "moved":
+            self._send_on(f"{self.provider.issuer}/elsewhere")
+        elif self.provider.deed == "away":
+            self._say(503, {})
+        else:
+            self._say(200, self.provider.about())
+
+    def _send_on(self, address: str) -> None:
+        self.send_response(302)
+        self.send_header("Location", address)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def _say(self, status: int, body: dict[str, Any]) -> None:
+        raw = json.dumps(body).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(raw)))
+        self.end_headers()
+        self.wfile.write(raw)
+
+    def log_message(self, *_: object) -> None:
+        """Nothing: tests say what went on."""
+
+
+@contextmanager
+def serving() -> Iterator[Provider]:
+    """A provider on a port of its own, until the block ends."""
+    provider = Provider()
+    handler = type("Handler", (_Handler,), {"provider": provider})
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    provider.port = server.server_port
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield provider
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()

@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+from pytest_django import DjangoAssertNumQueries
+
+from memoryhub.models.keys import KekCheck
+from memoryhub.models.projects import Project
+from memoryhub.queries import privacy_checks
+from memoryhub.queries.privacy_checks import Verdict
+from memoryhub.services.api_keys import Agent
+from memoryhub.vault import ledger
+from tests.inspector import forgotten
+from tests.inspector.forgotten import confirm, finish, plan
+
+pytestmark = pytest.mark.django_db(transaction=True)
+DAY = timedelta(days=1)
+
+
+def verdicts(project: Project, *, after: timedelta = timedelta()) -> dict[str, Verdict]:
+    found = privacy_checks.list_verdicts(project, now=timezone.now() + after)
+    return {each.name: each for each in found}
+
+
+def test_every_verdict_that_is_not_well_says_what_to_do(acme: Project) -> None:
+    found = verdicts(acme)
+    assert len(found) == 8
+    assert {each.state for each in found.values()} <= {"ok", "warn", "away", ""}
+    wrong = [each for each in found.values() if each.state in {"warn", "away"}]
+    assert wrong
+    assert all(each.fix for each in wrong)
+
+
+def test_a_ledger_that_was_cut_is_wrong(agent: Agent, acme: Project) -> None:
+    finish(confirm(plan(forgotten.make_person(agent, "ann"))))
+    good = verdicts(acme)["ledger"]
+    assert (good.state, good.figures["lines"]) == ("ok", 2)
+    lines = ledger.path().read_bytes().splitlines(keepends=True)
+    ledger.path().write_bytes(lines[0])
+    cut = verdicts(acme)["ledger"]
+    assert (cut.state, cut.said) == ("away", "It ends before what was applied.")
+    ledger.path().write_bytes(b"{}\n")
+    assert verdicts(acme)["ledger"].state == "away"
+
+
+def test_a_ring_is_well_once_it_is_in_a_backup(acme: Project) -> None:
+    assert verdicts(acme)["backup of the ring"].state == "warn"
+    KekCheck.objects.using("keys").update(backed_up_at=timezone.now())
+    assert verdicts(acme)["backup of the ring"].state == "ok"
+
+
+def test_what_hangs_and_what_is_due(agent: Agent, acme: Project, zeta: Project) -> None:
+    row = confirm(plan(forgotten.make_person(agent, "ann")))
+    now = verdicts(acme)
+    assert now["unfinished erasures"].state == "ok"
+    assert now["answers in 30 days"].state == "ok"
+    late = verdicts(acme, after=timedelta(minutes=6))["unfinished erasures"]
+    assert (late.state, late.figures["late"]) == ("away", 1)
+    assert verdicts(acme, after=24 * DAY)["answers in 30 days"].state == "warn"
+    assert verdicts(acme, after=31 * DAY)["answers in 30 days"].state == "away"
+    # Of another project nothing is told.
+    other = verdicts(zeta, after=31 * DAY)
+    assert other["unfinished erasures"].state == "ok"
+    assert other["answers in 30 days"].state == "ok"
+    finish(row)
+    done = verdicts(acme, after=31 * DAY)
+    assert done["unfinished erasures"].state == "ok"
+    assert done["answers in 30 days"].state == "ok"
+    assert done["last scan"].state == "warn"
+
+
+def test_verdicts_cost_the_same_however_many_people(
+    agent: Agent, acme: Project, django_assert_max_num_queries: DjangoAssertNumQueries
+) -> None:
+    for name in ("ann", "bob", "cid"):
+        confirm(plan(forgotten.make_person(agent, name)))
+    with django_assert_max_num_queries(12):
+        verdicts(acme)

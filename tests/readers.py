@@ -1,0 +1,75 @@
+"""Readers in processes of their own: of rows, who do not end, and of bare files."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from django.db import connections
+
+from memoryhub.queries import surface_files
+
+_SQLITE = """
+import sqlite3, sys
+reader = sqlite3.connect(sys.argv[1], isolation_level=None)
+reader.execute("BEGIN DEFERRED")
+reader.execute("SELECT COUNT(*) FROM " + sys.argv[2]).fetchone()
+print("reads", flush=True)
+sys.stdin.read()
+"""
+_POSTGRES = """
+import psycopg, sys
+with psycopg.connect(sys.argv[1], autocommit=True) as reader:
+    reader.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
+    reader.execute("SELECT COUNT(*) FROM " + sys.argv[2]).fetchone()
+    print("reads", flush=True)
+    sys.stdin.read()
+"""
+
+
+@contextmanager
+def held(*, alias: str = "default", table: str = "memoryhub_event") -> Iterator[None]:
+    """While the block lasts, somebody else sees the database as it is now."""
+    connection = connections[alias]
+    if connection.vendor == "sqlite":
+        code, where = _SQLITE, str(connection.settings_dict["NAME"])
+    else:
+        code, where = _POSTGRES, address(connection)
+    with subprocess.Popen(
+        [sys.executable, "-c", code, where, table],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as reader:
+        assert reader.stdout is not None
+        assert reader.stdout.readline() == "reads\n"
+        try:
+            yield
+        finally:
+            reader.communicate()
+        assert reader.returncode == 0
+
+
+def files_with(needle: bytes, *, alias: str = "default") -> list[str]:
+    """Files of the SQLite database that hold these bytes, by what follows its name.
+
+    Read elsewhere: to close them here would give up the locks that this process has.
+    """
+    paths = surface_files.sqlite_files(alias)
+    assert paths
+    first = paths[0].name
+    return [
+        path.name.removeprefix(first)
+        for path in paths
+        if needle in b"".join(surface_files.read_elsewhere(path))
+    ]
+
+
+def address(connection: Any) -> str:
+    """How another process reaches the same database."""
+    given = connection.get_connection_params()
+    names = {"dbname", "host", "port", "user", "password"}
+    return " ".join(f"{name}={given[name]}" for name in names & given.keys())

@@ -1,0 +1,88 @@
+"""Passes: ids of there become ids of here, wherever a body names one."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID, uuid4
+
+import orjson
+import pytest
+from pydantic import BaseModel
+
+from memoryhub.kernel import bundles
+from memoryhub.kernel.context_bodies import SectionBody
+from memoryhub.kernel.events import TYPES
+from memoryhub.kernel.page_events import TurnPacked
+from memoryhub.services.bundle_passes import Ids
+
+#: Fields whose name or type says id, and what becomes of each.
+MOVED = {
+    "ThreadCreated.subject",
+    "ThreadForked.subject",
+    "ThreadForked.parent",
+    "PlaceBody.thread",
+    "LevelBody.thread",
+    "OfferedBody.thread",
+    "SectionBody.refs",
+    "RecordsErased.ranges",
+}
+#: Of the fork's own history: made anew where it comes in.
+REMADE = {"ThreadForked.parent_chain"}
+#: Erasures are where they were ordered.
+LEFT = {"ThreadErased.erasure", "RecordsErased.erasure"}
+
+
+def models() -> set[type[BaseModel]]:
+    found: set[type[BaseModel]] = set()
+    waiting: list[type[BaseModel]] = [*TYPES.values()]
+    while waiting:
+        model = waiting.pop()
+        if model not in found:
+            found.add(model)
+            waiting += [inner for _, inner in bundles._places(model)[1]]
+    return found
+
+
+def looks_like_an_id(field: str, annotation: Any) -> bool:
+    words = ("thread", "subject", "chain", "erasure", "project", "instance")
+    listed = "list[list" in str(annotation)
+    return UUID in bundles._parts(annotation) or field in words or listed
+
+
+def test_every_id_in_a_body_is_known() -> None:
+    """A new event with an id joins here, or an import would leave a foreign one."""
+    found = {
+        f"{model.__name__}.{field}"
+        for model in models()
+        for field, info in model.model_fields.items()
+        if looks_like_an_id(field, info.annotation) or field == "parent_chain"
+    }
+    assert found == MOVED | REMADE | LEFT
+
+
+def test_what_is_said_to_move_moves() -> None:
+    by_name = {model.__name__: model for model in models()}
+    for each in MOVED:
+        model, _, field = each.partition(".")
+        ids, _ = bundles._places(by_name[model])
+        assert field in ids or field in bundles._LISTS, each
+
+
+def test_ids_move_at_any_depth() -> None:
+    own, other, subject = (str(uuid4()) for _ in range(3))
+    ids = Ids(project=uuid4(), subject=uuid4(), was=subject, threads={own: uuid4()})
+    refs = [[1, 0], [2, 1, None, own], [3, 0, 5, None, True]]
+    body = {
+        # A name that looks like an id is still a name.
+        "packer": own,
+        "sections": [{"name": own, "bytes": 1, "tokens": 1, "refs": refs}],
+    }
+    moved = bundles.moved(TurnPacked, body, ids.change)
+    assert moved["packer"] == own
+    (section,) = moved["sections"]
+    assert section["name"] == own
+    assert section["refs"] == [refs[0], [2, 1, None, str(ids.threads[own])], refs[2]]
+    assert body["sections"][0]["refs"] == refs  # type: ignore[index]  # as above
+    with pytest.raises(KeyError):
+        bundles.moved(SectionBody, {"refs": [[1, 0, None, other]]}, ids.change)
+    assert orjson.dumps(moved)

@@ -1,0 +1,22 @@
+from __future__ import annotations
+
+import pytest
+
+from memoryhub.errors import ErasuresToReplayError
+from memoryhub.services.standstill import Standstill
+
+
+def test_it_refuses_while_something_waits() -> None:
+    standstill = Standstill()
+    standstill.require_none()
+    standstill.waiting = 3
+    with pytest.raises(ErasuresToReplayError) as refusal:
+        standstill.require_none()
+    assert refusal.value.detail == {"erasures": 3}
+
+
+def test_what_it_says_is_one_line_with_what_to_do() -> None:
+    said = Standstill().said.decode()
+    assert said.startswith("erasures_to_replay: ")
+    assert "forget --replay" in said
+    assert said.count("\n") == 1

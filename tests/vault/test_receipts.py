@@ -1,0 +1,98 @@
+"""Receipts as texts: whatever is changed in one, it is no longer ours."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from memoryhub.kernel import strict_json
+from memoryhub.vault import receipts
+from memoryhub.vault.signing import Signer
+
+SIGNER = Signer(
+    key_id="0198c0de-0000-7000-8000-000000000001", _key=Ed25519PrivateKey.generate()
+)
+KEYS = {SIGNER.key_id: SIGNER.public}
+SHAPE: dict[str, Any] = {
+    "v": receipts.RECEIPT,
+    "erased": {"events": {"count": 412, "method": "nulled"}},
+    "residue": [{"what": "backups", "until": "2026-12-01"}],
+    "ticket": None,
+    "self_test": True,
+    "text": "é \u2028 \x7f",
+}
+
+
+def text() -> bytes:
+    return receipts.signed(SHAPE, SIGNER).encode()
+
+
+def test_what_was_signed_is_good() -> None:
+    verdict = receipts.verify(text(), KEYS)
+    assert verdict.valid
+    assert verdict.says is not None
+    assert verdict.says["erased"] == SHAPE["erased"]
+
+
+def test_the_text_is_canonical() -> None:
+    one = receipts.canonical({"b": 1, "a": [True, None, "é"]})
+    assert one == '{"a":[true,null,"é"],"b":1}'.encode()
+    assert one == receipts.canonical({"a": (True, None, "é"), "b": 1})
+
+
+@pytest.mark.parametrize("value", [1.0, 0.5, {"x": [1.5]}, {1: 2}, b"x"])
+def test_nothing_but_integers_and_words_is_signed(value: Any) -> None:
+    with pytest.raises(ValueError, match="integers only"):
+        receipts.signed({"v": receipts.RECEIPT, "x": value}, SIGNER)
+
+
+def test_any_flipped_bit_fails() -> None:
+    good = text()
+    for place in range(len(good)):
+        for bit in range(8):
+            changed = bytearray(good)
+            changed[place] ^= 1 << bit
+            assert not receipts.verify(bytes(changed), KEYS).valid, (place, bit)
+
+
+def test_anything_cut_or_added_fails() -> None:
+    good = text()
+    for end in range(len(good)):
+        assert not receipts.verify(good[:end], KEYS).valid
+    for extra in (b" ", b"\n", b"{}", b"\0"):
+        assert not receipts.verify(good + extra, KEYS).valid
+        assert not receipts.verify(extra + good, KEYS).valid
+
+
+def reason(shape: dict[str, Any]) -> str:
+    return receipts.verify(strict_json.canonical(shape), KEYS).reason
+
+
+def test_the_reason_is_a_word() -> None:
+    shape = strict_json.parse(text())
+    assert reason(shape) == ""
+    assert reason({**shape, "ticket": "A-1"}) == "bad_signature"
+    assert reason({**shape, "sig": shape["sig"].upper()}) == "bad_signature"
+    assert reason({**shape, "sig": "zz"}) == "bad_signature"
+    assert reason({**shape, "sig": 7}) == "not_a_receipt"
+    assert reason({**shape, "v": "something/1"}) == "not_a_receipt"
+    assert reason({**shape, "key_id": "other"}) == "unknown_key"
+    assert reason({**shape, "ticket": 1.5}) == "not_canonical"
+    assert reason({}) == "not_a_receipt"
+    for odd in (b"", b"[]", b'"x"', b"nothing", b"\xff", b"1" * 5000):
+        assert receipts.verify(odd, KEYS).reason == "not_canonical"
+    assert receipts.verify(b" " * (receipts.MAX_BYTES + 1), KEYS).reason
+
+
+def test_another_key_of_that_id_did_not_sign_it() -> None:
+    other = Signer(key_id=SIGNER.key_id, _key=Ed25519PrivateKey.generate())
+    keys = {SIGNER.key_id: other.public}
+    assert receipts.verify(text(), keys).reason == "bad_signature"
+    assert receipts.verify(text(), {}).reason == "unknown_key"
+
+
+def test_the_digest_is_that_of_the_text() -> None:
+    assert receipts.digest("x") != receipts.digest("y")
+    assert len(receipts.digest("x")) == 32

@@ -1,0 +1,236 @@
+from __future__ import annotations
+
+from datetime import timedelta
+from itertools import pairwise
+from threading import Event
+from typing import Any
+from uuid import uuid4
+
+import pytest
+import time_machine
+from django.utils import timezone
+
+from memoryhub.journal import scrub, writer
+from memoryhub.models.erasures import Erasure, Receipt
+from memoryhub.models.leases import Lease
+from memoryhub.models.subjects import Subject
+from memoryhub.queries.erasures import ErasureLine
+from memoryhub.services import erasure_plans, erasures, receipts, scans, subjects
+from memoryhub.services.api_keys import Agent
+from memoryhub.services.scans import Verdict
+from memoryhub.workers import leases
+from memoryhub.workers.erasures import LEASE, LONGEST_SECONDS, Eraser
+from tests.factories import append, get_thread, make_thread
+from tests.forgetting import confirm, make_person, plan
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+State = Erasure.State
+
+
+class Ticks:
+    """Seconds that pass when the test says so."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def confirmed(agent: Agent, user_id: str = "ann") -> Erasure:
+    make_thread(agent, f"{user_id}-1", user_id=user_id)
+    append(agent, f"{user_id}-1", "I would like seat 12A by the window, please.")
+    subject = subjects.find(agent.project, user_id)
+    assert subject is not None
+    row = erasure_plans.plan(subject, scope="subject", reason="test", actor="command")
+    return erasures.confirm(
+        row,
+        token=erasure_plans.token(row),
+        count=ErasureLine.of(row).count,
+        actor="command",
+    )
+
+
+def state(row: Erasure) -> str:
+    return str(Erasure.objects.get(id=row.id).state)
+
+
+def test_while_nothing_is_to_be_done_nothing_is_written(agent: Agent) -> None:
+    make_thread(agent, "bob-1", user_id="bob")
+    assert Eraser().round() == 0
+    assert not Lease.objects.filter(name=LEASE).exists()
+
+
+def test_what_was_confirmed_is_run_to_its_receipt(agent: Agent) -> None:
+    make_thread(agent, "bob-1", user_id="bob")
+    append(agent, "bob-1", "I would like seat 12A by the window, please.")
+    rows = [confirmed(agent, name) for name in ("ann", "eve")]
+    # fenced → key destroyed → rows → caches → scrubbed → verified → complete
+    assert Eraser().round() == 2 * 6
+    assert [state(row) for row in rows] == [State.COMPLETE] * 2
+    assert Receipt.objects.count() == 2
+    assert Eraser().round() == 0
+    append(agent, "bob-1", "The twin is there.")
+
+
+def test_a_mere_plan_is_left_alone(agent: Agent) -> None:
+    make_thread(agent, "ann-1", user_id="ann")
+    subject = Subject.objects.get(threads__name="ann-1")
+    row = erasure_plans.plan(subject, scope="subject", reason="test", actor="command")
+    assert Eraser().round() == 0
+    assert state(row) == State.PLANNED
+    with time_machine.travel(timezone.now() + timedelta(minutes=16)):
+        Eraser().round()
+    assert state(row) == State.EXPIRED
+
+
+def test_one_process_erases_at_a_time(agent: Agent) -> None:
+    row = confirmed(agent)
+    other = uuid4()
+    assert leases.hold(LEASE, holder=other, now=timezone.now())
+    assert Eraser().round() == 0
+    assert state(row) == State.FENCED
+    leases.release(LEASE, holder=other, now=timezone.now())
+    assert Eraser().round() == 6
+
+
+def test_what_waits_is_tried_again_later_and_later(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row, ticks = confirmed(agent), Ticks()
+    asked: list[float] = []
+
+    def busy(*, seconds: float) -> str:
+        asked.append(ticks.now)
+        return scrub.READER
+
+    monkeypatch.setattr(scrub, "scrub", busy)
+    eraser = Eraser(ticks=ticks)
+    for _ in range(200):
+        eraser.round()
+        ticks.now += 1
+    pauses = [after - before for before, after in pairwise(asked)]
+    assert pauses[:6] == [1, 2, 4, 8, 16, 32]
+    assert max(pauses) == LONGEST_SECONDS
+    found = Erasure.objects.get(id=row.id)
+    assert (found.state, found.waiting_on) == (State.CACHES_PURGED, "reader")
+    assert not Receipt.objects.exists()
+    monkeypatch.undo()
+    ticks.now += LONGEST_SECONDS
+    eraser.round()
+    assert state(row) == State.COMPLETE
+
+
+def test_what_waits_keeps_nobody_else_waiting(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stuck, other = confirmed(agent, "ann"), confirmed(agent, "eve")
+    advance = erasures.advance
+    monkeypatch.setattr(
+        erasures, "advance", lambda row: row if row.id == stuck.id else advance(row)
+    )
+    Eraser().round()
+    assert (state(stuck), state(other)) == (State.FENCED, State.COMPLETE)
+    monkeypatch.undo()
+
+
+def planned(agent: Agent, user_id: str) -> Erasure:
+    subject = make_person(agent, user_id)
+    thread = get_thread(agent, f"{user_id}-1")
+    return plan(subject, "record", thread=thread, seq=2)
+
+
+def narrow(agent: Agent, user_id: str) -> Erasure:
+    """One record of hers, confirmed; nobody has fenced it yet."""
+    return confirm(planned(agent, user_id))
+
+
+def test_all_are_fenced_before_the_first_is_looked_for(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [narrow(agent, name) for name in ("ann", "bob", "eve", "joe")]
+    scan, seen = scans.scan, []
+
+    def looked(*args: Any, **options: Any) -> Verdict:
+        seen.append([state(row) for row in rows])
+        return scan(*args, **options)
+
+    monkeypatch.setattr(scans, "scan", looked)
+    assert [state(row) for row in rows] == [State.PLANNED] * 4
+    Eraser().round()
+    assert len(seen) == 4
+    # None of them can be read any more, however long the first one's scan takes.
+    assert State.PLANNED not in seen[0]
+    assert seen[0].count(State.TOMBSTONED) == 3
+    assert [state(row) for row in rows] == [State.COMPLETE] * 4
+
+
+def test_what_is_confirmed_during_a_scan_is_fenced_meanwhile(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = narrow(agent, "ann"), planned(agent, "bob")
+    begun, fenced, done, waited = Event(), Event(), Event(), []
+    scan, advance = scans.scan, erasures.advance
+
+    def looked(*args: Any, **options: Any) -> Verdict:
+        begun.set()
+        waited.append(fenced.wait(timeout=20))
+        return scan(*args, **options)
+
+    def advanced(row: Erasure) -> Erasure:
+        row = advance(row)
+        if row.state in (State.TOMBSTONED, State.COMPLETE) and begun.is_set():
+            (done if row.id == first.id else fenced).set()
+        return row
+
+    monkeypatch.setattr(scans, "scan", looked)
+    monkeypatch.setattr(erasures, "advance", advanced)
+    writer.start()
+    eraser = Eraser()
+    eraser.start()
+    try:
+        assert begun.wait(timeout=30)
+        confirm(second)
+        # The scan of the first goes on until the second one's fence stands.
+        assert done.wait(timeout=60)
+    finally:
+        eraser.stop()
+        writer.stop()
+    assert all(waited)
+    assert state(first) == State.COMPLETE
+    append(agent, "bob-1", "The thread lives on.")
+
+
+def test_a_fence_waits_for_who_has_the_lease(agent: Agent) -> None:
+    row, other = narrow(agent, "ann"), uuid4()
+    assert leases.hold(LEASE, holder=other, now=timezone.now())
+    assert Eraser().fence() == 0
+    assert state(row) == State.PLANNED
+    leases.release(LEASE, holder=other, now=timezone.now())
+    eraser = Eraser()
+    # Said twice it is done once.
+    assert (eraser.fence(), eraser.fence()) == (1, 0)
+    assert state(row) == State.TOMBSTONED
+
+
+def test_it_runs_in_a_thread_of_its_own(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row, done = confirmed(agent), Event()
+    tell = receipts.issue
+
+    def told(erasure: Erasure) -> Receipt:
+        done.set()
+        return tell(erasure)
+
+    monkeypatch.setattr(receipts, "issue", told)
+    writer.start()
+    eraser = Eraser()
+    eraser.start()
+    assert done.wait(timeout=30)
+    # The step at hand is finished, and those after it are another's.
+    eraser.stop()
+    writer.stop()
+    assert state(row) == State.COMPLETE
+    assert Lease.objects.get(name=LEASE).expires_at <= timezone.now()

@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from threading import Event
+from uuid import uuid4
+
+import pytest
+
+from memoryhub.models.audit import AuditEntry
+from memoryhub.models.erasures import Receipt
+from memoryhub.models.leases import Lease
+from memoryhub.models.subjects import Subject
+from memoryhub.services import night_scans
+from memoryhub.services.api_keys import Agent
+from memoryhub.services.scans import Verdict
+from memoryhub.workers import leases
+from memoryhub.workers.erasures import Eraser
+from memoryhub.workers.reconcile import Reconciler
+from memoryhub.workers.scans import LEASE, GivenUpError, Scanner
+from tests.forgetting import forget, make_person
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def ann(agent: Agent) -> Subject:
+    return make_person(agent, "ann")
+
+
+@pytest.fixture
+def night(monkeypatch: pytest.MonkeyPatch) -> datetime:
+    """Now, whatever the hour."""
+    monkeypatch.setattr(night_scans, "NIGHT", range(24))
+    return datetime.now(UTC)
+
+
+def scanner(now: datetime) -> Scanner:
+    return Scanner(clock=lambda: now)
+
+
+def scanned() -> int:
+    return AuditEntry.objects.filter(action="scanned", actor_ref="scan").count()
+
+
+def test_while_nothing_is_due_nothing_is_written(ann: Subject, night: datetime) -> None:
+    assert scanner(night).round() == 0
+    assert not Lease.objects.filter(name=LEASE).exists()
+
+
+def test_of_two_processes_one_scans(ann: Subject, night: datetime) -> None:
+    forget(ann)
+    other = uuid4()
+    assert leases.hold(LEASE, holder=other, now=night)
+    assert scanner(night).round() == 0
+    assert scanned() == 0
+    leases.release(LEASE, holder=other, now=night)
+    assert scanner(night).round() == 1
+    assert (scanned(), Receipt.objects.filter(n__gt=0).count()) == (1, 1)
+    # Given up, so that nobody waits for its end.
+    assert leases.hold(LEASE, holder=other, now=night)
+
+
+def test_whoever_is_stopped_gives_it_up(ann: Subject, night: datetime) -> None:
+    forget(ann)
+    stopped = scanner(night)
+    stopped.stop()
+    assert stopped.round() == 0
+    assert scanned() == 0
+    assert scanner(night).round() == 1
+
+
+def test_whoever_loses_the_lease_gives_it_up(ann: Subject, night: datetime) -> None:
+    mine = Scanner(clock=lambda: night, beat_seconds=0.01)
+    assert leases.hold(LEASE, holder=mine.holder, now=night)
+    with mine._beating():
+        mine._go_on(1)
+        Lease.objects.filter(name=LEASE).update(holder=uuid4())
+        assert mine._lost.wait(30)
+        with pytest.raises(GivenUpError):
+            mine._go_on(1)
+
+
+def test_one_round_of_everything_scans_once_a_night(
+    ann: Subject, night: datetime
+) -> None:
+    """As `manage.py worker --once` does, however often a timer calls it."""
+    forget(ann)
+
+    def once(now: datetime) -> int:
+        loop = Reconciler(tasks=(), scanner=scanner(now), eraser=Eraser())
+        done = loop.once()
+        assert done is not None
+        return done["scans"]
+
+    assert [once(night) for _ in range(3)] == [1, 0, 0]
+    assert scanned() == 1
+
+
+def test_the_loop_scans_in_a_thread_of_its_own(
+    ann: Subject, night: datetime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forget(ann)
+    made, run = Event(), night_scans.run
+
+    def told(progress: object) -> list[Verdict]:
+        try:
+            return run()
+        finally:
+            made.set()
+
+    monkeypatch.setattr(night_scans, "run", told)
+    loop = scanner(night)
+    loop.start()
+    assert made.wait(60)
+    loop.stop()
+    assert scanned() == 1
