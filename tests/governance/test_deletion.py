@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -17,9 +16,10 @@ from tests.promises.clients import Client
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
-on_sqlite = pytest.mark.skipif(
-    bool(os.environ.get("DATABASE_URL")), reason="a backup here is a file of SQLite's"
-)
+
+@pytest.fixture
+def sqlite() -> None:
+    """A backup here is a file of SQLite's."""
 
 
 def source(file: Path, user: str, word: str) -> Path:
@@ -117,9 +117,8 @@ def test_a_deletion_reaches_shared_copies(hub: Hub, tmp_path: Path) -> None:
     assert word not in hub.everything(ann, known)
 
 
-@on_sqlite
 @pytest.mark.governance(15)
-def test_a_restored_backup_brings_nothing_back(hub: Hub) -> None:
+def test_a_restored_backup_brings_nothing_back(sqlite: None, hub: Hub) -> None:
     """It is not served before the erasures since then are done again."""
     words = {"ann": f"w{uuid4().hex}", "bob": f"w{uuid4().hex}"}
     clients = {name: hub.agent("acme", name) for name in words}

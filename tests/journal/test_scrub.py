@@ -106,19 +106,13 @@ def test_the_writers_own_connection_is_asked_as_well(agent: Agent) -> None:
 # PostgreSQL
 
 
-@pytest.fixture
-def postgres() -> None:
-    if not POSTGRES:
-        pytest.skip("PostgreSQL's own recipe")
-
-
 def samples(label: str) -> bool:
     held = b"".join(surface_rows.iter_samples("default"))
     return label.encode() in held
 
 
 @pytest.mark.no_replay
-@pytest.mark.usefixtures("postgres")
+@pytest.mark.grown
 @pytest.mark.django_db(transaction=True)
 def test_samples_of_deleted_rows_go_too(agent: Agent, label: str) -> None:
     make_thread(agent, labels={f"l{n}": label for n in range(8)})
@@ -135,7 +129,7 @@ def test_samples_of_deleted_rows_go_too(agent: Agent, label: str) -> None:
 
 
 @pytest.mark.no_replay
-@pytest.mark.usefixtures("postgres")
+@pytest.mark.grown
 @pytest.mark.django_db(transaction=True)
 def test_who_may_still_see_it_is_waited_for(agent: Agent, label: str) -> None:
     make_thread(agent, "another")
@@ -146,7 +140,7 @@ def test_who_may_still_see_it_is_waited_for(agent: Agent, label: str) -> None:
 
 
 @pytest.mark.no_replay
-@pytest.mark.usefixtures("postgres")
+@pytest.mark.grown
 @pytest.mark.django_db(transaction=True)
 def test_a_locked_table_is_waited_for(
     acme: Project, monkeypatch: pytest.MonkeyPatch
@@ -166,7 +160,7 @@ def test_a_locked_table_is_waited_for(
 
 
 @pytest.mark.no_replay
-@pytest.mark.usefixtures("postgres")
+@pytest.mark.grown
 @pytest.mark.django_db(transaction=True)
 def test_a_rewrite_leaves_nothing_in_the_tables_files(agent: Agent, label: str) -> None:
     forgotten(agent, label)

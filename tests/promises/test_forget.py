@@ -130,6 +130,7 @@ def small_disk(place: Path, mib: int) -> Iterator[None]:
         subprocess.run(["umount", "--lazy", str(place)], check=True)
 
 
+@pytest.mark.nightly  # It needs the right to mount.
 @pytest.mark.promise("P18", load="a disk without a byte left, without a server")
 def test_forget_begins_on_a_full_disk(sqlite: None, tmp_path: Path) -> None:
     """As the next one, by the parts alone."""

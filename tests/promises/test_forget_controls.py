@@ -118,11 +118,14 @@ def test_a_held_reader_is_waited_for(fenced: Erasure) -> None:
     completes(fenced)
 
 
+@pytest.fixture
+def sqlite() -> None:
+    """A setting of its own."""
+
+
 def test_freed_bytes_that_are_not_overwritten_are_not_scrubbed(
-    fenced: Erasure,
+    sqlite: None, fenced: Erasure
 ) -> None:
-    if POSTGRES:
-        pytest.skip("SQLite's own setting")
     with connections["default"].cursor() as cursor:
         cursor.execute("PRAGMA secure_delete = FAST")
         try:
@@ -133,11 +136,9 @@ def test_freed_bytes_that_are_not_overwritten_are_not_scrubbed(
 
 
 def test_what_was_freed_without_overwriting_is_found(
-    agent: Agent, label: str, monkeypatch: pytest.MonkeyPatch
+    sqlite: None, agent: Agent, label: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nobody asks, and every byte stays in the file: then the scan sees them."""
-    if POSTGRES:
-        pytest.skip("SQLite's own setting")
     monkeypatch.setattr(scrub, "_overwrites", lambda alias: True)
     make_thread(agent, "hers", user_id="ann", labels={"channel": label})
     append(agent, "hers", *(secrets.token_hex(3_000) for _ in range(20)))

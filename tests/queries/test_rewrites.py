@@ -8,7 +8,6 @@ from contextlib import contextmanager
 import orjson
 import psycopg
 import pytest
-from django.conf import settings
 from django.core.management import call_command
 from django.db import connections
 
@@ -26,10 +25,7 @@ from tests.forgetting import forget, make_person
 pytestmark = [
     pytest.mark.no_replay,
     pytest.mark.django_db(transaction=True),
-    pytest.mark.skipif(
-        "postgresql" not in settings.DATABASES["default"]["ENGINE"],
-        reason="PostgreSQL's free space and log",
-    ),
+    pytest.mark.grown,
 ]
 
 

@@ -223,12 +223,11 @@ def test_our_own_words_are_told_from_names() -> None:
         assert b"0001_initial" in words
 
 
+@pytest.mark.grown
 @pytest.mark.django_db(transaction=True)
 def test_the_servers_files_are_looked_at_where_they_are_given(
     agent: Agent, marker: str
 ) -> None:
-    if not POSTGRES:
-        pytest.skip("PostgreSQL's own files")
     make_thread(agent, labels={"kept": marker})
     with connections["default"].cursor() as cursor:
         cursor.execute("CHECKPOINT")

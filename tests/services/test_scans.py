@@ -313,11 +313,10 @@ def test_a_name_that_is_a_word_of_ours_is_lawful() -> None:
     assert {hit.standing for hit in verdict.hits} == {Standing.OTHERS}
 
 
+@pytest.mark.grown
 @pytest.mark.no_replay
 @pytest.mark.django_db(transaction=True)
 def test_an_id_in_a_name_is_as_lawful_as_the_name(agent: Agent, text: str) -> None:
-    if not POSTGRES:
-        pytest.skip("PostgreSQL's own files")
     user = secrets.token_hex(8)
     thread = make_thread(agent, labels={"l": f"of {user}"})
     gone(thread)
