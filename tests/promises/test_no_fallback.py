@@ -25,6 +25,7 @@ from tests.inspector.test_away import Place, prepared
 from tests.instances import Instance
 from tests.instances import instance as fresh_instance
 from tests.promises.clients import UNLIMITED, Answer, Client, percentile
+from tests.promises.late_writers import DONE_SECONDS, await_complete
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -276,3 +277,49 @@ def assert_reads_writes(writer: Client, reader: Client, times: int) -> None:
     for n in range(times):
         assert writer.put(f"{KEYS}/k", {"value": n}).status in (200, 201)
         assert reader.get(f"{KEYS}/k").body["value"] == n
+
+
+@pytest.mark.promise("P13", load="Redis {away} from the plan until it waits")
+@pytest.mark.grown
+@pytest.mark.parametrize("away", ["stopped", "suspended"])
+def test_forgetting_waits_for_a_redis_that_is_away(
+    wired: Instance, redis: Redis, away: str
+) -> None:
+    """She is out of reach at once; no receipt before every store was looked through."""
+    keys = json.loads(wired.call("tests.promises.erasing:make_keys", "acme"))
+    with (
+        wired.serve() as server,
+        Client(server.port, keys[0]) as agent,
+        Client(server.port, keys[1]) as officer,
+    ):
+        assert agent.put("/threads/hers", {"user_id": "ann"}).status == 201
+        assert agent.append("hers", "Something of hers.").status == 201
+        with getattr(redis, away)():
+            erasure = confirmed(officer, "ann")
+            await_waiting(officer, erasure)
+            assert agent.get("/threads/hers").status == 410
+            refused = officer.get(f"/erasures/{erasure}/receipt")
+            assert (refused.status, refused.body["code"]) == (409, "not_complete")
+        await_complete(officer, [erasure])
+        assert officer.get(f"/erasures/{erasure}/receipt").status == 200
+    wired.managed("verify", "--all")
+
+
+def confirmed(officer: Client, user: str) -> str:
+    """Id of the erasure of all that there is of a person."""
+    subject = officer.post("/subjects:resolve", {"user_id": user}).body["id"]
+    wish = {"scope": "subject", "reason": "test"}
+    plan = officer.post(f"/subjects/{subject}/erasures", wish).body
+    said = {"plan_token": plan["plan_token"], "count": plan["count"]}
+    assert officer.post(f"/erasures/{plan['id']}:confirm", said).status == 202
+    return str(plan["id"])
+
+
+def await_waiting(officer: Client, erasure: str) -> None:
+    """Until all is done but the look through every store."""
+    since = time.monotonic()
+    while (told := officer.get(f"/erasures/{erasure}").body)["state"] != "scrubbed" or (
+        told["waiting_on"] is None
+    ):
+        assert told["state"] not in ("verified", "complete"), told
+        assert time.monotonic() - since < DONE_SECONDS, told
