@@ -46,6 +46,7 @@ SEARCHES = (
     "threads/long/pages?q=type%3Aartifact",
     "threads/long/slots?from=tool",
 )
+_ABSENT = ("erasure", "receipt", "hold", "tombstone")
 #: Events that are folded for a page as of a seq.
 AFTER = 500
 NEXT = re.compile(r'href="([^"]*[?&;]after=[^"]*)"')
@@ -104,6 +105,10 @@ class Visitor:
             "token": "x" * 43,
             "prefix": "none",
             "verb": "pin",
+            "subject": str(thread.subject_id),
+            "operator": str(operators.ensure_default().id),
+            # Nobody was ever forgotten, so there are none of these.
+            **dict.fromkeys(_ABSENT, str(thread.id)),
         }
         for route in list_routes():
             if UNBOUNDED.search(route.name):
