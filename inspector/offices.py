@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import urlencode
 from uuid import UUID
 
 from django.http import HttpRequest, HttpResponse
 
-from inspector import access, shell
+from inspector import access, exports, shell
 from inspector.places import Place
 from memoryhub.models.operators import Membership
 from memoryhub.models.subjects import Subject
 from memoryhub.queries import profiles
+from memoryhub.queries.cursors import Batch
 
 
 def enter(request: HttpRequest, project: str) -> Place:
@@ -31,6 +33,16 @@ def act(request: HttpRequest, project: str) -> Place:
 def find_subject(place: Place, subject: UUID) -> Subject:
     """A subject of the project. Raises NotFoundError, SubjectErasedError."""
     return profiles.get_subject(place.project.id, subject)
+
+
+def listing(request: HttpRequest, found: Batch[Any]) -> dict[str, Any]:
+    """What the template of a plain list shows: a batch, how it goes on, exports."""
+    return {
+        "listed": found.items,
+        "more": urlencode({"after": found.next}) if found.next else "",
+        "exports": exports.links(request.path),
+        "continued": "after" in request.GET,
+    }
 
 
 def page(

@@ -29,7 +29,8 @@ def kill_everywhere(path: str, every: int, *words: str) -> None:
     undisturbed import makes.
     """
     in_child(partial(projects.create, "whole"))
-    commits = in_child(partial(_count_commits, path, "whole", *words))
+    whole = partial(_import, path, "whole", *words)
+    commits = in_child(partial(count_commits, whole))
     ends = {}
     for moment in MOMENTS:
         for count in range(1, commits + 1, every):
@@ -92,7 +93,8 @@ def _import(path: str, slug: str, *more: str) -> int:
     return 0
 
 
-def _count_commits(path: str, slug: str, *words: str) -> int:
+def count_commits(work: Callable[[], object]) -> int:
+    """How many commits a piece of work makes, in this process."""
     commits = 0
 
     def counted() -> None:
@@ -100,11 +102,12 @@ def _count_commits(path: str, slug: str, *words: str) -> int:
         commits += 1
 
     watch_commits(after=counted)
-    _import(path, slug, *words)
+    work()
     return commits
 
 
-def _die(path: str, slug: str, moment: str, count: int, *words: str) -> int:
+def die_at(moment: str, count: int) -> None:
+    """Have this process killed around its n-th commit from here."""
     left = count
 
     def die() -> None:
@@ -113,7 +116,12 @@ def _die(path: str, slug: str, moment: str, count: int, *words: str) -> int:
         if not left:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    watch_commits(**{moment: die})
+    hooks: dict[str, Callable[[], None]] = {moment: die}
+    watch_commits(**hooks)
+
+
+def _die(path: str, slug: str, moment: str, count: int, *words: str) -> int:
+    die_at(moment, count)
     return _import(path, slug, *words)
 
 

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from urllib.parse import urlencode
 from uuid import UUID
 
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
@@ -27,13 +26,7 @@ _CHUNK = 200
 @signed_in
 def index(request: HttpRequest, project: str) -> HttpResponse:
     place = offices.enter(request, project)
-    found = _batch(request, place)
-    context = {
-        "listed": found.items,
-        "more": urlencode({"after": found.next}) if found.next else "",
-        "exports": exports.links(request.path),
-        "continued": "after" in request.GET,
-    }
+    context = offices.listing(request, _batch(request, place))
     return offices.page(request, place, "holds/index", context, tab="holds")
 
 

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from urllib.parse import urlencode
 from uuid import UUID
 
 import orjson
@@ -33,13 +32,7 @@ WRONG = {
 @signed_in
 def index(request: HttpRequest, project: str) -> HttpResponse:
     place = offices.enter(request, project)
-    found = _batch(request, place)
-    context = {
-        "listed": found.items,
-        "more": urlencode({"after": found.next}) if found.next else "",
-        "exports": exports.links(request.path),
-        "continued": "after" in request.GET,
-    }
+    context = offices.listing(request, _batch(request, place))
     return offices.page(request, place, "receipts/index", context, tab="receipts")
 
 

@@ -7,8 +7,6 @@ import sys
 from typing import Any, Final
 from uuid import UUID
 
-from django.core.management.base import CommandParser
-
 from memoryhub.management.terminal import WRONG_USAGE
 from memoryhub.management.terminal import Command as Base
 from memoryhub.models.projects import Project
@@ -22,12 +20,6 @@ _USER_ID_CHARS: Final = 256
 
 class Command(Base):
     """A command with actions, some of which are about one person."""
-
-    def create_parser(
-        self, prog_name: str, subcommand: str, **kwargs: Any
-    ) -> CommandParser:
-        kwargs["formatter_class"] = argparse.RawDescriptionHelpFormatter
-        return super().create_parser(prog_name, subcommand, **kwargs)
 
     def project(self, slug: str) -> Project:
         row = Project.objects.filter(slug=slug).first()

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
+from argparse import RawDescriptionHelpFormatter
 from typing import Any, NoReturn
 
-from django.core.management.base import BaseCommand
+from django.core.management.base import BaseCommand, CommandParser
 from django.db import Error
 
 from memoryhub.errors import Refusal, StartRefusedError
@@ -21,6 +22,14 @@ class Command(BaseCommand):
     """A command that ends in one line and a code instead of a traceback."""
 
     requires_system_checks: list[str] = []
+
+    def create_parser(
+        self, prog_name: str, subcommand: str, **kwargs: Any
+    ) -> CommandParser:
+        # A help of several paragraphs is shown as it was written; one is wrapped.
+        if "\n" in self.help:
+            kwargs["formatter_class"] = RawDescriptionHelpFormatter
+        return super().create_parser(prog_name, subcommand, **kwargs)
 
     def run_from_argv(self, argv: list[str]) -> None:
         # Whatever a library has to say goes through our log, not to the terminal.

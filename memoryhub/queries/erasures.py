@@ -13,6 +13,7 @@ from django.db.models import Q
 
 from memoryhub.errors import NotFoundError
 from memoryhub.models.erasures import Erasure
+from memoryhub.queries import newest_first
 from memoryhub.queries.cursors import Batch, Listing
 
 State = Erasure.State
@@ -165,14 +166,8 @@ def list_erasures(
         rows = rows.filter(subject_id=subject)
     if state is not None:
         rows = rows.filter(state=state)
-    if after is not None:
-        at, last = listing.open(after)
-        rows = rows.filter(Q(created_at__lt=at) | Q(created_at=at, id__gt=last))
-    found = list(rows.order_by("-created_at", "id")[: limit + 1])
-    batch, rest = found[:limit], found[limit:]
-    return Batch(
-        items=tuple(ErasureLine.of(row) for row in batch),
-        next=listing.seal([batch[-1].created_at, batch[-1].id]) if rest else None,
+    return newest_first.part(
+        rows, listing, line=ErasureLine.of, after=after, limit=limit
     )
 
 

@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from django.db.models import Count, Q, QuerySet
+from django.db.models import Count, QuerySet
 
 from memoryhub.errors import NotFoundError, SubjectErasedError, ThreadErasedError
 from memoryhub.models.erasures import Erasure, Receipt, Tombstone
 from memoryhub.models.subjects import Subject
+from memoryhub.queries import newest_first
 from memoryhub.queries.cursors import Batch, Listing
 from memoryhub.vault import blind_index, keys
 
@@ -92,15 +93,7 @@ def list_tombstones(
     rows = _rows(project, subject)
     if kind is not None:
         rows = rows.filter(kind=kind)
-    if after is not None:
-        at, last = listing.open(after)
-        rows = rows.filter(Q(created_at__lt=at) | Q(created_at=at, id__gt=last))
-    found = list(rows.order_by("-created_at", "id")[: limit + 1])
-    batch, rest = found[:limit], found[limit:]
-    return Batch(
-        items=tuple(map(_line, batch)),
-        next=listing.seal([batch[-1].created_at, batch[-1].id]) if rest else None,
-    )
+    return newest_first.part(rows, listing, line=_line, after=after, limit=limit)
 
 
 def _rows(project: UUID, subject: UUID | None) -> QuerySet[Tombstone]:

@@ -104,28 +104,12 @@ def _import(path: str, slug: str) -> int:
 
 
 def _counted(path: str) -> int:
-    commits = 0
-
-    def counted() -> None:
-        nonlocal commits
-        commits += 1
-
     projects.create("whole")
-    killing.watch_commits(after=counted)
-    _import(path, "whole")
-    return commits
+    return killing.count_commits(lambda: _import(path, "whole"))
 
 
 def _die(path: str, slug: str, moment: str, count: int) -> int:
-    left = count
-
-    def die() -> None:
-        nonlocal left
-        left -= 1
-        if not left:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    killing.watch_commits(**{moment: die})
+    killing.die_at(moment, count)
     return _import(path, slug)
 
 

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import signal
 import sys
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -37,7 +34,9 @@ def kill_everywhere(scope: str, every: int) -> None:
     the one who is forgotten, and of her twin, once the work was taken up again.
     """
     killing.in_child(partial(remember, WHOLE))
-    commits = killing.in_child(partial(_count_commits, WHOLE, scope))
+    commits = killing.in_child(
+        partial(killing.count_commits, partial(forget, WHOLE, scope))
+    )
     told, ends = {WHOLE: _told(WHOLE)}, {}
     for moment in killing.MOMENTS:
         for count in range(1, commits + 1, every):
@@ -155,29 +154,8 @@ def _again(slug: str, scope: str) -> int:
     return 0
 
 
-def _count_commits(slug: str, scope: str) -> int:
-    commits = 0
-
-    def counted() -> None:
-        nonlocal commits
-        commits += 1
-
-    killing.watch_commits(after=counted)
-    forget(slug, scope)
-    return commits
-
-
 def _die(slug: str, scope: str, moment: str, count: int) -> int:
-    left = count
-
-    def die() -> None:
-        nonlocal left
-        left -= 1
-        if not left:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    hooks: dict[str, Callable[[], None]] = {moment: die}
-    killing.watch_commits(**hooks)
+    killing.die_at(moment, count)
     forget(slug, scope)
     return 0
 

@@ -3,7 +3,6 @@ from __future__ import annotations
 import math
 import os
 import sys
-from argparse import RawDescriptionHelpFormatter
 from pathlib import Path
 from typing import Any, Final, TextIO, cast
 
@@ -35,12 +34,6 @@ stands in the audit log."""
 
 class Command(Base):
     help = ABOUT
-
-    def create_parser(
-        self, prog_name: str, subcommand: str, **kwargs: Any
-    ) -> CommandParser:
-        kwargs["formatter_class"] = RawDescriptionHelpFormatter
-        return super().create_parser(prog_name, subcommand, **kwargs)
 
     def add_arguments(self, parser: CommandParser) -> None:
         add = parser.add_argument

@@ -72,12 +72,6 @@ REWRITE: Final = (
 class Command(Base):
     help = ABOUT
 
-    def create_parser(
-        self, prog_name: str, subcommand: str, **kwargs: Any
-    ) -> CommandParser:
-        kwargs["formatter_class"] = argparse.RawDescriptionHelpFormatter
-        return super().create_parser(prog_name, subcommand, **kwargs)
-
     def add_arguments(self, parser: CommandParser) -> None:
         whole = parser.add_mutually_exclusive_group()
         whole.add_argument("--resume", action="store_true", help=RESUME)

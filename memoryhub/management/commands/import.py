@@ -5,7 +5,6 @@ import math
 import os
 import sys
 import time
-from argparse import RawDescriptionHelpFormatter
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -51,12 +50,6 @@ is in but for what was skipped or has been erased here."""
 
 class Command(Base):
     help = ABOUT
-
-    def create_parser(
-        self, prog_name: str, subcommand: str, **kwargs: Any
-    ) -> CommandParser:
-        kwargs["formatter_class"] = RawDescriptionHelpFormatter
-        return super().create_parser(prog_name, subcommand, **kwargs)
 
     def add_arguments(self, parser: CommandParser) -> None:
         add = parser.add_argument
