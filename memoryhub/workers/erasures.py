@@ -14,7 +14,6 @@ from datetime import datetime
 from uuid import UUID
 
 import structlog
-from django.db import close_old_connections, connections
 
 from memoryhub.models.clock import clock
 from memoryhub.models.erasures import Erasure
@@ -23,6 +22,7 @@ from memoryhub.queries import erasures as listed
 from memoryhub.services import erasures
 from memoryhub.services.standstill import standstill
 from memoryhub.workers import leases
+from memoryhub.workers.loops import Loop
 
 log = structlog.get_logger()
 
@@ -47,28 +47,24 @@ class Eraser:
     #: One at a time says in the ledger what it will do.
     _fencing: threading.Lock = field(default_factory=threading.Lock)
     _stopped: threading.Event = field(default_factory=threading.Event)
-    _thread: threading.Thread | None = None
+    _rounds: Loop = field(init=False)
+    _fences: Loop = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._fences = self._loop("eraser-fence", self.fence)
+        self._rounds = self._loop("eraser", self.round)
+        self._rounds.last = self._release_last
 
     def start(self) -> None:
-        """Loop in a thread of its own."""
-        self._stopped.clear()
-        self._thread = threading.Thread(target=self.loop, name="eraser", daemon=True)
-        self._thread.start()
+        """Round after round until `stop`, and beside it the fences."""
+        self._fences.start()
+        self._rounds.start()
 
     def stop(self) -> None:
         """Finish the step at hand. The writer must still run."""
         self._stopped.set()
-        if self._thread is not None:
-            self._thread.join()
-        self._thread = None
-
-    def loop(self) -> None:
-        """Round after round until `stop`, here; and beside it the fences."""
-        fencing = threading.Thread(
-            target=self._repeat, args=(self.fence,), name="eraser-fence", daemon=True
-        )
-        fencing.start()
-        self._repeat(self.round, last=lambda: self._release_after(fencing))
+        self._rounds.stop()
+        self._fences.stop()
 
     def round(self) -> int:
         """Advance what is due as far as it goes, if the lease is ours; steps done.
@@ -101,8 +97,10 @@ class Eraser:
 
     def _due(self) -> list[UUID]:
         unfinished = listed.list_unfinished()
-        for each in self._again.keys() - unfinished:
-            self._again.pop(each, None)
+        # A copy: the other thread may add meanwhile.
+        for each in [*self._again]:
+            if each not in unfinished:
+                self._again.pop(each, None)
         return self._ready(unfinished)
 
     def _ready(self, some: list[UUID]) -> list[UUID]:
@@ -146,29 +144,17 @@ class Eraser:
         self._held = leases.hold(LEASE, holder=self.holder, now=self.clock())
         return self._held
 
-    def _release(self) -> None:
+    def _release_last(self) -> None:
+        """Once nothing is fenced any more, which takes the lease as well."""
+        self._fences.join()
         if self._held:
             leases.release(LEASE, holder=self.holder, now=self.clock())
 
-    def _release_after(self, fencing: threading.Thread) -> None:
-        fencing.join()
-        self._release()
-
-    def _repeat(
-        self, work: Callable[[], object], *, last: Callable[[], object] = lambda: None
-    ) -> None:
-        try:
-            while not self._stopped.is_set():
-                self._guarded(work)
-                # One that broke would fail every round to come.
-                close_old_connections()
-                self._stopped.wait(POLL_SECONDS)
-            self._guarded(last)
-        finally:
-            connections.close_all()
-
-    def _guarded(self, work: Callable[[], object]) -> None:
-        try:
-            work()
-        except Exception as failure:  # noqa: BLE001  # the outermost of a thread
-            log.error("worker.failed", worker=LEASE, code=type(failure).__name__)
+    def _loop(self, name: str, work: Callable[[], object]) -> Loop:
+        return Loop(
+            name=name,
+            worker=LEASE,
+            work=work,
+            pause=lambda: POLL_SECONDS,
+            stopped=self._stopped,
+        )

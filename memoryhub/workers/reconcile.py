@@ -6,7 +6,6 @@ One whose clock is off does none: what it would sweep or retire can't be brought
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -15,7 +14,6 @@ from uuid import UUID
 
 import structlog
 from django.conf import settings
-from django.db import close_old_connections, connections
 
 from memoryhub.models.clock import clock
 from memoryhub.models.ids import uuid7
@@ -34,6 +32,7 @@ from memoryhub.workers import (
     sweeping,
 )
 from memoryhub.workers.erasures import Eraser
+from memoryhub.workers.loops import Loop
 from memoryhub.workers.scans import Scanner
 
 log = structlog.get_logger()
@@ -95,44 +94,33 @@ class Reconciler:
     #: As well: it reads everything that there is.
     scanner: Scanner = field(default_factory=Scanner)
     _due: dict[str, float] = field(default_factory=dict)
-    _stopped: threading.Event = field(default_factory=threading.Event)
-    _thread: threading.Thread | None = None
+    _loop: Loop = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._loop = Loop(
+            name="reconciler",
+            worker=LEASE,
+            work=self.round,
+            pause=self.pause,
+            last=self._release,
+        )
 
     def start(self) -> None:
         """Loop in a thread of its own."""
-        self._stopped.clear()
-        self._thread = threading.Thread(
-            target=self.loop, name="reconciler", daemon=True
-        )
-        self._thread.start()
+        self._loop.start()
         self.eraser.start()
         self.scanner.start()
 
     def stop(self) -> None:
         """Finish the task at hand, give the lease up. The writer must still run."""
-        self._stopped.set()
+        self._loop.stopped.set()
         self.eraser.stop()
         self.scanner.stop()
-        if self._thread is not None:
-            self._thread.join()
-        self._thread = None
+        self._loop.stop()
 
     def wait(self) -> None:
         """Sleep while the thread loops."""
-        while self._thread is not None and self._thread.is_alive():
-            self._thread.join(timeout=1)
-
-    def loop(self) -> None:
-        """Round after round until `stop`, here."""
-        try:
-            while not self._stopped.is_set():
-                self._guarded(self.round)
-                # One that broke would fail every round to come.
-                close_old_connections()
-                self._stopped.wait(self.pause())
-            self._guarded(self._release)
-        finally:
-            connections.close_all()
+        self._loop.wait()
 
     def round(self) -> dict[str, int]:
         """Do what is due, if the lease is ours; returns how many rows by task."""
@@ -146,7 +134,7 @@ class Reconciler:
             return done
         for task in self._due_now():
             # Between tasks too: a long one must not look like a dead process.
-            if self._stopped.is_set() or clock.skewed or not self._hold():
+            if self._loop.stopped.is_set() or clock.skewed or not self._hold():
                 break
             self._due[task.name] = self.ticks() + task.every_seconds
             count = self._do(task)
@@ -200,9 +188,3 @@ class Reconciler:
     def _release(self) -> None:
         leases.release(LEASE, holder=self.holder, now=self.clock())
         heartbeats.end(self.holder)
-
-    def _guarded(self, work: Callable[[], object]) -> None:
-        try:
-            work()
-        except Exception as failure:  # noqa: BLE001  # the outermost of a thread
-            log.error("worker.failed", worker=LEASE, code=type(failure).__name__)

@@ -21,6 +21,7 @@ from memoryhub.models.ids import uuid7
 from memoryhub.services import night_scans
 from memoryhub.services.standstill import standstill
 from memoryhub.workers import leases
+from memoryhub.workers.loops import Loop
 
 log = structlog.get_logger()
 
@@ -42,34 +43,24 @@ class Scanner:
     holder: UUID = field(default_factory=uuid7)
     clock: Callable[[], datetime] = clock.now
     beat_seconds: float = BEAT_SECONDS
-    _stopped: threading.Event = field(default_factory=threading.Event)
     _lost: threading.Event = field(default_factory=threading.Event)
-    _thread: threading.Thread | None = None
+    _loop: Loop = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._loop = Loop(
+            name="scanner",
+            worker=LEASE,
+            work=self._look,
+            pause=lambda: POLL_SECONDS,
+        )
 
     def start(self) -> None:
         """Loop in a thread of its own."""
-        self._stopped.clear()
-        self._thread = threading.Thread(target=self.loop, name="scanner", daemon=True)
-        self._thread.start()
+        self._loop.start()
 
     def stop(self) -> None:
         """Give up what is at hand. The writer must still run."""
-        self._stopped.set()
-        if self._thread is not None:
-            self._thread.join()
-        self._thread = None
-
-    def loop(self) -> None:
-        """Round after round until `stop`, here."""
-        while not self._stopped.is_set():
-            try:
-                self.round()
-            except Exception as failure:  # noqa: BLE001  # the outermost of a thread
-                log.error("worker.failed", worker=LEASE, code=type(failure).__name__)
-            finally:
-                # For a minute nobody needs one.
-                connections.close_all()
-            self._stopped.wait(POLL_SECONDS)
+        self._loop.stop()
 
     def round(self) -> int:
         """Scan if tonight's is due and the lease is ours; how many passes it took.
@@ -93,8 +84,15 @@ class Scanner:
         finally:
             leases.release(LEASE, holder=self.holder, now=self.clock())
 
+    def _look(self) -> None:
+        try:
+            self.round()
+        finally:
+            # For a minute nobody needs one.
+            connections.close_all()
+
     def _go_on(self, _: int) -> None:
-        if self._stopped.is_set() or self._lost.is_set():
+        if self._loop.stopped.is_set() or self._lost.is_set():
             raise GivenUpError
 
     @contextmanager
