@@ -36,7 +36,13 @@ if sys.dont_write_bytecode:
     sys.pycache_prefix = str(ROOT / ".pytest_cache" / "bytecode")
     os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix
 
-os.environ["MEMORYHUB_DATA"] = os.environ["MEMORYHUB_TEST_FOLDER"]
+# One for each worker of xdist: a scan looks through all of the data folder, and would
+# find what a neighbour's test has written.
+own = Path(
+    os.environ["MEMORYHUB_TEST_FOLDER"], os.environ.get("PYTEST_XDIST_WORKER", "alone")
+)
+own.mkdir(exist_ok=True)
+os.environ["MEMORYHUB_DATA"] = str(own)
 os.environ["MEMORYHUB_TESTING"] = "1"
 # In a folder that may be in memory; a test that wants one says so.
 os.environ["MEMORYHUB_BALLAST_MIB"] = "0"
