@@ -187,8 +187,8 @@ def _waiting(line: ErasureLine) -> str:
 def _steps(line: ErasureLine) -> tuple[Step, ...]:
     first = _WHOLE if line.scope == Scope.SUBJECT else _NARROW
     entered = {state: datetime.fromisoformat(at) for state, at in line.times.items()}
-    ahead = line.state not in CLOSED and line.confirmed_at is not None
-    before, steps = line.confirmed_at, []
+    still = line.state in (*CLOSED, State.HELD) or line.confirmed_at is None
+    ahead, before, steps = not still, line.confirmed_at, []
     for state in (*first, *_REST):
         at = entered.get(state)
         steps.append(

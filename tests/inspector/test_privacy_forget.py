@@ -328,3 +328,12 @@ def test_what_was_done_is_noted_with_who_did_it(officer: Client, ann: Subject) -
         "operator",
         path.rpartition("/")[2],
     )
+
+
+def test_while_it_is_held_no_step_is_under_way(officer: Client, agent: Agent) -> None:
+    town = forgotten.make_town(agent)
+    held = text_of(officer.get(f"{P}/erasures/{town.held.id}"))
+    assert "A hold is in force" in held
+    assert 'aria-current="step"' not in held
+    moving = text_of(officer.get(f"{P}/erasures/{town.under_way.id}"))
+    assert moving.count('aria-current="step"') == 1
