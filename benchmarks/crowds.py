@@ -5,6 +5,7 @@ Runs inside an instance, through its journal, in batches.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator
 from itertools import count, cycle, islice
 from typing import Any
@@ -24,6 +25,7 @@ from memoryhub.kernel.memory_commands import (
     TakeCheckpoint,
 )
 from memoryhub.kernel.page_commands import BeginTurn, FaultPage
+from memoryhub.management.progress import Progress
 from memoryhub.models.events import Snapshot
 from memoryhub.models.projects import Project
 from memoryhub.models.threads import Thread
@@ -63,8 +65,11 @@ def _grow(agent: Agent, name: str, events: int) -> None:
     thread = factories.make_thread(agent, name, **WINDOW)
     journal, work = Journal(), _work()
     _perform(journal, agent, thread, _remembered())
-    while thread.head_seq < events:
+    progress = Progress(sys.stderr, total=events, unit=f"events of {name}")
+    while (before := thread.head_seq) < events:
         _perform(journal, agent, thread, islice(work, 3 * COMMANDS_A_COMMIT))
+        progress.add(thread.head_seq - before)
+    progress.close()
     _settle(journal, agent, thread)
     said = factories.make_slot(messages.messages()[1])
     for _ in range(RECORDED):
@@ -135,8 +140,11 @@ def _others(agent: Agent, threads: int) -> None:
         )
         for number in range(threads)
     )
+    progress = Progress(sys.stderr, total=threads, unit="threads")
     for part in parts(orders, THREADS_A_COMMIT):
         _apply(journal, part)
+        progress.add(len(part))
+    progress.close()
 
 
 def _apply(journal: Journal, orders: list[Order] | tuple[Order, ...]) -> None:

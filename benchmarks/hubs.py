@@ -64,10 +64,13 @@ class Hub:
         return self.run([*MANAGE, *words])
 
     def call(self, function: str, **arguments: object) -> str:
-        """Run `module:function` inside the instance. Arguments are plain values."""
+        """Run `module:function` inside the instance. Arguments are plain values.
+
+        What it says of its progress is passed on.
+        """
         module, _, name = function.partition(":")
         code = f"import {module} as m; m.{name}(**{arguments!r})"
-        return self.manage("shell", "--verbosity", "0", "-c", code)
+        return self.run([*MANAGE, "shell", "--verbosity", "0", "-c", code], heard=True)
 
     @contextmanager
     def converse(self, function: str) -> Iterator[Ask]:
@@ -101,18 +104,19 @@ class Hub:
         self.manage(*words)
         return time.perf_counter() - start
 
-    def run(self, command: Sequence[str]) -> str:
+    def run(self, command: Sequence[str], *, heard: bool = False) -> str:
         done = subprocess.run(
             command,
             cwd=ROOT,
             env=self.env,
             stdin=subprocess.DEVNULL,
-            capture_output=True,
+            stdout=subprocess.PIPE,
+            stderr=None if heard else subprocess.PIPE,
             text=True,
             check=False,
         )
         if done.returncode:
-            raise RuntimeError(f"{' '.join(command)}: {done.stdout}{done.stderr}")
+            raise RuntimeError(f"{' '.join(command)}: {done.stdout}{done.stderr or ''}")
         return done.stdout
 
     @contextmanager

@@ -7,6 +7,7 @@ is what the answer takes.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
@@ -15,6 +16,7 @@ from statistics import median
 from benchmarks.figures import Figure, Goal, Pace
 from benchmarks.hubs import Ask, Hub, workplace
 from benchmarks.rounds import Sample, take_turns
+from memoryhub.management.progress import Progress
 
 #: Events of the long thread and of a short one, threads in all; then of the small side.
 FULL = (1_000_000, 10_000, 10_000), (10_000, 0, 150)
@@ -108,10 +110,11 @@ def _pages(ask: dict[str, Ask], pace: Pace, told: str) -> list[Figure]:
 def _dearest(
     ask: dict[str, Ask], pace: Pace, pairs: dict[str, tuple[str, str]], told: str
 ) -> Figure:
-    costs = [
-        (*_cost(ask, pace, large, small), name)
-        for name, (large, small) in pairs.items()
-    ]
+    progress, costs = _looking(pairs), []
+    for name, (large, small) in pairs.items():
+        costs.append((*_cost(ask, pace, large, small), name))
+        progress.add(1)
+    progress.close()
     ratio, behind, worst = max(costs)
     middle = median(ratio for ratio, _, _ in costs)
     return Figure(
@@ -155,9 +158,16 @@ def _cost(ask: dict[str, Ask], pace: Pace, large: str, small: str) -> tuple[floa
 def _queries(
     ask: dict[str, Ask], pairs: dict[str, tuple[str, str]]
 ) -> Iterator[tuple[str, int, int]]:
+    progress = _looking(pairs)
     for page, paths in pairs.items():
-        counts = (
+        large, small = (
             ask[name]("queries", path, LOOKS)
             for name, path in zip((LARGE, SMALL), paths, strict=True)
         )
-        yield page, *counts
+        progress.add(1)
+        yield page, large, small
+    progress.close()
+
+
+def _looking(pairs: dict[str, tuple[str, str]]) -> Progress:
+    return Progress(sys.stderr, total=len(pairs), unit="pages")

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Final
 
 from memoryhub.models.erasures import Erasure
+from memoryhub.queries import erasure_waits
 from memoryhub.queries.erasures import CLOSED, ErasureLine
 from memoryhub.services import receipts
 
@@ -57,22 +58,6 @@ TOLD: Final[Mapping[str, str]] = MappingProxyType(
         State.SCRUBBED: "The database has let go of the bytes",
         State.VERIFIED: "A sweep and a scan of their own found nothing left",
         State.COMPLETE: "The receipt is signed, and the ledger says it is done",
-    }
-)
-#: Why the next step has to wait, and what ends that.
-WAITING: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "reader": "A reader holds on to an old state of the database. It goes on by "
-        "itself when that reader ends.",
-        "vacuum": "The database has not tidied up yet. It goes on by itself.",
-        "rights": "The database does not let our role clear its files. Grant what the "
-        "README says; it goes on by itself then.",
-        "disk": "The disk is full. Make room; it goes on by itself.",
-        "store": "A store does not answer. It goes on by itself once it does.",
-        "night": "There is more to look through than may be by day. It goes on at "
-        "night, from 1 to 5 by UTC.",
-        "hold": "A hold is in force, so nothing is erased. Once it is lifted, make a "
-        "new plan.",
     }
 )
 #: Why something stays, by the words of plans and receipts.
@@ -174,14 +159,9 @@ def progress(line: ErasureLine) -> Progress:
         steps=_steps(line),
         erased=sum(each.erased or 0 for each in line.places),
         fenced=sum(each.fenced or 0 for each in line.places),
-        waiting=_waiting(line),
+        waiting=erasure_waits.told(line),
         moving=begun or (line.state == State.PLANNED and bool(line.confirmed_at)),
     )
-
-
-def _waiting(line: ErasureLine) -> str:
-    word = "hold" if line.state == State.HELD else line.waiting_on
-    return WAITING.get(word, word) if word else ""
 
 
 def _steps(line: ErasureLine) -> tuple[Step, ...]:

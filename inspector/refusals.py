@@ -32,6 +32,7 @@ STATUS: dict[type[errors.Refusal], int] = {
     errors.CheckpointUnknownError: 404,
     errors.NotRecordedError: 404,
     errors.PageErasedError: 410,
+    errors.ProjectDeletedError: 410,
     errors.DerivedPageError: 409,
     errors.NoRoomError: 409,
     errors.PinnedError: 409,

@@ -9,6 +9,8 @@ import inspector
 from inspector.places import Place
 from memoryhub.journal import writer
 from memoryhub.models.clock import clock
+from memoryhub.models.projects import Project
+from memoryhub.queries.project_deletions import Progress, get_progress
 
 Context = dict[str, Any]
 
@@ -34,5 +36,13 @@ def page(
         "host": f"{request.scheme}://{request.get_host()}",
         "now": clock.now(),
         "stopped": not writer.running,
+        "deletion": _deletion(place),
     }
     return render(request, template, {**around, **context}, status=status)
+
+
+def _deletion(place: Place | None) -> Progress | None:
+    """How far its project's deletion is, while one goes on."""
+    if place is None or place.project.state != Project.State.DELETING:
+        return None
+    return get_progress(place.project)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hmac
 import secrets
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -30,6 +30,7 @@ from django.conf import settings
 from django.http import HttpRequest
 from django.urls import reverse
 
+from inspector import provider_replies
 from memoryhub.models.clock import clock
 from memoryhub.services.identities import Told
 
@@ -52,11 +53,12 @@ class Came:
 
 
 class Adapter(DefaultSocialAccountAdapter):  # type: ignore[misc]  # it has no types
-    """allauth's way to the provider: straight, and to nowhere else."""
+    """allauth's way to the provider: straight, and to nowhere else. It ends, too."""
 
     def get_requests_session(self) -> Any:
         session = super().get_requests_session()
         session.trust_env, session.max_redirects = False, 0
+        session.request = partial(provider_replies.bounded, session.request)
         return session
 
 

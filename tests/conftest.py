@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -14,7 +16,7 @@ from django.conf import settings
 from django.contrib.auth.hashers import ScryptPasswordHasher
 from django.contrib.contenttypes.management import create_contenttypes
 from django.core.management.color import Style
-from django.db import connections
+from django.db import connections, transaction
 from django.db.models.signals import post_migrate
 from django.test import RequestFactory
 from hypothesis import HealthCheck
@@ -26,11 +28,12 @@ from memoryhub.journal.log import Origins
 from memoryhub.journal.uses import uses
 from memoryhub.journal.writer import Journal, writer
 from memoryhub.models.clock import clock
+from memoryhub.models.erasures import Erasure
 from memoryhub.models.events import Event
 from memoryhub.models.keys import KeyMeta
 from memoryhub.models.projects import Project
 from memoryhub.models.threads import Thread
-from memoryhub.queries import audit
+from memoryhub.queries import audit, total_checks
 from memoryhub.services.api_keys import Agent
 from memoryhub.vault import keyring
 from tests import factories, kept
@@ -43,6 +46,8 @@ HERE = Path(__file__).parent
 ENGINE_FREE = (
     # Of the server before the application: it ends such connections by itself.
     "api/test_connections.py",
+    "governance/test_table.py",
+    "inspector/test_privacy_words.py",
     "kernel",
     "management/test_demo.py",
     "management/test_frames.py",
@@ -51,15 +56,23 @@ ENGINE_FREE = (
     "management/test_logs.py",
     "models/test_clock.py",
     "queries/test_cursors.py",
+    "queries/test_tokenizers.py",
+    "services/test_archives.py",
+    "services/test_bundle_passes.py",
     "test_lock.py",
     "test_promised.py",
     "test_readme.py",
     "test_rooms.py",
     "vault/test_backup.py",
     "vault/test_key_cache.py",
+    "vault/test_needles.py",
+    "vault/test_receipts.py",
     "vault/test_ring_file.py",
     "vault/test_wrapping.py",
 )
+#: What these show of an engine the layers below show on both, but for what runs beside
+#: processes, sockets and threads: that has transactions of its own, or no `django_db`.
+ONCE = ("inspector",)
 #: What Django calls the receiver that makes them.
 PERMISSIONS = "django.contrib.auth.management.create_permissions"
 #: The fixtures by which a test comes to a database.
@@ -81,23 +94,35 @@ def pytest_collection_modifyitems(
         mark = item.get_closest_marker("django_db")
         if mark is None:
             continue
+        if within(item, ONCE) and not mark.kwargs.get("transaction"):
+            item.add_marker("once")
         options = {**mark.kwargs, "databases": mark.kwargs.get("databases", DATABASES)}
         item.add_marker(pytest.mark.django_db(*mark.args, **options), append=False)
     # What takes long begins first, so that no worker is left with it at the end.
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)
 
 
+def pytest_collection_finish() -> None:
+    # What is loaded now stays: the collector need not look through all of it again.
+    gc.freeze()
+
+
 def sqlite_only(item: pytest.Item) -> bool:
     """Whether it says nothing of another engine."""
     fixtures = set(getattr(item, "fixturenames", ()))
-    place = item.path.relative_to(HERE).as_posix()
-    if not f"{place}/".startswith(tuple(f"{free}/" for free in ENGINE_FREE)):
+    if not within(item, ENGINE_FREE):
         # SQLite's own promises are tried in the pass that runs on it.
         return "sqlite" in fixtures
     # Without either, pytest-django keeps it from every database.
     assert not fixtures & REACHING, item.nodeid
     assert item.get_closest_marker("django_db") is None, item.nodeid
     return True
+
+
+def within(item: pytest.Item, places: Iterable[str]) -> bool:
+    """Whether it stands in one of these files or folders."""
+    place = item.path.relative_to(HERE).as_posix()
+    return f"{place}/".startswith(tuple(f"{each}/" for each in places))
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -188,6 +213,34 @@ def hang_up() -> None:
                 )
 
 
+@pytest.fixture(scope="module")
+def standing(
+    django_db_setup: None,
+    django_db_blocker: DjangoDbBlocker,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[None]:
+    """What fixtures of a module write stands for all of its tests, and goes with it.
+
+    Each test is rolled back to that. Not beside tests with transactions of their own.
+    """
+    with ExitStack() as stack:
+        patch = stack.enter_context(pytest.MonkeyPatch.context())
+        patch.setattr(settings, "LEDGER", tmp_path_factory.mktemp("ledger") / "it")
+        stack.enter_context(django_db_blocker.unblock())
+        for alias in DATABASES:
+            stack.enter_context(transaction.atomic(using=alias))
+            stack.callback(transaction.set_rollback, True, using=alias)
+        prepare_keys()
+        writer.journal = Journal()
+        yield
+
+
+def prepare_keys() -> None:
+    """Make the key ring again, if the flush after a transactional test took it."""
+    if not KeyMeta.objects.exists():
+        keyring.prepare(empty=True)
+
+
 @pytest.fixture(autouse=True)
 def every_journal_replays(request: pytest.FixtureRequest) -> Iterator[None]:
     """Whatever a test wrote must fold to what is stored; nobody can forget it."""
@@ -196,9 +249,7 @@ def every_journal_replays(request: pytest.FixtureRequest) -> Iterator[None]:
         yield
         return
     request.getfixturevalue("_django_db_helper")
-    if not KeyMeta.objects.exists():
-        # The flush after a transactional test took it.
-        keyring.prepare(empty=True)
+    prepare_keys()
     yield
     try:
         if request.node.get_closest_marker("no_replay") is None:
@@ -216,6 +267,10 @@ def assert_all_replay() -> None:
     origins = Origins()
     for thread in Thread.objects.select_related("subject"):
         assert_replays(thread, origins=origins)
+    # Tests of single steps leave somebody half forgotten.
+    half = Erasure.objects.filter(scope=Erasure.Scope.SUBJECT).exclude(state="complete")
+    left = {*half.values_list("subject_id", flat=True)}
+    assert not {*total_checks.iter_drifted()} - left
     assert audit.verify().wrong is None
 
 

@@ -44,9 +44,12 @@ HASTE = (
     "fsync=off",
     "synchronous_commit=off",
     "full_page_writes=off",
-    # So that a test can look for what must not stand in the log.
-    "wal_keep_size=1GB",
+    # So that a test can look for what must not stand in the log; scans read all of it.
+    "wal_keep_size=256MB",
+    "max_wal_size=256MB",
 )
+#: How databases are made: the log, which scans read, has nothing of it then.
+AS_FILES = "STRATEGY file_copy"
 POSTGRES_SETTINGS = (
     "listen_addresses=",
     "max_connections=200",
@@ -293,7 +296,8 @@ def create(url: str) -> bool:
         known = "SELECT 1 FROM pg_database WHERE datname = %s"
         if connection.execute(known, [name]).fetchone():
             return False
-        connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+        statement = sql.SQL(f"CREATE DATABASE {{}} {AS_FILES}")
+        connection.execute(statement.format(sql.Identifier(name)))
     return True
 
 
@@ -302,7 +306,7 @@ def copy(source: str, url: str) -> None:
     drop(url)
     names = [sql.Identifier(urlsplit(each).path[1:]) for each in (url, source)]
     with server(url) as connection:
-        statement = sql.SQL("CREATE DATABASE {} TEMPLATE {}")
+        statement = sql.SQL(f"CREATE DATABASE {{}} TEMPLATE {{}} {AS_FILES}")
         connection.execute(statement.format(*names))
 
 

@@ -43,8 +43,12 @@ class Provider:
     subject: str = "subject-of-nobody"
     #: Claims of its own; None takes one away.
     wrong: dict[str, Any] = field(default_factory=dict)
-    #: One of: forged, unsigned, hashed, stranger, moved, away.
+    #: One of: forged, unsigned, hashed, stranger, moved, away; endless, dripping, or
+    #: with "_head" behind it, at one of the paths in `at`.
     deed: str = ""
+    at: str = ""
+    #: Set once a reply that never ends is not taken any more.
+    hung_up: threading.Event = field(default_factory=threading.Event)
     key: rsa.RSAPrivateKey = field(default_factory=_key)
     codes: dict[str, dict[str, str]] = field(default_factory=dict)
     asked: list[dict[str, str]] = field(default_factory=list)
@@ -123,6 +127,14 @@ class Provider:
 class _Handler(BaseHTTPRequestHandler):
     provider: ClassVar[Provider]
 
+    def handle_one_request(self) -> None:
+        try:
+            super().handle_one_request()
+        except OSError:
+            # Who asked has had enough.
+            self.close_connection = True
+            self.provider.hung_up.set()
+
     def do_GET(self) -> None:
         parts = urlsplit(self.path)
         asked = {name: each[0] for name, each in parse_qs(parts.query).items()}
@@ -155,7 +167,21 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", "0")
         self.end_headers()
 
+    def _go_on(self) -> None:
+        """Until who asked hangs up: at once all that goes, or a byte now and then."""
+        drips = self.provider.deed.startswith("dripping")
+        head = b"HTTP/1.1 200 OK\r\nX-Long: "
+        if not self.provider.deed.endswith("_head"):
+            head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n{"
+        self.wfile.write(head)
+        never = threading.Event()
+        while not never.wait(0.05 if drips else 0):
+            self.wfile.write(b" " if drips else b" " * 65_536)
+
     def _say(self, status: int, body: dict[str, Any]) -> None:
+        if self.provider.at and self.path.startswith(self.provider.at):
+            self._go_on()
+            return
         raw = json.dumps(body).encode()
         self.send_response(status)
         self.send_header("Content-Type", "application/json")

@@ -183,7 +183,7 @@ class AddendumOut(Out):
     erasure: UUID
     to: UUID = Field(description="The receipt that it adds to.")
     to_sha256: str
-    what: Literal["rewritten", "scanned"]
+    what: Literal["rewritten", "scanned", "recipients"]
     numbers: dict[str, int]
     issued_at: str
     key_id: UUID = Field(description="Of `GET /receipt-keys`.")

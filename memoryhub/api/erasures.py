@@ -18,6 +18,7 @@ from memoryhub.api.erasure_schemas import (
 )
 from memoryhub.api.fields import In
 from memoryhub.api.operations import StrictRouter, rendered
+from memoryhub.api.preconditions import REPEATABLE, asked
 from memoryhub.errors import (
     AlreadyFencedError,
     BadCursorError,
@@ -34,12 +35,16 @@ from memoryhub.errors import (
     SubjectErasedError,
     ThreadErasedError,
 )
+from memoryhub.journal import requests
+from memoryhub.journal.requests import Asked
 from memoryhub.models.erasures import Erasure, Receipt
+from memoryhub.models.events import RequestKey
 from memoryhub.models.subjects import Subject
 from memoryhub.queries import erasures as listed
 from memoryhub.queries import threads
 from memoryhub.queries.erasures import ErasureLine
 from memoryhub.queries.readers import read
+from memoryhub.queries.tombstones import require_subject
 from memoryhub.services import erasure_plans, erasures
 from memoryhub.services.api_keys import Agent
 
@@ -61,6 +66,7 @@ class CancelIn(In):
         SubjectErasedError,
         ThreadErasedError,
         SeqUnknownError,
+        *REPEATABLE,
     ],
 )
 async def plan(
@@ -70,7 +76,9 @@ async def plan(
 
     The plan holds for 15 minutes. Look at it, then confirm it.
     """
-    return await read(_plan, auth.caller(request), subject, body)
+    agent = auth.caller(request)
+    again = asked(request, body, agent=agent)
+    return await read(_plan, agent, subject, body, again)
 
 
 @router.route(
@@ -81,7 +89,7 @@ async def plan(
     status=(202,),
     refusals=[
         *(CountMismatchError, NothingToEraseError, PlanExpiredError, PlanStaleError),
-        *(ForgetBudgetError, SubjectErasedError, LedgerUnwritableError),
+        *(ForgetBudgetError, SubjectErasedError, LedgerUnwritableError, *REPEATABLE),
     ],
 )
 async def confirm(
@@ -93,8 +101,9 @@ async def confirm(
     a hold the subject is restricted instead, and the state is `held`.
     """
     agent = auth.caller(request)
+    again = asked(request, body, agent=agent)
     try:
-        return await read(_confirm, agent, erasure, body)
+        return await read(_confirm, agent, erasure, body, again)
     except PlanStaleError as refusal:
         refusal.plan = await read(_fresh, agent, erasure)
         raise
@@ -105,13 +114,14 @@ async def confirm(
     "/erasures/{erasure}:cancel",
     needs=auth.FORGET,
     out=ErasureOut,
-    refusals=[AlreadyFencedError, PlanExpiredError],
+    refusals=[AlreadyFencedError, PlanExpiredError, *REPEATABLE],
 )
 async def cancel(
     request: HttpRequest, erasure: Path[UUID], body: CancelIn
 ) -> HttpResponse:
     """Drop a plan. What was confirmed goes on."""
-    return await read(_cancel, auth.caller(request), erasure)
+    agent = auth.caller(request)
+    return await read(_cancel, agent, erasure, asked(request, body, agent=agent))
 
 
 @router.route(
@@ -159,8 +169,13 @@ async def addenda(request: HttpRequest, erasure: Path[UUID]) -> HttpResponse:
     return await read(_addenda, auth.caller(request), erasure)
 
 
-def _plan(agent: Agent, subject: UUID, body: ErasureIn) -> HttpResponse:
+def _plan(
+    agent: Agent, subject: UUID, body: ErasureIn, again: Asked | None
+) -> HttpResponse:
     row = _subject(agent, subject)
+    if known := requests.find(again):
+        require_subject(row)
+        return rendered(_planned(_done(known)), status=201, replayed=True)
     thread = (
         threads.get_thread(agent.project, body.thread, bound=row.id)
         if body.thread is not None
@@ -176,25 +191,43 @@ def _plan(agent: Agent, subject: UUID, body: ErasureIn) -> HttpResponse:
         ticket=body.ticket,
         restrict=body.restrict,
         actor=agent.actor,
+        asked=again,
     )
     return rendered(_planned(made), status=201)
 
 
-def _confirm(agent: Agent, erasure: UUID, body: ConfirmIn) -> HttpResponse:
+def _confirm(
+    agent: Agent, erasure: UUID, body: ConfirmIn, again: Asked | None
+) -> HttpResponse:
     row = _row(agent, erasure)
+    if known := requests.find(again):
+        return _told(_done(known), status=202, replayed=True)
     done = erasures.confirm(
-        row, token=body.plan_token, count=body.count, actor=agent.actor
+        row, token=body.plan_token, count=body.count, actor=agent.actor, asked=again
     )
-    return rendered(ErasureOut.of(ErasureLine.of(done)), status=202)
+    return _told(done, status=202)
 
 
 def _fresh(agent: Agent, erasure: UUID) -> dict[str, object]:
     return _planned(_row(agent, erasure)).model_dump(mode="json")
 
 
-def _cancel(agent: Agent, erasure: UUID) -> HttpResponse:
-    done = erasures.cancel(_row(agent, erasure), actor=agent.actor)
-    return rendered(ErasureOut.of(ErasureLine.of(done)))
+def _cancel(agent: Agent, erasure: UUID, again: Asked | None) -> HttpResponse:
+    row = _row(agent, erasure)
+    if known := requests.find(again):
+        return _told(_done(known), replayed=True)
+    return _told(erasures.cancel(row, actor=agent.actor, asked=again))
+
+
+def _done(known: RequestKey) -> Erasure:
+    """What the request before was about."""
+    assert known.erasure is not None
+    return known.erasure
+
+
+def _told(row: Erasure, *, status: int = 200, replayed: bool = False) -> HttpResponse:
+    told = ErasureOut.of(ErasureLine.of(row))
+    return rendered(told, status=status, replayed=replayed)
 
 
 def _list(agent: Agent, query: ErasuresQuery) -> HttpResponse:
@@ -210,7 +243,7 @@ def _list(agent: Agent, query: ErasuresQuery) -> HttpResponse:
 
 
 def _get(agent: Agent, erasure: UUID) -> HttpResponse:
-    return rendered(ErasureOut.of(ErasureLine.of(_row(agent, erasure))))
+    return _told(_row(agent, erasure))
 
 
 def _receipt(agent: Agent, erasure: UUID) -> HttpResponse:

@@ -12,9 +12,11 @@ from memoryhub.api.schemas import ErrorOut
 from memoryhub.errors import (
     ClockSkewError,
     ErasuresToReplayError,
+    IdempotencyMismatchError,
     InvalidError,
     KeyInUrlError,
     NotFoundError,
+    ProjectDeletedError,
     QueueFullError,
     RateError,
     Refusal,
@@ -46,7 +48,9 @@ RFC 3339. **Lists** answer `items` and `next`; send `next` back as `after`.
 repeated. A refused request changed nothing. A 500 `internal` is a mistake of ours: its
 `request_id` finds the line in the server's log.
 
-**Writes**: with an `Idempotency-Key` a POST about threads has one effect for 24 hours.
+**Writes**: with an `Idempotency-Key` a POST that changes something has one effect for
+24 hours. A repeat is told again what came of it, of a person as it is by then; nothing
+is kept of the first answer, and the key goes with the person.
 `If-Match` takes the head `seq` you saw. A 2xx means it is on disk.
 
 **Paging**: `POST …/turns` begins a model call and answers its `request`; a model's tool
@@ -165,12 +169,12 @@ def _complete(operation: dict[str, Any], *, path: str, method: str) -> None:
     refusals: list[type[Refusal]] = [*operation.pop(CODES), *_ANY]
     writes = method in ("put", "post", "patch")
     if writes:
-        refusals += [*_WITH_BODY, QueueFullError]
+        refusals += [*_WITH_BODY, ProjectDeletedError, QueueFullError]
     codes = _codes(refusals, writes=writes)
     for status, words in sorted(codes.items()):
         operation["responses"][status] = _response(status, words)
     parameters = operation["parameters"]
-    if method == "post" and "/threads" in path:
+    if IdempotencyMismatchError in refusals:
         parameters.append(_header("Idempotency-Key", _KEY_SCHEMA))
     if StaleError in refusals and path.endswith(_VERSIONED):
         parameters.append(_header("If-Match", _VERSION_SCHEMA))

@@ -12,13 +12,16 @@ from memoryhub.api.reading import GONE
 from memoryhub.errors import (
     BadPreconditionError,
     IdempotencyMismatchError,
+    InProgressError,
     InvalidError,
     StaleError,
     ThreadClosedError,
     ValueErasedError,
 )
 from memoryhub.journal import Request
+from memoryhub.journal.requests import Asked
 from memoryhub.kernel import strict_json
+from memoryhub.services.api_keys import Agent
 
 #: What any write to a thread that is there may answer.
 CONDITIONAL = (
@@ -30,6 +33,9 @@ CONDITIONAL = (
 )
 #: What one answers that keeps a value for later, beside a message.
 KEEPING = (*CONDITIONAL, ValueErasedError)
+
+#: What a request about a person may answer for its Idempotency-Key's sake.
+REPEATABLE = (IdempotencyMismatchError, InProgressError)
 
 _SEQ = re.compile(r"(?:0|[1-9][0-9]{0,18})")
 _KEY = re.compile(r"[\x21-\x7e]{1,255}")
@@ -62,3 +68,11 @@ def idempotency(
     place = [match.route, {name: str(value) for name, value in match.kwargs.items()}]
     plain = body.model_dump(mode="json", exclude_unset=True, exclude=but)
     return Request(key=key, fingerprint=strict_json.canonical([place, plain]))
+
+
+def asked(request: HttpRequest, body: BaseModel, *, agent: Agent) -> Asked | None:
+    """The client's name for a request that is about a person, and of no thread."""
+    named = idempotency(request, body)
+    if named is None:
+        return None
+    return Asked(project=agent.project, bound=agent.bound, request=named)

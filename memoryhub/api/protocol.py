@@ -49,6 +49,7 @@ CLOSES: dict[type[Exception], Close] = {
     errors.NotFoundError: Close.NOT_FOUND,
     errors.ThreadErasedError: Close.ERASED,
     errors.SubjectErasedError: Close.ERASED,
+    errors.ProjectDeletedError: Close.ERASED,
     errors.RateError: Close.TOO_MANY,
     errors.UnavailableError: Close.TRY_LATER,
     DatabaseError: Close.TRY_LATER,

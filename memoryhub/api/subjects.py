@@ -11,6 +11,7 @@ from ninja import Path
 from memoryhub.api import auth
 from memoryhub.api.fields import In, Out, UserId
 from memoryhub.api.operations import StrictRouter, rendered
+from memoryhub.api.preconditions import REPEATABLE, asked
 from memoryhub.errors import (
     ErasureInProgressError,
     NotErasedError,
@@ -18,6 +19,7 @@ from memoryhub.errors import (
     SubjectErasedError,
     SubjectRestrictedError,
 )
+from memoryhub.journal import requests
 from memoryhub.models.clock import clock
 from memoryhub.models.subjects import Subject
 from memoryhub.queries import profiles
@@ -158,15 +160,19 @@ async def resolve(request: HttpRequest, body: UserIdIn) -> SubjectOut:
     needs=auth.FORGET,
     out=SubjectOut,
     status=(201,),
-    refusals=[NotFoundError, NotErasedError],
+    refusals=[NotFoundError, NotErasedError, SubjectErasedError, *REPEATABLE],
 )
 async def readmit(request: HttpRequest, body: UserIdIn) -> HttpResponse:
     """Let an erased `user_id` in again: a new subject to which nothing old attaches."""
     agent = auth.caller(request)
+    again = asked(request, body, agent=agent)
+    if known := await read(requests.find, again):
+        made = await read(profiles.get_subject, agent.project, known.subject_id)
+        return rendered(_told(made), status=201, replayed=True)
     prepared = await read(
         readmissions.prepare, agent.project, body.user_id, bound=agent.bound
     )
-    made = await readmissions.create(prepared, actor=agent.actor)
+    made = await readmissions.create(prepared, actor=agent.actor, asked=again)
     return rendered(_told(made), status=201)
 
 
@@ -175,20 +181,24 @@ async def readmit(request: HttpRequest, body: UserIdIn) -> HttpResponse:
     "/subjects/{subject}:restrict",
     needs=auth.FORGET,
     out=SubjectOut,
-    refusals=[NotFoundError, *GONE],
+    refusals=[NotFoundError, *GONE, *REPEATABLE],
 )
 async def restrict(
     request: HttpRequest, subject: Path[UUID], body: BasisIn
-) -> SubjectOut:
+) -> HttpResponse:
     """Keep agents out of a subject's memory, reading and writing, until it is lifted.
 
     Export goes on, and so does viewing by officers. A repeat may change the basis.
     """
     agent = auth.caller(request)
+    again = asked(request, body, agent=agent)
     found = await read(_find, agent, subject)
-    return _told(
-        await restrictions.restrict_async(found.id, basis=body.basis, actor=agent.actor)
+    if await read(requests.find, again):
+        return rendered(_told(found), replayed=True)
+    made = await restrictions.restrict_async(
+        found.id, basis=body.basis, actor=agent.actor, asked=again
     )
+    return rendered(_told(made))
 
 
 @router.route(
@@ -196,18 +206,22 @@ async def restrict(
     "/subjects/{subject}:unrestrict",
     needs=auth.FORGET,
     out=SubjectOut,
-    refusals=[NotFoundError, ErasureInProgressError, *GONE],
+    refusals=[NotFoundError, ErasureInProgressError, *GONE, *REPEATABLE],
 )
 async def unrestrict(
     request: HttpRequest, subject: Path[UUID], body: UnrestrictIn
-) -> SubjectOut:
+) -> HttpResponse:
     """Let agents in again. A repeat changes nothing.
 
     A plan made with `restrict` keeps them out for as long as it can be confirmed.
     """
     agent = auth.caller(request)
+    again = asked(request, body, agent=agent)
     found = await read(_find, agent, subject)
-    return _told(await restrictions.unrestrict_async(found.id, actor=agent.actor))
+    if await read(requests.find, again):
+        return rendered(_told(found), replayed=True)
+    made = await restrictions.unrestrict_async(found.id, actor=agent.actor, asked=again)
+    return rendered(_told(made))
 
 
 @router.route(

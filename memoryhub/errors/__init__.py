@@ -33,6 +33,7 @@ from memoryhub.errors.privacy import (
     NothingToEraseError,
     PlanExpiredError,
     PlanStaleError,
+    ProjectDeletedError,
     ValueErasedError,
 )
 from memoryhub.errors.refusals import (
@@ -45,6 +46,7 @@ from memoryhub.errors.requests import (
     BadCursorError,
     BadPreconditionError,
     IdempotencyMismatchError,
+    InProgressError,
     KeyInUrlError,
     NotFoundError,
     RateError,
@@ -111,6 +113,7 @@ __all__ = [
     "ForgetBudgetError",
     "ForkTooDeepError",
     "IdempotencyMismatchError",
+    "InProgressError",
     "InvalidError",
     "KeyExistsError",
     "KeyInUrlError",
@@ -133,6 +136,7 @@ __all__ = [
     "PinnedError",
     "PlanExpiredError",
     "PlanStaleError",
+    "ProjectDeletedError",
     "ProjectFullError",
     "QueueFullError",
     "RateError",

@@ -36,6 +36,12 @@ class ErasureInProgressError(Refusal):
     code = "erasure_in_progress"
 
 
+class ProjectDeletedError(Refusal):
+    """The project is being deleted, or was. Nothing begins in it any more."""
+
+    code = "project_deleted"
+
+
 class NothingToEraseError(Refusal):
     """The plan matches nothing, so there is nothing to confirm."""
 

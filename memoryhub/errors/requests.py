@@ -59,6 +59,12 @@ class IdempotencyMismatchError(Refusal):
     code = "idempotency_mismatch"
 
 
+class InProgressError(Refusal):
+    """A request with this Idempotency-Key is being served. Repeat yours in a moment."""
+
+    code = "in_progress"
+
+
 class RateError(Refusal):
     """Too many requests. Wait as long as Retry-After says."""
 

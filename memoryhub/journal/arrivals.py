@@ -17,10 +17,11 @@ from uuid import UUID
 import orjson
 from django.apps import apps
 from django.db import IntegrityError, transaction
-from django.db.models import F, QuerySet
+from django.db.models import F, Q, QuerySet
 
 from memoryhub.errors import (
     NameTakenError,
+    ProjectDeletedError,
     ProjectFullError,
     StaleError,
     SubjectErasedError,
@@ -36,6 +37,7 @@ from memoryhub.journal import (
     snapshots,
     statements,
     tombstones,
+    totals,
 )
 from memoryhub.journal.heads import Head
 from memoryhub.journal.rows import EventRow
@@ -119,6 +121,7 @@ def require_welcome(subject: UUID, *, epoch: int) -> None:
     fenced = fence.hold([subject]).get(subject)
     if fenced is None or fenced.state in _CLOSED:
         raise SubjectErasedError
+    fenced.require_project()
     if fenced.state == Subject.State.RESTRICTED:
         raise SubjectRestrictedError
     if fenced.epoch != epoch:
@@ -199,10 +202,15 @@ def open_all(arrived: Sequence[Head], subject: Subject, *, actor: str) -> None:
 
     Raises what `require_welcome` does, and ProjectFullError.
     """
-    run(partial(_open_all, arrived, subject, actor))
+    ids = [head.state.id for head in arrived]
+    # They are complete, and nobody else writes to them.
+    found = [totals.count_threads(Q(thread__in=some)) for some in _some(ids)]
+    run(partial(_open_all, arrived, subject, actor, found))
 
 
-def _open_all(arrived: Sequence[Head], subject: Subject, actor: str) -> None:
+def _open_all(
+    arrived: Sequence[Head], subject: Subject, actor: str, found: list[totals.Totals]
+) -> None:
     with transaction.atomic():
         require_welcome(subject.id, epoch=subject.epoch)
         _count(subject.project_id, len(arrived))
@@ -210,6 +218,7 @@ def _open_all(arrived: Sequence[Head], subject: Subject, actor: str) -> None:
             for some in _some(threads):
                 rows = Thread.objects.filter(id__in=some)
                 rows.update(status=status, listed_at=F("last_event_at"))
+        totals.arrive(subject.id, found, [head.state.status for head in arrived])
         audit.append(
             actor=actor,
             action="subject.imported",
@@ -238,6 +247,8 @@ def _atomic(work: Callable[[], Any]) -> Any:
 
 def _count(project: UUID, threads: int) -> None:
     row = Project.objects.select_for_update().get(id=project)
+    if row.state != Project.State.ACTIVE:
+        raise ProjectDeletedError
     if row.thread_count + threads > row.max_threads:
         raise ProjectFullError
     row.thread_count += threads
@@ -262,7 +273,7 @@ def remove(threads: Iterable[UUID]) -> int:
         rows = Thread.objects.filter(id__in=some, status=Thread.Status.IMPORTING)
         ids = list(rows.values_list("id", flat=True))
         for label, table in TABLES.items():
-            if table.subject == "thread__subject":
+            if table.thread is not None:
                 model = apps.get_model(label)
                 _delete(model._default_manager.filter(thread__in=ids))
         # Forks refer to their parents, and go together with them.

@@ -52,6 +52,7 @@ ACTIONS = frozenset(
         *("operator.passkey_added", "operator.passkey_removed"),
         *("operator.identity_bound", "operator.identity_unbound"),
         *("role.changed", "project.made", "project.changed"),
+        *("project.deletion_begun", "project.deleted"),
         *("verified", "scanned", "replayed", "journal.rebuilt"),
     }
 )

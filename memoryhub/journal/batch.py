@@ -243,6 +243,7 @@ class Batch:
             return
         if subject is None or subject.state in ("erasing", "erased"):
             raise SubjectErasedError
+        subject.require_project()
         word = order.actor.partition(":")[0]
         if subject.state == "restricted" and word in _AGENTS:
             raise SubjectRestrictedError
@@ -333,6 +334,18 @@ class Batch:
         if self.kept:
             Snapshot.objects.bulk_create(self.kept)
         requests.keep(self.served, now=self.clock())
+        self._keep_totals()
+
+    def _keep_totals(self) -> None:
+        """After all that they count: other processes wait for these from here on."""
+        changes = self.rows.totals
+        changes.events(self.events)
+        for thread, (before, after) in self.moved.items():
+            # A fork is born with its parent's state.
+            was = before.state.status if before.state.seq else "new"
+            changes.status(thread, before=was, after=after.state.status)
+        subjects = {each: now.state.subject for each, (_, now) in self.moved.items()}
+        changes.write(subjects)
 
 
 def _edits(orders: Sequence[Order], outcomes: Sequence[Outcome]) -> list[audit.Entry]:

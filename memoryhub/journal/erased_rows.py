@@ -9,6 +9,7 @@ from uuid import UUID
 from memoryhub.errors import ThreadErasedError
 from memoryhub.journal.spans import asked as spans_asked
 from memoryhub.journal.spans import overlapped as spans_overlapped
+from memoryhub.journal.totals import Changes
 from memoryhub.kernel.erase_events import Range, RecordsErased
 from memoryhub.kernel.erased import Spans, erased, named
 from memoryhub.kernel.replay import Recorded
@@ -48,13 +49,13 @@ def made(before: ThreadState, recorded: Recorded) -> ErasedRecords | None:
     )
 
 
-def write(events: Iterable[ErasedRecords]) -> None:
+def write(events: Iterable[ErasedRecords], changes: Changes) -> None:
     """Take what they name. A repeat takes nothing more."""
     for each in events:
         for home, spans in named(each.ranges).spans.items():
-            _levels(each.thread, home, spans)
+            _levels(changes, each.thread, home, spans)
             if home == each.thread:
-                _own(home, spans, by=each.seq)
+                _own(changes, home, spans, by=each.seq)
                 continue
             for asked in spans_asked(spans, column="source_seq"):
                 made = Derivation.objects.filter(asked, thread_id=home)
@@ -62,10 +63,10 @@ def write(events: Iterable[ErasedRecords]) -> None:
         Snapshot.objects.filter(thread_id=each.thread, seq__gte=each.since).delete()
 
 
-def _own(thread: UUID, spans: Spans, *, by: int) -> None:
+def _own(changes: Changes, thread: UUID, spans: Spans, *, by: int) -> None:
     for asked in spans_asked(spans):
         sealed = Event.objects.filter(asked, thread_id=thread, payload__isnull=False)
-        sealed.update(payload=None, erased_by=by)
+        changes.take_payloads(sealed, thread, by=by)
         Slot.objects.filter(asked, thread_id=thread).update(erased=True)
         DueValue.objects.filter(asked, thread_id=thread).delete()
     for asked in spans_overlapped(spans, columns=("first_seq", "last_seq")):
@@ -77,7 +78,7 @@ def _own(thread: UUID, spans: Spans, *, by: int) -> None:
         Derivation.objects.filter(asked, derived_thread=thread).delete()
 
 
-def _levels(thread: UUID, home: UUID, spans: Spans) -> None:
+def _levels(changes: Changes, thread: UUID, home: UUID, spans: Spans) -> None:
     """Rows of levels that lie there; a fork's may point to its ancestors' texts."""
     source = None if home == thread else home
     for asked in spans_asked(spans):
@@ -85,7 +86,9 @@ def _levels(thread: UUID, home: UUID, spans: Spans) -> None:
         ids = {*told.values_list("page", flat=True)}
         rows = PageLevel.objects.filter(asked, thread_id=thread, source=source)
         # By the pages that were told of there: rows are found by those.
-        rows.filter(page_id__in=ids).delete()
+        doomed = rows.filter(page_id__in=ids)
+        changes.leave(thread, doomed)
+        doomed.delete()
 
 
 def told_since(parent: ThreadState) -> tuple[RecordsErased, ...]:

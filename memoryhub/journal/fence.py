@@ -9,7 +9,7 @@ from uuid import UUID
 
 from django.db.models import F, Max
 
-from memoryhub.errors import ProjectFullError
+from memoryhub.errors import ProjectDeletedError, ProjectFullError
 from memoryhub.journal import statements
 from memoryhub.models.erasures import Hold
 from memoryhub.models.projects import Project
@@ -24,6 +24,13 @@ class Fenced:
     epoch: int
     #: Values that may not come back; without any nobody looks for one.
     tombstones: int
+    #: Of her project; in one that is deleted only the eraser writes.
+    project_state: str
+
+    def require_project(self) -> None:
+        """Raise ProjectDeletedError if her project goes, or is gone."""
+        if self.project_state != Project.State.ACTIVE:
+            raise ProjectDeletedError
 
 
 def hold(subjects: Collection[UUID]) -> dict[UUID, Fenced]:
@@ -47,7 +54,23 @@ def held_until(subjects: Collection[UUID], *, at: datetime) -> dict[UUID, dateti
 
 
 def count_thread(project: UUID) -> None:
-    """Count one more thread of the project. Raises ProjectFullError at its limit."""
-    room = Project.objects.filter(id=project, thread_count__lt=F("max_threads"))
+    """Count one more thread of the project. Raises ProjectFullError at its limit.
+
+    Raises ProjectDeletedError if it is being deleted: who begins that moves the same
+    row, so that a thread is made before it, or not at all.
+    """
+    rows = Project.objects.filter(id=project, state=Project.State.ACTIVE)
+    room = rows.filter(thread_count__lt=F("max_threads"))
     if not room.update(thread_count=F("thread_count") + 1):
+        require_active(project)
         raise ProjectFullError
+
+
+def require_active(project: UUID) -> None:
+    """Raise ProjectDeletedError if the project is being deleted, or was. One query.
+
+    In a transaction the answer holds until its end: on PostgreSQL the row is
+    share-locked, and who begins to delete it waits.
+    """
+    if statements.select_project_state(project) != Project.State.ACTIVE:
+        raise ProjectDeletedError

@@ -14,6 +14,7 @@ from uuid import UUID
 
 from memoryhub.journal import statements
 from memoryhub.journal.rows import DueRow, KeyRow
+from memoryhub.journal.totals import Changes
 from memoryhub.kernel import checkpoint_tree
 from memoryhub.kernel import memory_events as told
 from memoryhub.kernel.bodies import Event
@@ -29,6 +30,7 @@ from memoryhub.models.working_memory import DueValue, Key
 
 #: Rows named in one statement.
 CHUNK = 500
+_ENDED = ("retired", "erased")
 
 Place = tuple[UUID, int]
 
@@ -210,9 +212,14 @@ def _row(state: ThreadState, name: str, entry: KeyEntry) -> KeyRow:
     )
 
 
+def key_count(state: ThreadState) -> int:
+    """How many rows its keys have; none once it has ended."""
+    return 0 if state.status in _ENDED else len(state.memory.contents.keys)
+
+
 def key_rows(state: ThreadState) -> list[KeyRow]:
-    """All rows of a thread's keys, by name; none once it has ended."""
-    if state.status in ("retired", "erased"):
+    """All rows of a thread's keys, by name."""
+    if not key_count(state):
         return []
     keys = state.memory.contents.keys
     return [_row(state, name, entry) for name, entry in sorted(keys.items())]
@@ -232,7 +239,7 @@ _MAKERS: dict[type[Event], Callable[[MemoryRows, Change], None]] = {
 }
 
 
-def write(rows: MemoryRows) -> None:
+def write(rows: MemoryRows, changes: Changes) -> None:
     """Put them in their places; the erased values go for good."""
     statements.KEYS.rows([row for row in rows.keys.values() if row is not None])
     gone: dict[UUID, list[str]] = {}
@@ -244,7 +251,7 @@ def write(rows: MemoryRows) -> None:
             Key.objects.filter(thread_id=thread, key__in=some).delete()
     _write_dues(rows.dues, rows.projects)
     for (thread, by), seqs in rows.erased.items():
-        _purge(thread, seqs, by=by)
+        _purge(changes, thread, seqs, by=by)
 
 
 def _write_dues(dues: Dues, projects: Mapping[UUID, UUID]) -> None:
@@ -267,7 +274,7 @@ def _write_dues(dues: Dues, projects: Mapping[UUID, UUID]) -> None:
         DueValue.objects.filter(thread__in=dues.ended).delete()
 
 
-def _purge(thread: UUID, seqs: Collection[int], *, by: int) -> None:
+def _purge(changes: Changes, thread: UUID, seqs: Collection[int], *, by: int) -> None:
     """Take the values of these events. A repeat takes nothing more."""
     values = StoredEvent.objects.filter(
         thread_id=thread,
@@ -275,7 +282,7 @@ def _purge(thread: UUID, seqs: Collection[int], *, by: int) -> None:
         type=told.KeySet.event_type,
         erased_by__isnull=True,
     )
-    values.update(payload=None, erased_by=by)
+    changes.take_payloads(values, thread, by=by)
 
 
 def stored_dues(thread: UUID, seqs: Collection[int]) -> dict[Place, datetime]:

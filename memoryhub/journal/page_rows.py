@@ -6,12 +6,15 @@ make the same rows as the writer did.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
+from memoryhub.journal import statements, totals
 from memoryhub.journal.rows import LevelRow, PageRow
+from memoryhub.journal.totals import Changes
 from memoryhub.kernel import entries, erasing, page_events
 from memoryhub.kernel.bodies import Event
 from memoryhub.kernel.erase_events import RecordsErased
@@ -132,6 +135,31 @@ _MAKERS: dict[type[Event], Callable[[PageRows, ThreadState, Any, int], None]] = 
     page_events.PageDeleted: _deleted,
     RecordsErased: _erased,
 }
+
+
+def write(rows: PageRows, changes: Changes) -> None:
+    """Insert them, and put the changed ones in their places."""
+    statements.PAGES.rows(rows.fresh)
+    statements.LEVELS.rows(rows.levels)
+    for thread, number in Counter(row.thread_id for row in rows.fresh).items():
+        changes.rows(thread, totals.PAGES, number)
+    for level in rows.levels:
+        changes.levels(level.thread_id, level.level, 1)
+    if rows.changed:
+        _count_changed(rows, changes)
+        statements.PAGE_CHANGES.rows([*rows.changed.values()])
+
+
+def _count_changed(rows: PageRows, changes: Changes) -> None:
+    """Before they are written: a fork may not have had a row of the page yet."""
+    ids: dict[UUID, list[str]] = {}
+    for thread, page_id in rows.changed:
+        ids.setdefault(thread, []).append(page_id)
+    for thread, some in ids.items():
+        there = Page.objects.filter(thread_id=thread, page_id__in=some)
+        changes.leave(thread, there)
+    for (thread, _), row in rows.changed.items():
+        changes.page(thread, row.deleted_seq, 1)
 
 
 def _row(thread: UUID, entry: Entry, seq: int) -> PageRow:

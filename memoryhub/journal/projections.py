@@ -18,11 +18,13 @@ from memoryhub.journal import (
     memory_rows,
     page_rows,
     statements,
+    totals,
 )
 from memoryhub.journal.erased_rows import ErasedRecords
 from memoryhub.journal.memory_rows import MemoryRows
 from memoryhub.journal.page_rows import PageRows
 from memoryhub.journal.rows import DerivationRow, SlotRow, TurnRow
+from memoryhub.journal.totals import Changes
 from memoryhub.kernel import events, page_events
 from memoryhub.kernel.bodies import Event
 from memoryhub.kernel.replay import Recorded
@@ -47,6 +49,8 @@ class Rows:
     derivations: list[DerivationRow] = field(default_factory=list)
     #: Records that events took out of the journal.
     erased: list[ErasedRecords] = field(default_factory=list)
+    #: What these rows add to what there is, once they are written.
+    totals: Changes = field(default_factory=Changes)
 
 
 def project(
@@ -60,6 +64,9 @@ def project(
     rows.derivations += derivation_rows.made(before.id, recorded)
     if erased := erased_rows.made(before, recorded):
         rows.erased.append(erased)
+    # A newborn fork has the keys of its parent before it has rows of its own.
+    had = memory_rows.key_count(before) if before.seq else 0
+    rows.totals.rows(before.id, totals.KEYS, memory_rows.key_count(after) - had)
 
 
 def _slot(rows: Rows, before: ThreadState, recorded: Recorded) -> None:
@@ -110,23 +117,24 @@ _ROWS: dict[type[Event], Callable[[Rows, ThreadState, Recorded], None]] = {
 
 
 def write(rows: Rows) -> None:
-    """Insert them; one call a table. The texts of deleted pages go for good."""
+    """Insert them; one call a table. The texts of deleted pages go for good.
+
+    What that adds is in `rows.totals`, for who keeps those.
+    """
     statements.SLOTS.rows(rows.slots)
     statements.TURNS.rows(rows.turns)
     for (thread, n), seq in rows.packed.items():
         Turn.objects.filter(thread_id=thread, n=n).update(packed_seq=seq)
-    statements.PAGES.rows(rows.pages.fresh)
-    statements.LEVELS.rows(rows.pages.levels)
-    statements.PAGE_CHANGES.rows([*rows.pages.changed.values()])
+    page_rows.write(rows.pages, rows.totals)
     for (thread, page_id), seq in rows.pages.deleted.items():
-        _purge(thread, page_id, by=seq)
-    memory_rows.write(rows.memory)
+        _purge(rows.totals, thread, page_id, by=seq)
+    memory_rows.write(rows.memory, rows.totals)
     statements.DERIVATIONS.rows(rows.derivations)
     # Last: it changes rows that the same events may have made.
-    erased_rows.write(rows.erased)
+    erased_rows.write(rows.erased, rows.totals)
 
 
-def _purge(thread: UUID, page_id: str, *, by: int) -> None:
+def _purge(changes: Changes, thread: UUID, page_id: str, *, by: int) -> None:
     """Take the texts of a page's versions and levels. A repeat takes nothing more.
 
     What the thread inherits of them is its ancestor's, and stays.
@@ -134,7 +142,7 @@ def _purge(thread: UUID, page_id: str, *, by: int) -> None:
     texts = StoredEvent.objects.filter(
         thread_id=thread, page=page_id, type__in=page_rows.TEXTS, seq__lt=by
     )
-    texts.filter(erased_by__isnull=True).update(payload=None, erased_by=by)
+    changes.take_payloads(texts.filter(erased_by__isnull=True), thread, by=by)
 
 
 def columns(state: ThreadState) -> dict[str, Any]:

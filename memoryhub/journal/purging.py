@@ -6,29 +6,37 @@ nothing, once nothing is left. All of it can be repeated. Called in the writer's
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import secrets
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from types import MappingProxyType
 from uuid import UUID
 
 import orjson
 from django.apps import apps
 from django.db.models import Field, Model
 
-from memoryhub.errors import NewerFormatError
+from memoryhub.errors import NewerFormatError, ProjectDeletedError
 from memoryhub.journal import chain, statements
+from memoryhub.journal.totals import Changes, Figures
 from memoryhub.kernel import names
 from memoryhub.kernel.events import TYPES
 from memoryhub.models.derivations import Derivation
 from memoryhub.models.events import Event
-from memoryhub.models.pages import Page
+from memoryhub.models.pages import Page, PageLevel
 from memoryhub.models.slots import Slot
 from memoryhub.models.threads import Thread
+from memoryhub.models.working_memory import Key
 from memoryhub.vault import blind_index, keys
 from memoryhub.vault.registry import TABLES, Fate
 
 #: Tables that a live fork reads through: their rows stay while it lives.
 READ_BY_FORKS = ("memoryhub.Slot", "memoryhub.Turn", "memoryhub.Page")
 Counts = dict[str, int]
+#: Tables that totals are kept of, and what a row is called by within its thread.
+_COUNTED: Mapping[type[Model], str] = MappingProxyType(
+    {Page: "page_id", PageLevel: "page_id", Key: "key"}
+)
 
 
 def purge_thread(thread_id: UUID, *, by: int, limit: int = 1_000) -> Counts:
@@ -58,12 +66,12 @@ def purge_thread(thread_id: UUID, *, by: int, limit: int = 1_000) -> Counts:
 
 
 def purge_subject(subject_id: UUID, *, limit: int = 1_000) -> Counts:
-    """Take one batch of rows that are the subject's and of no one thread."""
+    """Take one batch of rows that name the subject themselves, of no one thread."""
     for label, table in TABLES.items():
-        if table.forget == Fate.DELETED and table.thread is None:
-            assert table.subject is not None
+        subject = table.subject or ""
+        if table.forget == Fate.DELETED and subject and "__" not in subject:
             model = apps.get_model(label)
-            column = _column(model, table.subject)
+            column = _column(model, subject)
             if n := statements.delete_some(model, column, subject_id, limit=limit):
                 return {label: n}
     return {}
@@ -98,7 +106,9 @@ def _payloads(
     if not seqs:
         return {}
     some = Event.objects.filter(thread=thread, seq__range=(seqs[0], seqs[-1]))
-    some.filter(payload__isnull=False).update(payload=None, erased_by=by)
+    changes = Changes()
+    changes.take_payloads(some.filter(payload__isnull=False), thread.id, by=by)
+    changes.write({thread.id: thread.subject_id})
     return {"Event.payload": len(seqs)}
 
 
@@ -109,6 +119,8 @@ def _rows(thread: Thread, by: int, limit: int, *, forked: bool) -> Counts:
         model = apps.get_model(label)
         if forked and label in READ_BY_FORKS:
             n = _marked(thread, model, by, limit)
+        elif model in _COUNTED:
+            n = _counted(thread, model, limit)
         else:
             column = _column(model, table.thread)
             n = statements.delete_some(model, column, thread.id, limit=limit)
@@ -117,6 +129,19 @@ def _rows(thread: Thread, by: int, limit: int, *, forked: bool) -> Counts:
     # What it made of its ancestors' records stands with those.
     n = statements.delete_some(Derivation, "derived_thread", thread.id, limit=limit)
     return {Derivation._meta.label: n} if n else {}
+
+
+def _counted(thread: Thread, model: type[Model], limit: int) -> int:
+    """Delete rows of which totals are kept; how many went."""
+    own, name = model._default_manager.filter(thread=thread), _COUNTED[model]
+    names = [*own.order_by(name).values_list(name, flat=True)[:limit]]
+    if not names:
+        return 0
+    some = own.filter(**{f"{name}__in": names})
+    changes = Changes()
+    changes.leave(thread.id, some)
+    changes.write({thread.id: thread.subject_id})
+    return some.delete()[0]
 
 
 def _marked(thread: Thread, model: type[Model], by: int, limit: int) -> int:
@@ -128,6 +153,10 @@ def _marked(thread: Thread, model: type[Model], by: int, limit: int) -> int:
     if model is Page:
         pages = Page.objects.filter(thread=thread, deleted_seq__isnull=True)
         ids = [*pages.values_list("page_id", flat=True)[:limit]]
+        changes = Changes()
+        changes.page(thread.id, None, -len(ids))
+        changes.page(thread.id, by, len(ids))
+        changes.write({thread.id: thread.subject_id})
         return pages.filter(page_id__in=ids).update(deleted_seq=by) if ids else 0
     return 0
 
@@ -151,13 +180,16 @@ def _blank_bodies(thread: Thread, by: int, limit: int) -> int:
         .defer("payload")
         .order_by("seq")[:limit]
     ]
-    changed = []
+    changed, changes = [], Changes()
     for row in rows:
         body = _blanked_body(row, blank)
         page = None if row.page is None else blank(row.page)
         if (body, page) != (row.body, row.page):
             changed.append((body, page, by, thread.id, row.seq))
+            if row.erased_by is None:
+                changes.add(thread.id, row.type, Figures(erased=1))
     statements.BLANKED.rows(changed)
+    changes.write({thread.id: thread.subject_id})
     last = rows[-1].seq if rows else by - 1
     Thread.objects.filter(id=thread.id).update(blanked_seq=last)
     return len(rows)
@@ -173,7 +205,13 @@ def _blanked_body(row: Event, blank: Callable[[str], str]) -> str:
 
 def _blanked_name(thread: Thread) -> str:
     """`~` and the name's keyed digest, by which its tombstone knows it."""
-    digest = blind_index.thread_name(keys.project_key(thread.project_id), thread.name)
+    try:
+        project = keys.project_key(thread.project_id)
+        digest = blind_index.thread_name(project, thread.name)
+    except ProjectDeletedError:
+        # Back from a backup, without the project's key: no name comes again there, and
+        # nobody could compute the digest.
+        digest = secrets.token_bytes(32)
     name = f"~{digest.hex()}"
     # A name whose tombstone was lifted may have been erased before.
     taken = Thread.objects.filter(project=thread.project_id, name=name).exists()

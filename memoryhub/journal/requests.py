@@ -1,6 +1,7 @@
 """Requests served under an Idempotency-Key: one effect each, for 24 hours.
 
-Only digests and seqs are kept; a repeat's answer is read from the journal again.
+Only digests, ids and seqs are kept; a repeat's answer is read again: from the journal,
+or, of what is about a person, from her rows as they are by then.
 """
 
 from __future__ import annotations
@@ -12,10 +13,13 @@ from datetime import datetime, timedelta
 from typing import Self
 from uuid import UUID
 
-from django.db.models import Q
+from django.db import IntegrityError, transaction
+from django.db.models import Q, QuerySet
 
+from memoryhub.errors import IdempotencyMismatchError, InProgressError
 from memoryhub.journal import log
-from memoryhub.journal.orders import Order, Receipt
+from memoryhub.journal.orders import Order, Receipt, Request
+from memoryhub.models.clock import clock
 from memoryhub.models.events import Event, RequestKey
 from memoryhub.models.slots import Slot
 from memoryhub.models.threads import Thread
@@ -30,7 +34,9 @@ class Served:
     """A request that had its effect: what it was, and the events it led to."""
 
     request: bytes
-    thread: UUID
+    subject: UUID
+    #: None: it was about a person, and no order.
+    thread: UUID | None
     first_seq: int
     last_seq: int
     fresh: Receipt | None = None
@@ -38,8 +44,10 @@ class Served:
     @classmethod
     def of(cls, order: Order, receipt: Receipt) -> Self:
         seqs = [recorded.seq for recorded in receipt.events]
+        assert receipt.state is not None
         return cls(
             request=fingerprint(order),
+            subject=receipt.state.subject,
             thread=receipt.thread,
             first_seq=seqs[0] if seqs else receipt.seq + 1,
             last_seq=receipt.seq,
@@ -50,6 +58,7 @@ class Served:
         """The first answer again: from this batch, or from the journal."""
         if self.fresh is not None:
             return replace(self.fresh, replayed=True)
+        assert self.thread is not None
         thread = Thread.objects.only("name", "turn_count").get(id=self.thread)
         seqs = (self.first_seq, self.last_seq)
         slots = Slot.objects.filter(thread=thread, seq__range=seqs).order_by("seq")
@@ -69,25 +78,87 @@ class Served:
         )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """A request that is no order, about a person: who asks, and its Idempotency-Key."""
+
+    project: UUID
+    #: The subject that the asker's key is bound to.
+    bound: UUID | None
+    request: Request
+
+    @property
+    def digest(self) -> bytes:
+        """Keyed digest of the client's key, so that a leaked table tells nothing."""
+        # A key that is bound to a subject has Idempotency-Keys of its own, so that it
+        # can't be answered with what another subject's memory was told.
+        owner = b"" if self.bound is None else self.bound.bytes
+        return self._keyed(owner + b"|" + self.request.key.encode())
+
+    @property
+    def fingerprint(self) -> bytes:
+        """Keyed digest of what a repeat must have in common with the first."""
+        return self._keyed(self.request.fingerprint)
+
+    def _keyed(self, text: bytes) -> bytes:
+        ids = keys.project_key(self.project).ids
+        return hashlib.blake2b(text, key=ids, digest_size=16).digest()
+
+
 def digest(order: Order) -> bytes:
-    """Keyed digest of the client's key, so that a leaked table tells nothing."""
-    assert order.request is not None
-    # A key that is bound to a subject has Idempotency-Keys of its own, so that it can't
-    # be answered with what another subject's memory was told.
-    bound = order.address.bound
-    owner = b"" if bound is None else bound.bytes
-    return _keyed(order, owner + b"|" + order.request.key.encode())
+    return _asked(order).digest
 
 
 def fingerprint(order: Order) -> bytes:
-    """Keyed digest of what a repeat must have in common with the first."""
+    return _asked(order).fingerprint
+
+
+def _asked(order: Order) -> Asked:
     assert order.request is not None
-    return _keyed(order, order.request.fingerprint)
+    address = order.address
+    return Asked(project=address.project, bound=address.bound, request=order.request)
 
 
-def _keyed(order: Order, text: bytes) -> bytes:
-    ids = keys.project_key(order.address.project).ids
-    return hashlib.blake2b(text, key=ids, digest_size=16).digest()
+def find(asked: Asked | None) -> RequestKey | None:
+    """What a request about a person led to, if it was served before. One query.
+
+    Raises IdempotencyMismatchError for another request under the same key.
+    """
+    if asked is None:
+        return None
+    row = _kept(asked).filter(created_at__gt=clock.now() - KEPT_FOR).first()
+    if row is not None and bytes(row.request) != asked.fingerprint:
+        raise IdempotencyMismatchError
+    return row
+
+
+def claim(asked: Asked | None, *, subject: UUID, erasure: UUID | None = None) -> None:
+    """Note what a request about a person leads to, in the transaction in which it does.
+
+    Raises InProgressError when another has been served under that key meanwhile.
+    """
+    if asked is None:
+        return
+    now = clock.now()
+    _kept(asked).filter(created_at__lte=now - KEPT_FOR).delete()
+    try:
+        with transaction.atomic():
+            RequestKey.objects.create(
+                project_id=asked.project,
+                digest=asked.digest,
+                request=asked.fingerprint,
+                subject_id=subject,
+                first_seq=0,
+                last_seq=0,
+                erasure_id=erasure,
+                created_at=now,
+            )
+    except IntegrityError:
+        raise InProgressError from None
+
+
+def _kept(asked: Asked) -> QuerySet[RequestKey]:
+    return RequestKey.objects.filter(project_id=asked.project, digest=asked.digest)
 
 
 def look_up(
@@ -104,6 +175,7 @@ def look_up(
     return {
         (row.project_id, bytes(row.digest)): Served(
             request=bytes(row.request),
+            subject=row.subject_id,
             thread=row.thread_id,
             first_seq=row.first_seq,
             last_seq=row.last_seq,
@@ -126,6 +198,7 @@ def keep(served: Mapping[tuple[UUID, bytes], Served], *, now: datetime) -> None:
             project_id=project,
             digest=key,
             request=each.request,
+            subject_id=each.subject,
             thread_id=each.thread,
             first_seq=each.first_seq,
             last_seq=each.last_seq,

@@ -27,6 +27,7 @@ from memoryhub.journal.rows import (
 from memoryhub.models.derivations import Derivation
 from memoryhub.models.events import Event
 from memoryhub.models.pages import Page, PageLevel
+from memoryhub.models.projects import Project
 from memoryhub.models.slots import Slot, Turn
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
@@ -194,16 +195,33 @@ def select_heads(
     ]
 
 
-def select_subjects(subjects: Collection[UUID]) -> list[tuple[UUID, str, int, int]]:
-    """(subject, state, epoch, tombstones); share-locked on PostgreSQL, in id order."""
+def select_subjects(
+    subjects: Collection[UUID],
+) -> list[tuple[UUID, str, int, int, str]]:
+    """(subject, state, epoch, tombstones, state of her project), in id order.
+
+    Subjects are share-locked on PostgreSQL; projects are not, for each new thread
+    moves its project's row.
+    """
     rows = _select(
-        'SELECT "id", "state", "epoch", "tombstones" '  # noqa: S608 # places only
-        f'FROM "{Subject._meta.db_table}" '
-        f'WHERE "id" IN ({_places(subjects)}) ORDER BY "id"'
-        + (" FOR SHARE" if _postgres() else ""),
+        'SELECT s."id", s."state", s."epoch", s."tombstones", p."state" '  # noqa: S608 # places only
+        f'FROM "{Subject._meta.db_table}" s '
+        f'JOIN "{Project._meta.db_table}" p ON p."id" = s."project_id" '
+        f'WHERE s."id" IN ({_places(subjects)}) ORDER BY s."id"'
+        + (" FOR SHARE OF s" if _postgres() else ""),
         [_uuid(subject) for subject in subjects],
     )
     return [(_as_uuid(subject), *others) for subject, *others in rows]
+
+
+def select_project_state(project: UUID) -> str:
+    """The project's state; share-locked on PostgreSQL."""
+    rows = _select(
+        f'SELECT "state" FROM "{Project._meta.db_table}" WHERE "id" = %s'  # noqa: S608 # models' own names
+        + (" FOR SHARE" if _postgres() else ""),
+        [_uuid(project)],
+    )
+    return "".join(state for (state,) in rows)
 
 
 def select_events(

@@ -7,6 +7,7 @@ write; and laid there by the eraser, in the transaction that erases.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 from uuid import UUID
@@ -16,6 +17,7 @@ from django.db.models import F, Q
 
 from memoryhub.errors import (
     NotFoundError,
+    ProjectDeletedError,
     Refusal,
     SubjectErasedError,
     ThreadErasedError,
@@ -196,9 +198,13 @@ def lay_subject(erasure: Erasure, subject: Subject) -> None:
 
 
 def lay_threads(erasure: Erasure, names: Iterable[str]) -> None:
-    """Keep these names out for ever; call it in the transaction that blanks them."""
+    """Keep these names out for ever; call it in the transaction that blanks them.
+
+    Not in a project whose key is destroyed: nothing is ever named there again.
+    """
     project = erasure.project_id
-    lay_names(erasure, {_name_digest(project, name) for name in names})
+    with suppress(ProjectDeletedError):
+        lay_names(erasure, {_name_digest(project, name) for name in names})
 
 
 def lay_names(erasure: Erasure, digests: Iterable[bytes]) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 from typing import NamedTuple
 from uuid import UUID
@@ -23,10 +23,11 @@ from memoryhub.models.api_keys import ApiKey
 from memoryhub.models.audit import DailyUse
 from memoryhub.models.clock import clock
 from memoryhub.models.erasures import Erasure
-from memoryhub.models.subjects import Subject
 
 _AGENT = "agent:"
 _GONE = ("erasing", "erased")
+#: The receipt is signed, or is being signed.
+_SIGNED = (Erasure.State.VERIFIED, Erasure.State.COMPLETE)
 
 
 class Use(NamedTuple):
@@ -35,6 +36,14 @@ class Use(NamedTuple):
     prefix: str
     subject: UUID
     day: date
+
+
+class Late(NamedTuple):
+    """Reads of somebody's memory that her receipt may not name: it is signed by now."""
+
+    erasure: UUID
+    #: By key, as receipts name it.
+    reads: Mapping[str, int]
 
 
 class Row(NamedTuple):
@@ -70,6 +79,7 @@ class Uses:
         self._lock = threading.Lock()
         self._reads: Counter[Use] = Counter()
         self._writes: Counter[Use] = Counter()
+        self._late: list[Late] = []
 
     def read(self, prefix: str, subject: UUID) -> None:
         """Count a read of the subject's memory by the key of this prefix."""
@@ -100,18 +110,32 @@ class Uses:
             reads, self._reads = self._reads, Counter()
             writes, self._writes = self._writes, Counter()
         try:
-            return _write(reads, writes)
+            written, late = _write(reads, writes)
         except Exception:
             # Nothing was written, so it is counted still.
             with self._lock:
                 self._reads.update(reads)
                 self._writes.update(writes)
             raise
+        with self._lock:
+            self._late += late
+        return written
+
+    def late(self) -> list[Late]:
+        """What came too late for a receipt and was not told to anybody yet."""
+        with self._lock:
+            return [*self._late]
+
+    def told(self, late: Late) -> None:
+        """It has been told."""
+        with self._lock:
+            self._late.remove(late)
 
     def clear(self) -> None:
         with self._lock:
             self._reads.clear()
             self._writes.clear()
+            self._late.clear()
 
 
 def told(prefix: str) -> str:
@@ -119,10 +143,10 @@ def told(prefix: str) -> str:
     return f"key:{prefix}"
 
 
-def _write(reads: Counter[Use], writes: Counter[Use]) -> int:
+def _write(reads: Counter[Use], writes: Counter[Use]) -> tuple[int, list[Late]]:
     used = reads.keys() | writes.keys()
     if not used:
-        return 0
+        return 0, []
     found = ApiKey.objects.filter(prefix__in={use.prefix for use in used})
     keys = dict(found.values_list("prefix", "id"))
     with transaction.atomic():
@@ -136,26 +160,36 @@ def _write(reads: Counter[Use], writes: Counter[Use]) -> int:
             and held[use.subject].state not in _GONE
         ]
         _ADD.rows(rows)
+    late: list[Late] = []
     for subject, fenced in held.items():
-        given = {told(use.prefix) for use in reads if use.subject == subject}
-        if given and fenced.state == Subject.State.ERASING:
-            _name(subject, given)
-    return len(rows)
+        given: Counter[str] = Counter()
+        for use, count in reads.items():
+            if use.subject == subject:
+                given[told(use.prefix)] += count
+        if given and fenced.state in _GONE:
+            late += _name(subject, given)
+    return len(rows), late
 
 
-def _name(subject: UUID, keys: Collection[str]) -> None:
+def _name(subject: UUID, given: Mapping[str, int]) -> list[Late]:
     """Name keys that read up to the fence to the erasure that is under way.
 
-    Another process may have made the fence while they were counted here.
+    Another process may have made the fence while they were counted here. It may even
+    have signed the receipt: what that may lack is returned.
     """
+    late: list[Late] = []
     with transaction.atomic():
         rows = Erasure.objects.filter(subject=subject).exclude(ledger_n=None)
-        rows = rows.exclude(state=Erasure.State.COMPLETE)
         for row in rows.select_for_update():
             planned = orjson.loads(row.planned)
-            planned["recipients"] = sorted({*planned["recipients"], *keys})
+            if row.state in _SIGNED and row.scope == Erasure.Scope.SUBJECT:
+                late.append(Late(row.id, dict(given)))
+            if row.state == Erasure.State.COMPLETE:
+                continue
+            planned["recipients"] = sorted({*planned.get("recipients", ()), *given})
             row.planned = orjson.dumps(planned, option=orjson.OPT_SORT_KEYS).decode()
             row.save(update_fields=["planned"])
+    return late
 
 
 _ADD = Add()

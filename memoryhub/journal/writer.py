@@ -74,8 +74,7 @@ class Journal:
         except Exception as failure:  # noqa: BLE001 # a batch must end with an answer
             if len(orders) > 1:
                 return [self.apply([order])[0] for order in orders]
-            log.error("writer.failed", code=type(failure).__name__)
-            outcomes = [UnavailableError()]
+            outcomes = [_refused(failure)]
         uses.wrote(orders, outcomes)
         announce.ring(
             (order.address.project, each.thread, each.seq)
@@ -99,6 +98,15 @@ class Journal:
                 if not _deadlock(failure):
                     raise
         raise DatabaseError("no attempt was left")
+
+
+def _refused(failure: Exception) -> Refusal:
+    """What the one order is told that failed as a whole."""
+    if isinstance(failure, Refusal):
+        # Of what was asked before any order was looked at: a project's key is gone.
+        return failure
+    log.error("writer.failed", code=type(failure).__name__)
+    return UnavailableError()
 
 
 def _deadlock(failure: BaseException) -> bool:

@@ -10,6 +10,7 @@ import orjson
 
 from memoryhub.management.progress import Progress
 from memoryhub.models.erasures import Erasure, Receipt
+from memoryhub.queries import erasure_waits
 from memoryhub.queries.erasures import CLOSED, ErasureLine
 from memoryhub.services import erasures
 
@@ -70,7 +71,8 @@ def told(line: ErasureLine) -> str:
     gone = sum(place.erased or 0 for place in line.places)
     if line.state in CLOSED or gone:
         text += f", {gone:,} rows erased"
-    return text
+    why = erasure_waits.told(line)
+    return f"{text}\n  {why}" if why else text
 
 
 def _plan(line: ErasureLine) -> Iterator[str]:

@@ -8,6 +8,7 @@ from memoryhub.models.events import Event, RequestKey, Snapshot
 from memoryhub.models.heartbeats import Heartbeat
 from memoryhub.models.keys import (
     DestroyedKey,
+    DestroyedProjectKey,
     KekCheck,
     KeyMeta,
     OperatorKey,
@@ -23,6 +24,7 @@ from memoryhub.models.projects import Instance, Project, ProjectStats
 from memoryhub.models.slots import Slot, Turn
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread, ThreadLabel
+from memoryhub.models.totals import Total
 from memoryhub.models.working_memory import DueValue, Key
 
 __all__ = [
@@ -31,6 +33,7 @@ __all__ = [
     "DailyUse",
     "Derivation",
     "DestroyedKey",
+    "DestroyedProjectKey",
     "DueValue",
     "Erasure",
     "Event",
@@ -62,5 +65,6 @@ __all__ = [
     "Thread",
     "ThreadLabel",
     "Tombstone",
+    "Total",
     "Turn",
 ]

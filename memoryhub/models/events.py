@@ -2,8 +2,10 @@ from __future__ import annotations
 
 from django.db import models
 
+from memoryhub.models.erasures import Erasure
 from memoryhub.models.ids import NameField, uuid7
 from memoryhub.models.projects import Project
+from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
 
 
@@ -66,7 +68,7 @@ class Snapshot(models.Model):
 
 
 class RequestKey(models.Model):
-    """An Idempotency-Key that was served: digests and the events it led to."""
+    """An Idempotency-Key that was served: digests, and what it led to."""
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     project = models.ForeignKey(
@@ -76,9 +78,18 @@ class RequestKey(models.Model):
     digest = models.BinaryField(max_length=16)
     #: Keyed digest of route and body.
     request = models.BinaryField(max_length=16)
-    thread = models.ForeignKey(Thread, models.CASCADE, related_name="request_keys")
+    #: Whom it was about; with her it goes.
+    subject = models.ForeignKey(Subject, models.CASCADE, related_name="request_keys")
+    #: None: about a person, and no event came of it.
+    thread = models.ForeignKey(
+        Thread, models.CASCADE, null=True, related_name="request_keys"
+    )
     first_seq = models.BigIntegerField()
     last_seq = models.BigIntegerField()
+    #: That was planned, confirmed or cancelled by it.
+    erasure = models.ForeignKey(
+        Erasure, models.CASCADE, null=True, db_index=False, related_name="+"
+    )
     created_at = models.DateTimeField()
 
     class Meta:

@@ -71,6 +71,16 @@ class DestroyedKey(models.Model):
         return str(self.subject)
 
 
+class DestroyedProjectKey(models.Model):
+    """Proof that a project's key was destroyed on purpose; no new one is made."""
+
+    project = models.UUIDField(primary_key=True)
+    at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return str(self.project)
+
+
 class SigningKey(WrappedKey):
     """An Ed25519 key that signs receipts; the public half is kept for ever."""
 

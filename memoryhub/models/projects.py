@@ -18,6 +18,13 @@ MOST_IDLE_DAYS = 36_500
 class Project(models.Model):
     """A tenant: owns keys, threads and subjects."""
 
+    class State(models.TextChoices):
+        ACTIVE = "active"
+        #: Nothing begins in it any more; its people are being erased, one by one.
+        DELETING = "deleting"
+        #: All of them are erased, and its key is destroyed.
+        DELETED = "deleted"
+
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     slug = NameField(max_length=40, unique=True)
     created_at = models.DateTimeField()
@@ -33,6 +40,14 @@ class Project(models.Model):
     expired_value_grace_seconds = models.IntegerField(
         null=True, default=EXPIRED_VALUE_GRACE_SECONDS
     )
+    state = models.CharField(max_length=8, choices=State.choices, default=State.ACTIVE)
+    #: Why it is deleted, as its erasures say; empty while it is not.
+    deletion_reason = models.CharField(max_length=17, default="")
+    deletion_ticket = models.CharField(max_length=19, null=True)
+    #: `operator:<id>` or `command`.
+    deletion_actor = models.CharField(max_length=64, default="")
+    deletion_at = models.DateTimeField(null=True)
+    deleted_at = models.DateTimeField(null=True)
 
     class Meta:
         constraints = [

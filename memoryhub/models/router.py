@@ -13,6 +13,7 @@ KEYS_MODELS = frozenset(
         "projectkey",
         "subjectkey",
         "destroyedkey",
+        "destroyedprojectkey",
         "signingkey",
         "operatorkey",
         "passkey",

@@ -118,6 +118,10 @@ class Thread(models.Model):
             models.Index(
                 fields=["project", "-listed_slots", "id"], name="thread_by_slots"
             ),
+            # When a subject was first seen.
+            models.Index(
+                fields=["project", "subject", "created_at"], name="thread_first_seen"
+            ),
             # The list by creation.
             models.Index(
                 fields=["project", "-created_at", "id"], name="thread_by_created"

@@ -30,7 +30,7 @@ Range = tuple[UUID, int, int]
 Counts = dict[str, int]
 
 #: What comes and goes by itself, with no event: a plan is none the staler for it.
-PASSING: Final = frozenset({"snapshots", "request_keys", "daily_uses"})
+PASSING: Final = frozenset({"snapshots", "request_keys", "daily_uses", "totals"})
 #: Ranges that one statement looks through.
 _AT_ONCE: Final = 50
 #: Of a thread that goes while a fork of it lives: what the fork still reads through.
@@ -82,14 +82,12 @@ def iter_places() -> Iterator[Place]:
         if table.subject is None or table.forget not in _METHODS:
             continue
         model = apps.get_model(label)
-        thread = table.subject.removesuffix("__subject")
-        if thread == table.subject:
-            thread = "id" if label == "memoryhub.Thread" else ""
+        thread = "id" if label == "memoryhub.Thread" else table.thread
         yield Place(
             name=str(model._meta.verbose_name_plural).replace(" ", "_"),
             model=model,
             subject=table.subject,
-            thread=thread or None,
+            thread=thread,
             method=_METHODS[table.forget],
             holding=_HOLDING.get(label, Q()),
         )

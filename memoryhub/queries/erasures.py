@@ -73,6 +73,8 @@ class ErasureLine:
     expires_at: datetime
     confirmed_at: datetime | None
     updated_at: datetime
+    #: The kinds of places where the last scan found what nothing declares.
+    undeclared: tuple[str, ...] = ()
 
     @property
     def open(self) -> bool:
@@ -106,7 +108,13 @@ class ErasureLine:
             expires_at=row.expires_at,
             confirmed_at=row.confirmed_at,
             updated_at=row.updated_at,
+            undeclared=_undeclared(orjson.loads(row.verification)),
         )
+
+
+def _undeclared(looked: Mapping[str, Any]) -> tuple[str, ...]:
+    hits = [each for each in looked.get("hits", ()) if each["standing"] == "undeclared"]
+    return tuple(sorted({each["surface"] for each in hits}))
 
 
 def _places(

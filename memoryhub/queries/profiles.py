@@ -1,7 +1,7 @@
 """Profiles: what is held of one person, counted and never opened. Never writes.
 
-Counts are exact and without a cap. What left a scratchpad or was overwritten is still a
-record in the journal, and counts as one.
+Counts are exact and without a cap, and none is made here: every write keeps her totals.
+What left a scratchpad or was overwritten is still a record in the journal, and counts.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from datetime import date, datetime, timedelta
 from typing import Any, Final
 from uuid import UUID
 
-from django.db.models import Count, Max, Min, Q, QuerySet, Sum
-from django.db.models.functions import Length
+from django.db.models import Max, Min, QuerySet, Sum
 
 from memoryhub.errors import NotFoundError
+from memoryhub.journal import totals
+from memoryhub.journal.heads import LISTED_EVERY
+from memoryhub.journal.totals import Figures
 from memoryhub.models.audit import DailyUse
-from memoryhub.models.events import Event
-from memoryhub.models.pages import Page, PageLevel
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
 from memoryhub.models.working_memory import Key
@@ -42,6 +42,15 @@ class Kind:
     erased: int
     #: Of the contents, as they are stored.
     bytes: int
+
+    @classmethod
+    def of(cls, kept: Figures) -> Kind:
+        return cls(
+            events=kept.records,
+            sealed=kept.sealed,
+            erased=kept.erased,
+            bytes=kept.bytes,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,6 +127,7 @@ def get_profile(subject: Subject, *, now: datetime) -> Profile:
 
     `subject` comes with its project.
     """
+    kept = totals.get(subject.id)
     return Profile(
         id=subject.id,
         anonymous=subject.anonymous,
@@ -126,56 +136,35 @@ def get_profile(subject: Subject, *, now: datetime) -> Profile:
         epoch=subject.epoch,
         generation=subject.generation,
         created_at=subject.created_at,
-        **_threads(subject),
-        **_records(_kinds(subject)),
-        **_pages(subject),
-        levels=_levels(subject),
-        keys=_keys(subject, now),
+        threads=totals.statuses(kept),
+        **_seen(subject),
+        **_records({name: Kind.of(each) for name, each in totals.types(kept).items()}),
+        pages=totals.number(kept, totals.PAGES),
+        deleted_pages=totals.number(kept, totals.DELETED_PAGES),
+        levels=totals.levels(kept),
+        keys=totals.number(kept, totals.KEYS) - _expired(subject, now),
         **_privacy(subject, now),
         retention_due_at=retention.get_first_due_at(subject),
     )
 
 
-def _threads(subject: Subject) -> dict[str, Any]:
-    """Threads by status, and when they were first and last written to. One query."""
-    own = Thread.objects.filter(project=subject.project, subject=subject)
-    rows = own.exclude(status=Thread.Status.IMPORTING).order_by().values("status")
-    counted = [
-        *rows.annotate(
-            count=Count("id"), first=Min("created_at"), last=Max("last_event_at")
-        )
-    ]
-    return {
-        "threads": {row["status"]: row["count"] for row in counted},
-        "first_seen": min((row["first"] for row in counted), default=None),
-        "last_seen": max((row["last"] for row in counted), default=None),
-    }
+def _seen(subject: Subject) -> dict[str, Any]:
+    """When her threads were first and last written to. Three queries."""
+    own = Thread.objects.scoped(subject.project).filter(subject=subject)
+    oldest = own.order_by("created_at").values_list("created_at", flat=True)
+    listed = own.order_by("-listed_at").values_list("listed_at", flat=True).first()
+    newest = None
+    if listed is not None:
+        # Where they stand in lists lags: whichever moved last is among these.
+        moved = own.filter(listed_at__gte=listed - LISTED_EVERY)
+        newest = moved.aggregate(at=Max("last_event_at"))["at"]
+    return {"first_seen": oldest.first(), "last_seen": newest}
 
 
-def _of(subject: Subject) -> Q:
-    """Rows of the subject's threads, by the index of these."""
-    own = Thread.objects.filter(project=subject.project_id, subject=subject)
-    return Q(thread__in=own.exclude(status=Thread.Status.IMPORTING).values("id"))
-
-
-def _kinds(subject: Subject) -> dict[str, Kind]:
-    """Events by type. One query, which looks at each of them and opens none."""
-    rows = Event.objects.filter(_of(subject)).order_by("type").values("type")
-    counted = rows.annotate(
-        events=Count("seq"),
-        sealed=Count("payload"),
-        erased=Count("erased_by"),
-        bytes=Sum(Length("payload")),
-    )
-    return {
-        row["type"]: Kind(
-            events=row["events"],
-            sealed=row["sealed"],
-            erased=row["erased"],
-            bytes=row["bytes"] or 0,
-        )
-        for row in counted
-    }
+def _expired(subject: Subject, now: datetime) -> int:
+    """Keys that nothing answers from any more and no sweep has taken. One query."""
+    gone = Key.objects.filter(expires_at__lte=now, thread__subject=subject)
+    return gone.exclude(thread__status=Thread.Status.IMPORTING).count()
 
 
 def _records(kinds: Mapping[str, Kind]) -> dict[str, Any]:
@@ -190,24 +179,6 @@ def _records(kinds: Mapping[str, Kind]) -> dict[str, Any]:
         "notes": left.get("note.added", 0),
         "checkpoints": left.get("checkpoint.taken", 0),
     }
-
-
-def _pages(subject: Subject) -> dict[str, Any]:
-    """Pages of all threads; a fork's own rows count, inherited ones once. One query."""
-    return Page.objects.filter(_of(subject)).aggregate(
-        pages=Count("page_id", filter=Q(deleted_seq=None)),
-        deleted_pages=Count("page_id", filter=Q(deleted_seq__isnull=False)),
-    )
-
-
-def _levels(subject: Subject) -> dict[int, int]:
-    rows = PageLevel.objects.filter(_of(subject)).order_by("level")
-    return dict(rows.values_list("level").annotate(Count("page_id")))
-
-
-def _keys(subject: Subject, now: datetime) -> int:
-    rows = Key.objects.filter(_of(subject))
-    return rows.filter(Q(expires_at=None) | Q(expires_at__gt=now)).count()
 
 
 def _privacy(subject: Subject, now: datetime) -> dict[str, Any]:

@@ -196,6 +196,9 @@ def get_first_due_at(subject: Subject) -> datetime | None:
     `subject` comes with its project.
     """
     rows = _dated(subject.project).filter(subject=subject)
+    if subject.project.retention_idle_days is None:
+        # Follows from the day itself; much cheaper to ask first.
+        rows = rows.filter(config__contains='"retention_idle_days"')
     found: datetime | None = rows.aggregate(first=Min("due_at"))["first"]
     return found
 

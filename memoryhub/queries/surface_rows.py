@@ -210,11 +210,7 @@ def iter_hers(
 
 def _thread_of(label: str) -> str | None:
     """The look-up from a row to its thread, if rows of the model have one."""
-    lookup = TABLES[label].subject or ""
-    if label == Thread._meta.label:
-        return "id"
-    thread = lookup.removesuffix("__subject")
-    return thread if thread != lookup else None
+    return "id" if label == Thread._meta.label else TABLES[label].thread
 
 
 def get_oid(alias: str) -> int | None:

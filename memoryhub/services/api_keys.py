@@ -17,7 +17,7 @@ from django.db import transaction
 
 from memoryhub import journal
 from memoryhub.errors import InvalidError
-from memoryhub.journal import Address, Birth, audit
+from memoryhub.journal import Address, Birth, audit, fence
 from memoryhub.kernel.commands import CreateThread
 from memoryhub.models.api_keys import MEMORY_SCOPES, SUBJECT_SCOPES, ApiKey
 from memoryhub.models.clock import clock
@@ -76,11 +76,10 @@ def create(
 ) -> tuple[ApiKey, str]:
     """Make a key. Returns its row and the key itself, which is never shown again.
 
-    Raises InvalidError `scopes_mixed` when memory and subject scopes are asked for
-    together: what an agent is talked into can't erase or export.
+    Raises ProjectDeletedError, and InvalidError `scopes_mixed` for memory and subject
+    scopes together: what an agent is talked into can't erase or export.
     """
-    wanted = sorted(set(scopes))
-    require_creatable(wanted, expires_at=expires_at)
+    require_creatable(wanted := sorted(set(scopes)), expires_at=expires_at)
     prefix, secret = _chance(8), _chance(43)
     unsigned = f"mh_{settings.KEY_ENV}_{prefix}_{secret}"
     key = unsigned + checksum(unsigned)
@@ -96,6 +95,7 @@ def create(
 
     def insert() -> None:
         with transaction.atomic():
+            fence.require_active(project.id)
             row.save(force_insert=True)
             _note("api_key.made", row, actor=actor)
 

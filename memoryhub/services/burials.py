@@ -1,21 +1,27 @@
 """Burials: threads that a restored backup has never heard of, and whose names are dead.
 
 They were made and erased after it was taken. Nothing of them is left to erase; but the
-ledger's line has the digest of the name, which nobody may use again.
+ledger's line has the digests of their names, which nobody may use again.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
+from typing import Final
 
 from django.db import transaction
 
+from memoryhub import journal
 from memoryhub.journal import tombstones
 from memoryhub.models.clock import clock
 from memoryhub.models.erasures import Erasure
 from memoryhub.models.subjects import Subject
-from memoryhub.services import erasure_plans, ledgers, subjects
+from memoryhub.services import erasure_plans, ledger_targets, ledgers, subjects
 from memoryhub.vault.ledger import Line
+
+_AT_ONCE: Final = 1_000
 
 
 def placed(line: Line) -> Line | None:
@@ -44,6 +50,7 @@ def bury(line: Line, *, actor: str) -> None:
             subject=owner,
             scope=line.scope,
             reason=line.reason,
+            ticket=line.ticket,
             actor=actor,
             epoch=owner.epoch,
             state=Erasure.State.ROWS_ERASED,
@@ -55,7 +62,24 @@ def bury(line: Line, *, actor: str) -> None:
             confirmed_at=now,
             updated_at=now,
         )
-        digest = ledgers.name_digest(line)
+        digest = ledger_targets.name_digest(line)
         assert digest is not None
         tombstones.lay_names(row, [digest])
         ledgers.apply(line)
+
+
+def lay(row: Erasure, line: Line) -> None:
+    """Lay the tombstones of a person's threads, as the line of her erasure names them.
+
+    In short transactions; a repeat goes on. Those that are here are laid once more when
+    they end, which changes nothing.
+    """
+    digests = ledger_targets.names_digests(line)
+    for start in range(0, len(digests), _AT_ONCE):
+        some = digests[start : start + _AT_ONCE]
+        journal.run(partial(_lay, row, some))
+
+
+def _lay(row: Erasure, digests: Sequence[bytes]) -> None:
+    with transaction.atomic():
+        tombstones.lay_names(row, digests)

@@ -26,7 +26,8 @@ from memoryhub.errors import (
     SeqUnknownError,
     ThreadErasedError,
 )
-from memoryhub.journal import audit
+from memoryhub.journal import audit, requests
+from memoryhub.journal.requests import Asked
 from memoryhub.kernel.erase_events import REASONS
 from memoryhub.models.clock import clock
 from memoryhub.models.erasures import Erasure
@@ -89,12 +90,14 @@ def plan(
     seq: int | None = None,
     ticket: str | None = None,
     restrict: bool = False,
+    asked: Asked | None = None,
 ) -> Erasure:
     """Count what would go and keep that for 15 minutes. Nothing of the memory changes.
 
     With `restrict` agents are kept out until the plan is confirmed or expires, so that
     it can't grow stale. Raises InvalidError, ErasureInProgressError while another one
-    of the subject is open, SubjectErasedError, ThreadErasedError, SeqUnknownError.
+    of the subject is open, SubjectErasedError, ThreadErasedError, SeqUnknownError;
+    InProgressError too if it was `asked`, which is noted beside it.
     """
     wish = Wish(
         scope=scope,
@@ -110,7 +113,8 @@ def plan(
     # Not in the writer, which others wait for: whether it still holds is seen later.
     # But who is kept out is so from the count on, or not at all.
     draft = None if restrict else drafted(Subject.objects.get(id=subject.id), wish)
-    made: Erasure = journal.run(partial(_insert, subject.id, wish, draft, actor))
+    insert = partial(_insert, subject.id, wish, draft, actor, asked)
+    made: Erasure = journal.run(insert)
     return made
 
 
@@ -118,10 +122,7 @@ def check(wish: Wish, *, subject: Subject, now: datetime) -> None:
     """Raise InvalidError or another Refusal for what can't be meant."""
     if wish.scope not in Scope.values:
         raise InvalidError(loc="scope")
-    if wish.reason not in REASONS:
-        raise InvalidError(loc="reason")
-    if wish.ticket is not None and not TICKET.fullmatch(wish.ticket):
-        raise InvalidError(loc="ticket")
+    require_reason(wish.reason, wish.ticket)
     for loc, given, scopes in (
         ("thread", wish.thread, (Scope.THREAD, Scope.RECORD)),
         ("before", wish.before, (Scope.BEFORE,)),
@@ -133,6 +134,14 @@ def check(wish: Wish, *, subject: Subject, now: datetime) -> None:
     if wish.before is not None:
         _require_past(wish.before, now=now)
     _require_thread(wish, subject)
+
+
+def require_reason(reason: str, ticket: str | None) -> None:
+    """Raise InvalidError unless both are words that may be kept."""
+    if reason not in REASONS:
+        raise InvalidError(loc="reason")
+    if ticket is not None and not TICKET.fullmatch(ticket):
+        raise InvalidError(loc="ticket")
 
 
 def drafted(subject: Subject, wish: Wish) -> Draft:
@@ -330,7 +339,9 @@ def _require_over(known: Erasure) -> None:
         raise ErasureInProgressError(erasure=str(known.id))
 
 
-def _insert(subject: UUID, wish: Wish, draft: Draft | None, actor: str) -> Erasure:
+def _insert(
+    subject: UUID, wish: Wish, draft: Draft | None, actor: str, asked: Asked | None
+) -> Erasure:
     """Keep the plan, and agents out if that was asked for: both or neither."""
     try:
         with transaction.atomic():
@@ -338,6 +349,7 @@ def _insert(subject: UUID, wish: Wish, draft: Draft | None, actor: str) -> Erasu
             require_subject(owner)
             row = _row(owner, wish, draft or drafted(owner, wish), actor)
             row.save(force_insert=True)
+            requests.claim(asked, subject=owner.id, erasure=row.id)
             enter(row, State.PLANNED, actor=actor)
             if wish.restrict:
                 restrict(row, basis=PLANNED, actor=actor)

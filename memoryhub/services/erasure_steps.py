@@ -7,6 +7,7 @@ once the state is entered.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Any, Final
 from uuid import UUID
@@ -16,7 +17,9 @@ from django.db import transaction
 from django.db.models import Q, QuerySet
 
 from memoryhub import journal
+from memoryhub.errors import ProjectDeletedError
 from memoryhub.journal import announce, tombstones
+from memoryhub.journal import fence as fencing
 from memoryhub.journal import scrub as scrubbing
 from memoryhub.models.clock import clock
 from memoryhub.models.erasures import Erasure
@@ -25,6 +28,7 @@ from memoryhub.models.threads import Thread
 from memoryhub.queries import erasure_targets, recipients
 from memoryhub.queries.holds import in_force
 from memoryhub.services import (
+    burials,
     erasure_needles,
     erasure_plans,
     erasure_rows,
@@ -62,6 +66,9 @@ def fence(row: Erasure) -> str:
     if not promised and journal.run(partial(_hold_back, row.id)):
         return ""
     line = ledgers.intend(row)
+    if promised:
+        # A restore may lie between: names of hers can be unknown here, and are dead.
+        burials.lay(row, line)
     if row.scope == Scope.SUBJECT:
         journal.run(partial(_fence_subject, row.id, line))
     else:
@@ -125,6 +132,10 @@ def verify(row: Erasure) -> str:
     alone = bool(standstill.waiting)
     if row.waiting_on == NIGHT and not alone and scans.waits():
         return NIGHT
+    # What was found before may have been removed since: its bytes have to go as well.
+    found = bool(row.waiting_on) and row.waiting_on != NIGHT
+    if found and (waiting := scrubbing.scrub(seconds=SCRUB_SECONDS)):
+        return waiting
     wanted = scan_targets.of(row)
     verdict = scans.scan(
         wanted.needles,
@@ -191,7 +202,10 @@ def _fence_subject(erasure: UUID, line: Line) -> None:
         if owner.anonymous:
             owner.anonymous = False
             owner.save(update_fields=["anonymous"])
-            subjects.create_anonymous(owner.project_id)
+            # A project that is being deleted needs nobody any more.
+            with suppress(ProjectDeletedError):
+                fencing.require_active(owner.project_id)
+                subjects.create_anonymous(owner.project_id)
         owner.epoch, owner.state, owner.basis = owner.epoch + 1, _ERASING, ""
         owner.save(update_fields=["epoch", "state", "basis"])
         ledgers.apply(line)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 from types import MappingProxyType
@@ -29,6 +30,8 @@ from memoryhub.errors import (
     Refusal,
     UnavailableError,
 )
+from memoryhub.journal import requests
+from memoryhub.journal.requests import Asked
 from memoryhub.models.clock import clock
 from memoryhub.models.erasures import Erasure
 from memoryhub.models.subjects import Subject
@@ -62,16 +65,34 @@ _STEPS: Mapping[str, Callable[[Erasure], str]] = MappingProxyType(
 )
 
 
-def confirm(erasure: Erasure, *, token: str, count: int, actor: str) -> Erasure:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Said:
+    """What a confirmation says, who says it, and under which Idempotency-Key."""
+
+    token: str
+    count: int
+    actor: str
+    asked: Asked | None = None
+
+
+def confirm(
+    erasure: Erasure,
+    *,
+    token: str,
+    count: int,
+    actor: str,
+    asked: Asked | None = None,
+) -> Erasure:
     """Begin what the plan says; for good. Said twice it is the same erasure.
 
     A subject is fenced when this returns; of narrower scopes the worker fences within
     two seconds. Under a hold the subject is restricted instead, and nothing goes.
     Raises InvalidError for a token that is not the plan's, CountMismatchError,
     NothingToEraseError, PlanExpiredError, ForgetBudgetError, and PlanStaleError once
-    the plan was made anew in its place.
+    the plan was made anew in its place; InProgressError too if it was `asked`.
     """
-    settle = partial(_confirmed, erasure.id, token=token, count=count, actor=actor)
+    said = Said(token=token, count=count, actor=actor, asked=asked)
+    settle = partial(_confirmed, erasure.id, said)
     refusal: Refusal | None = _with_room(partial(journal.run, settle))
     if refusal is not None:
         raise refusal
@@ -80,12 +101,14 @@ def confirm(erasure: Erasure, *, token: str, count: int, actor: str) -> Erasure:
     return advance(row) if whole and row.state == State.PLANNED else row
 
 
-def cancel(erasure: Erasure, *, actor: str) -> Erasure:
+def cancel(erasure: Erasure, *, actor: str, asked: Asked | None = None) -> Erasure:
     """Drop a plan, or one that a hold keeps; a restriction of its own ends.
 
-    Said twice it is the same. Raises AlreadyFencedError once it was confirmed.
+    Said twice it is the same. Raises AlreadyFencedError once it was confirmed, and
+    InProgressError if it was `asked`.
     """
-    row: Erasure = journal.run(partial(_cancelled, erasure.id, actor=actor))
+    work = partial(_cancelled, erasure.id, actor=actor, asked=asked)
+    row: Erasure = journal.run(work)
     return row
 
 
@@ -124,46 +147,48 @@ def tidy() -> int:
     return sum(journal.run(partial(_expired, each)) for each in due(clock.now()))
 
 
-def _confirmed(erasure: UUID, *, token: str, count: int, actor: str) -> Refusal | None:
+def _confirmed(erasure: UUID, said: Said) -> Refusal | None:
     """Decide, with the memory standing still; what is refused may be noted as well."""
     with transaction.atomic():
         row, owner = _locked(erasure)
-        erasure_plans.require_token(row, token)
+        erasure_plans.require_token(row, said.token)
         if row.confirmed_at is not None:
             return None
         if row.state in CLOSED:
             return PlanExpiredError()
         line = ErasureLine.of(row)
-        if count != line.count:
+        if said.count != line.count:
             return CountMismatchError()
         if line.expires_at <= clock.now():
-            erasure_plans.expire(row, actor=actor)
+            erasure_plans.expire(row, actor=said.actor)
             return PlanExpiredError()
-        if not count:
+        if not said.count:
             return NothingToEraseError()
-        _require_budget(row, actor)
-        return _settled(row, owner, actor)
+        _require_budget(row, said.actor)
+        return _settled(row, owner, said)
 
 
-def _settled(row: Erasure, owner: Subject, actor: str) -> Refusal | None:
+def _settled(row: Erasure, owner: Subject, said: Said) -> Refusal | None:
     require_subject(owner)
     now = clock.now()
     if in_force(owner.id, now=now).exists():
-        erasure_plans.hold_back(row, actor=actor)
+        erasure_plans.hold_back(row, actor=said.actor)
+        requests.claim(said.asked, subject=owner.id, erasure=row.id)
         return None
     draft = erasure_plans.drafted(owner, erasure_plans.wish_of(row))
     if owner.epoch != row.epoch or draft.moved(row):
         erasure_plans.renew(row, draft, owner)
         return PlanStaleError(erasure=str(row.id))
-    row.actor, row.confirmed_at, row.updated_at = actor, now, now
+    row.actor, row.confirmed_at, row.updated_at = said.actor, now, now
     row.save(update_fields=["actor", "confirmed_at", "updated_at"])
+    requests.claim(said.asked, subject=owner.id, erasure=row.id)
     if row.scope == Erasure.Scope.SUBJECT:
         # Until the fence, which waits for the ledger's disk, nobody slips in.
-        erasure_plans.restrict(row, basis=PLANNED, actor=actor)
+        erasure_plans.restrict(row, basis=PLANNED, actor=said.actor)
     return None
 
 
-def _cancelled(erasure: UUID, *, actor: str) -> Erasure:
+def _cancelled(erasure: UUID, *, actor: str, asked: Asked | None = None) -> Erasure:
     with transaction.atomic():
         row, _ = _locked(erasure)
         if row.state == State.CANCELLED:
@@ -173,6 +198,7 @@ def _cancelled(erasure: UUID, *, actor: str) -> Erasure:
         held = row.state == State.HELD
         if not held and row.confirmed_at is not None:
             raise AlreadyFencedError
+        requests.claim(asked, subject=row.subject_id, erasure=row.id)
         erasure_plans.enter(row, State.CANCELLED, actor=actor)
         erasure_plans.lift(row, actor=actor)
     return row

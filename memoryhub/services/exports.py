@@ -20,7 +20,7 @@ from django.db.models import Q
 
 from memoryhub import journal
 from memoryhub.errors import ExportBusyError, RateError, Refusal
-from memoryhub.journal import audit
+from memoryhub.journal import audit, fence
 from memoryhub.journal.uses import uses
 from memoryhub.models.audit import AuditEntry
 from memoryhub.models.clock import clock
@@ -119,8 +119,9 @@ class Export:
 def begin(subject: Subject, *, actor: str) -> Export:
     """Take the cut and a place, and note it. An agent's counts as a read of hers.
 
-    Raises SubjectErasedError; ExportBusyError while as many run as may; RateError when
-    she was exported often enough today. Nothing is noted of what is refused.
+    Raises SubjectErasedError, ProjectDeletedError; ExportBusyError while as many run as
+    may; RateError when she was exported often enough today. Nothing is noted of what is
+    refused.
     """
     export = prepare(subject)
     journal.run(partial(_begin, export, actor))
@@ -140,6 +141,7 @@ async def begin_async(export: Export, *, actor: str) -> None:
 def _begin(export: Export, actor: str) -> None:
     subject, now = export.cut.subject, clock.now()
     with transaction.atomic():
+        fence.require_active(subject.project_id)
         # First of what could race: it locks the row that every other one waits for.
         audit.append(
             actor=actor,

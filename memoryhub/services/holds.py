@@ -18,7 +18,7 @@ from memoryhub.errors import (
     InvalidError,
     NotFoundError,
 )
-from memoryhub.journal import audit
+from memoryhub.journal import audit, fence
 from memoryhub.models.clock import clock
 from memoryhub.models.erasures import Erasure, Hold
 from memoryhub.models.ids import uuid7
@@ -43,7 +43,8 @@ def open_hold(
 
     Raises InvalidError: a basis that is none, an expiry that is past or more than 365
     days away, a reviewer who is no officer of the project. Raises SubjectErasedError,
-    and ErasureInProgressError once an erasure of hers is confirmed: that is final.
+    and ErasureInProgressError once an erasure of hers is confirmed: that is final, as
+    is ProjectDeletedError.
     """
     now = clock.now()
     if basis not in Hold.Basis.values:
@@ -106,6 +107,8 @@ def _open(row: Hold, actor: str) -> Hold:
     with transaction.atomic():
         # An eraser that is about to fence her waits for this, or this for the fence.
         restrictions.locked(row.subject_id)
+        # Who deletes the project has looked for holds, or finds this one.
+        fence.require_active(row.project_id)
         _require_none_confirmed(row.subject_id)
         row.save(force_insert=True)
         _tell(row, "hold.opened", actor)

@@ -14,6 +14,7 @@ from itertools import pairwise
 from memoryhub.errors import (
     CorruptError,
     NotFoundError,
+    ProjectDeletedError,
     Refusal,
     StaleError,
     SubjectErasedError,
@@ -36,7 +37,7 @@ WAITING_LINES = 2_000
 _DIFFERS = (StaleError, NotFoundError)
 _ERASED = (SubjectErasedError, ThreadErasedError)
 #: Trouble that the next record would meet too.
-_FINAL = (UnavailableError, CorruptError)
+_FINAL = (UnavailableError, CorruptError, ProjectDeletedError)
 
 
 @dataclass(slots=True)

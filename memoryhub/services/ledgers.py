@@ -4,24 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from functools import partial
 from threading import Lock
 from typing import Any, Final
 from uuid import UUID
 
-import orjson
 from django.db import transaction
 
 from memoryhub import journal
 from memoryhub.errors import LedgerBrokenError, LedgerUnwritableError, StartRefusedError
 from memoryhub.models.clock import clock
 from memoryhub.models.erasures import Erasure, Receipt, Tombstone
-from memoryhub.models.keys import DestroyedKey, KeyMeta
+from memoryhub.models.keys import DestroyedKey, KeyMeta, ProjectKey
 from memoryhub.models.projects import Instance, Project
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
-from memoryhub.vault import blind_index, keys, ledger, receipts
+from memoryhub.services import ledger_targets
+from memoryhub.vault import ledger, receipts
 from memoryhub.vault.ledger import Kind, Line
 
 State = Erasure.State
@@ -36,6 +35,8 @@ KEYLESS: Final = (
     State.VERIFIED,
     State.COMPLETE,
 )
+#: The scope of lines about a whole project: its id stands for erasure and subject.
+PROJECT: Final = "project"
 #: Scopes whose targets begin with a thread.
 _OF_THREAD: Final = (Erasure.Scope.THREAD, Erasure.Scope.RECORD)
 _AT_ONCE: Final = 500
@@ -87,6 +88,20 @@ def repeat(erasure: Erasure) -> Line:
     return _closed(erasure, Kind.REPLAYED, receipts.digest(receipt.text))
 
 
+def intend_project(project: Project) -> Line:
+    """Say in the ledger that a project is deleted; the same line if it says so.
+
+    Before the first of its people is erased, and never inside of a transaction. Raises
+    LedgerUnwritableError.
+    """
+    return _said_of_project(project, Kind.INTENT)
+
+
+def close_project(project: Project) -> Line:
+    """Say that all of it is gone; the same line if it says so already."""
+    return _said_of_project(project, Kind.DONE)
+
+
 def newest(erasure: UUID) -> Line | None:
     """The last thing the ledger says of an erasure."""
     said = [line for line in ledger.lines() if line.erasure == erasure]
@@ -116,54 +131,12 @@ def subject_ref(erasure: Erasure) -> bytes | None:
     return None if found is None else bytes(found)
 
 
-def targets(erasure: Erasure) -> list[Any]:
-    """What of the subject goes, in so few words that a restored database has it too."""
-    if erasure.scope == Erasure.Scope.THREAD:
-        return [_thread(erasure), _name_digest(erasure).hex()]
-    if erasure.scope == Erasure.Scope.RECORD:
-        return [str(erasure.thread_id), erasure.seq]
-    if erasure.scope == Erasure.Scope.BEFORE:
-        assert erasure.before is not None
-        return [erasure.before.isoformat(timespec="microseconds")]
-    return []
-
-
-def _thread(erasure: Erasure) -> str:
-    """Its id, also where a restore has left no row of it."""
-    if erasure.thread_id is not None:
-        return str(erasure.thread_id)
-    return str(orjson.loads(erasure.targets)["heads"][0][0])
-
-
-def _name_digest(erasure: Erasure) -> bytes:
-    """Of the name of its thread, which stays dead though no database knows it."""
-    name = "" if erasure.thread is None else erasure.thread.name
-    if name.startswith("~"):
-        return bytes.fromhex(name.split("~")[1])
-    if name:
-        project = keys.project_key(erasure.project_id)
-        return blind_index.thread_name(project, name)
-    stones = Tombstone.objects.filter(erasure=erasure, kind=Tombstone.Kind.THREAD)
-    return bytes(stones.values_list("digest", flat=True).get())
-
-
-def name_digest(line: Line) -> bytes | None:
-    """Of the scope `thread`: the digest of its name."""
-    if line.scope != Erasure.Scope.THREAD or len(line.targets) < 2:
-        return None
-    return bytes.fromhex(line.targets[1])
-
-
-def moment(line: Line) -> datetime:
-    """Of the scope `before`: the time that its targets say."""
-    return datetime.fromisoformat(line.targets[0])
-
-
 def compare() -> Standing:
     """Walk the ledger and look up what it says in both databases.
 
-    Eight queries for every five hundred erasures. Raises StartRefusedError when the
-    ledger can't be written, is not ours, or lacks what the databases have applied.
+    Eight queries for every five hundred erasures, and two for projects. Raises
+    StartRefusedError when the ledger can't be written, is not ours, or lacks what the
+    databases have applied.
     """
     try:
         ledger.refuse_unwritable()
@@ -189,6 +162,7 @@ def compare() -> Standing:
         _sort(some, resumed, replayed)
     for some in _in_batches(list(intents.values())):
         replayed.extend(unheard(some))
+    replayed.extend(_back([line for line in intents.values() if line.scope == PROJECT]))
     replayed.sort(key=lambda line: line.n)
     return Standing(resumed=tuple(resumed), replayed=tuple(replayed))
 
@@ -199,7 +173,26 @@ def _needed(lines: Sequence[Line]) -> list[Line]:
     return [
         line
         for line in lines
-        if line.scope == Erasure.Scope.SUBJECT or line.subject not in gone
+        if line.scope == Erasure.Scope.SUBJECT
+        or (line.scope != PROJECT and line.subject not in gone)
+    ]
+
+
+def _back(lines: Sequence[Line]) -> list[Line]:
+    """Those of projects that a restore has made whole again, or their keys.
+
+    The database knows that a project is deleted before the ledger does.
+    """
+    asked = [line.project for line in lines]
+    rows = Project.objects.filter(id__in=asked)
+    states: Mapping[UUID, str] = dict(rows.values_list("id", "state"))
+    found = ProjectKey.objects.using("keys").filter(project__in=asked)
+    opened = set(found.values_list("project", flat=True)) if asked else set()
+    return [
+        line
+        for line in lines
+        if (state := states.get(line.project)) == Project.State.ACTIVE
+        or (state == Project.State.DELETED and line.project in opened)
     ]
 
 
@@ -249,7 +242,7 @@ def unheard(lines: Sequence[Line]) -> list[Line]:
 
     Made and erased since the backup: nothing of them is left but that. Four queries.
     """
-    digests = {line.erasure: name_digest(line) for line in lines}
+    digests = {line.erasure: ledger_targets.name_digest(line) for line in lines}
     named = [line for line in lines if digests[line.erasure]]
     stones = Tombstone.objects.filter(digest__in=[*filter(None, digests.values())])
     stones = stones.filter(kind=Tombstone.Kind.THREAD)
@@ -259,7 +252,9 @@ def unheard(lines: Sequence[Line]) -> list[Line]:
     known = {str(thread) for thread in threads.values_list("id", flat=True)}
     rows = Erasure.objects.filter(id__in=[line.erasure for line in named])
     known |= {str(row) for row in rows.values_list("id", flat=True)}
+    # In one that is deleted nothing is ever named again.
     tenants = Project.objects.filter(id__in=[line.project for line in named])
+    tenants = tenants.filter(state=Project.State.ACTIVE)
     projects = set(tenants.values_list("id", flat=True))
     return [
         line
@@ -300,7 +295,30 @@ def _closed(erasure: Erasure, kind: Kind, digest: bytes) -> Line:
     return line
 
 
+def _said_of_project(project: Project, kind: Kind) -> Line:
+    with _SAYING:
+        lines = (line for line in ledger.lines() if line.erasure == project.id)
+        line = next((line for line in lines if line.kind is kind), None)
+        line = line or ledger.append(
+            kind=kind,
+            erasure=project.id,
+            project=project.id,
+            subject=project.id,
+            subject_ref=None,
+            scope=PROJECT,
+            reason=project.deletion_reason,
+            ticket=project.deletion_ticket,
+            targets=[],
+            at=clock.now(),
+        )
+    journal.run(partial(apply, line))
+    return line
+
+
 def _append(erasure: Erasure, kind: Kind, **more: Any) -> Line:
+    # The names of a person's threads stand in the first line, and need no second.
+    whole = erasure.scope == Erasure.Scope.SUBJECT
+    said = [] if whole and kind is not Kind.INTENT else ledger_targets.targets(erasure)
     return ledger.append(
         kind=kind,
         erasure=erasure.id,
@@ -309,7 +327,8 @@ def _append(erasure: Erasure, kind: Kind, **more: Any) -> Line:
         subject_ref=subject_ref(erasure),
         scope=erasure.scope,
         reason=erasure.reason,
-        targets=targets(erasure),
+        ticket=erasure.ticket,
+        targets=said,
         at=clock.now(),
         **more,
     )

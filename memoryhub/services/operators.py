@@ -14,7 +14,7 @@ from django.db import IntegrityError, transaction
 
 from memoryhub import journal
 from memoryhub.errors import InvalidError, NameTakenError
-from memoryhub.journal import audit
+from memoryhub.journal import audit, fence
 from memoryhub.kernel import names
 from memoryhub.models.clock import clock
 from memoryhub.models.operators import Membership, Operator, SignInLink
@@ -96,7 +96,7 @@ def set_role(
 
     Raises InvalidError: `value` for a word that is no role, and at `own` for a higher
     one that somebody gives themselves; `last_owner` when nobody would own the project
-    any more.
+    any more. Raises ProjectDeletedError: who could see to its end stays.
     """
     if role is not None and role not in _ORDER:
         raise InvalidError(loc="role")
@@ -105,6 +105,7 @@ def set_role(
         with transaction.atomic():
             # Two changes at once could each leave the other's owner out.
             Project.objects.select_for_update().get(id=project.id)
+            fence.require_active(project.id)
             before = role_in(project, operator)
             if actor == f"operator:{operator.id}" and _rank(role) > _rank(before):
                 raise InvalidError(loc="own")

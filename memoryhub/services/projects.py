@@ -10,7 +10,7 @@ from django.db import IntegrityError, transaction
 
 from memoryhub import journal
 from memoryhub.errors import InvalidError, NameTakenError
-from memoryhub.journal import audit
+from memoryhub.journal import audit, fence
 from memoryhub.models.clock import clock
 from memoryhub.models.ids import uuid7
 from memoryhub.models.projects import (
@@ -165,6 +165,7 @@ def require_lifetimes(
 def _change(project: Project, fields: list[str], *, actor: str) -> None:
     def change() -> None:
         with transaction.atomic():
+            fence.require_active(project.id)
             project.save(update_fields=fields)
             _note("project.changed", project, actor=actor)
 

@@ -10,7 +10,8 @@ from django.db.models import Q, QuerySet
 
 from memoryhub import journal
 from memoryhub.errors import NotErasedError, NotFoundError
-from memoryhub.journal import audit, tombstones
+from memoryhub.journal import audit, requests, tombstones
+from memoryhub.journal.requests import Asked
 from memoryhub.journal.tombstones import Gone
 from memoryhub.models.subjects import Subject
 from memoryhub.services import subjects
@@ -31,9 +32,14 @@ def readmit(
     return made
 
 
-async def create(prepared: Prepared, *, actor: str) -> Subject:
-    """Insert what was prepared; for coroutines. Raises NotErasedError."""
-    made: Subject = await journal.run_async(partial(insert, prepared, actor))
+async def create(
+    prepared: Prepared, *, actor: str, asked: Asked | None = None
+) -> Subject:
+    """Insert what was prepared; for coroutines. Raises NotErasedError, InProgressError.
+
+    `asked` is noted beside it; who asks the same again looks there first.
+    """
+    made: Subject = await journal.run_async(partial(insert, prepared, actor, asked))
     return made
 
 
@@ -57,13 +63,14 @@ def _there(gone: Gone, ref: bytes) -> QuerySet[Subject]:
     return Subject.objects.filter(Q(project=gone.project, subject_ref=ref) | going)
 
 
-def insert(prepared: Prepared, actor: str) -> Subject:
+def insert(prepared: Prepared, actor: str, asked: Asked | None = None) -> Subject:
     """The row of a prepared subject; in the writer. Raises NotErasedError."""
     with transaction.atomic():
         made = subjects.insert(prepared)
         if made.id != prepared.id:
             # Somebody else has readmitted her meanwhile.
             raise NotErasedError
+        requests.claim(asked, subject=made.id)
         audit.append(
             actor=actor,
             action="subject.readmitted",

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import partial
+from uuid import UUID
 
 from django.db import transaction
 
 from memoryhub.errors import CorruptError
-from memoryhub.journal import log, projections
+from memoryhub.journal import log, projections, run, totals
 from memoryhub.kernel.replay import evolve
 from memoryhub.kernel.state import ThreadState
 from memoryhub.models.derivations import Derivation
@@ -32,7 +34,8 @@ def rebuild(
     In one transaction; snapshots go and come back with the next writes. An erased
     thread has none of them, and is never folded again: it is left as it is. Raises
     CorruptError and changes nothing when events are missing. `thread` comes with its
-    subject; threads that are rebuilt together share `origins`.
+    subject; threads that are rebuilt together share `origins`. The totals count rows
+    that are there again afterwards; `recount` makes them anew.
     """
     if thread.status == Thread.Status.ERASED:
         return
@@ -47,6 +50,12 @@ def rebuild(
         DueValue.objects.filter(thread=thread).delete()
         Derivation.objects.filter(derived_thread=thread.id).delete()
         _refold(log.origin(thread, origins=origins), locked, progress)
+
+
+def recount(subjects: Iterable[UUID]) -> None:
+    """Count anew how much there is of each of them. Reads all that is theirs."""
+    for subject in subjects:
+        run(partial(totals.recount, subject))
 
 
 def _refold(

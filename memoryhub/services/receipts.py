@@ -118,8 +118,9 @@ def add(
 ) -> Receipt:
     """Sign a later fact about an erasure that has its receipt: an addendum.
 
-    `what` is a closed word: `rewritten`, `scanned`. `ended` is the residue that is
-    over, of which a look has found nothing left. Raises NotCompleteError.
+    `what` is a closed word: `rewritten`, `scanned`, `recipients`. `ended` is the
+    residue that is over, of which a look has found nothing left. Raises
+    NotCompleteError.
     """
     first = _stored(erasure.id, 0)
     if first is None:

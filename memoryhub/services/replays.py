@@ -17,6 +17,7 @@ from memoryhub import journal
 from memoryhub.kernel import strict_json
 from memoryhub.models.clock import clock
 from memoryhub.models.erasures import Erasure
+from memoryhub.models.projects import Project
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
 from memoryhub.queries.erasures import CLOSED
@@ -25,7 +26,9 @@ from memoryhub.services import (
     erasure_plans,
     erasure_steps,
     erasures,
+    ledger_targets,
     ledgers,
+    project_deletions,
 )
 from memoryhub.services.restrictions import PLANNED
 from memoryhub.services.standstill import standstill
@@ -87,6 +90,14 @@ def replay(line: Line) -> Erasure:
     if row.state == State.COMPLETE and ledgers.newest(line.erasure) == before:
         ledgers.repeat(row)
     return row
+
+
+def take_back(line: Line) -> Project:
+    """Close the project of a line once more; its people are among the other lines."""
+    project = Project.objects.get(id=line.project)
+    return project_deletions.take_back(
+        project, reason=line.reason, ticket=line.ticket, actor=ACTOR
+    )
 
 
 def _fence(lines: Sequence[Line]) -> None:
@@ -192,6 +203,7 @@ def _made(line: Line) -> Erasure:
             before=wish.before,
             seq=wish.seq,
             reason=line.reason,
+            ticket=line.ticket,
             actor=ACTOR,
             epoch=owner.epoch,
             planned=strict_json.canonical(draft.planned).decode(),
@@ -205,7 +217,7 @@ def _made(line: Line) -> Erasure:
 def _wish(line: Line) -> erasure_plans.Wish:
     given: dict[str, Any] = {}
     if line.scope == Scope.BEFORE:
-        given["before"] = ledgers.moment(line)
+        given["before"] = ledger_targets.moment(line)
     elif line.scope != Scope.SUBJECT:
         given["thread"] = Thread.objects.get(id=line.targets[0])
         if line.scope == Scope.RECORD:

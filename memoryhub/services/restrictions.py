@@ -15,7 +15,8 @@ from django.db.models import Q
 
 from memoryhub import journal
 from memoryhub.errors import ErasureInProgressError, InvalidError
-from memoryhub.journal import audit
+from memoryhub.journal import audit, requests
+from memoryhub.journal.requests import Asked
 from memoryhub.models.clock import clock
 from memoryhub.models.erasures import Erasure
 from memoryhub.models.subjects import Subject
@@ -42,12 +43,13 @@ def restrict(subject: UUID, *, basis: str, actor: str) -> Subject:
     return changed
 
 
-async def restrict_async(subject: UUID, *, basis: str, actor: str) -> Subject:
-    """As `restrict`, for coroutines."""
+async def restrict_async(
+    subject: UUID, *, basis: str, actor: str, asked: Asked | None = None
+) -> Subject:
+    """As `restrict`, for coroutines. Raises InProgressError too."""
     require_basis(basis)
-    changed: Subject = await journal.run_async(
-        partial(_restrict, subject, basis, actor)
-    )
+    work = partial(_restrict, subject, basis, actor, asked)
+    changed: Subject = await journal.run_async(work)
     return changed
 
 
@@ -62,9 +64,12 @@ def unrestrict(subject: UUID, *, actor: str) -> Subject:
     return changed
 
 
-async def unrestrict_async(subject: UUID, *, actor: str) -> Subject:
-    """As `unrestrict`, for coroutines."""
-    changed: Subject = await journal.run_async(partial(_unrestrict, subject, actor))
+async def unrestrict_async(
+    subject: UUID, *, actor: str, asked: Asked | None = None
+) -> Subject:
+    """As `unrestrict`, for coroutines. Raises InProgressError too."""
+    work = partial(_unrestrict, subject, actor, asked)
+    changed: Subject = await journal.run_async(work)
     return changed
 
 
@@ -74,18 +79,22 @@ def require_basis(basis: str) -> None:
         raise InvalidError(loc="basis")
 
 
-def _restrict(subject: UUID, basis: str, actor: str) -> Subject:
+def _restrict(
+    subject: UUID, basis: str, actor: str, asked: Asked | None = None
+) -> Subject:
     with transaction.atomic():
         row = locked(subject)
+        requests.claim(asked, subject=row.id)
         if (row.state, row.basis) != (Subject.State.RESTRICTED, basis):
             _change(row, Subject.State.RESTRICTED, basis=basis)
             tell("subject.restricted", row.id, project=row.project_id, actor=actor)
     return row
 
 
-def _unrestrict(subject: UUID, actor: str) -> Subject:
+def _unrestrict(subject: UUID, actor: str, asked: Asked | None = None) -> Subject:
     with transaction.atomic():
         row = locked(subject)
+        requests.claim(asked, subject=row.id)
         if row.state != Subject.State.RESTRICTED:
             return row
         kept = _kept_by(row)

@@ -18,6 +18,7 @@ from django.db import DatabaseError, transaction
 
 from memoryhub import journal
 from memoryhub.journal import audit
+from memoryhub.models.operators import Operator
 from memoryhub.queries import residue, surface_files, surfaces
 from memoryhub.queries.residue import Standing
 from memoryhub.queries.surfaces import Kind as Place
@@ -32,7 +33,8 @@ VERSION: Final = "memoryhub.scan/1"
 BUDGET_BYTES: Final = 4 << 30
 #: What others may have written as well, where they call something so.
 _CLEAR = (Kind.NAME, Kind.USER_ID, Kind.PLAINTEXT)
-#: What staff and our own words may hold too. An id is none of their business.
+#: What staff and our own words may hold too. An id is none of their business, but as
+#: the name of an account: that is the operator's own, who may be a customer as well.
 _OF_STAFF = (Kind.NAME, Kind.PLAINTEXT)
 _OF_OURS = (Kind.NAME, Kind.USER_ID)
 #: Where nothing of hers may be, whoever else has the same name.
@@ -286,6 +288,8 @@ class _Judge:
             seen[place.kind].add(hit.needle)
         called = {each for each in seen[Place.CALLED] if each.kind in _CLEAR}
         called |= {each for each in seen[Place.STAFF] if each.kind in _OF_STAFF}
+        accounts = {h.needle for p, h in hits if p.place == Operator._meta.db_table}
+        called |= accounts & seen[Place.STAFF]
         ours = {each for each in seen[Place.SCHEMA] if each.kind in _OF_OURS}
         others = called - seen[Place.HERS]
         names = [needle.data for needle in wanted if needle.kind is Kind.NAME]

@@ -9,8 +9,8 @@ from uuid import UUID
 from django.db import IntegrityError, transaction
 
 from memoryhub import journal
-from memoryhub.errors import SubjectErasedError
-from memoryhub.journal import tombstones
+from memoryhub.errors import ProjectDeletedError, SubjectErasedError
+from memoryhub.journal import fence, tombstones
 from memoryhub.models.clock import clock
 from memoryhub.models.ids import uuid7
 from memoryhub.models.subjects import Subject
@@ -101,10 +101,15 @@ async def create(prepared: Prepared) -> Subject:
 
 
 def anonymous(project: UUID) -> Subject:
-    """The project's subject for memory that is about nobody in particular."""
-    return Subject.objects.exclude(state__in=_GONE).get(
-        project_id=project, anonymous=True
-    )
+    """The project's subject for memory that is about nobody in particular.
+
+    Raises ProjectDeletedError once she is erased for good, with her project.
+    """
+    rows = Subject.objects.exclude(state__in=_GONE)
+    found = rows.filter(project_id=project, anonymous=True).first()
+    if found is None:
+        raise ProjectDeletedError
+    return found
 
 
 def create_anonymous(project: UUID) -> Subject:
@@ -128,10 +133,12 @@ def external_id(subject: Subject) -> str | None:
 def insert(new: Prepared) -> Subject:
     """The row of a prepared subject, or the one that is there; in the writer.
 
-    Raises SubjectErasedError for one that was erased and not readmitted.
+    Raises SubjectErasedError for one that was erased and not readmitted, and
+    ProjectDeletedError.
     """
     try:
         with transaction.atomic():
+            fence.require_active(new.project)
             made = Subject.objects.create(
                 id=new.id,
                 project_id=new.project,

@@ -197,7 +197,8 @@ def _last(file: BinaryIO) -> tuple[Link | None, int]:
     tail = b""
     # Until there is the end of a line, and the one before it or the file's beginning.
     while place and tail.count(b"\n") < 2:
-        size = min(_BLOCK, place)
+        # Twice as much each time: a line may have many names to tell of.
+        size = min(max(_BLOCK, len(tail)), place)
         place = file.seek(place - size)
         tail = _exactly(file, size) + tail
     whole = tail[: tail.rfind(b"\n") + 1]

@@ -16,9 +16,21 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from django.db import connections, transaction
 
-from memoryhub.errors import KeyMissingError, SealBrokenError, SubjectErasedError
+from memoryhub.errors import (
+    KeyMissingError,
+    ProjectDeletedError,
+    SealBrokenError,
+    SubjectErasedError,
+)
 from memoryhub.models.clock import clock
-from memoryhub.models.keys import DestroyedKey, KeyMeta, ProjectKey, SubjectKey
+from memoryhub.models.keys import (
+    DestroyedKey,
+    DestroyedProjectKey,
+    KeyMeta,
+    ProjectKey,
+    SubjectKey,
+    WrappedKey,
+)
 from memoryhub.models.subjects import Subject
 from memoryhub.vault import keyring, seal_count
 from memoryhub.vault.key_cache import KeyCache
@@ -88,12 +100,18 @@ def create_project_key(project_id: UUID) -> None:
 
 
 def project_key(project_id: UUID) -> ProjectKeys:
-    """A project's opened key. Raises KeyMissingError. One query, or none if cached."""
+    """A project's opened key. One query, or none if cached.
+
+    Raises ProjectDeletedError for one that was destroyed, KeyMissingError for a lost
+    one.
+    """
     if cached := _projects.get(project_id):
         return cached
     row = ProjectKey.objects.using("keys").filter(project=project_id).first()
     if row is None:
-        raise KeyMissingError
+        # As for a subject: the key before the proof, for one is swapped for the other.
+        gone = DestroyedProjectKey.objects.using("keys").filter(project=project_id)
+        raise ProjectDeletedError if gone.exists() else KeyMissingError
     kek = keyring.kek(row.kek_id)
     key = unwrap(kek, bytes(row.wrapped), kind=Kind.PROJECT, owner=project_id)
     opened = ProjectKeys(project=project_id, ids=_sub_key(key, project_id, "ids"))
@@ -148,9 +166,21 @@ def destroy(
         if ledger_n is not None:
             behind = KeyMeta.objects.using("keys").filter(id=1, ledger_n__lt=ledger_n)
             behind.update(ledger_n=ledger_n)
-    _rewrite()
+    _rewrite(SubjectKey)
     forget(subject_id)
     return count
+
+
+def destroy_project_key(project_id: UUID, *, at: datetime) -> None:
+    """Destroy a project's key for good, as `destroy` does a subject's. Idempotent."""
+    with transaction.atomic(using="keys"):
+        _lock_keys()
+        ProjectKey.objects.using("keys").filter(project=project_id).delete()
+        DestroyedProjectKey.objects.using("keys").get_or_create(
+            project=project_id, defaults={"at": at}
+        )
+    _rewrite(ProjectKey)
+    _projects.drop(lambda known: known == project_id)
 
 
 def forget(subject_id: UUID) -> None:
@@ -158,13 +188,13 @@ def forget(subject_id: UUID) -> None:
     _subjects.drop(lambda known: known[0] == subject_id)  # type: ignore[index]  # a pair
 
 
-def _rewrite() -> None:
+def _rewrite(table: type[WrappedKey]) -> None:
     connection = connections["keys"]
     # Inside of a transaction, as in most tests, there is no VACUUM.
     if connection.vendor != "postgresql" or connection.in_atomic_block:
         return
     with connection.cursor() as cursor:
-        cursor.execute(f'VACUUM FULL "{SubjectKey._meta.db_table}"')
+        cursor.execute(f'VACUUM FULL "{table._meta.db_table}"')
 
 
 def sweep_orphans(*, older_than: datetime) -> int:

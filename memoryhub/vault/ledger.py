@@ -51,6 +51,8 @@ class Line:
     scope: str
     #: Why, as a closed word: what is erased anew says so again.
     reason: str
+    #: The number of the request in somebody's own files, such as LEGAL-42.
+    ticket: str | None
     #: What of the subject goes, as the erasure's scope words it; plain JSON.
     targets: Sequence[Any]
     receipt_sha256: bytes | None
@@ -71,6 +73,7 @@ class Line:
                 subject_ref=_bytes(says["subject_ref"]),
                 scope=says["scope"],
                 reason=says["reason"],
+                ticket=says["ticket"],
                 targets=tuple(says["targets"]),
                 receipt_sha256=_bytes(says["receipt_sha256"]),
                 hash=link.hash,
@@ -90,6 +93,7 @@ def append(
     reason: str,
     targets: Sequence[Any],
     at: datetime,
+    ticket: str | None = None,
     receipt_sha256: bytes | None = None,
 ) -> Line:
     """Write a line and wait until it is on disk.
@@ -106,11 +110,11 @@ def append(
         "subject_ref": None if subject_ref is None else bytes(subject_ref).hex(),
         "scope": str(scope),
         "reason": reason,
+        "ticket": ticket,
         "targets": list(targets),
         "receipt_sha256": None if receipt_sha256 is None else receipt_sha256.hex(),
     }
-    signer = signing.current()
-    link = chained.append(path(), says, genesis=genesis(), signer=signer)
+    link = chained.append(path(), says, genesis=genesis(), signer=signing.current())
     mirror()
     return Line.of(link)
 

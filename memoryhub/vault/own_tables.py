@@ -12,12 +12,14 @@ TABLES: Mapping[str, Table] = MappingProxyType(
         # Tenants and who may do what
         "memoryhub.Project": Table(
             fields=fields(
-                id="id",
+                id="id deletion_ticket",
+                id_word="deletion_actor",
+                # It outlives what the project held, so that this can be proved.
                 staff="slug",
-                word="create_on_write",
+                word="create_on_write state deletion_reason",
                 number="max_threads thread_count retention_idle_days"
                 " default_ttl_seconds expired_value_grace_seconds",
-                time="created_at",
+                time="created_at deletion_at deleted_at",
             ),
         ),
         "memoryhub.ProjectStats": Table(
@@ -88,6 +90,9 @@ TABLES: Mapping[str, Table] = MappingProxyType(
             subject="subject",
             forget=Fate.STAYS,
             fields=fields(id="subject erasure", time="at"),
+        ),
+        "memoryhub.DestroyedProjectKey": Table(
+            fields=fields(id="project", time="at"),
         ),
         "memoryhub.SigningKey": Table(
             fields=fields(

@@ -49,6 +49,8 @@ class Table:
     #: The lookup from a row to its subject's id: finds, exports, erases and counts
     #: that part. None where rows are about no subject.
     subject: str | None = None
+    #: The lookup from a row to its thread's id, where `subject` does not lead over it.
+    of_thread: str | None = None
     #: The part of the export that shows the rows; None where none needs to.
     exported: str | None = None
     forget: Fate = Fate.NOT_ITS
@@ -56,6 +58,8 @@ class Table:
     @property
     def thread(self) -> str | None:
         """The lookup from a row to its thread's id; None where it has none."""
+        if self.of_thread is not None:
+            return self.of_thread
         home, _, rest = (self.subject or "").rpartition("__")
         return home if rest == "subject" and home == "thread" else None
 

@@ -150,10 +150,12 @@ TABLES: Mapping[str, Table] = MappingProxyType(
             ),
         ),
         "memoryhub.RequestKey": Table(
-            subject="thread__subject",
+            # Those about a person are of no thread.
+            subject="subject",
+            of_thread="thread",
             forget=Fate.DELETED,
             fields=_fields(
-                id="id project thread",
+                id="id project subject thread erasure",
                 digest="digest request",
                 number="first_seq last_seq",
                 time="created_at",
@@ -228,6 +230,14 @@ TABLES: Mapping[str, Table] = MappingProxyType(
             exported="access.jsonl",
             forget=Fate.DELETED,
             fields=_fields(id="subject key", number="reads writes", time="day"),
+        ),
+        "memoryhub.Total": Table(
+            # What is exported tells them as well.
+            subject="subject",
+            forget=Fate.DELETED,
+            fields=_fields(
+                id="subject", word="kind", number="records sealed erased bytes"
+            ),
         ),
         **own_tables.TABLES,
     }

@@ -89,6 +89,7 @@ PROCESS: Mapping[str, Place] = MappingProxyType(
             " a deleted page's are dropped at once where it was deleted",
             forget=Fate.VOID,
         ),
+        "memoryhub.journal.totals._ADD": Place(holds="a statement, without values"),
         "memoryhub.journal.uses._ADD": Place(holds="a statement, without values"),
         "memoryhub.journal.uses.uses": Place(
             holds="counts by API key prefix and subject id, for seconds",

@@ -22,6 +22,7 @@ from memoryhub.services.standstill import standstill
 from memoryhub.workers import (
     anchors,
     ballast,
+    deletions,
     expiry,
     heartbeats,
     leases,
@@ -77,6 +78,7 @@ TASKS = (
     Task(name="anchors", every_seconds=3600, work=anchors.anchor),
     Task(name="retention", every_seconds=3600, work=retention.retire),
     Task(name="retired", every_seconds=10, work=retention.hand_in),
+    Task(name="deletions", every_seconds=10, work=deletions.go_on),
 )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from memoryhub.api import limits
 from memoryhub.kernel.memory_commands import Expiry, TakeCheckpoint
 from memoryhub.models import (
     DueValue,
@@ -31,10 +32,19 @@ from tests.api.client import Answer, Client
 
 pytestmark = pytest.mark.django_db
 
-CASES = [
-    *(*BYTES, *VALUES, *NAMES, *PATHS, *QUERIES, *REQUESTS, *THREADS, *PAGES),
-    *(*KEYS, *MEMORY),
-]
+CATALOGUE: dict[str, list[Case]] = {
+    "bytes": BYTES,
+    "values": VALUES,
+    "names": NAMES,
+    "paths": PATHS,
+    "queries": QUERIES,
+    "requests": REQUESTS,
+    "threads": THREADS,
+    "pages": PAGES,
+    "keys": KEYS,
+    "memory": MEMORY,
+}
+LOAD = f"{sum(map(len, CATALOGUE.values()))} bad inputs"
 TABLES = (
     *(Thread, ThreadLabel, Event, Slot, Turn, Snapshot, Subject, RequestKey),
     *(Page, PageLevel, Key, DueValue),
@@ -70,25 +80,33 @@ def assert_refused(answer: Answer, *, status: int, code: str) -> None:
         assert answer.header("allow")
 
 
-@pytest.mark.promise("P20")
-@pytest.mark.promise("P21")
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.row)
-async def test_it_is_refused(
-    case: Case, api: Client, thread: Thread, capsys: pytest.CaptureFixture[str]
+@pytest.mark.promise("P20", load=LOAD)
+@pytest.mark.promise("P21", load=LOAD)
+@pytest.mark.parametrize("cases", CATALOGUE.values(), ids=CATALOGUE)
+async def test_each_is_refused(
+    cases: list[Case],
+    api: Client,
+    thread: Thread,
+    capsys: pytest.CaptureFixture[str],
+    subtests: pytest.Subtests,
 ) -> None:
+    """All before the same rows, since none changes any."""
     api.connect()
     before = rows()
-    answer = await api.send(
-        case.method,
-        case.target,
-        case.body,
-        headers=case.headers,
-        **case.options,
-    )
-    assert_refused(answer, status=case.status, code=case.code)
-    assert rows() == before
-    assert CANARY not in capsys.readouterr().out
-    assert (await api.get("/threads/t-1")).status == 200
+    for case in cases:
+        limits.account = limits.Limits()
+        with subtests.test(case.row):
+            answer = await api.send(
+                case.method,
+                case.target,
+                case.body,
+                headers=case.headers,
+                **case.options,
+            )
+            assert_refused(answer, status=case.status, code=case.code)
+            assert rows() == before
+            assert CANARY not in capsys.readouterr().out
+            assert (await api.get("/threads/t-1")).status == 200
 
 
 async def test_a_page_that_is_unknown_or_erased_is_journaled_as_refused(

@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import pytest
 
+from tests.backups import backups
 from tests.governance.hubs import Hub, ok
 from tests.governance.test_scope import remember
 from tests.promises.clients import Client
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
-
-
-@pytest.fixture
-def sqlite() -> None:
-    """A backup here is a file of SQLite's."""
 
 
 def source(file: Path, user: str, word: str) -> Path:
@@ -118,26 +113,22 @@ def test_a_deletion_reaches_shared_copies(hub: Hub, tmp_path: Path) -> None:
 
 
 @pytest.mark.governance(15)
-def test_a_restored_backup_brings_nothing_back(sqlite: None, hub: Hub) -> None:
+def test_a_restored_backup_brings_nothing_back(hub: Hub) -> None:
     """It is not served before the erasures since then are done again."""
     words = {"ann": f"w{uuid4().hex}", "bob": f"w{uuid4().hex}"}
     clients = {name: hub.agent("acme", name) for name in words}
     officer = hub.officer("acme")
     known = {name: remember(clients[name], f"t-{name}", words[name]) for name in words}
-    hub.server.stop()
-    backup = hub.instance.folder / "backup"
-    backup.mkdir()
-    for file in hub.instance.data.glob("memoryhub.sqlite3*"):
-        shutil.copy(file, backup)
-    assert any(backup.iterdir())
-    hub.restart()
-    hub.forget(officer, "ann")
-
-    hub.server.stop()
-    for file in hub.instance.data.glob("memoryhub.sqlite3*"):
-        file.unlink()
-    for file in backup.iterdir():
-        shutil.copy(file, hub.instance.data)
+    # Whoever is connected would be in the way of copying.
+    hub.maker.kill()
+    hub.maker.wait()
+    with backups(hub.instance) as kept:
+        hub.server.stop()
+        kept.take("memory")
+        hub.restart()
+        hub.forget(officer, "ann")
+        hub.server.stop()
+        kept.restore("memory")
     hub.restart()
     refused = clients["bob"].get("/threads/t-bob")
     assert (refused.status, refused.body["code"]) == (503, "erasures_to_replay")

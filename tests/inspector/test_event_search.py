@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
+from memoryhub.models.projects import Project
 from memoryhub.models.slots import Slot
 from memoryhub.models.threads import Thread
 from memoryhub.queries import event_search
@@ -23,7 +24,17 @@ pytestmark = pytest.mark.django_db
 T = "/p/acme/threads/t-1"
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture(scope="module")
+def acme(standing: None) -> Project:
+    return factories.make_project("acme")
+
+
+@pytest.fixture(scope="module")
+def agent(acme: Project) -> Agent:
+    return factories.make_agent(acme)
+
+
+@pytest.fixture(scope="module", autouse=True)
 def family(agent: Agent) -> None:
     """Seqs: 1 created, 2 slot, 3 turn 1, 4 slot, 5 turn 2, 6 slot, 7 advanced."""
     make_family(agent)

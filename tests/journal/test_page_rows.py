@@ -202,8 +202,8 @@ def test_making_pages_costs_two_reads_each_and_one_insert(
     make_pages(agent, new_page("first"))
     pages = [new_page(f"p-{n}") for n in range(size)]
     # Whether it is there, and was. Savepoint, heads, fence, head update, events, pages,
-    # release.
-    with django_assert_num_queries(7 + 2 * size):
+    # totals, release.
+    with django_assert_num_queries(8 + 2 * size):
         make_pages(agent, *pages)
 
 

@@ -12,7 +12,7 @@ from django.apps import apps
 from django.db import DatabaseError, connection, transaction
 
 from memoryhub.errors import Refusal
-from memoryhub.journal import purging
+from memoryhub.journal import purging, totals
 from memoryhub.models.audit import DailyUse
 from memoryhub.models.clock import clock
 from memoryhub.models.events import Event
@@ -203,9 +203,13 @@ def test_what_is_the_subjects_alone_goes_with_her(agent: Agent) -> None:
         subject_id=thread.subject_id, key_id=agent.key, day=clock.now().date()
     )
     with transaction.atomic():
+        kept = len(totals.get(thread.subject_id))
         assert purging.purge_subject(thread.subject_id) == {"memoryhub.DailyUse": 1}
+        assert purging.purge_subject(thread.subject_id) == {"memoryhub.Total": kept}
         assert purging.purge_subject(thread.subject_id) == {}
         assert purging.purge_subject(UUID(int=9)) == {}
+    # She was not erased.
+    totals.recount(thread.subject_id)
 
 
 @pytest.mark.parametrize(

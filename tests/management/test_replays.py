@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-import shutil
 import time
+from collections.abc import Iterator
 from http.client import HTTPConnection
 from typing import Any
 
 import pytest
 from asgiref.testing import ApplicationCommunicator
+from django.conf import settings
 
 from memoryhub.asgi import Http, Sockets
 from memoryhub.errors import SubjectErasedError
@@ -23,10 +24,14 @@ from memoryhub.services import erasure_plans, erasures, projects, subjects
 from memoryhub.services.standstill import standstill
 from memoryhub.vault import ledger
 from tests import factories
+from tests.backups import Backups, backups
 from tests.instances import Instance
 
 HERE = "tests.management.test_replays"
 SLUG, USER = "acme", "customer-7"
+POSTGRES = "postgresql" in settings.DATABASES["default"]["ENGINE"]
+#: Databases are copied more slowly than files: what is much the same waits for night.
+later = pytest.mark.nightly if POSTGRES else pytest.mark.slow
 #: The server looks every ten seconds.
 NOTICED_SECONDS = 30
 
@@ -84,26 +89,15 @@ def told(instance: Instance) -> dict[str, Any]:
 
 
 @pytest.fixture
-def sqlite() -> None:
-    """Backups by copying files belong to the pass on SQLite."""
+def kept(instance: Instance) -> Iterator[Backups]:
+    with backups(instance) as made:
+        yield made
 
 
 @pytest.fixture
-def remembering(sqlite: None, instance: Instance) -> Instance:
+def remembering(instance: Instance) -> Instance:
     instance.call(f"{HERE}:remember")
     return instance
-
-
-def back_up(instance: Instance, alias: str) -> None:
-    name = {"memory": "memoryhub", "keys": "keys"}[alias]
-    shutil.copy(instance.data / f"{name}.sqlite3", instance.folder / alias)
-
-
-def restore(instance: Instance, alias: str) -> None:
-    name = {"memory": "memoryhub", "keys": "keys"}[alias]
-    for file in instance.data.glob(f"{name}.sqlite3*"):
-        file.unlink()
-    shutil.copy(instance.folder / alias, instance.data / f"{name}.sqlite3")
 
 
 def ask(port: int, path: str) -> tuple[int, str]:
@@ -121,15 +115,15 @@ def ask(port: int, path: str) -> tuple[int, str]:
 @pytest.mark.parametrize(
     "scope", ["subject", pytest.param("thread", marks=pytest.mark.nightly)]
 )
-def test_ledger_survives_restore(remembering: Instance, scope: str) -> None:
+def test_ledger_survives_restore(
+    remembering: Instance, kept: Backups, scope: str
+) -> None:
     """A backup from before an erasure: held back, and erased once more."""
     before = told(remembering)
-    back_up(remembering, "memory")
-    back_up(remembering, "keys")
+    kept.take("memory", "keys")
     remembering.call(f"{HERE}:forget", scope)
     done = told(remembering)
-    restore(remembering, "memory")
-    restore(remembering, "keys")
+    kept.restore("memory", "keys")
     assert told(remembering)["threads"] == before["threads"] == ["open", "open"]
 
     for words in (("worker",), ("create_project", "zeta")):
@@ -162,12 +156,12 @@ def test_ledger_survives_restore(remembering: Instance, scope: str) -> None:
 
 @pytest.mark.promise("P14")
 @pytest.mark.timeout(240)
-def test_keys_restored_alone_refuses(remembering: Instance) -> None:
+def test_keys_restored_alone_refuses(remembering: Instance, kept: Backups) -> None:
     """Her key has come back: what is left of her anywhere could be opened again."""
-    back_up(remembering, "keys")
+    kept.take("keys")
     remembering.call(f"{HERE}:forget", "subject")
     done = told(remembering)
-    restore(remembering, "keys")
+    kept.restore("keys")
     assert told(remembering)["destroyed"] == 0
     refused = remembering.manage("worker")
     assert "erasures_to_replay" in refused.stderr
@@ -179,37 +173,38 @@ def test_keys_restored_alone_refuses(remembering: Instance) -> None:
     assert again["ledger"] == ["intent", "done", "replayed"]
 
 
+@later
 @pytest.mark.promise("P14")
 @pytest.mark.timeout(240)
 def test_the_memory_restored_alone_is_erased_without_her_key(
-    remembering: Instance,
+    remembering: Instance, kept: Backups
 ) -> None:
-    back_up(remembering, "memory")
+    kept.take("memory")
     remembering.call(f"{HERE}:forget", "subject")
     done = told(remembering)
-    restore(remembering, "memory")
+    kept.restore("memory")
     remembering.managed("forget", "--replay")
     again = told(remembering)
     for name in ("subjects", "threads", "keys", "destroyed"):
         assert again[name] == done[name], name
 
 
+@later
 @pytest.mark.promise("P14")
 @pytest.mark.timeout(240)
 def test_somebody_the_backup_does_not_know_stays_out(
-    sqlite: None, instance: Instance
+    instance: Instance, kept: Backups
 ) -> None:
     """Made and erased after the backup was taken: her user id is still dead."""
     instance.call(f"{HERE}:make_project")
-    back_up(instance, "memory")
-    back_up(instance, "keys")
+    kept.take("memory", "keys")
     instance.call(f"{HERE}:come_and_go")
-    restore(instance, "memory")
-    restore(instance, "keys")
+    kept.restore("memory", "keys")
     instance.managed("forget", "--replay")
     instance.call(f"{HERE}:require_refused")
 
 
+@later
 @pytest.mark.promise("P14")
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize(
@@ -223,17 +218,15 @@ def test_somebody_the_backup_does_not_know_stays_out(
     ],
 )
 def test_a_backup_with_a_half_of_one_and_none_of_the_next(
-    remembering: Instance, half: str, later: str, restored: list[str]
+    remembering: Instance, kept: Backups, half: str, later: str, restored: list[str]
 ) -> None:
     """A record was forgotten, then all of it: neither is in the other's way."""
     if half:
         remembering.call(f"{HERE}:forget_a_record", half)
-    for alias in restored:
-        back_up(remembering, alias)
+    kept.take(*restored)
     remembering.call(f"{HERE}:forget_a_record", "complete")
     remembering.call(f"{HERE}:forget", later)
-    for alias in restored:
-        restore(remembering, alias)
+    kept.restore(*restored)
     remembering.managed("forget", "--replay")
     again = told(remembering)
     assert [state for _, state in again["erasures"]] == ["complete"] * (1 + bool(half))

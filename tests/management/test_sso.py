@@ -19,6 +19,9 @@ from tests.instances import Instance, Server
 from tests.instances import instance as fresh_instance
 from tests.provider import CLIENT_ID, SECRET, Provider
 
+# Whoever comes in, no database has a part in it.
+pytestmark = pytest.mark.once
+
 FAR = (f"10.9.{n // 250}.{n % 250 + 1}" for n in count())
 SUBJECTS = {"vera": "subject-vera", "olga": "subject-olga"}
 
@@ -79,6 +82,8 @@ def running() -> Iterator[Provider]:
 @pytest.fixture
 def provider(running: Provider) -> Provider:
     running.subject, running.deed, running.wrong = SUBJECTS["vera"], "", {}
+    running.at = ""
+    running.hung_up.clear()
     return running
 
 
@@ -329,3 +334,18 @@ def plain(text: str) -> str:
     """Without what is another each time: the form's token and where it is shown."""
     text = re.sub(r'name="csrfmiddlewaretoken" value="\w+"', "", text)
     return re.sub(r'"/sso/callback\?[^"]*"', "", text)
+
+
+@pytest.mark.parametrize("path", ["/.well-known", "/token", "/keys"])
+def test_a_provider_that_never_stops_talking_is_away(
+    provider: Provider, person: Person, path: str
+) -> None:
+    """Whatever it is asked: nobody waits for it, and it signs nobody in."""
+    provider.deed, provider.at = "endless", path
+    answer = person.set_off(purpose="support")
+    if answer.status == 200:
+        answer = person.ask("GET", person.way_back(answer))
+    assert answer.status == 503
+    assert provider.hung_up.wait(20)
+    provider.at = ""
+    assert person.sign_in(purpose="support").status == 302

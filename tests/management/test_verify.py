@@ -168,7 +168,7 @@ def test_a_restored_anchor_says_as_of_when(agent: Agent) -> None:
     Thread.objects.filter(id=row.id).update(
         anchored_seq=row.head_seq, anchored_hash=row.head_hash
     )
-    assert "anchors; they are as of line 1" in str(refusal("verify", "--all"))
+    assert "; it is as of line 1" in str(refusal("verify", "--all"))
 
 
 def test_a_damaged_ledger_ends_with_1(agent: Agent) -> None:

@@ -194,12 +194,17 @@ def fresh_accounts() -> None:
     limits.account = limits.Limits()
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
+def acme(standing: None) -> Project:
+    return factories.make_project("acme")
+
+
+@pytest.fixture(scope="module")
 def ann(acme: Project) -> Subject:
     return subjects.find_or_create(acme.id, "ann")
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture(scope="module", autouse=True)
 def thread(acme: Project, ann: Subject) -> None:
     """A thread of ann's: a page that may leave, a message, two turns, all memory."""
     agent = factories.make_agent(acme)

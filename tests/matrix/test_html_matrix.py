@@ -5,10 +5,12 @@ The routes are read from the URLconf: one without a row fails.
 
 from __future__ import annotations
 
+import copy
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
+from http.cookies import SimpleCookie
 from typing import Any
 from uuid import UUID
 
@@ -22,7 +24,6 @@ from memoryhub.models.operators import Membership, Operator
 from memoryhub.models.projects import Project
 from memoryhub.models.subjects import Subject
 from memoryhub.services import operators
-from memoryhub.services.api_keys import Agent
 from tests import factories
 from tests.inspector.conftest import signed_in
 from tests.inspector.routes import SINCE, Route, list_routes, make_family, variants
@@ -191,35 +192,55 @@ def nobody_has_tried() -> None:
     sign_in.tries.forget()
 
 
-@pytest.fixture
-def known(agent: Agent) -> dict[str, str]:
+@pytest.fixture(scope="module")
+def acme(standing: None) -> Project:
+    return factories.make_project("acme")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def known(acme: Project) -> dict[str, str]:
     """Acme's things, by the names of the parameters that find them."""
-    return make_family(agent, remembering=True)
+    return make_family(factories.make_agent(acme), remembering=True)
 
 
 Visitor = Callable[[str], Client]
 
 
+@pytest.fixture(scope="module")
+def sessions(acme: Project) -> dict[str, SimpleCookie]:
+    """What the browsers of people with each role in acme have kept."""
+    return {role: signed_in(_member(acme, role)).cookies for role in ROLES}
+
+
 @pytest.fixture
-def visitor(acme: Project) -> Visitor:
+def visitor(sessions: dict[str, SimpleCookie]) -> Visitor:
     """The browser of someone with this role in acme."""
+    return lambda role: _browser(sessions[role])
 
-    def visit(role: str) -> Client:
-        return signed_in(_member(acme, role))
 
-    return visit
+@pytest.fixture(scope="module")
+def foreign(standing: None) -> SimpleCookie:
+    """What the browser of an owner, of another project, has kept."""
+    return signed_in(_member(factories.make_project("zeta"), "owner")).cookies
 
 
 @pytest.fixture
-def stranger(zeta: Project) -> Client:
-    """The browser of an owner, of another project."""
-    return signed_in(_member(zeta, "owner"))
+def stranger(foreign: SimpleCookie) -> Client:
+    return _browser(foreign)
+
+
+def _browser(kept: SimpleCookie) -> Client:
+    """A browser of its own for each test, which may change what it keeps."""
+    client = Client()
+    client.cookies = copy.deepcopy(kept)
+    return client
 
 
 def _member(project: Project, role: str) -> Operator:
     # The last owner can't give the role away, so there is always one more.
     operators.set_role(project, operators.ensure_default(), "owner")
-    operator = operators.add(f"{role}-of-{project.slug}")
+    name = f"{role}-of-{project.slug}"
+    operator = operators.find(name) or operators.add(name)
     operators.set_role(project, operator, role)
     return operator
 
@@ -313,6 +334,7 @@ def test_a_viewer_looks_and_a_missing_role_is_named(
         answer = case.ask(visitor(role), known)
         if ROLES.index(role) >= ROLES.index(case.needs):
             assert answer.status_code in let, role
+            assert not answer.headers.get("Location", "").startswith("/sign-in"), role
             let = {404} if str(case) in ONCE else let
             continue
         assert answer.status_code == 403

@@ -68,7 +68,12 @@ class People:
         }
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
+def acme(standing: None) -> Project:
+    return factories.make_project("acme")
+
+
+@pytest.fixture(scope="module")
 def people(acme: Project) -> People:
     return People(acme)
 

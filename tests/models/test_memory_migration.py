@@ -16,7 +16,7 @@ from memoryhub.models.working_memory import DueValue, Key
 from memoryhub.queries.verification import verify
 from memoryhub.services import projects
 from memoryhub.services.api_keys import Agent
-from memoryhub.services.rebuild import rebuild
+from memoryhub.services.rebuild import rebuild, recount
 from tests.factories import append, get_thread
 from tests.memory_acts import MINUTE, NOON, at, restore, set_key, take
 from tests.models.migrated import guarded, migrate
@@ -57,6 +57,7 @@ def test_forth_back_and_forth_keeps_every_event_and_its_guard(agent: Agent) -> N
     migrate()
     assert stored(Event, Thread) == events
     rebuild(get_thread(agent))
+    recount([get_thread(agent).subject_id])
     assert stored(Key, DueValue) == rows
     assert verify(get_thread(agent)) is None
 

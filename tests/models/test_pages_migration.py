@@ -13,7 +13,7 @@ from memoryhub.models.pages import Page
 from memoryhub.models.threads import Thread
 from memoryhub.queries.verification import verify
 from memoryhub.services.api_keys import Agent
-from memoryhub.services.rebuild import rebuild
+from memoryhub.services.rebuild import rebuild, recount
 from tests.factories import append, get_thread, make_thread
 from tests.models.migrated import guarded, migrate, refused
 from tests.page_acts import act, make_pages, new_page
@@ -44,6 +44,7 @@ def test_forth_back_and_forth_keeps_every_event_and_its_guard(agent: Agent) -> N
     migrate()
     assert [*Event.objects.order_by("seq").values()] == events
     rebuild(thread)
+    recount([thread.subject_id])
     assert [*Page.objects.order_by("seq").values()] == pages
     assert verify(get_thread(agent)) is None
     append(agent, "t-1", "three")

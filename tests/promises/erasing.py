@@ -12,6 +12,7 @@ from django.core.management import execute_from_command_line
 
 from memoryhub import journal
 from memoryhub.journal import log
+from memoryhub.models.clock import clock
 from memoryhub.models.erasures import Erasure, Receipt
 from memoryhub.models.events import Event
 from memoryhub.models.projects import Project
@@ -97,6 +98,20 @@ def show_left(slug: str) -> None:
     _print(told)
 
 
+def show_receipts(slug: str) -> None:
+    """Print, by subject, how many are erased at each place by what the receipt says."""
+    rows = Receipt.objects.filter(erasure__project__slug=slug, n=0)
+    rows = rows.select_related("erasure")
+    told = {row.erasure.subject_id.hex: erased_of(row.erasure) for row in rows}
+    _print(told)
+
+
+def erased_of(row: Erasure) -> dict[str, int]:
+    """By place, what its receipt says is gone."""
+    places = json.loads(Receipt.objects.get(erasure=row, n=0).text)["erased"]
+    return {place: each["count"] for place, each in places.items() if each["count"]}
+
+
 def show_parts(slug: str) -> None:
     """Print, by erasure, what its receipt says, and what is found from outside it."""
     told = {}
@@ -107,11 +122,13 @@ def show_parts(slug: str) -> None:
             json.dumps(log.open_payload(row.subject, row.project_id, event))
             for event in sealed
         ]
-        receipt = json.loads(Receipt.objects.get(erasure=row, n=0).text)
+        receipt = Receipt.objects.get(erasure=row, n=0)
+        fenced = json.loads(receipt.text)["fenced"]
         told[str(row.id)] = {
+            "subject": row.subject_id.hex,
             "state": row.subject.state,
-            "fenced": receipt["fenced"],
-            "erased": {k: each["count"] for k, each in receipt["erased"].items()},
+            "fenced": {place: count for place, count in fenced.items() if count},
+            "erased": erased_of(row),
             "gone": events.exclude(erased_by=None).count(),
             "canaries": sum("canary" in text for text in texts),
             "own": sorted(text for text in texts if "own " in text),
@@ -125,6 +142,8 @@ def _planned(slug: str, scope: str) -> Erasure:
     given: dict[str, Any] = {}
     if scope in ("thread", "record"):
         given["thread"] = thread
+    if scope == "before":
+        given["before"] = clock.now()
     if scope == "record":
         sealed = Event.objects.filter(thread=thread, payload__isnull=False)
         given["seq"] = sealed.order_by("seq")[0].seq

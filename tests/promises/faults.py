@@ -10,6 +10,9 @@ import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 FOLDERS = ("inspector", "memoryhub", "static", "templates", "tests")
@@ -39,9 +42,9 @@ class Ran:
     def passed(self) -> bool:
         return self.code == 0
 
-    def failed_by(self, asserted: str) -> bool:
-        """Whether a test failed by an assertion that begins like this."""
-        where = rf"^> +assert {re.escape(asserted)}"
+    def failed_by(self, *asserted: str) -> bool:
+        """Whether a test failed by an assertion that begins like one of these."""
+        where = rf"^> +assert ({'|'.join(map(re.escape, asserted))})"
         return self.code == 1 and bool(re.search(where, self.output, re.MULTILINE))
 
 
@@ -77,3 +80,39 @@ def run(folder: Path, *tests: str) -> Ran:
         check=False,
     )
     return Ran(done.returncode, done.stdout + done.stderr)
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """Faults, and the assertion of a test that must notice them.
+
+    Any of some, where it is a matter of time which one comes first.
+    """
+
+    test: str
+    asserted: tuple[str, ...]
+    faults: tuple[Fault, ...]
+    #: What else the failure must tell.
+    said: str
+
+
+def control(
+    promise: str,
+    load: str,
+    test: str,
+    asserted: str | tuple[str, ...],
+    *faults: Fault,
+    said: str = "",
+    marks: tuple[pytest.MarkDecorator, ...] = (),
+) -> Any:
+    mark = pytest.mark.promise(promise, load=load, control=True)
+    path = f"tests/{test}" if "/" in test else f"tests/promises/{test}"
+    among = (asserted,) if isinstance(asserted, str) else asserted
+    made = Control(path, among, faults, said)
+    return pytest.param(made, marks=[mark, *marks], id=f"{promise} {load}")
+
+
+def assert_noticed(control: Control, folder: Path) -> None:
+    ran = run(copied(folder / "copy", control.faults), control.test)
+    assert ran.failed_by(*control.asserted), ran.output
+    assert control.said in ran.output, ran.output

@@ -1,13 +1,14 @@
 """Writers who do not stop while their subject is forgotten, and whoever forgets her.
 
-All of her, with agents kept out from the plan on; or a part, under their hands.
+All of her, with agents kept out from the plan on or not; or a part, under their hands.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from threading import Condition, Event
@@ -30,84 +31,156 @@ def await_complete(client: Client, erasures: Iterable[str]) -> None:
             time.sleep(0.1)
 
 
+@dataclass(slots=True)
+class Gate:
+    """Writers begin no turn while it is closed."""
+
+    _open: Event = field(default_factory=Event)
+    _under_way: int = 0
+    _changed: Condition = field(default_factory=Condition)
+
+    def open(self) -> None:
+        self._open.set()
+
+    def close(self) -> None:
+        """Returns once nobody is in the middle of a turn."""
+        self._open.clear()
+        with self._changed:
+            still = self._changed.wait_for(lambda: not self._under_way, timeout=60)
+        assert still, "a writer's turn has no end"
+
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        self._enter()
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._under_way -= 1
+                self._changed.notify_all()
+
+    def _enter(self) -> None:
+        while True:
+            self._open.wait()
+            with self._changed:
+                if self._open.is_set():
+                    self._under_way += 1
+                    return
+
+
 @dataclass(slots=True, kw_only=True)
 class Race:
-    """One subject who is forgotten under the hands of her writers, beside a twin."""
+    """One subject who is forgotten under the hands of her writers, beside a twin.
 
-    port: int
+    Agents are kept out from the plan on, or else only by the fence itself.
+    """
+
+    #: Of the process that agents write to, and of the one that is asked to forget.
+    ports: tuple[int, int]
     #: A key that writes, and one that forgets.
     keys: tuple[str, str]
     name: str
     writers: int
+    restrict: bool
     #: Writes of hers that were acknowledged, and of the twin.
     written: int = 0
     twin: int = 0
-    #: What was acknowledged after the erasure was.
+    #: What was acknowledged though it was sent after the erasure was.
     late: list[tuple[int, str]] = field(default_factory=list)
     _fenced: Event = field(default_factory=Event)
+    _gate: Gate = field(default_factory=Gate)
     _noted: Condition = field(default_factory=Condition)
 
     def run(self) -> str:
         """Id of the erasure, which is fenced by then and goes on."""
+        self._gate.open()
         with ThreadPoolExecutor(self.writers + 1) as pool:
             work = [pool.submit(self._write, n) for n in range(self.writers)]
-            told = pool.submit(self._forget).result()
-            for each in work:
-                each.result()
-        return told
+            told = pool.submit(self._forget)
+            try:
+                return told.result()
+            finally:
+                # Whatever was wrong with it, they come to their end.
+                self._gate.open()
+                self._fenced.set()
+                for each in work:
+                    each.result()
 
     def _write(self, number: int) -> None:
-        with Client(self.port, self.keys[0]) as client:
-            n = 0
-            while True:
-                thread = f"{self.name}-{(number + n) % 4}"
-                answer = client.put(f"/threads/{thread}", {"user_id": self.name})
-                if answer.status in (200, 201):
-                    content = f"canary-{self.name}-{number}-{n}"
-                    answer = client.append(thread, content)
-                twin = client.append(f"twin-of-{self.name}", f"{number}/{n}")
-                self._note(answer.status, answer.body, twin=twin.status == 201)
+        with Client(self.ports[0], self.keys[0]) as client:
+            n, refused = 0, False
+            while not (self._fenced.is_set() and refused):
+                with self._gate.turn():
+                    refused = self._turn(client, number, n)
                 n += 1
-                if self._fenced.is_set() and answer.status == 410:
-                    break
             for n in range(LATE):
                 fresh = f"{self.name}-late-{number}-{n}"
-                answer = client.put(f"/threads/{fresh}", {"user_id": self.name})
-                self._note(answer.status, answer.body)
+                self._put(client, fresh)
 
-    def _note(self, status: int, body: Any, *, twin: bool = False) -> None:
+    def _turn(self, client: Client, number: int, n: int) -> bool:
+        """A message to one of her threads and one to the twin's; whether she is gone.
+
+        One in four writers begins a new one each time.
+        """
+        fresh = (number + n) % 4 == 3
+        thread = f"{self.name}-{f'{number}-{n}' if fresh else n % 2}"
+        put = said = self._put(client, thread)
+        # A message to a thread that is not there would begin one of nobody's.
+        if not fresh or put.status in (200, 201):
+            fenced = self._fenced.is_set()
+            said = client.append(thread, f"canary-{self.name}-{number}-{n}")
+            self._note(said, fenced=fenced)
+        twin = client.append(f"twin-of-{self.name}", f"{number}/{n}")
         with self._noted:
-            self.twin += twin
-            if status < 300:
+            self.twin += twin.status == 201
+        return 410 in (put.status, said.status)
+
+    def _put(self, client: Client, thread: str) -> Answer:
+        fenced = self._fenced.is_set()
+        answer = client.put(f"/threads/{thread}", {"user_id": self.name})
+        self._note(answer, fenced=fenced)
+        return answer
+
+    def _note(self, answer: Answer, *, fenced: bool) -> None:
+        with self._noted:
+            if answer.status < 300:
                 self.written += 1
-                if self._fenced.is_set():
-                    self.late.append((status, str(body)))
+                if fenced:
+                    self.late.append((answer.status, str(answer.body)))
             self._noted.notify_all()
 
     def _forget(self) -> str:
         with self._noted:
             self._noted.wait_for(lambda: self.written >= 4 * self.writers, timeout=60)
-        with Client(self.port, self.keys[1]) as client:
-            # Agents are kept out from the plan on, so that none is let in that comes
-            # after the erasure was acknowledged but is heard of before it.
-            body = {"scope": "subject", "reason": "test", "restrict": True}
+        with Client(self.ports[1], self.keys[1]) as client:
+            body = {"scope": "subject", "reason": "test", "restrict": self.restrict}
             plan = client.post(f"/subjects/{self._subject()}/erasures", body)
             assert plan.status == 201, plan.body
-            return str(self._confirmed(client, plan.body)["id"])
+            told = str(self._confirmed(client, plan.body)["id"])
+            self._fenced.set()
+            return told
 
     def _confirmed(self, client: Client, plan: Any) -> Any:
-        """Again with the new plan while somebody who was let in before still writes."""
-        while True:
+        """Under their hands, again with the new plan while somebody still writes.
+
+        Who is kept out by nothing else holds still for each plan that is made anew, and
+        goes on when that one is confirmed: else no plan would ever hold.
+        """
+        for n in range(200):
+            if n % 2 and not self.restrict:
+                self._gate.close()
+            else:
+                self._gate.open()
             body = {"plan_token": plan["plan_token"], "count": plan["count"]}
             answer = client.post(f"/erasures/{plan['id']}:confirm", body)
             if answer.status == 202:
-                self._fenced.set()
                 return answer.body
             assert answer.body["code"] == "plan_stale", answer.body
             plan = answer.body["plan"]
+        raise AssertionError(plan)
 
     def _subject(self) -> str:
-        with Client(self.port, self.keys[0]) as client:
+        with Client(self.ports[0], self.keys[0]) as client:
             found = client.post("/subjects:resolve", {"user_id": self.name})
             return str(found.body["id"])
 
@@ -132,9 +205,7 @@ class PartRace:
     late: list[str] = field(default_factory=list)
     odd: list[tuple[int, Any]] = field(default_factory=list)
     _fenced: Event = field(default_factory=Event)
-    #: Writers begin no turn while it is closed.
-    _gate: Event = field(default_factory=Event)
-    _under_way: int = 0
+    _gate: Gate = field(default_factory=Gate)
     _noted: Condition = field(default_factory=Condition)
 
     @property
@@ -144,7 +215,7 @@ class PartRace:
     def run(self) -> str:
         """Id of the erasure, which is fenced by then and goes on."""
         body = self._begun()
-        self._gate.set()
+        self._gate.open()
         with ThreadPoolExecutor(self.writers + 1) as pool:
             work = [pool.submit(self._write, n) for n in range(self.writers)]
             told = pool.submit(self._forget, body)
@@ -152,7 +223,7 @@ class PartRace:
                 return told.result()
             finally:
                 # Whatever was wrong with it, they come to their end.
-                self._gate.set()
+                self._gate.open()
                 self._fenced.set()
                 for each in work:
                     each.result()
@@ -179,11 +250,8 @@ class PartRace:
                 for _ in range(left):
                     if left > LATE and self._fenced.is_set():
                         break
-                    self._enter()
-                    try:
+                    with self._gate.turn():
                         self._turn(client, f"{number}-{n}")
-                    finally:
-                        self._leave()
                     n += 1
 
     def _turn(self, client: Client, mark: str) -> None:
@@ -233,18 +301,6 @@ class PartRace:
                     self.late.append(what)
             elif answer.status not in (404, 409, 410, 422):
                 self.odd.append((answer.status, answer.body))
-
-    def _enter(self) -> None:
-        while True:
-            self._gate.wait()
-            with self._noted:
-                if self._gate.is_set():
-                    self._under_way += 1
-                    return
-
-    def _leave(self) -> None:
-        with self._noted:
-            self._under_way -= 1
             self._noted.notify_all()
 
     def _forget(self, body: dict[str, Any]) -> str:
@@ -265,15 +321,12 @@ class PartRace:
         for _ in range(10):
             body = {"plan_token": plan["plan_token"], "count": plan["count"]}
             answer = client.post(f"/erasures/{plan['id']}:confirm", body)
-            self._gate.set()
+            self._gate.open()
             if answer.status == 202:
                 return str(answer.body["id"])
             assert answer.body["code"] == "plan_stale", answer.body
             plan = answer.body["plan"]
-            self._gate.clear()
-            with self._noted:
-                still = self._noted.wait_for(lambda: not self._under_way, timeout=60)
-            assert still, "a writer's turn has no end"
+            self._gate.close()
         raise AssertionError(plan)
 
     def _await_fence(self, client: Client, erasure: str) -> None:

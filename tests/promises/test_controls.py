@@ -5,13 +5,18 @@ A test that passes all the same has proved nothing. Each fault stands in a copy.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.promises.faults import Fault, copied, run
+from tests.promises.faults import (
+    Control,
+    Fault,
+    assert_noticed,
+    control,
+    copied,
+    run,
+)
 
 pytestmark = [pytest.mark.nightly, pytest.mark.timeout(1_800)]
 
@@ -124,32 +129,6 @@ LOOKS_AT_NO_END = Fault(
     "return _events(walk, progress) or _rows(walk)",
     "return _events(walk, progress)",
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Control:
-    """Faults, and the assertion of a test that must notice them."""
-
-    test: str
-    asserted: str
-    faults: tuple[Fault, ...]
-    #: What else the failure must tell.
-    said: str
-
-
-def control(
-    promise: str,
-    load: str,
-    test: str,
-    asserted: str,
-    *faults: Fault,
-    said: str = "",
-    marks: tuple[pytest.MarkDecorator, ...] = (),
-) -> Any:
-    mark = pytest.mark.promise(promise, load=load, control=True)
-    path = f"tests/{test}" if "/" in test else f"tests/promises/{test}"
-    made = Control(path, asserted, faults, said)
-    return pytest.param(made, marks=[mark, *marks], id=f"{promise} {load}")
 
 
 CONTROLS = [
@@ -298,12 +277,6 @@ def test_with_a_fault_in_one_process_the_promise_is_broken(
     sqlite: None, control: Control, tmp_path: Path
 ) -> None:
     assert_noticed(control, tmp_path)
-
-
-def assert_noticed(control: Control, folder: Path) -> None:
-    ran = run(copied(folder / "copy", control.faults), control.test)
-    assert ran.failed_by(control.asserted), ran.output
-    assert control.said in ran.output, ran.output
 
 
 def test_without_a_fault_a_copy_keeps_its_promises(

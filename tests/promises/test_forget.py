@@ -29,6 +29,7 @@ from tests.promises.late_writers import Race, await_complete
 pytestmark = pytest.mark.slow
 
 NIGHT_SECONDS = 1_800
+RECOUNTS = "tests.promises.recounts"
 
 
 @pytest.mark.promise("P13", load="scope {scope}, killed around one commit in {every}")
@@ -40,6 +41,7 @@ NIGHT_SECONDS = 1_800
         pytest.param("subject", 1, id="subject-all", marks=pytest.mark.nightly),
         pytest.param("thread", 1, id="thread-all", marks=pytest.mark.nightly),
         pytest.param("record", 1, id="record-all", marks=pytest.mark.nightly),
+        pytest.param("before", 1, id="before-all", marks=pytest.mark.nightly),
     ],
 )
 @pytest.mark.timeout(NIGHT_SECONDS)
@@ -78,6 +80,8 @@ def test_killed_at_every_step_resumes(
     ("rounds", "writers"),
     [
         pytest.param(15, 8, id="some"),
+        # Enough to see a fault.
+        pytest.param(4, 8, id="few", marks=pytest.mark.nightly),
         pytest.param(200, 8, id="many", marks=pytest.mark.nightly),
     ],
 )
@@ -85,36 +89,55 @@ def test_killed_at_every_step_resumes(
 def test_forget_is_final(
     instance: Instance, rounds: int, writers: int, counted: Count
 ) -> None:
-    """No write is acknowledged once the erasure is, and none comes back."""
+    """No write is taken once the erasure is, by no process, and none comes back."""
     keys = tuple(json.loads(instance.call("tests.promises.erasing:make_keys", "acme")))
-    races, begun, half = [], [], rounds // 2
+    instance.call(f"{RECOUNTS}:install")
+    races: dict[str, Race] = {}
+    half = rounds // 2
     for part in (range(half), range(half, rounds)):
-        with instance.serve(**UNLIMITED) as server:
+        with instance.serve(**UNLIMITED) as server, instance.serve(**UNLIMITED) as two:
             for n in part:
                 race = Race(
-                    port=server.port, keys=keys, name=f"ann-{n}", writers=writers
+                    ports=(server.port, two.port),
+                    keys=keys,
+                    name=f"ann-{n}",
+                    writers=writers,
+                    restrict=bool(n % 2),
                 )
-                races.append(race)
-                begun.append(race.run())
+                races[race.run()] = race
                 assert race.late == []
             if part.stop < rounds:
-                # Whatever is half-way goes on when the server is back.
+                # Whatever is half-way goes on when a server is back.
                 server.kill()
+                two.kill()
             else:
                 with Client(server.port, keys[1]) as client:
-                    await_complete(client, begun)
+                    await_complete(client, races)
     left = json.loads(instance.call("tests.promises.erasing:show_left", "acme"))
     assert len(left) == rounds
     for row in left.values():
         assert (row["state"], row["left"], row["threads"]) == ("erased", 0, ["erased"])
-    counted(acknowledged=sum(race.written for race in races), races=rounds)
+    assert_recounted(instance)
+    counted(acknowledged=sum(race.written for race in races.values()), races=rounds)
     with instance.serve() as server, Client(server.port, keys[0]) as client:
-        for race in races:
+        for race in races.values():
             twin = client.get(f"/threads/twin-of-{race.name}").body
             assert twin["slots"] == race.twin > 0
             again = client.put("/threads/back", {"user_id": race.name})
             assert (again.status, again.body["code"]) == (410, "subject_erased")
     assert "every chain is whole" in instance.managed("verify", "--all")
+
+
+def assert_recounted(instance: Instance) -> None:
+    """What each receipt says is gone, at each of its places, is all that is gone."""
+    found = json.loads(instance.call(f"{RECOUNTS}:show"))
+    told = json.loads(instance.call("tests.promises.erasing:show_receipts", "acme"))
+    assert found.keys() == told.keys()
+    for subject, erased in told.items():
+        # In the other database, and what is no record of hers.
+        assert erased.pop("subject_keys") == 1
+        assert erased.pop("totals") > 0
+        assert found[subject] == erased
 
 
 @contextmanager

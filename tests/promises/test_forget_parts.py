@@ -31,6 +31,7 @@ def test_forget_of_a_part_is_final(
 ) -> None:
     """Appends, forks and derived pages go, or are refused: there is no third way."""
     keys = tuple(json.loads(instance.call("tests.promises.erasing:make_keys", "acme")))
+    instance.call("tests.promises.recounts:install")
     races: dict[str, PartRace] = {}
     with instance.serve(**UNLIMITED) as server:
         for n in range(rounds):
@@ -46,11 +47,13 @@ def test_forget_of_a_part_is_final(
         with Client(server.port, keys[1]) as client:
             await_complete(client, races)
     found = json.loads(instance.call("tests.promises.erasing:show_parts", "acme"))
+    recounted = json.loads(instance.call("tests.promises.recounts:show"))
     for erasure, race in races.items():
         told = found[erasure]
         assert (told["state"], told["canaries"]) == ("active", 0), race.scope
         assert told["fenced"] == told["erased"], race.scope
         # What is gone is counted from outside, and what stays is all there.
+        assert told["erased"] == recounted[told["subject"]], race.scope
         assert told["erased"]["events"] == told["gone"] > race.writers, race.scope
         assert len(told["own"]) == len(race.own) > 0, race.scope
     assert "every chain is whole" in instance.managed("verify", "--all")

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
-from uuid import uuid4
+from typing import Any
+from uuid import UUID, uuid4
 
 import orjson
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from memoryhub.errors import ThreadErasedError
+from memoryhub.models.clock import clock
 from memoryhub.models.erasures import Erasure, Receipt, Tombstone
 from memoryhub.models.events import Event
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
-from memoryhub.services import ledgers, replays
+from memoryhub.services import burials, ledgers, replays
 from memoryhub.services.api_keys import Agent
 from memoryhub.services.standstill import standstill
 from memoryhub.vault import blind_index, keys, ledger
+from tests import graves
 from tests.factories import append, get_thread, make_thread
-from tests.forgetting import forget, make_person, of
+from tests.forgetting import forget, make_person, of, plan
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -120,3 +126,59 @@ def test_what_is_here_is_erased_and_not_just_buried(agent: Agent, ann: Subject) 
     assert ledgers.unheard([line]) == []
     assert replays.replay(line).state == State.COMPLETE
     assert Thread.objects.get(id=thread.id).name[0] == "~"
+
+
+def gone(agent: Agent, subject: UUID, names: Iterable[str], **more: object) -> Any:
+    """The line of somebody with threads that no database knows any more."""
+    project = keys.project_key(agent.project)
+    digests = [blind_index.thread_name(project, name).hex() for name in names]
+    more = {"subject": subject, "scope": "subject", "targets": digests, **more}
+    return intended(agent, Subject(id=subject, created_at=clock.now()), "", **more)
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_the_names_of_a_whole_persons_threads_stay_dead(
+    agent: Agent, ann: Subject, known: bool
+) -> None:
+    """Those that the backup has, and those that were made and erased since."""
+    names = ["ann-1", "later-1", "later-2"] if known else ["later-1", "later-2"]
+    line = gone(agent, ann.id if known else uuid4(), names, ticket="LEGAL-42")
+    assert replays.look() == 1
+    row = replays.replay(line)
+    assert (row.state, row.ticket) == (State.COMPLETE, "LEGAL-42")
+    for name in names:
+        with pytest.raises(ThreadErasedError) as refusal:
+            make_thread(agent, name, user_id="bob")
+        assert refusal.value.detail["erasure"] == str(line.erasure)
+    make_thread(agent, "later-3", user_id="bob")
+    assert Tombstone.objects.filter(kind="thread").count() == len(names)
+    told = orjson.loads(Receipt.objects.get(erasure=row, n=0).text)
+    assert told["ticket"] == "LEGAL-42"
+    assert replays.look() == 0
+
+
+def test_what_is_fenced_at_the_start_leaves_no_name_either(
+    agent: Agent, ann: Subject
+) -> None:
+    """The backup is as of the plan; a thread was made before it was confirmed."""
+    row = plan(ann)
+    line = gone(agent, ann.id, ["later-1"], erasure=row.id)
+    assert replays.look() == 0
+    row.refresh_from_db()
+    assert (row.state, row.ledger_n) == ("fenced", line.n)
+    with pytest.raises(ThreadErasedError):
+        make_thread(agent, "later-1", user_id="bob")
+
+
+def test_a_person_with_very_many_threads(agent: Agent, ann: Subject) -> None:
+    """As many statements for each thousand names, and one line of the ledger."""
+    names = [f"later-{n}" for n in range(2_500)]
+    line = gone(agent, ann.id, names)
+    with CaptureQueriesContext(connection) as asked:
+        row = Erasure(id=graves.make_erasure(ann).id, project_id=agent.project)
+        row.subject_id = ann.id
+        burials.lay(row, line)
+        burials.lay(row, line)
+    laid = [each for each in asked if "INSERT" in each["sql"]]
+    assert 3 <= len(laid) < 40
+    assert Tombstone.objects.filter(kind="thread").count() == 2_500

@@ -17,7 +17,7 @@ from memoryhub.models.keys import DestroyedKey, KeyMeta
 from memoryhub.models.projects import Instance, Project
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
-from memoryhub.services import ledgers, subjects
+from memoryhub.services import ledger_targets, ledgers, subjects
 from memoryhub.services.api_keys import Agent
 from memoryhub.services.ledgers import Standing
 from memoryhub.vault import blind_index, keys, ledger
@@ -95,7 +95,7 @@ def test_the_targets_say_what_a_restored_database_has_too(
         assert line.targets == said
         enter(row, State.COMPLETE)
         if scope == "before":
-            assert ledgers.moment(line) == AT
+            assert ledger_targets.moment(line) == AT
 
 
 def test_a_ref_is_found_when_only_the_tombstone_has_it(ann: Subject) -> None:

@@ -14,12 +14,15 @@ from memoryhub.journal import Address, Order, perform
 from memoryhub.journal.uses import uses
 from memoryhub.kernel.commands import CloseThread
 from memoryhub.models.audit import DailyUse
+from memoryhub.models.erasures import Receipt
 from memoryhub.models.projects import Project
 from memoryhub.models.subjects import Subject
 from memoryhub.services import page_faults, turns
 from memoryhub.services.api_keys import Agent
 from memoryhub.services.turns import NewTurn
 from memoryhub.services.uses import settle
+from memoryhub.vault import receipts, signing
+from tests import forgetting
 from tests.factories import append, get_thread, make_agent, make_page, make_thread, run
 
 pytestmark = pytest.mark.django_db
@@ -141,3 +144,38 @@ def test_nothing_to_write_costs_nothing(
 ) -> None:
     with django_assert_num_queries(0):
         settle()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_who_read_before_the_fence_in_another_process_is_named(agent: Agent) -> None:
+    """That one flushes once the receipt is signed: an addendum says so, once."""
+    ann = forgetting.make_person(agent, "ann")
+    early, late = make_agent(ann.project), make_agent(ann.project)
+    settle()
+    uses.read(early.prefix, ann.id)
+    row = forgetting.forget(ann)
+    for prefix in (early.prefix, late.prefix, late.prefix):
+        uses.read(prefix, ann.id)
+    settle()
+    settle()
+    receipt, addendum = Receipt.objects.filter(erasure=row).order_by("n")
+    assert json.loads(receipt.text)["recipients"] == [f"key:{early.prefix}"]
+    told = json.loads(addendum.text)
+    assert (told["what"], told["numbers"]) == ("recipients", {f"key:{late.prefix}": 2})
+    assert receipts.verify(addendum.text.encode(), signing.public_keys()).valid
+    assert (uses.late(), DailyUse.objects.filter(subject=ann).count()) == ([], 0)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_who_is_flushed_while_it_is_signed_is_named_either_way(agent: Agent) -> None:
+    ann = forgetting.make_person(agent, "ann")
+    late = make_agent(ann.project)
+    row = forgetting.forget(ann, until="verified")
+    uses.read(late.prefix, ann.id)
+    settle()
+    assert [each.erasure for each in uses.late()] == [row.id]
+    forgetting.finish(row)
+    settle()
+    (receipt,) = Receipt.objects.filter(erasure=row)
+    assert json.loads(receipt.text)["recipients"] == [f"key:{late.prefix}"]
+    assert uses.late() == []

@@ -42,6 +42,7 @@ def add(kind: str = Kind.INTENT, erasure: UUID | None = None) -> Line:
         subject_ref=b"r" * 32,
         scope="record",
         reason="test",
+        ticket="LEGAL-42",
         targets=[str(UUID(int=3)), 7],
         receipt_sha256=None if kind == Kind.INTENT else b"d" * 32,
         at=AT,
@@ -70,7 +71,16 @@ def test_a_line_holds_no_more_than_the_specified_members() -> None:
     (text,) = ledger.path().read_text().splitlines()
     assert set(json.loads(text)) == {
         *("n", "at", "kind", "erasure", "project", "subject", "subject_ref", "scope"),
-        *("reason", "targets", "receipt_sha256", "prev", "hash", "key_id", "sig"),
+        *(
+            "reason",
+            "ticket",
+            "targets",
+            "receipt_sha256",
+            "prev",
+            "hash",
+            "key_id",
+            "sig",
+        ),
     }
 
 
@@ -211,8 +221,8 @@ def test_a_full_disk_adds_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_long_line_is_found_from_the_end() -> None:
-    """Longer than what is read at once."""
-    targets = [str(uuid4()) for _ in range(9_000)]
+    """Longer than what is read at once: the threads of a person who has very many."""
+    targets = [os.urandom(32).hex() for _ in range(100_000)]
     common: dict[str, Any] = {
         "kind": "intent",
         "erasure": uuid4(),

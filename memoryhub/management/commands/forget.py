@@ -12,7 +12,7 @@ from django.core.management.base import CommandParser
 from memoryhub.errors import NotFoundError, PlanStaleError, Refusal
 from memoryhub.journal import scrub
 from memoryhub.kernel.erase_events import REASONS
-from memoryhub.management import following, noting, start
+from memoryhub.management import deleting, following, noting, start
 from memoryhub.management.progress import Progress
 from memoryhub.management.terminal import FAILED, WRONG_USAGE
 from memoryhub.management.terminal import Command as Base
@@ -21,7 +21,14 @@ from memoryhub.models.projects import Project
 from memoryhub.models.subjects import Subject
 from memoryhub.queries import rewrites, threads
 from memoryhub.queries.erasures import ErasureLine
-from memoryhub.services import erasure_plans, erasures, receipts, replays, subjects
+from memoryhub.services import (
+    erasure_plans,
+    erasures,
+    ledgers,
+    receipts,
+    replays,
+    subjects,
+)
 
 ACTOR: Final = "command"
 
@@ -159,11 +166,14 @@ class Command(Base):
     def do_replay(self, **_: Any) -> None:
         lines = replays.pending()
         progress = Progress(sys.stderr, total=len(lines), unit="erasures")
-        rows, broken = {}, 0
+        rows, projects, broken = {}, [], 0
         for line in lines:
             try:
-                row = replays.replay(line)
-                rows[row.id] = row
+                if line.scope == ledgers.PROJECT:
+                    projects.append(replays.take_back(line))
+                else:
+                    row = replays.replay(line)
+                    rows[row.id] = row
             except Refusal as refusal:
                 # Whatever is wrong with this one, the others are erased.
                 self.say(f"{line.erasure}: {refusal.sentence}")
@@ -171,6 +181,10 @@ class Command(Base):
             progress.add(1)
         progress.close()
         noting.note(self, "replayed", count=len(rows))
+        for project in projects:
+            # Its people are erased by now, but for those the ledger did not know.
+            ended = deleting.follow(project, out=sys.stderr)
+            self.stdout.write(deleting.told(ended))
         self._tell([*rows.values()])
         if broken:
             sys.exit(FAILED)

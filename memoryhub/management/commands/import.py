@@ -13,6 +13,7 @@ from typing import Any, Final, NoReturn, TextIO, cast
 from django.core.management.base import CommandParser
 
 from memoryhub.errors import InvalidError
+from memoryhub.journal import fence
 from memoryhub.kernel import formats, names
 from memoryhub.kernel.paging_config import RANGES
 from memoryhub.kernel.records import Bad
@@ -156,6 +157,7 @@ class Command(Base):
                 "There is no project of that name. Make it: manage.py create_project "
                 f"{slug}"
             )
+        fence.require_active(project.id)
         return project
 
     def _opened(self, file: str, stack: ExitStack) -> int:

@@ -12,12 +12,13 @@ from memoryhub.journal.log import Origins
 from memoryhub.management import noting
 from memoryhub.management.commands.verify import chosen
 from memoryhub.management.progress import Progress
-from memoryhub.services.rebuild import rebuild
+from memoryhub.services.rebuild import rebuild, recount
 
 
 class Command(BaseCommand):
     help = (
-        "Write projections again from the journals: slots, turns, labels, counters. "
+        "Write projections again from the journals: slots, turns, labels, counters, "
+        "totals. "
         "The journal itself is never touched. Safe to repeat and to interrupt."
     )
 
@@ -43,5 +44,6 @@ class Command(BaseCommand):
                 ) from None
             rebuilt += 1
         progress.close()
+        recount(threads.order_by().values_list("subject_id", flat=True).distinct())
         noting.note(self, "journal.rebuilt", count=rebuilt)
         self.stdout.write(f"{rebuilt:,} threads rebuilt from {progress.done:,} events.")

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import sys
 from argparse import ArgumentParser
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
@@ -12,8 +14,24 @@ from memoryhub.journal.log import Origins
 from memoryhub.management import noting
 from memoryhub.management.progress import Progress
 from memoryhub.models.threads import Thread
-from memoryhub.queries import anchors, audit, context_verification, verification
+from memoryhub.queries import (
+    anchors,
+    audit,
+    context_verification,
+    total_checks,
+    verification,
+)
 from memoryhub.vault import ledger
+
+#: What is wrong with the anchors, in words.
+TOLD: Mapping[str, str] = MappingProxyType(
+    {
+        "anchor_file": "the file is not as it was signed",
+        "anchors": "the database does not stand where it says",
+        "threads_missing": "threads that it vouches for are not there",
+        "audit_anchor": "the audit log does not reach to where it says",
+    }
+)
 
 
 class Command(BaseCommand):
@@ -55,6 +73,8 @@ class Command(BaseCommand):
         if options["all"]:
             self._anchors()
             self._audit()
+            # Last: what was taken beside the journals is missing in these as well.
+            self._totals()
 
     def _audit(self) -> None:
         verdict = audit.verify()
@@ -87,6 +107,15 @@ class Command(BaseCommand):
             "its rows and every chain is whole."
         )
 
+    def _totals(self) -> None:
+        """What no journal of a thread shows: how much there is of each subject."""
+        for subject in total_checks.iter_drifted():
+            raise CommandError(
+                f"the totals of subject {subject} are not what counting finds. "
+                "`manage.py rebuild` counts them anew.",
+                returncode=1,
+            )
+
     def _anchors(self) -> None:
         """What no chain of a thread shows: one that vanished, and lines outside."""
         try:
@@ -95,10 +124,12 @@ class Command(BaseCommand):
             raise CommandError(f"the ledger: {broken.sentence}", returncode=1) from None
         standing = anchors.get_standing()
         if standing.wrong:
-            since = f"; they are as of line {standing.as_of}" if standing.as_of else ""
+            since = f"; it is as of line {standing.as_of}" if standing.as_of else ""
             raise CommandError(
-                f"line {standing.n} of the anchors: {standing.wrong}{since}. "
-                "After a restore that you know of: `manage.py anchor --anew`.",
+                f"line {standing.n} of the anchors: {standing.wrong}, "
+                f"{TOLD[standing.wrong]}{since}. "
+                "After a restore that you know of: `manage.py forget --replay`, then "
+                "`manage.py anchor --anew`, which vouches for what is there now.",
                 returncode=1,
             )
         if standing.at is not None:

@@ -1,0 +1,40 @@
+"""Whether what is kept of each subject in numbers is what there is. Never writes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from uuid import UUID
+
+from django.db import transaction
+
+from memoryhub.journal import totals
+from memoryhub.models.subjects import Subject
+
+#: Looks at a subject who is written to all the time, before she has to stand still.
+TRIES = 3
+
+
+def iter_drifted() -> Iterator[UUID]:
+    """Subjects of whom another number is kept than there is. Looks at all there is."""
+    # Who is on her way out is counted by the eraser, until nothing is left.
+    out = (Subject.State.ERASING, Subject.State.ERASED)
+    rows = Subject.objects.exclude(state__in=out).order_by("id")
+    for subject in rows.values_list("id", flat=True).iterator(chunk_size=200):
+        if drifted(subject):
+            yield subject
+
+
+def drifted(subject: UUID) -> bool:
+    """Whether another number is kept of her than there is."""
+    for _ in range(TRIES):
+        before, found = totals.get(subject), _differs(subject)
+        # Every write moves a number: nobody wrote for her meanwhile.
+        if not found or totals.get(subject) == before:
+            return found
+    with transaction.atomic():
+        Subject.objects.select_for_update().get(id=subject)
+        return _differs(subject)
+
+
+def _differs(subject: UUID) -> bool:
+    return totals.get(subject) != totals.count(subject)

@@ -1,0 +1,100 @@
+"""What the ledger's lines say of their erasures: what goes, in ids and digests alone.
+
+In so few words that a restored database has it too; and of what it may not have, what
+nobody may ever use again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import orjson
+from django.conf import settings
+
+from memoryhub.errors import ProjectDeletedError
+from memoryhub.models.clock import clock
+from memoryhub.models.erasures import Erasure, Tombstone
+from memoryhub.models.threads import Thread
+from memoryhub.vault import blind_index, keys
+from memoryhub.vault.ledger import Line
+
+
+def targets(erasure: Erasure) -> list[Any]:
+    """What of the subject goes, in so few words that a restored database has it too.
+
+    And what it may not have: the digest of a thread's name; of a whole person those of
+    all threads that a backup might not know.
+    """
+    if erasure.scope == Erasure.Scope.THREAD:
+        return [_thread(erasure), _name_digest(erasure).hex()]
+    if erasure.scope == Erasure.Scope.RECORD:
+        return [str(erasure.thread_id), erasure.seq]
+    if erasure.scope == Erasure.Scope.BEFORE:
+        assert erasure.before is not None
+        return [erasure.before.isoformat(timespec="microseconds")]
+    return [digest.hex() for digest in _new_names(erasure)]
+
+
+def _new_names(erasure: Erasure) -> Iterator[bytes]:
+    """Of the threads that are younger than the oldest backup that may be restored.
+
+    One query. The others come back with any backup, and are erased by what they hold.
+    """
+    # By their ids, which begin with the time: one that was imported is as old as it was
+    # elsewhere. A day more, for what was on its way in while the backup was taken.
+    since = clock.now() - timedelta(days=settings.BACKUP_DAYS + 1)
+    oldest = UUID(int=int(since.timestamp() * 1_000) << 80)
+    threads = Thread.objects.filter(subject=erasure.subject_id, id__gte=oldest)
+    # What is on its way in has a name that nobody has been told.
+    threads = threads.exclude(status=Thread.Status.IMPORTING).order_by("id")
+    try:
+        project = keys.project_key(erasure.project_id)
+    except ProjectDeletedError:
+        # Nothing is ever named there again.
+        return
+    for name in threads.values_list("name", flat=True).iterator():
+        if name.startswith("~"):
+            yield bytes.fromhex(name.split("~")[1])
+        else:
+            yield blind_index.thread_name(project, name)
+
+
+def _thread(erasure: Erasure) -> str:
+    """Its id, also where a restore has left no row of it."""
+    if erasure.thread_id is not None:
+        return str(erasure.thread_id)
+    return str(orjson.loads(erasure.targets)["heads"][0][0])
+
+
+def _name_digest(erasure: Erasure) -> bytes:
+    """Of the name of its thread, which stays dead though no database knows it."""
+    name = "" if erasure.thread is None else erasure.thread.name
+    if name.startswith("~"):
+        return bytes.fromhex(name.split("~")[1])
+    if name:
+        project = keys.project_key(erasure.project_id)
+        return blind_index.thread_name(project, name)
+    stones = Tombstone.objects.filter(erasure=erasure, kind=Tombstone.Kind.THREAD)
+    return bytes(stones.values_list("digest", flat=True).get())
+
+
+def name_digest(line: Line) -> bytes | None:
+    """Of the scope `thread`: the digest of its name."""
+    if line.scope != Erasure.Scope.THREAD or len(line.targets) < 2:
+        return None
+    return bytes.fromhex(line.targets[1])
+
+
+def names_digests(line: Line) -> list[bytes]:
+    """Of the scope `subject`: the digests of the names that a backup might not know."""
+    if line.scope != Erasure.Scope.SUBJECT:
+        return []
+    return [bytes.fromhex(digest) for digest in line.targets]
+
+
+def moment(line: Line) -> datetime:
+    """Of the scope `before`: the time that its targets say."""
+    return datetime.fromisoformat(line.targets[0])

@@ -1,0 +1,132 @@
+"""Projects that are deleted, and killed on the way: what runs in an instance."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from collections import Counter
+from functools import partial
+from typing import Any
+
+from memoryhub.errors import ProjectDeletedError, SubjectErasedError
+from memoryhub.journal import log
+from memoryhub.management import deleting
+from memoryhub.models.audit import AuditEntry
+from memoryhub.models.erasures import Erasure, Receipt
+from memoryhub.models.events import Event
+from memoryhub.models.keys import DestroyedProjectKey, ProjectKey, SubjectKey
+from memoryhub.models.projects import Project
+from memoryhub.models.subjects import Subject
+from memoryhub.models.threads import Thread
+from memoryhub.queries import erasure_counts
+from memoryhub.services import ledgers, project_deletions, projects, subjects
+from memoryhub.vault import ledger
+from tests import factories, killing
+
+WHOLE = "whole"
+TEXT = "I would like seat 12A by the window, please, and a vegetarian meal."
+
+
+def remember(slug: str) -> None:
+    """A project with ann, and with what is about nobody."""
+    agent = factories.make_agent(projects.create(slug))
+    factories.make_thread(agent, f"{slug}-ann", user_id="ann")
+    factories.append(agent, f"{slug}-ann", TEXT)
+    factories.append(agent, f"{slug}-nobody", TEXT)
+
+
+def begin(slug: str) -> Project:
+    project = Project.objects.get(slug=slug)
+    return project_deletions.begin(project, confirmed=slug, reason="test")
+
+
+def delete(slug: str) -> None:
+    """From the beginning to the end; a repeat goes on."""
+    project = deleting.follow(begin(slug), out=io.StringIO())
+    assert project.state == Project.State.DELETED, deleting.told(project)
+
+
+def kill_everywhere(every: int) -> None:
+    """Kill a deletion around every n-th of its commits and go on; print what became.
+
+    Each is of a project of its own.
+    """
+    killing.in_child(partial(remember, WHOLE))
+    commits = killing.in_child(partial(killing.count_commits, partial(delete, WHOLE)))
+    told, ends = {WHOLE: _told(WHOLE)}, {}
+    for moment in killing.MOMENTS:
+        for count in range(1, commits + 1, every):
+            slug = f"{moment}-{count}"
+            killing.in_child(partial(remember, slug))
+            ends[slug] = killing.in_child(partial(_die, slug, moment, count))
+            ends[f"{slug}-again"] = killing.in_child(partial(delete, slug))
+            told[slug] = _told(slug)
+    sys.stdout.write(json.dumps({"commits": commits, "ends": ends, "told": told}))
+
+
+def tell(slug: str) -> None:
+    """Print what is left of a project, and what proves it."""
+    sys.stdout.write(json.dumps(_left(slug)))
+
+
+def _die(slug: str, moment: str, count: int) -> None:
+    killing.die_at(moment, count)
+    delete(slug)
+
+
+def _told(slug: str) -> dict[str, Any]:
+    """From a process that knows nothing yet, by the rows and the ledger alone."""
+    told = killing.told_by_child(lambda: json.dumps(_left(slug)))
+    return dict(json.loads(told))
+
+
+def _left(slug: str) -> dict[str, Any]:
+    project = Project.objects.get(slug=slug)
+    people = Subject.objects.filter(project=project)
+    lines = [line for line in ledger.lines() if line.erasure == project.id]
+    assert all(line.scope == ledgers.PROJECT for line in lines)
+    told = AuditEntry.objects.filter(project=project.id).order_by("seq")
+    threads = Thread.objects.filter(project=project)
+    return {
+        "state": project.state,
+        "subjects": Counter(people.values_list("state", flat=True)),
+        "threads": Counter(threads.values_list("status", flat=True)),
+        "named": threads.exclude(name__startswith="~").count(),
+        "left": sum(
+            sum(erasure_counts.count_subject(row.id).values()) for row in people
+        ),
+        "erasures": Counter(
+            Erasure.objects.filter(project=project).values_list("state", flat=True)
+        ),
+        "receipts": Receipt.objects.filter(project=project).count(),
+        "keys": SubjectKey.objects.using("keys").filter(project=project.id).count()
+        + ProjectKey.objects.using("keys").filter(project=project.id).count(),
+        "proofs": DestroyedProjectKey.objects.using("keys")
+        .filter(project=project.id)
+        .count(),
+        "ledger": [str(line.kind) for line in lines],
+        "audit": [
+            word
+            for word in told.values_list("action", flat=True)
+            if word.startswith("project.dele")
+        ],
+    }
+
+
+def try_to_read(slug: str) -> None:
+    """Print how many messages of a project open, and whether ann is found there."""
+    project = Project.objects.get(slug=slug)
+    rows = Event.objects.filter(thread__project=project, payload__isnull=False)
+    opened, closed = 0, 0
+    for row in rows.select_related("thread__subject"):
+        try:
+            log.open_payload(row.thread.subject, project.id, row)
+            opened += 1
+        except SubjectErasedError:
+            closed += 1
+    try:
+        found = "ann" if subjects.find(project.id, "ann") else "nobody"
+    except ProjectDeletedError as refusal:
+        found = refusal.code
+    sys.stdout.write(json.dumps({"opened": opened, "closed": closed, "found": found}))

@@ -1,0 +1,120 @@
+"""Deleting a project: to its end whatever happens meanwhile, and for good."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.backups import Backups, backups
+from tests.instances import Instance
+
+pytestmark = pytest.mark.slow
+
+HERE = "tests.promises.deleting"
+NIGHT_SECONDS = 1_800
+#: What is left of a project, and what proves it.
+DELETED: dict[str, Any] = {
+    "state": "deleted",
+    "subjects": {"erased": 2},
+    "threads": {"erased": 2},
+    "named": 0,
+    "left": 0,
+    "erasures": {"complete": 2},
+    "receipts": 2,
+    "keys": 0,
+    "proofs": 1,
+    "ledger": ["intent", "done"],
+    "audit": ["project.deletion_begun", "project.deleted"],
+}
+
+
+@pytest.mark.promise("P14", load="a project deleted, a kill at 1 of {every} commits")
+@pytest.mark.parametrize(
+    "every",
+    [pytest.param(13, id="some"), pytest.param(1, marks=pytest.mark.nightly)],
+)
+@pytest.mark.timeout(NIGHT_SECONDS)
+def test_killed_anywhere_it_is_deleted_in_the_end(
+    instance: Instance, every: int
+) -> None:
+    with instance.start(f"{HERE}:kill_everywhere", every) as process:
+        out, errors = process.communicate(timeout=NIGHT_SECONDS)
+    assert process.returncode == 0, errors
+    found = json.loads(out.splitlines()[-1])
+    told, ends = found["told"], found["ends"]
+    killed = [slug for slug in told if ends.get(slug) == -signal.SIGKILL]
+    # The first one of an instance makes its signing key, so it commits more often.
+    assert len(killed) >= len(told) - 3 >= 2
+    for slug, one in told.items():
+        assert ends.get(f"{slug}-again", 0) == 0, (slug, errors)
+        assert one == DELETED, slug
+    assert "every chain is whole" in instance.managed("verify", "--all")
+
+
+@pytest.fixture
+def kept(instance: Instance) -> Iterator[Backups]:
+    with backups(instance) as made:
+        yield made
+
+
+def left(instance: Instance) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(
+        instance.call(f"{HERE}:tell", "acme").splitlines()[-1]
+    )
+    return found
+
+
+@pytest.mark.promise("P14", load="a project deleted, then an older backup restored")
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("restored", [["memory", "keys"], ["memory"], ["keys"]])
+def test_no_restored_backup_brings_it_back(
+    instance: Instance, kept: Backups, restored: list[str]
+) -> None:
+    """Of both databases or of one: it is held back, and deleted once more."""
+    instance.call(f"{HERE}:remember", "acme")
+    instance.call(f"{HERE}:remember", "twin")
+    kept.take(*restored)
+    asked = ("--confirm=acme", "--reason=test", "--wait")
+    instance.managed("delete_project", "acme", *asked)
+    assert left(instance) == DELETED
+    kept.restore(*restored)
+    assert left(instance) != DELETED
+
+    refused = instance.manage("worker", "--once")
+    assert refused.returncode == 1
+    assert "erasures_to_replay" in refused.stderr
+    said = instance.managed("forget", "--replay")
+    assert "The project acme was deleted" in said
+    again = left(instance)
+    if restored == ["keys"]:
+        # The memory still tells of the first time, too.
+        assert again["audit"][-1] == "project.deleted"
+        again["audit"] = DELETED["audit"]
+    assert again == DELETED
+    # Said twice it finds nothing more to do.
+    instance.managed("forget", "--replay")
+    instance.managed("anchor", "--anew")
+    assert "every chain is whole" in instance.managed("verify", "--all")
+    instance.call("tests.promises.deleting:remember", "later")
+
+
+@pytest.mark.timeout(240)
+def test_a_backup_of_both_databases_opens_with_no_key_of_now(
+    instance: Instance, kept: Backups
+) -> None:
+    """The memory of before, beside the keys of after: nobody can read it."""
+    instance.call(f"{HERE}:remember", "acme")
+    kept.take("memory", "keys")
+    instance.managed(
+        "delete_project", "acme", "--confirm=acme", "--reason=test", "--wait"
+    )
+    kept.restore("memory")
+    told = json.loads(instance.call(f"{HERE}:try_to_read", "acme").splitlines()[-1])
+    assert told == {"opened": 0, "closed": 2, "found": "project_deleted"}
+    kept.restore("keys")
+    told = json.loads(instance.call(f"{HERE}:try_to_read", "acme").splitlines()[-1])
+    assert told == {"opened": 2, "closed": 0, "found": "ann"}
