@@ -61,7 +61,7 @@ class Export:
 
     def stream(
         self, *, progress: Callable[[int], None] = lambda events: None
-    ) -> Iterator[bytes]:
+    ) -> Generator[bytes, None, None]:
         """The bundle; its place is free again once this ends or is closed.
 
         `progress` is told how many events were read; each is, twice. Raises

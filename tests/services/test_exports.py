@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from datetime import timedelta
 
 import pytest
@@ -109,14 +110,14 @@ def test_one_that_goes_on_keeps_its_place(
     ann: Subject, later: time_machine.Traveller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(exports, "BEAT_SECONDS", 0.0)
-    stream = begin(ann).stream()
-    next(stream)
-    later.shift(exports.LEASE - timedelta(seconds=1))
-    next(stream)
-    later.shift(2)
-    begin(ann)
-    with pytest.raises(ExportBusyError):
+    with closing(begin(ann).stream()) as stream:
+        next(stream)
+        later.shift(exports.LEASE - timedelta(seconds=1))
+        next(stream)
+        later.shift(2)
         begin(ann)
+        with pytest.raises(ExportBusyError):
+            begin(ann)
 
 
 def test_ten_a_day(ann: Subject, acme: Project, later: time_machine.Traveller) -> None:
