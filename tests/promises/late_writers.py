@@ -6,11 +6,12 @@ All of her, with agents kept out from the plan on or not; or a part, under their
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from threading import Condition, Event
 from typing import Any
 
@@ -68,6 +69,29 @@ class Gate:
                     return
 
 
+def beside(
+    write: Callable[[int], None],
+    writers: int,
+    forget: Callable[[], str],
+    *,
+    gate: Gate,
+    fenced: Event,
+) -> str:
+    """What `forget` returns, while so many write; all come to their end."""
+    gate.open()
+    with ThreadPoolExecutor(writers + 1) as pool:
+        work = [pool.submit(write, n) for n in range(writers)]
+        told = pool.submit(forget)
+        try:
+            return told.result()
+        finally:
+            # Whatever was wrong with it, they go on, and see that it is over.
+            gate.open()
+            fenced.set()
+            for each in work:
+                each.result()
+
+
 @dataclass(slots=True, kw_only=True)
 class Race:
     """One subject who is forgotten under the hands of her writers, beside a twin.
@@ -93,18 +117,13 @@ class Race:
 
     def run(self) -> str:
         """Id of the erasure, which is fenced by then and goes on."""
-        self._gate.open()
-        with ThreadPoolExecutor(self.writers + 1) as pool:
-            work = [pool.submit(self._write, n) for n in range(self.writers)]
-            told = pool.submit(self._forget)
-            try:
-                return told.result()
-            finally:
-                # Whatever was wrong with it, they come to their end.
-                self._gate.open()
-                self._fenced.set()
-                for each in work:
-                    each.result()
+        return beside(
+            self._write,
+            self.writers,
+            self._forget,
+            gate=self._gate,
+            fenced=self._fenced,
+        )
 
     def _write(self, number: int) -> None:
         with Client(self.ports[0], self.keys[0]) as client:
@@ -215,18 +234,13 @@ class PartRace:
     def run(self) -> str:
         """Id of the erasure, which is fenced by then and goes on."""
         body = self._begun()
-        self._gate.open()
-        with ThreadPoolExecutor(self.writers + 1) as pool:
-            work = [pool.submit(self._write, n) for n in range(self.writers)]
-            told = pool.submit(self._forget, body)
-            try:
-                return told.result()
-            finally:
-                # Whatever was wrong with it, they come to their end.
-                self._gate.open()
-                self._fenced.set()
-                for each in work:
-                    each.result()
+        return beside(
+            self._write,
+            self.writers,
+            partial(self._forget, body),
+            gate=self._gate,
+            fenced=self._fenced,
+        )
 
     def _begun(self) -> dict[str, Any]:
         """What there is before any writer comes; which of it is to be forgotten."""
