@@ -16,6 +16,7 @@ from tests.promised import Count
 
 pytestmark = [pytest.mark.slow, pytest.mark.promise("P16")]
 MIB = 2**20
+NIGHT_SECONDS = 1_800
 
 
 @pytest.fixture
@@ -86,11 +87,13 @@ def test_a_killed_import_leaves_nothing_that_shows(
         pytest.param(25_000, 250_000, marks=pytest.mark.nightly),
     ],
 )
-@pytest.mark.timeout(1_800)
+@pytest.mark.timeout(2 * NIGHT_SECONDS)
 def test_export_memory_flat(instance: Instance, small: int, large: int) -> None:
     peaks = []
     for events in (small, large):
-        told = instance.call("tests.promises.bundling:measure", events)
+        with instance.start("tests.promises.bundling:measure", events) as process:
+            told, errors = process.communicate(timeout=NIGHT_SECONDS)
+        assert process.returncode == 0, errors
         peak, count = json.loads(told)
         assert count >= events
         peaks.append(peak)
