@@ -125,6 +125,11 @@ def within(item: pytest.Item, places: Iterable[str]) -> bool:
     return f"{place}/".startswith(tuple(f"{each}/" for each in places))
 
 
+@pytest.fixture
+def sqlite() -> None:
+    """Asked for by a test that belongs to the pass on SQLite alone."""
+
+
 @pytest.fixture(scope="session", autouse=True)
 def static_files_found_once() -> Iterator[None]:
     """Each client of a test loads the middleware anew, which looks at every file."""

@@ -39,16 +39,18 @@ _GIN_INDEXES = """
      WHERE index.relkind = 'i' AND method.amname = 'gin' AND space.nspname !~ '^pg_'
        AND pg_has_role(index.relowner, 'USAGE')
 """
-#: Whether a snapshot of this database is older: what it may see is not cleared. What
-#: type another role's session is of, not everybody is told.
+#: Whether a snapshot is older: what it may see is not cleared. Of this database any;
+#: of the others whoever writes, since every new snapshot, ours too, reaches back to
+#: them. A plain VACUUM is in nobody's way, at whatever it looks.
 _OLDER = """
-    SELECT EXISTS (
+    SELECT age(pg_snapshot_xmin(pg_current_snapshot())::xid) > age(%s::text::xid8::xid)
+        OR EXISTS (
         SELECT 1 FROM pg_stat_activity
          WHERE datname = current_database() AND pid <> pg_backend_pid()
-           AND COALESCE(backend_type, 'client backend') = 'client backend'
-           AND age(backend_xmin) > age(%s::text::xid))
+           AND pid NOT IN (SELECT pid FROM pg_stat_progress_vacuum)
+           AND age(backend_xmin) > age(%s::text::xid8::xid))
         OR EXISTS (
-        SELECT 1 FROM pg_replication_slots WHERE age(xmin) > age(%s::text::xid))
+        SELECT 1 FROM pg_replication_slots WHERE age(xmin) > age(%s::text::xid8::xid))
         OR EXISTS (
         SELECT 1 FROM pg_prepared_xacts WHERE database = current_database())
 """
@@ -181,7 +183,7 @@ def _unseen(cursor: Any, seconds: float) -> bool:
 
 
 def _all_newer(cursor: Any, now: str) -> bool:
-    cursor.execute(_OLDER, [now, now])
+    cursor.execute(_OLDER, [now, now, now])
     return not cursor.fetchone()[0]
 
 

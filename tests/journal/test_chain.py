@@ -125,11 +125,6 @@ def replacements(table: type[Model]) -> list[str]:
     return found
 
 
-@pytest.fixture
-def sqlite() -> None:
-    """Rows have numbers of their own nowhere else."""
-
-
 @pytest.mark.promise("P3", load="REPLACE of a row's number")
 @pytest.mark.usefixtures("sqlite")
 @pytest.mark.no_replay

@@ -262,11 +262,6 @@ IN_PROCESS = [
 ]
 
 
-@pytest.fixture
-def sqlite() -> None:
-    """Of tests that belong to the pass on SQLite."""
-
-
 @pytest.mark.parametrize("control", CONTROLS)
 def test_with_a_fault_the_promise_is_broken(control: Control, tmp_path: Path) -> None:
     assert_noticed(control, tmp_path)

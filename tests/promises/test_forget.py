@@ -233,11 +233,6 @@ def on_a_full_disk(data: Path, client: Client, subject: str) -> Any:
     return answer.body
 
 
-@pytest.fixture
-def sqlite() -> None:
-    """PostgreSQL writes to files of its own."""
-
-
 @pytest.mark.promise("P15", load="{people} people with equal texts, every scope")
 @pytest.mark.parametrize(
     "people",

@@ -150,11 +150,6 @@ def test_no_fallback_on_a_full_disk(sqlite: None, instance: Instance, key: str) 
     instance.managed("verify", "--all")
 
 
-@pytest.fixture
-def sqlite() -> None:
-    """PostgreSQL writes to files of its own."""
-
-
 class Redis:
     """A Redis of this test's own, which it may stop, start and suspend."""
 

@@ -158,7 +158,7 @@ def test_sealed_bytes_are_found_until_they_are_gone(agent: Agent) -> None:
     assert found[Place.ROWS] == found[Place.HERS] == {Standing.UNDECLARED}
     assert POSTGRES or Place.WAL in found
     gone(thread)
-    assert scrub.scrub(seconds=2) == ""
+    assert scrub.scrub(seconds=30) == ""
 
     after = scans.scan([ours], threads=[thread.id], data_directory=data_directory())
     assert after.undeclared == 0
@@ -203,11 +203,11 @@ def test_a_name_that_others_have_is_theirs(agent: Agent, text: str) -> None:
     gone(hers)
     ThreadLabel.objects.filter(thread=hers).delete()
     Thread.objects.filter(id=hers.id).update(labels="{}")
-    assert scrub.scrub(seconds=2) == ""
+    assert scrub.scrub(seconds=30) == ""
     assert found() == {Standing.OTHERS}
     gone(theirs)
     Thread.objects.filter(id=theirs.id).update(labels="{}")
-    assert scrub.scrub(seconds=2) == ""
+    assert scrub.scrub(seconds=30) == ""
     assert found() == set()
 
 
@@ -333,7 +333,7 @@ def test_an_id_in_a_name_is_as_lawful_as_the_name(agent: Agent, text: str) -> No
     thread = make_thread(agent, labels={"l": f"of {user}"})
     gone(thread)
     Thread.objects.filter(id=thread.id).update(labels="{}")
-    assert scrub.scrub(seconds=2) == ""
+    assert scrub.scrub(seconds=30) == ""
     wanted = [needles.user_id(user)]
     alone = scans.scan(wanted, data_directory=data_directory())
     assert {hit.standing for hit in alone.hits} == {Standing.UNDECLARED}

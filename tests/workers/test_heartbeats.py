@@ -17,11 +17,6 @@ ME, OTHER = uuid4(), uuid4()
 DAY_NS = 86_400 * SECOND_NS
 
 
-@pytest.fixture
-def sqlite() -> None:
-    """Where processes compare with each other, having no clock in common."""
-
-
 def another(*, ahead_ns: int = 0, silent_seconds: int = 0) -> UUID:
     """A process that runs beside this one, with a clock of its own."""
     silent = timedelta(seconds=silent_seconds)
