@@ -167,8 +167,9 @@ def progress(line: ErasureLine) -> Progress:
 def _steps(line: ErasureLine) -> tuple[Step, ...]:
     first = _WHOLE if line.scope == Scope.SUBJECT else _NARROW
     entered = {state: datetime.fromisoformat(at) for state, at in line.times.items()}
-    still = line.state in (*CLOSED, State.HELD) or line.confirmed_at is None
-    ahead, before, steps = not still, line.confirmed_at, []
+    # Until one of them is not entered yet: that is the one under way.
+    ahead = line.confirmed_at is not None and line.state not in (*CLOSED, State.HELD)
+    before, steps = line.confirmed_at, []
     for state in (*first, *_REST):
         at = entered.get(state)
         steps.append(

@@ -181,7 +181,7 @@ class Batch:
     def _repeat(self, order: Order) -> Receipt | None:
         if order.request is None:
             return None
-        place = (order.address.project, requests.digest(order))
+        place = (order.address.project, requests.Asked.of(order).digest)
         served = self.served.get(place)
         if served is None:
             return None
@@ -189,13 +189,13 @@ class Batch:
             # What may not be written any more is not told again either.
             self._admit(order, head)
             require_alive(head.state)
-        if served.request != requests.fingerprint(order):
+        if served.request != requests.Asked.of(order).fingerprint:
             raise IdempotencyMismatchError
         return served.receipt()
 
     def _serve(self, order: Order, receipt: Receipt) -> None:
         if order.request is not None:
-            place = (order.address.project, requests.digest(order))
+            place = (order.address.project, requests.Asked.of(order).digest)
             self.served[place] = requests.Served.of(order, receipt)
 
     def _known(self, address: Address) -> Head | None:

@@ -46,7 +46,7 @@ class Served:
         seqs = [recorded.seq for recorded in receipt.events]
         assert receipt.state is not None
         return cls(
-            request=fingerprint(order),
+            request=Asked.of(order).fingerprint,
             subject=receipt.state.subject,
             thread=receipt.thread,
             first_seq=seqs[0] if seqs else receipt.seq + 1,
@@ -80,12 +80,18 @@ class Served:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """A request that is no order, about a person: who asks, and its Idempotency-Key."""
+    """Who asks for something, and under which Idempotency-Key."""
 
     project: UUID
     #: The subject that the asker's key is bound to.
     bound: UUID | None
     request: Request
+
+    @classmethod
+    def of(cls, order: Order) -> Self:
+        assert order.request is not None
+        address = order.address
+        return cls(project=address.project, bound=address.bound, request=order.request)
 
     @property
     def digest(self) -> bytes:
@@ -103,20 +109,6 @@ class Asked:
     def _keyed(self, text: bytes) -> bytes:
         ids = keys.project_key(self.project).ids
         return hashlib.blake2b(text, key=ids, digest_size=16).digest()
-
-
-def digest(order: Order) -> bytes:
-    return _asked(order).digest
-
-
-def fingerprint(order: Order) -> bytes:
-    return _asked(order).fingerprint
-
-
-def _asked(order: Order) -> Asked:
-    assert order.request is not None
-    address = order.address
-    return Asked(project=address.project, bound=address.bound, request=order.request)
 
 
 def find(asked: Asked | None) -> RequestKey | None:
@@ -168,7 +160,7 @@ def look_up(
     asked = Q()
     for order in orders:
         if order.request is not None:
-            asked |= Q(project_id=order.address.project, digest=digest(order))
+            asked |= Q(project_id=order.address.project, digest=Asked.of(order).digest)
     if not asked:
         return {}
     rows = RequestKey.objects.filter(asked, created_at__gt=now - KEPT_FOR)

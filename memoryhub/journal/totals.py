@@ -68,9 +68,7 @@ class Changes:
         self.of: dict[UUID, Totals] = {}
 
     def add(self, thread: UUID, kind: str, figures: Figures) -> None:
-        kinds = self.of.setdefault(thread, {})
-        known = kinds.get(kind)
-        kinds[kind] = figures if known is None else known.plus(figures)
+        _plus(self.of.setdefault(thread, {}), kind, figures)
 
     def rows(self, thread: UUID, kind: str, number: int) -> None:
         """So many rows more, or fewer."""
@@ -127,8 +125,7 @@ class Changes:
         for thread, kinds in self.of.items():
             hers = summed.setdefault(subjects[thread], {})
             for kind, figures in kinds.items():
-                known = hers.get(kind)
-                hers[kind] = figures if known is None else known.plus(figures)
+                _plus(hers, kind, figures)
         _ADD.rows(
             [
                 TotalRow(subject, kind, *figures)
@@ -136,6 +133,11 @@ class Changes:
                 for kind, figures in kinds.items()
             ]
         )
+
+
+def _plus(kinds: Totals, kind: str, figures: Figures) -> None:
+    known = kinds.get(kind)
+    kinds[kind] = figures if known is None else known.plus(figures)
 
 
 class _Add(Insert):

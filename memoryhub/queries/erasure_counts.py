@@ -23,7 +23,7 @@ from memoryhub.models.events import Event, RequestKey
 from memoryhub.models.pages import Page, PageLevel
 from memoryhub.models.slots import Slot
 from memoryhub.models.working_memory import DueValue, Key
-from memoryhub.vault.registry import TABLES, Fate
+from memoryhub.vault.registry import TABLES, Fate, thread_lookup
 
 #: A thread, and the first and last seq of what goes of it.
 Range = tuple[UUID, int, int]
@@ -82,12 +82,11 @@ def iter_places() -> Iterator[Place]:
         if table.subject is None or table.forget not in _METHODS:
             continue
         model = apps.get_model(label)
-        thread = "id" if label == "memoryhub.Thread" else table.thread
         yield Place(
             name=str(model._meta.verbose_name_plural).replace(" ", "_"),
             model=model,
             subject=table.subject,
-            thread=thread,
+            thread=thread_lookup(label),
             method=_METHODS[table.forget],
             holding=_HOLDING.get(label, Q()),
         )

@@ -17,8 +17,7 @@ from django.apps import apps
 from django.db import connections, transaction
 from django.db.models import Model
 
-from memoryhub.models.threads import Thread
-from memoryhub.vault.registry import TABLES, Fate, Holds
+from memoryhub.vault.registry import TABLES, Fate, Holds, thread_lookup
 
 #: Values are looked through in pieces of this size.
 CHUNK: Final = 1 << 20
@@ -202,15 +201,10 @@ def iter_hers(
     table = TABLES[label]
     names = [name for name, holds in table.fields.items() if holds & _TELLING]
     rows = apps.get_model(label)._default_manager.values_list(*names)
-    for ids, lookup in ((subjects, table.subject), (threads, _thread_of(label))):
+    for ids, lookup in ((subjects, table.subject), (threads, thread_lookup(label))):
         if ids and lookup:
             left = rows.filter(**{f"{lookup}__in": list(ids)})
             yield from _pieces(left.iterator(_ROWS))
-
-
-def _thread_of(label: str) -> str | None:
-    """The look-up from a row to its thread, if rows of the model have one."""
-    return "id" if label == Thread._meta.label else TABLES[label].thread
 
 
 def get_oid(alias: str) -> int | None:

@@ -121,21 +121,16 @@ def _enter(row: Project, reason: str, ticket: str | None, actor: str) -> None:
     live = ApiKey.objects.filter(project=row, revoked_at=None)
     prefixes = [*live.order_by("id").values_list("prefix", flat=True)]
     live.update(revoked_at=now)
+    told = partial(audit.Entry, actor=actor, project=row.id)
     people = project_deletions.unfinished(row).count()
-    said = {"api_key": [(each, "api_key.revoked", 0) for each in prefixes]}
-    said["project"] = [(str(row.id), "project.deletion_begun", people)]
-    audit.append_all(
-        audit.Entry(
-            actor=actor,
-            action=action,
-            project=row.id,
-            target_kind=kind,
-            target_id=target,
-            count=count,
-        )
-        for kind, some in said.items()
-        for target, action, count in some
+    begun = told(
+        action="project.deletion_begun",
+        target_kind="project",
+        target_id=str(row.id),
+        count=people,
     )
+    revoked = partial(told, action="api_key.revoked", target_kind="api_key")
+    audit.append_all([*(revoked(target_id=each) for each in prefixes), begun])
 
 
 def _hand_in(row: Project) -> int:

@@ -288,8 +288,8 @@ class _Judge:
             seen[place.kind].add(hit.needle)
         called = {each for each in seen[Place.CALLED] if each.kind in _CLEAR}
         called |= {each for each in seen[Place.STAFF] if each.kind in _OF_STAFF}
-        accounts = {h.needle for p, h in hits if p.place == Operator._meta.db_table}
-        called |= accounts & seen[Place.STAFF]
+        accounts = (Place.STAFF, Operator._meta.db_table)
+        called |= {h.needle for p, h in hits if (p.kind, p.place) == accounts}
         ours = {each for each in seen[Place.SCHEMA] if each.kind in _OF_OURS}
         others = called - seen[Place.HERS]
         names = [needle.data for needle in wanted if needle.kind is Kind.NAME]

@@ -13,7 +13,7 @@ from memoryhub.vault import own_tables
 from memoryhub.vault.places import Fate, Holds, Place, Table
 from memoryhub.vault.places import fields as _fields
 
-__all__ = ["TABLES", "Fate", "Holds", "Place", "Table"]
+__all__ = ["TABLES", "Fate", "Holds", "Place", "Table", "thread_lookup"]
 
 _EVENTS = "events.jsonl"
 _THREADS = "state/threads.jsonl"
@@ -242,3 +242,8 @@ TABLES: Mapping[str, Table] = MappingProxyType(
         **own_tables.TABLES,
     }
 )
+
+
+def thread_lookup(label: str) -> str | None:
+    """The lookup from a row of the model to its thread's id, a thread's own as well."""
+    return "id" if label == "memoryhub.Thread" else TABLES[label].thread
