@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import sys
 from functools import partial
 from typing import Any
@@ -21,6 +22,7 @@ from memoryhub.models.threads import Thread
 from memoryhub.queries import erasure_counts
 from memoryhub.queries.erasures import ErasureLine
 from memoryhub.services import erasure_plans, erasures, projects, subjects
+from memoryhub.services.erasures import A_DAY
 from memoryhub.vault import ledger
 from tests import factories, killing
 
@@ -74,12 +76,16 @@ def forget(slug: str, scope: str) -> Erasure:
     return _finished(row)
 
 
-def make_keys(slug: str) -> None:
-    """A project, a key that writes to it and one that forgets; printed as JSON."""
+def make_keys(slug: str, erasures: str = "1") -> None:
+    """A project, a key that writes to it and those that forget; printed as JSON.
+
+    As many as so many erasures of one day need: a key confirms no more than `A_DAY`.
+    """
     project = projects.create(slug)
+    forgetting = [("subject:forget",)] * math.ceil(int(erasures) / A_DAY)
     keys = [
         factories.make_key(project, scopes=scopes)[1]
-        for scopes in (("memory:read", "memory:write"), ("subject:forget",))
+        for scopes in (("memory:read", "memory:write"), *forgetting)
     ]
     _print(keys)
 

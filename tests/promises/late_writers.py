@@ -127,23 +127,25 @@ class Race:
 
     def _write(self, number: int) -> None:
         with Client(self.ports[0], self.keys[0]) as client:
-            n, refused = 0, False
-            while not (self._fenced.is_set() and refused):
+            n, last = 0, False
+            while not last:
+                # The last turn is all of it after the fence.
+                last = self._fenced.is_set()
                 with self._gate.turn():
-                    refused = self._turn(client, number, n)
+                    self._turn(client, number, n)
                 n += 1
             for n in range(LATE):
                 fresh = f"{self.name}-late-{number}-{n}"
                 self._put(client, fresh)
 
-    def _turn(self, client: Client, number: int, n: int) -> bool:
-        """A message to one of her threads and one to the twin's; whether she is gone.
+    def _turn(self, client: Client, number: int, n: int) -> None:
+        """A message to one of her threads and one to the twin's.
 
         One in four writers begins a new one each time.
         """
         fresh = (number + n) % 4 == 3
         thread = f"{self.name}-{f'{number}-{n}' if fresh else n % 2}"
-        put = said = self._put(client, thread)
+        put = self._put(client, thread)
         # A message to a thread that is not there would begin one of nobody's.
         if not fresh or put.status in (200, 201):
             fenced = self._fenced.is_set()
@@ -152,7 +154,6 @@ class Race:
         twin = client.append(f"twin-of-{self.name}", f"{number}/{n}")
         with self._noted:
             self.twin += twin.status == 201
-        return 410 in (put.status, said.status)
 
     def _put(self, client: Client, thread: str) -> Answer:
         fenced = self._fenced.is_set()

@@ -18,6 +18,7 @@ from memoryhub.models.events import Event
 from memoryhub.queries.erasures import ErasureLine
 from memoryhub.services import erasure_plans, erasures, subjects
 from memoryhub.services.api_keys import Agent
+from memoryhub.services.erasures import A_DAY
 from tests import bundled
 from tests.factories import append, get_thread, make_page, make_thread
 from tests.instances import Instance
@@ -90,7 +91,8 @@ def test_forget_is_final(
     instance: Instance, rounds: int, writers: int, counted: Count
 ) -> None:
     """No write is taken once the erasure is, by no process, and none comes back."""
-    keys = tuple(json.loads(instance.call("tests.promises.erasing:make_keys", "acme")))
+    told = instance.call("tests.promises.erasing:make_keys", "acme", str(rounds))
+    writing, *forgetting = json.loads(told)
     instance.call(f"{RECOUNTS}:install")
     races: dict[str, Race] = {}
     half = rounds // 2
@@ -99,7 +101,7 @@ def test_forget_is_final(
             for n in part:
                 race = Race(
                     ports=(server.port, two.port),
-                    keys=keys,
+                    keys=(writing, forgetting[n // A_DAY]),
                     name=f"ann-{n}",
                     writers=writers,
                     restrict=bool(n % 2),
@@ -111,7 +113,7 @@ def test_forget_is_final(
                 server.kill()
                 two.kill()
             else:
-                with Client(server.port, keys[1]) as client:
+                with Client(server.port, forgetting[0]) as client:
                     await_complete(client, races)
     left = json.loads(instance.call("tests.promises.erasing:show_left", "acme"))
     assert len(left) == rounds
@@ -119,7 +121,7 @@ def test_forget_is_final(
         assert (row["state"], row["left"], row["threads"]) == ("erased", 0, ["erased"])
     assert_recounted(instance)
     counted(acknowledged=sum(race.written for race in races.values()), races=rounds)
-    with instance.serve() as server, Client(server.port, keys[0]) as client:
+    with instance.serve() as server, Client(server.port, writing) as client:
         for race in races.values():
             twin = client.get(f"/threads/twin-of-{race.name}").body
             assert twin["slots"] == race.twin > 0

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from memoryhub.services.erasures import A_DAY
 from tests.instances import Instance
 from tests.promised import Count
 from tests.promises.clients import UNLIMITED, Client
@@ -30,21 +31,22 @@ def test_forget_of_a_part_is_final(
     instance: Instance, rounds: int, writers: int, counted: Count
 ) -> None:
     """Appends, forks and derived pages go, or are refused: there is no third way."""
-    keys = tuple(json.loads(instance.call("tests.promises.erasing:make_keys", "acme")))
+    told = instance.call("tests.promises.erasing:make_keys", "acme", str(rounds))
+    writing, *forgetting = json.loads(told)
     instance.call("tests.promises.recounts:install")
     races: dict[str, PartRace] = {}
     with instance.serve(**UNLIMITED) as server:
         for n in range(rounds):
             race = PartRace(
                 port=server.port,
-                keys=keys,
+                keys=(writing, forgetting[n // A_DAY]),
                 name=f"ann-{n}",
                 scope=SCOPES[n % len(SCOPES)],
                 writers=writers,
             )
             races[race.run()] = race
             assert (race.late, race.odd) == ([], [])
-        with Client(server.port, keys[1]) as client:
+        with Client(server.port, forgetting[0]) as client:
             await_complete(client, races)
     found = json.loads(instance.call("tests.promises.erasing:show_parts", "acme"))
     recounted = json.loads(instance.call("tests.promises.recounts:show"))
