@@ -32,8 +32,8 @@ FACETS = (
         more=4_112,
     ),
 )
-NARROWED = Facets(facets=FACETS[:1], counted=10_000, capped=False)
-CAPPED = Facets(facets=FACETS, counted=10_000, capped=True)
+NARROWED = Facets(facets=FACETS[:1], counted=2_000, capped=False)
+CAPPED = Facets(facets=FACETS, counted=2_000, capped=True)
 BARE = Facets(facets=(), counted=0, capped=False)
 TABS = {"place": OWNER, "base": BASE}
 LIST = {"place": OWNER, "since": NOW.isoformat(), "most": catalogue.FRESH}

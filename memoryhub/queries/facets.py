@@ -10,17 +10,17 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from uuid import UUID
 
-from django.db.models import QuerySet
+from django.db.models import Count, QuerySet
 
 from memoryhub.models.projects import Project
 from memoryhub.models.threads import Thread, ThreadLabel
 from memoryhub.queries import catalogue
 from memoryhub.queries.terms import Term, Word
 
-#: Threads that are counted at most, values shown of a facet, facets of labels.
-COUNTED, TOP, LABELS = 10_000, 8, 6
+#: Threads that are counted at most, values shown of a facet, facets of labels. Of all
+#: that a project may have, the panel would cost several times what its page does.
+COUNTED, TOP, LABELS = 2_000, 8, 6
 _COLUMNS = ("status", "agent_type", "agent_instance", "session")
 _COUNTERS = ("tlb_hits", "tlb_misses", "refault_count")
 
@@ -57,14 +57,14 @@ def get_facets(
     What is full or due is counted over all that match, up to COUNTED.
     """
     matching = partial(catalogue.matching, project, now=now, restricted=restricted)
-    rows = matching(terms=terms).order_by("-listed_at")
-    found = list(rows.values_list("id", *_COLUMNS, *_COUNTERS)[: COUNTED + 1])
+    newest = matching(terms=terms).order_by("-listed_at")
+    found = list(newest.values_list(*_COLUMNS, *_COUNTERS)[: COUNTED + 1])
     counted = found[:COUNTED]
     spread = [
         _facet(key, Counter(row[place] for row in counted if row[place]))
-        for place, key in enumerate(_COLUMNS, start=1)
+        for place, key in enumerate(_COLUMNS)
     ]
-    labels = _labels(project, {row[0] for row in counted})
+    labels = _labels(newest)
     flags = _flags(matching, terms) + _paging_flags(row[-3:] for row in counted)
     return Facets(
         facets=tuple(
@@ -99,14 +99,12 @@ def _paging_flags(rows: Iterable[tuple[int, int, int]]) -> Counter[str]:
     return +counts
 
 
-def _labels(project: Project, counted: set[UUID]) -> list[Facet]:
-    newest = ThreadLabel.objects.filter(project=project).order_by("-thread_id")
-    # Ids are in order of time, so these are the labels of the newest threads.
-    rows = newest.values_list("thread_id", "name", "value")[: COUNTED * 2]
+def _labels(newest: QuerySet[Thread]) -> list[Facet]:
+    of_them = ThreadLabel.objects.filter(thread__in=newest.values("id")[:COUNTED])
     spread: dict[str, Counter[str]] = {}
-    for thread, name, value in rows:
-        if thread in counted:
-            spread.setdefault(name, Counter())[value] += 1
+    rows = of_them.values_list("name", "value").annotate(count=Count("thread"))
+    for name, value, count in rows.order_by("-count")[: COUNTED * 2]:
+        spread.setdefault(name, Counter())[value] = count
     # A label with a value of its own for nearly each thread narrows nothing.
     telling = {name: c for name, c in spread.items() if len(c) <= max(2, c.total() / 2)}
     ranked = sorted(telling, key=lambda name: (-telling[name].total(), name))
