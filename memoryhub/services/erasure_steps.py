@@ -6,7 +6,7 @@ once the state is entered.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, Final
@@ -114,17 +114,25 @@ def tell(row: Erasure) -> str:
 
 
 def scrub(row: Erasure) -> str:
-    """The engine lets go of the bytes, as soon as nobody reads an old state."""
+    """The engine lets go of the bytes, as soon as nobody reads an old state.
+
+    Of all whose rows are gone by now, for it goes through every table.
+    """
+    purged = Erasure.objects.filter(state=State.CACHES_PURGED)
+    known = dict(purged.values_list("id", "times"))
     waiting = scrubbing.scrub(seconds=SCRUB_SECONDS)
     if not waiting:
-        journal.run(partial(_enter, row.id, State.SCRUBBED))
+        for each, times in known.items():
+            journal.run(partial(_enter_scrubbed, each, times))
     return waiting
 
 
 def verify(row: Erasure) -> str:
-    """Count anew what is left, and scan: one undeclared hit stops it here."""
-    left = erasure_plans.count_left(row)
-    if any(left.values()):
+    """Count anew what is left, and scan: one undeclared hit stops it here.
+
+    Whatever else is scrubbed is looked for as well, for it goes through every byte.
+    """
+    if _has_rows(row):
         # Somebody wrote beside the fence. Gone once more, before anything is said.
         journal.run(partial(_fall_back, row.id))
         return ""
@@ -136,14 +144,26 @@ def verify(row: Erasure) -> str:
     found = bool(row.waiting_on) and row.waiting_on != NIGHT
     if found and (waiting := scrubbing.scrub(seconds=SCRUB_SECONDS)):
         return waiting
-    wanted = scan_targets.of(row)
-    verdict = scans.scan(
-        wanted.needles,
-        subjects=wanted.subjects,
-        threads=wanted.threads,
-        budget_bytes=None if alone else scans.BUDGET_BYTES,
+    beside = [each for each in scan_targets.beside(row) if not _has_rows(each)]
+    verdicts = _scan([row, *beside], budget=None if alone else scans.BUDGET_BYTES)
+    for each in beside:
+        pass_scan(each, verdicts[each.id])
+    return pass_scan(row, verdicts[row.id])
+
+
+def _has_rows(row: Erasure) -> bool:
+    return any(erasure_plans.count_left(row).values())
+
+
+def _scan(rows: Sequence[Erasure], *, budget: int | None) -> Mapping[UUID, Verdict]:
+    targets = scan_targets.of(*rows)
+    _, verdicts = scans.scan_each(
+        {row.id: erasure_needles.of(row) for row in rows},
+        subjects=targets.subjects,
+        threads=targets.threads,
+        budget_bytes=budget,
     )
-    return pass_scan(row, verdict)
+    return verdicts
 
 
 def pass_scan(row: Erasure, verdict: Verdict) -> str:
@@ -264,6 +284,14 @@ def _enter(erasure: UUID, state: str, **changes: Any) -> None:
         row = Erasure.objects.select_for_update().get(id=erasure)
         if not reached(row, state):
             erasure_plans.enter(row, state, actor=ACTOR, **changes)
+
+
+def _enter_scrubbed(erasure: UUID, times: str) -> None:
+    """If its rows were gone before the scrub: with each state the times change."""
+    with transaction.atomic():
+        row = Erasure.objects.select_for_update().get(id=erasure)
+        if (row.state, row.times) == (State.CACHES_PURGED, times):
+            erasure_plans.enter(row, State.SCRUBBED, actor=ACTOR)
 
 
 def _enter_purged(erasure: UUID) -> None:

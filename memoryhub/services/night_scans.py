@@ -6,7 +6,7 @@ a signed addendum that says what was found the night after.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Final
@@ -35,8 +35,6 @@ NIGHT: Final = range(1, 5)
 SLEPT_AFTER: Final = timedelta(hours=28)
 #: A scan that proved nothing is tried again, though not at once.
 AGAIN_AFTER: Final = timedelta(hours=1)
-#: Needles of one pass: each takes some 8 KB of memory while it is looked for.
-AT_ONCE: Final = 20_000
 #: Of an erasure that has its receipt; by day all were looked for.
 AFTERWARDS: Final = 20
 
@@ -70,7 +68,7 @@ def run(progress: Callable[[int], object] = lambda amount: None) -> list[Verdict
     Each is noted in the audit log last: whoever dies before does it again.
     """
     verdicts = []
-    for rows in _batches(scan_targets.nightly()):
+    for rows in scan_targets.in_passes(scan_targets.nightly(), _needles):
         targets = scan_targets.of(*rows)
         whole, each = scans.scan_each(
             {row.id: _needles(row) for row in rows},
@@ -84,19 +82,6 @@ def run(progress: Callable[[int], object] = lambda amount: None) -> list[Verdict
         scans.note(whole, actor=ACTOR)
         verdicts.append(whole)
     return verdicts
-
-
-def _batches(rows: Sequence[Erasure]) -> Iterator[list[Erasure]]:
-    batch: list[Erasure] = []
-    count = 0
-    for row in rows:
-        more = len(_needles(row))
-        if batch and count + more > AT_ONCE:
-            yield batch
-            batch, count = [], 0
-        batch.append(row)
-        count += more
-    yield batch
 
 
 def _needles(row: Erasure) -> list[Needle]:

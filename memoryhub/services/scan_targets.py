@@ -5,6 +5,7 @@ Never writes.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
@@ -13,6 +14,9 @@ from memoryhub.journal import purging
 from memoryhub.models.erasures import Erasure
 from memoryhub.services import erasure_needles
 from memoryhub.vault.needles import Needle
+
+#: Needles of one pass: each takes some 8 KB of memory while it is looked for.
+AT_ONCE: Final = 20_000
 
 State = Erasure.State
 #: From the moment their rows are gone until the receipt.
@@ -50,6 +54,30 @@ def of(*rows: Erasure) -> Targets:
         threads=frozenset(row.thread_id for row in threads if row.thread_id),
         erasures=len(rows),
     )
+
+
+def in_passes(
+    rows: Iterable[Erasure],
+    needles: Callable[[Erasure], Sequence[Needle]] = erasure_needles.of,
+) -> Iterator[list[Erasure]]:
+    """The erasures whose needles are looked for at once; the last may be none."""
+    batch: list[Erasure] = []
+    count = 0
+    for row in rows:
+        more = len(needles(row))
+        if batch and count + more > AT_ONCE:
+            yield batch
+            batch, count = [], 0
+        batch.append(row)
+        count += more
+    yield batch
+
+
+def beside(row: Erasure) -> list[Erasure]:
+    """What else is scrubbed and waits for nothing, as far as one pass takes it."""
+    rows = Erasure.objects.filter(state=State.SCRUBBED, waiting_on="")
+    others = rows.exclude(id=row.id).select_related("subject", "thread").order_by("id")
+    return next(in_passes([row, *others]))[1:]
 
 
 def nightly() -> list[Erasure]:

@@ -29,6 +29,9 @@ log = structlog.get_logger()
 LEASE = "erase"
 #: What is confirmed is unreadable two seconds later, whichever process was told.
 POLL_SECONDS = 1.0
+#: Erasures that go from step to step together, so that one scrub and one scan do for
+#: them: not more than have their clear needles remembered.
+TOGETHER = 50
 #: What waits is tried again after 1, 2, 4 … seconds, at most this.
 LONGEST_SECONDS = 60.0
 
@@ -79,7 +82,10 @@ class Eraser:
         erasures.tidy()
         # All of them, before the first one's database is looked through.
         steps = self.fence()
-        return steps + sum(self._advanced(each) for each in self._due())
+        due = self._due()
+        for start in range(0, len(due), TOGETHER):
+            steps += self._advanced(due[start : start + TOGETHER])
+        return steps
 
     def fence(self) -> int:
         """Make unreadable whatever was confirmed, if the lease is ours; how many.
@@ -107,11 +113,12 @@ class Eraser:
         now = self.ticks()
         return [each for each in some if self._again.get(each, (now, 0.0))[0] <= now]
 
-    def _advanced(self, erasure: UUID) -> int:
-        """Step after step, while each is done; how many."""
+    def _advanced(self, some: list[UUID]) -> int:
+        """Step after step of each, while there are any to do; how many."""
         steps = 0
-        while not self._stopped.is_set() and self._step(erasure):
-            steps += 1
+        while some:
+            some = [e for e in some if not self._stopped.is_set() and self._step(e)]
+            steps += len(some)
         return steps
 
     def _step(self, erasure: UUID) -> bool:

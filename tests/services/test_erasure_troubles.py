@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from threading import Event as Signal
 from threading import get_ident
 from typing import Any
@@ -212,17 +213,18 @@ def _elsewhere(
 @pytest.fixture
 def slow_and_dirty(monkeypatch: pytest.MonkeyPatch) -> tuple[Signal, Signal]:
     """Another's scan has begun; it ends when told, and reached not everything."""
-    begun, ended, here, scan = Signal(), Signal(), get_ident(), scans.scan
+    begun, ended, here, scan = Signal(), Signal(), get_ident(), scans.scan_each
 
-    def look(*args: Any, **options: Any) -> Verdict:
-        verdict = scan(*args, **options)
+    def look(*args: Any, **options: Any) -> tuple[Verdict, dict[UUID, Verdict]]:
+        whole, each = scan(*args, **options)
         if get_ident() == here:
-            return verdict
+            return whole, each
         begun.set()
         assert ended.wait(timeout=60)
-        return replace(verdict, unreachable=("redis",), trouble="store")
+        dirty = partial(replace, unreachable=("redis",), trouble="store")
+        return dirty(whole), {name: dirty(verdict) for name, verdict in each.items()}
 
-    monkeypatch.setattr(scans, "scan", look)
+    monkeypatch.setattr(scans, "scan_each", look)
     return begun, ended
 
 

@@ -18,7 +18,13 @@ from memoryhub.models.erasures import Erasure, Receipt
 from memoryhub.models.projects import Project
 from memoryhub.models.subjects import Subject
 from memoryhub.queries import privacy_checks, surfaces
-from memoryhub.services import night_scans, scan_probes, scans, subjects
+from memoryhub.services import (
+    night_scans,
+    scan_probes,
+    scan_targets,
+    scans,
+    subjects,
+)
 from memoryhub.services.api_keys import Agent
 from memoryhub.vault import needles, receipts, signing
 from memoryhub.vault.needles import unpacked
@@ -138,7 +144,7 @@ def test_over_the_budget_there_is_no_receipt_before_the_night(
     assert orjson.loads(row.verification)["self_test"] == "passed"
     with monkeypatch.context() as patch:
         # By day it is not looked through a second time.
-        patch.setattr(scans, "scan", None)
+        patch.setattr(scans, "scan_each", None)
         assert finish(row).state == State.SCRUBBED
     assert not Receipt.objects.exists()
 
@@ -265,7 +271,7 @@ def test_many_take_as_many_passes_as_memory_allows(
 ) -> None:
     for subject in (ann, make_person(agent, "eve")):
         forget(subject)
-    monkeypatch.setattr(night_scans, "AT_ONCE", 1)
+    monkeypatch.setattr(scan_targets, "AT_ONCE", 1)
     assert len(night_scans.run()) == 2
     assert [len(addenda(row)) for row in Erasure.objects.all()] == [1, 1]
     assert subjects.find(agent.project, "bob") is not None

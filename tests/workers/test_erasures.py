@@ -17,7 +17,6 @@ from memoryhub.models.subjects import Subject
 from memoryhub.queries.erasures import ErasureLine
 from memoryhub.services import erasure_plans, erasures, receipts, scans, subjects
 from memoryhub.services.api_keys import Agent
-from memoryhub.services.scans import Verdict
 from memoryhub.workers import leases
 from memoryhub.workers.erasures import LEASE, LONGEST_SECONDS, Eraser
 from tests.factories import append, get_thread, make_thread
@@ -66,8 +65,9 @@ def test_what_was_confirmed_is_run_to_its_receipt(agent: Agent) -> None:
     make_thread(agent, "bob-1", user_id="bob")
     append(agent, "bob-1", "I would like seat 12A by the window, please.")
     rows = [confirmed(agent, name) for name in ("ann", "eve")]
-    # fenced → key destroyed → rows → caches → scrubbed → verified → complete
-    assert Eraser().round() == 2 * 6
+    # fenced → key destroyed → rows → caches, each; scrubbed → verified together; then
+    # complete, each.
+    assert Eraser().round() == 2 * 3 + 2 + 2
     assert [state(row) for row in rows] == [State.COMPLETE] * 2
     assert Receipt.objects.count() == 2
     assert Eraser().round() == 0
@@ -150,19 +150,17 @@ def test_all_are_fenced_before_the_first_is_looked_for(
     agent: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows = [narrow(agent, name) for name in ("ann", "bob", "eve", "joe")]
-    scan, seen = scans.scan, []
+    scan, seen = scans.scan_each, []
 
-    def looked(*args: Any, **options: Any) -> Verdict:
+    def looked(*args: Any, **options: Any) -> Any:
         seen.append([state(row) for row in rows])
         return scan(*args, **options)
 
-    monkeypatch.setattr(scans, "scan", looked)
+    monkeypatch.setattr(scans, "scan_each", looked)
     assert [state(row) for row in rows] == [State.PLANNED] * 4
     Eraser().round()
-    assert len(seen) == 4
-    # None of them can be read any more, however long the first one's scan takes.
-    assert State.PLANNED not in seen[0]
-    assert seen[0].count(State.TOMBSTONED) == 3
+    # None of them can be read any more, however long the one scan for all takes.
+    assert seen == [[State.SCRUBBED] * 4]
     assert [state(row) for row in rows] == [State.COMPLETE] * 4
 
 
@@ -171,9 +169,9 @@ def test_what_is_confirmed_during_a_scan_is_fenced_meanwhile(
 ) -> None:
     first, second = narrow(agent, "ann"), planned(agent, "bob")
     begun, fenced, done, waited = Event(), Event(), Event(), []
-    scan, advance = scans.scan, erasures.advance
+    scan, advance = scans.scan_each, erasures.advance
 
-    def looked(*args: Any, **options: Any) -> Verdict:
+    def looked(*args: Any, **options: Any) -> Any:
         begun.set()
         waited.append(fenced.wait(timeout=20))
         return scan(*args, **options)
@@ -184,7 +182,7 @@ def test_what_is_confirmed_during_a_scan_is_fenced_meanwhile(
             (done if row.id == first.id else fenced).set()
         return row
 
-    monkeypatch.setattr(scans, "scan", looked)
+    monkeypatch.setattr(scans, "scan_each", looked)
     monkeypatch.setattr(erasures, "advance", advanced)
     writer.start()
     eraser = Eraser()
