@@ -69,12 +69,10 @@ def purge(thread: Thread, *, limit: int = 1_000) -> Counter[str]:
     """All that goes, by place."""
     gone: Counter[str] = Counter()
     by = Thread.objects.get(id=thread.id).head_seq
-    while True:
-        with transaction.atomic():
-            done = purging.purge_thread(thread.id, by=by, limit=limit)
-        if not done:
-            return gone
-        gone.update(done)
+    with transaction.atomic():
+        for done in purging.thread_batches(thread.id, by=by, limit=limit):
+            gone.update(done)
+    return gone
 
 
 def stored(thread: Thread) -> dict[str, list[Any]]:

@@ -7,7 +7,7 @@ sees. All of them appear at once, when `open_all` says so, or none does.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
@@ -235,14 +235,9 @@ def purge(arrived: Iterable[Head]) -> None:
     for head in arrived:
         state = head.state
         if state.status == "erased":
-            take = partial(purging.purge_thread, state.id, by=state.seq)
-            while run(partial(_atomic, take)):
+            batches = partial(purging.thread_batches, state.id, by=state.seq)
+            while run(partial(purging.some, batches)):
                 pass
-
-
-def _atomic(work: Callable[[], Any]) -> Any:
-    with transaction.atomic():
-        return work()
 
 
 def _count(project: UUID, threads: int) -> None:

@@ -1,7 +1,8 @@
 """Purging: what is left of erased threads goes, a batch at a time.
 
-Each call is one short transaction of the caller's and returns what it did by place;
-nothing, once nothing is left. All of it can be repeated. Called in the writer's thread.
+Each batch is of one place; `some` takes as many as one short transaction should, and
+another goes on with what is left. All of it can be repeated. Called in the writer's
+thread.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from uuid import UUID
 
 import orjson
 from django.apps import apps
+from django.db import transaction
 from django.db.models import Field, Model
 
 from memoryhub.errors import NewerFormatError, ProjectDeletedError
@@ -32,49 +34,64 @@ from memoryhub.vault.registry import TABLES, Fate
 
 #: Tables that a live fork reads through: their rows stay while it lives.
 READ_BY_FORKS = ("memoryhub.Slot", "memoryhub.Turn", "memoryhub.Page")
+#: By place, how many of it went.
 Counts = dict[str, int]
+#: Rows of one batch, at most.
+BATCH = 1_000
 #: Tables that totals are kept of, and what a row is called by within its thread.
 _COUNTED: Mapping[type[Model], str] = MappingProxyType(
     {Page: "page_id", PageLevel: "page_id", Key: "key"}
 )
 
 
-def purge_thread(thread_id: UUID, *, by: int, limit: int = 1_000) -> Counts:
-    """Take one batch of an erased thread; `by` is the seq of its thread.erased.
+def some(batches: Callable[[], Iterator[Counts]]) -> bool:
+    """Take batches in one transaction; whether more may be left."""
+    taken = 0
+    with transaction.atomic():
+        for batch in batches():
+            taken += sum(batch.values())
+            if taken >= BATCH:
+                return True
+    return False
+
+
+def thread_batches(thread_id: UUID, *, by: int, limit: int = BATCH) -> Iterator[Counts]:
+    """Take what is left of an erased thread; `by` is the seq of its thread.erased.
 
     Payloads first, then rows, then names: its own last of all, so that a name that
     begins with `~` says there is nothing left. While a live fork folds through the
     thread its slots and pages stay, marked as erased, and its turns and names as they
-    are: see `folding_through`. Once it is done it goes on with erased ancestors, of
-    which this thread may have been the last that folded through. Places are models'
-    labels, `Event.payload` and `Event.names`.
+    are: see `folding_through`. Then come erased ancestors, of which this thread may
+    have been the last that folded through. Places are models' labels, `Event.payload`
+    and `Event.names`.
     """
     thread = Thread.objects.get(id=thread_id)
     assert thread.status == Thread.Status.ERASED
     forked = bool(folding_through(thread_id))
-    if done := _payloads(thread, by, limit) or _rows(thread, by, limit, forked=forked):
-        return done
-    if not forked and (done := _names(thread, by, limit)):
-        return done
+    yield from _while(partial(_payloads, thread, by, limit))
+    yield from _rows(thread, by, limit, forked=forked)
+    if not forked:
+        yield from _while(partial(_names, thread, by, limit))
     # Somebody may have written beside the fence. Looked for once: it reads them all.
-    if done := _payloads(thread, by, limit, after=0):
-        return done
+    yield from _while(partial(_payloads, thread, by, limit, after=0))
     for ancestor in _erased_ancestors(thread):
-        if done := purge_thread(ancestor.id, by=ancestor.head_seq, limit=limit):
-            return done
-    return {}
+        yield from thread_batches(ancestor.id, by=ancestor.head_seq, limit=limit)
 
 
-def purge_subject(subject_id: UUID, *, limit: int = 1_000) -> Counts:
-    """Take one batch of rows that name the subject themselves, of no one thread."""
+def _while(take: Callable[[], Counts]) -> Iterator[Counts]:
+    while done := take():
+        yield done
+
+
+def subject_batches(subject_id: UUID, *, limit: int = BATCH) -> Iterator[Counts]:
+    """Take the rows that name the subject themselves, of no one thread."""
     for label, table in TABLES.items():
         subject = table.subject or ""
         if table.forget == Fate.DELETED and subject and "__" not in subject:
             model = apps.get_model(label)
             column = _column(model, subject)
-            if n := statements.delete_some(model, column, subject_id, limit=limit):
-                return {label: n}
-    return {}
+            while n := statements.delete_some(model, column, subject_id, limit=limit):
+                yield {label: n}
 
 
 def folding_through(thread_id: UUID) -> list[UUID]:
@@ -112,23 +129,27 @@ def _payloads(
     return {"Event.payload": len(seqs)}
 
 
-def _rows(thread: Thread, by: int, limit: int, *, forked: bool) -> Counts:
+def _rows(thread: Thread, by: int, limit: int, *, forked: bool) -> Iterator[Counts]:
     for label, table in TABLES.items():
         if table.forget != Fate.DELETED or table.thread is None:
             continue
         model = apps.get_model(label)
         if forked and label in READ_BY_FORKS:
-            n = _marked(thread, model, by, limit)
+            take = partial(_marked, thread, model, by, limit)
         elif model in _COUNTED:
-            n = _counted(thread, model, limit)
+            take = partial(_counted, thread, model, limit)
         else:
-            column = _column(model, table.thread)
-            n = statements.delete_some(model, column, thread.id, limit=limit)
-        if n:
-            return {label: n}
+            take = partial(_deleted, thread, model, table.thread, limit)
+        while n := take():
+            yield {label: n}
     # What it made of its ancestors' records stands with those.
-    n = statements.delete_some(Derivation, "derived_thread", thread.id, limit=limit)
-    return {Derivation._meta.label: n} if n else {}
+    while n := _deleted(thread, Derivation, "derived_thread", limit):
+        yield {Derivation._meta.label: n}
+
+
+def _deleted(thread: Thread, model: type[Model], lookup: str, limit: int) -> int:
+    column = _column(model, lookup)
+    return statements.delete_some(model, column, thread.id, limit=limit)
 
 
 def _counted(thread: Thread, model: type[Model], limit: int) -> int:
@@ -163,6 +184,7 @@ def _marked(thread: Thread, model: type[Model], by: int, limit: int) -> int:
 
 def _names(thread: Thread, by: int, limit: int) -> Counts:
     """Blank names in bodies, and at the end the thread's own and the salt."""
+    thread.refresh_from_db(fields=["blanked_seq", "name", "name_salt"])
     if thread.blanked_seq < by - 1:
         return {"Event.names": _blank_bodies(thread, by, limit)}
     if not thread.name.startswith("~"):

@@ -6,7 +6,7 @@ so that others write between two of them. What is ordered stands in the journals
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, Final
@@ -66,13 +66,13 @@ def purge(row: Erasure) -> None:
     while some := [*_unblanked(row).exclude(id__in=tried).order_by("id")[:100]]:
         for thread in some:
             by = thread.head_seq
-            _until_done(partial(purging.purge_thread, thread.id, by=by))
+            _until_done(partial(purging.thread_batches, thread.id, by=by))
             # One that a live fork still folds through keeps its name.
             tried.add(thread.id)
     for thread in _written_to(row).exclude(id__in=tried):
-        _until_done(partial(purging.purge_thread, thread.id, by=thread.head_seq))
+        _until_done(partial(purging.thread_batches, thread.id, by=thread.head_seq))
     if row.scope == Scope.SUBJECT:
-        _until_done(partial(purging.purge_subject, row.subject_id))
+        _until_done(partial(purging.subject_batches, row.subject_id))
         return
     for thread in erasing.concerned(_ranges(row)):
         _reseal(thread.id)
@@ -136,14 +136,9 @@ def _reseal(thread: UUID) -> None:
         erasing.reseal(Thread.objects.select_related("subject").get(id=thread))
 
 
-def _until_done(work: Callable[[], Mapping[str, int]]) -> None:
-    while journal.run(partial(_one_batch, work)):
+def _until_done(batches: Callable[[], Iterator[purging.Counts]]) -> None:
+    while journal.run(partial(purging.some, batches)):
         pass
-
-
-def _one_batch(work: Callable[[], Mapping[str, int]]) -> bool:
-    with transaction.atomic():
-        return bool(work())
 
 
 def _hold(row: Erasure) -> Subject:

@@ -172,13 +172,18 @@ def destroy(
 
 
 def destroy_project_key(project_id: UUID, *, at: datetime) -> None:
-    """Destroy a project's key for good, as `destroy` does a subject's. Idempotent."""
+    """Destroy a project's key for good, as `destroy` does a subject's. Idempotent.
+
+    With it go the keys of those whom the closed project did not take any more.
+    """
     with transaction.atomic(using="keys"):
         _lock_keys()
+        SubjectKey.objects.using("keys").filter(project=project_id).delete()
         ProjectKey.objects.using("keys").filter(project=project_id).delete()
         DestroyedProjectKey.objects.using("keys").get_or_create(
             project=project_id, defaults={"at": at}
         )
+    _rewrite(SubjectKey)
     _rewrite(ProjectKey)
     _projects.drop(lambda known: known == project_id)
 

@@ -128,7 +128,7 @@ def test_a_purge_goes_on_where_it_was_stopped(agent: Agent) -> None:
     while True:
         try:
             with transaction.atomic():
-                done = purging.purge_thread(thread.id, by=by, limit=4)
+                done = next(purging.thread_batches(thread.id, by=by, limit=4), {})
                 if dice.random() < 0.4:
                     raise InterruptedError
         except InterruptedError:
@@ -147,7 +147,7 @@ def test_what_was_written_beside_the_fence_is_found(agent: Agent) -> None:
     thread = named(agent)
     end(thread)
     by = fresh(thread).head_seq
-    first = purging.purge_thread(thread.id, by=by, limit=4)
+    first = next(purging.thread_batches(thread.id, by=by, limit=4))
     assert first == {"Event.payload": 4}
     taken = Event.objects.filter(thread=thread, erased_by=by).order_by("seq")
     seq = taken.values_list("seq", flat=True)[0]
@@ -204,10 +204,10 @@ def test_what_is_the_subjects_alone_goes_with_her(agent: Agent) -> None:
     )
     with transaction.atomic():
         kept = len(totals.get(thread.subject_id))
-        assert purging.purge_subject(thread.subject_id) == {"memoryhub.DailyUse": 1}
-        assert purging.purge_subject(thread.subject_id) == {"memoryhub.Total": kept}
-        assert purging.purge_subject(thread.subject_id) == {}
-        assert purging.purge_subject(UUID(int=9)) == {}
+        gone = [*purging.subject_batches(thread.subject_id)]
+        assert gone == [{"memoryhub.DailyUse": 1}, {"memoryhub.Total": kept}]
+        for nobody in (thread.subject_id, UUID(int=9)):
+            assert [*purging.subject_batches(nobody)] == []
     # She was not erased.
     totals.recount(thread.subject_id)
 
@@ -243,11 +243,11 @@ def test_verifying_names_what_should_be_gone(agent: Agent) -> None:
     closed(erasure)
     head = fresh(thread).head_seq
     assert verify(fresh(thread)) == Difference(seq=head, what="payload_kept")
-    by = head
-    while "Event.payload" in purging.purge_thread(thread.id, by=by):
+    batches = purging.thread_batches(thread.id, by=head)
+    while "Event.payload" in next(batches):
         pass
     assert verify(fresh(thread)) == Difference(seq=head, what="rows_kept")
-    while "Event.names" not in purging.purge_thread(thread.id, by=by):
+    while "Event.names" not in next(batches):
         pass
     assert verify(fresh(thread)) == Difference(seq=head, what="names_kept")
     purge(thread)

@@ -6,7 +6,7 @@ All of her, with agents kept out from the plan on or not; or a part, under their
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -19,13 +19,14 @@ from tests.promises.clients import Answer, Client
 
 #: Writes that each writer still tries once one was refused for good.
 LATE = 10
+#: For the receipts, and a second more for each.
 DONE_SECONDS = 60.0
 
 
-def await_complete(client: Client, erasures: Iterable[str]) -> None:
-    """Ask for each until there is its receipt."""
+def await_complete(client: Client, erasures: Collection[str]) -> None:
+    """Ask for each until there is its receipt. They go together, so many at once."""
+    deadline = time.monotonic() + DONE_SECONDS + len(erasures)
     for erasure in erasures:
-        deadline = time.monotonic() + DONE_SECONDS
         while (told := client.get(f"/erasures/{erasure}").body)["state"] != "complete":
             assert time.monotonic() < deadline, told
             # The server has better things to do than to answer this.

@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import json
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from threading import Event, Lock
 from typing import Any
 
 import pytest
 
 from tests.backups import Backups, backups
 from tests.instances import Instance
+from tests.promised import Count
+from tests.promises.clients import UNLIMITED, Answer, Client
+from tests.promises.late_writers import LATE, Gate, beside
 
 pytestmark = pytest.mark.slow
 
 HERE = "tests.promises.deleting"
 NIGHT_SECONDS = 1_800
+#: Acknowledged writes before somebody deletes the project.
+ENOUGH = 40
 #: What is left of a project, and what proves it.
 DELETED: dict[str, Any] = {
     "state": "deleted",
@@ -53,6 +61,103 @@ def test_killed_anywhere_it_is_deleted_in_the_end(
         assert ends.get(f"{slug}-again", 0) == 0, (slug, errors)
         assert one == DELETED, slug
     assert "every chain is whole" in instance.managed("verify", "--all")
+
+
+@dataclass(slots=True, kw_only=True)
+class Deletion:
+    """A project that another process deletes under the hands of its writers."""
+
+    instance: Instance
+    port: int
+    slug: str
+    #: A key that writes to it.
+    key: str
+    #: Acknowledged before, and what was though it was sent once the other had begun.
+    written: int = 0
+    late: list[Answer] = field(default_factory=list)
+    #: How those were answered that were sent afterwards.
+    answers: set[int] = field(default_factory=set)
+    _begun: Event = field(default_factory=Event)
+    _enough: Event = field(default_factory=Event)
+    _noted: Lock = field(default_factory=Lock)
+
+    def run(self, writers: int) -> None:
+        beside(self._write, writers, self._delete, gate=Gate(), fenced=self._begun)
+
+    def _write(self, number: int) -> None:
+        with Client(self.port, self.key) as client:
+            n = 0
+            while not self._begun.is_set():
+                self._turn(client, f"{number}-{n}")
+                n += 1
+            for n in range(LATE):
+                self._turn(client, f"late-{number}-{n}")
+
+    def _turn(self, client: Client, mark: str) -> None:
+        """Somebody new, a message to her, and one to what is about nobody."""
+        thread = {"user_id": f"{self.slug}-{mark}"}
+        self._note(partial(client.put, f"/threads/{self.slug}-{mark}", thread))
+        for name in (f"{self.slug}-{mark}", f"{self.slug}-nobody"):
+            self._note(partial(client.append, name, "Seat 12A, please."))
+
+    def _note(self, send: Callable[[], Answer]) -> None:
+        begun = self._begun.is_set()
+        answer = send()
+        with self._noted:
+            self.written += answer.status in (200, 201)
+            if begun:
+                self.answers.add(answer.status)
+                self.late += [answer] if answer.status in (200, 201) else []
+            if self.written >= ENOUGH:
+                self._enough.set()
+
+    def _delete(self) -> str:
+        assert self._enough.wait(timeout=60)
+        words = ("--confirm", self.slug, "--reason", "not_needed")
+        return self.instance.managed("delete_project", self.slug, *words)
+
+
+@pytest.mark.promise("P14", load="{rounds} projects deleted × {writers} writers")
+@pytest.mark.parametrize(
+    ("rounds", "writers"),
+    [
+        pytest.param(1, 6, id="one"),
+        pytest.param(30, 8, id="many", marks=pytest.mark.nightly),
+    ],
+)
+@pytest.mark.timeout(NIGHT_SECONDS)
+def test_nothing_comes_in_once_it_is_begun(
+    instance: Instance, rounds: int, writers: int, counted: Count
+) -> None:
+    """In another process than the one that is written to; and nothing is left over."""
+    races = []
+    with instance.serve(**UNLIMITED) as server:
+        for n in range(rounds):
+            slug = f"acme-{n}"
+            told = instance.call("tests.promises.erasing:make_keys", slug)
+            race = Deletion(
+                instance=instance, port=server.port, slug=slug, key=json.loads(told)[0]
+            )
+            race.run(writers)
+            assert race.late == []
+            # Its keys have ended with it; who tries on with one has to wait.
+            assert race.answers <= {401, 429}
+            races.append(race)
+        for race in races:
+            again = ("--confirm", race.slug, "--reason", "not_needed", "--wait")
+            instance.managed("delete_project", race.slug, *again)
+            left = json.loads(instance.call(f"{HERE}:tell", race.slug).splitlines()[-1])
+            assert left["subjects"].keys() == {"erased"}
+            people = left["subjects"]["erased"]
+            assert left == DELETED | {
+                "subjects": {"erased": people},
+                "threads": left["threads"],
+                "erasures": {"complete": people},
+                "receipts": people,
+            }
+            assert left["threads"].keys() == {"erased"}
+    assert "every chain is whole" in instance.managed("verify", "--all")
+    counted(acknowledged=sum(race.written for race in races), projects=rounds)
 
 
 @pytest.fixture

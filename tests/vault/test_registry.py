@@ -66,8 +66,8 @@ def test_what_is_found_by_subject_is_erased_and_counts() -> None:
 #: Who takes her part where it is not by deleting rows; each has tests of its own, and
 #: `forget_is_complete` has rows of every place that must be gone.
 ERASERS: dict[str, Callable[..., object]] = {
-    "memoryhub.Event": purging.purge_thread,
-    "memoryhub.Thread": purging.purge_thread,
+    "memoryhub.Event": purging.thread_batches,
+    "memoryhub.Thread": purging.thread_batches,
     "memoryhub.Subject": erasure_steps.purge,
     "memoryhub.SubjectKey": keys.destroy,
 }
