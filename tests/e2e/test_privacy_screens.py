@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Page
 
 from memoryhub.models.projects import Project
-from memoryhub.services import subjects
+from memoryhub.services import project_deletions, subjects
 from memoryhub.services.api_keys import Agent
 from tests.e2e.conftest import picture
 from tests.e2e.test_screens import NARROW, WIDE, findings
@@ -103,6 +103,23 @@ def test_empty_lists_say_what_would_be_there(
 ) -> None:
     page = open_page("officer", viewport=WIDE)
     check(page, EMPTY[screen], screen)
+
+
+@pytest.fixture
+def few(agent: Agent) -> None:
+    for name in ("ann", "bob", "cid"):
+        forgotten.make_person(agent, name)
+
+
+@pytest.mark.usefixtures("few")
+@pytest.mark.parametrize("screen", ["overview-deleting", "subjects-deleting"])
+def test_a_project_that_is_being_deleted_says_so(
+    acme: Project, open_page: Callable[..., Page], screen: str
+) -> None:
+    page = open_page("officer", viewport=WIDE)
+    project_deletions.begin(acme, confirmed=acme.slug, reason="not_needed")
+    check(page, f"{P}/{'' if screen.startswith('overview') else 'subjects'}", screen)
+    assert "being deleted" in page.inner_text("main [role=status]")
 
 
 def test_a_crowd(agent: Agent, open_page: Callable[..., Page]) -> None:
