@@ -67,8 +67,8 @@ def run(progress: Callable[[int], object] = lambda amount: None) -> list[Verdict
     With nothing to look for it is one pass all the same, which finds its own probes.
     Each is noted in the audit log last: whoever dies before does it again.
     """
-    verdicts = []
-    for rows in scan_targets.in_passes(scan_targets.nightly(), _needles):
+    verdicts, waiting = [], scan_targets.nightly()
+    for rows in scan_targets.in_passes(waiting, _needles, at_once=scan_targets.AT_ONCE):
         targets = scan_targets.of(*rows)
         whole, each = scans.scan_each(
             {row.id: _needles(row) for row in rows},

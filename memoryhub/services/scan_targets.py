@@ -15,8 +15,9 @@ from memoryhub.models.erasures import Erasure
 from memoryhub.services import erasure_needles
 from memoryhub.vault.needles import Needle
 
-#: Needles of one pass: each takes some 8 KB of memory while it is looked for.
-AT_ONCE: Final = 20_000
+#: Needles of one pass, at night and by day, beside requests: each takes some 8 KB of
+#: memory while it is looked for.
+AT_ONCE, BY_DAY = 20_000, 5_000
 
 State = Erasure.State
 #: From the moment their rows are gone until the receipt.
@@ -58,14 +59,16 @@ def of(*rows: Erasure) -> Targets:
 
 def in_passes(
     rows: Iterable[Erasure],
-    needles: Callable[[Erasure], Sequence[Needle]] = erasure_needles.of,
+    needles: Callable[[Erasure], Sequence[Needle]],
+    *,
+    at_once: int,
 ) -> Iterator[list[Erasure]]:
     """The erasures whose needles are looked for at once; the last may be none."""
     batch: list[Erasure] = []
     count = 0
     for row in rows:
         more = len(needles(row))
-        if batch and count + more > AT_ONCE:
+        if batch and count + more > at_once:
             yield batch
             batch, count = [], 0
         batch.append(row)
@@ -77,7 +80,8 @@ def beside(row: Erasure) -> list[Erasure]:
     """What else is scrubbed and waits for nothing, as far as one pass takes it."""
     rows = Erasure.objects.filter(state=State.SCRUBBED, waiting_on="")
     others = rows.exclude(id=row.id).select_related("subject", "thread").order_by("id")
-    return next(in_passes([row, *others]))[1:]
+    passes = in_passes([row, *others], erasure_needles.of, at_once=BY_DAY)
+    return next(passes)[1:]
 
 
 def nightly() -> list[Erasure]:

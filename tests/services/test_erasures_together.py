@@ -141,7 +141,7 @@ def test_a_pass_takes_as_many_as_memory_allows(
 ) -> None:
     rows = [forget(each, until=State.SCRUBBED) for each in people]
     one = len(unpacked(bytes(rows[0].needles)))
-    monkeypatch.setattr(scan_targets, "AT_ONCE", 2 * one)
+    monkeypatch.setattr(scan_targets, "BY_DAY", 2 * one)
     for row in rows:
         while state(row) != State.COMPLETE:
             assert not erasures.advance(row).waiting_on
