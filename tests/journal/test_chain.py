@@ -32,7 +32,7 @@ COLUMNS += ["payload_digest", "chain", "erased_by"]
 
 @pytest.mark.promise("P3", load="UPDATE of each column")
 @pytest.mark.parametrize("column", COLUMNS)
-def test_sql_can_not_change_an_event(agent: Agent, column: str) -> None:
+def test_illegal_update_rejected(agent: Agent, column: str) -> None:
     append(agent, "t-1", "one")
     other = {"seq": "99", "erased_by": "1"}.get(column, f"{column} || {column}")
     if connection.vendor == "postgresql" and column == "thread_id":

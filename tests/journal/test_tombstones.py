@@ -202,6 +202,16 @@ def test_erased_value_stays_out(
     assert _counts()[0] > before[0] + 1
 
 
+@pytest.mark.parametrize("way", WAYS)
+def test_twin_subject_may_write_it(
+    agent: Agent, ann: Subject, bob: Subject, way: str
+) -> None:
+    graves.bury_values(ann, [("page", {"text": ERASED})])
+    before = _counts()
+    WAYS[way](agent, "bob", ERASED)
+    assert _counts()[0] > before[0]
+
+
 @pytest.mark.parametrize("scope", ["thread", "before", "record"])
 @pytest.mark.parametrize("way", ["a page", "a key", "a note"])
 def test_what_the_eraser_takes_stays_out(

@@ -184,7 +184,7 @@ def test_forget_begins_on_a_full_disk(sqlite: None, tmp_path: Path) -> None:
 @pytest.mark.promise("P18", load="a disk without a byte left")
 @pytest.mark.nightly
 @pytest.mark.timeout(300)
-def test_forget_works_on_a_full_disk(sqlite: None, tmp_path: Path) -> None:
+def test_full_disk_forgets(sqlite: None, tmp_path: Path) -> None:
     """The ballast goes, she is unreadable at once, and the receipt waits for room."""
     folder = tmp_path / "small"
     with (

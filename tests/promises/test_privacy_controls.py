@@ -181,12 +181,12 @@ IN_PROCESS = [
 
 
 @pytest.mark.parametrize("control", CONTROLS)
-def test_with_a_fault_the_promise_is_broken(control: Control, tmp_path: Path) -> None:
+def test_controls_fail(control: Control, tmp_path: Path) -> None:
     assert_noticed(control, tmp_path)
 
 
 @pytest.mark.parametrize("control", IN_PROCESS)
-def test_with_a_fault_in_one_process_the_promise_is_broken(
+def test_controls_fail_in_one_process(
     sqlite: None, control: Control, tmp_path: Path
 ) -> None:
     assert_noticed(control, tmp_path)

@@ -111,7 +111,7 @@ def test_a_record_is_forgotten_and_keeps_its_place(
         assert place.erased == place.fenced == place.erase, place
 
 
-def test_before_is_not_inverted(agent: Agent, ann: Subject, bob: Subject) -> None:
+def test_before_not_inverted(agent: Agent, ann: Subject, bob: Subject) -> None:
     before, old = kept(bob), payloads("ann-1")
     with time_machine.travel(timezone.now() + timedelta(days=2), tick=False):
         append(agent, "ann-1", "Two days later.")

@@ -7,22 +7,17 @@ import pytest
 import time_machine
 from django.utils import timezone
 
-from memoryhub import journal
 from memoryhub.errors import (
     AlreadyFencedError,
     CountMismatchError,
     ForgetBudgetError,
     InvalidError,
-    NotFoundError,
     NothingToEraseError,
     PlanExpiredError,
     PlanStaleError,
     SubjectErasedError,
     SubjectRestrictedError,
-    ThreadErasedError,
 )
-from memoryhub.journal import Order
-from memoryhub.kernel.commands import CloseThread
 from memoryhub.models.audit import AuditEntry
 from memoryhub.models.erasures import Erasure, Hold, Receipt, Tombstone
 from memoryhub.models.keys import DestroyedKey, SubjectKey
@@ -282,22 +277,3 @@ def test_a_held_reader_keeps_the_receipt_waiting(
         assert not Receipt.objects.exists()
     assert finish(row).state == State.COMPLETE
     assert kept(bob) == before
-
-
-def test_what_was_made_before_the_fence_is_dropped_after_it(
-    agent: Agent, ann: Subject
-) -> None:
-    """A slow observer has read her texts, and comes to write what it made of them."""
-    late = Order(
-        address=agent.address("ann-1"),
-        command=CloseThread(),
-        actor="worker:observer",
-        epoch=ann.epoch,
-    )
-    row = confirm(plan(ann))
-    with pytest.raises(SubjectErasedError):
-        journal.perform(late)
-    row = finish(row)
-    with pytest.raises((SubjectErasedError, ThreadErasedError, NotFoundError)):
-        journal.perform(late)
-    assert not any(erasure_counts.count_subject(ann.id).values())
