@@ -117,6 +117,13 @@ class Instance:
         assert done.returncode == 0, f"{words}: {done.stdout}\n{done.stderr}"
         return done.stdout
 
+    def awaited(self, *words: object, seconds: int) -> str:
+        """As `managed`, for what takes long."""
+        with self.begin(*words) as process:
+            out, _ = process.communicate(timeout=seconds)
+        assert process.returncode == 0, f"{words}: {out}"
+        return out
+
     def begin(self, *words: object) -> subprocess.Popen[str]:
         """Run `manage.py` while something else happens; a block ends with its end."""
         return subprocess.Popen(

@@ -152,7 +152,8 @@ def _hot(state: ThreadState) -> list[Entry]:
 
 def row(entry: Entry, *, tier: str, own: UUID) -> Row:
     """A page as the manifest offers it: by its hint, else by what it begins with."""
-    makable = producible(entry.modality)
+    # They are made all at once, so what is missing beside one there can't be.
+    makable = producible(entry.modality) and not any(entry.levels[1:])
     levels = [n for n in range(REFERENCE + 1) if entry.levels[n] or makable]
     place = entry.hint or entry.full.location
     return Row(

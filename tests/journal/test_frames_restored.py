@@ -15,6 +15,7 @@ from memoryhub.kernel.memory_events import CheckpointRestored
 from memoryhub.kernel.page_commands import (
     DeletePage,
     EvictPage,
+    FaultPage,
     PinPage,
     UnpinPage,
     UpdatePage,
@@ -84,7 +85,9 @@ def told(receipt: Receipt) -> CheckpointRestored:
     return receipt.one(CheckpointRestored)
 
 
-def test_unchanged_pages_come_back_as_they_were(agent: Agent, thread: Thread) -> None:
+def test_restore_brings_back_frames_and_pins_when_asked(
+    agent: Agent, thread: Thread
+) -> None:
     """What the tables say of a page is what the state said, to the last field."""
     before = state_of(thread).paging
     empty(agent)
@@ -94,7 +97,27 @@ def test_unchanged_pages_come_back_as_they_were(agent: Agent, thread: Thread) ->
     assert (after.used, after.pins) == (before.used, before.pins)
     for page_id, frame in before.frames.items():
         assert after.frames[page_id]._replace(cause_seq=frame.cause_seq) == frame
-    assert len(after.tlb.held) == 0
+
+
+def test_frames_are_not_restored_unasked(agent: Agent, thread: Thread) -> None:
+    empty(agent)
+    restore(agent, "here")
+    paging = state_of(thread).paging
+    assert not ({*paging.frames} | {*paging.pins})
+
+
+def test_restoring_frames_flushes(agent: Agent, thread: Thread) -> None:
+    """Whatever the TLB knew: what comes back was not looked up through it."""
+    empty(agent)
+    act(agent, FaultPage(page_id="a"))
+    assert len(state_of(thread).paging.tlb.held) > 0
+    back(agent)
+    assert len(state_of(thread).paging.tlb.held) == 0
+    # The twin: another part leaves it alone.
+    act(agent, EvictPage(page_id="a"))
+    act(agent, FaultPage(page_id="a"))
+    restore(agent, "here", ("keys",))
+    assert len(state_of(thread).paging.tlb.held) > 0
 
 
 def test_gone_updated_and_lowered_pages_come_as_they_are_now(

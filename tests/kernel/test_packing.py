@@ -233,7 +233,7 @@ def test_a_growing_exchange_keeps_its_prefix_when_nothing_stands_between() -> No
 # For ever
 
 
-def test_pack_1_still_makes_the_same_bytes() -> None:
+def test_old_packers_still_hash() -> None:
     """Recorded contexts hash to what they were: a new form needs a new packer."""
     thread = Thread()
     prompt = thread.page("You book <VM:flights>.", page_type="procedure")

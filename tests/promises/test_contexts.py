@@ -110,7 +110,7 @@ def steps(thread: Thread) -> Iterator[Step]:
 @pytest.mark.promise("P24", load="the contexts of {count} recorded runs, 3 processes")
 @pytest.mark.slow
 @pytest.mark.parametrize("count", RUNS)
-def test_contexts_are_byte_exact_in_any_process(
+def test_reassembles_byte_equal(
     instance: Instance, tmp_path: Path, count: int, counted: Count
 ) -> None:
     path = some_runs(tmp_path, count)

@@ -156,7 +156,8 @@ def test_nothing_comes_in_once_it_is_begun(
                 "receipts": people,
             }
             assert left["threads"].keys() == {"erased"}
-    assert "every chain is whole" in instance.managed("verify", "--all")
+    verified = instance.awaited("verify", "--all", seconds=NIGHT_SECONDS)
+    assert "every chain is whole" in verified
     counted(acknowledged=sum(race.written for race in races), projects=rounds)
 
 

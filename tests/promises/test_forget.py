@@ -127,7 +127,8 @@ def test_forget_is_final(
             assert twin["slots"] == race.twin > 0
             again = client.put("/threads/back", {"user_id": race.name})
             assert (again.status, again.body["code"]) == (410, "subject_erased")
-    assert "every chain is whole" in instance.managed("verify", "--all")
+    verified = instance.awaited("verify", "--all", seconds=NIGHT_SECONDS)
+    assert "every chain is whole" in verified
 
 
 def assert_recounted(instance: Instance) -> None:

@@ -58,5 +58,6 @@ def test_forget_of_a_part_is_final(
         assert told["erased"] == recounted[told["subject"]], race.scope
         assert told["erased"]["events"] == told["gone"] > race.writers, race.scope
         assert len(told["own"]) == len(race.own) > 0, race.scope
-    assert "every chain is whole" in instance.managed("verify", "--all")
+    verified = instance.awaited("verify", "--all", seconds=NIGHT_SECONDS)
+    assert "every chain is whole" in verified
     counted(written=sum(race.written for race in races.values()), races=rounds)
