@@ -211,9 +211,11 @@ def number_of(push: str) -> int:
 # Run in processes of their own, see tests.instances
 
 
-def print_session() -> None:
-    """Sign the default operator in."""
-    sys.stdout.write(sign_in(operators.ensure_default()))
+def print_session(name: str = "") -> None:
+    """Sign an operator in, the default one where none is named."""
+    operator = operators.find(name) if name else operators.ensure_default()
+    assert operator is not None
+    sys.stdout.write(sign_in(operator))
 
 
 def print_thread(name: str) -> None:

@@ -5,6 +5,7 @@ import re
 import sys
 import typing
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -310,14 +311,42 @@ BANNED: dict[str, re.Pattern[str]] = {
 }
 
 
+#: Shows on purpose what an agent might say.
+HOSTILE = ROOT / "inspector" / "patterns" / "scenery.py"
+#: What calls a text markup that nobody has escaped.
+UNESCAPED = {"mark_safe", "SafeData", "SafeString", "SafeText", "html_safe", "is_safe"}
+
+
+@cache
+def markup() -> list[tuple[str, str]]:
+    """Whatever becomes HTML, with its place: templates, and what code says itself."""
+    return [*_markup()]
+
+
+def _markup() -> Iterator[tuple[str, str]]:
+    for path in templates():
+        yield short(path), path.read_text(encoding="utf-8")
+    for path in {*modules("memoryhub", "inspector")} - {HOSTILE}:
+        for node in ast.walk(tree(path)):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                yield f"{short(path)}:{node.lineno}", node.value
+
+
 @pytest.mark.parametrize("what", BANNED)
-def test_no_template_holds(what: str) -> None:
-    found = [
-        short(path)
-        for path in templates()
-        if BANNED[what].search(path.read_text(encoding="utf-8"))
-    ]
+def test_template_bans_hold(what: str) -> None:
+    found = [place for place, text in markup() if BANNED[what].search(text)]
     assert found == []
+
+
+def test_no_code_calls_a_text_markup() -> None:
+    """`format_html` escapes what it is given; the rest is the templates' job."""
+    wrong = [
+        f"{short(path)}: {name}"
+        for path in modules("memoryhub", "inspector")
+        for name in UNESCAPED
+        & set(re.findall(r"\w+", path.read_text(encoding="utf-8")))
+    ]
+    assert wrong == []
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from datetime import timedelta
+from statistics import median
 
 import pytest
 import time_machine
@@ -13,9 +15,12 @@ from memoryhub.models import ApiKey, Project, Subject
 from memoryhub.models.clock import TOLERANCE_NS, clock
 from memoryhub.services import api_keys
 from tests.api.client import SLOT, Client
+from tests.factories import run
 
 pytestmark = pytest.mark.django_db
 
+#: Of the medians of so many samples; a busy machine may spoil an attempt.
+ALIKE, SAMPLES, ATTEMPTS = 0.1, 200, 5
 WRONG = {
     "absent": None,
     "scheme": "Basic {key}",
@@ -71,6 +76,44 @@ async def test_a_dead_key_is_like_none(
         row.save(update_fields=["expires_at"])
     expected = (await nobody.get("/threads")).comparable
     assert (await api.get("/threads")).comparable == expected
+
+
+def test_unknown_key_timing_equal(acme: Project) -> None:
+    """Whatever is wrong with a well-formed key, it costs as much to find out."""
+    keys = make_wrong_keys(acme)
+    assert any(spread(keys) < 1 + ALIKE for _ in range(ATTEMPTS))
+
+
+def make_wrong_keys(project: Project) -> dict[str, str]:
+    """One for each cause of a 401 that takes a look at the database."""
+    unknown = "mh_live_" + "A" * 8 + "_" + "B" * 43
+    _, key = api_keys.create(project)
+    wrong = key[:-49] + "B" * 43
+    revoked, dead = api_keys.create(project)
+    api_keys.revoke(revoked)
+    expired, old = api_keys.create(project)
+    ApiKey.objects.filter(id=expired.id).update(expires_at=clock.now())
+    return {
+        "unknown": unknown + api_keys.checksum(unknown),
+        "wrong secret": wrong + api_keys.checksum(wrong),
+        "revoked": dead,
+        "expired": old,
+    }
+
+
+def spread(keys: dict[str, str]) -> float:
+    """How many times as much of the processor's time the dearest takes.
+
+    They take turns, so that all have the same weather.
+    """
+    found: dict[str, list[int]] = {cause: [] for cause in keys}
+    for _ in range(SAMPLES):
+        for cause, key in keys.items():
+            began = time.thread_time_ns()
+            assert run(auth.believed(key)) is None
+            found[cause].append(time.thread_time_ns() - began)
+    medians = [median(costs) for costs in found.values()]
+    return max(medians) / min(medians)
 
 
 async def test_a_revoked_key_is_believed_for_a_second_at_most(

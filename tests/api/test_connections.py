@@ -179,7 +179,8 @@ def test_row_23_a_body_that_none_is_wanted_of_is_not_read_as_a_request(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("chunked", [False, True], ids=["plain", "in-chunks"])
-def test_row_22_a_body_at_a_byte_a_second(hub: Hub, *, chunked: bool) -> None:
+def test_slow_body_is_closed(hub: Hub, *, chunked: bool) -> None:
+    """Row 22: a byte a second."""
     assert gate.BODY_SECONDS < BODY_SECONDS
     before, heard = hub.contents(), b""
     length = "Transfer-Encoding: chunked" if chunked else f"Content-Length: {SIZE}"

@@ -38,10 +38,14 @@ def test_link_works_once(token: str) -> None:
     assert "manage.py signin" in second.content.decode()
 
 
-def test_preview_keeps_link(token: str) -> None:
-    for _ in range(3):
-        page = Client().get(f"/sign-in/{token}")
+def test_link_preview_is_harmless(token: str) -> None:
+    """Whoever only looks is not signed in, and leaves the link as it was."""
+    preview = Client()
+    for method in ("GET", "HEAD", "GET"):
+        page = preview.generic(method, f"/sign-in/{token}")
         assert page.status_code == 200
+    assert set(preview.cookies) == {"mh_csrf"}
+    assert not Session.objects.exists()
     assert Client().post(f"/sign-in/{token}").status_code == 302
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.core.management import call_command
 from django.db import connections
 
 from memoryhub.models.clock import clock
@@ -52,3 +53,10 @@ def apply_a_line(alias: str) -> None:
 def take_other_keys() -> None:
     """As if the keys database were another instance's."""
     KeyMeta.objects.using("keys").update(instance=uuid7())
+
+
+def serve_with(pragma: str) -> None:
+    """As where SQLite does not keep what it is asked for."""
+    options = connections["default"].settings_dict["OPTIONS"]
+    options["init_command"] += f";PRAGMA {pragma}"
+    call_command("serve", port=0)

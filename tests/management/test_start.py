@@ -6,7 +6,7 @@ import json
 import re
 import socket
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -14,7 +14,7 @@ from django.db import connections
 
 from memoryhub.errors import StartRefusedError
 from memoryhub.management import start
-from tests.instances import Instance
+from tests.instances import COMMAND_SECONDS, Instance
 
 PUBLIC = ("--host", "0.0.0.0")
 SECRET = "p4ssword-" * 12
@@ -24,32 +24,116 @@ PASSWORD = "geheim-und-lang"
 def refused(instance: Instance, *words: object, **env: str) -> str:
     """The one line that `serve` ended with; its exit code is 2."""
     done = instance.manage("serve", "--port", "0", *words, **env)
-    assert done.returncode == 2, done.stderr
-    lines = done.stderr.strip().splitlines()
-    assert len(lines) == 1, done.stderr
-    assert done.stdout == ""
-    for secret in (SECRET, PASSWORD, *env.values()):
+    return one_line(done.returncode, done.stdout, done.stderr, secrets=env.values())
+
+
+def one_line(code: int, out: str, errors: str, *, secrets: Iterable[str] = ()) -> str:
+    assert code == 2, errors
+    lines = errors.strip().splitlines()
+    assert len(lines) == 1, errors
+    assert out == ""
+    for secret in (SECRET, PASSWORD, *secrets):
         assert secret not in lines[0] or len(secret) < 8
     assert not re.search(r"[0-9a-f]{64}", lines[0])
     return lines[0]
 
 
-@pytest.mark.parametrize(
-    ("code", "env"),
-    [
-        ("secret_default", {}),
-        ("secret_short", {"MEMORYHUB_SECRET_KEY": "short-but-mine"}),
-        ("secret_short", {"MEMORYHUB_SECRET_KEY": "abab" * 20}),
-        ("debug_public", {"MEMORYHUB_SECRET_KEY": SECRET, "MEMORYHUB_DEBUG": "1"}),
-        ("testing_public", {"MEMORYHUB_SECRET_KEY": SECRET, "MEMORYHUB_TESTING": "1"}),
-        ("hosts_any", {"MEMORYHUB_SECRET_KEY": SECRET, "MEMORYHUB_HOSTS": "a.b,*"}),
-    ],
-)
-def test_a_public_bind_needs_settings_of_its_own(
+def key_ring(instance: Instance) -> Path:
+    return instance.data / "kek.json"
+
+
+def lose_keys(instance: Instance) -> None:
+    key_ring(instance).unlink()
+
+
+def shorten_keys(instance: Instance) -> None:
+    key_ring(instance).write_text("{}")
+
+
+def make_keys_a_folder(instance: Instance) -> None:
+    key_ring(instance).unlink()
+    key_ring(instance).mkdir()
+
+
+def show_keys(instance: Instance) -> None:
+    key_ring(instance).chmod(0o644)
+
+
+def change_keys(instance: Instance) -> None:
+    """The same ids, other keys."""
+    shape = json.loads(key_ring(instance).read_text())
+    keys = next(value for value in shape.values() if isinstance(value, dict))
+    for name in keys:
+        keys[name] = "ab" * 32
+    key_ring(instance).write_text(json.dumps(shape))
+
+
+def take_other_keys(instance: Instance) -> None:
+    instance.call("tests.management.damage:take_other_keys")
+
+
+def block_ledger(instance: Instance) -> None:
+    (instance.data / "ledger").write_text("a file where the folder would be")
+
+
+def show_ledger(instance: Instance) -> None:
+    path = instance.data / "ledger" / "erasures.jsonl"
+    path.parent.mkdir()
+    path.touch()
+    path.chmod(0o640)
+
+
+def drop_trigger(instance: Instance) -> None:
+    instance.call("tests.management.damage:drop_trigger", "update", "event")
+
+
+#: What is wrong with an instance, by the code of the line that refuses it.
+SPOILED: list[tuple[str, Callable[[Instance], None]]] = [
+    ("kek_missing", lose_keys),
+    ("kek_short", shorten_keys),
+    ("kek_not_a_file", make_keys_a_folder),
+    ("mode", show_keys),
+    ("kek_wrong", change_keys),
+    ("keys_mismatch", take_other_keys),
+    ("ledger_unwritable", block_ledger),
+    ("data_mode", show_ledger),
+    ("triggers_missing", drop_trigger),
+]
+#: What is wrong with settings once others can reach the server.
+EXPOSED = [
+    ("secret_default", {}),
+    ("secret_short", {"MEMORYHUB_SECRET_KEY": "short-but-mine"}),
+    ("secret_short", {"MEMORYHUB_SECRET_KEY": "abab" * 20}),
+    ("debug_public", {"MEMORYHUB_SECRET_KEY": SECRET, "MEMORYHUB_DEBUG": "1"}),
+    ("testing_public", {"MEMORYHUB_SECRET_KEY": SECRET, "MEMORYHUB_TESTING": "1"}),
+    ("hosts_any", {"MEMORYHUB_SECRET_KEY": SECRET, "MEMORYHUB_HOSTS": "a.b,*"}),
+]
+
+
+@pytest.mark.parametrize(("code", "spoil"), SPOILED)
+def test_each_startup_refusal(
+    instance: Instance, code: str, spoil: Callable[[Instance], None]
+) -> None:
+    spoil(instance)
+    assert code in refused(instance)
+
+
+@pytest.mark.parametrize(("code", "env"), EXPOSED)
+def test_each_startup_refusal_of_what_others_can_reach(
     empty: Instance, code: str, env: dict[str, str]
 ) -> None:
     assert code in refused(empty, *PUBLIC, **env)
     assert not list(empty.data.iterdir())
+
+
+@pytest.mark.usefixtures("sqlite")
+@pytest.mark.parametrize("pragma", ["journal_mode=DELETE", "synchronous=OFF"])
+def test_each_startup_refusal_of_sqlite(instance: Instance, pragma: str) -> None:
+    with instance.start("tests.management.damage:serve_with", pragma) as serving:
+        out, errors = serving.communicate(timeout=COMMAND_SECONDS)
+    line = one_line(serving.returncode, out, errors)
+    assert "sqlite_pragma" in line
+    assert pragma.partition("=")[0] in line
 
 
 def test_a_port_in_use_is_named(empty: Instance) -> None:
@@ -77,49 +161,6 @@ def test_a_bad_setting_is_refused_by_name(empty: Instance, name: str) -> None:
     assert "seven-hundred" not in line
 
 
-def missing(ring: Path) -> None:
-    ring.unlink()
-
-
-def short(ring: Path) -> None:
-    ring.write_text("{}")
-
-
-def folder(ring: Path) -> None:
-    ring.unlink()
-    ring.mkdir()
-
-
-def readable(ring: Path) -> None:
-    ring.chmod(0o644)
-
-
-def other(ring: Path) -> None:
-    """The same ids, other keys."""
-    shape = json.loads(ring.read_text())
-    keys = next(value for value in shape.values() if isinstance(value, dict))
-    for name in keys:
-        keys[name] = "ab" * 32
-    ring.write_text(json.dumps(shape))
-
-
-@pytest.mark.parametrize(
-    ("code", "harm"),
-    [
-        ("kek_missing", missing),
-        ("kek_short", short),
-        ("kek_not_a_file", folder),
-        ("mode", readable),
-        ("kek_wrong", other),
-    ],
-)
-def test_a_key_ring_that_will_not_do_is_refused(
-    instance: Instance, code: str, harm: Callable[[Path], None]
-) -> None:
-    harm(instance.data / "kek.json")
-    assert code in refused(instance)
-
-
 @pytest.mark.parametrize("alias", ["default", "keys"])
 def test_a_newer_schema_is_refused(instance: Instance, alias: str) -> None:
     instance.call("tests.management.damage:migrate_beyond", alias)
@@ -140,11 +181,6 @@ def test_what_must_stay_without_its_triggers_is_refused(
         assert "triggers_missing" in line
         assert all(f"memoryhub_{table}_{each}" in line for each in verbs[:n])
         assert f"memoryhub_{table}_update" not in line
-
-
-def test_a_ledger_that_can_not_be_written_is_refused(instance: Instance) -> None:
-    (instance.data / "ledger").write_text("a file where the folder would be")
-    assert "ledger_unwritable" in refused(instance)
 
 
 @pytest.mark.parametrize("alias", ["default", "keys"])
@@ -171,11 +207,6 @@ def test_a_ledger_of_another_place_is_looked_for_there(
     done = instance.manage("serve", "--port", "0", **elsewhere)
     assert done.returncode == 2
     assert "ledger_behind" in done.stderr
-
-
-def test_databases_that_do_not_belong_together_are_refused(instance: Instance) -> None:
-    instance.call("tests.management.damage:take_other_keys")
-    assert "keys_mismatch" in refused(instance)
 
 
 @pytest.mark.parametrize(
@@ -207,14 +238,14 @@ def test_what_a_first_start_makes_is_for_its_user_alone(instance: Instance) -> N
 
 
 @pytest.fixture
-def sqlite(transactional_db: None) -> Iterator[None]:
-    """The tests that ask for it run in the pass on SQLite only; see conftest."""
+def hung_up(transactional_db: None) -> Iterator[None]:
+    """Connections are as they were made for the next test."""
     assert connections["default"].vendor == "sqlite"
     yield
     connections.close_all()
 
 
-@pytest.mark.usefixtures("sqlite")
+@pytest.mark.usefixtures("sqlite", "hung_up")
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("alias", ["default", "keys"])
 @pytest.mark.parametrize(

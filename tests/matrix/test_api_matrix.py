@@ -232,7 +232,7 @@ def _ask(client: Client, label: str, *, thread: str = "t-1") -> Answer:
     return run(client.send(method, target.format(t=thread), body))
 
 
-def test_the_matrix_is_total() -> None:
+def test_route_matrix_is_total() -> None:
     assert ROWS.keys() | PEOPLE.keys() == OPERATIONS.keys()
 
 

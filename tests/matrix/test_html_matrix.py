@@ -256,7 +256,7 @@ def comparable(answer: Any, **different: str) -> tuple[int, dict[str, str], str]
     return answer.status_code, headers, text
 
 
-def test_the_matrix_is_total() -> None:
+def test_route_matrix_is_total() -> None:
     assert ROWS.keys() == ROUTES.keys()
 
 

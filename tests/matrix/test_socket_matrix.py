@@ -206,5 +206,5 @@ def _addresses() -> Iterator[str]:
                 yield text
 
 
-def test_the_matrix_is_total() -> None:
+def test_route_matrix_is_total() -> None:
     assert set(_addresses()) == {*ROWS, socket.PREFIX}

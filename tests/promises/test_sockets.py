@@ -9,6 +9,7 @@ import socket
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from http.client import HTTPConnection
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any, Self
@@ -23,6 +24,7 @@ from websockets.sync.client import ClientConnection, connect
 from inspector import BUILD
 from tests.instances import Instance, Server
 from tests.promises.clients import UNLIMITED, Client
+from tests.sockets import number_of
 
 MIB = 1_048_576
 #: What a peer may cost the server.
@@ -31,6 +33,8 @@ MEMORY_BYTES = 50 * MIB
 PINGED_SECONDS, SLACK_SECONDS = 40, 5
 #: Within which a socket ends with its key.
 REVOKED_SECONDS = 5
+#: Sockets of each kind that say nothing while others flood.
+IDLE = 20
 PATIENCE = 20
 
 needs_proc = pytest.mark.skipif(
@@ -133,8 +137,8 @@ def memory(server: Server, *, peak: bool = False) -> int:
     return int(found[1]) * 1024
 
 
-def session_of(instance: Instance) -> str:
-    return instance.call("tests.sockets:print_session").strip()
+def session_of(instance: Instance, operator: str = "") -> str:
+    return instance.call("tests.sockets:print_session", operator).strip()
 
 
 def append(server: Server, key: str, *contents: str) -> int:
@@ -148,8 +152,11 @@ def append(server: Server, key: str, *contents: str) -> int:
 
 @needs_proc
 @pytest.mark.slow
-def test_what_is_too_big_costs_no_memory(instance: Instance, key: str) -> None:
-    """17 MB in one message, and in parts without end, to both kinds of socket."""
+def test_memory_bounded_under_flood(instance: Instance, key: str) -> None:
+    """17 MB in one message, in parts without end, or small ones without a pause.
+
+    To both kinds of socket, while others do nothing at all.
+    """
     session = session_of(instance)
     with instance.serve() as server:
         append(server, key, "x")
@@ -160,21 +167,38 @@ def test_what_is_too_big_costs_no_memory(instance: Instance, key: str) -> None:
                 line.send("[]")
                 assert code_of(line) == 4400
         before = memory(server)
-        for address in addresses:
-            with dial(server, address) as line:
-                assert sent(line, ["x" * 17_000_000]) == 1009
-            with dial(server, address) as line:
-                assert sent(line, "x" * 17_000_000) == 1009
-            with dial(server, address) as line:
-                assert sent(line, ("" for _ in range(200_000))) == 1009
-        assert memory(server, peak=True) - before < MEMORY_BYTES
-        append(server, key, "y")
+        with ExitStack() as idle:
+            for address in addresses * IDLE:
+                idle.enter_context(dial(server, address))
+            for address in addresses:
+                with dial(server, address) as line:
+                    assert sent(line, ["x" * 17_000_000]) == 1009
+                with dial(server, address) as line:
+                    assert sent(line, "x" * 17_000_000) == 1009
+                with dial(server, address) as line:
+                    assert sent(line, ("" for _ in range(200_000))) == 1009
+                with dial(server, address) as line:
+                    assert flooded(line, address[0]) == 4429
+            assert memory(server, peak=True) - before < MEMORY_BYTES
+            append(server, key, "y")
 
 
 def sent(line: ClientConnection, parts: Iterable[str]) -> int:
     """Send one message in parts; the code that this ends in."""
     with suppress(ConnectionClosed):
         line.send(parts)
+    return code_of(line)
+
+
+def flooded(line: ClientConnection, path: str) -> int:
+    """Say what is right on either kind of socket, over and over; what it ends in."""
+    with suppress(ConnectionClosed):
+        if path.startswith("/ws/live"):
+            say(line, t="hello", v=1, build=BUILD, want=[])
+            while True:
+                say(line, t="ack", n=1)
+        while True:
+            say(line, t="unfollow", thread="t-1")
     return code_of(line)
 
 
@@ -253,8 +277,66 @@ def test_a_socket_dies_with_its_key(instance: Instance, key: str) -> None:
             assert hear(line) == {"t": "hello", "v": 1}
 
 
+def test_socket_dies_with_session(instance: Instance, key: str) -> None:
+    """By a sign-out, or by another process that disables the operator."""
+    instance.managed("add_operator", "olga", "--project", "acme")
+    session, olgas = session_of(instance), session_of(instance, "olga")
+    with instance.serve(**UNLIMITED) as server, writing(server, key):
+        thread = instance.call("tests.sockets:print_thread", "t-1")
+        with watching(server, session, thread) as line:
+            sign_out(server, session)
+            assert_ended(line, until=lambda: True)
+        with (
+            watching(server, olgas, thread) as line,
+            instance.begin("disable_operator", "olga") as disabling,
+        ):
+            assert_ended(line, until=lambda: disabling.poll() == 0)
+        with dial(server, browsers(server, session)) as line:
+            assert code_of(line) == 4401
+
+
+@contextmanager
+def watching(server: Server, session: str, thread: str) -> Iterator[ClientConnection]:
+    """A page that is shown what happens in a thread."""
+    want = {"thread": thread, "panels": ["head"], "seq": 0}
+    with dial(server, browsers(server, session)) as line:
+        say(line, t="hello", v=1, build=BUILD, want=[want])
+        while not paint(line):
+            pass
+        yield line
+
+
+def paint(line: ClientConnection) -> bool:
+    """Take the next message as a page does; whether it was something to show."""
+    text = str(line.recv(timeout=PATIENCE))
+    if shown := not text.startswith("{"):
+        say(line, t="ack", n=number_of(text))
+    return shown
+
+
+def sign_out(server: Server, session: str) -> None:
+    """As the page's form does, whose token is in a cookie as well."""
+    token = secrets.token_hex(16)
+    _, headers = browsers(server, session)
+    headers["Cookie"] += f"; {settings.CSRF_COOKIE_NAME}={token}"
+    headers["Content-Type"] = "application/x-www-form-urlencoded"
+    line = HTTPConnection("127.0.0.1", server.port, timeout=PATIENCE)
+    line.request("POST", "/sign-out", f"csrfmiddlewaretoken={token}", headers)
+    assert line.getresponse().status == 302
+    line.close()
+
+
+def assert_ended(line: ClientConnection, *, until: Callable[[], bool]) -> None:
+    done, last, code = listened(line, until=until, hear=paint)
+    assert code == 4401
+    assert last - done < REVOKED_SECONDS + SLACK_SECONDS
+
+
 def listened(
-    line: ClientConnection, *, until: Callable[[], bool]
+    line: ClientConnection,
+    *,
+    until: Callable[[], bool],
+    hear: Callable[[ClientConnection], object] = hear,
 ) -> tuple[float, float, int]:
     """When that came about, when the last event came, and how it ended."""
     done, last = 0.0, time.monotonic()

@@ -130,13 +130,20 @@ def test_a_revoked_key_is_not_revived_by_rotating_it(acme: Project) -> None:
 
 @pytest.mark.parametrize("memory", MEMORY_SCOPES)
 @pytest.mark.parametrize("subject", SUBJECT_SCOPES)
-def test_no_key_both_writes_memory_and_erases_it(
-    acme: Project, memory: str, subject: str
-) -> None:
-    with pytest.raises(InvalidError) as refusal:
-        api_keys.create(acme, scopes=[memory, subject])
-    assert refusal.value.invalid_code == "scopes_mixed"
+def test_scopes_never_mix(acme: Project, memory: str, subject: str) -> None:
+    """What an agent is talked into neither erases nor exports; nor after a rotation."""
+    for mixed in (
+        [memory, subject],
+        [subject, *MEMORY_SCOPES],
+        [*SUBJECT_SCOPES, memory],
+    ):
+        with pytest.raises(InvalidError) as refusal:
+            api_keys.create(acme, scopes=mixed)
+        assert refusal.value.invalid_code == "scopes_mixed"
     assert not ApiKey.objects.exists()
+    for one in (memory, subject):
+        made, _ = api_keys.rotate(api_keys.create(acme, scopes=[one])[0])
+        assert made.scopes == one
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,55 @@
+"""The browser is asked for nothing that our policy forbids, on no screen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Page
+
+from inspector.middleware import POLICY
+from memoryhub.services.api_keys import Agent
+from tests.e2e.conftest import Watched
+from tests.inspector.routes import list_routes, make_family, variants
+from tests.inspector.test_looking import OFF, POSTED
+
+#: Of the API's reference, and of what is not there.
+BESIDE = ("/api/v1/docs", "/nothing", "/p/acme/nothing", "/p/nobody/")
+#: Given to be kept, and so nothing that is shown.
+FILES = {"receipt-download", "messages-export"}
+#: What scripts fetch after that are panels, which are looked at by themselves.
+LOADED = "document.readyState === 'complete'"
+
+
+@pytest.fixture
+def known(agent: Agent) -> dict[str, str]:
+    return make_family(agent, remembering=True)
+
+
+def addresses(known: dict[str, str]) -> Iterator[str]:
+    """Every screen and panel that can be looked at, with each choice it offers."""
+    for route in list_routes():
+        if route.name in POSTED | OFF | FILES or "kind" in route.parameters:
+            continue
+        for choice in variants(route):
+            yield route.fill({**known, **choice})
+    yield from BESIDE
+
+
+@pytest.mark.slow
+def test_csp_has_no_report(known: dict[str, str], page: Page, watched: Watched) -> None:
+    """`watched` hears of every report; some of the screens are errors."""
+    watched.expected.append("Failed to load resource")
+    for address in addresses(known):
+        answer = page.goto(address)
+        assert answer is not None
+        assert answer.headers["content-security-policy"] == POLICY, address
+        page.wait_for_function(LOADED)
+        assert watched.unexpected() == [], address
+
+
+def test_a_report_would_be_seen(page: Page, watched: Watched) -> None:
+    watched.expected += ["policy: style-src-attr", "Content Security Policy"]
+    with page.expect_console_message(lambda said: "policy: style" in said.text):
+        page.evaluate("document.body.setAttribute('style', 'color: red')")
+    assert any("policy: style" in problem for problem in watched.problems)
