@@ -24,6 +24,8 @@ HERE = "tests.promises.deleting"
 NIGHT_SECONDS = 1_800
 #: Acknowledged writes before somebody deletes the project.
 ENOUGH = 40
+#: Seconds of each writer between two people: all of them have to be erased.
+PAUSE = 0.2
 #: What is left of a project, and what proves it.
 DELETED: dict[str, Any] = {
     "state": "deleted",
@@ -87,7 +89,7 @@ class Deletion:
     def _write(self, number: int) -> None:
         with Client(self.port, self.key) as client:
             n = 0
-            while not self._begun.is_set():
+            while not self._begun.wait(PAUSE):
                 self._turn(client, f"{number}-{n}")
                 n += 1
             for n in range(LATE):
@@ -140,8 +142,8 @@ def test_nothing_comes_in_once_it_is_begun(
             )
             race.run(writers)
             assert race.late == []
-            # Its keys have ended with it, which a process may learn a second later: then
-            # the fence refuses. Who tries on with one has to wait.
+            # Its keys have ended with it, which a process may learn a second later:
+            # until then the fence refuses. Who tries on with one has to wait.
             assert race.answers <= {401, 410, 429}
             races.append(race)
         for race in races:
