@@ -124,12 +124,12 @@ async def test_a_slow_reader_gets_no_more_of_what_is_gone(
     await heard(other, 9)
     await read(lambda: Subject.objects.update(state="restricted"))
     assert (await other.hear())["t"] == "gone"
-    # One was taken for it, one more waited to be, and perhaps one was on its way.
+    # At most one was taken for it, one more waited to be, and one was on its way.
     seqs = []
     while (said := await slow.hear())["t"] == "event":
         seqs.append(said["seq"])
     assert said["t"] == "gone"
-    assert seqs in ([1], [1, 2], [1, 2, 3])
+    assert seqs == [1, 2, 3][: len(seqs)]
     await read(lambda: Subject.objects.update(state="active"))
     await slow.leave()
     await other.leave()
