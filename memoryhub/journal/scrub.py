@@ -6,6 +6,7 @@ is in the way, if anything is; to be tried again later.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -27,6 +28,7 @@ READER, VACUUM, DISK, STORE = "reader", "vacuum", "disk", "store"
 RIGHTS: Final = "rights"
 
 _LOCK_MS: Final = 5_000
+_NUMBER: Final = re.compile(r"\d+")
 _ON: Final = 1
 #: The class of PostgreSQL's errors for a disk, memory or connections at their end, and
 #: its error for what a role may not do.
@@ -39,12 +41,10 @@ _GIN_INDEXES = """
      WHERE index.relkind = 'i' AND method.amname = 'gin' AND space.nspname !~ '^pg_'
        AND pg_has_role(index.relowner, 'USAGE')
 """
-#: Whether a snapshot is older: what it may see is not cleared. Of this database any;
-#: of the others whoever writes, since every new snapshot, ours too, reaches back to
-#: them. A plain VACUUM is in nobody's way, at whatever it looks.
+#: Whether a snapshot of this database is older: what it may see is not cleared. A plain
+#: VACUUM is in nobody's way, at whatever it looks.
 _OLDER = """
-    SELECT age(pg_snapshot_xmin(pg_current_snapshot())::xid) > age(%s::text::xid8::xid)
-        OR EXISTS (
+    SELECT EXISTS (
         SELECT 1 FROM pg_stat_activity
          WHERE datname = current_database() AND pid <> pg_backend_pid()
            AND pid NOT IN (SELECT pid FROM pg_stat_progress_vacuum)
@@ -148,13 +148,37 @@ def _vacuumed(connection: BaseDatabaseWrapper, seconds: float) -> str:
         for (index,) in cursor.fetchall():
             cursor.execute("SELECT gin_clean_pending_list(%s::regclass)", [index])
         for table, forget in rights.tables(connection.alias):
-            # Of keys nothing may be left in the page: whoever read when theirs were
-            # destroyed kept them from being written out of it. Else all indexes,
-            # however little is dead.
-            how = "FULL" if forget is Fate.DESTROYED else "INDEX_CLEANUP ON"
-            cursor.execute(f"VACUUM (ANALYZE, {how}) {table}")
+            # All indexes, however little is dead.
+            cursor.execute(f"VACUUM (ANALYZE, INDEX_CLEANUP ON) {table}")
             _drop_samples(cursor, table)
+            # Of keys nothing may be left in the page.
+            if forget is Fate.DESTROYED and not _written_anew(cursor, table):
+                return READER
     return ""
+
+
+def _written_anew(cursor: Any, table: str) -> bool:
+    """Write a table anew; whether no row went along that is gone.
+
+    Its snapshot reaches back to whoever writes in another database of the server, so it
+    keeps what they might see: a plain VACUUM goes before it, which does not. It tells
+    itself how many "dead row versions cannot be removed yet".
+    """
+    told: list[str] = []
+
+    def note(diagnostic: Any) -> None:
+        # It is empty once this returns.
+        told.append(diagnostic.message_detail or "")
+
+    raw = cursor.connection
+    raw.add_notice_handler(note)
+    try:
+        cursor.execute(f"VACUUM (FULL, VERBOSE) {table}")
+    finally:
+        raw.remove_notice_handler(note)
+    # In whatever language.
+    kept = [_NUMBER.search(each) for each in told]
+    return not any(int(number[0]) for number in kept if number)
 
 
 def _rewrite(alias: str, seconds: float) -> str:
@@ -169,7 +193,10 @@ def _rewrite(alias: str, seconds: float) -> str:
         if not _unseen(cursor, seconds):
             return READER
         for table, _ in rights.tables(connection.alias):
-            cursor.execute(f"VACUUM (FULL, ANALYZE) {table}")
+            cursor.execute(f"VACUUM {table}")
+            if not _written_anew(cursor, table):
+                return READER
+            cursor.execute(f"ANALYZE {table}")
         cursor.execute("SELECT pg_switch_wal()")
         cursor.execute("CHECKPOINT")
     return ""
@@ -183,7 +210,7 @@ def _unseen(cursor: Any, seconds: float) -> bool:
 
 
 def _all_newer(cursor: Any, now: str) -> bool:
-    cursor.execute(_OLDER, [now, now, now])
+    cursor.execute(_OLDER, [now, now])
     return not cursor.fetchone()[0]
 
 

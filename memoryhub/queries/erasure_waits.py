@@ -15,9 +15,8 @@ from memoryhub.queries.erasures import ErasureLine
 #: By the word that an erasure notes.
 WAITING: Final[Mapping[str, str]] = MappingProxyType(
     {
-        "reader": "Somebody holds on to an old state of the database: a reader or, on "
-        "PostgreSQL, who writes in another database of the server. It goes on by "
-        "itself when they end.",
+        "reader": "A reader holds on to an old state of the database. It goes on by "
+        "itself when that reader ends.",
         "vacuum": "The database has not tidied up yet. It goes on by itself.",
         "rights": "The database does not let our role clear its files. Grant what the "
         "README says; it goes on by itself then.",

@@ -13,6 +13,7 @@ from psycopg import conninfo
 from memoryhub.journal import scrub, wal
 from memoryhub.journal.writer import writer
 from memoryhub.models.clock import clock
+from memoryhub.models.keys import SubjectKey
 from memoryhub.models.projects import Project
 from memoryhub.models.threads import ThreadLabel
 from memoryhub.queries import surface_rows
@@ -141,19 +142,24 @@ def test_who_may_still_see_it_is_waited_for(agent: Agent, label: str) -> None:
 @pytest.mark.no_replay
 @pytest.mark.grown
 @pytest.mark.django_db(transaction=True)
-def test_who_writes_in_another_database_is_waited_for(agent: Agent) -> None:
-    """Its number is in every snapshot of the server: ours keeps what it would see."""
+def test_who_writes_in_another_database_keeps_no_key(agent: Agent) -> None:
+    """Its number is in every snapshot of the server: a table that is written anew by
+    one keeps what is gone, and says so.
+    """
     subject = make_thread(agent).subject_id
     (wrapped,) = keys.wrapped(subject)
+    table = SubjectKey._meta.db_table
     where = readers.address(connections["default"])
     with psycopg.connect(conninfo.make_conninfo(where, dbname="postgres")) as other:
         other.execute("SELECT pg_current_xact_id()")
         keys.destroy(subject, erasure=uuid4(), ledger_n=None, at=clock.now())
-        assert scrub.scrub(seconds=SECONDS) == "reader"
+        with connections["keys"].cursor() as cursor:
+            assert not scrub._written_anew(cursor, table)
         assert in_tables(wrapped, alias="keys")
+        assert scrub.scrub(seconds=PATIENCE) == ""
+        assert not in_tables(wrapped, alias="keys")
+        assert scrub.rewrite(seconds=PATIENCE) == ""
         other.rollback()
-    assert scrub.scrub(seconds=PATIENCE) == ""
-    assert not in_tables(wrapped, alias="keys")
 
 
 @pytest.mark.no_replay
