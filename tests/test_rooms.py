@@ -314,7 +314,7 @@ BANNED: dict[str, re.Pattern[str]] = {
 #: Shows on purpose what an agent might say.
 HOSTILE = ROOT / "inspector" / "patterns" / "scenery.py"
 #: What calls a text markup that nobody has escaped.
-UNESCAPED = {"mark_safe", "SafeData", "SafeString", "SafeText", "html_safe", "is_safe"}
+UNESCAPED = {"mark_safe", "SafeData", "SafeString", "html_safe", "is_safe"}
 
 
 @cache

@@ -236,7 +236,7 @@ def purge(arrived: Iterable[Head]) -> None:
         state = head.state
         if state.status == "erased":
             batches = partial(purging.thread_batches, state.id, by=state.seq)
-            while run(partial(purging.some, batches)):
+            while run(partial(purging.take_some, batches)):
                 pass
 
 

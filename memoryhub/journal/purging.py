@@ -1,6 +1,6 @@
 """Purging: what is left of erased threads goes, a batch at a time.
 
-Each batch is of one place; `some` takes as many as one short transaction should, and
+Each batch is of one place; `take_some` takes what one short transaction should, and
 another goes on with what is left. All of it can be repeated. Called in the writer's
 thread.
 """
@@ -44,7 +44,7 @@ _COUNTED: Mapping[type[Model], str] = MappingProxyType(
 )
 
 
-def some(batches: Callable[[], Iterator[Counts]]) -> bool:
+def take_some(batches: Callable[[], Iterator[Counts]]) -> bool:
     """Take batches in one transaction; whether more may be left."""
     taken = 0
     with transaction.atomic():

@@ -137,7 +137,7 @@ def _reseal(thread: UUID) -> None:
 
 
 def _until_done(batches: Callable[[], Iterator[purging.Counts]]) -> None:
-    while journal.run(partial(purging.some, batches)):
+    while journal.run(partial(purging.take_some, batches)):
         pass
 
 
