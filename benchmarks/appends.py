@@ -11,7 +11,7 @@ from benchmarks.figures import Figure, Goal, Pace, Turn
 from benchmarks.hubs import MANAGE, Hub, workplace
 from benchmarks.load import CLIENTS, Writers
 from benchmarks.rounds import Series, ratio, take_turns
-from tests import parts
+from tests.harness import parts
 
 THREADS = [f"t-{number}" for number in range(CLIENTS)]
 #: Where raw commits are faster than this a flush costs next to nothing, so that there

@@ -37,6 +37,8 @@ from memoryhub.queries import audit, total_checks
 from memoryhub.services.api_keys import Agent
 from memoryhub.vault import keyring
 from tests import factories, kept
+from tests.harness.instances import UNLIMITED, Instance, Server
+from tests.harness.instances import instance as fresh_instance
 from tests.replay import assert_replays
 
 DATABASES = ["default", "keys"]
@@ -76,7 +78,7 @@ ONCE = ("inspector",)
 #: What Django calls the receiver that makes them.
 PERMISSIONS = "django.contrib.auth.management.create_permissions"
 #: The fixtures by which a test comes to a database.
-REACHING = {"db", "transactional_db", "instance", "empty", "pair"}
+REACHING = {"db", "transactional_db", "instance", "empty", "shared", "pair"}
 
 hypothesis_settings.register_profile(
     "memoryhub", deadline=None, suppress_health_check=list(HealthCheck), print_blob=True
@@ -324,3 +326,34 @@ def agent(acme: Project) -> Agent:
 def stranger(zeta: Project) -> Agent:
     """A key of another project."""
     return factories.make_agent(zeta)
+
+
+@pytest.fixture
+def empty(tmp_path: Path) -> Iterator[Instance]:
+    """An instance that nothing has touched."""
+    with fresh_instance(tmp_path / "instance") as made:
+        yield made
+
+
+@pytest.fixture
+def instance(empty: Instance) -> Instance:
+    """An instance with its tables and its key ring, and nothing in it."""
+    empty.prepare()
+    return empty
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Instance]:
+    """An instance of all tests of a module, each of which has a project of its own."""
+    with fresh_instance(tmp_path_factory.mktemp("shared") / "instance") as made:
+        made.prepare()
+        yield made
+        made.managed("verify", "--all")
+
+
+@pytest.fixture(scope="module")
+def served(shared: Instance) -> Iterator[Server]:
+    """The server of `shared`, which none of its tests ends."""
+    with shared.serve(**UNLIMITED) as server:
+        yield server
+        server.stop()

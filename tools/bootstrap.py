@@ -37,7 +37,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 TOOLS = ROOT / ".tools"
 
-#: What pytest answers when its selection is empty, and tests.parts without PostgreSQL.
+#: What pytest answers when its selection is empty, and our parts without PostgreSQL.
 NO_TESTS = 5
 NO_PARTS = 69
 
@@ -169,7 +169,7 @@ def listing() -> str:
 def both_engines(rest: list[str], first: str, second: str) -> int:
     """Two passes of pytest; the one fails, the other runs all the same."""
     pytest = ("pytest", *WORKERS)
-    parts = ("python", "-m", "tests.parts")
+    parts = ("python", "-m", "tests.harness.parts")
     outcomes = [
         uv_run(TEST, *pytest, "-m", f"{first} and not screenshots", *rest),
         uv_run(TEST, *parts, *pytest, "-m", f"{second} and not screenshots", *rest),

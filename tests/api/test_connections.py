@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import pytest
 
 from memoryhub.api import gate
-from tests.instances import instance
-from tests.promises.clients import UNLIMITED, Client
+from tests.harness.instances import UNLIMITED, instance
+from tests.promises.clients import Client
 
 pytestmark = pytest.mark.timeout(120)
 

@@ -18,7 +18,7 @@ import pytest
 from memoryhub.models.api_keys import MEMORY_SCOPES
 from memoryhub.services import erasures, subjects
 from tests import factories, graves
-from tests.instances import Instance, Server, instance
+from tests.harness.instances import Instance, Server, instance
 from tests.promises.clients import Answer, Client, slot
 
 PLACE = "tests.api.test_neighbours"

@@ -12,7 +12,7 @@ from memoryhub.models.threads import Thread
 from memoryhub.services.api_keys import Agent
 from tests import factories
 from tests.e2e.conftest import Watched, say
-from tests.instances import Server, instance
+from tests.harness.instances import Server, instance
 from tests.promises.clients import Client
 
 THREAD = "/p/acme/threads/t-1"

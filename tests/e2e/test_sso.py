@@ -8,7 +8,7 @@ from playwright.sync_api import Browser, expect
 
 from tests import provider as providing
 from tests.e2e.conftest import WATCH
-from tests.instances import instance
+from tests.harness.instances import instance
 from tests.provider import CLIENT_ID, SECRET
 
 

@@ -2,37 +2,42 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterator
 from contextlib import ExitStack
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.governance.hubs import Hub
 from tests.governance.table import NINETEEN
-from tests.instances import instance as fresh_instance
-from tests.promises.clients import UNLIMITED
+from tests.harness.instances import UNLIMITED
 
 MARK = "governance"
 
 
 @pytest.fixture
-def instance(tmp_path: Path) -> Iterator[Any]:
-    with fresh_instance(tmp_path / "instance") as made:
-        made.prepare()
-        yield made
+def alone() -> None:
+    """Asked for by a test that stops the server: it has an instance of its own."""
 
 
 @pytest.fixture
-def hub(instance: Any) -> Iterator[Hub]:
-    """A served instance with the projects acme and other."""
+def hub(request: pytest.FixtureRequest) -> Iterator[Hub]:
+    """A served instance with two projects that the test calls acme and other."""
     with ExitStack() as stack:
-        server = stack.enter_context(instance.serve(**UNLIMITED))
-        maker = instance.start("tests.governance.acts:make_keys", "acme", "other")
+        if "alone" in request.fixturenames:
+            instance = request.getfixturevalue("instance")
+            server = stack.enter_context(instance.serve(**UNLIMITED))
+        else:
+            instance = request.getfixturevalue("shared")
+            server = request.getfixturevalue("served")
+        own = secrets.token_hex(4)
+        slugs = {name: f"{name}-{own}" for name in ("acme", "other")}
+        maker = instance.start("tests.governance.acts:make_keys", *slugs.values())
         yield Hub(
             instance=instance,
             server=server,
+            slugs=slugs,
             maker=stack.enter_context(maker),
             stack=stack,
         )

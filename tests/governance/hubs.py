@@ -8,13 +8,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import product
-from subprocess import Popen
 from typing import Any
 from urllib.parse import quote, urlencode
 
 from memoryhub.models.api_keys import MEMORY_SCOPES, SUBJECT_SCOPES
-from tests.instances import Instance, Server
-from tests.promises.clients import UNLIMITED, Answer, Client
+from tests.harness.forks import Process
+from tests.harness.instances import UNLIMITED, Instance, Server
+from tests.promises.clients import Answer, Client
 
 #: An erasure of a few records is through long before.
 FORGOTTEN_SECONDS = 60
@@ -32,8 +32,10 @@ class Hub:
 
     instance: Instance
     server: Server
+    #: By what the test calls its projects, what they are called there.
+    slugs: Mapping[str, str]
     #: Makes keys, asked one line each.
-    maker: Popen[str]
+    maker: Process
     stack: ExitStack
     clients: list[Client] = field(default_factory=list)
     #: Of the API's own description, once it was read.
@@ -51,7 +53,7 @@ class Hub:
         """A key, by a process that makes all of them: a command each takes seconds."""
         assert self.maker.stdin is not None
         assert self.maker.stdout is not None
-        self.maker.stdin.write(json.dumps([project, scopes, user]) + "\n")
+        self.maker.stdin.write(json.dumps([self.slugs[project], scopes, user]) + "\n")
         self.maker.stdin.flush()
         return self.maker.stdout.readline().strip()
 

@@ -9,9 +9,9 @@ from uuid import uuid4
 
 import pytest
 
-from tests.backups import backups
 from tests.governance.hubs import Hub, ok
 from tests.governance.test_scope import remember
+from tests.harness.backups import backups
 from tests.promises.clients import Client
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
@@ -28,7 +28,7 @@ def source(file: Path, user: str, word: str) -> Path:
 
 
 def feed(hub: Hub, file: Path, project: str = "acme") -> str:
-    done = hub.instance.manage("import", file, "--project", project)
+    done = hub.instance.manage("import", file, "--project", hub.slugs[project])
     return done.stdout + done.stderr
 
 
@@ -37,6 +37,7 @@ def audited(hub: Hub) -> list[dict[str, Any]]:
     return [json.loads(line) for line in told]
 
 
+@pytest.mark.usefixtures("alone")
 @pytest.mark.governance(14)
 def test_a_deletion_stays_done(hub: Hub, tmp_path: Path) -> None:
     """Through the source fed again, all background work, a rebuild and a restart."""
@@ -79,6 +80,7 @@ def test_a_deletion_stays_done(hub: Hub, tmp_path: Path) -> None:
     assert_gone()
 
 
+@pytest.mark.usefixtures("alone")
 @pytest.mark.governance(15)
 def test_a_deletion_reaches_shared_copies(hub: Hub, tmp_path: Path) -> None:
     """A fork goes too; what another project was given is named in the receipt."""
@@ -90,7 +92,7 @@ def test_a_deletion_reaches_shared_copies(hub: Hub, tmp_path: Path) -> None:
     assert ann.get("/threads/t-fork").status == 200
     bundle = exported(hub, officer, "ann", tmp_path / "ann.zip")
     done = hub.instance.manage(
-        "import", bundle, "--format", "bundle", "--project", "other"
+        "import", bundle, "--format", "bundle", "--project", hub.slugs["other"]
     )
     assert done.returncode == 0, done.stderr
     other = hub.agent("other", "ann")
@@ -112,6 +114,7 @@ def test_a_deletion_reaches_shared_copies(hub: Hub, tmp_path: Path) -> None:
     assert word not in hub.everything(ann, known)
 
 
+@pytest.mark.usefixtures("alone")
 @pytest.mark.governance(15)
 def test_a_restored_backup_brings_nothing_back(hub: Hub) -> None:
     """It is not served before the erasures since then are done again."""

@@ -37,6 +37,7 @@ def crowd(client: Client) -> list[str]:
     return words
 
 
+@pytest.mark.usefixtures("alone")
 @pytest.mark.governance(4)
 def test_each_claim_of_a_packed_context_resolves_to_its_source(hub: Hub) -> None:
     """Every page of the request, at whatever level, goes back to an event."""
@@ -70,6 +71,7 @@ def all_events(client: Client) -> list[dict[str, Any]]:
         after = f"&after={part['next']}"
 
 
+@pytest.mark.usefixtures("alone")
 @pytest.mark.governance(5)
 @pytest.mark.parametrize("kind", ["level", "page"])
 def test_deleting_a_source_reaches_what_was_made_of_it(hub: Hub, kind: str) -> None:
@@ -102,6 +104,7 @@ def still(told: str) -> str:
     return re.sub(moving, "", "\n".join(lines))
 
 
+@pytest.mark.usefixtures("alone")
 @pytest.mark.governance(6)
 def test_a_rebuild_brings_everything_back(hub: Hub) -> None:
     """All rows are written again from the journal: what was told is told again."""

@@ -94,7 +94,7 @@ def mutating(hub: Hub, *, thread: str) -> list[tuple[str, str]]:
 def imported(hub: Hub, file: Path, thread: str) -> Any:
     line = {"thread": thread, "role": "user", "content": "Hello."}
     file.write_text(json.dumps(line) + "\n", encoding="utf-8")
-    return hub.instance.manage("import", file, "--project", "acme")
+    return hub.instance.manage("import", file, "--project", hub.slugs["acme"])
 
 
 @pytest.mark.governance(7)
@@ -125,7 +125,7 @@ def test_authority_is_assigned_and_never_claimed(hub: Hub) -> None:
     actors = {each["actor"] for each in ok(client.get("/threads/t-1/events"))["items"]}
     assert actors == {prefix}
     # A genuine act of an operator shows the operator.
-    hub.instance.call("tests.governance.acts:close", "acme", "t-1")
+    hub.instance.call("tests.governance.acts:close", hub.slugs["acme"], "t-1")
     last = ok(client.get("/threads/t-1/events?limit=200"))["items"][-1]
     assert last["actor"].startswith("operator:")
 

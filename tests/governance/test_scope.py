@@ -87,6 +87,7 @@ def own_names(known: Known, name: str) -> list[str]:
     return names
 
 
+@pytest.mark.usefixtures("alone")
 @pytest.mark.governance(3)
 def test_background_work_keeps_to_its_scope(hub: Hub) -> None:
     """Two people wrote the same text; levels of it are made for each by itself."""

@@ -87,6 +87,7 @@ def test_an_erased_value_stays_out_however_it_returns(hub: Hub, tmp_path: Path) 
     assert ok(client.append("t-1", VALUE))
 
 
+@pytest.mark.usefixtures("alone")
 @pytest.mark.governance(10)
 def test_a_tombstone_outlives_every_expiry(hub: Hub) -> None:
     """Its key expired, was swept, the server began anew: still out."""

@@ -18,9 +18,9 @@ from django.db import IntegrityError, InterfaceError, OperationalError, Programm
 from django.db.utils import ConnectionHandler, DatabaseError
 
 from inspector import refusals
-from tests import parts
-from tests.instances import Instance, Server
-from tests.instances import instance as fresh_instance
+from tests.harness import parts
+from tests.harness.instances import Instance, Server
+from tests.harness.instances import instance as fresh_instance
 from tests.promises.clients import Client
 
 THREAD = "/p/acme/threads/t-1"
@@ -143,7 +143,7 @@ def prepared(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
             monkeypatch.setenv("DATABASE_URL", parts.local_url(postgres.folder))
         made = stack.enter_context(fresh_instance(folder / "instance"))
         # Not as a copy of others, which lie on a server that stays.
-        made.call("tests.instances:make_tables")
+        made.call("tests.harness.instances:make_tables")
         made.managed("create_project", "acme")
         yield Place(
             instance=made,

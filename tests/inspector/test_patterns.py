@@ -17,8 +17,8 @@ from pytest_django import Settings
 
 from inspector.patterns import page
 from inspector.patterns.pattern import Pattern
-from tests.instances import Instance
-from tests.instances import instance as fresh_instance
+from tests.harness.instances import Instance
+from tests.harness.instances import instance as fresh_instance
 
 pytestmark = pytest.mark.once
 

@@ -13,8 +13,8 @@ from django.db import connections
 from pytest_django import Settings
 
 from memoryhub.queries import server_checks
-from tests import parts
-from tests.instances import Instance
+from tests.harness import parts
+from tests.harness.instances import Instance
 
 BOTH = ["default", "keys"]
 

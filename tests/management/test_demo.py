@@ -26,7 +26,8 @@ from memoryhub.management.demo import (
     research,
 )
 from memoryhub.management.demo.messages import Exchange, Message, slot
-from tests.instances import COMMAND_SECONDS, MANAGE
+from tests.harness.forks import MANAGE
+from tests.harness.instances import COMMAND_SECONDS
 
 NOON = datetime(2026, 5, 4, 12, tzinfo=UTC)
 

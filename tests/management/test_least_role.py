@@ -20,7 +20,7 @@ from memoryhub.journal import scrub
 from memoryhub.models.erasures import Erasure
 from tests.factories import make_agent, make_project
 from tests.forgetting import confirm, finish, make_person, plan
-from tests.instances import Instance, instance
+from tests.harness.instances import Instance, instance
 
 PLACE = "tests.management.test_least_role"
 ROLE = "least"
@@ -67,7 +67,7 @@ def least(tmp_path: Path) -> Iterator[Instance]:
                 for name in ("DATABASE_URL", "KEYS_DATABASE_URL")
             }
             theirs = replace(made, env={**made.env, **own})
-            theirs.call("tests.instances:make_tables")
+            theirs.call("tests.harness.instances:make_tables")
             yield theirs
     finally:
         run(asked, "DROP OWNED BY {}", role)

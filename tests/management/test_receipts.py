@@ -8,7 +8,7 @@ import pytest
 
 from memoryhub.models.clock import clock
 from memoryhub.vault import receipts, signing
-from tests.instances import Instance
+from tests.harness.instances import Instance
 
 HERE = "tests.management.test_receipts"
 

@@ -24,8 +24,8 @@ from memoryhub.services import erasure_plans, erasures, projects, subjects
 from memoryhub.services.standstill import standstill
 from memoryhub.vault import ledger
 from tests import factories
-from tests.backups import Backups, backups
-from tests.instances import Instance
+from tests.harness.backups import Backups, backups
+from tests.harness.instances import Instance
 
 HERE = "tests.management.test_replays"
 SLUG, USER = "acme", "customer-7"

@@ -15,7 +15,7 @@ from memoryhub.models.projects import Project
 from memoryhub.services import scan_probes, subjects
 from memoryhub.vault import needles
 from tests.factories import append, make_agent, make_project, make_thread
-from tests.instances import Instance
+from tests.harness.instances import Instance
 
 PLACE = "tests.management.test_scan"
 

@@ -18,7 +18,8 @@ from typing import Any
 import pytest
 
 from memoryhub.services.api_keys import SHAPE
-from tests.instances import MANAGE, ROOT, Instance, Server, free_port
+from tests.harness.forks import MANAGE, ROOT
+from tests.harness.instances import Instance, Server, free_port
 
 SECRET = "p4ssword-" * 12
 LINK = re.compile(r"http://127\.0\.0\.1:\d+/sign-in/([A-Za-z0-9_-]{43})\b")
@@ -216,6 +217,7 @@ def traced(instance: Instance, tracer: str, trace: Path, port: int) -> Iterator[
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
+            text=True,
         )
     server = Server(process, port=port)
     try:

@@ -15,8 +15,8 @@ import pytest
 
 from inspector.middleware import POLICY
 from tests import provider as providing
-from tests.instances import Instance, Server
-from tests.instances import instance as fresh_instance
+from tests.harness.instances import Instance, Server
+from tests.harness.instances import instance as fresh_instance
 from tests.provider import CLIENT_ID, SECRET, Provider
 
 # Whoever comes in, no database has a part in it.

@@ -14,7 +14,7 @@ from django.db import connections
 
 from memoryhub.errors import StartRefusedError
 from memoryhub.management import start
-from tests.instances import COMMAND_SECONDS, Instance
+from tests.harness.instances import COMMAND_SECONDS, Instance
 
 PUBLIC = ("--host", "0.0.0.0")
 SECRET = "p4ssword-" * 12

@@ -22,7 +22,7 @@ from memoryhub.services.api_keys import Agent
 from memoryhub.vault import ledger
 from memoryhub.workers.anchors import move
 from tests.factories import append, get_thread, make_agent, make_project, make_thread
-from tests.instances import Instance
+from tests.harness.instances import Instance
 from tests.promises.damages import vanish
 from tests.recordings import array, find, run, take
 

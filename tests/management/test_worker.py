@@ -12,27 +12,33 @@ from contextlib import contextmanager
 import pytest
 
 from memoryhub.workers.reconcile import TASKS
-from tests.instances import MANAGE, ROOT, Instance
+from tests.harness import forks
+from tests.harness.forks import MANAGE, ROOT, Process
+from tests.harness.instances import Instance
 
 PROGRAM = "tests.management.expiring"
 
 
 @contextmanager
-def working(instance: Instance, **env: str) -> Iterator[subprocess.Popen[str]]:
+def working(instance: Instance, **env: str) -> Iterator[Process]:
     """A worker that has said that it runs."""
-    process = subprocess.Popen(
-        [sys.executable, MANAGE, "worker"],
-        cwd=ROOT,
+    process = forks.start(
+        ["worker"],
         env={**instance.env, **env},
-        stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
-        text=True,
     )
+    with ended(process):
+        yield process
+
+
+@contextmanager
+def ended(process: Process) -> Iterator[None]:
+    """From its first words to its end, which comes with the block."""
     try:
         assert process.stderr is not None
         assert "The worker runs" in process.stderr.readline()
-        yield process
+        yield
     finally:
         process.kill()
         process.communicate()
@@ -47,6 +53,25 @@ def test_a_worker_ends_in_good_order(
         _, said = process.communicate(timeout=60)
         assert process.returncode == 0, said
         assert "Traceback" not in said
+        assert "Stopping" in said
+
+
+def test_a_worker_in_the_background_ends_in_good_order(instance: Instance) -> None:
+    """A shell has what it runs in the background ignore SIGINT; a worker does not."""
+    background = 'trap "" INT; exec "$0" "$@"'
+    process = subprocess.Popen(
+        ["sh", "-c", background, sys.executable, MANAGE, "worker"],
+        cwd=ROOT,
+        env=instance.env,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    with ended(process):
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=60)
+        assert process.returncode == 0, said
         assert "Stopping" in said
 
 

@@ -28,9 +28,9 @@ def make(slug: str) -> None:
     make_project(slug)
 
 
-def make_key() -> None:
-    """Make the project acme and print a key of it: one process instead of two."""
-    _, key = api_keys.create(make_project("acme"))
+def make_key(slug: str = "acme") -> None:
+    """Make a project and print a key of it: one process instead of two."""
+    _, key = api_keys.create(make_project(slug))
     tell(key)
 
 

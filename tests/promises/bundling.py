@@ -21,7 +21,8 @@ from memoryhub.models.threads import Thread
 from memoryhub.queries.bundle_files import Archive
 from memoryhub.services import exports, projects, subjects
 from memoryhub.workers import sweeping
-from tests import bundled, factories, killing
+from tests import bundled, factories
+from tests.harness import killing
 
 SLOTS = 200
 

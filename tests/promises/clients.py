@@ -15,12 +15,6 @@ Result = TypeVar("Result")
 #: A server may hang up on a connection that has been idle for longer than 5 s.
 IDLE_SECONDS = 4.0
 
-#: For servers that tests write to faster than one key may.
-UNLIMITED = {
-    "MEMORYHUB_KEY_REQUESTS_PER_SECOND": "100000",
-    "MEMORYHUB_KEY_BURST": "100000",
-}
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:

@@ -1,25 +1,39 @@
-"""What tests with processes share."""
+"""Keys of instances: of a test's own, and of the one that its module shares."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
+import secrets
+from dataclasses import dataclass
 
 import pytest
 
-from tests.instances import Instance
-from tests.instances import instance as fresh_instance
+from tests.harness.instances import Instance, Server
+from tests.promises.clients import Client
 
-
-@pytest.fixture
-def instance(tmp_path: Path) -> Iterator[Instance]:
-    """An instance with its tables and its key ring, and nothing in it."""
-    with fresh_instance(tmp_path / "instance") as made:
-        made.prepare()
-        yield made
+MAKE_KEY = "tests.promises.appender:make_key"
 
 
 @pytest.fixture
 def key(instance: Instance) -> str:
     """An API key that reads and writes in the instance's project acme."""
-    return instance.call("tests.promises.appender:make_key").strip()
+    return instance.call(MAKE_KEY).strip()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Own:
+    """A test's own project and key, in an instance and server of many tests."""
+
+    instance: Instance
+    server: Server
+    project: str
+    key: str
+
+    def client(self) -> Client:
+        return Client(self.server.port, self.key)
+
+
+@pytest.fixture
+def own(shared: Instance, served: Server) -> Own:
+    slug = f"acme-{secrets.token_hex(4)}"
+    made = shared.call(MAKE_KEY, slug).strip()
+    return Own(instance=shared, server=served, project=slug, key=made)

@@ -22,7 +22,8 @@ from memoryhub.models.threads import Thread
 from memoryhub.queries import erasure_counts
 from memoryhub.services import ledgers, project_deletions, projects, subjects
 from memoryhub.vault import ledger
-from tests import factories, killing
+from tests import factories
+from tests.harness import killing
 
 WHOLE = "whole"
 TEXT = "I would like seat 12A by the window, please, and a vegetarian meal."

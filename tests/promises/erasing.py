@@ -24,7 +24,8 @@ from memoryhub.queries.erasures import ErasureLine
 from memoryhub.services import erasure_plans, erasures, projects, subjects
 from memoryhub.services.erasures import A_DAY
 from memoryhub.vault import ledger
-from tests import factories, killing
+from tests import factories
+from tests.harness import killing
 
 WHOLE = "whole"
 TEXT = "I would like seat 12A by the window, please, and a vegetarian meal."

@@ -18,7 +18,7 @@ from memoryhub.models.projects import Project
 from memoryhub.services.api_keys import Agent
 from tests import memory_acts as acts
 from tests.factories import get_thread, make_agent, make_project
-from tests.killing import in_child
+from tests.harness.killing import in_child
 from tests.replay import assert_replays
 from tests.services.acts import state_of
 

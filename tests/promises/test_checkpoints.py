@@ -15,7 +15,7 @@ from django.test.utils import CaptureQueriesContext
 
 from memoryhub.services.api_keys import Agent
 from tests import memory_acts as acts
-from tests.instances import Instance
+from tests.harness.instances import Instance
 from tests.promised import Count
 
 pytestmark = pytest.mark.timeout(600)

@@ -16,7 +16,7 @@ import pytest
 from openai import OpenAI
 from openai.types.chat import ChatCompletionMessage
 
-from tests.instances import Instance
+from tests.harness.instances import Instance
 from tests.modelserver import Model, call, serving
 from tests.promises.clients import Client
 

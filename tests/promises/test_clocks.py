@@ -15,9 +15,9 @@ import time_machine
 from memoryhub.queries.events import list_events
 from memoryhub.services.api_keys import Agent
 from tests.factories import append, get_thread
-from tests.instances import Instance
+from tests.harness.instances import UNLIMITED, Instance
 from tests.promised import Count
-from tests.promises.clients import UNLIMITED, Answer, Client
+from tests.promises.clients import Answer, Client
 from tests.promises.timeshift import AHEAD, BEHIND, shifted, steered
 
 pytestmark = pytest.mark.timeout(300)

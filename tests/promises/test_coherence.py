@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from tests.instances import Instance
+from tests.harness.instances import UNLIMITED, Instance
 from tests.promised import Count
-from tests.promises.clients import UNLIMITED, Client, at_once
+from tests.promises.clients import Client, at_once
 
 pytestmark = pytest.mark.timeout(600)
 

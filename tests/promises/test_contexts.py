@@ -43,7 +43,7 @@ from memoryhub.services.rebuild import rebuild
 from memoryhub.services.turns import NewTurn
 from tests import sample
 from tests.factories import get_thread, make_agent, make_slot, make_thread, run
-from tests.instances import Instance
+from tests.harness.instances import Instance
 from tests.paging_model import Model
 from tests.promised import Count
 from tests.recordings import take

@@ -8,7 +8,7 @@ from http.client import HTTPConnection
 
 import pytest
 
-from tests.instances import Instance
+from tests.harness.instances import Instance
 from tests.promised import Count
 from tests.promises.writers import Writers, ask, slot, stored
 

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from tests.backups import Backups, backups
-from tests.instances import Instance
+from tests.harness.backups import Backups, backups
+from tests.harness.instances import UNLIMITED, Instance
 from tests.promised import Count
-from tests.promises.clients import UNLIMITED, Answer, Client
+from tests.promises.clients import Answer, Client
 from tests.promises.late_writers import LATE, Gate, beside
 
 pytestmark = pytest.mark.slow

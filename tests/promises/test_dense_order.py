@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from tests.instances import Instance
+from tests.harness.instances import UNLIMITED, Instance
 from tests.promised import Count
-from tests.promises.clients import UNLIMITED, Client, at_once, percentile
+from tests.promises.clients import Client, at_once, percentile
 
 APPEND = "tests.promises.appender:append"
 HTTP_CLIENTS = 16

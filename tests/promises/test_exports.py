@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests import bundled
-from tests.instances import Instance
-from tests.instances import instance as fresh_instance
+from tests.harness.instances import Instance
+from tests.harness.instances import instance as fresh_instance
 from tests.promised import Count
 
 pytestmark = [pytest.mark.slow, pytest.mark.promise("P16")]
@@ -23,7 +23,7 @@ NIGHT_SECONDS = 1_800
 def second(tmp_path: Path) -> Iterator[Instance]:
     """Another instance, with its own databases and keys."""
     with fresh_instance(tmp_path / "second") as made:
-        made.call("tests.instances:make_tables")
+        made.call("tests.harness.instances:make_tables")
         yield made
 
 

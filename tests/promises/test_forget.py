@@ -21,10 +21,10 @@ from memoryhub.services.api_keys import Agent
 from memoryhub.services.erasures import A_DAY
 from tests import bundled
 from tests.factories import append, get_thread, make_page, make_thread
-from tests.instances import Instance
-from tests.instances import instance as fresh_instance
+from tests.harness.instances import UNLIMITED, Instance
+from tests.harness.instances import instance as fresh_instance
 from tests.promised import Count
-from tests.promises.clients import UNLIMITED, Client
+from tests.promises.clients import Client
 from tests.promises.late_writers import Race, await_complete
 
 pytestmark = pytest.mark.slow

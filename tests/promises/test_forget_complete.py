@@ -20,10 +20,10 @@ from typing import Any
 import pytest
 from redis import Redis
 
-from tests import parts
-from tests.instances import Instance
+from tests.harness import parts
+from tests.harness.instances import UNLIMITED, Instance
 from tests.promised import Count
-from tests.promises.clients import UNLIMITED, Client
+from tests.promises.clients import Client
 from tests.promises.planting import Canaries, Planter
 from tests.promises.scanner import Scanner
 from tests.promises.test_nothing_in_the_clear import stores, wal_file

@@ -7,9 +7,9 @@ import json
 import pytest
 
 from memoryhub.services.erasures import A_DAY
-from tests.instances import Instance
+from tests.harness.instances import UNLIMITED, Instance
 from tests.promised import Count
-from tests.promises.clients import UNLIMITED, Client
+from tests.promises.clients import Client
 from tests.promises.late_writers import PartRace, await_complete
 
 pytestmark = pytest.mark.slow

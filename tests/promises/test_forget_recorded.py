@@ -19,7 +19,7 @@ import pytest
 
 from memoryhub.management.import_summary import COMPLETE_BUT
 from tests import bundled, sample
-from tests.instances import Instance
+from tests.harness.instances import Instance
 from tests.promised import Count
 from tests.promises.scanner import Scanner, planted
 from tests.promises.test_forget_complete import (

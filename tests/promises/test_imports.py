@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.instances import Instance
+from tests.harness.instances import Instance
 from tests.promised import Count
 from tests.recordings import array, bookings, message, run
 
@@ -16,6 +16,7 @@ pytestmark = pytest.mark.slow
 
 MIB = 1_048_576
 NIGHT_SECONDS = 1_800
+KILL = "tests.harness.killing:kill_everywhere"
 
 
 @pytest.mark.promise("import", load="killed before and after one commit in {every}")
@@ -32,7 +33,9 @@ def test_import_killed_anywhere(
         run(2),
         run(3, user_id="ann", messages=3),
     )
-    told = json.loads(instance.call("tests.killing:kill_everywhere", str(path), every))
+    told = json.loads(
+        instance.call("tests.harness.killing:kill_everywhere", str(path), every)
+    )
     dumps, ends = told["dumps"], told["ends"]
     assert [len(thread["slots"]) for thread in dumps["whole"]] == [450, 2, 2, 3]
     assert len(dumps) > 2
@@ -57,9 +60,7 @@ def test_import_with_paging_killed_anywhere(
 ) -> None:
     """No turn is begun twice, and each request holds what it would have held."""
     path = array(tmp_path, run(0, user_id="ann", messages=bookings(5)), run(1))
-    with instance.start(
-        "tests.killing:kill_everywhere", str(path), every, "--budget=2000"
-    ) as process:
+    with instance.start(KILL, str(path), every, "--budget=2000") as process:
         out, errors = process.communicate(timeout=800)
     assert process.returncode == 0, errors
     told = json.loads(out)
@@ -93,7 +94,7 @@ def test_import_memory_flat(
         path = tmp_path / f"{size}.json"
         write_runs(path, size)
         # A call of its own, since a gigabyte takes longer than commands may.
-        call = instance.start("tests.killing:measure", str(path), f"p{size}")
+        call = instance.start("tests.harness.killing:measure", str(path), f"p{size}")
         with call as process:
             out, errors = process.communicate(timeout=NIGHT_SECONDS)
         assert process.returncode == 0, errors

@@ -8,10 +8,10 @@ from contextlib import ExitStack
 
 import pytest
 
-from tests.instances import Instance, Server
-from tests.instances import instance as fresh_instance
+from tests.harness.instances import UNLIMITED, Instance, Server
+from tests.harness.instances import instance as fresh_instance
 from tests.promised import Count
-from tests.promises.clients import UNLIMITED, Client, at_once
+from tests.promises.clients import Client, at_once
 from tests.promises.linearizability import Operation, order
 from tests.promises.registers import Histories, play
 

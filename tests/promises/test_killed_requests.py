@@ -7,8 +7,8 @@ from http.client import HTTPException
 
 import pytest
 
-from tests.instances import Instance, Server, free_port
-from tests.promises.clients import UNLIMITED, Answer, Client, at_once
+from tests.harness.instances import UNLIMITED, Instance, Server, free_port
+from tests.promises.clients import Answer, Client, at_once
 from tests.promises.dying import MOMENTS
 
 pytestmark = pytest.mark.timeout(300)

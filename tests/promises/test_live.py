@@ -17,10 +17,10 @@ from websockets import Origin
 from websockets.sync.client import ClientConnection, connect
 
 from inspector import BUILD
-from tests import parts
-from tests.instances import Instance, Server
-from tests.instances import instance as fresh_instance
-from tests.promises.clients import UNLIMITED, Client, percentile
+from tests.harness import parts
+from tests.harness.instances import UNLIMITED, Instance, Server
+from tests.harness.instances import instance as fresh_instance
+from tests.promises.clients import Client, percentile
 
 FRESH_SECONDS = 5.0
 

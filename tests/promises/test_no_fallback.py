@@ -8,7 +8,6 @@ import resource
 import shutil
 import signal
 import socket
-import subprocess
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -20,11 +19,12 @@ from typing import Any
 
 import pytest
 
-from tests import parts
+from tests.harness import parts
+from tests.harness.forks import Process
+from tests.harness.instances import UNLIMITED, Instance
+from tests.harness.instances import instance as fresh_instance
 from tests.inspector.test_away import Place, prepared
-from tests.instances import Instance
-from tests.instances import instance as fresh_instance
-from tests.promises.clients import UNLIMITED, Answer, Client, percentile
+from tests.promises.clients import Answer, Client, percentile
 from tests.promises.late_writers import DONE_SECONDS, await_complete
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
@@ -126,7 +126,7 @@ def test_no_fallback(place: Place) -> None:
 
 
 @contextmanager
-def full_disk(process: subprocess.Popen[Any]) -> Iterator[None]:
+def full_disk(process: Process) -> Iterator[None]:
     """No file of the process may grow or be written to."""
     limits = resource.prlimit(process.pid, resource.RLIMIT_FSIZE)
     resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (0, limits[1]))

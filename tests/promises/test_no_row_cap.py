@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.instances import Instance
+from tests.harness.instances import Instance
 from tests.promised import Count
 from tests.promises import many_rows
 

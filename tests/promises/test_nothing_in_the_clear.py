@@ -25,9 +25,9 @@ from memoryhub.models.threads import Thread
 from memoryhub.models.working_memory import Key
 from memoryhub.services import operator_memory
 from tests import sample
-from tests.instances import Instance
+from tests.harness.instances import UNLIMITED, Instance
 from tests.promised import Count
-from tests.promises.clients import UNLIMITED, Client, slot
+from tests.promises.clients import Client, slot
 from tests.promises.planting import Canaries, Planter, told
 from tests.promises.scanner import Hit, Scanner, planted
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from contextlib import ExitStack
-from subprocess import Popen
 from typing import Any
 
 import pytest
 
-from tests.instances import Instance
+from tests.harness.forks import Process
+from tests.harness.instances import Instance
 from tests.promised import Count
 from tests.promises.clients import Client
 
@@ -27,7 +27,7 @@ SMALL = {
 }
 
 
-def paged(process: Popen[str], number: int) -> str:
+def paged(process: Process, number: int) -> str:
     """What a process says of the command of that number."""
     assert process.stdin is not None
     assert process.stdout is not None
@@ -55,7 +55,7 @@ def test_coherent_across_processes_and_kill(
     instance.call(f"{PROGRAM}:make", "acme", ["shared", "alone"])
     with ExitStack() as stack:
 
-        def start(thread: str) -> Popen[str]:
+        def start(thread: str) -> Process:
             process = stack.enter_context(
                 instance.start(f"{PROGRAM}:page", "acme", thread)
             )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.instances import Instance
-from tests.promises.clients import UNLIMITED, Client
+from tests.harness.instances import UNLIMITED, Instance
+from tests.promises.clients import Client
 from tests.promises.planting import Canaries, Planter
 
 

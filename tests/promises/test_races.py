@@ -6,12 +6,12 @@ import json
 import random
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from subprocess import Popen
 from typing import Any
 
 import pytest
 
-from tests.instances import Instance
+from tests.harness.forks import Process
+from tests.harness.instances import Instance
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -22,7 +22,7 @@ LIMIT = 100
 class Field:
     """Processes that race each other to one thread after another."""
 
-    def __init__(self, processes: Sequence[Popen[str]]) -> None:
+    def __init__(self, processes: Sequence[Process]) -> None:
         self.processes = processes
 
     def race(self, thread: str, *, retire_after: int | None = None) -> Told:
@@ -35,7 +35,7 @@ class Field:
         return [each for process in self.processes for each in _told(process)]
 
 
-def _told(process: Popen[str]) -> Told:
+def _told(process: Process) -> Told:
     assert process.stdout is not None
     # Logs may stand before it.
     for line in process.stdout:
@@ -169,7 +169,7 @@ def test_indexes_dense_after_kill(
     instance.managed("verify", "--all")
 
 
-def _first(process: Popen[str], count: int) -> Told:
+def _first(process: Process, count: int) -> Told:
     """So many acknowledged appends of the process, or all until its end."""
     assert process.stdout is not None
     told: Told = []

@@ -28,7 +28,7 @@ from tests.factories import (
     make_thread,
     run,
 )
-from tests.instances import Instance
+from tests.harness.instances import Instance
 
 SENDERS = [f"s-{number}" for number in range(40)]
 

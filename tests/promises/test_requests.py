@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from tests.instances import Instance
+from tests.harness.instances import UNLIMITED
 from tests.promised import Count
-from tests.promises.clients import UNLIMITED, Answer, Client, at_once
+from tests.promises.clients import Answer, Client, at_once
+from tests.promises.conftest import Own
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -33,7 +34,10 @@ def contents(client: Client, thread: str) -> list[Any]:
     ("clients", "keys"), [(25, 20), pytest.param(50, 100, marks=pytest.mark.nightly)]
 )
 def test_one_effect_per_idempotency_key(
-    instance: Instance, key: str, clients: int, keys: int, counted: Count
+    own: Own,
+    clients: int,
+    keys: int,
+    counted: Count,
 ) -> None:
     """All clients send the same requests, each in an order of its own."""
 
@@ -44,12 +48,10 @@ def test_one_effect_per_idempotency_key(
     def sent(client: Client, each: int, text: str = "message") -> Answer:
         return client.append("t-1", f"{text} {each}", Idempotency_Key=f"key-{each}")
 
-    with instance.serve(**UNLIMITED) as server:
-        answers = at_once(send, clients=clients, port=server.port, key=key)
-        with Client(server.port, key) as client:
-            other = [sent(client, each, text="another") for each in range(keys)]
-            stored = contents(client, "t-1")
-        server.stop()
+    answers = at_once(send, clients=clients, port=own.server.port, key=own.key)
+    with own.client() as client:
+        other = [sent(client, each, text="another") for each in range(keys)]
+        stored = contents(client, "t-1")
     by_key: dict[int, list[Answer]] = defaultdict(list)
     for each, answer in (pair for one in answers for pair in one):
         by_key[each].append(answer)
@@ -63,7 +65,6 @@ def test_one_effect_per_idempotency_key(
     assert {(answer.status, answer.body["code"]) for answer in other} == {
         (422, "idempotency_mismatch")
     }
-    assert "threads" in instance.managed("verify", "--all")
     counted(requests=clients * keys, effects=len(stored))
 
 
@@ -71,7 +72,10 @@ def test_one_effect_per_idempotency_key(
 @pytest.mark.nightly
 @pytest.mark.parametrize(("clients", "keys"), [(16, 100)])
 def test_one_effect_whichever_process_is_asked(
-    instance: Instance, key: str, clients: int, keys: int, counted: Count
+    own: Own,
+    clients: int,
+    keys: int,
+    counted: Count,
 ) -> None:
     """Two processes are sent the same requests in the same order, at once."""
 
@@ -83,14 +87,13 @@ def test_one_effect_whichever_process_is_asked(
         assert {answer.status for answer in requests} == {201}
         return [answer.raw for answer in requests]
 
-    with instance.serve(**UNLIMITED) as one, instance.serve(**UNLIMITED) as other:
-        ports = [one.port, other.port] * (clients // 2)
-        answers = at_once(send, clients=clients, ports=ports, key=key)
-        with Client(one.port, key) as client:
-            stored = contents(client, "t-1")
+    with own.instance.serve(**UNLIMITED) as other:
+        ports = [own.server.port, other.port] * (clients // 2)
+        answers = at_once(send, clients=clients, ports=ports, key=own.key)
+    with own.client() as client:
+        stored = contents(client, "t-1")
     assert sorted(stored) == list(range(keys))
     assert [each for each in answers if each != answers[0]] == []
-    assert "threads" in instance.managed("verify", "--all")
     counted(requests=clients * keys, effects=len(stored))
 
 
@@ -109,28 +112,34 @@ def increment(client: Client) -> bool:
     [(8, 30), pytest.param(8, 500, marks=pytest.mark.nightly)],
 )
 def test_no_lost_update(
-    instance: Instance, key: str, clients: int, attempts: int, counted: Count
+    own: Own,
+    clients: int,
+    attempts: int,
+    counted: Count,
 ) -> None:
     """Counting under compare-and-set: the sum is the number of successes."""
 
     def count(client: Client, number: int) -> int:
         return sum(increment(client) for _ in range(attempts))
 
-    with instance.serve(**UNLIMITED) as server:
-        with Client(server.port, key) as client:
-            client.append("t-1", 0)
-            successes = sum(at_once(count, clients=clients, port=server.port, key=key))
-            stored = contents(client, "t-1")
-        server.stop()
+    with own.client() as client:
+        client.append("t-1", 0)
+        told = at_once(count, clients=clients, port=own.server.port, key=own.key)
+        stored = contents(client, "t-1")
+    successes = sum(told)
     assert stored == list(range(successes + 1))
     counted(attempts=clients * attempts, successes=successes)
     # A conflict is everyday life: nothing louder than INFO.
-    lines = [line for line in instance.log.read_text().splitlines() if line[:1] == "{"]
+    lines = [
+        line for line in own.instance.log.read_text().splitlines() if line[:1] == "{"
+    ]
     assert {json.loads(line)["level"] for line in lines} == {"info"}
 
 
 @pytest.mark.promise("P7", load="2 writers of different fields × 40")
-def test_amendments_of_two_writers_are_both_kept(instance: Instance, key: str) -> None:
+def test_amendments_of_two_writers_are_both_kept(
+    own: Own,
+) -> None:
     """Each changes a field of its own, again and again, while the other does."""
 
     def amend(client: Client, number: int) -> set[int]:
@@ -140,9 +149,9 @@ def test_amendments_of_two_writers_are_both_kept(instance: Instance, key: str) -
         ]
         return {client.send("PATCH", "/threads/t-1", each).status for each in changes}
 
-    with instance.serve(**UNLIMITED) as server, Client(server.port, key) as client:
+    with own.client() as client:
         client.put("/threads/t-1", {})
-        statuses = at_once(amend, clients=2, port=server.port, key=key)
+        statuses = at_once(amend, clients=2, port=own.server.port, key=own.key)
         thread = client.get("/threads/t-1").body
     assert statuses == [{200}, {200}]
     assert (thread["labels"], thread["config"]["max_slots"]) == ({"n": 40}, 40)

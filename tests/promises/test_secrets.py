@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.instances import Instance
+from tests.harness.forks import COLD
+from tests.harness.instances import UNLIMITED, Instance
 from tests.promised import Count
-from tests.promises.clients import UNLIMITED, Client
+from tests.promises.clients import Client
 from tests.promises.scanner import Scanner
 from tests.promises.test_nothing_in_the_clear import stores, wal_file
 
@@ -46,7 +47,8 @@ def test_key_is_nowhere(instance: Instance, tmp_path: Path) -> None:
     key = made.stdout.strip()
     # For a person on the terminal; a program reads it from standard output alone.
     assert made.stdout == f"{key}\n"
-    with instance.serve(**UNLIMITED) as server:
+    # Started anew, since a fork shows the command line of what it was forked from.
+    with instance.serve(**UNLIMITED, **{COLD: "1"}) as server:
         with Client(server.port, key) as client:
             client.append("t-1", "x")
             client.get(f"/threads?after={key}")

@@ -22,8 +22,9 @@ from websockets.frames import Frame, Opcode
 from websockets.sync.client import ClientConnection, connect
 
 from inspector import BUILD
-from tests.instances import Instance, Server
-from tests.promises.clients import UNLIMITED, Client
+from tests.harness.instances import UNLIMITED, Instance, Server
+from tests.promises.clients import Client
+from tests.promises.conftest import Own
 from tests.sockets import number_of
 
 MIB = 1_048_576
@@ -260,20 +261,19 @@ def has_room(server: Server, key: str) -> bool:
 
 
 @pytest.mark.promise("P26", load="a socket that follows a thread under writes")
-def test_a_socket_dies_with_its_key(instance: Instance, key: str) -> None:
-    other = instance.managed("create_key", "acme").strip()
-    with instance.serve(**UNLIMITED) as server, writing(server, other):
-        with dial(server, agents(server, key)) as line:
+def test_a_socket_dies_with_its_key(own: Own) -> None:
+    key, served = own.key, own.server
+    other = own.instance.managed("create_key", own.project).strip()
+    with writing(served, other):
+        with dial(served, agents(served, key)) as line:
             assert hear(line) == {"t": "hello", "v": 1}
             say(line, t="follow", thread="t-1")
             assert [hear(line)["seq"] for _ in range(5)] == [1, 2, 3, 4, 5]
-            with ExitStack() as stack:
-                prefix = key.split("_")[2]
-                revoking = stack.enter_context(instance.begin("revoke_key", prefix))
+            with own.instance.begin("revoke_key", key.split("_")[2]) as revoking:
                 done, last, code = listened(line, until=lambda: revoking.poll() == 0)
             assert code == 4401
             assert last - done < REVOKED_SECONDS
-        with dial(server, agents(server, other)) as line:
+        with dial(served, agents(served, other)) as line:
             assert hear(line) == {"t": "hello", "v": 1}
 
 

@@ -7,9 +7,9 @@ from itertools import pairwise
 
 import pytest
 
-from tests.instances import Instance, Server
+from tests.harness.instances import UNLIMITED, Instance, Server
 from tests.promised import Count
-from tests.promises.clients import UNLIMITED, Client, percentile
+from tests.promises.clients import Client, percentile
 from tests.promises.watchers import (
     FRESH_SECONDS,
     Browser,

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from itertools import count
-from subprocess import Popen
 from typing import Any, ClassVar
 
 import pytest
@@ -17,7 +16,8 @@ from hypothesis.stateful import initialize, invariant, rule, run_state_machine_a
 
 from memoryhub.errors import Refusal
 from memoryhub.kernel.events import TYPES
-from tests.instances import Instance
+from tests.harness.forks import Process
+from tests.harness.instances import Instance
 from tests.memory_lives import LIMITS, Lives
 from tests.memory_model import Held, Model, Things
 from tests.promises.remembering import said
@@ -48,7 +48,7 @@ class Hub:
         instance.call("tests.promises.remembering:make", "acme")
         self.processes = [self.start(), self.start()]
 
-    def start(self) -> Popen[str]:
+    def start(self) -> Process:
         program = self.instance.start(
             "tests.promises.remembering:obey", "acme", MEMORYHUB_TESTING="1"
         )

@@ -22,7 +22,7 @@ from websockets.asyncio.client import ClientConnection, connect
 
 from inspector import BUILD
 from memoryhub.services import operators
-from tests.instances import Instance, Server
+from tests.harness.instances import Instance, Server
 from tests.promises.appender import make_key, tell
 from tests.promises.clients import Client
 from tests.sockets import number_of, sign_in
@@ -246,7 +246,7 @@ def prepared(instance: Instance, sessions: int) -> tuple[str, list[str]]:
     return key, keys
 
 
-# Run in a process of its own, see tests.instances
+# Run in a process of its own, see tests.harness.instances
 
 
 def prepare(sessions: int) -> None:

@@ -18,8 +18,8 @@ from pytest_django import Settings
 from memoryhub.queries import redis_values, surface_files, surface_rows, surfaces
 from memoryhub.queries.surfaces import Kind
 from memoryhub.services.api_keys import Agent
-from tests import parts
 from tests.factories import append, make_thread
+from tests.harness import parts
 
 POSTGRES = "postgresql" in configured.DATABASES["default"]["ENGINE"]
 

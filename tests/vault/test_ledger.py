@@ -23,7 +23,7 @@ from memoryhub.models.clock import clock
 from memoryhub.models.keys import KeyMeta
 from memoryhub.vault import chained, ledger, signing
 from memoryhub.vault.ledger import Kind, Line
-from tests.instances import Instance, instance
+from tests.harness.instances import Instance, instance
 from tests.promises.damages import flipped
 
 pytestmark = pytest.mark.django_db

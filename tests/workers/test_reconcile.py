@@ -15,7 +15,7 @@ from django.db import DatabaseError
 from memoryhub.journal import writer
 from memoryhub.models.leases import Lease
 from memoryhub.workers.reconcile import LEASE, TASKS, Reconciler, Task
-from tests.instances import ROOT
+from tests.harness.forks import ROOT
 
 pytestmark = pytest.mark.django_db
 

@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests import parts
-from tests.instances import Instance
+from tests.harness import parts
+from tests.harness.instances import Instance
 
 _ALIASES = {"memory": "memoryhub", "keys": "keys"}
 

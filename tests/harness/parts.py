@@ -1,4 +1,4 @@
-"""Run a command with PostgreSQL and Redis beside it: `python -m tests.parts pytest`.
+"""Run a command beside PostgreSQL and Redis: `python -m tests.harness.parts pytest`.
 
 What is given by TEST_DATABASE_URL and TEST_REDIS_URL is used; the rest is started from
 the test group's wheels or from PATH, on sockets in a temporary folder, and stopped when
@@ -63,7 +63,7 @@ class MissingPartError(Exception):
 
 
 def main(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.parts")
+    parser = argparse.ArgumentParser(prog="python -m tests.harness.parts")
     parser.add_argument("--durable", action="store_true", help="flush to disk")
     parser.add_argument("command", nargs=argparse.REMAINDER)
     options = parser.parse_args(arguments)

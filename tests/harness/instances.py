@@ -13,7 +13,6 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -21,27 +20,31 @@ from dataclasses import dataclass, field
 from functools import cache
 from http.client import HTTPConnection
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 from django.core.management import call_command
 
 from memoryhub.vault import keyring
-from tests import parts
+from tests.harness import forks, parts
+from tests.harness.forks import Process
 
-ROOT = Path(__file__).resolve().parent.parent
-MANAGE = str(ROOT / "manage.py")
 START_SECONDS = 60
 COMMAND_SECONDS = 110
 
+#: For servers that tests write to faster than one key may.
+UNLIMITED = {
+    "MEMORYHUB_KEY_REQUESTS_PER_SECOND": "100000",
+    "MEMORYHUB_KEY_BURST": "100000",
+}
+
 #: Of the surroundings of tests; what an instance is given is given on purpose.
-_OURS = ("MEMORYHUB_", "DJANGO_", "DATABASE_URL", "KEYS_DATABASE_URL")
+_OURS = ("MEMORYHUB_", "DJANGO_", "DATABASE_URL", "KEYS_DATABASE_URL", "PYTEST_")
 
 
 class Server:
     """A running `manage.py serve`, and its end."""
 
-    def __init__(self, process: subprocess.Popen[Any], *, port: int) -> None:
+    def __init__(self, process: Process, *, port: int) -> None:
         self.process = process
         self.port = port
         self.url = f"http://127.0.0.1:{port}"
@@ -100,16 +103,19 @@ class Instance:
         self, *words: object, stdin: str | None = None, **env: str
     ) -> subprocess.CompletedProcess[str]:
         """Run `manage.py` to its end, whatever its exit code."""
-        return subprocess.run(
-            [sys.executable, MANAGE, *map(str, words)],
-            cwd=ROOT,
+        given = [str(word) for word in words]
+        with forks.start(
+            given,
             env={**self.env, **env},
-            input=stdin if stdin is not None else "",
-            capture_output=True,
-            text=True,
-            timeout=COMMAND_SECONDS,
-            check=False,
-        )
+            stdin=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        ) as process:
+            try:
+                out, errors = process.communicate(stdin or "", COMMAND_SECONDS)
+            finally:
+                process.kill()
+        assert process.returncode is not None
+        return subprocess.CompletedProcess(given, process.returncode, out, errors)
 
     def managed(self, *words: object, **env: str) -> str:
         """Run `manage.py`, which must succeed. Returns what it printed."""
@@ -124,37 +130,23 @@ class Instance:
         assert process.returncode == 0, f"{words}: {out}"
         return out
 
-    def begin(self, *words: object) -> subprocess.Popen[str]:
+    def begin(self, *words: object) -> Process:
         """Run `manage.py` while something else happens; a block ends with its end."""
-        return subprocess.Popen(
-            [sys.executable, MANAGE, *map(str, words)],
-            cwd=ROOT,
-            env=self.env,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
+        return forks.start([str(word) for word in words], env=self.env)
 
     @contextmanager
-    def start(
-        self, function: str, *arguments: object, **env: str
-    ) -> Iterator[subprocess.Popen[str]]:
+    def start(self, function: str, *arguments: object, **env: str) -> Iterator[Process]:
         """Call `module:function` in a process of its own, with Django set up there.
 
         Arguments are plain values. What it prints can be read from the process, which
         is ended with the block.
         """
-        module, _, name = function.partition(":")
-        code = f"import {module} as module; module.{name}(*{arguments!r})"
-        with subprocess.Popen(
-            [sys.executable, MANAGE, "shell", "--verbosity", "0", "-c", code],
-            cwd=ROOT,
+        with forks.start(
+            (),
+            call=(function, *arguments),
             env={**self.env, **env},
             stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            text=True,
         ) as process:
             try:
                 yield process
@@ -185,13 +177,11 @@ class Instance:
         """`manage.py serve` on a free port, healthy; ended with the block."""
         chosen = int(port) or free_port()
         with self.log.open("ab") as log:
-            process = subprocess.Popen(
-                [sys.executable, MANAGE, "serve", f"--port={chosen}", *map(str, words)],
-                cwd=ROOT,
+            process = forks.start(
+                ["serve", f"--port={chosen}", *map(str, words)],
                 env={**self.env, **env},
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
+                stdout=log.fileno(),
+                stderr=log.fileno(),
             )
         server = Server(process, port=chosen)
         try:
@@ -236,7 +226,7 @@ def _model() -> Instance:
     stack = ExitStack()
     atexit.register(stack.close)
     made = stack.enter_context(instance(folder))
-    made.call("tests.instances:make_tables")
+    made.call("tests.harness.instances:make_tables")
     return made
 
 
