@@ -43,8 +43,10 @@ class Command(Base):
 
     def go_on(self, reconciler: Reconciler) -> None:
         try:
-            # SIGTERM ends the wait as Ctrl-C does.
-            signal.signal(signal.SIGTERM, signal.default_int_handler)
+            # SIGTERM ends the wait as Ctrl-C does. Both are installed: a process that
+            # a shell runs in the background inherits that SIGINT is ignored.
+            for number in (signal.SIGINT, signal.SIGTERM):
+                signal.signal(number, signal.default_int_handler)
             reconciler.start()
             self.say("The worker runs. Stop it with Ctrl-C or SIGTERM.")
             reconciler.wait()
