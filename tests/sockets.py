@@ -20,6 +20,7 @@ from django.test import RequestFactory
 from inspector import BUILD, access
 from memoryhub.asgi import Lifespan, application
 from memoryhub.models.operators import Operator
+from memoryhub.models.projects import Project
 from memoryhub.models.threads import Thread
 from memoryhub.services import operators
 
@@ -208,12 +209,18 @@ def number_of(push: str) -> int:
     return int(push.partition(' data-n="')[2].partition('"')[0])
 
 
-# Run in processes of their own, see tests.instances
+# Run in processes of their own, see tests.harness.instances
 
 
-def print_session(name: str = "") -> None:
-    """Sign an operator in, the default one where none is named."""
+def print_session(name: str = "", role: str = "") -> None:
+    """Sign an operator in, the default one where none is named.
+
+    With a role, the operator is made if need be and has that role in acme.
+    """
     operator = operators.find(name) if name else operators.ensure_default()
+    if role:
+        operator = operator or operators.add(name)
+        operators.set_role(Project.objects.get(slug="acme"), operator, role)
     assert operator is not None
     sys.stdout.write(sign_in(operator))
 

@@ -43,6 +43,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if not item.path.is_relative_to(here):
             continue
         item.add_marker(pytest.mark.browser)
+        if item.path.is_relative_to(here / "screens"):
+            continue  # of an instance of theirs
         item.add_marker(pytest.mark.django_db(transaction=True), append=False)
 
 

@@ -16,7 +16,7 @@ from inspector import access
 from inspector.views import passkeys as asking
 from memoryhub.services import operators, passkeys
 from tests.e2e.conftest import Watched
-from tests.e2e.test_screens import findings
+from tests.e2e.screens.conftest import findings
 
 PATH = "/second-factor"
 PASSWORD = "seven herons on the jetty"

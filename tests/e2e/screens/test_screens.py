@@ -3,27 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import timedelta
-from typing import Any
 
 import pytest
-import time_machine
-from django.utils import timezone
-from playwright.sync_api import Page, ViewportSize
+from playwright.sync_api import Page
 
-from memoryhub.kernel.events import LabelValue
-from memoryhub.models.projects import Project
-from memoryhub.models.threads import Thread
-from memoryhub.services import operator_threads
-from memoryhub.services.api_keys import Agent
-from tests import factories
-from tests.e2e.conftest import AXE, picture
-from tests.inspector.paged import make_paged
-from tests.inspector.remembered import make_busy, make_desk
+from tests.e2e.conftest import Watched
+from tests.e2e.screens.conftest import WIDE, check
 
-TAGS = [
-    "wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice",
-]  # fmt: skip
+WORLD = "make_talk"
 SCREENS = {
     "sign-in": "/sign-in",
     "second-factor": "/second-factor",
@@ -80,7 +67,7 @@ SCREENS = {
     "key": "/p/acme/threads/desk/keys/cart",
     "key-gone": "/p/acme/threads/desk/keys/quote",
     "key-set": "/p/acme/threads/desk/keys/cart/set",
-    "key-retime": "/p/acme/threads/desk/keys/token/retime",
+    "key-retime": "/p/acme/threads/desk/keys/voucher/retime",
     "key-delete": "/p/acme/threads/desk/keys/seat/delete",
     "task": "/p/acme/threads/desk/task",
     "task-none": "/p/acme/threads/talk/task",
@@ -121,68 +108,11 @@ EXPECTED = {
     "audit-error": "422",
     "not-found": "404",
 }
-WIDE: ViewportSize = {"width": 1280, "height": 800}
-NARROW: ViewportSize = {"width": 320, "height": 640}
-CALL = {
-    "role": "assistant",
-    "content": "Let me look.",
-    "tool_calls": [
-        {"id": "c1", "function": {"name": "find", "arguments": '{"number":"PX-7"}'}}
-    ],
-}
-RESULT = {
-    "role": "tool",
-    "tool_call_id": "c1",
-    "content": '{"stops":["Oslo","Bergen"]}',
-}
-
-
-@pytest.fixture
-def talk(acme: Project, agent: Agent) -> Thread:
-    """A thread with something of everything, a fork of it, and runs of a month ago."""
-    with time_machine.travel(timezone.now() - timedelta(days=30), tick=False):
-        for n in range(9):
-            labels: dict[str, LabelValue] = {"source": f"desk-{n % 2}", "reward": n / 8}
-            factories.make_thread(agent, f"desk:{n}:0", labels=labels)
-    factories.make_thread(agent, "talk", user_id="ann", labels={"team": "red"})
-    factories.append(agent, "talk", "Where is my parcel?", CALL, RESULT, {"any": [1]})
-    factories.append(agent, "talk", "\u202eodd\u202c", "x" * 70_000)
-    make_paged(agent, "paged", rounds=8)
-    make_desk(agent)
-    make_busy(agent)
-    thread = factories.get_thread(agent, "talk")
-    operator_threads.fork(thread, actor="operator:x", name="talk.alt", seq=4)
-    return thread
-
-
-def findings(page: Page) -> list[dict[str, Any]]:
-    """What axe has against the page."""
-    page.evaluate(AXE.read_text())
-    run = "tags => axe.run({runOnly: tags}).then(found => found.violations)"
-    found = page.evaluate(run, TAGS)
-    return [
-        {"id": each["id"], "where": [node["html"][:160] for node in each["nodes"]]}
-        for each in found
-    ]
 
 
 @pytest.mark.parametrize("screen", SCREENS)
 def test_axe_finds_nothing_and_reflow_320(
-    talk: Thread, open_page: Callable[..., Page], watched: Any, screen: str
+    open_page: Callable[..., Page], watched: Watched, screen: str
 ) -> None:
     watched.expected.append(EXPECTED.get(screen, "nothing"))
-    page = open_page(viewport=WIDE)
-    for theme in ("light", "dark"):
-        page.emulate_media(color_scheme=theme)
-        look(page, screen, theme)
-        assert findings(page) == [], theme
-    page.set_viewport_size(NARROW)
-    look(page, screen, "narrow")
-    width = page.evaluate("document.documentElement.scrollWidth")
-    assert width <= NARROW["width"]
-
-
-def look(page: Page, screen: str, how: str) -> None:
-    page.goto(SCREENS[screen])
-    page.wait_for_load_state("networkidle")
-    picture(page, f"{screen}-{how}")
+    check(open_page(viewport=WIDE), SCREENS[screen], screen)

@@ -1,0 +1,105 @@
+"""Screens of a site that all tests of a module look at and none changes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import pytest
+from django.conf import settings
+from playwright.sync_api import Browser, Page, ViewportSize
+
+from tests.e2e.conftest import AXE, Watched, picture
+from tests.harness.instances import Instance, Server
+
+TAGS = [
+    "wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice",
+]  # fmt: skip
+WIDE: ViewportSize = {"width": 1280, "height": 800}
+NARROW: ViewportSize = {"width": 320, "height": 640}
+
+
+@pytest.fixture(scope="module")
+def names(request: pytest.FixtureRequest, shared: Instance) -> Iterator[dict[str, str]]:
+    """What the module's WORLD tells: ids by name. It goes on meanwhile."""
+    world = shared.start(f"tests.e2e.screens.worlds:{request.module.WORLD}")
+    with world as process:
+        assert process.stdout is not None
+        told = process.stdout.readline()
+        assert told, process.communicate()
+        found: dict[str, str] = json.loads(told)
+        yield found
+
+
+@pytest.fixture
+def server(names: dict[str, str], served: Server) -> str:
+    return served.url
+
+
+@pytest.fixture(scope="module")
+def session(names: dict[str, str], shared: Instance) -> Callable[[str], str]:
+    """The session of an operator of this role, by which a browser is signed in."""
+    known: dict[str, str] = {}
+
+    def find(role: str) -> str:
+        if role not in known:
+            known[role] = shared.call("tests.sockets:print_session", role, role)
+        return known[role].strip()
+
+    return find
+
+
+@pytest.fixture
+def open_page(
+    chromium: Browser,
+    server: str,
+    watched: Watched,
+    session: Callable[[str], str],
+) -> Iterator[Callable[..., Page]]:
+    """Opens signed-in pages; options are those of a browser context."""
+    contexts = []
+
+    def opened(role: str = "owner", **options: Any) -> Page:
+        context = chromium.new_context(base_url=server, **options)
+        contexts.append(context)
+        cookie = {"name": settings.SESSION_COOKIE_NAME, "value": session(role)}
+        context.add_cookies([{**cookie, "url": server}])  # type: ignore[typeddict-item]  # it is whole
+        page = context.new_page()
+        page.set_default_timeout(10_000)
+        watched.watch(page)
+        return page
+
+    yield opened
+    for context in contexts:
+        context.close()
+
+
+def findings(page: Page) -> list[dict[str, Any]]:
+    """What axe has against the page."""
+    page.evaluate(AXE.read_text())
+    run = "tags => axe.run({runOnly: tags}).then(found => found.violations)"
+    found = page.evaluate(run, TAGS)
+    return [
+        {"id": each["id"], "where": [node["html"][:160] for node in each["nodes"]]}
+        for each in found
+    ]
+
+
+def check(page: Page, path: str, name: str, *, state: Any = "networkidle") -> None:
+    """Axe finds nothing in either theme, and 320 px are enough; a picture of each."""
+    page.goto(path)
+    page.wait_for_load_state(state)
+    for theme in ("light", "dark"):
+        page.emulate_media(color_scheme=theme)
+        picture(page, f"{name}-{theme}")
+        assert findings(page) == [], theme
+    page.set_viewport_size(NARROW)
+    picture(page, f"{name}-narrow")
+    width = page.evaluate("document.documentElement.scrollWidth")
+    assert width <= NARROW["width"]
+
+
+#: What is under way is looked at again each second, so it is never idle.
+check_moving = partial(check, state="load")

@@ -1,0 +1,83 @@
+"""What the screens of a module show; made in a process of their shared instance."""
+
+from __future__ import annotations
+
+import json
+import select
+import sys
+import time
+from datetime import timedelta
+
+import time_machine
+from django.utils import timezone
+
+from memoryhub.kernel.events import LabelValue
+from memoryhub.models.clock import clock
+from memoryhub.models.leases import Lease
+from memoryhub.services import operator_threads
+from memoryhub.services.api_keys import Agent
+from memoryhub.workers import erasures, leases
+from tests import factories
+from tests.inspector import forgotten
+from tests.inspector.paged import make_paged
+from tests.inspector.remembered import make_busy, make_desk, put
+from tests.promises.appender import tell
+
+CALL = {
+    "role": "assistant",
+    "content": "Let me look.",
+    "tool_calls": [
+        {"id": "c1", "function": {"name": "find", "arguments": '{"number":"PX-7"}'}}
+    ],
+}
+RESULT = {
+    "role": "tool",
+    "tool_call_id": "c1",
+    "content": '{"stops":["Oslo","Bergen"]}',
+}
+#: Less than a lease lasts.
+RENEWED_SECONDS = 5
+
+
+def acme() -> Agent:
+    return factories.make_agent(factories.make_project("acme"))
+
+
+def make_talk() -> None:
+    """A thread with something of everything, a fork of it, and runs of a month ago."""
+    clock.hook(time.time_ns)
+    agent = acme()
+    with time_machine.travel(timezone.now() - timedelta(days=30), tick=False):
+        for n in range(9):
+            labels: dict[str, LabelValue] = {"source": f"desk-{n % 2}", "reward": n / 8}
+            factories.make_thread(agent, f"desk:{n}:0", labels=labels)
+    factories.make_thread(agent, "talk", user_id="ann", labels={"team": "red"})
+    factories.append(agent, "talk", "Where is my parcel?", CALL, RESULT, {"any": [1]})
+    factories.append(agent, "talk", "\u202eodd\u202c", "x" * 70_000)
+    make_paged(agent, "paged", rounds=8)
+    make_desk(agent)
+    # Its token lives for a minute, and its screens are looked at for longer.
+    put(agent, "voucher", "v-1", ttl=timedelta(hours=1), thread="desk")
+    make_busy(agent)
+    thread = factories.get_thread(agent, "talk")
+    operator_threads.fork(thread, actor="operator:x", name="talk.alt", seq=4)
+    tell("{}")
+
+
+def make_town() -> None:
+    """People in every state; tells their ids. What is half-way stays so meanwhile."""
+    town = forgotten.make_town(acme())
+    ids = {name: str(person.id) for name, person in town.people.items()}
+    for name in ("planned", "under_way", "held", "complete", "receipt", "hold"):
+        ids[name] = str(getattr(town, name).id)
+    ids["stone"] = str(town.stone.id)
+    holder = Lease.objects.get(name=erasures.LEASE).holder
+    tell(json.dumps(ids))
+    while not select.select([sys.stdin], [], [], RENEWED_SECONDS)[0]:
+        assert leases.hold(erasures.LEASE, holder=holder, now=clock.now())
+
+
+def make_nobody() -> None:
+    """A project that nothing is known of yet."""
+    acme()
+    tell("{}")
