@@ -59,6 +59,12 @@ def foreign(zeta: Project) -> Client:
 
 
 @pytest.fixture
+def believed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A key that was right stays so, however slow the machine: it is not looked up."""
+    monkeypatch.setattr(auth, "BELIEVED_SECONDS", 60.0)
+
+
+@pytest.fixture
 def nobody() -> Client:
     return Client(key=None)
 

@@ -215,6 +215,7 @@ async def test_a_fork_is_forked_from_a_checkpoint_it_inherits(api: Client) -> No
 # Costs
 
 
+@pytest.mark.usefixtures("believed")
 async def test_listing_checkpoints_reads_no_values(api: Client) -> None:
     """As many statements and opened texts for much behind them as for little."""
     counts: list[int] = []

@@ -68,6 +68,7 @@ async def test_a_projects_sums_say_how_old_they_are(api: Client) -> None:
     assert stats["threads"] == {"open": 0, "closed": 0, "retired": 0, "erased": 0}
 
 
+@pytest.mark.usefixtures("believed")
 def test_a_bound_key_is_told_of_its_own_threads_only(
     api: Client,
     bound: Client,
@@ -96,6 +97,7 @@ def test_a_bound_key_is_told_of_its_own_threads_only(
     assert (found["age_seconds"], found["max_threads"]) == (0, 100_000)
 
 
+@pytest.mark.usefixtures("believed")
 @pytest.mark.parametrize("size", [3, 120])
 def test_stats_cost_the_same_at_any_size(
     api: Client, agent: Agent, size: int, django_assert_max_num_queries

@@ -89,6 +89,7 @@ async def test_of_an_empty_thread_there_is_nothing_to_tell(api: Client) -> None:
     assert (await api.get(f"{T}/stats?at_seq=1")).json["scope"] == made["scope"]
 
 
+@pytest.mark.usefixtures("believed")
 @pytest.mark.parametrize(
     "path",
     [

@@ -22,12 +22,14 @@ def few(agent: Agent) -> None:
         forgotten.make_person(agent, name)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("few")
 @pytest.mark.parametrize("screen", ["overview-deleting", "subjects-deleting"])
 def test_a_project_that_is_being_deleted_says_so(
     acme: Project, open_page: Callable[..., Page], screen: str
 ) -> None:
     page = open_page("officer", viewport=WIDE)
+    forgotten.keep_workers_away()
     project_deletions.begin(acme, confirmed=acme.slug, reason="not_needed")
     check_moving(
         page, f"{P}/{'' if screen.startswith('overview') else 'subjects'}", screen
@@ -35,6 +37,7 @@ def test_a_project_that_is_being_deleted_says_so(
     assert "being deleted" in page.inner_text("main [role=status]")
 
 
+@pytest.mark.slow
 def test_a_crowd(agent: Agent, open_page: Callable[..., Page]) -> None:
     for n in range(120):
         subjects.find_or_create(agent.project, f"person-{n}")

@@ -106,6 +106,12 @@ def make_hold(subject: Subject, *, days: int = 90) -> Hold:
     )
 
 
+def keep_workers_away() -> None:
+    """For most of a minute nobody goes on with what is being forgotten."""
+    ahead = clock.now() + timedelta(seconds=25)
+    assert leases.hold(workers.LEASE, holder=uuid7(), now=ahead)
+
+
 def make_town(agent: Agent) -> Town:
     """Everybody. No worker of another process goes on with dan's for a while."""
     names = ("ann", "bob", "cid", "dan", "eve", "fay", "gus")
@@ -116,8 +122,7 @@ def make_town(agent: Agent) -> Town:
     one = factories.get_thread(agent, "gus-1")
     finish(confirm(plan(people["gus"], scope="record", thread=one, seq=2)))
     graves.bury_values(people["fay"], [("note", "She likes to sit by the window.")])
-    ahead = clock.now() + timedelta(seconds=25)
-    leases.hold(workers.LEASE, holder=uuid7(), now=ahead)
+    keep_workers_away()
     return Town(
         people=people,
         planned=plan(people["bob"], ticket="PRIV-13"),

@@ -100,7 +100,8 @@ def _left(slug: str) -> dict[str, Any]:
         "erasures": Counter(
             Erasure.objects.filter(project=project).values_list("state", flat=True)
         ),
-        "receipts": Receipt.objects.filter(project=project).count(),
+        # Without addenda, which name who had read shortly before.
+        "receipts": Receipt.objects.filter(project=project, n=0).count(),
         "keys": SubjectKey.objects.using("keys").filter(project=project.id).count()
         + ProjectKey.objects.using("keys").filter(project=project.id).count(),
         "proofs": DestroyedProjectKey.objects.using("keys")
