@@ -8,6 +8,7 @@ from uuid import UUID
 import pytest
 import pytest_asyncio
 import time_machine
+from django.conf import settings
 from django.test import Client
 from django.utils import timezone
 
@@ -41,10 +42,9 @@ def one_minute() -> Iterator[None]:
 
 
 def signed_in(operator: Operator) -> Client:
-    """A client that has used a link of the operator's."""
+    """A client with a session of the operator's."""
     client = Client()
-    token = operators.make_link(operator)
-    assert client.post(f"/sign-in/{token}").status_code == 302
+    client.cookies[settings.SESSION_COOKIE_NAME] = sockets.sign_in(operator)
     return client
 
 
@@ -52,12 +52,14 @@ def signed_in(operator: Operator) -> Client:
 def browser(acme: Project) -> Browser:
     """A browser of an operator with this role in acme."""
 
-    def open_browser(role: str) -> Client:
-        operator = operators.find(role) or operators.add(role)
-        operators.set_role(acme, operator, role)
-        return signed_in(operator)
+    return lambda role: signed_in(member(acme, role))
 
-    return open_browser
+
+def member(project: Project, role: str) -> Operator:
+    """The operator of this role, who is called like it."""
+    operator = operators.find(role) or operators.add(role)
+    operators.set_role(project, operator, role)
+    return operator
 
 
 @pytest.fixture
@@ -66,8 +68,9 @@ def owner(browser: Browser) -> Client:
 
 
 @pytest.fixture
-def viewer(browser: Browser) -> Client:
-    browser("owner")
+def viewer(acme: Project, browser: Browser) -> Client:
+    """Beside an owner: without one a project takes nobody else."""
+    member(acme, "owner")
     return browser("viewer")
 
 
