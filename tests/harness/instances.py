@@ -7,6 +7,7 @@ on the same server. Nothing of the test's own databases is touched.
 from __future__ import annotations
 
 import atexit
+import fcntl
 import os
 import secrets
 import shutil
@@ -161,13 +162,10 @@ class Instance:
         return out
 
     def prepare(self) -> None:
-        """Make the tables and the key ring, as the first start of a server does.
-
-        Once a process; the others are copies, same key ring and all.
-        """
-        model = _model()
-        shutil.copytree(model.data, self.data, dirs_exist_ok=True)
-        for source, url in zip(model.urls, self.urls, strict=True):
+        """Have tables and a key ring: copies of the model's, which was made once."""
+        prepared = model()
+        shutil.copytree(prepared.data, self.data, dirs_exist_ok=True)
+        for source, url in zip(prepared.urls, self.urls, strict=True):
             parts.copy(source, url)
 
     @contextmanager
@@ -199,7 +197,7 @@ def instance(folder: Path, **env: str) -> Iterator[Instance]:
     `env` adds to its environment. Its databases go with the block.
     """
     data = folder / "data"
-    data.mkdir(parents=True, mode=0o700)
+    data.mkdir(parents=True, mode=0o700, exist_ok=True)
     urls = _databases()
     made = [url for url in urls.values() if parts.create(url)]
     inherited = {
@@ -220,13 +218,24 @@ def instance(folder: Path, **env: str) -> Iterator[Instance]:
 
 
 @cache
-def _model() -> Instance:
-    """What prepared instances are copies of; gone with this process."""
-    folder = Path(os.environ["MEMORYHUB_TEST_FOLDER"]) / f"model-{os.getpid()}"
+def model() -> Instance:
+    """What prepared instances, and tests' own databases, are copies of.
+
+    On SQLite one for all processes of a run; on PostgreSQL one each, gone with it.
+    """
+    folder = Path(os.environ["MEMORYHUB_TEST_FOLDER"])
     stack = ExitStack()
     atexit.register(stack.close)
-    made = stack.enter_context(instance(folder))
-    made.call("tests.harness.instances:make_tables")
+    if os.environ.get("DATABASE_URL"):
+        made = stack.enter_context(instance(folder / f"model-{os.getpid()}"))
+        made.call("tests.harness.instances:make_tables")
+        return made
+    made = stack.enter_context(instance(folder / "model"))
+    with (folder / "model.lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        # The ring is written last.
+        if not (made.data / "kek.json").exists():
+            made.call("tests.harness.instances:make_tables")
     return made
 
 
