@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import gc
 import os
+import shutil
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
+from itertools import filterfalse
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -17,6 +19,7 @@ from django.contrib.auth.hashers import ScryptPasswordHasher
 from django.contrib.contenttypes.management import create_contenttypes
 from django.core.management.color import Style
 from django.db import connections, transaction
+from django.db.backends.signals import connection_created
 from django.db.models.signals import post_migrate
 from django.test import RequestFactory
 from hypothesis import HealthCheck
@@ -24,62 +27,23 @@ from hypothesis import settings as hypothesis_settings
 from pytest_django import DjangoDbBlocker
 from servestatic.middleware import ServeStaticMiddleware
 
-from memoryhub.journal.log import Origins
 from memoryhub.journal.uses import uses
 from memoryhub.journal.writer import Journal, writer
 from memoryhub.models.clock import clock
-from memoryhub.models.erasures import Erasure
 from memoryhub.models.events import Event
 from memoryhub.models.keys import KeyMeta
 from memoryhub.models.projects import Project
 from memoryhub.models.threads import Thread
-from memoryhub.queries import audit, total_checks
 from memoryhub.services.api_keys import Agent
 from memoryhub.vault import keyring
-from tests import factories, kept
-from tests.harness.instances import UNLIMITED, Instance, Server
+from tests import engines, factories, kept, replay, slow
+from tests.harness.instances import UNLIMITED, Instance, Server, model
 from tests.harness.instances import instance as fresh_instance
-from tests.replay import assert_replays
 
 DATABASES = ["default", "keys"]
-HERE = Path(__file__).parent
-#: Never near the database of a run, so the pass on SQLite is enough. The demo brings a
-#: database of its own, which is always SQLite.
-ENGINE_FREE = (
-    # Of the server before the application: it ends such connections by itself.
-    "api/test_connections.py",
-    "governance/test_table.py",
-    "inspector/test_privacy_words.py",
-    "kernel",
-    "management/test_demo.py",
-    "management/test_frames.py",
-    "management/test_heads.py",
-    "management/test_joined.py",
-    "management/test_logs.py",
-    "models/test_clock.py",
-    "queries/test_cursors.py",
-    "queries/test_tokenizers.py",
-    "services/test_archives.py",
-    "services/test_bundle_passes.py",
-    "test_lock.py",
-    "test_promised.py",
-    "test_readme.py",
-    "test_rooms.py",
-    "vault/test_backup.py",
-    "vault/test_key_cache.py",
-    "vault/test_needles.py",
-    "vault/test_receipts.py",
-    "vault/test_ring_file.py",
-    "vault/test_wrapping.py",
-)
-#: What these show of an engine the layers below show on both, but for what runs beside
-#: processes, sockets and threads: that has transactions of its own, or no `django_db`.
-ONCE = ("inspector",)
 #: What Django calls the receiver that makes them.
 PERMISSIONS = "django.contrib.auth.management.create_permissions"
-#: The fixtures by which a test comes to a database.
-REACHING = {"db", "transactional_db", "instance", "empty", "shared", "pair"}
-
+connection_created.connect(replay.watch)
 hypothesis_settings.register_profile(
     "memoryhub", deadline=None, suppress_health_check=list(HealthCheck), print_blob=True
 )
@@ -90,14 +54,17 @@ def pytest_collection_modifyitems(
     config: pytest.Config, items: list[pytest.Item]
 ) -> None:
     if os.environ.get("DATABASE_URL"):
-        config.hook.pytest_deselected(items=[i for i in items if sqlite_only(i)])
-        items[:] = [item for item in items if not sqlite_only(item)]
+        config.hook.pytest_deselected(items=[*filter(engines.sqlite_only, items)])
+        items[:] = filterfalse(engines.sqlite_only, items)
+    listed = slow.names()
     for item in items:
+        if slow.name_of(item) in listed:
+            item.add_marker("slow")
+        if engines.differ(item):
+            item.add_marker("engines")
         mark = item.get_closest_marker("django_db")
         if mark is None:
             continue
-        if within(item, ONCE) and not mark.kwargs.get("transaction"):
-            item.add_marker("once")
         options = {**mark.kwargs, "databases": mark.kwargs.get("databases", DATABASES)}
         item.add_marker(pytest.mark.django_db(*mark.args, **options), append=False)
     # What takes long begins first, so that no worker is left with it at the end.
@@ -109,22 +76,10 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
-def sqlite_only(item: pytest.Item) -> bool:
-    """Whether it says nothing of another engine."""
-    fixtures = set(getattr(item, "fixturenames", ()))
-    if not within(item, ENGINE_FREE):
-        # SQLite's own promises are tried in the pass that runs on it.
-        return "sqlite" in fixtures
-    # Without either, pytest-django keeps it from every database.
-    assert not fixtures & REACHING, item.nodeid
-    assert item.get_closest_marker("django_db") is None, item.nodeid
-    return True
-
-
-def within(item: pytest.Item, places: Iterable[str]) -> bool:
-    """Whether it stands in one of these files or folders."""
-    place = item.path.relative_to(HERE).as_posix()
-    return f"{place}/".startswith(tuple(f"{each}/" for each in places))
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call() -> Iterator[None]:
+    replay.written.clear()
+    return (yield)
 
 
 @pytest.fixture
@@ -196,11 +151,23 @@ def deletes(
 
 
 @pytest.fixture(scope="session")
+def django_db_keepdb(django_db_modify_db_settings: None) -> bool:
+    """On SQLite tests begin with copies of databases that are migrated already."""
+    if os.environ.get("DATABASE_URL"):
+        return False
+    for alias in DATABASES:
+        own = connections.databases[alias]
+        shutil.copy(model().data / Path(own["NAME"]).name, own["TEST"]["NAME"])
+    shutil.copy(model().data / settings.KEK_FILE.name, settings.KEK_FILE)
+    return True
+
+
+@pytest.fixture(scope="session")
 def django_db_setup(
     django_db_setup: None, django_db_blocker: DjangoDbBlocker
 ) -> Iterator[None]:
     with django_db_blocker.unblock():
-        keyring.prepare(empty=True)
+        prepare_keys()
     yield
     with django_db_blocker.unblock():
         hang_up()
@@ -255,30 +222,20 @@ def every_journal_replays(request: pytest.FixtureRequest) -> Iterator[None]:
     if mark is None:
         yield
         return
+    committed = bool(mark.kwargs.get("transaction"))
     request.getfixturevalue("_django_db_helper")
     prepare_keys()
     yield
     try:
         if request.node.get_closest_marker("no_replay") is None:
-            assert_all_replay()
+            replay.check(request.node, committed=committed)
     finally:
         # Also after one that does not, or each test behind it would fail with it.
-        if mark.kwargs.get("transaction"):
+        if committed:
             # The lawful way to remove events, so that the flush finds none.
             Thread.objects.update(status=Thread.Status.IMPORTING)
             Event.objects.all().delete()
             kept.sweep()
-
-
-def assert_all_replay() -> None:
-    origins = Origins()
-    for thread in Thread.objects.select_related("subject"):
-        assert_replays(thread, origins=origins)
-    # Tests of single steps leave somebody half forgotten.
-    half = Erasure.objects.filter(scope=Erasure.Scope.SUBJECT).exclude(state="complete")
-    left = {*half.values_list("subject_id", flat=True)}
-    assert not {*total_checks.iter_drifted()} - left
-    assert audit.verify().wrong is None
 
 
 @pytest.fixture(autouse=True)

@@ -6,8 +6,7 @@ marks a deliberate fault, which the test shows to be noticed. The fixture `count
 takes down how much was tried, and by which seed.
 
 Each run on an engine replaces what the last one on it found of the same tests, in
-`var/artefacts/promises.json`; `make promises` puts that into the README. What need not
-be tried on both engines at every commit is marked `once`.
+`var/artefacts/promises.json`; `make promises` puts that into the README.
 """
 
 from __future__ import annotations
@@ -65,11 +64,6 @@ PROMISES = {
     "within the budget of its exchange.",
     "sealed": "No content and no outside id of a person stands in the clear in any "
     "file.",
-}
-
-#: Tried on both engines at every commit. Of the rest one pass is enough by day.
-BOTH = {
-    *("P1", "P2", "P3", "P7", "P9", "P12", "P13", "P14", "P17", "P21", "P23", "P24"),
 }
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -134,8 +128,6 @@ def pytest_collection_modifyitems(
     for item in items:
         if marked := dict(_promises(item)):
             item.user_properties += [(MARK, marked), (COUNTS, {"seed": _seed(config)})]
-            if BOTH.isdisjoint(marked) and not item.get_closest_marker("grown"):
-                item.add_marker("once")
 
 
 def _promises(item: pytest.Item) -> Iterator[tuple[str, dict[str, Any]]]:

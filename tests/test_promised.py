@@ -41,8 +41,8 @@ def test_of_nothing_promised():
     pass
 """
 
-ONE = Tried(promise="P6", file="tests/api/test_a.py", name="test_one", nightly=False)
-OTHER = Tried(promise="P6", file="tests/api/test_a.py", name="test_b", nightly=False)
+ONE = Tried(promise="P6", file="tests/api/test_a.py", name="test_one", command="test")
+OTHER = Tried(promise="P6", file="tests/api/test_a.py", name="test_b", command="test")
 
 
 def test_every_promise_is_tried() -> None:

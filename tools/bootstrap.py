@@ -45,6 +45,9 @@ CORES = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_coun
 #: One more than cores, since tests often wait for a browser or a server.
 WORKERS = ("-n", str(CORES + 1), "--dist", "worksteal")
 
+#: What `test` takes; the rest is for `test-all` and `nightly`.
+QUICK = "not slow and not nightly"
+
 #: Another environment, and databases that `manage.py serve` was configured for: these
 #: commands bring their own.
 OTHERS = {"VIRTUAL_ENV", "DATABASE_URL", "KEYS_DATABASE_URL", "REDIS_URL"}
@@ -89,10 +92,14 @@ def demo(rest: list[str]) -> int:
 
 
 def test(rest: list[str]) -> int:
-    """Run the tests on SQLite with a browser, then on PostgreSQL and Redis."""
-    return both_engines(
-        rest, "not grown and not nightly", "not browser and not nightly and not once"
-    )
+    """Run what a change can break: on SQLite, in a browser, then on PostgreSQL."""
+    return both_engines(rest, QUICK, f"({QUICK}) and (engines or grown)")
+
+
+def test_all(rest: list[str]) -> int:
+    """Run what `test` leaves out: promises under load, and all on PostgreSQL."""
+    slow = "slow and not nightly"
+    return both_engines(rest, slow, f"{slow} or not nightly and not (engines or grown)")
 
 
 def lint(_: list[str]) -> int:
@@ -123,11 +130,12 @@ def bench(rest: list[str]) -> int:
 
 
 def nightly(rest: list[str]) -> int:
-    """Run what tries a promise and what takes minutes; a test left out has failed."""
+    """Run promises at full load, controls and fuzzers; a test left out has failed."""
     os.environ["MEMORYHUB_TEST_ALL"] = "1"
+    # Each process is started as an operator starts it, none is forked from another.
+    os.environ["MEMORYHUB_TEST_COLD"] = "1"
     chosen = "nightly or promise"
-    selection = f"({chosen}) and not grown", f"({chosen} or once) and not browser"
-    return both_engines(["--timeout=3600", *rest], *selection)
+    return both_engines(["--timeout=3600", *rest], chosen, chosen)
 
 
 def promises(_: list[str]) -> int:
@@ -149,6 +157,7 @@ COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "help": usage,
     "demo": demo,
     "test": test,
+    "test-all": test_all,
     "lint": lint,
     "fix": fix,
     "check": check,
@@ -168,11 +177,17 @@ def listing() -> str:
 
 def both_engines(rest: list[str], first: str, second: str) -> int:
     """Two passes of pytest; the one fails, the other runs all the same."""
-    pytest = ("pytest", *WORKERS)
+    pytest = ("pytest", *WORKERS, "-m")
     parts = ("python", "-m", "tests.harness.parts")
     outcomes = [
-        uv_run(TEST, *pytest, "-m", f"{first} and not screenshots", *rest),
-        uv_run(TEST, *parts, *pytest, "-m", f"{second} and not screenshots", *rest),
+        uv_run(TEST, *pytest, f"({first}) and not grown and not screenshots", *rest),
+        uv_run(
+            TEST,
+            *parts,
+            *pytest,
+            f"({second}) and not browser and not screenshots",
+            *rest,
+        ),
     ]
     # What is asked for may be of one engine; a part that is missing has been named.
     harmless = (0, NO_TESTS, NO_PARTS)

@@ -39,6 +39,7 @@ async def test_events_are_listed_in_order(api: Client) -> None:
     assert [item["sealed"] for item in sealed] == [False, True, True]
 
 
+@pytest.mark.usefixtures("believed")
 @pytest.mark.parametrize("size", [3, 150])
 def test_a_list_costs_the_same_at_any_size(
     api: Client, size: int, agent: Any, django_assert_num_queries: Any

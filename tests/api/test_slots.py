@@ -290,6 +290,7 @@ async def test_erased_ancestor_erases_in_forks(api: Client) -> None:
         assert b"forgotten" not in events.body
 
 
+@pytest.mark.usefixtures("believed")
 @pytest.mark.parametrize("size", [3, 150])
 def test_a_list_costs_the_same_at_any_size(
     api: Client, agent: Agent, size: int, django_assert_num_queries

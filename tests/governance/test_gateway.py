@@ -12,7 +12,7 @@ import pytest
 from tests.governance.hubs import Hub, ok
 from tests.promises.clients import Answer, Client, slot
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.timeout(300)
 
 #: No name begins with a tilde: it stands for one that was erased.
 BAD = "~" + "0" * 32

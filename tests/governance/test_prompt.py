@@ -11,7 +11,7 @@ from memoryhub.kernel import lines
 from tests.governance.hubs import Hub, ok
 from tests.promises.clients import Client
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.timeout(120)
 
 LINE = re.compile(r"[A-Z?] \(")
 FENCE = re.compile(r"</?VM:[A-Z_]+>")

@@ -10,7 +10,7 @@ import pytest
 from tests.governance.hubs import Hub, Known, ok
 from tests.promises.clients import Client
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.timeout(300)
 
 LONG = "The harbour master keeps a ledger of every ship and its cargo. " * 40
 
@@ -87,6 +87,7 @@ def own_names(known: Known, name: str) -> list[str]:
     return names
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("alone")
 @pytest.mark.governance(3)
 def test_background_work_keeps_to_its_scope(hub: Hub) -> None:

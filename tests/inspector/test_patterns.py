@@ -20,8 +20,6 @@ from inspector.patterns.pattern import Pattern
 from tests.harness.instances import Instance
 from tests.harness.instances import instance as fresh_instance
 
-pytestmark = pytest.mark.once
-
 TEMPLATES = Path(configured.BASE_DIR) / "templates"
 #: Stands where a template wants what its context does not have.
 MISSING = "nothing-of-this-name"

@@ -20,7 +20,6 @@ from tests.harness.instances import instance as fresh_instance
 from tests.provider import CLIENT_ID, SECRET, Provider
 
 # Whoever comes in, no database has a part in it.
-pytestmark = pytest.mark.once
 
 FAR = (f"10.9.{n // 250}.{n % 250 + 1}" for n in count())
 SUBJECTS = {"vera": "subject-vera", "olga": "subject-olga"}

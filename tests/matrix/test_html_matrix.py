@@ -28,7 +28,7 @@ from tests import factories
 from tests.inspector.conftest import signed_in
 from tests.inspector.routes import SINCE, Route, list_routes, make_family, variants
 
-pytestmark = [pytest.mark.django_db, pytest.mark.promise("P12")]
+pytestmark = [pytest.mark.django_db, pytest.mark.slow, pytest.mark.promise("P12")]
 
 ROLES = Membership.Role.values
 #: By route: the role it needs, None where nobody must be signed in; and the methods

@@ -18,7 +18,7 @@ from tests.api.client import Answer, Client, run
 from tests.matrix.people import PEOPLE, Refused, Row
 from tests.matrix.test_api_matrix import OPERATIONS
 
-pytestmark = [pytest.mark.django_db, pytest.mark.promise("P12")]
+pytestmark = [pytest.mark.django_db, pytest.mark.slow, pytest.mark.promise("P12")]
 
 MEMORY, PRIVACY = ("memory:read", "memory:write"), ("subject:export", "subject:forget")
 SCOPES = (*MEMORY, *PRIVACY, "admin")

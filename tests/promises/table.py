@@ -13,10 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests import slow
 from tests.promised import MARK, POSTGRESQL, PROMISES, ROOT, SQLITE, read
 
 README = ROOT / "README.md"
 BEGIN, END = "<!-- promises:begin -->", "<!-- promises:end -->"
+#: Of make, in the order in which they are to be run.
+COMMANDS = ("test", "test-all", "nightly")
 HEAD = "| | promise | tried by | load | last result |\n|---|---|---|---|---|"
 
 Row = dict[str, Any]
@@ -29,7 +32,8 @@ class Tried:
     promise: str
     file: str
     name: str
-    nightly: bool
+    #: Of make, the first that runs it.
+    command: str
 
     @property
     def test(self) -> str:
@@ -67,9 +71,16 @@ def tried_in(path: Path) -> Iterator[Tried]:
         if not node.name.startswith("test_"):
             continue
         marks = [*of_all, *node.decorator_list]
-        nightly = any(ast.unparse(mark) == "pytest.mark.nightly" for mark in marks)
+        command = _command(f"{file}::{node.name}", {*map(ast.unparse, marks)})
         for promise in dict.fromkeys(_promises(marks)):
-            yield Tried(promise=promise, file=file, name=node.name, nightly=nightly)
+            yield Tried(promise=promise, file=file, name=node.name, command=command)
+
+
+def _command(test: str, marks: set[str]) -> str:
+    if "pytest.mark.nightly" in marks:
+        return "nightly"
+    listed = test.removeprefix("tests/") in slow.names()
+    return "test-all" if listed or "pytest.mark.slow" in marks else "test"
 
 
 def _module_marks(module: ast.Module) -> Iterator[ast.expr]:
@@ -120,7 +131,13 @@ def _named_control(row: Row) -> bool:
 
 
 def files(tests: list[Tried]) -> str:
-    return ", ".join(f"`{file}`" for file in sorted({each.file for each in tests}))
+    """Where they stand, by the first command that runs any of them there."""
+    said = []
+    for command in COMMANDS:
+        found = sorted({each.file for each in tests if each.command == command})
+        if found:
+            said.append(f"{command}: " + ", ".join(f"`{file}`" for file in found))
+    return "; ".join(said)
 
 
 def loads(rows: list[Row]) -> str:
@@ -165,7 +182,8 @@ def _ended(engine: str, rows: list[Row]) -> str:
 def _missing(tests: list[Tried], rows: list[Row]) -> int:
     """How many tests of the usual run have no result."""
     ran = {row["test"] for row in rows}
-    return len([each for each in tests if not each.nightly and each.test not in ran])
+    usual = [each for each in tests if each.command != "nightly"]
+    return len([each for each in usual if each.test not in ran])
 
 
 def _controlled(controls: list[Row]) -> str:

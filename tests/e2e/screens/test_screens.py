@@ -99,6 +99,11 @@ SCREENS = {
     "paging-settings": "/p/acme/threads/paged/paging/settings",
     "not-found": "/p/acme/threads/nobody",
 }
+#: By which `make test` looks for what breaks all of them.
+FEW = {
+    *("overview", "threads", "timeline-compared", "conversation", "working-set"),
+    *("page", "keys", "compare", "turn", "settings"),
+}
 EXPECTED = {
     "threads-error": "422",
     "events-error": "422",
@@ -110,7 +115,13 @@ EXPECTED = {
 }
 
 
-@pytest.mark.parametrize("screen", SCREENS)
+@pytest.mark.parametrize(
+    "screen",
+    [
+        pytest.param(each, marks=() if each in FEW else pytest.mark.slow)
+        for each in SCREENS
+    ],
+)
 def test_axe_finds_nothing_and_reflow_320(
     open_page: Callable[..., Page], watched: Watched, screen: str
 ) -> None:

@@ -1,0 +1,89 @@
+"""Tests that take long, as measured: `make test` leaves them to `make test-all`.
+
+`python -m tests.slow FILE…` makes slow.txt anew from records that pytest has written of
+a whole run (`--junitxml`): each function of which a typical case took SECONDS or more,
+but for those that show first whether anything works at all.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections import defaultdict
+from functools import cache
+from pathlib import Path
+from statistics import median
+from xml.etree import ElementTree as ET
+
+import pytest
+
+HERE = Path(__file__).parent
+LIST = HERE / "slow.txt"
+SECONDS = 0.4
+#: Quick, whatever they take: files, and single functions.
+QUICK = (
+    "e2e/screens/test_screens.py",
+    "e2e/test_live.py::test_an_append_appears_by_itself",
+    "e2e/test_live.py::test_focus_survives_a_push",
+    "e2e/test_memory.py::test_a_key_is_edited_by_hand",
+    "e2e/test_memory.py::test_what_is_written_is_pushed",
+    "e2e/test_passkeys.py::test_add_sign_in_show_again_and_remove",
+    "e2e/test_replay.py::test_keys_step_too",
+    "e2e/test_replay.py::test_permalink_reopens_same_view",
+    "e2e/test_visit.py",
+    "management/test_serve.py::test_a_first_start_serves",
+    "management/test_serve.py::test_a_killed_server_starts_again_by_itself",
+    "promises/test_coherence.py",
+    "promises/test_crash.py::test_acknowledged_is_durable",
+    "promises/test_paging.py",
+    "promises/test_races.py",
+    "promises/test_requests.py",
+    "services/test_erasure_steps.py",
+    "services/test_erasures.py::test_every_step_may_be_taken_twice",
+    "services/test_receipt_counts.py::test_receipt_matches_reality",
+)
+
+
+@cache
+def names() -> frozenset[str]:
+    """The functions of the list, as `folder/file.py::function`."""
+    return frozenset(LIST.read_text(encoding="utf-8").split())
+
+
+def measured(records: list[Path]) -> dict[str, list[float]]:
+    """Seconds of each case, by function; of several records the quickest."""
+    best: dict[str, float] = {}
+    for record in records:
+        for case in ET.parse(record).iter("testcase"):  # our own
+            name = f"{_place(case.attrib['classname'])}::{case.attrib['name']}"
+            seconds = float(case.attrib["time"])
+            best[name] = min(seconds, best.get(name, seconds))
+    found = defaultdict(list)
+    for name, seconds in best.items():
+        found[name.partition("[")[0]].append(seconds)
+    return found
+
+
+def _place(classname: str) -> str:
+    """From `tests.folder.test_file.Class` to `folder/test_file.py::Class`."""
+    before, file, after = re.split(r"(\btest_\w+)", classname.removeprefix("tests."))
+    return before.replace(".", "/") + file + ".py" + after.replace(".", "::")
+
+
+def name_of(item: pytest.Item) -> str:
+    """How the list calls the function of a case."""
+    return item.nodeid.partition("[")[0].removeprefix("tests/")
+
+
+def main(records: list[str]) -> None:
+    found = measured([Path(each) for each in records])
+    lines = sorted(
+        name
+        for name, seconds in found.items()
+        if median(seconds) >= SECONDS and not name.startswith(QUICK)
+    )
+    LIST.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

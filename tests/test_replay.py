@@ -1,0 +1,38 @@
+"""The check after each test: what it looks at, and that it sees."""
+
+from __future__ import annotations
+
+import pytest
+from django.db import connection
+
+from memoryhub.models.threads import Thread
+from memoryhub.services.api_keys import Agent
+from tests import factories, replay
+
+
+@pytest.mark.parametrize(
+    ("sql", "table"),
+    [
+        ("INSERT INTO memoryhub_turn (n) SELECT 1 WHERE 1 = 0", "memoryhub_turn"),
+        ('UPDATE "memoryhub_slot" SET seq = 1 WHERE 1 = 0', "memoryhub_slot"),
+        ('DELETE FROM "memoryhub_slot" WHERE 1 = 0', "memoryhub_slot"),
+        ("SELECT 1", None),
+    ],
+)
+@pytest.mark.django_db
+def test_a_write_is_noted_by_its_table(sql: str, table: str | None) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(sql)
+    assert replay.written == ({table} if table else set())
+
+
+@pytest.mark.no_replay
+@pytest.mark.django_db
+def test_what_a_test_damages_is_found(
+    agent: Agent, request: pytest.FixtureRequest
+) -> None:
+    factories.append(agent, "t-1", "one")
+    replay.check(request.node, committed=False)
+    Thread.objects.update(slot_count=7)
+    with pytest.raises(AssertionError):
+        replay.check(request.node, committed=False)
