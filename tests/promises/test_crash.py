@@ -58,7 +58,6 @@ def rounds_of_kills(instance: Instance, key: str, rounds: int) -> Writers:
 
 
 @pytest.mark.promise("P1", load=f"8 writers, {QUICK_ROUNDS} kills")
-@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_acknowledged_is_durable(instance: Instance, key: str, counted: Count) -> None:
     writers = rounds_of_kills(instance, key, QUICK_ROUNDS)
