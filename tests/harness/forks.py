@@ -104,6 +104,7 @@ class Forked:
         if self.returncode is None and select.select([self._told], [], [], timeout)[0]:
             told = os.read(self._told, 4)
             os.close(self._told)
+            assert told, "its keeper has ended before it"
             self.returncode = int.from_bytes(told, "little", signed=True)
         return self.returncode
 
@@ -288,14 +289,7 @@ def renew_settings() -> None:
         # One by one: applications have added defaults of theirs.
         setattr(settings, name, getattr(module, name))
     vars(connections).clear()
-    connections.__init__()  # type: ignore[misc]  # none is open, and none was made
-    for name in filter(str.isupper, vars(module)):
-        # One by one: applications have added defaults of theirs.
-        setattr(settings, name, getattr(module, name))
-    vars(connections).clear()
-    connections.__init__()  # type: ignore[misc]  # none is open, and none was made
-    vars(connections).pop("settings", None)
-    connections._settings = None  # type: ignore[attr-defined]  # what it read
+    connections.__init__()  # type: ignore[misc]  # none is open: as it was made
 
 
 def await_order(line: socket.socket) -> Order | None:
