@@ -19,6 +19,7 @@ from django.contrib.auth.hashers import ScryptPasswordHasher
 from django.contrib.contenttypes.management import create_contenttypes
 from django.core.management.color import Style
 from django.db import connections, transaction
+from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.signals import connection_created
 from django.db.models.signals import post_migrate
 from django.test import RequestFactory
@@ -43,6 +44,16 @@ from tests.harness.instances import instance as fresh_instance
 DATABASES = ["default", "keys"]
 #: What Django calls the receiver that makes them.
 PERMISSIONS = "django.contrib.auth.management.create_permissions"
+
+
+def stay(connection: BaseDatabaseWrapper, **signal: Any) -> None:
+    """A test is one transaction, in which one of its databases may idle for long."""
+    if connection.vendor == "postgresql":
+        with connection.cursor() as cursor:
+            cursor.execute("SET idle_in_transaction_session_timeout = 0")
+
+
+connection_created.connect(stay)
 connection_created.connect(replay.watch)
 hypothesis_settings.register_profile(
     "memoryhub", deadline=None, suppress_health_check=list(HealthCheck), print_blob=True
