@@ -113,8 +113,9 @@ class Forked:
     ) -> tuple[str, str]:
         """Write, read to both ends, wait."""
         if self.stdin is not None and not self.stdin.closed:
-            self.stdin.write(text or "")
-            self.stdin.close()
+            # Who ends without having read it all is no error of ours.
+            with suppress(BrokenPipeError), self.stdin:
+                self.stdin.write(text or "")
         with ThreadPoolExecutor(2) as threads:
             reading = threads.map(_drain, (self.stdout, self.stderr))
             try:

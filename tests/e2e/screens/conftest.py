@@ -24,7 +24,9 @@ NARROW: ViewportSize = {"width": 320, "height": 640}
 @pytest.fixture(scope="module")
 def names(request: pytest.FixtureRequest, shared: Instance) -> Iterator[dict[str, str]]:
     """What the module's WORLD tells: ids by name. It goes on meanwhile."""
-    world = shared.start(f"tests.e2e.screens.worlds:{request.module.WORLD}")
+    # It travels in time, which the clock does under this alone.
+    place = f"tests.e2e.screens.worlds:{request.module.WORLD}"
+    world = shared.start(place, MEMORYHUB_TESTING="1")
     with world as process:
         assert process.stdout is not None
         told = process.stdout.readline()

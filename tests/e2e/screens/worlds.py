@@ -51,6 +51,8 @@ def make_talk() -> None:
         for n in range(9):
             labels: dict[str, LabelValue] = {"source": f"desk-{n % 2}", "reward": n / 8}
             factories.make_thread(agent, f"desk:{n}:0", labels=labels)
+    old = factories.get_thread(agent, "desk:0:0")
+    assert timezone.now() - old.created_at > timedelta(days=29)
     factories.make_thread(agent, "talk", user_id="ann", labels={"team": "red"})
     factories.append(agent, "talk", "Where is my parcel?", CALL, RESULT, {"any": [1]})
     factories.append(agent, "talk", "\u202eodd\u202c", "x" * 70_000)
