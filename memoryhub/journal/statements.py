@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from django.db import connections
@@ -235,6 +235,38 @@ def select_events(
         [_uuid(thread), after, up_to, limit],
     )
     return [(*row[:2], _as_time(row[2]), *row[3:]) for row in rows]
+
+
+class RowCounts(NamedTuple):
+    """What rows a thread has, and the newest seq that any of them has."""
+
+    slots: int
+    turns: int
+    pages: int
+    levels: int
+    newest: int
+
+
+def count_rows(thread: UUID, *, up_to: int) -> RowCounts:
+    """Count rows of a thread's events up to a seq; `newest` is of all. One query."""
+    own = '(SELECT {} FROM "{}" WHERE "thread_id" = %s{})'
+    counted = [
+        *((model, "COUNT(*)", ' AND "seq" <= %s') for model in (Slot, Turn, Page)),
+        # A level's seq is where its text stands, which may be another thread.
+        (PageLevel, "COUNT(*)", ""),
+        *((model, 'MAX("seq")', "") for model in (Event, Slot, Turn)),
+    ]
+    places: list[Any] = [
+        place
+        for _, _, limit in counted
+        for place in (_uuid(thread), up_to)[: 2 if limit else 1]
+    ]
+    asked = ", ".join(
+        own.format(what, model._meta.db_table, limit) for model, what, limit in counted
+    )
+    (found,) = _select(f"SELECT {asked}", places)
+    slots, turns, pages, levels, *newest = found
+    return RowCounts(slots, turns, pages, levels, max(seq or 0 for seq in newest))
 
 
 def _select(sql: str, values: list[Any]) -> list[tuple[Any, ...]]:

@@ -195,11 +195,11 @@ def _numbers(totals: Mapping[str, Figures], prefix: str) -> dict[str, int]:
 
 
 def count(subject: UUID) -> Totals:
-    """The same, counted: looks at all there is of her. Five queries."""
+    """Count the same: looks at all there is. Five queries, one without threads."""
     own = Thread.objects.filter(subject_id=subject)
     own = own.exclude(status=Thread.Status.IMPORTING)
-    by_status = own.order_by().values_list("status").annotate(Count("id"))
-    found = count_threads(Q(thread__in=own.values("id")))
+    by_status = [*own.order_by().values_list("status").annotate(Count("id"))]
+    found = count_threads(Q(thread__in=own.values("id"))) if by_status else {}
     found |= {f"{_THREADS}{word}": Figures(records=n) for word, n in by_status}
     return dict(sorted(found.items()))
 

@@ -21,6 +21,7 @@ from memoryhub.models.events import Event
 from memoryhub.models.pages import PageLevel
 from memoryhub.models.slots import Slot
 from memoryhub.models.threads import Thread
+from memoryhub.queries import heads
 
 #: Events that may lawfully take the payload of an earlier one.
 ERASERS = ("thread.erased", "records.erased", "values.erased", "page.deleted")
@@ -93,10 +94,10 @@ class ErasedWalk:
             derived_thread=thread.id, derived_seq__lte=thread.head_seq
         )
         stored = {DerivationRow(*row) for row in rows.values_list(*_DERIVATION)}
-        head_seq = Thread.objects.values_list("head_seq", flat=True).get(id=thread.id)
-        if stored == self.derived or head_seq != thread.head_seq:
+        if stored == self.derived:
             return None
-        return "derivation_rows"
+        moved = heads.get_seq(thread.id) != thread.head_seq
+        return None if moved else "derivation_rows"
 
 
 _DERIVATION = DerivationRow._fields

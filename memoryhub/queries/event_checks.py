@@ -24,6 +24,8 @@ def batches(thread: Thread) -> Iterator[list[Event]]:
     while batch := list(events.filter(seq__gt=after).order_by("seq")[:CHUNK]):
         yield batch
         after = batch[-1].seq
+        if after >= thread.head_seq:
+            return
 
 
 def origin_fault(thread: Thread, recorded: Recorded) -> str | None:

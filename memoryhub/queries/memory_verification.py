@@ -12,6 +12,7 @@ from memoryhub.kernel.state import ThreadState
 from memoryhub.models.events import Event
 from memoryhub.models.threads import Thread
 from memoryhub.models.working_memory import DueValue, Key
+from memoryhub.queries import heads
 
 
 def compare(
@@ -25,13 +26,13 @@ def compare(
     stored = [KeyRow(*row) for row in keys.values_list(*KeyRow._fields)]
     values = DueValue.objects.filter(thread=thread)
     due = {*values.values_list("thread_id", "seq", "project_id", "due_at")}
-    head_seq = Thread.objects.values_list("head_seq", flat=True).get(id=thread.id)
-    if head_seq != thread.head_seq:
-        return None
-    if stored != key_rows(state):
-        return "key_rows"
     wanted = {DueRow(*place, thread.project_id, at) for place, at in dues.items()}
-    return None if due == wanted else "due_values"
+    same_keys = stored == key_rows(state)
+    if same_keys and due == wanted:
+        return None
+    if heads.get_seq(thread.id) != thread.head_seq:
+        return None
+    return "due_values" if same_keys else "key_rows"
 
 
 def kept_values(thread: Thread, erased: Mapping[tuple[UUID, int], list[int]]) -> bool:

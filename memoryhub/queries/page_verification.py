@@ -9,6 +9,7 @@ from uuid import UUID
 
 from memoryhub.journal.page_rows import TEXTS, PageRows
 from memoryhub.journal.rows import LevelRow, PageRow
+from memoryhub.journal.statements import RowCounts
 from memoryhub.kernel.erased import Erased
 from memoryhub.kernel.page_events import PageCreated
 from memoryhub.models.events import Event
@@ -72,7 +73,12 @@ class PageWalk:
         self.missing.update(row for row in made if row not in stored)
 
     def finish(
-        self, thread: Thread, *, inherited_slots: int, erased: Erased
+        self,
+        thread: Thread,
+        counts: RowCounts,
+        *,
+        inherited_slots: int,
+        erased: Erased,
     ) -> str | None:
         """What is wrong with the rows that changed, and with their number."""
         rows = Page.objects.filter(thread=thread, page_id__in=[*self.changed])
@@ -93,12 +99,10 @@ class PageWalk:
         }
         own |= _created(thread, [row.page_id for row in stored.values()])
         inherited = len(stored) - len(own)
-        head = thread.head_seq
-        pages = Page.objects.filter(thread=thread, seq__lte=head).count()
-        levels = PageLevel.objects.filter(thread=thread).count()
-        if pages != self.pages + inherited:
+        if counts.pages != self.pages + inherited:
             return "page_rows"
-        return None if levels == self.levels - len(self.missing) else "level_rows"
+        levels = self.levels - len(self.missing)
+        return None if counts.levels == levels else "level_rows"
 
 
 def _kept_texts(thread: Thread, deleted: Collection[str]) -> bool:

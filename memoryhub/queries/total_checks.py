@@ -27,14 +27,12 @@ def iter_drifted() -> Iterator[UUID]:
 def drifted(subject: UUID) -> bool:
     """Whether another number is kept of her than there is."""
     for _ in range(TRIES):
-        before, found = totals.get(subject), _differs(subject)
-        # Every write moves a number: nobody wrote for her meanwhile.
-        if not found or totals.get(subject) == before:
-            return found
+        kept = totals.get(subject)
+        if totals.count(subject) == kept:
+            return False
+        # Every write moves a number: nobody wrote for it meanwhile.
+        if totals.get(subject) == kept:
+            return True
     with transaction.atomic():
         Subject.objects.select_for_update().get(id=subject)
-        return _differs(subject)
-
-
-def _differs(subject: UUID) -> bool:
-    return totals.get(subject) != totals.count(subject)
+        return totals.count(subject) != totals.get(subject)

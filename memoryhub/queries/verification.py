@@ -14,8 +14,9 @@ from uuid import UUID
 from django.db.models import Model
 
 from memoryhub.errors import Refusal
-from memoryhub.journal import chain, log, projections, snapshots
+from memoryhub.journal import chain, log, projections, snapshots, statements
 from memoryhub.journal.sealing import page_of
+from memoryhub.journal.statements import RowCounts
 from memoryhub.kernel import state as states
 from memoryhub.kernel.erased import named
 from memoryhub.kernel.replay import Recorded, evolve
@@ -23,7 +24,12 @@ from memoryhub.kernel.state import ThreadState
 from memoryhub.models.events import Event, Snapshot
 from memoryhub.models.slots import Slot, Turn
 from memoryhub.models.threads import Thread, ThreadLabel
-from memoryhub.queries import anchors, erased_verification, memory_verification
+from memoryhub.queries import (
+    anchors,
+    erased_verification,
+    heads,
+    memory_verification,
+)
 from memoryhub.queries.erased_records import ErasedWalk, Erasers
 from memoryhub.queries.event_checks import batches, origin_fault, payload_fault
 from memoryhub.queries.page_verification import PageWalk
@@ -194,46 +200,30 @@ def _rows(walk: _Walk) -> Difference | None:
     labels = ThreadLabel.objects.filter(thread=thread).order_by("name")
     if [*map(_values, labels)] != [*map(_values, projections.label_rows(state))]:
         wrong.append("labels")
-    wrong += _numbers(walk)
+    counts = statements.count_rows(thread.id, up_to=thread.head_seq)
+    wrong += _numbers(walk, counts)
     erased, inherited = named(walk.erased.ranges), state.inherited
-    pages = walk.pages.finish(thread, inherited_slots=inherited, erased=erased)
+    pages = walk.pages.finish(thread, counts, inherited_slots=inherited, erased=erased)
     wrong += [what for what in (pages, walk.erased.finish(thread)) if what]
     packed = Turn.objects.filter(thread=thread, packed_seq__isnull=False)
     if dict(packed.values_list("n", "packed_seq")) != walk.packed:
         wrong.append("turn_rows")
     if wrong_keys := memory_verification.compare(thread, state, walk.dues):
         wrong.append(wrong_keys)
-    if _beyond_head(thread):
+    # The rows first: an append between the reads then can't look wrong.
+    if counts.newest > thread.head_seq and counts.newest > heads.get_seq(thread.id):
         wrong.append("beyond_head")
     return Difference(seq=thread.head_seq, what=wrong[0]) if wrong else None
 
 
-def _numbers(walk: _Walk) -> list[str]:
+def _numbers(walk: _Walk, counts: RowCounts) -> list[str]:
     """Tables that have more or fewer rows of the thread than its journal leads to."""
     state = walk.state
-    wanted = {
-        "slot_rows": (Slot, state.slot_count - state.inherited),
-        "turn_rows": (Turn, state.turn_count - walk.inherited_turns),
+    found = {
+        "slot_rows": counts.slots == state.slot_count - state.inherited,
+        "turn_rows": counts.turns == state.turn_count - walk.inherited_turns,
     }
-    found = ((what, _count(m, walk.thread), n) for what, (m, n) in wanted.items())
-    return [what for what, stored, number in found if stored != number]
-
-
-def _count(model: type[Model], thread: Thread) -> int:
-    rows = model._default_manager.filter(thread=thread, seq__lte=thread.head_seq)
-    return rows.count()
-
-
-def _beyond_head(thread: Thread) -> bool:
-    """Whether there are rows of events that the head does not know of."""
-    # The rows first: an append between the reads then can't look wrong.
-    newest = max(_newest(model, thread) for model in (Event, Slot, Turn))
-    return newest > Thread.objects.values_list("head_seq", flat=True).get(id=thread.id)
-
-
-def _newest(model: type[Model], thread: Thread) -> int:
-    rows = model._default_manager.filter(thread=thread).order_by("-seq")
-    return rows.values_list("seq", flat=True).first() or 0
+    return [what for what, same in found.items() if not same]
 
 
 def _thread_columns(thread: Thread, state: ThreadState) -> list[str]:
