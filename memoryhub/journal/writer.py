@@ -69,7 +69,8 @@ class Journal:
             outcomes = self._attempts(orders)
         except (OperationalError, InterfaceError) as failure:
             # The database is away or locked: it would be for each of them, one by one.
-            log.error("writer.failed", code=type(failure).__name__)
+            # The driver names it: a statement that took too long, a full disk.
+            log.error("writer.failed", code=type(failure.__cause__ or failure).__name__)
             outcomes = [UnavailableError() for _ in orders]
         except Exception as failure:  # noqa: BLE001 # a batch must end with an answer
             if len(orders) > 1:

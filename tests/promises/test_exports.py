@@ -93,7 +93,7 @@ def test_export_memory_flat(instance: Instance, small: int, large: int) -> None:
     for events in (small, large):
         with instance.start("tests.promises.bundling:measure", events) as process:
             told, errors = process.communicate(timeout=NIGHT_SECONDS)
-        assert process.returncode == 0, errors
+        assert process.returncode == 0, told + errors
         peak, count = json.loads(told)
         assert count >= events
         peaks.append(peak)
