@@ -38,7 +38,15 @@ from memoryhub.models.threads import Thread
 from memoryhub.services.api_keys import Agent
 from memoryhub.vault import keyring
 from tests import engines, factories, kept, replay, slow
-from tests.harness.instances import UNLIMITED, Instance, Server, model
+from tests.harness import parts
+from tests.harness.instances import (
+    UNLIMITED,
+    Instance,
+    Server,
+    drop_model,
+    model,
+    named,
+)
 from tests.harness.instances import instance as fresh_instance
 
 DATABASES = ["default", "keys"]
@@ -64,7 +72,8 @@ hypothesis_settings.load_profile("memoryhub")
 def pytest_collection_modifyitems(
     config: pytest.Config, items: list[pytest.Item]
 ) -> None:
-    if os.environ.get("DATABASE_URL"):
+    on_postgresql = bool(os.environ.get("DATABASE_URL"))
+    if on_postgresql:
         config.hook.pytest_deselected(items=[*filter(engines.sqlite_only, items)])
         items[:] = filterfalse(engines.sqlite_only, items)
     listed = slow.names()
@@ -73,6 +82,8 @@ def pytest_collection_modifyitems(
             item.add_marker("slow")
         if engines.differ(item):
             item.add_marker("engines")
+        if on_postgresql and engines.by_night(item):
+            item.add_marker("nightly")
         mark = item.get_closest_marker("django_db")
         if mark is None:
             continue
@@ -85,6 +96,12 @@ def pytest_collection_modifyitems(
 def pytest_collection_finish() -> None:
     # What is loaded now stays: the collector need not look through all of it again.
     gc.freeze()
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    # By the process whose run it is, after its workers.
+    if os.environ.get("DATABASE_URL") and not hasattr(config, "workerinput"):
+        drop_model()
 
 
 @pytest.hookimpl(wrapper=True)
@@ -162,15 +179,23 @@ def deletes(
 
 
 @pytest.fixture(scope="session")
-def django_db_keepdb(django_db_modify_db_settings: None) -> bool:
-    """On SQLite tests begin with copies of databases that are migrated already."""
-    if os.environ.get("DATABASE_URL"):
-        return False
-    for alias in DATABASES:
-        own = connections.databases[alias]
-        shutil.copy(model().data / Path(own["NAME"]).name, own["TEST"]["NAME"])
-    shutil.copy(model().data / settings.KEK_FILE.name, settings.KEK_FILE)
-    return True
+def django_db_keepdb(django_db_modify_db_settings: None) -> Iterator[bool]:
+    """Tests begin with copies of databases that are migrated already."""
+    given = model()
+    shutil.copy(given.data / settings.KEK_FILE.name, settings.KEK_FILE)
+    tests = [connections.databases[alias] for alias in DATABASES]
+    if not given.urls:
+        for each in tests:
+            file = given.data / Path(each["NAME"]).name
+            shutil.copy(file, each["TEST"]["NAME"])
+        yield True
+        return
+    urls = [named(given.urls[0], each["TEST"]["NAME"]) for each in tests]
+    for source, url in zip(given.urls, urls, strict=True):
+        parts.copy(source, url)
+    yield True
+    for url in urls:
+        parts.drop(url)
 
 
 @pytest.fixture(scope="session")

@@ -9,22 +9,17 @@ import sys
 import tempfile
 from pathlib import Path
 
+from tests.harness import places
+
 ROOT = Path(__file__).resolve().parent.parent
-#: Where Linux keeps files in memory, and what a run may need of it.
-MEMORY, ROOM = Path("/dev/shm"), 2**30
-
-
-def fast_place() -> Path | None:
-    """Where a commit waits for no disk, if there is such a place."""
-    roomy = os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > ROOM
-    return MEMORY if roomy else None
-
+#: What a run may need.
+ROOM = 2**30
 
 # As manage.py does: data that others may read is refused.
 os.umask(0o077)
 if "MEMORYHUB_TEST_FOLDER" not in os.environ:
     # The first process makes it; xdist's workers inherit it.
-    folder = tempfile.mkdtemp(prefix="memoryhub-tests-", dir=fast_place())
+    folder = tempfile.mkdtemp(prefix="memoryhub-tests-", dir=places.fast(ROOM))
     os.environ["MEMORYHUB_TEST_FOLDER"] = folder
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
 

@@ -6,7 +6,6 @@ on the same server. Nothing of the test's own databases is touched.
 
 from __future__ import annotations
 
-import atexit
 import fcntl
 import os
 import secrets
@@ -16,7 +15,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from http.client import HTTPConnection
@@ -196,47 +195,66 @@ def instance(folder: Path, **env: str) -> Iterator[Instance]:
 
     `env` adds to its environment. Its databases go with the block.
     """
+    made = _described(folder, _databases(f"memoryhub_{secrets.token_hex(6)}"), env)
+    created = [url for url in made.urls if parts.create(url)]
+    try:
+        yield made
+    finally:
+        for url in created:
+            parts.drop(url)
+
+
+def _described(
+    folder: Path, urls: Mapping[str, str], env: Mapping[str, str]
+) -> Instance:
     data = folder / "data"
     data.mkdir(parents=True, mode=0o700, exist_ok=True)
-    urls = _databases()
-    made = [url for url in urls.values() if parts.create(url)]
     inherited = {
         name: value for name, value in os.environ.items() if not name.startswith(_OURS)
     }
     given = {"MEMORYHUB_DATA": str(data), "PYTHONUNBUFFERED": "1", **urls}
     given |= {"MEMORYHUB_BALLAST_MIB": "1", **env}
-    try:
-        yield Instance(
-            folder=folder,
-            env={**inherited, **given},
-            log=folder / "server.log",
-            urls=tuple(made),
-        )
-    finally:
-        for url in made:
-            parts.drop(url)
+    return Instance(
+        folder=folder,
+        env={**inherited, **given},
+        log=folder / "server.log",
+        urls=tuple(urls.values()),
+    )
 
 
 @cache
 def model() -> Instance:
-    """What prepared instances, and tests' own databases, are copies of.
-
-    On SQLite one for all processes of a run; on PostgreSQL one each, gone with it.
-    """
-    folder = Path(os.environ["MEMORYHUB_TEST_FOLDER"])
-    stack = ExitStack()
-    atexit.register(stack.close)
-    if os.environ.get("DATABASE_URL"):
-        made = stack.enter_context(instance(folder / f"model-{os.getpid()}"))
-        made.call("tests.harness.instances:make_tables")
-        return made
-    made = stack.enter_context(instance(folder / "model"))
+    """What prepared instances, and tests' own databases, are copies of: one a run."""
+    folder = _run()
+    made = _described(folder / "model", _databases(_model_name(folder)), {})
     with (folder / "model.lock").open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         # The ring is written last.
         if not (made.data / "kek.json").exists():
+            for url in made.urls:
+                parts.create(url)
             made.call("tests.harness.instances:make_tables")
     return made
+
+
+def drop_model() -> None:
+    """Drop the model's databases, at the end of a run; its folder goes by itself."""
+    for url in _databases(_model_name(_run())).values():
+        parts.drop(url)
+
+
+def _run() -> Path:
+    """The folder of this run, which all of its processes know."""
+    return Path(os.environ["MEMORYHUB_TEST_FOLDER"])
+
+
+def _model_name(folder: Path) -> str:
+    return folder.name.replace("-", "_")
+
+
+def named(url: str, name: str) -> str:
+    """The URL of another database of the same server."""
+    return urlunsplit(urlsplit(url)._replace(path=f"/{name}"))
 
 
 def free_port() -> int:
@@ -254,11 +272,12 @@ def make_tables() -> None:
     keyring.prepare(empty=True)
 
 
-def _databases() -> dict[str, str]:
-    """URLs of two databases that are not there yet; none on SQLite."""
+def _databases(name: str) -> dict[str, str]:
+    """URLs of two databases by this name, there or not; none on SQLite."""
     url = os.environ.get("DATABASE_URL")
     if not url:
         return {}
-    name = f"/memoryhub_{secrets.token_hex(6)}"
-    fresh = urlunsplit(urlsplit(url)._replace(path=name))
-    return {"DATABASE_URL": fresh, "KEYS_DATABASE_URL": f"{fresh}_keys"}
+    return {
+        "DATABASE_URL": named(url, name),
+        "KEYS_DATABASE_URL": named(url, f"{name}_keys"),
+    }

@@ -32,6 +32,8 @@ from urllib.parse import quote, urlsplit, urlunsplit
 import psycopg
 from psycopg import sql
 
+from tests.harness import places
+
 #: The status of a run that did not happen because PostgreSQL is missing.
 UNAVAILABLE = 69
 
@@ -39,6 +41,8 @@ UNAVAILABLE = 69
 UNPRIVILEGED = "nobody"
 
 START_SECONDS = 60
+#: What a run's databases and their log may need.
+ROOM = 3 * 2**30
 INITDB = ("--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync")
 HASTE = (
     "fsync=off",
@@ -128,9 +132,12 @@ def search_path() -> str:
 
 
 @contextmanager
-def temporary_folder() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(prefix="parts-", ignore_cleanup_errors=True) as at:
-        yield Path(at)
+def temporary_folder(place: Path | None = None) -> Iterator[Path]:
+    """A folder that goes with the block; in that place, else where such folders are."""
+    with tempfile.TemporaryDirectory(
+        prefix="parts-", dir=place, ignore_cleanup_errors=True
+    ) as folder:
+        yield Path(folder)
 
 
 # PostgreSQL
@@ -143,8 +150,12 @@ def postgres(*, durable: bool) -> Iterator[dict[str, str]]:
         with second_database(given) as urls:
             yield urls
         return
-    with temporary_folder() as folder, ExitStack() as stack:
-        programs = postgres_programs(folder)
+    # For measurements on the disk; else where no statement waits for one. Programs may
+    # not be run from there.
+    place = None if durable else places.fast(ROOM)
+    with ExitStack() as stack:
+        programs = postgres_programs(stack.enter_context(temporary_folder()))
+        folder = stack.enter_context(temporary_folder(place))
         stack.enter_context(postgres_server(programs, folder, durable=durable))
         url = local_url(folder)
         create(url)
@@ -176,7 +187,7 @@ def readable(installation: Path, folder: Path) -> Path:
     for source in filter(Path.exists, (installation, libraries)):
         target = copies / source.relative_to(package.parent)
         shutil.copytree(source, target, ignore=unused)
-    for path in (copies, *copies.rglob("*")):
+    for path in (folder, copies, *copies.rglob("*")):
         path.chmod(0o755 if path.is_dir() or os.access(path, os.X_OK) else 0o644)
     return copies / installation.relative_to(package.parent)
 
