@@ -85,6 +85,9 @@ DIFFER = (
     "vault/test_rotation.py",
     "workers",
 )
+#: One case for each route, of which every one is tried on both where it stands: what a
+#: whole matrix says on PostgreSQL is left to `make nightly`.
+BY_NIGHT = ("matrix",)
 #: The fixtures by which a test comes to a database.
 REACHING = {"db", "transactional_db", "instance", "empty", "shared", "pair"}
 
@@ -104,6 +107,11 @@ def sqlite_only(item: pytest.Item) -> bool:
 def differ(item: pytest.Item) -> bool:
     """Whether engines differ in what it tries."""
     return within(item, DIFFER)
+
+
+def by_night(item: pytest.Item) -> bool:
+    """Whether only `make nightly` runs it on PostgreSQL."""
+    return within(item, BY_NIGHT)
 
 
 def within(item: pytest.Item, places: Iterable[str]) -> bool:

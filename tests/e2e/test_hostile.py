@@ -174,8 +174,8 @@ def test_hostile_text_is_inert(hostile: None, page: Page, watched: Watched) -> N
     for path in (*SCREENS, *(f"{T}/slots/{n}" for n in range(6)), f"{T}/events/4"):
         page.goto(path)
         page.wait_for_load_state("networkidle")
-        for folded in page.locator("main details").all():
-            folded.evaluate("element => { element.open = true; }")
+        folded = page.locator("main details")
+        folded.evaluate_all("all => { for (const each of all) each.open = true; }")
         expect(page.locator("header.bar")).to_be_visible()
         assert page.locator("[hx-disable] :is(script, img, iframe, form)").count() == 0
         assert page.locator("[hx-disable]").locator(ACTIVE).count() == 0

@@ -60,7 +60,7 @@ def test_dragging_from_end_to_start_ends_on_the_first_event(
     talk: None, page: Page
 ) -> None:
     page.goto(T)
-    for _ in range(20):
+    for _ in range(8):
         drag(page, list(range(EVENTS, 0, -1)))
         shows(page, 1)
         expect(page.locator("#summary h2")).to_have_text("thread.created")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pytest
@@ -54,13 +54,15 @@ def known(agent: Agent) -> dict[str, str]:
     return make_family(agent, remembering=True)
 
 
-def addresses(known: dict[str, str]) -> Iterator[tuple[Route, str]]:
-    """Every address, in the thread and in its fork, asked for in every way."""
+def addresses(
+    known: dict[str, str], queries: Iterable[str]
+) -> Iterator[tuple[Route, str]]:
+    """Every address, in the thread and in its fork, asked for in these ways."""
     for route in list_routes():
         for choice in variants(route):
             for thread in ("t-1", "t-1.alt"):
                 path = route.fill({**known, "thread": thread, **choice})
-                for query in QUERIES:
+                for query in queries:
                     yield route, f"{path}?{SINCE}&{query}"
                 if "thread" not in route.parameters:
                     break
@@ -109,13 +111,20 @@ def test_the_digest_sees_a_write(agent: Agent, known: dict[str, str]) -> None:
 
 
 @pytest.mark.promise("looking", load="GET and HEAD of every address")
-@pytest.mark.parametrize("method", ["GET", "HEAD"])
+@pytest.mark.parametrize(
+    ("method", "queries"),
+    [
+        pytest.param("GET", QUERIES, id="GET"),
+        # The same views, so fewer ways; one of them with a seq beyond the head.
+        pytest.param("HEAD", QUERIES[2:4], id="HEAD"),
+    ],
+)
 def test_looking_changes_nothing(
-    owner: Client, known: dict[str, str], method: str
+    owner: Client, known: dict[str, str], method: str, queries: tuple[str, ...]
 ) -> None:
     before = digest()
     statuses: dict[str, set[int]] = {}
-    for route, address in addresses(known):
+    for route, address in addresses(known, queries):
         status = look(owner, method, address)
         statuses.setdefault(route.name, set()).add(status)
     assert statuses == {

@@ -11,6 +11,7 @@ import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 Encoder = Callable[[str], list[bytes]]
@@ -115,9 +116,23 @@ def dressed(data: bytes, text: str) -> list[str]:
     # One search a form: one pattern of all forms would be a hundred times slower.
     return [
         dress
-        for dress, encode in DRESSES.items()
-        if any(form in data for form in encode(text))
+        for dress, forms in _forms(text).items()
+        if any(form in data for form in forms)
     ]
+
+
+@lru_cache(maxsize=10_000)
+def _forms(text: str) -> dict[str, list[bytes]]:
+    """Each form that a text may have, once: under the first dress that makes it."""
+    first = {
+        form: dress
+        for dress, encode in reversed(DRESSES.items())
+        for form in encode(text)
+    }
+    return {
+        dress: [form for form, its in first.items() if its == dress]
+        for dress in DRESSES
+    }
 
 
 def _inflated(data: bytes) -> Iterator[bytes]:

@@ -45,7 +45,7 @@ DELETED: dict[str, Any] = {
 @pytest.mark.promise("P14", load="a project deleted, a kill at 1 of {every} commits")
 @pytest.mark.parametrize(
     "every",
-    [pytest.param(13, id="some"), pytest.param(1, marks=pytest.mark.nightly)],
+    [pytest.param(31, id="some"), pytest.param(1, marks=pytest.mark.nightly)],
 )
 @pytest.mark.timeout(NIGHT_SECONDS)
 def test_killed_anywhere_it_is_deleted_in_the_end(

@@ -192,7 +192,7 @@ def lived(life: Life, traveller: Any) -> None:
 @pytest.mark.parametrize(
     "lives",
     [
-        pytest.param(30, id="some"),
+        pytest.param(12, id="some"),
         pytest.param(
             3_000, marks=[pytest.mark.nightly, pytest.mark.timeout(7_200)], id="many"
         ),

@@ -37,8 +37,8 @@ RECOUNTS = "tests.promises.recounts"
 @pytest.mark.parametrize(
     ("scope", "every"),
     [
-        pytest.param("subject", 6, id="subject"),
-        pytest.param("thread", 9, id="thread"),
+        pytest.param("subject", 17, id="subject"),
+        pytest.param("thread", 23, id="thread"),
         pytest.param("subject", 1, id="subject-all", marks=pytest.mark.nightly),
         pytest.param("thread", 1, id="thread-all", marks=pytest.mark.nightly),
         pytest.param("record", 1, id="record-all", marks=pytest.mark.nightly),
@@ -80,9 +80,9 @@ def test_killed_at_every_step_resumes(
 @pytest.mark.parametrize(
     ("rounds", "writers"),
     [
-        pytest.param(15, 8, id="some"),
         # Enough to see a fault.
-        pytest.param(4, 8, id="few", marks=pytest.mark.nightly),
+        pytest.param(4, 8, id="few"),
+        pytest.param(15, 8, id="some", marks=pytest.mark.nightly),
         pytest.param(200, 8, id="many", marks=pytest.mark.nightly),
     ],
 )
@@ -239,7 +239,7 @@ def on_a_full_disk(data: Path, client: Client, subject: str) -> Any:
 @pytest.mark.promise("P15", load="{people} people with equal texts, every scope")
 @pytest.mark.parametrize(
     "people",
-    [pytest.param(50, id="some"), pytest.param(500, marks=pytest.mark.nightly)],
+    [pytest.param(12, id="some"), pytest.param(500, marks=pytest.mark.nightly)],
 )
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.timeout(900)
