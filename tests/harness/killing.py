@@ -7,7 +7,7 @@ import os
 import resource
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -20,6 +20,8 @@ from tests import recordings
 
 #: The process dies just before a commit, or just after it.
 MOMENTS = ("before", "after")
+#: The project whose work nobody disturbs.
+WHOLE = "whole"
 
 
 def kill_everywhere(path: str, every: int, *words: str) -> None:
@@ -28,25 +30,54 @@ def kill_everywhere(path: str, every: int, *words: str) -> None:
     Each is in a project of its own. `dumps` holds what each came to, `whole` what an
     undisturbed import makes.
     """
-    in_child(partial(projects.create, "whole"))
-    whole = partial(_import, path, "whole", *words)
-    commits = in_child(partial(count_commits, whole))
     ends = {}
-    for moment in MOMENTS:
-        for count in range(1, commits + 1, every):
-            slug = f"{moment}-{count}"
-            in_child(partial(projects.create, slug))
-            ends[slug] = in_child(partial(_die, path, slug, moment, count, *words))
-            ends[f"{slug}-again"] = in_child(partial(_import, path, slug, *words))
+    for slug, end in kills(projects.create, partial(_import, path, *words), every):
+        ends[slug] = end
+        if slug != WHOLE:
+            ends[f"{slug}-again"] = in_child(partial(_import, path, *words, slug=slug))
     dumps = {row.slug: recordings.dump(row) for row in Project.objects.all()}
-    _print({"commits": commits, "ends": ends, "dumps": dumps})
+    _print({"commits": ends.pop(WHOLE), "ends": ends, "dumps": dumps})
 
 
 def measure(path: str, slug: str) -> None:
     """Import a file and print the most memory the process ever had, in bytes."""
     projects.create(slug)
-    _import(path, slug)
+    _import(path, slug=slug)
     _print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+
+
+def _import(path: str, *more: str, slug: str) -> int:
+    words = ["manage.py", "import", path, "--project", slug, "--source", "desk"]
+    try:
+        execute_from_command_line([*words, "--quiet", *more])
+    except SystemExit as ended:
+        return int(ended.code or 0)
+    return 0
+
+
+def kills(
+    prepare: Callable[[str], object], work: Callable[..., object], every: int
+) -> Iterator[tuple[str, int]]:
+    """Kill the work around every n-th of its commits, each time on another project.
+
+    `prepare` makes the project of a name, `work(slug=name)` is killed; each runs in a
+    process of its own. Yields names and exit codes; the first, WHOLE, is disturbed by
+    nobody and has the number of commits instead.
+    """
+    in_child(partial(prepare, WHOLE))
+    commits = in_child(partial(count_commits, partial(work, slug=WHOLE)))
+    assert 0 < commits < 255
+    yield WHOLE, commits
+    for moment in MOMENTS:
+        for count in range(1, commits + 1, every):
+            slug = f"{moment}-{count}"
+            in_child(partial(prepare, slug))
+            yield slug, in_child(partial(_die, partial(work, slug=slug), moment, count))
+
+
+def _die(work: Callable[[], object], moment: str, count: int) -> object:
+    die_at(moment, count)
+    return work()
 
 
 def in_child(work: Callable[[], object]) -> int:
@@ -84,15 +115,6 @@ def told_by_child(work: Callable[[], str]) -> str:
     return text
 
 
-def _import(path: str, slug: str, *more: str) -> int:
-    words = ["manage.py", "import", path, "--project", slug, "--source", "desk"]
-    try:
-        execute_from_command_line([*words, "--quiet", *more])
-    except SystemExit as ended:
-        return int(ended.code or 0)
-    return 0
-
-
 def count_commits(work: Callable[[], object]) -> int:
     """How many commits a piece of work makes, in this process."""
     commits = 0
@@ -118,11 +140,6 @@ def die_at(moment: str, count: int) -> None:
 
     hooks: dict[str, Callable[[], None]] = {moment: die}
     watch_commits(**hooks)
-
-
-def _die(path: str, slug: str, moment: str, count: int, *words: str) -> int:
-    die_at(moment, count)
-    return _import(path, slug, *words)
 
 
 def watch_commits(

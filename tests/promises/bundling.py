@@ -81,13 +81,9 @@ def kill_everywhere(path: str, every: int) -> None:
 
     `seen` are threads that show, `left` those that do not and stay after the sweep.
     """
-    commits = killing.in_child(partial(_counted, path))
     told = []
-    for count in range(1, commits + 1, every):
-        for moment in killing.MOMENTS:
-            slug = f"{moment}-{count}"
-            killing.in_child(partial(projects.create, slug))
-            end = killing.in_child(partial(_die, path, slug, moment, count))
+    for slug, end in killing.kills(projects.create, partial(_import, path), every):
+        if slug != killing.WHOLE:
             seen = killing.in_child(partial(_seen, slug))
             left = killing.in_child(partial(_swept, slug))
             again = killing.in_child(partial(_import, path, slug))
@@ -102,16 +98,6 @@ def _import(path: str, slug: str) -> int:
     except SystemExit as ended:
         return int(ended.code or 0)
     return 0
-
-
-def _counted(path: str) -> int:
-    projects.create("whole")
-    return killing.count_commits(lambda: _import(path, "whole"))
-
-
-def _die(path: str, slug: str, moment: str, count: int) -> int:
-    killing.die_at(moment, count)
-    return _import(path, slug)
 
 
 def _seen(slug: str) -> int:

@@ -25,7 +25,6 @@ from memoryhub.vault import ledger
 from tests import factories
 from tests.harness import killing
 
-WHOLE = "whole"
 TEXT = "I would like seat 12A by the window, please, and a vegetarian meal."
 
 
@@ -53,27 +52,19 @@ def kill_everywhere(every: int) -> None:
 
     Each is of a project of its own.
     """
-    killing.in_child(partial(remember, WHOLE))
-    commits = killing.in_child(partial(killing.count_commits, partial(delete, WHOLE)))
-    told, ends = {WHOLE: _told(WHOLE)}, {}
-    for moment in killing.MOMENTS:
-        for count in range(1, commits + 1, every):
-            slug = f"{moment}-{count}"
-            killing.in_child(partial(remember, slug))
-            ends[slug] = killing.in_child(partial(_die, slug, moment, count))
+    told, ends = {}, {}
+    for slug, end in killing.kills(remember, delete, every):
+        ends[slug] = end
+        if slug != killing.WHOLE:
             ends[f"{slug}-again"] = killing.in_child(partial(delete, slug))
-            told[slug] = _told(slug)
+        told[slug] = _told(slug)
+    commits = ends.pop(killing.WHOLE)
     sys.stdout.write(json.dumps({"commits": commits, "ends": ends, "told": told}))
 
 
 def tell(slug: str) -> None:
     """Print what is left of a project, and what proves it."""
     sys.stdout.write(json.dumps(_left(slug)))
-
-
-def _die(slug: str, moment: str, count: int) -> None:
-    killing.die_at(moment, count)
-    delete(slug)
 
 
 def _told(slug: str) -> dict[str, Any]:

@@ -27,7 +27,6 @@ from memoryhub.vault import ledger
 from tests import factories
 from tests.harness import killing
 
-WHOLE = "whole"
 TEXT = "I would like seat 12A by the window, please, and a vegetarian meal."
 
 
@@ -37,19 +36,13 @@ def kill_everywhere(scope: str, every: int) -> None:
     Each is in a project of its own. `ends` are exit codes; `told` is what is left of
     the one who is forgotten, and of her twin, once the work was taken up again.
     """
-    killing.in_child(partial(remember, WHOLE))
-    commits = killing.in_child(
-        partial(killing.count_commits, partial(forget, WHOLE, scope))
-    )
-    told, ends = {WHOLE: _told(WHOLE)}, {}
-    for moment in killing.MOMENTS:
-        for count in range(1, commits + 1, every):
-            slug = f"{moment}-{count}"
-            killing.in_child(partial(remember, slug))
-            ends[slug] = killing.in_child(partial(_die, slug, scope, moment, count))
+    told, ends = {}, {}
+    for slug, end in killing.kills(remember, partial(forget, scope=scope), every):
+        ends[slug] = end
+        if slug != killing.WHOLE:
             ends[f"{slug}-again"] = killing.in_child(partial(_again, slug, scope))
-            told[slug] = _told(slug)
-    _print({"commits": commits, "ends": ends, "told": told})
+        told[slug] = _told(slug)
+    _print({"commits": ends.pop(killing.WHOLE), "ends": ends, "told": told})
 
 
 def remember(slug: str) -> None:
@@ -177,12 +170,6 @@ def _again(slug: str, scope: str) -> int:
         execute_from_command_line(["manage.py", "forget", "--resume"])
     except SystemExit as ended:
         return int(ended.code or 0)
-    return 0
-
-
-def _die(slug: str, scope: str, moment: str, count: int) -> int:
-    killing.die_at(moment, count)
-    forget(slug, scope)
     return 0
 
 

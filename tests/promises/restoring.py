@@ -18,7 +18,7 @@ from memoryhub.models.projects import Project
 from memoryhub.services.api_keys import Agent
 from tests import memory_acts as acts
 from tests.factories import get_thread, make_agent, make_project
-from tests.harness.killing import in_child
+from tests.harness.killing import in_child, told_by_child
 from tests.replay import assert_replays
 from tests.services.acts import state_of
 
@@ -105,9 +105,8 @@ def _die(thread: str, write: int) -> None:
 
 def _shown(thread: str) -> Any:
     """All there is of the thread, once it is proved to be whole."""
-    read, write = os.pipe()
 
-    def show() -> None:
+    def show() -> str:
         row = get_thread(_agent(), thread)
         assert_replays(row)
         memory = state_of(row).memory
@@ -121,9 +120,6 @@ def _shown(thread: str) -> Any:
             "checkpoints": [each.clock for each in memory.listed()],
             "base": memory.base,
         }
-        os.write(write, json.dumps(shown).encode())
+        return json.dumps(shown)
 
-    assert in_child(show) == 0
-    os.close(write)
-    with os.fdopen(read) as pipe:
-        return json.loads(pipe.read())
+    return json.loads(told_by_child(show))
