@@ -255,7 +255,6 @@ INSTALLED_APPS = [
     "django.contrib.auth",
     "django.contrib.sessions",
     "django.contrib.staticfiles",
-    "axes",
     "channels",
     "ninja",
     "memoryhub",
@@ -271,7 +270,6 @@ MIDDLEWARE = [
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     # The policy above says the same to every browser of today; Django's check asks.
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
-    "axes.middleware.AxesMiddleware",
 ]
 if SSO:
     INSTALLED_APPS += ["allauth", "allauth.account", "allauth.socialaccount"]
@@ -311,7 +309,6 @@ LANGUAGE_CODE = "en"
 
 AUTH_USER_MODEL = "memoryhub.Operator"
 AUTHENTICATION_BACKENDS = [
-    "axes.backends.AxesStandaloneBackend",
     "inspector.backends.Passkey",
     "inspector.backends.Sso",
     "inspector.backends.Password",
@@ -324,14 +321,6 @@ AUTH_PASSWORD_VALIDATORS = [
     {"NAME": f"{_VALIDATION}.NumericPasswordValidator"},
     {"NAME": f"{_VALIDATION}.UserAttributeSimilarityValidator"},
 ]
-AXES_FAILURE_LIMIT = 5
-AXES_COOLOFF_TIME = 0.25
-AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
-AXES_RESET_ON_SUCCESS = True
-AXES_VERBOSE = False
-AXES_DISABLE_ACCESS_LOG = True
-AXES_ENABLE_ACCESS_FAILURE_LOG = False
-AXES_HTTP_RESPONSE_CODE = 429
 LOGIN_URL = "/sign-in"
 SESSION_ENGINE = "django.contrib.sessions.backends.db"
 SESSION_COOKIE_NAME = "__Host-mh_session" if TLS else "mh_session"

@@ -17,14 +17,12 @@ from memoryhub.errors import InvalidError, Refusal
 from memoryhub.journal.audit import PURPOSES
 from memoryhub.kernel import names
 from memoryhub.models.operators import Operator
-from memoryhub.services import audit, operators, passkeys
+from memoryhub.services import audit, operators, passkeys, sign_ins
 
 THEMES = ("light", "dark")
 _YEAR_SECONDS = 31_536_000
 #: Guesses at links from one address in a minute.
 tries = Tries(allowed=10)
-#: Wrong passwords from one address in an hour, whatever the names.
-failures = Tries(allowed=50, seconds=3600.0)
 MAX_NAME, MAX_PASSWORD_BYTES, MAX_CODE = 64, 4096, 16
 
 P = ParamSpec("P")
@@ -63,18 +61,15 @@ def admit(
     request: HttpRequest, credentials: Callable[[], dict[str, Any]], *, problem: str
 ) -> Operator | HttpResponse:
     """Whose credentials they are; else the form says the problem, alike for all."""
-    address = request.META.get("REMOTE_ADDR", "")
-    # Counted before the hash, so that many at once are no way around it.
-    if not failures.take(address):
-        return form(request, problem="tries", status=429)
-    operator = authenticate(request, **credentials())
-    if getattr(request, "axes_locked_out", False):
-        # Our page answers, not the plain text that axes would put in its place.
-        request.axes_locked_out = False  # type: ignore[attr-defined]  # set by axes
+    given = credentials()
+    name = None if given["username"] == NOBODY else given["username"]
+    begun = sign_ins.begin(name, request.META.get("REMOTE_ADDR", ""))
+    if begun is None:
         return form(request, problem="locked", status=429)
+    operator = authenticate(request, **given)
     if not isinstance(operator, Operator):
         return form(request, problem=problem, status=422)
-    failures.give_back(address)
+    sign_ins.succeed(begun)
     return operator
 
 

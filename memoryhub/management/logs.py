@@ -37,7 +37,6 @@ QUIET = {
     # Foreign hosts and broken requests: refusals, which anybody can cause at will.
     "django.security": logging.CRITICAL,
     "django.server": logging.CRITICAL,
-    "axes": logging.ERROR,
     "asyncio": logging.WARNING,
     "py.warnings": logging.CRITICAL,
     # Whoever wanted the connection says that there is none.

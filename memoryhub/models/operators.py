@@ -78,3 +78,21 @@ class SignInLink(models.Model):
 
     def __str__(self) -> str:
         return str(self.id)
+
+
+class SignInFailure(models.Model):
+    """A try to sign in that failed, as keyed digests: nothing typed is kept."""
+
+    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
+    at = models.DateTimeField()
+    name = models.BinaryField(max_length=32)
+    address = models.BinaryField(max_length=32)
+
+    class Meta:
+        indexes = [
+            models.Index(name="failures_of_name", fields=["name", "at"]),
+            models.Index(name="failures_of_address", fields=["address", "at"]),
+        ]
+
+    def __str__(self) -> str:
+        return str(self.id)

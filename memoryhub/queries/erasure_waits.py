@@ -37,7 +37,7 @@ _PLACES: Final[Mapping[str, str]] = MappingProxyType(
     {
         "called": "names that clients gave",
         "staff": "what staff call projects and roles",
-        "rows": "other rows, such as sign-in attempts and sessions",
+        "rows": "other rows, such as sessions",
         "unlisted": "a table that the registry does not know",
         "hers": "rows of hers",
         "database": "the database's files",

@@ -11,6 +11,7 @@ import re
 import unicodedata
 
 from memoryhub.vault.keys import ProjectKeys, SubjectKeys
+from memoryhub.vault.ring_file import Kek
 
 
 def term(keys: SubjectKeys, text: str) -> bytes:
@@ -57,6 +58,11 @@ def thread_name(keys: ProjectKeys, name: str) -> bytes:
     Unlike the subject_ref of the same text: agents do name threads after users.
     """
     return _digest(keys.ids, 32, name.encode(), person=b"thread name")
+
+
+def sign_in(kek: Kek, kind: str, text: str) -> bytes:
+    """32 bytes: a name or address that failed to sign in, under this key alone."""
+    return _digest(kek.key, 32, _joined(kind, text), person=b"sign-in")
 
 
 def _digest(key: bytes, size: int, data: bytes, *, person: bytes = b"") -> bytes:

@@ -72,6 +72,9 @@ TABLES: Mapping[str, Table] = MappingProxyType(
         "memoryhub.SignInLink": Table(
             fields=fields(id="id operator", digest="digest", time="expires_at used_at"),
         ),
+        "memoryhub.SignInFailure": Table(
+            fields=fields(id="id", digest="name address", time="at"),
+        ),
         # The keys database
         "memoryhub.ProjectKey": Table(
             fields=fields(id="project kek_id", sealed="wrapped"),
@@ -126,7 +129,7 @@ TABLES: Mapping[str, Table] = MappingProxyType(
         "memoryhub.KeyMeta": Table(
             fields=fields(id="id instance", number="ledger_n"),
         ),
-        # Django's own and its sign-in guard
+        # Django's own
         "contenttypes.ContentType": Table(
             fields=fields(id="id", word="app_label model")
         ),
@@ -137,34 +140,6 @@ TABLES: Mapping[str, Table] = MappingProxyType(
         "auth.Group_permissions": Table(fields=fields(id="id group permission")),
         "sessions.Session": Table(
             fields=fields(staff="session_key session_data", time="expire_date"),
-        ),
-        "axes.AccessAttempt": Table(
-            fields=fields(
-                id="id",
-                staff="user_agent ip_address username http_accept path_info get_data"
-                " post_data",
-                number="failures_since_start",
-                time="attempt_time",
-            ),
-        ),
-        "axes.AccessAttemptExpiration": Table(
-            fields=fields(id="access_attempt", time="expires_at"),
-        ),
-        "axes.AccessFailureLog": Table(
-            fields=fields(
-                id="id",
-                staff="user_agent ip_address username http_accept path_info",
-                word="locked_out",
-                time="attempt_time",
-            ),
-        ),
-        "axes.AccessLog": Table(
-            fields=fields(
-                id="id",
-                staff="user_agent ip_address username http_accept path_info"
-                " session_hash",
-                time="attempt_time logout_time",
-            ),
         ),
     }
 )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from axes.models import AccessAttempt
 from django.contrib.sessions.models import Session
 from django.db.models import Model, Q, QuerySet
 
@@ -13,13 +12,13 @@ from memoryhub import journal
 from memoryhub.journal import arrivals
 from memoryhub.journal.requests import KEPT_FOR
 from memoryhub.models.events import RequestKey
-from memoryhub.models.operators import SignInLink
+from memoryhub.models.operators import SignInFailure, SignInLink
 from memoryhub.models.projects import Project
 from memoryhub.vault import keys
 
 #: A subject is made seconds after its key; what is older lost its maker.
 ORPHANED_AFTER = timedelta(hours=1)
-ATTEMPTS_KEPT = timedelta(days=30)
+FAILURES_KEPT = timedelta(days=30)
 #: Rows in one transaction, so that the writer is soon free again.
 BATCH = 1_000
 
@@ -51,12 +50,12 @@ def imports(now: datetime) -> int:
 
 
 def sign_ins(now: datetime) -> int:
-    """Forget sessions that ended, links that were used or expired, and old attempts."""
+    """Forget sessions that ended, links that were used or expired, and old failures."""
     done = Q(used_at__isnull=False) | Q(expires_at__lte=now)
     return (
         _remove(Session.objects.filter(expire_date__lte=now))
         + _remove(SignInLink.objects.filter(done))
-        + _remove(AccessAttempt.objects.filter(attempt_time__lt=now - ATTEMPTS_KEPT))
+        + _remove(SignInFailure.objects.filter(at__lt=now - FAILURES_KEPT))
     )
 
 

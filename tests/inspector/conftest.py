@@ -22,7 +22,7 @@ from memoryhub.services.api_keys import Agent
 from tests import factories, sockets
 
 Browser = Callable[[str], Client]
-TRIES = (sign_in.tries, sign_in.failures, passkeys.challenges, sso.begun)
+TRIES = (sign_in.tries, passkeys.challenges, sso.begun)
 
 
 @pytest.fixture(autouse=True)

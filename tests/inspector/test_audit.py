@@ -219,7 +219,7 @@ def test_a_session_is_told_from_its_beginning_to_its_end(
 
 
 def test_a_failed_sign_in_is_not_told(db: None) -> None:
-    """Names that were typed are no words of ours; axes keeps them for thirty days."""
+    """Names that were typed are no words of ours."""
     operators.add("olga")
     before = AuditEntry.objects.count()
     for name in ("olga", "nobody-of-this-name"):

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.django_db
 
 #: What a look or a sign-in may write: nothing in the engine depends on it.
 SPARED = (
-    *("django_session", "memoryhub_signinlink", "axes_"),
+    *("django_session", "memoryhub_signinlink", "memoryhub_signinfailure"),
     *("memoryhub_auditentry", "memoryhub_instance"),
 )
 #: Each page is asked for in each of these ways; what a page doesn't know it ignores.

@@ -6,7 +6,7 @@ import io
 from dataclasses import replace
 
 import pytest
-from axes.models import AccessAttempt
+from django.contrib.sessions.backends.db import SessionStore
 from django.core.management import call_command
 
 from inspector import forgetting
@@ -31,16 +31,18 @@ def status(row: Erasure) -> str:
 def test_what_a_scan_found_is_told_in_words_and_what_ends_it(agent: Agent) -> None:
     """On the screen and by the command; never what was found. It goes on by itself."""
     ann = make_person(agent, USER)
-    attempt = AccessAttempt.objects.create(username=USER, failures_since_start=1)
+    session = SessionStore()
+    session["seen"] = USER
+    session.save()
     row = finish(confirm(plan(ann)))
     line = ErasureLine.of(row)
     assert (row.state, line.waiting_on) == ("scrubbed", "store")
     assert "rows" in line.undeclared
     for told in (forgetting.progress(line).waiting, status(row)):
-        assert "sign-in attempts" in told
+        assert "such as sessions" in told
         assert "`manage.py scan` tells each place" in told
         assert USER not in told
-    attempt.delete()
+    session.delete()
     row = finish(row)
     assert (row.state, row.waiting_on) == ("complete", "")
     assert erasure_waits.told(ErasureLine.of(row)) == ""

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from axes.models import AccessAttempt
 from django.conf import settings as configured
 from django.contrib.sessions.backends.db import SessionStore
 from django.db import connections, transaction
@@ -245,15 +244,11 @@ def in_the_audit_log(text: str) -> None:
     )
 
 
-def in_a_failed_sign_in(text: str) -> None:
-    AccessAttempt.objects.create(username=text, failures_since_start=1)
-
-
 def as_an_operator(text: str) -> None:
     Operator.objects.create(username=text, created_at=datetime.now(UTC))
 
 
-@pytest.mark.parametrize("write", [in_a_session, in_the_audit_log, in_a_failed_sign_in])
+@pytest.mark.parametrize("write", [in_a_session, in_the_audit_log])
 @pytest.mark.django_db(transaction=True)
 def test_an_id_is_nobody_elses_but_where_it_is_a_name(
     agent: Agent, write: Callable[[str], None]

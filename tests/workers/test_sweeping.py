@@ -4,7 +4,6 @@ from datetime import timedelta
 from uuid import uuid4
 
 import pytest
-from axes.models import AccessAttempt
 from django.apps import apps
 from django.contrib.sessions.models import Session
 from django.utils import timezone
@@ -13,7 +12,7 @@ from memoryhub.journal import Request
 from memoryhub.models.clock import clock
 from memoryhub.models.events import Event, RequestKey
 from memoryhub.models.keys import SubjectKey
-from memoryhub.models.operators import SignInLink
+from memoryhub.models.operators import SignInFailure, SignInLink
 from memoryhub.models.projects import Project
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
@@ -66,19 +65,17 @@ def test_links_that_are_used_or_over_go() -> None:
     assert operators.use_link(alive) == ann
 
 
-def test_sessions_and_attempts_end() -> None:
+def test_sessions_and_failures_end() -> None:
     now = timezone.now()
     for name, end in (("over", now), ("alive", now + timedelta(hours=1))):
         Session.objects.create(session_key=name, session_data="", expire_date=end)
     for days in (29, 31):
-        attempt = AccessAttempt.objects.create(
-            username=f"d{days}", ip_address="127.0.0.1", failures_since_start=1
-        )
+        typed = f"d{days}".encode()
         at = now - timedelta(days=days)
-        AccessAttempt.objects.filter(id=attempt.id).update(attempt_time=at)
+        SignInFailure.objects.create(at=at, name=typed, address=b"")
     assert sweeping.sign_ins(now) == 2
     assert Session.objects.get().session_key == "alive"
-    assert AccessAttempt.objects.get().username == "d29"
+    assert bytes(SignInFailure.objects.get().name) == b"d29"
 
 
 # Imports of bundles that were killed
