@@ -13,7 +13,7 @@ from memoryhub.models.clock import clock
 from memoryhub.models.erasures import Erasure
 from memoryhub.queries import erasure_views
 from memoryhub.queries.erasures import ErasureLine
-from memoryhub.services import erasure_plans
+from memoryhub.services import erasure_plans, erasure_steps
 
 
 def standing(line: ErasureLine) -> dict[str, Any]:
@@ -27,9 +27,17 @@ def standing(line: ErasureLine) -> dict[str, Any]:
 
 
 def page(
-    request: HttpRequest, place: Place, row: Erasure, *, refusal: Refusal | None = None
+    request: HttpRequest,
+    place: Place,
+    row: Erasure,
+    *,
+    refusal: Refusal | None = None,
+    problem: str = "",
 ) -> HttpResponse:
-    """The plan with what confirms it while that is possible, else how far it is."""
+    """The plan with what confirms it while that is possible, else how far it is.
+
+    `problem` says what was refused, where the refusal's own words do not.
+    """
     line = ErasureLine.of(row)
     planned = line.state == Erasure.State.PLANNED and line.confirmed_at is None
     over = planned and line.expires_at <= clock.now()
@@ -38,7 +46,8 @@ def page(
         "planned": planned and not over,
         "over": over,
         "token": erasure_plans.token(row) if planned and not over else "",
-        "problem": refusal.message if refusal else "",
+        "problem": problem or (refusal.message if refusal else ""),
+        "lost": line.waiting_on == erasure_steps.NEEDLES,
         "words": forgetting,
         "typed": request.POST.get("typed", "")[:40],
     }

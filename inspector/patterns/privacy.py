@@ -86,6 +86,7 @@ COMPLETE = replace(
         "complete": (NOW + timedelta(seconds=9, milliseconds=120)).isoformat(),
     },
 )
+LOST = under_way(states=4, waiting_on="needles")
 HELD = replace(PLAN, state="held", waiting_on="hold", holds=1, confirmed_at=NOW)
 DROPPED = replace(PLAN, state="cancelled")
 REMAINS = Remains(
@@ -166,6 +167,13 @@ PATTERNS = (
             "to be typed": of(PLAN, token="t", typed=""),  # noqa: S106 # a sample
             "typed wrong": of(PLAN, token="t", typed="forget 4"),  # noqa: S106 # a sample
             "nothing to erase": of(NOTHING, token="t", typed=""),  # noqa: S106 # a sample
+        },
+    ),
+    Pattern(
+        template="inspector/erasures/_needles.html",
+        states={
+            "a person": of(LOST),
+            "one thread": of(replace(LOST, scope="thread")),
         },
     ),
     Pattern(

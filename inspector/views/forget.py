@@ -26,7 +26,7 @@ from memoryhub.models.erasures import Erasure
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
 from memoryhub.queries import erasure_views, erasures, subject_lists, threads
-from memoryhub.services import erasure_plans
+from memoryhub.services import erasure_needles, erasure_plans
 from memoryhub.services import erasures as eraser
 
 #: A name, a seq and a ticket are never longer.
@@ -39,6 +39,11 @@ _SAID = {
     "thread": "That is no thread of this subject's.",
     "before": "A time in the past is wanted, as 2026-01-31T12:00, in UTC.",
     "record": "That is no event of this thread's.",
+}
+#: What is wrong with what was typed to be looked for again.
+_NOT_TYPED = {
+    "user_id": "That is not the id of the person who was erased.",
+    "texts": "Type more of it: that could stand anywhere.",
 }
 
 
@@ -100,6 +105,21 @@ def confirm(request: HttpRequest, project: str, erasure: UUID) -> HttpResponse:
     answer = _to(place, erasure)
     answer.headers["Clear-Site-Data"] = '"cache", "storage"'
     return answer
+
+
+@require_POST
+@signed_in
+def recall(request: HttpRequest, project: str, erasure: UUID) -> HttpResponse:
+    """Look again for what a scan had found, once the id was typed again."""
+    place = offices.act(request, project)
+    row = erasures.get_row(place.project.id, erasure)
+    typed = request.POST.get("user_id", "").strip()[:_LONGEST]
+    try:
+        erasure_needles.recall(row, [typed])
+    except InvalidError as refusal:
+        problem = _NOT_TYPED.get(refusal.loc, "")
+        return erasing.page(request, place, row, refusal=refusal, problem=problem)
+    return _to(place, erasure)
 
 
 @require_POST

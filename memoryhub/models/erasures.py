@@ -57,8 +57,8 @@ class Erasure(models.Model):
     state = models.CharField(
         max_length=13, choices=State.choices, default=State.PLANNED
     )
-    #: What the next state waits for: reader, vacuum, rights, disk, store,
-    #: night, hold.
+    #: What the next state waits for: reader, vacuum, rights, disk, store, night,
+    #: needles, hold.
     waiting_on = models.CharField(max_length=8, default="")
     #: The subject's when the plan was made; the fence adds one to hers.
     epoch = models.IntegerField()
@@ -75,6 +75,9 @@ class Erasure(models.Model):
     #: Nonces of 12 bytes each, of sealed payloads and wrapped keys: what a scan looks
     #: for. Random, hence no content. They go the night after the receipt.
     needles = models.BinaryField(default=bytes)
+    #: When a scan first found something in the clear where nothing should be. From
+    #: then on only a scan that looks for such needles again lets it go on.
+    hit_at = models.DateTimeField(null=True)
     #: Of the ledger's line that says it will be done.
     ledger_n = models.BigIntegerField(null=True)
     created_at = models.DateTimeField()

@@ -24,6 +24,9 @@ WAITING: Final[Mapping[str, str]] = MappingProxyType(
         "store": "A store does not answer. It goes on by itself once it does.",
         "night": "There is more to look through than may be by day. It goes on at "
         "night, from 1 to 5 by UTC.",
+        "needles": "A scan had found what should be nowhere any more, and what it "
+        "looked for went with a restart. Remove it, if that is not done, and type the "
+        "person's id again, here or to `manage.py forget needles`; it goes on then.",
         "hold": "A hold is in force, so nothing is erased. Once it is lifted, make a "
         "new plan.",
     }

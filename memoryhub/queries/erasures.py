@@ -186,6 +186,12 @@ def list_unfinished() -> list[UUID]:
     return [*rows.values_list("id", flat=True)]
 
 
+def count_found() -> int:
+    """Erasures that are open because a scan had found something in the clear."""
+    rows = Erasure.objects.filter(state=State.SCRUBBED, hit_at__isnull=False)
+    return rows.count()
+
+
 def list_unfenced() -> list[UUID]:
     """What is confirmed and can still be read, longest waiting first. One query."""
     rows = Erasure.objects.filter(state=State.PLANNED).exclude(confirmed_at=None)

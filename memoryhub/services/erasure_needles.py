@@ -18,11 +18,11 @@ import orjson
 from django.db.models import Q, QuerySet
 from django.db.models.functions import Substr
 
-from memoryhub.errors import Refusal
+from memoryhub.errors import InvalidError, Refusal
 from memoryhub.journal.log import open_payload
 from memoryhub.kernel import names
 from memoryhub.kernel.events import TYPES
-from memoryhub.models.erasures import Erasure
+from memoryhub.models.erasures import Erasure, Tombstone
 from memoryhub.models.events import Event
 from memoryhub.models.threads import Thread
 from memoryhub.services import subjects
@@ -47,12 +47,25 @@ class Remembered:
     def __init__(self) -> None:
         self._lock = Lock()
         self._kept: OrderedDict[UUID, tuple[Needle, ...]] = OrderedDict()
+        self._typed: set[UUID] = set()
 
     def put(self, erasure: UUID, found: Sequence[Needle]) -> None:
         with self._lock:
             self._kept[erasure] = tuple(found)
             while len(self._kept) > _REMEMBERED:
                 self._kept.popitem(last=False)
+
+    def type(self, erasure: UUID, found: Sequence[Needle]) -> None:
+        """Remember what somebody has typed again, whatever process is the eraser."""
+        self.put(erasure, found)
+        with self._lock:
+            self._typed.add(erasure)
+
+    def take_typed(self) -> list[UUID]:
+        """Erasures of which something was typed since the last look."""
+        with self._lock:
+            typed, self._typed = self._typed, set()
+        return [*typed]
 
     def of(self, erasure: UUID) -> tuple[Needle, ...]:
         with self._lock:
@@ -81,6 +94,40 @@ def collect(row: Erasure) -> bytes:
     clear += islice(_windows(row, some), MAX_WINDOWS)
     remembered.put(row.id, clear)
     return needles.packed(random)
+
+
+def lacking(row: Erasure) -> bool:
+    """Whether a scan found something that this process can't look for again."""
+    return row.hit_at is not None and not remembered.of(row.id)
+
+
+def recall(row: Erasure, texts: Sequence[str]) -> None:
+    """Look for these again, whose needles were gone with a restart.
+
+    Of a subject the first is its user id. Raises InvalidError (`user_id`) for another
+    one, and (`texts`) where none of them is long enough to be told from others.
+    """
+    found: list[Needle] = []
+    if row.scope == Scope.SUBJECT and (laid := _tombstone(row)) is not None:
+        ref = subjects.ref_of(row.project_id, texts[0]) if texts else b""
+        if bytes(laid.digest) != ref:
+            raise InvalidError(loc="user_id")
+        found.append(needles.user_id(texts[0]))
+        texts = texts[1:]
+    for text in texts:
+        if needles.telling_name(text):
+            found.append(needles.name(text))
+        found += needles.windows(text.encode())
+    if not found:
+        raise InvalidError(loc="texts")
+    remembered.type(row.id, found)
+
+
+def _tombstone(row: Erasure) -> Tombstone | None:
+    """What keeps its subject out; none of the anonymous one."""
+    return Tombstone.objects.filter(
+        erasure=row, kind=Tombstone.Kind.SUBJECT, subject=row.subject_id
+    ).first()
 
 
 def of(row: Erasure) -> list[Needle]:

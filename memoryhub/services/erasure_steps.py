@@ -50,6 +50,8 @@ ACTOR: Final = "worker:erasures"
 SCRUB_SECONDS: Final = 5.0
 #: What there is to look through is more than may be by day.
 NIGHT: Final = "night"
+#: A scan had found something, and what it looked for is in no process any more.
+NEEDLES: Final = "needles"
 #: Threads that are announced at once.
 _RUNG: Final = 1_000
 
@@ -140,6 +142,8 @@ def verify(row: Erasure) -> str:
     alone = bool(standstill.waiting)
     if row.waiting_on == NIGHT and not alone and scans.waits():
         return NIGHT
+    if erasure_needles.lacking(row):
+        return NEEDLES
     # What was found before may have been removed since: its bytes have to go as well.
     found = bool(row.waiting_on) and row.waiting_on != NIGHT
     if found and (waiting := scrubbing.scrub(seconds=SCRUB_SECONDS)):
@@ -167,10 +171,9 @@ def _scan(rows: Sequence[Erasure], *, budget: int | None) -> Mapping[UUID, Verdi
 
 
 def pass_scan(row: Erasure, verdict: Verdict) -> str:
-    """Note what a scan of hers found since; verified if it found nothing anywhere."""
-    passed = verdict.clean and not verdict.deferred
-    found = verdict.facts()
-    journal.run(partial(_note_scan, row.id, row.times, found, passed=passed))
+    """Note what a scan for it found; verified if it found nothing anywhere."""
+    if journal.run(partial(_note_scan, row.id, row.times, verdict)):
+        return NEEDLES
     if not verdict.clean:
         return verdict.trouble or "store"
     return NIGHT if verdict.deferred else ""
@@ -332,22 +335,28 @@ def _fall_back(erasure: UUID) -> None:
         row.save(update_fields=["state", "updated_at"])
 
 
-def _note_scan(
-    erasure: UUID, times: str, found: Mapping[str, Any], *, passed: bool
-) -> None:
+def _note_scan(erasure: UUID, times: str, verdict: Verdict) -> bool:
     """What it found, with the state that follows from it: one never without the other.
 
     Of two scans at once the first that passed is the one that the receipt tells of.
+    Returns whether it proves nothing: something was found before in the clear, and
+    this one did not look for anything of that kind.
     """
     with transaction.atomic():
         row = Erasure.objects.select_for_update().get(id=erasure)
         # With each state that it enters again the times change.
         if (row.state, row.times) != (State.SCRUBBED, times):
-            return
-        row.verification, row.updated_at = text(found), clock.now()
-        row.save(update_fields=["verification", "updated_at"])
-        if passed:
+            return False
+        if row.hit_at and not verdict.looked_in_the_clear:
+            return True
+        now = clock.now()
+        if verdict.found_in_the_clear and not row.hit_at:
+            row.hit_at = now
+        row.verification, row.updated_at = text(verdict.facts()), now
+        row.save(update_fields=["verification", "hit_at", "updated_at"])
+        if verdict.clean and not verdict.deferred:
             erasure_plans.enter(row, State.VERIFIED, actor=ACTOR)
+    return False
 
 
 def _keep_needles(row: Erasure) -> None:

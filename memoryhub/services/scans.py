@@ -88,6 +88,19 @@ class Verdict:
         """Nothing is anywhere that should not be, and it was looked for everywhere."""
         return not (self.void or self.undeclared or self.unreachable)
 
+    @property
+    def found_in_the_clear(self) -> bool:
+        """Something undeclared that the erasure's row does not keep."""
+        return any(
+            hit.standing is Standing.UNDECLARED and hit.kind in _CLEAR
+            for hit in self.hits
+        )
+
+    @property
+    def looked_in_the_clear(self) -> bool:
+        """It looked for some of what the erasure's row does not keep."""
+        return any(self.needles.get(kind) for kind in _CLEAR)
+
     def facts(self) -> dict[str, Any]:
         """For the erasure's row and the receipt: words and whole numbers only."""
         return {

@@ -20,6 +20,7 @@ from memoryhub.models.erasures import Erasure
 from memoryhub.models.ids import uuid7
 from memoryhub.queries import erasures as listed
 from memoryhub.services import erasures
+from memoryhub.services.erasure_needles import remembered
 from memoryhub.services.standstill import standstill
 from memoryhub.workers import leases
 from memoryhub.workers.loops import Loop
@@ -75,7 +76,10 @@ class Eraser:
         Looks first and takes the lease then: while there is nothing to do, nothing is
         written.
         """
-        if self._kept_away() or not (erasures.due(self.clock()) or self._due()):
+        if self._kept_away():
+            return 0
+        self._look_for_typed()
+        if not (erasures.due(self.clock()) or self._due()):
             return 0
         if not self._hold():
             return 0
@@ -86,6 +90,13 @@ class Eraser:
         for start in range(0, len(due), TOGETHER):
             steps += self._advanced(due[start : start + TOGETHER])
         return steps
+
+    def _look_for_typed(self) -> None:
+        """Go on with what was typed in this process, which no other can look for."""
+        for each in remembered.take_typed():
+            before, row = "", Erasure.objects.get(id=each)
+            while row.state != before and not self._stopped.is_set():
+                before, row = row.state, erasures.advance(row)
 
     def fence(self) -> int:
         """Make unreadable whatever was confirmed, if the lease is ours; how many.

@@ -9,7 +9,12 @@ from uuid import UUID
 
 from django.core.management.base import CommandParser
 
-from memoryhub.errors import NotFoundError, PlanStaleError, Refusal
+from memoryhub.errors import (
+    InvalidError,
+    NotFoundError,
+    PlanStaleError,
+    Refusal,
+)
 from memoryhub.journal import scrub
 from memoryhub.kernel.erase_events import REASONS
 from memoryhub.management import deleting, following, noting, start
@@ -22,6 +27,7 @@ from memoryhub.models.subjects import Subject
 from memoryhub.queries import rewrites, threads
 from memoryhub.queries.erasures import ErasureLine
 from memoryhub.services import (
+    erasure_needles,
     erasure_plans,
     erasures,
     ledgers,
@@ -65,6 +71,14 @@ ABOUT_STATUS: Final = """\
 Show how far one erasure is, or all that are not finished: the state, since when,
 and what the next step waits for."""
 
+ABOUT_NEEDLES: Final = """\
+Look again for what a scan had found, after a restart: an erasure that waits for
+`needles` goes on only when somebody types what it was about. Reads standard input:
+of a person the id on the first line, then, a line each, other texts to look for. It
+is kept in memory alone, and the erasure is followed to its receipt.
+
+  echo customer-7 | manage.py forget needles 0193…"""
+
 ABOUT_CANCEL: Final = """\
 Drop a plan. What was confirmed goes on."""
 
@@ -103,6 +117,9 @@ class Command(Base):
         )
         telling = add("status", "show how far an erasure is", ABOUT_STATUS)
         telling.add_argument("erasure", type=UUID, nargs="?", help="its id; else all")
+        short = "look again for what a scan had found"
+        recalling = add("needles", short, ABOUT_NEEDLES)
+        recalling.add_argument("erasure", type=UUID, help="its id")
         cancelling = add("cancel", "drop a plan", ABOUT_CANCEL)
         cancelling.add_argument("erasure", type=UUID, help="the plan's id")
 
@@ -110,8 +127,8 @@ class Command(Base):
         chosen = [name for name in ("resume", "replay", "rewrite") if options[name]]
         if bool(action) == bool(chosen):
             self.end(
-                "Say what to do: plan, confirm, status or cancel, or one of --resume, "
-                "--replay and --rewrite; `forget --help` explains them.",
+                "Say what to do: plan, confirm, status, needles or cancel, or one of "
+                "--resume, --replay and --rewrite; `forget --help` explains them.",
                 code=WRONG_USAGE,
             )
         start.prepare(held_back=options["replay"])
@@ -153,6 +170,20 @@ class Command(Base):
             self.stdout.write(following.told(ErasureLine.of(row)))
         if not rows:
             self.stdout.write("No erasure is unfinished.")
+
+    def do_needles(self, *, erasure: UUID, **_: Any) -> None:
+        row = self._row(erasure)
+        texts = [line for line in sys.stdin.read().splitlines() if line]
+        try:
+            erasure_needles.recall(row, texts)
+        except InvalidError as refusal:
+            self.end(
+                "The first line of standard input is not the id of who was erased."
+                if refusal.loc == "user_id"
+                else "Standard input has nothing that is long enough to look for.",
+                code=WRONG_USAGE,
+            )
+        self._follow([row])
 
     def do_cancel(self, *, erasure: UUID, **_: Any) -> None:
         erasures.cancel(self._row(erasure), actor=ACTOR)

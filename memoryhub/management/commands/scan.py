@@ -9,6 +9,7 @@ from memoryhub.management import start
 from memoryhub.management.progress import Progress
 from memoryhub.management.terminal import FAILED, REFUSED
 from memoryhub.management.terminal import Command as Base
+from memoryhub.queries import erasures
 from memoryhub.queries.residue import Standing, list_residue
 from memoryhub.services import scan_targets, scans
 from memoryhub.services.scans import Found, Verdict
@@ -50,15 +51,15 @@ class Command(Base):
         )
         progress.close()
         scans.note(verdict, actor="command")
-        self._tell(verdict, erasures=targets.erasures)
+        self._tell(verdict, of=targets.erasures)
         self._end(verdict)
 
-    def _tell(self, verdict: Verdict, *, erasures: int) -> None:
+    def _tell(self, verdict: Verdict, *, of: int) -> None:
         for name, found in verdict.self_test.items():
             self.stdout.write(f"probe {name}: {'found' if found else 'NOT FOUND'}")
         kinds = ", ".join(f"{n:,} {kind}" for kind, n in verdict.needles.items())
         self.stdout.write(
-            f"Looked for {kinds or 'nothing but the probes'} of {erasures:,} "
+            f"Looked for {kinds or 'nothing but the probes'} of {of:,} "
             f"erasures in {verdict.scanned_bytes:,} bytes: "
             f"{', '.join(verdict.surfaces)}."
         )
@@ -75,6 +76,12 @@ class Command(Base):
             self.end(f"store_away: {places} can't be looked through", code=REFUSED)
         if verdict.undeclared:
             self.end(f"{verdict.undeclared:,} where nothing should be", code=FAILED)
+        if found := erasures.count_found():
+            self.end(
+                f"{found:,} erasures wait, for which a scan had found something: "
+                "`forget status` says what each waits for",
+                code=FAILED,
+            )
         self.say("Nothing is where it should not be.")
 
 
