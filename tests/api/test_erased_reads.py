@@ -54,6 +54,8 @@ def _turn(client: Client) -> None:
 
 
 #: What stands in for the parameters of an operation.
+#: Records that go before everything is read once more.
+STEP = 6
 VALUES = {
     "index": ["0", "1", "4"],
     "page_id": ["slot-0", "slot-2", "a", "b"],
@@ -92,8 +94,8 @@ def test_every_read_answers_whatever_was_erased(acme: Project, api: Client) -> N
     records = [*sealed.order_by("seq").values_list("seq", flat=True)]
     random.Random(1).shuffle(records)
     seen = Counter[int]()
-    for start in range(0, len(records), 4):
-        erase(thread, *((seq, seq) for seq in records[start : start + 4]))
+    for start in range(0, len(records), STEP):
+        erase(thread, *((seq, seq) for seq in records[start : start + STEP]))
         for name in ("t-1", "child"):
             for path in operations(name):
                 for moment in ("", "?at_seq=3", f"?at_seq={thread.head_seq - 4}"):
@@ -101,7 +103,7 @@ def test_every_read_answers_whatever_was_erased(acme: Project, api: Client) -> N
                     assert answer.status < 500, (path, moment, answer.body)
                     seen[answer.status] += 1
     sound(thread, child)
-    assert seen[200] > 500
+    assert seen[200] > 300
     assert seen[410] > 50
 
 

@@ -20,7 +20,9 @@ pytestmark = pytest.mark.django_db
 ASKED = ("", "seq=4", "page=slot-1", "open=slot-1", "turn=2", "q=a")
 
 
-@pytest.mark.parametrize("every", [2, 1])
+@pytest.mark.parametrize(
+    "every", [2, pytest.param(1, marks=pytest.mark.nightly)], ids=str
+)
 def test_screens_draw_what_is_left(agent: Agent, owner: Client, every: int) -> None:
     known = make_family(agent, remembering=True)
     make_pages(agent, new_page("a", "aaa", hint="h"))

@@ -83,7 +83,7 @@ def test_a_killed_import_leaves_nothing_that_shows(
 @pytest.mark.parametrize(
     ("small", "large"),
     [
-        pytest.param(2_000, 20_000, id="some"),
+        pytest.param(1_000, 8_000, id="some"),
         pytest.param(25_000, 250_000, marks=pytest.mark.nightly),
     ],
 )
