@@ -195,7 +195,7 @@ def test_what_is_wrong_is_one_refusal(
 
 def test_failures_are_counted(provider: Provider, person: Person) -> None:
     provider.subject = "unknown"
-    assert [person.sign_in().status for _ in range(5)] == [422] * 4 + [429]
+    assert [person.sign_in().status for _ in range(6)] == [422] * 5 + [429]
     provider.subject = SUBJECTS["vera"]
     assert person.sign_in().status == 429
 
