@@ -35,9 +35,6 @@ PROCESS: Mapping[str, Place] = MappingProxyType(
         "inspector.views.sso.begun": Place(
             holds="addresses that went to single sign-on", forget=Fate.PASSES
         ),
-        "inspector.views.sign_in.failures": Place(
-            holds="addresses that failed to sign in", forget=Fate.PASSES
-        ),
         "inspector.views.sign_in.tries": Place(
             holds="addresses that tried to sign in", forget=Fate.PASSES
         ),
