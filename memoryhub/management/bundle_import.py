@@ -20,16 +20,17 @@ from memoryhub.vault import signing
 
 FORMAT = "bundle"
 #: What says something of a run or a chat; a bundle says all of itself.
-_OTHERS = ("source", "thread", "user_id", "agent_type", "budget", "report")
+_OTHERS = (
+    *("source", "thread", "user_id", "agent_type", "budget", "report", "skip_bad"),
+)
 
 
 def run(
     command: Command, options: Mapping[str, Any], project: Callable[[str], Project]
 ) -> None:
     """Take the bundle in, or end with what is wrong with it."""
-    given = [name for name in _OTHERS if options[name] is not None]
-    if given or options["skip_bad"]:
-        given += ["skip_bad"] * options["skip_bad"]
+    given = [name for name in _OTHERS if options[name] not in (None, False)]
+    if given:
         flags = ", ".join("--" + name.replace("_", "-") for name in given)
         command.end(
             f"A bundle says it all itself; leave out {flags}.", code=WRONG_USAGE

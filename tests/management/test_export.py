@@ -224,7 +224,7 @@ def test_a_bad_bundle_is_named_by_its_line(
     [
         ("--thread", "t"),
         ("--source", "desk"),
-        ("--user-id", "bob"),
+        ("--user-id",),
         ("--agent-type", "a"),
         ("--budget", "2000"),
         ("--skip-bad",),

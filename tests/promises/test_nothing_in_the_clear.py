@@ -93,11 +93,12 @@ def import_everything(instance: Instance, canaries: Canaries, folder: Path) -> s
     ]
     chat = folder / "chat.jsonl"
     chat.write_text("\n".join(map(json.dumps, lines)))
-    mine = ["--source", "mine", "--user-id", canaries.new("user_id of an import")]
+    mine = ["--source", "mine", "--user-id", "--skip-bad"]
     outcomes = [
         instance.manage("import", sample.path(), "--project", "acme"),
         instance.manage(
-            "import", chat, "--format", "chat", "--project", "acme", *mine, "--skip-bad"
+            *("import", chat, "--format", "chat", "--project", "acme", *mine),
+            stdin=canaries.new("user_id of an import") + "\n",
         ),
     ]
     assert outcomes[0].returncode == 0, outcomes[0].stderr

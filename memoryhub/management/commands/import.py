@@ -61,7 +61,8 @@ class Command(Base):
         add("--keys", metavar="FILE", help="bundle: public keys of the hub it is from")
         add("--source", metavar="NAME", help="default: the file's name, no ending")
         add("--thread", metavar="NAME", help="chat: of lines that name no thread")
-        add("--user-id", metavar="ID", help="whom all of it is about")
+        about = "whom all of it is about: the id is read from standard input"
+        add("--user-id", action="store_true", help=about)
         add("--agent-type", metavar="NAME", help="scope of threads; default: source")
         add("--budget", metavar="TOKENS", help="simulate paging under it")
         add("--skip-bad", action="store_true", help="leave bad records out and go on")
@@ -126,7 +127,7 @@ class Command(Base):
         asked = Options(
             source=source,
             thread=options["thread"],
-            user_id=options["user_id"],
+            user_id=self._user_id(options["file"]) if options["user_id"] else None,
             agent_type=options["agent_type"],
         )
         for option in ("source", "thread", "user_id", "agent_type"):
@@ -137,6 +138,12 @@ class Command(Base):
                     "._:@- after a letter or digit, at most 128, not beginning with mh."
                 )
         return asked
+
+    def _user_id(self, file: str) -> str:
+        """The first line of standard input, so that it stands in no process list."""
+        if file == "-":
+            self._refuse("--user-id reads standard input, which is the file already.")
+        return sys.stdin.readline().rstrip("\n")
 
     def _budget(self, sent: str | int | None) -> int | None:
         if sent is None:
