@@ -129,9 +129,16 @@ def refuse_public(host: str) -> None:
 
 
 def refuse_readable_files() -> None:
-    """Refuse data that other users of the machine may read."""
+    """Refuse data that other users of the machine may read, or put something beside."""
     if os.name != "posix":
         return
+    for folder in _private_folders():
+        mode = stat.S_IMODE(folder.stat().st_mode)
+        if mode & 0o022:
+            raise StartRefusedError(
+                f"data_mode: others may write to {folder} (mode {mode:04o}); "
+                "run `chmod 700` on it"
+            )
     for path in _private_files():
         mode = stat.S_IMODE(path.stat().st_mode)
         if mode & 0o077:
@@ -141,9 +148,13 @@ def refuse_readable_files() -> None:
             )
 
 
-def _private_files() -> Iterator[Path]:
+def _private_folders() -> list[Path]:
     folders = (settings.DATA_DIR, settings.LEDGER, settings.LEDGER_MIRROR)
-    for folder in filter(None, folders):
+    return [folder for folder in folders if folder and folder.is_dir()]
+
+
+def _private_files() -> Iterator[Path]:
+    for folder in _private_folders():
         for pattern in _PRIVATE:
             found = sorted(folder.glob(pattern))
             yield from (path for path in found if path.is_file())

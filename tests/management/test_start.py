@@ -223,6 +223,19 @@ def test_data_that_others_may_read_is_refused(instance: Instance, name: str) -> 
     assert "0640" in line
 
 
+@pytest.mark.parametrize("mode", [0o777, 0o730, 0o722])
+@pytest.mark.parametrize("name", [".", "ledger"])
+def test_a_folder_that_others_may_write_to_is_refused(
+    instance: Instance, name: str, mode: int
+) -> None:
+    folder = instance.data / name
+    folder.mkdir(exist_ok=True)
+    folder.chmod(mode)
+    line = refused(instance)
+    assert "data_mode" in line
+    assert f"{mode:04o}" in line
+
+
 def test_the_worker_refuses_as_the_server_does(instance: Instance) -> None:
     (instance.data / "kek.json").unlink()
     done = instance.manage("worker")

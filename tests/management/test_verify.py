@@ -22,6 +22,7 @@ from memoryhub.services.api_keys import Agent
 from memoryhub.vault import ledger
 from memoryhub.workers.anchors import move
 from tests.factories import append, get_thread, make_agent, make_project, make_thread
+from tests.forgetting import confirm, finish, make_person, plan
 from tests.harness.instances import Instance
 from tests.promises.damages import vanish
 from tests.recordings import array, find, run, take
@@ -195,6 +196,16 @@ def test_rebuild_repairs_the_rows_and_says_how_many(agent: Agent) -> None:
     command("verify", "--all")
     command("rebuild")
     command("verify", "--all")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_rebuild_waits_for_erasures(agent: Agent) -> None:
+    """What it wrote anew would have to go once more."""
+    row = confirm(plan(make_person(agent, "ann")))
+    make_person(agent, "bob")
+    assert "forget --resume" in str(refusal("rebuild"))
+    finish(row)
+    assert "threads rebuilt" in command("rebuild")[0]
 
 
 @pytest.mark.no_replay

@@ -12,6 +12,7 @@ from memoryhub.journal.log import Origins
 from memoryhub.management import noting
 from memoryhub.management.commands.verify import chosen
 from memoryhub.management.progress import Progress
+from memoryhub.queries import erasures
 from memoryhub.services.rebuild import rebuild, recount
 
 
@@ -19,7 +20,8 @@ class Command(BaseCommand):
     help = (
         "Write projections again from the journals: slots, turns, labels, counters, "
         "totals. "
-        "The journal itself is never touched. Safe to repeat and to interrupt."
+        "The journal itself is never touched. Safe to repeat and to interrupt. Not "
+        "while an erasure is under way."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -28,6 +30,12 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
+        if waiting := len(erasures.list_unfinished()):
+            raise CommandError(
+                f"{waiting:,} erasures are not finished, and rows that are written "
+                "anew would have to go once more. First: manage.py forget --resume",
+                returncode=1,
+            )
         threads = chosen(options["thread"])
         total = threads.aggregate(events=Sum("head_seq"))["events"] or 0
         progress = Progress(sys.stderr, total=total, unit="events")
