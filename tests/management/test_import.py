@@ -15,7 +15,6 @@ from memoryhub.management.import_summary import Summary, bad_line
 from memoryhub.models.projects import Project
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
-from memoryhub.services import subjects
 from memoryhub.services.imports import Counts
 from tests.recordings import array, lines, message, run
 
@@ -124,7 +123,7 @@ def test_options_go_before_what_the_file_says(
     acme: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     options: dict[str, Any] = {"source": "crm", "user_id": True, "agent_type": "desk"}
-    typed(monkeypatch, "bob\n")
+    monkeypatch.setattr("sys.stdin", StringIO("bob\n"))
     told = Told(array(tmp_path, run(user_id="ann")), project="acme", **options)
     assert told.code == 0
     row = Thread.objects.get()
@@ -155,34 +154,6 @@ def test_what_was_erased_is_no_failure_but_told(acme: Project, tmp_path: Path) -
     Subject.objects.filter(anonymous=False).update(state=Subject.State.ERASED)
     told = Told(path, project="acme")
     assert (told.code, told.rows["erased"], told.rows["present"]) == (3, "1", "1")
-
-
-def typed(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
-    monkeypatch.setattr("sys.stdin", StringIO(text))
-
-
-def test_whom_it_is_about_is_read_from_standard_input(
-    acme: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = array(tmp_path, run(0, user_id="ann"), run(1))
-    typed(monkeypatch, "zoe\nnobody\n")
-    assert Told(path, "--user-id", project="acme").code == 0
-    assert subjects.find(acme.id, "zoe") is not None
-    assert subjects.find(acme.id, "ann") is None
-
-
-@pytest.mark.parametrize("text", ["", "\n", "a*\n"])
-def test_what_can_be_nobodys_id_is_refused(
-    acme: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
-) -> None:
-    typed(monkeypatch, text)
-    told = Told(array(tmp_path, run()), "--user-id", project="acme")
-    assert (told.code, "--user-id" in told.err) == (2, True)
-
-
-def test_standard_input_is_one_thing(acme: Project) -> None:
-    told = Told("-", "--user-id", project="acme")
-    assert (told.code, "the file already" in told.err) == (2, True)
 
 
 @pytest.mark.parametrize(
