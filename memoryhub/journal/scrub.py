@@ -41,14 +41,16 @@ _GIN_INDEXES = """
      WHERE index.relkind = 'i' AND method.amname = 'gin' AND space.nspname !~ '^pg_'
        AND pg_has_role(index.relowner, 'USAGE')
 """
-#: Whether a snapshot of this database is older: what it may see is not cleared. A plain
+#: Whether a transaction of this database is older: what it may see is not cleared. One
+#: that wrote and pauses between two statements has no snapshot, but a number. A plain
 #: VACUUM is in nobody's way, at whatever it looks.
 _OLDER = """
     SELECT EXISTS (
         SELECT 1 FROM pg_stat_activity
          WHERE datname = current_database() AND pid <> pg_backend_pid()
            AND pid NOT IN (SELECT pid FROM pg_stat_progress_vacuum)
-           AND age(backend_xmin) > age(%s::text::xid8::xid))
+           AND greatest(age(backend_xmin), age(backend_xid))
+               > age(%s::text::xid8::xid))
         OR EXISTS (
         SELECT 1 FROM pg_replication_slots WHERE age(xmin) > age(%s::text::xid8::xid))
         OR EXISTS (
@@ -152,18 +154,29 @@ def _vacuumed(connection: BaseDatabaseWrapper, seconds: float) -> str:
             cursor.execute(f"VACUUM (ANALYZE, INDEX_CLEANUP ON) {table}")
             _drop_samples(cursor, table)
             # Of keys nothing may be left in the page.
-            if forget is Fate.DESTROYED and not _written_anew(cursor, table):
+            destroyed = forget is Fate.DESTROYED
+            if destroyed and not _written_anew(cursor, table, seconds):
                 return READER
     return ""
 
 
-def _written_anew(cursor: Any, table: str) -> bool:
+def _written_anew(cursor: Any, table: str, seconds: float) -> bool:
     """Write a table anew; whether no row went along that is gone.
 
     Its snapshot reaches back to whoever writes in another database of the server, so it
-    keeps what they might see: a plain VACUUM goes before it, which does not. It tells
-    itself how many "dead row versions cannot be removed yet".
+    keeps what they might see: a plain VACUUM goes before it, which does not. But that
+    keeps what anybody might see who reads here for a moment, and a page that somebody
+    has in hand: so it is tried for so long.
     """
+    for _ in wal.looks(seconds):
+        cursor.execute(f"VACUUM {table}")
+        if not _moved_dead_rows(cursor, table):
+            return True
+    return False
+
+
+def _moved_dead_rows(cursor: Any, table: str) -> bool:
+    """Write a table anew; it tells how many dead rows "cannot be removed yet"."""
     told: list[str] = []
 
     def note(diagnostic: Any) -> None:
@@ -178,7 +191,7 @@ def _written_anew(cursor: Any, table: str) -> bool:
         raw.remove_notice_handler(note)
     # In whatever language.
     kept = [_NUMBER.search(each) for each in told]
-    return not any(int(number[0]) for number in kept if number)
+    return any(int(number[0]) for number in kept if number)
 
 
 def _rewrite(alias: str, seconds: float) -> str:
@@ -193,8 +206,7 @@ def _rewrite(alias: str, seconds: float) -> str:
         if not _unseen(cursor, seconds):
             return READER
         for table, _ in rights.tables(connection.alias):
-            cursor.execute(f"VACUUM {table}")
-            if not _written_anew(cursor, table):
+            if not _written_anew(cursor, table, seconds):
                 return READER
             cursor.execute(f"ANALYZE {table}")
         cursor.execute("SELECT pg_switch_wal()")

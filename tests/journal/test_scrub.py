@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import secrets
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 from uuid import uuid4
@@ -142,6 +143,24 @@ def test_who_may_still_see_it_is_waited_for(agent: Agent, label: str) -> None:
 @pytest.mark.no_replay
 @pytest.mark.grown
 @pytest.mark.django_db(transaction=True)
+def test_who_wrote_and_pauses_is_waited_for(agent: Agent, label: str) -> None:
+    """It has no snapshot between two statements, and VACUUM clears nothing after it."""
+    where = readers.address(connections["default"])
+    with psycopg.connect(where) as other:
+        other.execute("SELECT pg_current_xact_id()")
+        forgotten(agent, label)
+        assert scrub.scrub(seconds=SECONDS) == "reader"
+        assert scrub.rewrite(seconds=SECONDS) == "reader"
+        assert in_tables(label.encode())
+        other.rollback()
+    assert scrub.scrub(seconds=PATIENCE) == ""
+    assert scrub.rewrite(seconds=PATIENCE) == ""
+    assert not in_tables(label.encode())
+
+
+@pytest.mark.no_replay
+@pytest.mark.grown
+@pytest.mark.django_db(transaction=True)
 def test_who_writes_in_another_database_keeps_no_key(agent: Agent) -> None:
     """Its number is in every snapshot of the server: a table that is written anew by
     one keeps what is gone, and says so.
@@ -154,12 +173,38 @@ def test_who_writes_in_another_database_keeps_no_key(agent: Agent) -> None:
         other.execute("SELECT pg_current_xact_id()")
         keys.destroy(subject, erasure=uuid4(), ledger_n=None, at=clock.now())
         with connections["keys"].cursor() as cursor:
-            assert not scrub._written_anew(cursor, table)
+            assert scrub._moved_dead_rows(cursor, table)
         assert in_tables(wrapped, alias="keys")
         assert scrub.scrub(seconds=PATIENCE) == ""
         assert not in_tables(wrapped, alias="keys")
         assert scrub.rewrite(seconds=PATIENCE) == ""
         other.rollback()
+
+
+@pytest.mark.no_replay
+@pytest.mark.grown
+@pytest.mark.django_db(transaction=True)
+def test_who_reads_keys_for_a_moment_is_waited_for(agent: Agent) -> None:
+    """Its snapshot reaches back to who writes elsewhere, whenever it was taken."""
+    subject = make_thread(agent).subject_id
+    (wrapped,) = keys.wrapped(subject)
+    table = SubjectKey._meta.db_table
+    where = readers.address(connections["keys"])
+    elsewhere = conninfo.make_conninfo(where, dbname="postgres")
+    with psycopg.connect(elsewhere) as other, psycopg.connect(where) as reader:
+        other.execute("SELECT pg_current_xact_id()")
+        keys.destroy(subject, erasure=uuid4(), ledger_n=None, at=clock.now())
+        reader.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        reader.execute("SELECT 1")
+        with connections["keys"].cursor() as cursor:
+            assert not scrub._written_anew(cursor, table, SECONDS)
+            assert in_tables(wrapped, alias="keys")
+            gone = threading.Timer(SECONDS, reader.rollback)
+            gone.start()
+            assert scrub._written_anew(cursor, table, PATIENCE)
+        gone.join()
+        other.rollback()
+    assert not in_tables(wrapped, alias="keys")
 
 
 @pytest.mark.no_replay

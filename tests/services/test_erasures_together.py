@@ -132,7 +132,8 @@ def test_rows_that_go_during_a_scrub_wait_for_the_next(
         return scrub(seconds=seconds)
 
     monkeypatch.setattr(scrubbing, "scrub", work)
-    assert erasures.advance(early).state == State.SCRUBBED
+    row = erasures.advance(early)
+    assert (row.state, row.waiting_on) == (State.SCRUBBED, "")
     assert [state(late), state(moved)] == [State.CACHES_PURGED] * 2
 
 
