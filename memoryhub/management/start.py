@@ -133,19 +133,18 @@ def refuse_readable_files() -> None:
     if os.name != "posix":
         return
     for folder in _private_folders():
-        mode = stat.S_IMODE(folder.stat().st_mode)
-        if mode & 0o022:
-            raise StartRefusedError(
-                f"data_mode: others may write to {folder} (mode {mode:04o}); "
-                "run `chmod 700` on it"
-            )
+        _refuse_mode(folder, 0o022, "write to", "700")
     for path in _private_files():
-        mode = stat.S_IMODE(path.stat().st_mode)
-        if mode & 0o077:
-            raise StartRefusedError(
-                f"data_mode: others may open {path} (mode {mode:04o}); "
-                "run `chmod 600` on it"
-            )
+        _refuse_mode(path, 0o077, "open", "600")
+
+
+def _refuse_mode(path: Path, forbidden: int, what: str, right: str) -> None:
+    mode = stat.S_IMODE(path.stat().st_mode)
+    if mode & forbidden:
+        raise StartRefusedError(
+            f"data_mode: others may {what} {path} (mode {mode:04o}); "
+            f"run `chmod {right}` on it"
+        )
 
 
 def _private_folders() -> list[Path]:
