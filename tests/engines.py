@@ -85,9 +85,13 @@ DIFFER = (
     "vault/test_rotation.py",
     "workers",
 )
-#: One case for each route, of which every one is tried on both where it stands: what a
-#: whole matrix says on PostgreSQL is left to `make nightly`.
-BY_NIGHT = ("matrix",)
+#: What needs a database but says nothing of one: by day its pass on SQLite is enough.
+#: Of matrices and generated requests every route is tried on both where it stands.
+BY_NIGHT = (
+    "api/test_schema.py",
+    "management/test_sso.py",
+    "matrix",
+)
 #: The fixtures by which a test comes to a database.
 REACHING = {"db", "transactional_db", "instance", "empty", "shared", "pair"}
 
