@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from memoryhub.errors import SealBrokenError
+from memoryhub.kernel.padding import padded
 from memoryhub.models.keys import SubjectKey
 from memoryhub.vault import keys, payloads, seal_count
 from memoryhub.vault.keys import SubjectKeys
@@ -50,8 +51,9 @@ def test_what_is_sealed_opens_in_its_place(
     place = place_of(ann, seq=seq, purpose=purpose)
     sealed = seal(ann, place, plain)
     assert open_sealed(ann, place, sealed) == plain
-    assert len(sealed) <= len(plain) + payloads.OVERHEAD_BYTES == len(plain) + 31
-    assert (sealed[0], sealed[2]) == (1, ann.version)
+    assert len(sealed) <= padded(len(plain) + 1) + payloads.OVERHEAD_BYTES
+    assert (len(sealed) - payloads.OVERHEAD_BYTES) % 64 == 0
+    assert (sealed[0], sealed[2]) == (2, ann.version)
 
 
 @pytest.mark.parametrize(
@@ -70,7 +72,8 @@ def test_only_what_is_long_enough_and_shrinks_is_compressed(
 ) -> None:
     sealed = seal(ann, place_of(ann), plain)
     assert sealed[1] == int(compressed)
-    assert (len(sealed) < len(plain) + payloads.OVERHEAD_BYTES) is compressed
+    held = len(sealed) - payloads.OVERHEAD_BYTES
+    assert (held < padded(len(plain) + 1)) is compressed
     assert open_sealed(ann, place_of(ann), sealed) == plain
 
 
@@ -82,8 +85,11 @@ def test_a_tenth_shorter_is_the_least_that_counts(ann: SubjectKeys) -> None:
         plain = chance + bytes(zeros)
         sealed = seal(ann, place_of(ann), plain)
         flags.append(sealed[1])
-        ratio = (len(sealed) - payloads.OVERHEAD_BYTES) / len(plain)
-        assert ratio <= 0.9 if sealed[1] else ratio == 1
+        held, whole = len(sealed) - payloads.OVERHEAD_BYTES, len(plain)
+        if sealed[1]:
+            assert held <= padded(whole * 9 // 10 + 1)
+        else:
+            assert held == padded(whole + 1)
     assert flags == sorted(flags)
     assert set(flags) == {0, 1}
 
@@ -142,18 +148,19 @@ def test_what_is_no_sealed_payload_is_refused(
 ) -> None:
     place = place_of(ann)
     sealed = seal(ann, place, b"hello")
-    for bad in (junk, b"\x01\x00\x01" + junk, sealed[: min(cut, 35)], sealed + b"\0"):
+    for bad in (junk, b"\x02\x00\x01" + junk, sealed[: min(cut, 35)], sealed + b"\0"):
         with pytest.raises(SealBrokenError):
             open_sealed(ann, place, bad)
 
 
 def sealed_by_hand(opened: SubjectKeys, packed: bytes, *, flags: int = 1) -> bytes:
     """Anything at all, flagged as compressed and rightly sealed."""
-    header, nonce = bytes((1, flags, opened.version)), os.urandom(12)
+    header, nonce = bytes((2, flags, opened.version)), os.urandom(12)
     place = place_of(opened)
     bound = b"mh1" + place.project.bytes + place.subject.bytes + place.thread.bytes
     bound += place.seq.to_bytes(8) + bytes((place.purpose,)) + header
-    return header + nonce + opened.cipher(opened.version).encrypt(nonce, packed, bound)
+    filled = packed + b"\x80" + bytes(9)
+    return header + nonce + opened.cipher(opened.version).encrypt(nonce, filled, bound)
 
 
 def test_the_bytes_are_as_the_format_says(ann: SubjectKeys) -> None:
@@ -182,6 +189,18 @@ def test_a_flag_of_a_later_format_is_refused(ann: SubjectKeys, flags: int) -> No
     sealed = sealed_by_hand(ann, zlib.compress(b"hello"), flags=flags)
     with pytest.raises(SealBrokenError):
         open_sealed(ann, place_of(ann), sealed)
+
+
+def test_length_tells_no_answer(ann: SubjectKeys) -> None:
+    """`true` is as long as `false`, and 1,000,000 bytes as 1,100,000 are not longer."""
+    short = (b"null", b"true", b"false", b'"yes"', b"[1,2,3]", b"", b"0" * 62)
+    place = place_of(ann)
+    assert {len(seal(ann, place, each)) for each in short} == {64 + 31}
+    for size in (63, 64, 1_023, 1_024, 5_000, 70_000, 1_000_000):
+        noise = os.urandom(size)
+        held = len(seal(ann, place, noise)) - payloads.OVERHEAD_BYTES
+        assert size < held <= max(size + 64, size * 1.125 + 1)
+        assert open_sealed(ann, place, noise and seal(ann, place, noise)) == noise
 
 
 @pytest.mark.parametrize("beyond", [0, 1])
