@@ -9,7 +9,7 @@ from memoryhub.queries.keys import KeyLine
 
 #: The fields of each kind of record, in order: the headings of a table.
 KEY = (
-    "thread", "key", "type", "bytes", "version", "expires_at", "set_at", "set_by",
+    "thread", "key", "bytes", "version", "expires_at", "set_at", "set_by",
     "inherited",
 )  # fmt: skip
 NOTE = ("thread", "seq", "at", "by", "bytes")
@@ -27,7 +27,6 @@ def key(thread: str, line: KeyLine, *, content: bool = True) -> Record:
     record = {
         "thread": thread,
         "key": line.name,
-        "type": line.json_type,
         "bytes": line.bytes,
         "version": line.version,
         "expires_at": line.expires_at.isoformat() if line.expires_at else None,

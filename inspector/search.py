@@ -24,7 +24,6 @@ from memoryhub.journal.audit import ACTIONS, PURPOSES
 from memoryhub.kernel import names
 from memoryhub.kernel.events import TYPES
 from memoryhub.kernel.pages import MODALITIES, PAGE_TYPES
-from memoryhub.kernel.working_memory import JSON_TYPES
 from memoryhub.models.threads import Thread
 from memoryhub.queries import catalogue
 from memoryhub.queries.key_search import NEVER
@@ -236,11 +235,6 @@ def left(text: str) -> Span | Word:
     return Word(text=NEVER) if _unquoted(text) == NEVER else ahead(text)
 
 
-def json_type(text: str) -> Word:
-    """What kind of JSON a value is."""
-    return _one_of("type", _unquoted(text), JSON_TYPES)
-
-
 def when(text: str) -> Span | Period:
     """A time since, or a time; or a span of either."""
     plain = _unquoted(text)
@@ -385,7 +379,6 @@ PAGES: Keys = {
 #: Keys over the keys of a thread's working memory.
 MEMORY_KEYS: Keys = {
     "name": name,
-    "type": json_type,
     "ttl": left,
     "size": partial(_span, units=_THOUSANDS, example="size:>1k"),
 }

@@ -142,7 +142,7 @@ def _dropped(body: Body) -> str:
 
 
 def _key_set(body: Body) -> str:
-    said = f"{body['key']} {body['json_type']}, {body['bytes']:,} bytes"
+    said = f"{body['key']}, {body['bytes']:,} bytes"
     return f"{said}, {_until(body)}" if body.get("expires_at") else said
 
 
@@ -182,14 +182,9 @@ def _counted(count: int, noun: str) -> str:
 
 def _task(body: Body) -> str:
     told = [str(body["status"])] if body.get("status") else []
-    if body.get("current_step") is not None:
-        told.append(f"step {body['current_step']:,}")
-    if body.get("progress_percent") is not None:
-        told.append(f"{body['progress_percent']:g} %")
-    told += [*body.get("texts", ())]
+    told += [*body.get("fields", ())]
     told += [f"no {field}" for field in body.get("cleared", ())]
-    nothing = "started at" if body.get("started_at") else "heartbeat"
-    return ", ".join(told).replace("_", " ") or nothing
+    return ", ".join(told).replace("_", " ") or "heartbeat"
 
 
 def _note(body: Body) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -13,7 +13,8 @@ from memoryhub.journal import Receipt
 from memoryhub.kernel import memory_commands as asked
 from memoryhub.kernel import strict_json
 from memoryhub.kernel.memory_commands import Expected, Expiry
-from memoryhub.kernel.memory_events import Part
+from memoryhub.kernel.memory_events import Part, TaskField
+from memoryhub.kernel.working_memory import TaskStatus
 from memoryhub.models.events import Event
 from memoryhub.models.threads import Thread
 from memoryhub.models.working_memory import DueValue, Key
@@ -41,9 +42,7 @@ def lasting(ttl: timedelta | None) -> Expiry:
 
 def new_key(key: str, value: Any = "v", expiry: Expiry = UNSAID) -> asked.SetKey:
     text = strict_json.as_sent(value)
-    return asked.SetKey(
-        key=key, value=text, json_type="string", bytes=len(text), expiry=expiry
-    )
+    return asked.SetKey(key=key, value=text, bytes=len(text), expiry=expiry)
 
 
 def set_key(
@@ -86,8 +85,15 @@ def add_notes(agent: Agent, *texts: str, thread: str = "t-1") -> Receipt:
     return act(agent, asked.AddNotes(notes=notes), thread)
 
 
-def set_task(agent: Agent, thread: str = "t-1", **fields: Any) -> Receipt:
-    return act(agent, asked.SetTask(**fields), thread)
+def set_task(
+    agent: Agent,
+    thread: str = "t-1",
+    *,
+    status: TaskStatus = "pending",
+    fields: Mapping[TaskField, bytes] | None = None,
+) -> Receipt:
+    command = asked.SetTask(status=status, fields=dict(fields or {}))
+    return act(agent, command, thread)
 
 
 def take(agent: Agent, name: str | None = None, thread: str = "t-1") -> Receipt:

@@ -16,11 +16,11 @@ from memoryhub.errors import InvalidError, Refusal
 from memoryhub.kernel import memory_commands as asked
 from memoryhub.kernel.commands import AmendThread
 from memoryhub.kernel.memory_commands import Expected, Expiry
+from memoryhub.kernel.memory_events import TASK_FIELDS
 from tests.memory_model import Model, No
 
 KEYS = st.sampled_from(["a", "a.b", "b", "c", "Z"])
 TEXTS = st.sampled_from([b"null", b"1", b"true", b'"one"', b"[1,2,3]", b'{"a":null}'])
-TYPES = {"n": "null", "1": "number", "t": "boolean", '"': "string", "[": "array"}
 SECONDS = st.sampled_from([2, 5, 30])
 EXPIRIES = st.one_of(
     st.just(Expiry()),
@@ -47,17 +47,17 @@ PICKS = st.integers(0, 99)
 FIELDS = st.fixed_dictionaries(
     {},
     optional={
-        "status": st.sampled_from(["running", "completed"]),
-        "current_step": st.integers(0, 3),
-        "progress_percent": st.sampled_from([0.0, 33.3, 100.0]),
+        "description": st.just(b'"d"'),
+        "current_step": st.sampled_from([b"0", b"3"]),
+        "progress_percent": st.sampled_from([b"0.0", b"33.3"]),
+        "started_at": st.sampled_from([b"null", b'"2026-05-01T06:30:00+00:00"']),
+        "data": st.just(b"{}"),
     },
 )
-WORDS = st.dictionaries(
-    st.sampled_from(["description", "data"]), st.sampled_from([b'"d"', b"{}"])
-)
+STATUSES = st.sampled_from(["running", "completed"])
 LIMITS: dict[str, st.SearchStrategy[Any]] = {
     "max_keys": st.sampled_from([2, 4, None]),
-    "max_key_bytes": st.sampled_from([12, None]),
+    "max_key_bytes": st.sampled_from([130, None]),
     "max_notes": st.sampled_from([1, 3, None]),
     "default_ttl_seconds": st.sampled_from([None, None, 4]),
 }
@@ -114,7 +114,6 @@ class Lives(RuleBasedStateMachine):
         return asked.SetKey(
             key=key,
             value=text,
-            json_type=TYPES.get(text[:1].decode(), "object"),  # type: ignore[arg-type]  # one of them
             bytes=len(text),
             expiry=expiry,
             expected=self.condition(said, self.seen(key)),
@@ -197,29 +196,24 @@ class Lives(RuleBasedStateMachine):
         command = asked.EraseValues(seqs=chosen, grace=timedelta(seconds=grace))
         self.both(command)
 
-    @rule(fields=FIELDS, texts=WORDS, said=CONDITIONS, started=st.booleans())
-    def set_task(
-        self, fields: dict[str, Any], texts: Any, said: str, started: bool
-    ) -> None:
+    @rule(status=STATUSES, fields=FIELDS, said=CONDITIONS)
+    def set_task(self, status: Any, fields: dict[Any, bytes], said: str) -> None:
         expected = self.task_condition(said)
-        command = asked.SetTask(
-            **fields, texts=texts, started=started, expected=expected
-        )
-        self.both(command)
+        self.both(asked.SetTask(status=status, fields=fields, expected=expected))
 
     @rule(
+        status=st.none() | STATUSES,
         fields=FIELDS,
-        texts=WORDS,
         said=CONDITIONS,
-        cleared=st.sets(st.sampled_from(["description", "started_at", "data"])),
+        cleared=st.sets(st.sampled_from(TASK_FIELDS)),
     )
     def update_task(
-        self, fields: dict[str, Any], texts: Any, said: str, cleared: set[Any]
+        self, status: Any, fields: dict[Any, bytes], said: str, cleared: set[Any]
     ) -> None:
         command = asked.UpdateTask(
+            status=status,
             fields=fields,
-            texts=texts,
-            cleared=tuple(sorted(cleared - {*texts})),
+            cleared=tuple(sorted(cleared - {*fields})),
             expected=self.task_condition(said),
         )
         self.both(command)

@@ -7,13 +7,16 @@ sweeps is its own affair, as long as it sweeps what has expired.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import json
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from memoryhub.kernel import memory_commands as asked
+from memoryhub.kernel.memory_events import TASK_FIELDS
+from memoryhub.kernel.padding import padded
 
 AUTOMATIC_KEPT = 20
 
@@ -139,10 +142,11 @@ class Model:
         others.pop(change.key, None)
         if held is None and len(others) >= self.max_keys:
             raise No("keys_full")
-        size = sum(each.size for each in others.values()) + change.bytes
-        if size > self.max_key_bytes and change.bytes > (held.size if held else -1):
+        added = padded(change.bytes)
+        size = sum(each.size for each in others.values()) + added
+        if size > self.max_key_bytes and added > (held.size if held else -1):
             raise No("keys_full")
-        self._put(change.key, until, change.bytes, change.value, created=held is None)
+        self._put(change.key, until, added, change.value, created=held is None)
 
     def _put(
         self, key: str, until: datetime | None, size: int, text: bytes, *, created: bool
@@ -228,16 +232,13 @@ class Model:
 
     def _set_task(self, command: asked.SetTask) -> None:
         self._require_task(command.expected)
-        started = command.started_at if command.started else self.at
-        clock = self._tell("task.set", status=command.status, started_at=started)
+        now = json.dumps(self.at.isoformat()).encode()
+        fields = {"started_at": now, **command.fields}
+        clock = self._tell("task.set", status=command.status, fields=sorted(fields))
         self.things.task = {
+            **dict.fromkeys(TASK_FIELDS),
+            **_told(clock, fields),
             "status": command.status,
-            "current_step": command.current_step,
-            "progress_percent": command.progress_percent,
-            "started_at": started,
-            "description": None,
-            "data": None,
-            **_texts(clock, command.texts),
             "version": clock,
         }
 
@@ -246,8 +247,10 @@ class Model:
             raise No("task_not_found")
         self._require_task(command.expected)
         clock = self._tell("task.updated")
-        changed = {**command.fields, **_texts(clock, command.texts)}
+        changed: dict[str, Any] = {**_told(clock, command.fields)}
         changed |= dict.fromkeys(command.cleared)
+        if command.status is not None:
+            changed["status"] = command.status
         self.things.task = {**self.things.task, **changed, "version": clock}
 
     def _clear_task(self, command: asked.ClearTask) -> None:
@@ -268,7 +271,7 @@ class Model:
         for note in command.notes:
             notes = self.things.notes
             trimmed = max(0, len(notes) + 1 - self.max_notes)
-            clock = self._tell("note.added", bytes=note.bytes, trimmed=trimmed)
+            clock = self._tell("note.added", bytes=padded(note.bytes), trimmed=trimmed)
             self.things.notes = [*notes[trimmed:], (clock, note.text)]
 
     def _clear_notes(self, command: asked.ClearNotes) -> None:
@@ -350,8 +353,8 @@ class Model:
         del self.points[target]
 
 
-def _texts(clock: int, texts: dict[Any, bytes]) -> dict[str, tuple[int, bytes]]:
-    return {name: (clock, text) for name, text in texts.items()}
+def _told(clock: int, fields: Mapping[Any, bytes]) -> dict[str, tuple[int, bytes]]:
+    return {name: (clock, text) for name, text in fields.items()}
 
 
 _ACTS: dict[type, Callable[[Model, Any], None]] = {

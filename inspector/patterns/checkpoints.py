@@ -38,7 +38,6 @@ BEFORE = Side(
     version=1_090,
     expires_at=None,
     bytes=5,
-    json_type="string",
     value="12A",
     opened=True,
     erased=False,

@@ -40,14 +40,13 @@ SEAT = KeyLine(
     set_by=AGENT,
     expires_at=None,
     bytes=5,
-    json_type="string",
     opened=True,
     value="14C",
     erased=False,
     inherited=False,
 )
 QUOTE = replace(
-    SEAT, name="quote.rebooking", json_type="object", bytes=12_400,
+    SEAT, name="quote.rebooking", bytes=12_400,
     expires_at=NOW + timedelta(hours=1),
 )  # fmt: skip
 OLD = replace(SEAT, name="customer", version=-6, inherited=True)
@@ -61,8 +60,8 @@ HELD = ThreadState(
     subject=OPEN.subject,
     memory=WorkingMemory(
         contents=Contents(
-            keys=HashTrieMap({"seat": KeyEntry(9, 9, None, 5, "string")}),
-            key_bytes=12_405,
+            keys=HashTrieMap({"seat": KeyEntry(9, 9, None, 64)}),
+            key_bytes=12_464,
         )
     ),
 )
@@ -112,12 +111,12 @@ SET = Step(
     at=NOW,
     type="key.set",
     actor=AGENT,
-    body={"key": "seat", "json_type": "string", "bytes": 5},
+    body={"key": "seat", "bytes": 64},
 )
 VIEW = KeyView(name="seat", line=SEAT, passed=None, history=(SET,), more_history=False)
 STATS = MemoryStats(
     keys=2,
-    key_bytes=12_405,
+    key_bytes=12_464,
     expiring=1,
     next_expiry_at=QUOTE.expires_at,
     default_ttl_seconds=None,
@@ -136,7 +135,7 @@ NOTHING = replace(
     keys=(),
     stats=replace(STATS, keys=0, key_bytes=0, notes=0, checkpoints=0, automatic=0),
 )
-FAILED = search.asked("tpye:object", search.MEMORY_KEYS)
+FAILED = search.asked("szie:<9", search.MEMORY_KEYS)
 PAST: Context = {"at": 40, "live": False}
 
 
@@ -203,7 +202,7 @@ KEYS = (
         template="inspector/keys/_filters.html",
         states={
             "unasked": key_filters(""),
-            "asked, as of an event": key_filters("type:object", **PAST),
+            "asked, as of an event": key_filters("size:>1k", **PAST),
         },
     ),
     Pattern(

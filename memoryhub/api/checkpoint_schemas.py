@@ -75,7 +75,6 @@ class SideOut(Out):
     seq: int
     expires_at: datetime | None
     bytes: int
-    type: str
     value: Any = Field(None, description="Null unless values were asked for.")
     erased: bool = Field(
         default=False, description="It was asked for, and is gone for good."
@@ -89,7 +88,6 @@ class SideOut(Out):
             seq=side.version,
             expires_at=side.expires_at,
             bytes=side.bytes,
-            type=side.json_type,
             value=side.value,
             erased=side.erased,
         )

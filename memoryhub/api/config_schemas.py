@@ -20,6 +20,7 @@ from memoryhub.api.fields import (
 )
 from memoryhub.kernel.events import Limits
 from memoryhub.kernel.paging_config import (
+    DECIMALS,
     RANGES,
     Confidence,
     Mode,
@@ -65,7 +66,9 @@ class ConfigIn(In, Limits):
     def in_its_range(cls, number: float | None, info: ValidationInfo) -> float | None:
         assert info.field_name is not None
         least, most = RANGES[info.field_name]
-        if number is not None and not least <= number <= most:
+        if number is None:
+            return None
+        if not least <= number <= most or round(number, DECIMALS) != number:
             raise RefusedError("value")
         return number
 

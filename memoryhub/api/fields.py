@@ -15,10 +15,12 @@ from pydantic import (
     ConfigDict,
     Field,
     PlainValidator,
+    ValidationInfo,
     WithJsonSchema,
 )
 
-from memoryhub.kernel import names
+from memoryhub.kernel import names, strict_json
+from memoryhub.kernel.bodies import whole_mib
 from memoryhub.kernel.events import LabelValue
 from memoryhub.kernel.pages import REFERENCE, SYSTEM_PROMPT
 from memoryhub.kernel.state import MAX_LABELS
@@ -180,6 +182,21 @@ def _tokenizer(text: str) -> str:
     return text
 
 
+def _whole_mib(number: int) -> int:
+    try:
+        return whole_mib(number)
+    except ValueError:
+        raise RefusedError("value") from None
+
+
+def fitting(count: int | None, info: ValidationInfo) -> int | None:
+    """A count that an agent sent of the field before: no token is less than a byte."""
+    content = info.data.get("content", info.data.get("text"))
+    if count is None or content is None or count <= len(strict_json.as_sent(content)):
+        return count
+    raise RefusedError("value")
+
+
 def _share(number: float) -> float:
     if not 0 <= number <= 1:
         raise RefusedError("value")
@@ -207,7 +224,14 @@ Tokenizer = Annotated[
 Importance = Annotated[
     float,
     AfterValidator(_share),
-    WithJsonSchema({"type": "number", "minimum": 0, "maximum": 1}),
+    WithJsonSchema(
+        {
+            "type": "number",
+            "minimum": 0,
+            "maximum": 1,
+            "description": "Kept with two decimals.",
+        }
+    ),
 ]
 SlotType = Annotated[
     str,
@@ -245,10 +269,24 @@ Labels = Annotated[
 MaxSlots = Annotated[int, within(1, 10_000_000), counted(1, 10_000_000)]
 RetentionDays = Annotated[int, within(1, 36_500), counted(1, 36_500)]
 MaxKeys = Annotated[int, within(1, 100_000), counted(1, 100_000)]
-MaxKeyBytes = Annotated[int, within(1024, 2**30), counted(1024, 2**30)]
+MaxKeyBytes = Annotated[
+    int,
+    within(1024, 2**30),
+    AfterValidator(_whole_mib),
+    WithJsonSchema(
+        {
+            "type": "integer",
+            "minimum": 1024,
+            "maximum": 2**30,
+            "description": "Above 10,000,000 in whole MiB.",
+        }
+    ),
+]
 MaxNotes = Annotated[int, within(1, 10_000), counted(1, 10_000)]
 TtlSeconds = Annotated[int, within(1, MAX_TTL_SECONDS), counted(1, MAX_TTL_SECONDS)]
 Tokens = Annotated[int, within(0, 2**31 - 1), counted(0, 2**31 - 1)]
+#: Of the content or text that stands before it.
+SentTokens = Annotated[Tokens | None, AfterValidator(fitting)]
 Limit = Annotated[
     int, BeforeValidator(whole("limit", low=1, high=MAX_LIMIT)), counted(1, MAX_LIMIT)
 ]

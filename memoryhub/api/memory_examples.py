@@ -21,8 +21,7 @@ _KEY = {
     "seq": 41,
     "set_at": _AT,
     "expires_at": _UNTIL,
-    "bytes": 23,
-    "type": "object",
+    "bytes": 64,
 }
 _KEY_VALUE = {**_KEY, "value": {"letter": "A", "row": 12}, "erased": False}
 _CHANGES = [
@@ -37,7 +36,7 @@ _TASK_IN = {
     "data": {"flight": "LH 432"},
 }
 _TASK = {**_TASK_IN, "started_at": _AT, "updated_at": _AT, "version": 42}
-_NOTE = {"seq": 43, "at": _AT, "bytes": 32, "text": "The fare allows one free change."}
+_NOTE = {"seq": 43, "at": _AT, "bytes": 64, "text": "The fare allows one free change."}
 _ADDED = {"seq": 43, "at": _AT, "trimmed": 0}
 _CHECKPOINT_IN = {"name": "before-payment", "description": "The seat is held."}
 _CHECKPOINT = {
@@ -51,7 +50,7 @@ _CHECKPOINT = {
     "has_task": True,
     "touched": None,
 }
-_SIDE = {"seq": 41, "expires_at": _UNTIL, "bytes": 23, "type": "object"}
+_SIDE = {"seq": 41, "expires_at": _UNTIL, "bytes": 64}
 _COMPARISON = {
     "seq": 52,
     "keys": [
@@ -62,8 +61,7 @@ _COMPARISON = {
             "after": {
                 "seq": 50,
                 "expires_at": None,
-                "bytes": 5,
-                "type": "string",
+                "bytes": 64,
                 "value": None,
                 "erased": False,
             },

@@ -123,7 +123,6 @@ class KeyOut(Out):
     set_at: datetime
     expires_at: datetime | None
     bytes: int
-    type: str
 
     @classmethod
     def of(cls, line: KeyLine) -> KeyOut:
@@ -148,7 +147,6 @@ def _told(line: KeyLine) -> dict[str, Any]:
         "set_at": line.set_at,
         "expires_at": line.expires_at,
         "bytes": line.bytes,
-        "type": line.json_type,
     }
 
 

@@ -24,7 +24,7 @@ from memoryhub.api.fields import (
     OwnPageId,
     PageLevel,
     RefusedError,
-    Tokens,
+    SentTokens,
 )
 from memoryhub.api.schemas import AsOf, Part
 from memoryhub.errors import InvalidError
@@ -71,7 +71,7 @@ class PagePut(In):
     )
     hint: Hint | None = None
     meta: dict[str, Any] = Field({}, description="`mime_type`, `dimensions`, and more.")
-    tokens: Tokens | None = Field(
+    tokens: SentTokens = Field(
         None, description="Needed where the thread's tokenizer is not run here."
     )
     map: Annotated[
@@ -136,7 +136,7 @@ class PagePatch(In):
     content: dict[str, Any] | None = None
     importance: Importance | None = None
     hint: Hint | None = None
-    tokens: Tokens | None = Field(None, description="Of the new content.")
+    tokens: SentTokens = Field(None, description="Of the new content.")
     by: By = "tool"
 
     @model_validator(mode="after")
@@ -156,7 +156,7 @@ class PagePatch(In):
 
 class PromptIn(In):
     text: str
-    tokens: Tokens | None = None
+    tokens: SentTokens = None
 
 
 class FaultIn(In):

@@ -15,11 +15,11 @@ from memoryhub.api.fields import (
     Name,
     Out,
     RefusedError,
+    SentTokens,
     SlotType,
     Text,
     ThreadName,
     Time,
-    Tokens,
     Turn,
 )
 from memoryhub.api.operations import StrictRouter, rendered
@@ -79,7 +79,7 @@ class SlotIn(In):
     type: SlotType
     content: Any = Field(description="Any JSON; kept by value with its key order.")
     role: Role | None = None
-    tokens: Tokens | None = None
+    tokens: SentTokens = Field(None, description="At most the content's bytes.")
     agent_at: Time | None = None
     handler: Annotated[HandlerIn | None, AfterValidator(_handler)] = None
 

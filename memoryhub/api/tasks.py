@@ -19,16 +19,13 @@ from memoryhub.errors import (
 from memoryhub.journal import Receipt
 from memoryhub.kernel import strict_json
 from memoryhub.kernel.memory_commands import ClearTask, SetTask, UpdateTask
-from memoryhub.kernel.memory_events import TaskField
+from memoryhub.kernel.memory_events import TASK_FIELDS, TaskField
 from memoryhub.queries import tasks
 from memoryhub.queries.readers import read
 from memoryhub.services import working_memory
 from memoryhub.services.api_keys import Agent
 
 router = StrictRouter(tags=["task"])
-
-#: Fields whose content is sealed.
-_TEXTS: tuple[TaskField, ...] = ("description", "data")
 
 
 @router.route(
@@ -59,21 +56,15 @@ async def put(
 
     Makes the thread if the name is new.
     """
-    texts = _texts(body)
-    command = SetTask(
-        status=body.status,
-        current_step=body.current_step,
-        progress_percent=body.progress_percent,
-        started_at=body.started_at,
-        started="started_at" in body.model_fields_set,
-        texts=texts,
-        expected=expected(request),
-    )
+    fields = _fields(body)
+    if body.started_at is None and "started_at" in body.model_fields_set:
+        fields["started_at"] = b"null"
+    command = SetTask(status=body.status, fields=fields, expected=expected(request))
     receipt = await working_memory.submit(
         agent=auth.caller(request),
         thread=thread,
         command=command,
-        texts=[*texts.values()],
+        texts=[*fields.values()],
         born=True,
     )
     return await read(_written, receipt)
@@ -93,23 +84,18 @@ async def patch(
 
     Sent with nothing in it, it says that the task is alive.
     """
-    sent = {name: getattr(body, name) for name in body.model_fields_set}
-    texts = _texts(body)
+    sent, fields = body.model_fields_set, _fields(body)
     command = UpdateTask(
-        fields={
-            name: value
-            for name, value in sent.items()
-            if value is not None and name not in _TEXTS
-        },
-        texts=texts,
-        cleared=tuple(name for name, value in sent.items() if value is None),  # type: ignore[misc]  # names of fields
+        status=body.status if "status" in sent else None,
+        fields=fields,
+        cleared=tuple(n for n in TASK_FIELDS if n in sent and n not in fields),
         expected=expected(request),
     )
     receipt = await working_memory.submit(
         agent=auth.caller(request),
         thread=thread,
         command=command,
-        texts=[*texts.values()],
+        texts=[*fields.values()],
     )
     return await read(_written, receipt)
 
@@ -132,12 +118,15 @@ async def delete(request: HttpRequest, thread: Path[ThreadName]) -> HttpResponse
     return rendered(ExistedOut(existed=existed, seq=receipt.seq if existed else None))
 
 
-def _texts(body: TaskIn | TaskPatch) -> dict[TaskField, bytes]:
-    texts = {name: getattr(body, name) for name in _TEXTS}
+def _fields(body: TaskIn | TaskPatch) -> dict[TaskField, bytes]:
+    """What is sealed of it, by field."""
+    plain = {name: getattr(body, name) for name in TASK_FIELDS}
+    if body.started_at is not None:
+        plain["started_at"] = body.started_at.isoformat()
     return {
-        name: strict_json.as_sent(text)
-        for name, text in texts.items()
-        if text is not None
+        name: strict_json.as_sent(value)
+        for name, value in plain.items()
+        if value is not None
     }
 
 

@@ -207,7 +207,6 @@ def _row(state: ThreadState, name: str, entry: KeyEntry) -> KeyRow:
         value_thread=thread,
         value_seq=seq,
         bytes=entry.bytes,
-        json_type=entry.json_type,
         expires_at=entry.expires_at,
     )
 

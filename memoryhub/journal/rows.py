@@ -90,7 +90,6 @@ class KeyRow(NamedTuple):
     value_thread: UUID
     value_seq: int
     bytes: int
-    json_type: str
     expires_at: datetime | None
 
 

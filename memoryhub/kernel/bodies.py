@@ -1,10 +1,56 @@
-"""What all event bodies are made of: pydantic, frozen, strict."""
+"""What all event bodies are made of: pydantic, frozen, strict.
+
+A body stands in the clear. Each of its fields says by its type what may stand there: a
+name, a closed word, an id, what is `Ours`, or what a client chose within bounds that
+tell nothing of a person. A test looks through all of them.
+"""
 
 from __future__ import annotations
 
-from typing import ClassVar
+from datetime import datetime
+from typing import Annotated, Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+#: Numbers that a client chooses have seven digits, or are ten million.
+MOST = 10_000_000
+_MIB = 1_048_576
+
+
+class Ours:
+    """Marks what we made, counted or took from our clock."""
+
+
+class Chosen:
+    """Marks what a client chose, within its bounds."""
+
+
+def whole_mib(number: int) -> int:
+    """A number that is small, or of whole MiB; raises ValueError."""
+    if number > MOST and number % _MIB:
+        raise ValueError("beyond ten million only whole MiB")
+    return number
+
+
+Count = Annotated[int, Ours()]
+Figure = Annotated[float, Ours()]
+Flag = Annotated[bool, Ours()]
+Instant = Annotated[datetime, Ours()]
+#: A digest, a version, a word of ours.
+Token = Annotated[str, Ours()]
+#: Places and parts of them, in lists that differ in kind.
+Parts = Annotated[list[Any], Ours()]
+
+Number = Annotated[int, Field(ge=-MOST, le=MOST), Chosen()]
+#: Above ten million in whole MiB.
+Bytes = Annotated[int, AfterValidator(whole_mib), Chosen()]
+#: A time to live; a year at most.
+Seconds = Annotated[int, Field(ge=0, le=31_536_000), Chosen()]
+#: A share of four decimals; an importance has two.
+Share = Annotated[float, Chosen()]
+Switch = Annotated[bool, Chosen()]
+#: A whole second, by which values are swept.
+Until = Annotated[datetime, Chosen()]
 
 
 class Body(BaseModel):

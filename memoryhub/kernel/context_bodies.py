@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from memoryhub.kernel.bodies import Body
+from memoryhub.kernel.bodies import (
+    Body,
+    Count,
+    Flag,
+    Parts,
+    Share,
+    Token,
+)
 from memoryhub.kernel.names import Name
 from memoryhub.kernel.pages import Level, Modality, Tier
 
@@ -12,11 +17,11 @@ from memoryhub.kernel.pages import Level, Modality, Tier
 class SectionBody(Body):
     """A part of a request: `contexts.Section`."""
 
-    name: str
-    bytes: int
-    tokens: int
+    name: Token
+    bytes: Count
+    tokens: Count
     #: As `contexts.Ref` has them.
-    refs: list[list[Any]]
+    refs: list[Parts]
 
 
 class OfferedBody(Body):
@@ -24,10 +29,10 @@ class OfferedBody(Body):
 
     page_id: Name
     tier: Tier
-    levels: str
-    seq: int
-    key: int = 0
-    thread: str | None = None
+    levels: Token
+    seq: Count
+    key: Count = 0
+    thread: Token | None = None
 
 
 class ShownBody(Body):
@@ -36,17 +41,17 @@ class ShownBody(Body):
     page_id: Name
     modality: Modality
     level: Level
-    tokens: int
-    importance: float
+    tokens: Count
+    importance: Share
 
 
 class ManifestBody(Body):
     """What the manifest said: `contexts.Manifest`, but for the thread's name."""
 
-    turn: int
-    mapped: int
+    turn: Count
+    mapped: Count
     #: Faults allowed, faults a turn, faults left, fault tokens left.
-    policies: list[bool | int]
+    policies: list[Flag | Count]
     frames: list[ShownBody]
     rows: list[OfferedBody]
-    omitted: int
+    omitted: Count

@@ -8,7 +8,11 @@ from __future__ import annotations
 from typing import Literal, get_args
 from uuid import UUID
 
-from memoryhub.kernel.bodies import Body, Event
+from memoryhub.kernel.bodies import (
+    Body,
+    Count,
+    Event,
+)
 from memoryhub.kernel.names import Name
 from memoryhub.kernel.page_events import EntryBody
 
@@ -27,7 +31,7 @@ Reason = Literal[
 REASONS: tuple[str, ...] = get_args(Reason)
 
 #: Records of one thread: first <= seq <= last.
-Range = tuple[UUID, int, int]
+Range = tuple[UUID, Count, Count]
 
 
 class ErasedPage(Body):
@@ -46,7 +50,7 @@ class ThreadErased(Event):
     erasure: UUID
     reason: Reason
     #: Events that stand before it.
-    records: int
+    records: Count
 
 
 class RecordsErased(Event):
@@ -59,7 +63,7 @@ class RecordsErased(Event):
     #: Of its own and of its ancestors, no further than it inherits them.
     ranges: list[Range]
     #: How many the ranges name.
-    records: int
+    records: Count
     pages: list[ErasedPage]
 
 

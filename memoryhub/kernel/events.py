@@ -6,16 +6,23 @@ A body holds ids, names, numbers and closed words, never content; an event that 
 
 from __future__ import annotations
 
-from datetime import datetime
-from typing import Literal
+from typing import Annotated, Literal
 from uuid import UUID
 
 from pydantic import Field
 
-from memoryhub.kernel.bodies import Body, Event
+from memoryhub.kernel.bodies import (
+    Body,
+    Bytes,
+    Count,
+    Event,
+    Number,
+    Seconds,
+    Token,
+)
 from memoryhub.kernel.erase_events import ERASE_EVENTS
 from memoryhub.kernel.memory_events import MEMORY_EVENTS
-from memoryhub.kernel.names import Name
+from memoryhub.kernel.names import Name, NameMark
 from memoryhub.kernel.page_events import PAGE_EVENTS, SlotPage
 from memoryhub.kernel.paging_config import PagingConfig
 
@@ -29,20 +36,21 @@ LabelValue = bool | int | float | Name
 
 class Label(Body):
     name: Name
-    value: LabelValue
+    #: Blanked as a name is, whatever its type.
+    value: Annotated[LabelValue, NameMark()]
 
 
 class Limits(PagingConfig):
     """What a thread is configured with; absent means the default."""
 
-    max_slots: int | None = None
+    max_slots: Number | None = None
     #: Absent: the project's policy holds.
-    retention_idle_days: int | None = None
-    max_keys: int | None = None
-    max_key_bytes: int | None = None
-    max_notes: int | None = None
+    retention_idle_days: Number | None = None
+    max_keys: Number | None = None
+    max_key_bytes: Bytes | None = None
+    max_notes: Number | None = None
     #: Absent: the project's default, or never.
-    default_ttl_seconds: int | None = None
+    default_ttl_seconds: Seconds | None = None
 
 
 class Scoped(Event):
@@ -59,7 +67,7 @@ class ThreadCreated(Scoped):
 
     subject: UUID
     config: Limits
-    replay_format: int
+    replay_format: Count
 
 
 class ThreadForked(Scoped):
@@ -69,12 +77,12 @@ class ThreadForked(Scoped):
 
     subject: UUID
     parent: UUID
-    parent_seq: int
+    parent_seq: Count
     #: Hex of the parent's chain at `parent_seq`: ties the two histories together.
-    parent_chain: str
-    depth: int
+    parent_chain: Token
+    depth: Count
     config: Limits
-    replay_format: int
+    replay_format: Count
 
 
 class ThreadDescribed(Event):
@@ -116,44 +124,40 @@ class ThreadRetired(Event):
 
     event_type = "thread.retired"
 
-    policy_days: int
-    idle_days: int
-    last_active_seq: int
+    policy_days: Count
+    idle_days: Count
+    last_active_seq: Count
 
 
 class SlotAppended(Event):
-    """A message entered the thread. Payload: content and the handler's texts."""
+    """A message entered the thread. Payload: content, what its agent said beside it."""
 
     event_type = "slot.appended"
     sealed = True
 
     #: Dense from 0 in commit order; the slot's address for ever.
-    index: int
+    index: Count
     from_name: Name = Field(alias="from")
     to_name: Name = Field(alias="to")
     type: Name
     role: Role | None = None
     own_name: Name | None = None
-    is_self_call: bool | None = None
     #: By the thread's tokenizer, est/1 unless the agent sent its own count.
-    tokens: int
-    #: Canonical UTF-8 size of the content.
-    bytes: int
-    agent_at: datetime | None = None
+    tokens: Count
+    #: Canonical UTF-8 size of the content, padded.
+    bytes: Count
     #: Its page; absent in journals from before paging.
     page: SlotPage | None = None
 
 
 class RunRecorded(Event):
-    """The thread holds a recorded run. Payload: the run's info."""
+    """The thread holds a recorded run. Payload: trial, reward and info of the run."""
 
     event_type = "run.recorded"
     sealed = True
 
     format: Literal["runs", "chat"]
-    trial: int | None = None
-    reward: float | None = None
-    messages: int
+    messages: Count
 
 
 class ImportAdvanced(Event):
@@ -161,9 +165,9 @@ class ImportAdvanced(Event):
 
     event_type = "import.advanced"
 
-    count: int
+    count: Count
     #: Hex of the rolling keyed digest of the first `count` messages.
-    digest: str
+    digest: Token
 
 
 _EVENTS: tuple[type[Event], ...] = (

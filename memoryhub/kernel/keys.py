@@ -17,6 +17,7 @@ from memoryhub.kernel import memory_commands as asked
 from memoryhub.kernel import memory_events as told
 from memoryhub.kernel.course import Course, PageTable
 from memoryhub.kernel.memory_commands import Expected, Expiry
+from memoryhub.kernel.padding import padded
 from memoryhub.kernel.page_events import PlaceBody
 from memoryhub.kernel.paging import listed
 from memoryhub.kernel.state import ThreadState
@@ -52,8 +53,7 @@ def _set(course: Course, change: asked.SetKey, *, default: timedelta | None) -> 
     course.emit(
         told.KeySet(
             key=change.key,
-            json_type=change.json_type,
-            bytes=change.bytes,
+            bytes=padded(change.bytes),
             expires_at=expires_at,
             created=entry is None,
         ),
@@ -89,7 +89,6 @@ def retime_key(course: Course, command: asked.RetimeKey, pages: PageTable) -> No
     course.emit(
         told.KeySet(
             key=command.key,
-            json_type=entry.json_type,
             bytes=entry.bytes,
             expires_at=expires_at,
             source=PlaceBody(seq=seq, thread=str(thread)),
@@ -139,14 +138,23 @@ def _require(entry: KeyEntry | None, expected: Expected, course: Course) -> None
 def _expiry(
     course: Course, expiry: Expiry, *, default: timedelta | None
 ) -> datetime | None:
-    """The instant: what was said, else the thread's, else the project's default."""
+    """The instant: what was said, else the thread's, else the project's default.
+
+    It stands in the clear, so it is a whole second, the next one.
+    """
     if not expiry.said:
         seconds = course.state.config.default_ttl_seconds
         ttl = timedelta(seconds=seconds) if seconds else default
-        return None if ttl is None else course.at + ttl
+        return None if ttl is None else _second(course.at + ttl)
     if expiry.at is not None and expiry.at <= course.at:
         raise InvalidError(code="expiry_in_past", loc="expires_at")
-    return expiry.at if expiry.ttl is None else course.at + expiry.ttl
+    until = expiry.at if expiry.ttl is None else course.at + expiry.ttl
+    return None if until is None else _second(until)
+
+
+def _second(instant: datetime) -> datetime:
+    whole = instant.replace(microsecond=0)
+    return whole if whole == instant else whole + timedelta(seconds=1)
 
 
 def _make_room(course: Course, change: asked.SetKey) -> None:
@@ -171,8 +179,9 @@ def _fits(course: Course, change: asked.SetKey) -> bool:
     held, old = contents.keys.get(change.key), _found(course, change.key)
     if old is None and len(contents.keys) + (held is None) > state.max_keys:
         return False
-    size = contents.key_bytes + change.bytes - (held.bytes if held else 0)
-    grows = old is None or change.bytes > old.bytes
+    added = padded(change.bytes)
+    size = contents.key_bytes + added - (held.bytes if held else 0)
+    grows = old is None or added > old.bytes
     return not grows or size <= state.max_key_bytes
 
 
@@ -187,7 +196,7 @@ def _sweep(course: Course, due: Sequence[tuple[str, int]]) -> None:
 
 def was_set(state: ThreadState, event: told.KeySet) -> ThreadState:
     clock = state.clock + 1
-    entry = KeyEntry(clock, clock, event.expires_at, event.bytes, event.json_type)
+    entry = KeyEntry(clock, clock, event.expires_at, event.bytes)
     return _put(state, event.key, entry)
 
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any
 
 from memoryhub.kernel.memory_events import Part, TaskField
-from memoryhub.kernel.working_memory import JsonType, TaskStatus
+from memoryhub.kernel.working_memory import TaskStatus
 
 #: The part of a checkpoint that is restored unless others are named.
 PARTS: tuple[Part, ...] = ("keys", "task", "notes")
@@ -35,7 +34,6 @@ class SetKey:
     key: str
     #: JSON text, UTF-8.
     value: bytes
-    json_type: JsonType
     #: Canonical UTF-8 size.
     bytes: int
     expiry: Expiry = Expiry()
@@ -94,12 +92,8 @@ class SetTask:
     """The task as a whole; a start that is not said is now."""
 
     status: TaskStatus = "pending"
-    current_step: int | None = 0
-    progress_percent: float | None = 0.0
-    started_at: datetime | None = None
-    started: bool = False
-    #: By field: JSON text, UTF-8.
-    texts: dict[TaskField, bytes] = field(default_factory=dict)
+    #: By field: JSON text, UTF-8; `null` for a start that is said to be none.
+    fields: dict[TaskField, bytes] = field(default_factory=dict)
     expected: Expected = Expected()
 
 
@@ -107,9 +101,8 @@ class SetTask:
 class UpdateTask:
     """Fields of the task; those not named stay."""
 
-    #: Numbers, words and times that were sent.
-    fields: dict[str, Any] = field(default_factory=dict)
-    texts: dict[TaskField, bytes] = field(default_factory=dict)
+    status: TaskStatus | None = None
+    fields: dict[TaskField, bytes] = field(default_factory=dict)
     cleared: tuple[TaskField, ...] = ()
     expected: Expected = Expected()
 

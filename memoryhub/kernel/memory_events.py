@@ -6,20 +6,27 @@ the seq in a thread that is no fork.
 
 from __future__ import annotations
 
-from datetime import datetime
-from typing import Literal
+from typing import Literal, get_args
 
 from pydantic import Field
 
-from memoryhub.kernel.bodies import Body, Event
+from memoryhub.kernel.bodies import (
+    Body,
+    Count,
+    Event,
+    Flag,
+    Instant,
+    Until,
+)
 from memoryhub.kernel.names import Name
 from memoryhub.kernel.page_events import EntryBody, PlaceBody
-from memoryhub.kernel.working_memory import JsonType, TaskStatus
+from memoryhub.kernel.working_memory import TaskStatus
 
 Part = Literal["keys", "task", "notes", "frames"]
 TaskField = Literal[
     "description", "current_step", "progress_percent", "started_at", "data"
 ]
+TASK_FIELDS: tuple[TaskField, ...] = get_args(TaskField)
 
 
 class KeySet(Event):
@@ -29,12 +36,11 @@ class KeySet(Event):
     sealed = True
 
     key: Name
-    json_type: JsonType
-    #: Of the value, canonical UTF-8.
-    bytes: int
-    expires_at: datetime | None = None
+    #: Of the value, canonical UTF-8, padded.
+    bytes: Count
+    expires_at: Until | None = None
     #: There was none of that name that counted.
-    created: bool = False
+    created: Flag = False
     #: Where the ancestor's value lies that was copied, for its expiry to be changed.
     source: PlaceBody | None = None
 
@@ -45,7 +51,7 @@ class KeyRetimed(Event):
     event_type = "key.retimed"
 
     key: Name
-    expires_at: datetime | None = None
+    expires_at: Until | None = None
 
 
 class KeyDeleted(Event):
@@ -62,12 +68,12 @@ class KeysCleared(Event):
     event_type = "keys.cleared"
 
     #: How many of them were visible.
-    count: int
+    count: Count
 
 
 class ExpiredKey(Body):
     key: Name
-    version: int
+    version: Count
 
 
 class KeysExpired(Event):
@@ -83,35 +89,29 @@ class ValuesErased(Event):
 
     event_type = "values.erased"
 
-    seqs: list[int]
+    seqs: list[Count]
     reason: Literal["expired"] = "expired"
 
 
 class TaskSet(Event):
-    """The task's state as a whole. Payload: description, data."""
+    """The task's state as a whole. Payload: all but its status."""
 
     event_type = "task.set"
     sealed = True
 
     status: TaskStatus
-    current_step: int | None = None
-    progress_percent: float | None = None
-    started_at: datetime | None = None
-    #: Which texts the payload has.
-    texts: list[TaskField] = Field(default_factory=list)
+    #: Which fields the payload has.
+    fields: list[TaskField] = Field(default_factory=list)
 
 
 class TaskUpdated(Event):
-    """Fields of the task changed; what is absent stays. Payload: the texts changed."""
+    """Fields of the task changed; what is absent stays. Payload: all but the status."""
 
     event_type = "task.updated"
     sealed = True
 
     status: TaskStatus | None = None
-    current_step: int | None = None
-    progress_percent: float | None = None
-    started_at: datetime | None = None
-    texts: list[TaskField] = Field(default_factory=list)
+    fields: list[TaskField] = Field(default_factory=list)
     cleared: list[TaskField] = Field(default_factory=list)
 
 
@@ -127,9 +127,9 @@ class NoteAdded(Event):
     event_type = "note.added"
     sealed = True
 
-    bytes: int
+    bytes: Count
     #: Oldest notes that left the scratchpad for it.
-    trimmed: int = 0
+    trimmed: Count = 0
 
 
 class NotesCleared(Event):
@@ -137,7 +137,7 @@ class NotesCleared(Event):
 
     event_type = "notes.cleared"
 
-    count: int
+    count: Count
 
 
 class CheckpointTaken(Event):
@@ -147,14 +147,14 @@ class CheckpointTaken(Event):
     sealed = True
 
     name: Name | None = None
-    auto: bool = False
-    parent: int | None = None
+    auto: Flag = False
+    parent: Count | None = None
     #: Those not yet swept included.
-    keys: int
-    notes: int
-    has_task: bool
+    keys: Count
+    notes: Count
+    has_task: Flag
     #: Names touched since the parent; absent: any.
-    touched: int | None = None
+    touched: Count | None = None
 
 
 class RefreshedPage(Body):
@@ -169,18 +169,18 @@ class CheckpointRestored(Event):
 
     event_type = "checkpoint.restored"
 
-    target: int
+    target: Count
     parts: list[Part]
     #: The checkpoint that holds what it was before.
-    before: int
+    before: Count
     #: The instant by which expiry was judged.
-    judged_at: datetime
-    set: int = 0
-    removed: int = 0
-    expired: int = 0
-    notes: int = 0
+    judged_at: Instant
+    set: Count = 0
+    removed: Count = 0
+    expired: Count = 0
+    notes: Count = 0
     #: Automatic checkpoints that went with it.
-    pruned: list[int] = Field(default_factory=list)
+    pruned: list[Count] = Field(default_factory=list)
     #: Pages of the working set that are gone since.
     left_out: list[Name] = Field(default_factory=list)
     refreshed: list[RefreshedPage] = Field(default_factory=list)
@@ -191,7 +191,7 @@ class CheckpointDeleted(Event):
 
     event_type = "checkpoint.deleted"
 
-    target: int
+    target: Count
 
 
 MEMORY_EVENTS: tuple[type[Event], ...] = (

@@ -109,14 +109,11 @@ def _key(entry: KeyEntry | None) -> list[Any]:
     if entry is None:
         return []
     until = entry.expires_at.isoformat() if entry.expires_at else None
-    return [entry.value, entry.version, until, entry.bytes, entry.json_type]
+    return [entry.value, entry.version, until, entry.bytes]
 
 
 def _task(task: Task | None) -> list[Any] | None:
-    if task is None:
-        return None
-    begun = task.started_at.isoformat() if task.started_at else None
-    return [*task._replace(started_at=None)[:3], begun, *task[4:]]
+    return None if task is None else [*task]
 
 
 def _notes(before: list[Note], after: list[Note]) -> list[Any]:
@@ -217,16 +214,13 @@ def _read_contents(plain: dict[str, Any], before: Contents) -> Contents:
 
 
 def _read_key(row: list[Any]) -> KeyEntry:
-    value, version, until, size, json_type = row
+    value, version, until, size = row
     expires_at = datetime.fromisoformat(until) if until else None
-    return KeyEntry(value, version, expires_at, size, json_type)
+    return KeyEntry(value, version, expires_at, size)
 
 
 def _read_task(row: list[Any] | None) -> Task | None:
-    if row is None:
-        return None
-    started_at = datetime.fromisoformat(row[3]) if row[3] else None
-    return Task._make([*row[:3], started_at, *row[4:]])
+    return None if row is None else Task._make(row)
 
 
 def _read_resident(plain: dict[str, Any], before: Resident, thread: UUID) -> Resident:

@@ -7,6 +7,7 @@ of each and an erasure can put that digest in the name's place.
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from collections.abc import Callable
 from functools import cache, lru_cache
@@ -62,8 +63,8 @@ def replace_names(
     marked, nested = _fields(model)
     changed = dict(body)
     for field in marked:
-        if text := changed.get(field):
-            changed[field] = _blanked(text, change)
+        if (value := changed.get(field)) not in (None, "", []):
+            changed[field] = _blanked(value, change)
     for field, inner in nested:
         if found := changed.get(field):
             changed[field] = _inside(inner, found, change)
@@ -71,10 +72,11 @@ def replace_names(
 
 
 def _blanked(value: Any, change: Callable[[str], str]) -> Any:
-    """A name or a list of names; labels may hold other values there."""
+    """A name or a list of names; labels may hold numbers and booleans there."""
     if isinstance(value, list):
         return [_blanked(each, change) for each in value]
-    return change(value) if isinstance(value, str) else value
+    # No name begins so: the digest of `1` is another than that of "1".
+    return change(value if isinstance(value, str) else f"={json.dumps(value)}")
 
 
 def _inside(model: type[BaseModel], value: Any, change: Callable[[str], str]) -> Any:

@@ -7,6 +7,7 @@ from rpds import Queue
 from memoryhub.kernel import memory_commands as asked
 from memoryhub.kernel import memory_events as told
 from memoryhub.kernel.course import Course, PageTable
+from memoryhub.kernel.padding import padded
 from memoryhub.kernel.state import ThreadState
 from memoryhub.kernel.working_memory import Note
 
@@ -21,7 +22,7 @@ def add_notes(course: Course, command: asked.AddNotes, pages: PageTable) -> None
         trimmed = max(0, held + 1 - course.state.max_notes)
         held += 1 - trimmed
         course.emit(
-            told.NoteAdded(bytes=note.bytes, trimmed=trimmed),
+            told.NoteAdded(bytes=padded(note.bytes), trimmed=trimmed),
             b'{"text":' + note.text + b"}",
         )
 

@@ -6,7 +6,15 @@ from typing import Literal
 
 from pydantic import Field
 
-from memoryhub.kernel.bodies import Body, Event
+from memoryhub.kernel.bodies import (
+    Body,
+    Count,
+    Event,
+    Figure,
+    Flag,
+    Share,
+    Token,
+)
 from memoryhub.kernel.context_bodies import ManifestBody, SectionBody
 from memoryhub.kernel.names import Name
 from memoryhub.kernel.pages import Level, Modality, PageType, Tier
@@ -39,32 +47,32 @@ Refused = Literal[
 class LevelBody(Body):
     """Where a level lies, and what it weighs."""
 
-    seq: int
-    tokens: int
+    seq: Count
+    tokens: Count
     #: Of its line in the context.
-    cost: int
+    cost: Count
     #: Only when it is an ancestor's.
-    thread: str | None = None
+    thread: Token | None = None
 
 
 class PlaceBody(Body):
     """Where a text lies that is no level."""
 
-    seq: int
-    thread: str | None = None
+    seq: Count
+    thread: Token | None = None
 
 
 class EntryBody(Body):
     """A page-table entry that a miss has read, so that the fold needs no row."""
 
-    version: int
+    version: Count
     type: PageType
     modality: Modality
-    importance: float
-    created_seq: int
-    created_turn: int
+    importance: Share
+    created_seq: Count
+    created_turn: Count
     role: Name | None = None
-    slot: int | None = None
+    slot: Count | None = None
     home: Tier = "L2"
     hint: PlaceBody | None = None
     #: By level, FULL first; None where there is none.
@@ -74,7 +82,7 @@ class EntryBody(Body):
 class PageEvent(Event):
     """What every step of paging tells."""
 
-    turn: int
+    turn: Count
     cause: Cause = "command"
     by: By = "tool"
 
@@ -93,15 +101,15 @@ class SlotPage(Body):
 
     type: PageType
     modality: Modality
-    importance: float
+    importance: Share
     #: Of its line in the context.
-    cost: int
-    mapped: bool
+    cost: Count
+    mapped: Flag
     #: The page that the hot list pushed out for it.
     displaced: Name | None = None
     #: First slot of the exchange that ends with this one: what of it is mapped joins
     #: the context here. Journals from before do without.
-    ends: int | None = None
+    ends: Count | None = None
 
 
 class PageCreated(PageEvent):
@@ -113,18 +121,18 @@ class PageCreated(PageEvent):
     page_id: Name
     type: PageType
     modality: Modality
-    tokens: int
-    cost: int
-    bytes: int
-    importance: float
+    tokens: Count
+    cost: Count
+    bytes: Count
+    importance: Share
     role: Name | None = None
     provenance: list[Name] = Field(default_factory=list)
     derived_from: list[Name] = Field(default_factory=list)
     #: Where the texts lie that it was made of.
     sources: list[PlaceBody] | None = None
     #: The payload has a hint.
-    hinted: bool = False
-    mapped: bool
+    hinted: Flag = False
+    mapped: Flag
     displaced: Name | None = None
 
 
@@ -135,16 +143,16 @@ class PageUpdated(LookUp):
     sealed = True
 
     #: The version from here on; one more only when the content changed.
-    version: int
+    version: Count
     type: PageType
     modality: Modality
     #: None while the content stays.
-    tokens: int | None = None
-    cost: int | None = None
-    bytes: int | None = None
-    importance: float
+    tokens: Count | None = None
+    cost: Count | None = None
+    bytes: Count | None = None
+    importance: Share
     #: The payload has another hint.
-    hinted: bool = False
+    hinted: Flag = False
     #: What the page was made of from here on; None while it is as was said before.
     provenance: list[Name] | None = None
     derived_from: list[Name] | None = None
@@ -154,8 +162,8 @@ class PageUpdated(LookUp):
 
 class LevelMade(Body):
     level: Level
-    tokens: int
-    cost: int
+    tokens: Count
+    cost: Count
 
 
 class PageCompressed(PageEvent):
@@ -165,14 +173,14 @@ class PageCompressed(PageEvent):
     sealed = True
 
     page_id: Name
-    version: int
+    version: Count
     type: PageType
     modality: Modality
     role: Name | None = None
-    slot: int | None = None
-    producer: str
+    slot: Count | None = None
+    producer: Token
     #: Of the payload, all levels together.
-    bytes: int
+    bytes: Count
     levels: list[LevelMade]
     #: Where FULL lies, which they were made of.
     source: PlaceBody | None = None
@@ -184,7 +192,7 @@ class PageMapped(LookUp):
     event_type = "page.mapped"
 
     level: Level
-    tokens: int
+    tokens: Count
     tier_before: Tier
 
 
@@ -197,13 +205,13 @@ class PageFaulted(LookUp):
     #: Of its frame; None when it was not mapped.
     level_before: Level | None = None
     #: Charged: those of the text that was served.
-    tokens: int
-    cost: int
+    tokens: Count
+    cost: Count
     reason: Reason
     tier_before: Tier
     tier_after: Tier
     #: It stands in the working set at this level now.
-    promoted: bool
+    promoted: Flag
     displaced: Name | None = None
 
 
@@ -236,9 +244,9 @@ class PageEvicted(PageEvent):
     event_type = "page.evicted"
 
     page_id: Name
-    tokens: int
+    tokens: Count
     #: The keep score it lost by; None where someone asked for it.
-    score: float | None = None
+    score: Figure | None = None
     policy: Policy
     tier_before: Tier
     tier_after: Tier
@@ -255,9 +263,9 @@ class PageLowered(PageEvent):
     page_id: Name
     level: Level
     level_before: Level
-    tokens: int
-    tokens_before: int
-    score: float | None = None
+    tokens: Count
+    tokens_before: Count
+    score: Figure | None = None
     policy: Policy
 
 
@@ -290,14 +298,14 @@ class TurnBegan(Event):
 
     event_type = "turn.began"
 
-    n: int
+    n: Count
     mode: Mode | None = None
     #: It goes on with the exchange of the turn before, and with its fault budget.
-    continues: bool = False
+    continues: Flag = False
     #: Not everything that has to be shown could be mapped.
-    over_budget: bool = False
+    over_budget: Flag = False
     #: Begun by an import, to look at paging on recorded traffic.
-    simulated: bool = False
+    simulated: Flag = False
 
 
 class TurnPacked(Event):
@@ -306,23 +314,23 @@ class TurnPacked(Event):
     event_type = "turn.packed"
     sealed = True
 
-    turn: int
+    turn: Count
     #: The state that was packed.
-    as_of_seq: int
-    packer: str
-    rules: str | None = None
-    tools: str | None = None
+    as_of_seq: Count
+    packer: Token
+    rules: Token | None = None
+    tools: Token | None = None
     mode: Mode
-    budget: int
+    budget: Count
     sections: list[SectionBody]
     manifest: ManifestBody | None = None
-    tokens: int
-    bytes: int
+    tokens: Count
+    bytes: Count
     #: Who counted all tokens of it; None: est/1.
-    tokenizer: str | None = None
+    tokenizer: Token | None = None
     #: In common with the request of the turn before, from its first byte on.
-    prefix_tokens: int | None = None
-    simulated: bool = False
+    prefix_tokens: Count | None = None
+    simulated: Flag = False
 
 
 class TlbInvalidated(PageEvent):
@@ -332,7 +340,7 @@ class TlbInvalidated(PageEvent):
 
     page_id: Name | None = None
     tier: Tier | None = None
-    dropped: int
+    dropped: Count
 
 
 class TlbFlushed(PageEvent):
@@ -340,7 +348,7 @@ class TlbFlushed(PageEvent):
 
     event_type = "tlb.flushed"
 
-    dropped: int
+    dropped: Count
 
 
 PAGE_EVENTS: tuple[type[Event], ...] = (

@@ -17,6 +17,7 @@ from memoryhub.kernel import eviction, pins, slots, working_set
 from memoryhub.kernel.course import Course, PageTable
 from memoryhub.kernel.entries import place_body, updated_entry
 from memoryhub.kernel.lookups import Found, find_live, tell
+from memoryhub.kernel.padding import padded
 from memoryhub.kernel.page_commands import (
     CreatePages,
     DeletePage,
@@ -99,7 +100,7 @@ def _create(
         modality=page.modality,
         tokens=page.tokens,
         cost=page.cost,
-        bytes=page.bytes,
+        bytes=padded(page.bytes),
         importance=_importance(page),
         role=page.role,
         provenance=list(page.provenance or ()),
@@ -136,7 +137,7 @@ def _replace(
 
 def _importance(page: NewPage) -> float:
     if page.importance is not None:
-        return page.importance
+        return round(page.importance, 2)
     return 0.9 if page.type == "summary" else DEFAULT_IMPORTANCE
 
 
@@ -199,10 +200,10 @@ def _updated(
         modality=command.modality or entry.modality,
         tokens=command.tokens,
         cost=command.cost,
-        bytes=command.bytes,
+        bytes=None if command.bytes is None else padded(command.bytes),
         importance=entry.importance
         if command.importance is None
-        else command.importance,
+        else round(command.importance, 2),
         hinted=command.hinted,
         provenance=named,
         derived_from=named,

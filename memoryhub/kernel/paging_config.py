@@ -6,7 +6,13 @@ from dataclasses import dataclass, fields
 from typing import Literal, get_args
 
 from memoryhub.errors import InvalidError
-from memoryhub.kernel.bodies import Body
+from memoryhub.kernel.bodies import (
+    Body,
+    Number,
+    Share,
+    Switch,
+    Token,
+)
 
 Policy = Literal["importance_lru", "lru"]
 Mode = Literal["strict", "relaxed", "passive"]
@@ -23,26 +29,26 @@ class PagingConfig(Body):
     """A thread's own choices; None leaves the default of `Settings`."""
 
     #: Fixed when the thread is made: another one would count differently.
-    tokenizer: str | None = None
-    budget_tokens: int | None = None
-    reserved_tokens: int | None = None
-    evict_at: float | None = None
-    evict_to: float | None = None
-    pin_share: float | None = None
-    claim_share: float | None = None
-    l1_pages: int | None = None
-    auto_pin_turns: int | None = None
-    auto_pin_system: bool | None = None
-    auto_pin_claims: bool | None = None
-    cooldown_turns: int | None = None
-    protect_turns: int | None = None
+    tokenizer: Token | None = None
+    budget_tokens: Number | None = None
+    reserved_tokens: Number | None = None
+    evict_at: Share | None = None
+    evict_to: Share | None = None
+    pin_share: Share | None = None
+    claim_share: Share | None = None
+    l1_pages: Number | None = None
+    auto_pin_turns: Number | None = None
+    auto_pin_system: Switch | None = None
+    auto_pin_claims: Switch | None = None
+    cooldown_turns: Number | None = None
+    protect_turns: Number | None = None
     policy: Policy | None = None
-    lower_first: bool | None = None
-    map_slots: bool | None = None
+    lower_first: Switch | None = None
+    map_slots: Switch | None = None
     mode: Mode | None = None
-    tlb_entries: int | None = None
-    max_faults_per_turn: int | None = None
-    max_fault_tokens_per_turn: int | None = None
+    tlb_entries: Number | None = None
+    max_faults_per_turn: Number | None = None
+    max_fault_tokens_per_turn: Number | None = None
     fault_confidence_threshold: Confidence | None = None
 
 
@@ -125,6 +131,8 @@ RANGES: dict[str, tuple[float, float]] = {
     "max_faults_per_turn": (0, 1_000),
     "max_fault_tokens_per_turn": (0, 2_000_000),
 }
+#: Of a share.
+DECIMALS = 4
 #: What the rules, the manifest and the tools take; passive has none of them.
 LEAST_RESERVED = 800
 
@@ -132,7 +140,8 @@ LEAST_RESERVED = 800
 def check(settings: Settings) -> None:
     """Raise InvalidError naming the first setting that is out of its range."""
     for name, (least, most) in RANGES.items():
-        if not least <= getattr(settings, name) <= most:
+        value = getattr(settings, name)
+        if not least <= value <= most or round(value, DECIMALS) != value:
             raise InvalidError(loc=f"config.{name}")
     least_reserved = 0 if settings.mode == "passive" else LEAST_RESERVED
     half = settings.budget_tokens // 2

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from memoryhub.errors import NoRoomError, ThreadFullError, TokensRequiredError
 from memoryhub.kernel import making, pins, residency, strict_json, working_set
@@ -16,6 +17,7 @@ from memoryhub.kernel.course import Course, PageTable
 from memoryhub.kernel.events import Role, SlotAppended
 from memoryhub.kernel.lookups import Found
 from memoryhub.kernel.opened import Opened
+from memoryhub.kernel.padding import padded
 from memoryhub.kernel.page_commands import MadeLevels
 from memoryhub.kernel.page_events import SlotPage
 from memoryhub.kernel.pages import (
@@ -146,22 +148,24 @@ def draft(slot: NewSlot, *, index: int, role: Role | None, page: SlotPage) -> Dr
         type=slot.type,
         role=role,
         own_name=own_name,
-        is_self_call=self_call,
         tokens=slot.tokens,
-        bytes=len(slot.content),
-        agent_at=slot.agent_at,
+        bytes=padded(len(slot.content)),
         page=page,
     )
-    return Draft(event=event, payload=_payload(slot))
+    return Draft(event=event, payload=_payload(slot, is_self_call=self_call))
 
 
-def _payload(slot: NewSlot) -> bytes:
+def _payload(slot: NewSlot, *, is_self_call: bool | None) -> bytes:
     """One JSON object; `content` stands in it byte for byte as it was sent."""
-    texts: dict[str, str] = {}
+    texts: dict[str, Any] = {}
     if slot.handler and slot.handler.usage_instructions:
         texts["usage_instructions"] = slot.handler.usage_instructions
     if slot.handler and slot.handler.todo_nudge:
         texts["todo_nudge"] = slot.handler.todo_nudge
+    if is_self_call is not None:
+        texts["is_self_call"] = is_self_call
+    if slot.agent_at is not None:
+        texts["agent_at"] = slot.agent_at.isoformat()
     rest = strict_json.as_sent(texts)[1:] if texts else b"}"
     return b'{"content":' + slot.content + (b"," if texts else b"") + rest
 

@@ -17,15 +17,10 @@ from memoryhub.kernel.working_memory import Task
 def set_task(course: Course, command: asked.SetTask, pages: PageTable) -> None:
     """Set the whole of it. Emits task.set. Raises StaleError."""
     _require(course, command.expected)
+    now = f'"{course.at.isoformat()}"'.encode()
+    fields = {"started_at": now, **command.fields}
     course.emit(
-        told.TaskSet(
-            status=command.status,
-            current_step=command.current_step,
-            progress_percent=command.progress_percent,
-            started_at=command.started_at if command.started else course.at,
-            texts=sorted(command.texts),
-        ),
-        _payload(command.texts),
+        told.TaskSet(status=command.status, fields=sorted(fields)), _payload(fields)
     )
 
 
@@ -40,11 +35,11 @@ def update_task(course: Course, command: asked.UpdateTask, pages: PageTable) -> 
     _require(course, command.expected)
     course.emit(
         told.TaskUpdated(
-            **command.fields,
-            texts=sorted(command.texts),
+            status=command.status,
+            fields=sorted(command.fields),
             cleared=sorted(command.cleared),
         ),
-        _payload(command.texts),
+        _payload(command.fields),
     )
 
 
@@ -63,33 +58,25 @@ def _require(course: Course, expected: asked.Expected) -> None:
         raise StaleError(version=version)
 
 
-def _payload(texts: Mapping[TaskField, bytes]) -> bytes:
-    parts = [f'"{name}":'.encode() + text for name, text in sorted(texts.items())]
+def _payload(fields: Mapping[TaskField, bytes]) -> bytes:
+    parts = [f'"{name}":'.encode() + text for name, text in sorted(fields.items())]
     return b"{" + b",".join(parts) + b"}"
 
 
 def was_set(state: ThreadState, event: told.TaskSet) -> ThreadState:
     clock = state.clock + 1
-    task = Task(
-        status=event.status,
-        current_step=event.current_step,
-        progress_percent=event.progress_percent,
-        started_at=event.started_at,
-        description=clock if "description" in event.texts else None,
-        data=clock if "data" in event.texts else None,
-        version=clock,
-    )
-    return _with(state, task)
+    told_here = dict.fromkeys(event.fields, clock)
+    return _with(state, Task(status=event.status, version=clock, **told_here))
 
 
 def updated(state: ThreadState, event: told.TaskUpdated) -> ThreadState:
     task = state.memory.contents.task
     assert task is not None
     clock = state.clock + 1
-    plain = event.model_dump(exclude={"texts", "cleared"}, exclude_none=True)
-    changes: dict[str, Any] = {**plain, **dict.fromkeys(event.texts, clock)}
+    changes: dict[str, Any] = dict.fromkeys(event.fields, clock)
     changes |= dict.fromkeys(event.cleared, None)
-    return _with(state, task._replace(version=clock, **changes))
+    status = event.status or task.status
+    return _with(state, task._replace(status=status, version=clock, **changes))
 
 
 def cleared(state: ThreadState, event: told.TaskCleared) -> ThreadState:

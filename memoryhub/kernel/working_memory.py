@@ -14,11 +14,9 @@ from rpds import HashTrieMap, HashTrieSet, Queue
 
 from memoryhub.kernel.paging import Frame, Hot, listed
 
-JsonType = Literal["null", "boolean", "number", "string", "array", "object"]
 TaskStatus = Literal[
     "pending", "running", "blocked", "paused", "completed", "failed", "cancelled"
 ]
-JSON_TYPES: tuple[str, ...] = get_args(JsonType)
 TASK_STATUSES: tuple[str, ...] = get_args(TaskStatus)
 
 DEFAULT_MAX_KEYS = 10_000
@@ -43,26 +41,25 @@ class KeyEntry(NamedTuple):
     #: Of the event that last set or retimed it.
     version: int
     expires_at: datetime | None
-    #: Of the value, canonical UTF-8.
+    #: Of the value, canonical UTF-8, padded.
     bytes: int
-    json_type: JsonType
 
     def visible(self, now: datetime) -> bool:
         return self.expires_at is None or now < self.expires_at
 
 
 class Task(NamedTuple):
-    """The state of the task. Its texts lie in payloads; None: there is none."""
+    """The state of the task. Its fields lie in payloads; None: there is none."""
 
     status: TaskStatus
-    current_step: int | None
-    progress_percent: float | None
-    started_at: datetime | None
-    #: Of the events whose payloads hold them.
-    description: int | None
-    data: int | None
     #: Of the event that last set or updated it.
     version: int
+    #: Of the events whose payloads hold them.
+    description: int | None = None
+    current_step: int | None = None
+    progress_percent: int | None = None
+    started_at: int | None = None
+    data: int | None = None
 
 
 class Note(NamedTuple):

@@ -10,6 +10,7 @@ from memoryhub.kernel import eviction, pins
 from memoryhub.kernel.course import Course, PageTable
 from memoryhub.kernel.entries import compressed_entry, entry_body, place_body
 from memoryhub.kernel.lookups import Found, find_live, tell
+from memoryhub.kernel.padding import padded
 from memoryhub.kernel.page_commands import (
     EvictPage,
     MadeLevels,
@@ -131,7 +132,7 @@ def write_made(
         role=entry.role,
         slot=entry.slot,
         producer=made.producer,
-        bytes=len(made.payload),
+        bytes=padded(len(made.payload)),
         levels=list(made.levels),
         source=place_body(entry.full.location, course.state.id),
     )

@@ -28,9 +28,8 @@ class Key(models.Model):
     #: The event whose payload holds the value; in a fork it may be an ancestor's.
     value_thread = models.UUIDField()
     value_seq = models.BigIntegerField()
-    #: Of the value, canonical UTF-8.
+    #: Of the value, canonical UTF-8, padded.
     bytes = models.IntegerField()
-    json_type = models.CharField(max_length=7)
     expires_at = models.DateTimeField(null=True)
 
     class Meta:

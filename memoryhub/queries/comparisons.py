@@ -35,7 +35,6 @@ class Side:
     version: int
     expires_at: datetime | None
     bytes: int
-    json_type: str
     #: None when values were not asked for, or it was erased.
     value: Any
     opened: bool
@@ -96,8 +95,8 @@ def compare(
     """What differs between two checkpoints, or one and now. At most six queries.
 
     Visits the names touched on the way from one to the other, and opens values only
-    where a value was written again in the same length, or all if asked. `thread` comes
-    with its subject. Raises CheckpointUnknownError, BadCursorError.
+    where one was written again in the same step of length, or all if asked. `thread`
+    comes with its subject. Raises CheckpointUnknownError, BadCursorError.
     """
     listing = Listing(
         name="compare",
@@ -187,7 +186,7 @@ def _undecided(pair: _Pair) -> bool:
     before, after = pair.before, pair.after
     if before is None or after is None or before.value == after.value:
         return False
-    return (before.bytes, before.json_type) == (after.bytes, after.json_type)
+    return before.bytes == after.bytes
 
 
 def _difference(
@@ -235,7 +234,6 @@ def _side(
         version=state.seq_of(entry.version),
         expires_at=entry.expires_at,
         bytes=entry.bytes,
-        json_type=entry.json_type,
         value=content["value"] if content is not None else None,
         opened=content is not None,
         erased=found is not None and found.erased,
@@ -273,7 +271,7 @@ def _numbers(state: ThreadState, clocks: set[int]) -> tuple[int, ...]:
 def _task_fields(
     thread: Thread, state: ThreadState, before: Task | None, after: Task | None
 ) -> tuple[str, ...]:
-    """Names of those that differ; of texts that were set anew, if they are others.
+    """Names of those that differ; of what was set anew, if it is another.
 
     Two queries when one was.
     """
@@ -281,7 +279,7 @@ def _task_fields(
         return () if before == after else ("task",)
     pairs = zip(before._fields, before, after, strict=True)
     found = [n for n, old, new in pairs if old != new and n != "version"]
-    if not {*found} & {"description", "data"}:
+    if not {*found} - {"status"}:
         return tuple(found)
     one, other = (tasks.view_of(thread, state, each) for each in (before, after))
     return tuple(n for n in found if _text(getattr(one, n)) != _text(getattr(other, n)))

@@ -1,4 +1,4 @@
-"""Keys by what a person asks of them: name, type, time left, size. Pure."""
+"""Keys by what a person asks of them: name, time left, size. Pure."""
 
 from __future__ import annotations
 
@@ -48,7 +48,6 @@ def _left(entry: KeyEntry, now: datetime) -> float:
 
 _WORDS: Mapping[str, Callable[[str, KeyEntry], str]] = {
     "name": lambda name, _: name,
-    "type": lambda _, entry: entry.json_type,
     "ttl": lambda _, entry: NEVER if entry.expires_at is None else "",
 }
 _NUMBERS: Mapping[str, Callable[[KeyEntry, datetime], float]] = {

@@ -38,7 +38,6 @@ class KeyLine:
     set_by: str
     expires_at: datetime | None
     bytes: int
-    json_type: str
     #: Whether `value` was asked for and is there.
     opened: bool
     value: Any
@@ -204,7 +203,6 @@ def _line(
         set_by=told.actor,
         expires_at=entry.expires_at,
         bytes=entry.bytes,
-        json_type=entry.json_type,
         opened=content is not None,
         value=content["value"] if content is not None else None,
         erased=value is not None and value.erased,

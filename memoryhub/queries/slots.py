@@ -5,7 +5,7 @@ A fork's slots lie with its ancestors; a reading goes through one segment of eac
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
@@ -181,6 +181,12 @@ def _lines(
     )
 
 
+def agent_at(payload: Mapping[str, Any]) -> datetime | None:
+    """The instant that the agent said of a slot."""
+    said = payload.get("agent_at")
+    return datetime.fromisoformat(said) if said else None
+
+
 def _line(
     thread: Thread, row: Slot, stored: Event | None, *, content: bool
 ) -> SlotLine:
@@ -202,9 +208,9 @@ def _line(
         role=row.role,
         tokens=row.tokens,
         bytes=row.bytes,
-        agent_at=event.agent_at,
+        agent_at=agent_at(opened),
         own_name=event.own_name,
-        is_self_call=event.is_self_call,
+        is_self_call=opened.get("is_self_call"),
         erased=row.erased or stored.erased_by is not None,
         content=opened.get("content"),
         usage_instructions=opened.get("usage_instructions", ""),

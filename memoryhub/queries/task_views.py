@@ -9,6 +9,7 @@ from typing import Any
 
 import orjson
 
+from memoryhub.journal import log
 from memoryhub.kernel.state import ThreadState
 from memoryhub.models.events import Event
 from memoryhub.models.threads import Thread
@@ -60,9 +61,12 @@ def get_history(thread: Thread, *, seq: int | None = None) -> TaskHistory:
         seq__gt=state.seq - REACH,
         seq__lte=state.seq,
     )
-    newest = list(rows.defer("payload").order_by("-seq")[: HISTORY + 1])
+    newest = list(rows.order_by("-seq")[: HISTORY + 1])
     steps = _steps(
-        reversed(newest), before=_before(thread, state), inherited=state.inherited_clock
+        thread,
+        reversed(newest),
+        before=_before(thread, state),
+        inherited=state.inherited_clock,
     )
     return TaskHistory(
         task=tasks.view_of(thread, state, task) if task else None,
@@ -75,13 +79,15 @@ def _before(thread: Thread, state: ThreadState) -> TaskStep:
     """The task that a fork began with."""
     if not state.inherited_clock:
         return TaskStep(seq=0)
-    task = state_of(thread, min(1, state.seq)).memory.contents.task
-    said = {name: getattr(task, name) for name in _SAID} if task else {}
+    begun = state_of(thread, min(1, state.seq))
+    task = begun.memory.contents.task
+    view = tasks.view_of(thread, begun, task) if task else None
+    said = {name: getattr(view, name) for name in _SAID} if view else {}
     return TaskStep(seq=0, **said)
 
 
 def _steps(
-    rows: Iterable[Event], *, before: TaskStep, inherited: int
+    thread: Thread, rows: Iterable[Event], *, before: TaskStep, inherited: int
 ) -> list[TaskStep]:
     told = [before]
     for row in rows:
@@ -92,7 +98,8 @@ def _steps(
                 continue
             after = _as_of(told, body["target"] - inherited)
         else:
-            after = _after(last, row.type, body)
+            content = log.open_payload(thread.subject, thread.project_id, row) or {}
+            after = _after(last, row.type, body, content)
         told.append(
             replace(
                 after,
@@ -110,11 +117,14 @@ def _as_of(told: list[TaskStep], seq: int) -> TaskStep:
     return next((step for step in reversed(told) if step.seq <= seq), TaskStep(seq=0))
 
 
-def _after(before: TaskStep, type_: str, body: Mapping[str, Any]) -> TaskStep:
+def _after(
+    before: TaskStep, type_: str, body: Mapping[str, Any], content: Mapping[str, Any]
+) -> TaskStep:
     if type_ == "task.cleared":
         return TaskStep(seq=0)
     kept = {name: getattr(before, name) for name in _SAID if type_ != "task.set"}
-    said = {name: body[name] for name in _SAID if body.get(name) is not None}
+    sent = {**body, **content}
+    said = {name: sent[name] for name in _SAID if sent.get(name) is not None}
     cleared = dict.fromkeys({*body.get("cleared", ())} & {*_SAID})
     return TaskStep(seq=0, **{**kept, **said, **cleared})
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from memoryhub.errors import TaskNotFoundError
 from memoryhub.journal import Receipt
+from memoryhub.kernel.memory_events import TASK_FIELDS
 from memoryhub.kernel.state import ThreadState
 from memoryhub.kernel.working_memory import Task
 from memoryhub.models.threads import Thread
@@ -18,7 +19,7 @@ from memoryhub.queries.states import state_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskView:
-    """The task's state with its texts."""
+    """The task's state with its fields."""
 
     status: str
     description: str | None
@@ -55,20 +56,18 @@ def after(receipt: Receipt) -> TaskView:
 
 def view_of(thread: Thread, state: ThreadState, task: Task) -> TaskView:
     """A task that the state or one of its checkpoints holds. One query."""
-    clocks = {task.version, task.description, task.data} - {None}
-    opened = payloads.opened(thread, state, [c for c in clocks if c is not None])
-
-    def text(name: str, clock: int | None) -> Any:
+    clocks = {name: getattr(task, name) for name in TASK_FIELDS}
+    places = {task.version, *clocks.values()} - {None}
+    opened = payloads.opened(thread, state, sorted(places))
+    found = {}
+    for name, clock in clocks.items():
         content = None if clock is None else opened[clock].content
-        return None if content is None else content.get(name)
-
+        found[name] = None if content is None else content.get(name)
+    begun = found.pop("started_at")
     return TaskView(
+        **found,
         status=task.status,
-        description=text("description", task.description),
-        current_step=task.current_step,
-        progress_percent=task.progress_percent,
-        started_at=task.started_at,
+        started_at=datetime.fromisoformat(begun) if begun else None,
         updated_at=opened[task.version].at,
         version=state.seq_of(task.version),
-        data=text("data", task.data),
     )

@@ -17,7 +17,7 @@ from memoryhub.kernel.working_memory import WorkingMemory
 from memoryhub.models.events import Event, Snapshot
 from memoryhub.models.slots import Slot, Turn
 from memoryhub.models.threads import Thread
-from memoryhub.queries import replay
+from memoryhub.queries import replay, slots
 from memoryhub.queries.events import EventLine
 from memoryhub.queries.forks import get_segments
 from memoryhub.queries.slots import SlotLine
@@ -156,8 +156,6 @@ def _memory(memory: WorkingMemory) -> dict[str, Any]:
         "checkpoints": memory.taken,
         "automatic_checkpoints": len(memory.automatic),
         "task_status": task.status if task else None,
-        "task_step": task.current_step if task else None,
-        "task_percent": task.progress_percent if task else None,
     }
 
 
@@ -197,9 +195,9 @@ def slot_of(thread: Thread, line: EventLine, *, turn: int) -> SlotLine:
         role=event.role,
         tokens=event.tokens,
         bytes=event.bytes,
-        agent_at=event.agent_at,
+        agent_at=slots.agent_at(payload),
         own_name=event.own_name,
-        is_self_call=event.is_self_call,
+        is_self_call=payload.get("is_self_call"),
         erased=line.erased,
         content=payload.get("content"),
         usage_instructions=payload.get("usage_instructions", ""),

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Self
+from typing import Any, Self
 from uuid import UUID
 
 from memoryhub import journal
@@ -119,7 +119,7 @@ class Intake:
             messages=self._imported(fresh),
             digest=self.digest.hex(),
             run=None if after else _run(thread, total=total),
-            info=None if after else strict_json.as_sent(thread.info),
+            info=None if after else strict_json.as_sent(_info(thread)),
         )
         if not self.dry_run:
             size = sum(len(message.text) for message in fresh)
@@ -228,6 +228,10 @@ def _slot(message: Message, tokenizer: Tokenizer) -> NewSlot:
 
 def _run(thread: transcripts.Thread, *, total: int) -> RunRecorded:
     """`total` is what is known by then: of lines that come one by one, a batch."""
-    return RunRecorded(
-        format=thread.format, trial=thread.trial, reward=thread.reward, messages=total
-    )
+    return RunRecorded(format=thread.format, messages=total)
+
+
+def _info(thread: transcripts.Thread) -> Any:
+    """What else is known of the run; nothing of it stands in the clear."""
+    told = {"trial": thread.trial, "reward": thread.reward, "info": thread.info}
+    return {name: value for name, value in told.items() if value is not None}

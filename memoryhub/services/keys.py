@@ -16,7 +16,6 @@ from memoryhub.kernel.memory_commands import (
     RetimeKey,
     SetKey,
 )
-from memoryhub.kernel.working_memory import JsonType
 from memoryhub.models.threads import Thread
 from memoryhub.queries import keys, threads
 from memoryhub.queries.readers import read
@@ -119,20 +118,7 @@ def setting(key: str, value: Any, expiry: Expiry, expected: Expected = ANY) -> S
     return SetKey(
         key=key,
         value=strict_json.as_sent(value),
-        json_type=_json_type(value),
         bytes=size,
         expiry=expiry,
         expected=expected,
     )
-
-
-def _json_type(value: Any) -> JsonType:
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return "boolean"
-    if isinstance(value, int | float):
-        return "number"
-    if isinstance(value, str):
-        return "string"
-    return "array" if isinstance(value, list) else "object"

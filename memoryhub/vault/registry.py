@@ -98,7 +98,6 @@ TABLES: Mapping[str, Table] = MappingProxyType(
             fields=_fields(
                 id="thread project value_thread",
                 name="key",
-                word="json_type",
                 number="version value_seq bytes",
                 time="expires_at",
             ),

@@ -36,7 +36,7 @@ def remembered(agent: Agent, client: Client) -> Thread:
     set_key(agent, "k", "v-1")
     set_key(agent, "l", "w")
     add_notes(agent, "n-1", "n-2")
-    set_task(agent, texts={"description": b'"d"', "data": b'{"x":1}'})
+    set_task(agent, fields={"description": b'"d"', "data": b'{"x":1}'})
     take(agent, "c-1")
     set_key(agent, "k", "v-2")
     act(agent, new_text("b", "other"))

@@ -33,8 +33,7 @@ async def test_a_key_that_is_set_reads_back(api: Client) -> None:
         "seq": 2,
         "set_at": "2030-03-01T12:00:00+00:00",
         "expires_at": None,
-        "bytes": 23,
-        "type": "object",
+        "bytes": 64,
         "erased": False,
     }
     again = await put(api, "seat", "12B")
@@ -44,26 +43,18 @@ async def test_a_key_that_is_set_reads_back(api: Client) -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "kind"),
+    "value",
     [
-        (None, "null"),
-        (False, "boolean"),
-        (0, "number"),
-        (-(2**63) + 1, "number"),
-        (0.1, "number"),
-        ("", "string"),
-        ("Ä \u2028 <b>", "string"),
-        ([], "array"),
-        ([None, {"b": 1, "a": [2]}], "array"),
-        ({}, "object"),
-        ({"__proto__": 1, "b": 1, "a": 2}, "object"),
+        *(None, False, 0, -(2**63) + 1, 0.1, "", "Ä \u2028 <b>", []),
+        [None, {"b": 1, "a": [2]}],
+        {},
+        {"__proto__": 1, "b": 1, "a": 2},
     ],
 )
-async def test_any_json_is_a_value(api: Client, value: Any, kind: str) -> None:
+async def test_any_json_is_a_value(api: Client, value: Any) -> None:
     await put(api, "k", value)
     read = (await get(api, "k")).json
     assert (read["value"], type(read["value"])) == (value, type(value))
-    assert read["type"] == kind
     if isinstance(value, dict):
         assert list(read["value"]) == list(value)
 
@@ -75,7 +66,7 @@ async def test_null_is_a_value(api: Client) -> None:
     assert (await get(api, "none")).json["erased"] is False
     assert (await get(api, "other")).code == "key_not_found"
     (listed,) = await items(api, "/keys", "?values=true")
-    assert (listed["value"], listed["type"]) == (None, "null")
+    assert (listed["value"], listed["erased"]) == (None, False)
     batch = [{"op": "set", "key": "also", "value": None}]
     assert (await api.post(f"{T}/keys:batch", {"items": batch})).status == 200
     assert await names(api) == ["also", "none"]
@@ -83,7 +74,7 @@ async def test_null_is_a_value(api: Client) -> None:
     await put(api, "none", 1)
     compared = await api.get(f"{T}/checkpoints:compare?a={start}&values=true")
     (found,) = compared.json["keys"]
-    assert (found["kind"], found["before"]["type"]) == ("changed", "null")
+    assert found["kind"] == "changed"
     assert found["before"]["value"] is None
     assert (found["before"]["erased"], found["after"]["value"]) == (False, 1)
     assert (await api.post(f"{T}/checkpoints/{start}:restore", {})).status == 200

@@ -22,7 +22,7 @@ async def test_a_note_that_is_added_reads_back(api: Client) -> None:
     at = "2030-03-01T12:00:00+00:00"
     assert added.json == {"seq": 2, "at": at, "trimmed": 0}
     (line,) = await items(api, "/notes")
-    assert line == {"seq": 2, "at": at, "bytes": 10, "text": "Ä \u2028 <b>"}
+    assert line == {"seq": 2, "at": at, "bytes": 64, "text": "Ä \u2028 <b>"}
 
 
 async def test_a_batch_adds_in_order_or_nothing(api: Client) -> None:
@@ -68,7 +68,7 @@ async def test_notes_are_listed_both_ways_and_in_parts(api: Client) -> None:
         assert down == up[::-1]
     bare = await items(api, "/notes", "?content=none")
     assert [line["text"] for line in bare] == [None] * 5
-    assert [line["bytes"] for line in bare] == [1] * 5
+    assert [line["bytes"] for line in bare] == [64] * 5
     part = (await api.get(f"{T}/notes?limit=3")).json
     await note(api, "5")
     rest = (await api.get(f"{T}/notes?limit=3&after={part['next']}")).json
@@ -88,7 +88,7 @@ async def test_max_notes_one_keeps_one(api: Client) -> None:
     # Out of the scratchpad, not out of history.
     assert await texts(api, f"?at_seq={seqs[0]}") == ["0"]
     stats = (await api.get(f"{T}/stats")).json
-    assert (stats["notes"], stats["note_bytes"]) == (1, 1)
+    assert (stats["notes"], stats["note_bytes"]) == (1, 64)
     batch = await api.post(
         f"{T}/notes:batch", {"items": [{"text": "a"}, {"text": "b"}]}
     )

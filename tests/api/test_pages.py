@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from memoryhub.kernel import strict_json
 from memoryhub.models import Event, Subject
 from memoryhub.models.clock import clock
 from memoryhub.models.erasures import Hold
@@ -159,17 +160,20 @@ async def test_a_put_without_map_moves_nothing(api: Client) -> None:
 
 @pytest.mark.parametrize("tokenizer", ["est/1", "some/7"])
 async def test_any_count_of_tokens_can_be_kept(api: Client, tokenizer: str) -> None:
-    """What a page costs follows from the agent's count, and may be far above it."""
+    """As far as no token is less than a byte; what it costs follows from it."""
     await api.put(T, {"config": {**LOOSE, "tokenizer": tokenizer}})
-    most = 2**31 - 1
     for name, text in (("short", "a"), ("long", prose(900))):
+        most = len(strict_json.as_sent({"text": text}))
         made = await make(api, name, text, tokens=most)
-        assert (made.status, made.json["mapped"]) == (201, False)
+        assert (made.status, made.json["mapped"]) == (201, name == "short")
         assert (await api.get(f"{T}/pages/{name}")).json["tokens"] == most
         assert (await act(api, name, "map", level=3)).status in (200, 409)
+        beyond = await make(api, f"{name}-2", text, tokens=most + 1)
+        assert beyond.json["errors"] == [{"loc": ["tokens"], "code": "value"}]
     slot = {**SLOT, "type": "chat.tool", "role": "tool", "content": "a"}
-    appended = await api.post(f"{T}/slots", {**slot, "tokens": most})
-    assert (appended.status, appended.json["mapped"]) == (201, False)
+    for tokens, status in ((3, 201), (4, 422), (2**31 - 1, 422)):
+        sent = await api.post(f"{T}/slots", {**slot, "tokens": tokens})
+        assert sent.status == status
 
 
 async def test_a_picture_counts_what_a_model_is_shown_of_it(api: Client) -> None:

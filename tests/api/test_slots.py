@@ -21,7 +21,7 @@ async def test_an_appended_slot_reads_back(api: Client) -> None:
     read = (await api.get("/threads/t-1/slots/0")).json
     assert read["content"] == "hello"
     assert read["role"] == "user"
-    assert (read["tokens"], read["bytes"], read["turn"]) == (7, 7, 0)
+    assert (read["tokens"], read["bytes"], read["turn"]) == (7, 64, 0)
     assert read["at"] == made.json["at"]
     assert not read["erased"]
 
@@ -232,7 +232,7 @@ async def test_a_part_ends_at_its_bytes_and_the_next_goes_on(
 async def test_content_none_opens_nothing(api: Client) -> None:
     await api.append("t-1", "hello")
     (item,) = (await api.get("/threads/t-1/slots?content=none")).json["items"]
-    assert (item["content"], item["bytes"], item["erased"]) == (None, 7, False)
+    assert (item["content"], item["bytes"], item["erased"]) == (None, 64, False)
 
 
 async def test_a_reading_as_of_a_seq(api: Client) -> None:

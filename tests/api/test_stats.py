@@ -92,7 +92,7 @@ def test_a_bound_key_is_told_of_its_own_threads_only(
     with django_assert_num_queries(3):
         found = run(bound.get("/stats")).json
     assert found["threads"] == {**nothing, "open": 1, "closed": 1}
-    assert (found["slots"], found["bytes"]) == (3, 11)
+    assert (found["slots"], found["bytes"]) == (3, 192)
     assert found["nearly_full_threads"] == 1
     assert (found["age_seconds"], found["max_threads"]) == (0, 100_000)
 

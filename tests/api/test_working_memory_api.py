@@ -60,12 +60,12 @@ async def test_all_of_it_at_one_instant_in_one_call(api: Client) -> None:
         assert found["stats"] == {name: stats[name] for name in found["stats"]}
         assert found["stats"] == {
             "keys": 2,
-            "key_bytes": 11,
+            "key_bytes": 128,
             "expiring": 1,
             "next_expiry_at": "2030-03-01T12:01:00+00:00",
             "default_ttl_seconds": None,
             "notes": 3,
-            "note_bytes": 3,
+            "note_bytes": 192,
             "has_task": True,
             "checkpoints": 12,
             "automatic": 0,

@@ -160,11 +160,11 @@ def remember(agent: Agent, everything: str) -> None:
     value = {payload: [payload, {"at": payload}] for payload in PAYLOADS}
     for number in range(2):
         put_key(agent, "hostile", [number, value], thread="talk")
-        texts: dict[TaskField, bytes] = {
+        fields: dict[TaskField, bytes] = {
             "description": said,
             "data": strict_json.as_sent({everything[:200]: [number, everything]}),
         }
-        do(agent, "talk", SetTask(texts=texts))
+        do(agent, "talk", SetTask(fields=fields))
         memory_acts.add_notes(agent, everything, thread="talk")
         name = None if number else "before"
         do(agent, "talk", TakeCheckpoint(name=name, description=said))

@@ -9,6 +9,7 @@ from datetime import timedelta
 import pytest
 from playwright.sync_api import Page, expect
 
+from memoryhub.kernel.memory_events import TaskField
 from memoryhub.models.threads import Thread
 from memoryhub.services.api_keys import Agent
 from tests import memory_acts
@@ -71,7 +72,8 @@ def test_what_is_written_is_pushed(agent: Agent, desk: Thread, page: Page) -> No
     expect(page.locator("#notes")).not_to_contain_text("Another.")
     page.goto(f"{T}/task")
     expect(page.locator("#live")).to_have_text("live")
-    memory_acts.set_task(agent, "desk", status="completed", progress_percent=100.0)
+    whole: dict[TaskField, bytes] = {"progress_percent": b"100.0"}
+    memory_acts.set_task(agent, "desk", status="completed", fields=whole)
     expect(page.locator("#task .badge")).to_have_text("completed")
     expect(page.locator("#task")).to_contain_text("100 %")
 

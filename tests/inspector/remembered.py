@@ -12,6 +12,7 @@ from memoryhub.kernel import strict_json
 from memoryhub.kernel.memory_commands import ChangeKeys, SetTask, UpdateTask
 from memoryhub.kernel.memory_events import TaskField
 from memoryhub.kernel.state import Scope
+from memoryhub.kernel.working_memory import TaskStatus
 from memoryhub.models.threads import Thread
 from memoryhub.services import keys
 from memoryhub.services.api_keys import Agent
@@ -59,18 +60,22 @@ def make_desk(agent: Agent, name: str = "desk", *, user_id: str = "ann") -> Thre
         "description": text(f"Rebook ann {HOSTILE}"),
         "data": text({"step": [1]}),
     }
-    act(agent, SetTask(status="running", texts=said), name)
+    act(agent, SetTask(status="running", fields=said), name)
     memory_acts.add_notes(agent, "Asked for the number.", HOSTILE, thread=name)
     memory_acts.take(agent, "before", thread=name)
     put(agent, "seat", "14C", thread=name)
     put(agent, "quote", 129.9, ttl=60 * MINUTE, thread=name)
-    act(agent, UpdateTask(fields={"progress_percent": 40.0, "current_step": 2}), name)
+    act(
+        agent,
+        UpdateTask(fields={"progress_percent": b"40.0", "current_step": b"2"}),
+        name,
+    )
     memory_acts.add_notes(agent, "It was a mistake.", thread=name)
     memory_acts.take(agent, "after", thread=name)
     memory_acts.delete_key(agent, "cart", thread=name)
     memory_acts.restore(agent, "before", thread=name)
     put(agent, "token", "t-0", ttl=MINUTE, thread=name)
-    act(agent, UpdateTask(fields={"progress_percent": 55.0}), name)
+    act(agent, UpdateTask(fields={"progress_percent": b"55.0"}), name)
     memory_acts.add_notes(agent, "Now with the right seat.", thread=name)
     return factories.get_thread(agent, name)
 
@@ -84,8 +89,11 @@ def make_busy(agent: Agent, name: str = "busy") -> Thread:
             put(agent, f"leg.{n:02}.{'x' * (n % 40)}", ["a", n], ttl=ttl, thread=name)
         for n in range(25):
             now.shift(timedelta(seconds=20 if n % 4 else 900))
-            fields = {"progress_percent": float((n * 17) % 100), "current_step": n}
-            status = "blocked" if n % 5 == 4 else "running"
-            memory_acts.set_task(agent, name, status=status, **fields)
+            fields: dict[TaskField, bytes] = {
+                "progress_percent": b"%d" % ((n * 17) % 100),
+                "current_step": b"%d" % n,
+            }
+            status: TaskStatus = "blocked" if n % 5 == 4 else "running"
+            memory_acts.set_task(agent, name, status=status, fields=fields)
             memory_acts.add_notes(agent, f"Thought {n}. " + "Why? " * 30, thread=name)
     return factories.get_thread(agent, name)

@@ -52,8 +52,8 @@ def known(agent: Agent) -> dict[str, str]:
     factories.append(agent, "t-1", CANARY)
     memory_acts.set_key(agent, "seat", CANARY)
     memory_acts.add_notes(agent, CANARY)
-    said = {"description": strict_json.as_sent(CANARY)}
-    memory_acts.set_task(agent, status="running", texts=said)
+    said = strict_json.as_sent(CANARY)
+    memory_acts.set_task(agent, status="running", fields={"description": said})
     return found
 
 

@@ -55,9 +55,9 @@ def test_the_task_and_how_it_went(viewer: Client, agent: Agent, desk: Thread) ->
     assert 'data-live="task"' in page
     steps = task_views.get_history(desk).steps
     assert [(s.seq, s.progress_percent, s.turned) for s in steps] == [
-        (4, 0.0, True),
+        (4, None, True),
         (10, 40.0, False),
-        (15, 0.0, False),
+        (15, None, False),
         (17, 55.0, False),
     ]
     assert "M0 100" in page
@@ -173,9 +173,9 @@ def test_every_type_of_event_is_told() -> None:
 def test_what_is_told_of_memory(viewer: Client, desk: Thread) -> None:
     page = text_of(viewer, f"{T}?at_seq=18")
     for said in (
-        "seat string, 5 bytes",
-        "running, step 0, 0 %, data, description",
-        "step 2, 40 %",
+        "seat, 64 bytes",
+        "running, data, description, started at",
+        "current step, progress percent",
         "before, 2 keys, 2 notes",
         "keys, notes, task of 7; 2 set, 1 removed",
         "It was a mistake.",
@@ -201,7 +201,7 @@ def test_a_fork_goes_on_with_the_task_it_began_with(
     viewer: Client, agent: Agent, desk: Thread
 ) -> None:
     operator_threads.fork(desk, actor="operator:x", name="alt", seq=10)
-    act(agent, UpdateTask(fields={"current_step": 3}), "alt")
+    act(agent, UpdateTask(fields={"current_step": b"3"}), "alt")
     (step,) = task_views.get_history(factories.get_thread(agent, "alt")).steps
     assert (step.status, step.progress_percent, step.turned) == ("running", 40.0, False)
     assert "40 %" in text_of(viewer, "/p/acme/threads/alt/task")

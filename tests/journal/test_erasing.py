@@ -69,7 +69,7 @@ def filled(agent: Agent, name: str = "t-1") -> Thread:
     set_key(agent, "k", "v", ttl=DAY, thread=name)
     set_key(agent, "l", "w", ttl=DAY, thread=name)
     add_notes(agent, "n-1", "n-2", thread=name)
-    set_task(agent, name, texts={"description": b'"d"', "data": b"{}"})
+    set_task(agent, name, fields={"description": b'"d"', "data": b"{}"})
     take(agent, "c-1", thread=name)
     return get_thread(agent, name)
 
@@ -284,7 +284,7 @@ ACTS: list[Callable[[Agent, str, random.Random], Any]] = [
     lambda a, t, d: set_key(a, f"k-{d.randrange(4)}", thread=t),
     lambda a, t, d: retime(a, f"k-{d.randrange(4)}", DAY * d.randrange(1, 4), t),
     lambda a, t, d: add_notes(a, "a note", thread=t),
-    lambda a, t, d: set_task(a, t, texts={"data": b"{}"}),
+    lambda a, t, d: set_task(a, t, fields={"data": b"{}"}),
     lambda a, t, d: take(a, thread=t),
     lambda a, t, d: restore(
         a, d.choice(seqs(get_thread(a, t), "checkpoint.taken")), thread=t

@@ -72,12 +72,12 @@ def test_a_row_says_where_the_value_lies(agent: Agent) -> None:
         set_keys(agent, new_key("a", "long", lasting(MINUTE)), new_key("b"))
         retime(agent, "a", DAY)
     thread = get_thread(agent)
-    row = {"thread_id": thread.id, "value_thread": thread.id, "json_type": "string"}
+    row = {"thread_id": thread.id, "value_thread": thread.id}
     row["project_id"] = agent.project
     assert key_rows(thread) == [
-        {**row, "key": "a", "version": 4, "value_seq": 2, "bytes": 6}
+        {**row, "key": "a", "version": 4, "value_seq": 2, "bytes": 64}
         | {"expires_at": NOON + DAY},
-        {**row, "key": "b", "version": 3, "value_seq": 3, "bytes": 3}
+        {**row, "key": "b", "version": 3, "value_seq": 3, "bytes": 64}
         | {"expires_at": None},
     ]
 
@@ -90,8 +90,8 @@ def test_rows_follow_every_event(agent: Agent) -> None:
         steps: tuple[Callable[[], Receipt], ...] = (
             lambda: set_key(agent, "b"),
             lambda: add_notes(agent, "one", "two"),
-            lambda: set_task(agent, texts={"description": b'"d"'}),
-            lambda: act(agent, asked.UpdateTask(fields={"current_step": 2})),
+            lambda: set_task(agent, fields={"description": b'"d"'}),
+            lambda: act(agent, asked.UpdateTask(fields={"current_step": b"2"})),
             lambda: take(agent, "here"),
             lambda: retime(agent, "b", 2 * MINUTE),
             lambda: delete_key(agent, "a"),
@@ -144,7 +144,7 @@ def test_an_erasure_is_judged_again_when_it_is_decided(agent: Agent) -> None:
     with at(NOON):
         set_key(agent, "a", ttl=MINUTE)
         set_key(agent, "b")
-        set_task(agent, texts={"description": b'"d"'})
+        set_task(agent, fields={"description": b'"d"'})
     erase = asked.EraseValues(seqs=(1, 2, 3, 4, 99), grace=DAY)
     with at(NOON + MINUTE + DAY - SECOND):
         assert act(agent, erase).events == ()

@@ -42,7 +42,7 @@ def lived(agent: Agent, thread: str = "t-1") -> None:
         set_keys(agent, new_key("a"), new_key("b", "v", lasting(MINUTE)), thread=thread)
         take(agent, "root", thread)
         add_notes(agent, "one", "two", thread=thread)
-        set_task(agent, thread, texts={"description": b'"d"'})
+        set_task(agent, thread, fields={"description": b'"d"'})
         make_pages(agent, new_page("p"), thread=thread)
         take(agent, "left", thread)
         set_key(agent, "c", thread=thread)

@@ -343,7 +343,7 @@ def test_an_importer_skips_what_is_kept_out(ann: Subject, bob: Subject) -> None:
     contents: list[tuple[Any, dict[str, Any] | None]] = [
         (created, {"content": {"text": ERASED}}),
         (updated, {"hint": ERASED}),
-        (KeySet(key="k", json_type="string", bytes=1), {"value": ERASED}),
+        (KeySet(key="k", bytes=64), {"value": ERASED}),
         (NoteAdded(bytes=1), {"text": NEIGHBOUR}),
         (NoteAdded(bytes=1), None),
     ]

@@ -27,13 +27,10 @@ def setting(
 ) -> SetKey:
     """A set of a key, for so many seconds if that is said."""
     text = json.dumps(value).encode()
-    kind = type(value).__name__
-    names = {"NoneType": "null", "int": "number", "str": "string", "list": "array"}
     chosen = {} if seconds is None else {"expiry": lasting(seconds)}
     return SetKey(
         key=key,
         value=text,
-        json_type=names[kind],  # type: ignore[arg-type]  # one of them
         bytes=len(text),
         **{**chosen, **said},
     )

@@ -39,7 +39,7 @@ def between(bench: Bench, one: int | None, other: int | None) -> list[str]:
 
 def fill(bench: Bench, count: int) -> None:
     """With so many keys, as if they had come by a fork; quicker than setting them."""
-    entry = KeyEntry(0, 0, None, 1, "number")
+    entry = KeyEntry(0, 0, None, 64)
     keys = HashTrieMap({f"k{number:05}": entry for number in range(count)})
     contents = Contents(keys=keys, key_bytes=count)
     memory = bench.state.memory._replace(contents=contents)

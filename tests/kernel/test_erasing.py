@@ -190,9 +190,9 @@ def _new_page(bench: Bench, dice: random.Random) -> None:
 
 
 def _task(bench: Bench, dice: random.Random) -> None:
-    texts: Any = {"description": b'"d"'} if dice.random() < 0.6 else {"data": b"{}"}
+    fields: Any = {"description": b'"d"'} if dice.random() < 0.6 else {"data": b"{}"}
     held = bench.state.memory.contents.task and dice.random() < 0.5
-    bench.do(UpdateTask(texts=texts) if held else SetTask(texts=texts))
+    bench.do(UpdateTask(fields=fields) if held else SetTask(fields=fields))
 
 
 def _return(bench: Bench, dice: random.Random) -> None:

@@ -26,7 +26,7 @@ def grown() -> Bench:
     for number in range(12):
         put(bench, f"k{number * 7 % 12}", number, seconds=10 + number)
     root = take(bench, "root")
-    bench.do(SetTask(texts={"data": b"{}"}))
+    bench.do(SetTask(fields={"data": b"{}"}))
     note(bench, 5, 6)
     for page_id in ("p2", "p6", "p3", "p5", "p4"):
         bench.do(PinPage(page_id=page_id))

@@ -57,13 +57,18 @@ def test_only_names_of_a_body_are_replaced() -> None:
     }
 
 
-def test_names_inside_labels_are_replaced_and_numbers_are_not() -> None:
-    labels = [{"name": "n", "value": "v"}, {"name": "m", "value": 1}]
+def test_labels_are_replaced_whatever_their_type() -> None:
+    labels = [
+        {"name": "n", "value": "v"},
+        {"name": "m", "value": 1},
+        {"name": "o", "value": False},
+    ]
     body = {"subject": "s", "agent_type": "t", "labels": labels}
     replaced = names.replace_names(ThreadCreated, body, lambda name: name.upper())
     assert replaced["labels"] == [
         {"name": "N", "value": "V"},
-        {"name": "M", "value": 1},
+        {"name": "M", "value": "=1"},
+        {"name": "O", "value": "=FALSE"},
     ]
     assert replaced["agent_type"] == "T"
     assert replaced["subject"] == "s"

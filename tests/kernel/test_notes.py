@@ -17,7 +17,7 @@ def test_one_note_is_one_event_however_many_there_are() -> None:
     told = [note(bench, 7)[0].trimmed for _ in range(10)]
     assert told == [0] * 3 + [1] * 7
     assert clocks(bench) == [9, 10, 11]
-    assert bench.state.memory.contents.note_bytes == 21
+    assert bench.state.memory.contents.note_bytes == 3 * 64
 
 
 def test_max_notes_one_keeps_one() -> None:
@@ -25,7 +25,7 @@ def test_max_notes_one_keeps_one() -> None:
     told = note(bench, 1, 2, 3)
     assert [each.trimmed for each in told] == [0, 1, 1]
     assert clocks(bench) == [bench.state.clock]
-    assert bench.state.memory.contents.note_bytes == 3
+    assert bench.state.memory.contents.note_bytes == 64
 
 
 def test_a_lowered_limit_trims_with_the_next_note() -> None:
@@ -36,7 +36,7 @@ def test_a_lowered_limit_trims_with_the_next_note() -> None:
     first, second = note(bench, 5, 5)
     assert (first.trimmed, second.trimmed) == (7, 1)
     assert len(clocks(bench)) == 4
-    assert bench.state.memory.contents.note_bytes == 9 + 10 + 5 + 5
+    assert bench.state.memory.contents.note_bytes == 4 * 64
 
 
 def test_clear_empties_the_scratchpad_and_counts() -> None:
@@ -59,7 +59,7 @@ def test_later_note_not_in_checkpoint() -> None:
     (_, told) = restore(bench, kept)
     assert told.notes == 1
     assert clocks(bench) == held
-    assert bench.state.memory.contents.note_bytes == 1
+    assert bench.state.memory.contents.note_bytes == 64
 
 
 def test_notes_restored_follow_the_limit_of_now() -> None:

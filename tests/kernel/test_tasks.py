@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta, timezone
-
 import pytest
 
 from memoryhub.errors import StaleError, TaskNotFoundError
+from memoryhub.kernel.commands import Draft
 from memoryhub.kernel.memory_commands import ClearTask, Expected, SetTask, UpdateTask
+from memoryhub.kernel.memory_events import TaskField, TaskSet
+from memoryhub.kernel.replay import decide
 from memoryhub.kernel.working_memory import Task
 from tests.paging import Bench
 
@@ -18,81 +19,68 @@ def task(bench: Bench) -> Task:
     return found
 
 
+def decided(bench: Bench, command: SetTask) -> list[Draft]:
+    return decide(bench.state, command, bench.rows, at=bench.at)
+
+
 def test_a_set_is_the_whole_of_it() -> None:
     bench = Bench()
-    bench.do(SetTask(status="running", texts={"data": b"{}", "description": b'"d"'}))
+    bench.do(SetTask(status="running", fields={"data": b"{}", "description": b'"d"'}))
     first = bench.state.clock
     assert (task(bench).description, task(bench).data) == (first, first)
-    began = bench.at
     bench.do(SetTask())
-    assert task(bench) == Task(
-        status="pending",
-        current_step=0,
-        progress_percent=0.0,
-        started_at=began,
-        description=None,
-        data=None,
-        version=bench.state.clock,
-    )
+    clock = bench.state.clock
+    # A start that is not said is now.
+    assert task(bench) == Task(status="pending", version=clock, started_at=clock)
 
 
-def test_a_start_that_was_said_counts_even_if_it_is_null() -> None:
+def test_a_start_that_was_said_is_the_one_that_is_kept() -> None:
     bench = Bench()
-    bench.do(SetTask(started=True))
-    assert task(bench).started_at is None
-
-
-def test_times_keep_their_instant() -> None:
-    bench = Bench()
-    there = timezone(timedelta(hours=5, minutes=30))
-    said = datetime(2026, 5, 1, 12, tzinfo=there)
-    bench.do(SetTask(started=True, started_at=said))
-    bench.restart()
-    assert task(bench).started_at == datetime(2026, 5, 1, 6, 30, tzinfo=UTC)
+    (draft,) = decided(bench, SetTask(fields={"started_at": b"null"}))
+    assert draft.payload == b'{"started_at":null}'
+    (draft,) = decided(bench, SetTask())
+    assert draft.payload == f'{{"started_at":"{bench.at.isoformat()}"}}'.encode()
+    assert draft.event == TaskSet(status="pending", fields=["started_at"])
 
 
 def test_concurrent_progress_not_lost() -> None:
     """Each update holds only what it changes, so that two writers keep both."""
     bench = Bench()
-    bench.do(SetTask(texts={"description": b'"d"'}))
+    bench.do(SetTask(fields={"description": b'"d"'}))
     said = task(bench).description
-    bench.do(UpdateTask(fields={"current_step": 4}))
-    bench.do(UpdateTask(fields={"status": "blocked"}, texts={"data": b"{}"}))
+    bench.do(UpdateTask(fields={"current_step": b"4"}))
+    step = bench.state.clock
+    bench.do(UpdateTask(status="blocked", fields={"data": b"{}"}))
     now = task(bench)
-    assert (now.current_step, now.status) == (4, "blocked")
+    assert (now.current_step, now.status) == (step, "blocked")
     assert (now.description, now.data) == (said, bench.state.clock)
 
 
 def test_null_clears_and_nothing_is_a_heartbeat() -> None:
     bench = Bench()
-    bench.do(SetTask(texts={"description": b'"d"', "data": b"{}"}))
+    fields: dict[TaskField, bytes] = {"description": b'"d"', "progress_percent": b"4"}
+    bench.do(SetTask(fields={**fields, "data": b"{}", "current_step": b"0"}))
     before = task(bench)
     bench.do(UpdateTask(cleared=("progress_percent", "description")))
     after = task(bench)
     assert (after.progress_percent, after.description) == (None, None)
-    assert (after.data, after.current_step) == (before.data, 0)
+    assert (after.data, after.current_step) == (before.data, before.current_step)
     bench.do(UpdateTask())
     assert task(bench) == after._replace(version=bench.state.clock)
 
 
-def test_zero_is_a_value() -> None:
-    bench = Bench()
-    bench.do(SetTask(current_step=3, progress_percent=50.0))
-    bench.do(UpdateTask(fields={"current_step": 0, "progress_percent": 0.0}))
-    assert (task(bench).current_step, task(bench).progress_percent) == (0, 0.0)
-
-
 def test_completing_derives_nothing() -> None:
     bench = Bench()
-    bench.do(SetTask(progress_percent=40.0))
-    bench.do(UpdateTask(fields={"status": "completed"}))
-    assert task(bench).progress_percent == 40.0
+    bench.do(SetTask(fields={"progress_percent": b"40.0"}))
+    before = task(bench)
+    bench.do(UpdateTask(status="completed"))
+    assert task(bench).progress_percent == before.progress_percent
 
 
 def test_without_a_task_there_is_nothing_to_change() -> None:
     bench = Bench()
     with pytest.raises(TaskNotFoundError):
-        bench.do(UpdateTask(fields={"current_step": 1}))
+        bench.do(UpdateTask(fields={"current_step": b"1"}))
     assert bench.do(ClearTask()) == []
     with pytest.raises(StaleError):
         bench.do(SetTask(expected=Expected(version=1)))

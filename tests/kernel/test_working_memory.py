@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, rule, run_state_machine_as_test
 
 from memoryhub.kernel import checkpoint_tree
+from memoryhub.kernel.memory_events import TASK_FIELDS
 from memoryhub.kernel.state import MAX_FORK_DEPTH
 from memoryhub.kernel.working_memory import (
     AUTOMATIC_KEPT,
@@ -103,9 +104,10 @@ def assert_same(contents: Contents, things: Things, model: Model) -> None:
 
 
 def _task(known: dict[str, Any]) -> Task:
-    """As the kernel keeps it: by the clocks of its texts."""
-    texts = {name: known[name] and known[name][0] for name in ("description", "data")}
-    return Task(**{**known, **texts})
+    """As the kernel keeps it: by the clocks of its fields."""
+    fields = {name: known[name] and known[name][0] for name in TASK_FIELDS}
+    told: dict[str, Any] = dict(known) | dict(fields)
+    return Task(**told)
 
 
 def assert_sound(memory: WorkingMemory) -> None:

@@ -81,8 +81,8 @@ def test_a_run_begins_above_evict_at_and_ends_at_evict_to() -> None:
 @given(
     budget=st.integers(2_000, 50_000),
     reserved=st.integers(800, 1_000),
-    at=st.floats(0.5, 1.0),
-    to=st.floats(0.1, 0.45),
+    at=st.integers(50, 100).map(lambda n: n / 100),
+    to=st.integers(10, 45).map(lambda n: n / 100),
     sizes=st.lists(st.integers(1, 400), min_size=1, max_size=40),
 )
 def test_settings_reach_the_budget(

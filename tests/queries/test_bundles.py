@@ -98,7 +98,7 @@ def plant(agent: Agent, ann: Subject) -> dict[str, str]:
     acts.set_key(agent, "canary-key", "canary-keyed", **at)
     acts.add_notes(agent, "canary-note", **at)
     acts.take(agent, "canary-checkpoint", **at)
-    acts.set_task(agent, current_step=4711, **at)
+    acts.set_task(agent, fields={"current_step": b"4711"}, **at)
     key = ApiKey.objects.get(id=agent.key)
     DailyUse.objects.create(subject=ann, day=clock.now().date(), key=key, reads=4712)
     Hold.objects.create(

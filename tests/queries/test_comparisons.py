@@ -72,8 +72,9 @@ def test_a_comparison_opens_no_more_than_a_part_may_hold(
 
 def test_texts_of_a_task_that_were_set_again_are_no_difference(agent: Agent) -> None:
     def task(step: int, **texts: object) -> None:
-        sealed: Any = {n: strict_json.as_sent(text) for n, text in texts.items()}
-        act(agent, SetTask(current_step=step, texts=sealed, started=True))
+        said = {**texts, "current_step": step, "started_at": None}
+        sealed: Any = {n: strict_json.as_sent(value) for n, value in said.items()}
+        act(agent, SetTask(fields=sealed))
 
     def fields() -> tuple[str, ...]:
         return comparisons.compare(get_thread(agent), "then", HEAD).task

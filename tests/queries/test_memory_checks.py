@@ -19,9 +19,9 @@ pytestmark = pytest.mark.django_db
 def test_a_project_is_told_of_its_keys(acme: Project, agent: Agent) -> None:
     with at(NOON):
         memory_acts.set_key(agent, "brief", ttl=MINUTE)
-        memory_acts.set_key(agent, "soon", "x" * 40, ttl=30 * MINUTE)
+        memory_acts.set_key(agent, "soon", "x" * 140, ttl=30 * MINUTE)
         memory_acts.set_key(agent, "later", "x" * 20, ttl=DAY)
-        memory_acts.set_key(agent, "ever", "x" * 30)
+        memory_acts.set_key(agent, "ever", "x" * 90)
     now = NOON + 3 * MINUTE
     found = memory_checks.get_memory_checks(acme, now=now)
     assert (found.lag, found.swept, found.soon) == (2 * MINUTE, False, 1)
@@ -43,8 +43,8 @@ def test_another_projects_keys_are_not_told(zeta: Project, agent: Agent) -> None
     [
         ({"max_keys": 10}, 9, False),
         ({"max_keys": 10}, 10, True),
-        ({"max_key_bytes": 50}, 9, False),
-        ({"max_key_bytes": 50}, 10, True),
+        ({"max_key_bytes": 700}, 9, False),
+        ({"max_key_bytes": 700}, 10, True),
         ({}, 10, False),
     ],
 )

@@ -45,7 +45,7 @@ def models() -> set[type[BaseModel]]:
 
 def looks_like_an_id(field: str, annotation: Any) -> bool:
     words = ("thread", "subject", "chain", "erasure", "project", "instance")
-    listed = "list[list" in str(annotation)
+    listed = "list[typing.Any]" in str(annotation)
     return UUID in bundles._parts(annotation) or field in words or listed
 
 

@@ -63,7 +63,7 @@ SCREENS = {
     "keys-none": "/p/acme/threads/talk/keys",
     "keys-busy": "/p/acme/threads/busy/keys",
     "keys-search": "/p/acme/threads/desk/keys?q=ttl:never&at_seq=16",
-    "keys-error": "/p/acme/threads/desk/keys?q=tpye:object",
+    "keys-error": "/p/acme/threads/desk/keys?q=szie:<9",
     "key": "/p/acme/threads/desk/keys/cart",
     "key-gone": "/p/acme/threads/desk/keys/quote",
     "key-set": "/p/acme/threads/desk/keys/cart/set",
