@@ -32,7 +32,7 @@ from memoryhub.journal.uses import uses
 from memoryhub.journal.writer import Journal, writer
 from memoryhub.models.clock import clock
 from memoryhub.models.events import Event
-from memoryhub.models.keys import KeyMeta
+from memoryhub.models.keys import KeyMeta, SigningKey
 from memoryhub.models.projects import Project
 from memoryhub.models.threads import Thread
 from memoryhub.services.api_keys import Agent
@@ -204,6 +204,8 @@ def django_db_setup(
 ) -> Iterator[None]:
     with django_db_blocker.unblock():
         prepare_keys()
+        # The model's list of keys lies in its own folder, and each test has another.
+        SigningKey.objects.all().delete()
     yield
     with django_db_blocker.unblock():
         hang_up()
@@ -276,11 +278,17 @@ def every_journal_replays(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def fresh_ledger(
-    monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[None]:
     """Where this test's ledger would be: databases roll back, and files do not."""
     folder = tmp_path_factory.getbasetemp() / f"ledger-{uuid4()}"
-    monkeypatch.setattr(settings, "LEDGER", folder)
+    if "standing" in request.fixturenames and settings.LEDGER.is_dir():
+        # What stands goes on from the ledger that it began.
+        shutil.copytree(settings.LEDGER, folder)
+    # One of its own: a test may undo what it has patched, and goes on here.
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(settings, "LEDGER", folder)
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -24,6 +24,7 @@ WRONG = {
     "JSON with sorted keys and without spaces.",
     "not_a_receipt": "it is no receipt and no addendum of ours.",
     "unknown_key": "no key of this instance signed it.",
+    "unknown_root": "it names another root than that of this instance.",
     "bad_signature": "something in it was changed since it was signed.",
 }
 

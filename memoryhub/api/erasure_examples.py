@@ -68,6 +68,7 @@ EXAMPLES: dict[str, Any] = {
         "planned": {"events": 2},
         "fenced": {"events": 2},
         "residue": [{"what": "backups", "until": "2026-03-31", "control": "sealed"}],
+        "root": "3f" * 32,
         "key_id": "01939d5e-6c0f-7a51-9d0e-2b1f6d3c8a49",
         "sig": "ab" * 64,
     },
@@ -82,6 +83,7 @@ EXAMPLES: dict[str, Any] = {
                 "what": "rewritten",
                 "numbers": {},
                 "issued_at": _LATER,
+                "root": "3f" * 32,
                 "key_id": "01939d5e-6c0f-7a51-9d0e-2b1f6d3c8a49",
                 "sig": "ab" * 64,
             }

@@ -171,6 +171,7 @@ class ReceiptOut(Out):
     residue: list[dict[str, str]] = Field(
         description="What is left out of our reach, until when, and what guards it."
     )
+    root: str = Field(description="The key that `key_id` leads back to: its SHA-256.")
     key_id: UUID = Field(description="Of `GET /receipt-keys`.")
     sig: str
 
@@ -186,6 +187,7 @@ class AddendumOut(Out):
     what: Literal["rewritten", "scanned", "recipients"]
     numbers: dict[str, int]
     issued_at: str
+    root: str = Field(description="The key that `key_id` leads back to: its SHA-256.")
     key_id: UUID = Field(description="Of `GET /receipt-keys`.")
     sig: str
 

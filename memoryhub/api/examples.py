@@ -193,6 +193,7 @@ EXAMPLES: dict[str, Any] = {
             "v": "memoryhub.receipt/1",
             "receipt": "01939d5e-6c0f-7a51-9d0e-2b1f6d3c8a48",
             "status": "verified_with_residue",
+            "root": "3f" * 32,
             "key_id": "01939d5e-6c0f-7a51-9d0e-2b1f6d3c8a49",
             "sig": "5f…",
         }
@@ -200,7 +201,14 @@ EXAMPLES: dict[str, Any] = {
     "ReceiptVerdictOut": {"valid": False, "reason": "bad_signature"},
     "KeysOut": {
         "format": "memoryhub.public-keys/1",
-        "keys": {"01939d5e-6c0f-7a51-9d0e-2b1f6d3c8a49": "ab" * 32},
+        "root": "3f" * 32,
+        "keys": {
+            "01939d5e-6c0f-7a51-9d0e-2b1f6d3c8a49": {
+                "public": "ab" * 32,
+                "by": "01939d5e-6c0f-7a51-9d0e-2b1f6d3c8a49",
+                "sig": "cd" * 64,
+            }
+        },
     },
     "ProjectStatsOut": {
         "taken_at": _AT,

@@ -27,11 +27,23 @@ class ReceiptVerdictOut(Out):
     reason: receipts.Reason | None
 
 
+class EndorsedOut(Out):
+    """A public key, in hex, and the signature of the key before it."""
+
+    public: str
+    #: The id of the key that vouches for it; the root's is its own.
+    by: str
+    #: Over `memoryhub.public-key/1|<id>|<public>`.
+    sig: str
+
+
 class KeysOut(Out):
-    """Public keys by their id, in hex; as `receipt verify --pub` takes them."""
+    """Public keys by their id; as `receipt verify --pub` takes them."""
 
     format: Literal["memoryhub.public-keys/1"]
-    keys: dict[str, str]
+    #: SHA-256 of the first key, which all others lead back to; in every receipt, too.
+    root: str | None
+    keys: dict[str, EndorsedOut]
 
 
 @router.route(
@@ -68,7 +80,4 @@ def _verify(body: ReceiptIn) -> ReceiptVerdictOut:
 
 
 def _keys() -> KeysOut:
-    keys = signing.public_keys()
-    return KeysOut(
-        format=signing.FORMAT, keys={key_id: keys[key_id].hex() for key_id in keys}
-    )
+    return KeysOut.model_validate(signing.shape(signing.entries()))

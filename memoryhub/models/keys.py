@@ -86,6 +86,10 @@ class SigningKey(WrappedKey):
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     public = models.BinaryField(max_length=32)
+    #: The key before it, which vouches for it; the first one, the root, for itself.
+    endorser = models.UUIDField()
+    #: The endorser's signature over id and public half.
+    endorsement = models.BinaryField(max_length=64)
     created_at = models.DateTimeField()
     retired_at = models.DateTimeField(null=True)
 

@@ -19,7 +19,7 @@ from memoryhub.models.erasures import Erasure
 from memoryhub.models.keys import KekCheck, KeyMeta
 from memoryhub.models.projects import Instance, Project
 from memoryhub.queries.erasures import CLOSED, LATE
-from memoryhub.vault import anchors, keyring, ledger, rotation
+from memoryhub.vault import anchors, keyring, ledger, rotation, signing
 
 State = Erasure.State
 #: A wish has to be answered within (Article 12 of the GDPR); said when so near.
@@ -91,10 +91,13 @@ def _verdict(
 def _ledger() -> Verdict:
     name = "ledger"
     try:
+        signing.check()
         last = ledger.head()
-    except LedgerBrokenError:
-        said = "Its last line is none of ours."
-        return _verdict(name, "away", said, "Put back its last good copy.")
+    except LedgerBrokenError as broken:
+        said, fix = "Its last line is none of ours.", "Put back its last good copy."
+        if broken.detail.get("file") == signing.FILE:
+            said, fix = "A key beside it is none of ours.", "Put back their list."
+        return _verdict(name, "away", said, fix)
     here = Instance.objects.get()
     there = KeyMeta.objects.using("keys").get()
     n = last.n if last else 0

@@ -20,7 +20,7 @@ from memoryhub.models.projects import Instance, Project
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
 from memoryhub.services import ledger_targets
-from memoryhub.vault import ledger, receipts
+from memoryhub.vault import ledger, receipts, signing
 from memoryhub.vault.ledger import Kind, Line
 
 State = Erasure.State
@@ -141,6 +141,7 @@ def compare() -> Standing:
     try:
         ledger.refuse_unwritable()
         ledger.recover()
+        signing.prepare()
         _refuse_behind(ledger.check())
         intents = {
             line.erasure: line for line in ledger.lines() if line.kind is Kind.INTENT

@@ -99,7 +99,9 @@ TABLES: Mapping[str, Table] = MappingProxyType(
         ),
         "memoryhub.SigningKey": Table(
             fields=fields(
-                id="id kek_id public", sealed="wrapped", time="created_at retired_at"
+                id="id kek_id public endorser endorsement",
+                sealed="wrapped",
+                time="created_at retired_at",
             ),
         ),
         "memoryhub.OperatorKey": Table(

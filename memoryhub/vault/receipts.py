@@ -1,7 +1,8 @@
 """Receipts: signed statements that anybody can check, without a database of ours.
 
 Canonical JSON: UTF-8, sorted keys, no white space, integers only. The Ed25519 signature
-is over that text without its `sig`.
+is over that text without its `sig`. Its `root` is the fingerprint of the key that the
+signing one leads back to: the same in every receipt of a hub.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ MAX_BYTES: Final = 1 << 20
 _LIMITS: Final = strict_json.Limits(max_bytes=MAX_BYTES, max_nodes=sys.maxsize)
 
 
-Reason = Literal["not_canonical", "not_a_receipt", "unknown_key", "bad_signature"]
+Reason = Literal[
+    "not_canonical", "not_a_receipt", "unknown_key", "unknown_root", "bad_signature"
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +53,7 @@ def canonical(shape: Mapping[str, Any]) -> bytes:
 
 def signed(shape: Mapping[str, Any], signer: Signer) -> str:
     """The text of a statement with its signature."""
-    bare = {**shape, "key_id": signer.key_id}
+    bare = {**shape, "root": signer.root, "key_id": signer.key_id}
     sig = signer.sign(canonical(bare))
     return canonical({**bare, "sig": sig.hex()}).decode()
 
@@ -68,8 +71,11 @@ def verify(text: bytes, keys: Mapping[str, bytes]) -> Verdict:
         return Verdict(reason="not_a_receipt")
     if key_id not in keys:
         return Verdict(reason="unknown_key")
-    good = signing.verify(key_id, canonical(bare), _unhexed(sig), keys)
-    return Verdict(says=shape) if good else Verdict(reason="bad_signature")
+    if not signing.verify(key_id, canonical(bare), _unhexed(sig), keys):
+        return Verdict(reason="bad_signature")
+    if bare.get("root") not in {*map(signing.fingerprint, keys.values())}:
+        return Verdict(reason="unknown_root")
+    return Verdict(says=shape)
 
 
 def digest(text: str) -> bytes:

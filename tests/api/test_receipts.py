@@ -12,6 +12,7 @@ from memoryhub.models.projects import Project
 from memoryhub.vault import receipts, signing
 from tests import factories
 from tests.api.client import Client
+from tests.promises.manipulations import listed, stranger
 
 pytestmark = pytest.mark.django_db
 
@@ -69,6 +70,22 @@ async def test_a_changed_one_is_not(
     api.connect()
     said = await verdict(api, {**signed(), **change})
     assert said == (200, {"valid": False, "reason": reason})
+
+
+async def test_an_own_key_in_the_list_makes_none_good(api: Client) -> None:
+    """Who can write the ledger's folder has signed it and listed the key."""
+    api.connect()
+    good, own = signed(), stranger()
+    forged = strict_json.parse(receipts.signed(SHAPE, own).encode())
+    listed(own)
+    assert await verdict(api, forged) == (
+        200,
+        {"valid": False, "reason": "unknown_key"},
+    )
+    assert (await verdict(api, good))[1]["valid"]
+    answer = await api.get("/receipt-keys")
+    assert set(answer.json["keys"]) == {good["key_id"]}
+    assert answer.json["root"] == good["root"]
 
 
 async def test_what_is_no_object_is_no_receipt(api: Client) -> None:

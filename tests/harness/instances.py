@@ -24,7 +24,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from django.core.management import call_command
 
-from memoryhub.vault import keyring
+from memoryhub.vault import keyring, signing
 from tests.harness import forks, parts
 from tests.harness.forks import Process
 
@@ -266,10 +266,11 @@ def free_port() -> int:
 
 
 def make_tables() -> None:
-    """Runs in the instance: both databases migrated, a key ring over them."""
+    """Runs in the instance: both databases migrated, a key ring, the first key."""
     call_command("migrate", verbosity=0)
     call_command("migrate", database="keys", verbosity=0)
     keyring.prepare(empty=True)
+    signing.prepare()
 
 
 def _databases(name: str) -> dict[str, str]:

@@ -194,7 +194,7 @@ def test_another_hub_s_needs_its_keys(
     path: Path, zeta: Project, tmp_path: Path, settings: Any
 ) -> None:
     keys = tmp_path / "keys.json"
-    keys.write_bytes(signing.encoded(signing.public_keys()))
+    keys.write_bytes(signing.encoded(signing.entries()))
     SigningKey.objects.using("keys").all().delete()
     settings.LEDGER = tmp_path / "ledger"
     assert "unknown_signer" in not_taken(path)
@@ -212,7 +212,7 @@ def test_a_bad_bundle_is_named_by_its_line(
 
     bad.write_bytes(bundled.rewritten(path.read_bytes(), edit))
     known = tmp_path / "keys.json"
-    known.write_bytes(signing.encoded(bundled.KNOWN))
+    known.write_bytes(signing.encoded(signing.entries()))
     said = not_taken(bad, "--keys", known)
     assert said.startswith("bad_bundle: ")
     assert said.endswith("(what: fold, line: 2)")

@@ -73,12 +73,13 @@ def take_other_keys(instance: Instance) -> None:
 
 
 def block_ledger(instance: Instance) -> None:
-    (instance.data / "ledger").write_text("a file where the folder would be")
+    ledger = instance.data / "ledger"
+    ledger.rename(instance.data / "elsewhere")
+    ledger.write_text("a file where the folder would be")
 
 
 def show_ledger(instance: Instance) -> None:
     path = instance.data / "ledger" / "erasures.jsonl"
-    path.parent.mkdir()
     path.touch()
     path.chmod(0o640)
 
@@ -244,10 +245,11 @@ def test_the_worker_refuses_as_the_server_does(instance: Instance) -> None:
 
 
 def test_what_a_first_start_makes_is_for_its_user_alone(instance: Instance) -> None:
-    modes = {path.name: path.stat().st_mode for path in instance.data.iterdir()}
-    assert "kek.json" in modes
-    assert {stat.S_IMODE(mode) for mode in modes.values()} == {0o600}
-    assert stat.S_IMODE(instance.data.stat().st_mode) == 0o700
+    made = [instance.data, *instance.data.rglob("*")]
+    assert {"kek.json", "public-keys.json"} < {path.name for path in made}
+    for path in made:
+        right = 0o700 if path.is_dir() else 0o600
+        assert stat.S_IMODE(path.stat().st_mode) == right, path
 
 
 @pytest.fixture

@@ -13,9 +13,12 @@ import pytest
 from memoryhub.errors import BadBundleError, Refusal
 from memoryhub.models import Event, Project, Subject, Thread
 from memoryhub.models.keys import SigningKey
+from memoryhub.queries import bundles
 from memoryhub.services import subjects
 from memoryhub.services.api_keys import Agent
+from memoryhub.vault import signing
 from tests import bundled, factories
+from tests.promises.manipulations import listed, stranger
 
 pytestmark = pytest.mark.django_db
 Edit = Callable[[Any], None]
@@ -188,6 +191,19 @@ def test_a_stranger_s_key_under_a_known_id_is_not_ours(
     key_id = bundled.manifest(bundled.opened(data))["signature"]["key_id"]
     with pytest.raises(BadBundleError):
         bundled.take(data, zeta, trusted={key_id: bytes(32)})
+
+
+def test_an_own_key_in_the_list_beside_the_ledger_is_no_signer(
+    data: bytes, zeta: Project
+) -> None:
+    own, _ = stranger(), signing.current()
+    listed(own)
+    told = bundled.manifest(bundled.opened(data))
+    sig = own.sign(bundles.canonical(told))
+    told["signature"] = {"key_id": own.key_id, "sig": sig.hex()}
+    forged = bundled.repacked(data, {"manifest.json": json.dumps(told).encode()})
+    refusal = refused(forged, zeta, trusted={})
+    assert refusal.detail == {"what": "unknown_signer"}
 
 
 @pytest.mark.parametrize("path", ["manifest.json", "events.jsonl"])

@@ -9,6 +9,7 @@ import random
 import stat
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -141,10 +142,7 @@ def test_lines_dropped_repeated_or_swapped_are_found(
 def test_a_line_signed_by_a_stranger_is_found() -> None:
     """Chained as it must be, but by a key that was never ours."""
     add()
-    stranger = signing.Signer(
-        key_id=signing.current().key_id,
-        _key=Ed25519PrivateKey.generate(),
-    )
+    stranger = replace(signing.current(), _key=Ed25519PrivateKey.generate())
     says = dict(next(chained.iter_links(ledger.path())).says)
     chained.append(ledger.path(), says, genesis=ledger.genesis(), signer=stranger)
     assert len(list(ledger.lines())) == 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,10 +10,13 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from memoryhub.kernel import strict_json
 from memoryhub.vault import receipts
-from memoryhub.vault.signing import Signer
+from memoryhub.vault.signing import Signer, fingerprint
 
+KEY = Ed25519PrivateKey.generate()
 SIGNER = Signer(
-    key_id="0198c0de-0000-7000-8000-000000000001", _key=Ed25519PrivateKey.generate()
+    key_id="0198c0de-0000-7000-8000-000000000001",
+    root=fingerprint(KEY.public_key().public_bytes_raw()),
+    _key=KEY,
 )
 KEYS = {SIGNER.key_id: SIGNER.public}
 SHAPE: dict[str, Any] = {
@@ -79,6 +83,7 @@ def test_the_reason_is_a_word() -> None:
     assert reason({**shape, "sig": 7}) == "not_a_receipt"
     assert reason({**shape, "v": "something/1"}) == "not_a_receipt"
     assert reason({**shape, "key_id": "other"}) == "unknown_key"
+    assert reason({**shape, "root": "00" * 32}) == "bad_signature"
     assert reason({**shape, "ticket": 1.5}) == "not_canonical"
     assert reason({}) == "not_a_receipt"
     for odd in (b"", b"[]", b'"x"', b"nothing", b"\xff", b"1" * 5000):
@@ -87,10 +92,18 @@ def test_the_reason_is_a_word() -> None:
 
 
 def test_another_key_of_that_id_did_not_sign_it() -> None:
-    other = Signer(key_id=SIGNER.key_id, _key=Ed25519PrivateKey.generate())
+    other = replace(SIGNER, _key=Ed25519PrivateKey.generate())
     keys = {SIGNER.key_id: other.public}
     assert receipts.verify(text(), keys).reason == "bad_signature"
     assert receipts.verify(text(), {}).reason == "unknown_key"
+
+
+def test_a_receipt_names_the_root_of_its_keys() -> None:
+    """So that a list of keys whose beginning was cut off proves nothing."""
+    assert strict_json.parse(text())["root"] == SIGNER.root
+    elsewhere = replace(SIGNER, root="00" * 32)
+    signed = receipts.signed(SHAPE, elsewhere).encode()
+    assert receipts.verify(signed, KEYS).reason == "unknown_root"
 
 
 def test_the_digest_is_that_of_the_text() -> None:

@@ -48,8 +48,10 @@ def signing_key(ring: Ring) -> SigningKey:
     key = SigningKey(
         kek_id=ring.current_id,
         public=private.public_key().public_bytes_raw(),
+        endorsement=bytes(64),
         created_at=NOW,
     )
+    key.endorser = key.id
     secret = private.private_bytes_raw()
     key.wrapped = wrap(ring.current, secret, kind=Kind.SIGNING, owner=key.id)
     key.save(using="keys")

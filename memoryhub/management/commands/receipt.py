@@ -43,9 +43,7 @@ class Command(Base):
             if options["rotate"]:
                 start.prepare()
                 issued.rotate_key(actor="command")
-            self.stdout.write(
-                signing.encoded(signing.public_keys()).decode(), ending=""
-            )
+            self.stdout.write(signing.encoded(signing.entries()).decode(), ending="")
             return
         text = self.bytes_of(options["file"]).removesuffix(b"\n")
         verdict = receipts.verify(text, self.keys(options["pub"]))
@@ -55,7 +53,7 @@ class Command(Base):
         what = says.get("status") or says.get("what")
         self.stdout.write(
             f"Good. Erasure {says.get('erasure')}, {what}, signed by key "
-            f"{says['key_id']}."
+            f"{says['key_id']}, which leads back to the root {says['root']}."
         )
 
     def keys(self, file: Path | None) -> dict[str, bytes]:

@@ -21,7 +21,7 @@ from memoryhub.queries import (
     total_checks,
     verification,
 )
-from memoryhub.vault import ledger
+from memoryhub.vault import ledger, signing
 
 #: What is wrong with the anchors, in words.
 TOLD: Mapping[str, str] = MappingProxyType(
@@ -118,10 +118,13 @@ class Command(BaseCommand):
 
     def _anchors(self) -> None:
         """What no chain of a thread shows: one that vanished, and lines outside."""
-        try:
-            ledger.check()
-        except LedgerBrokenError as broken:
-            raise CommandError(f"the ledger: {broken.sentence}", returncode=1) from None
+        for what, check in (("public keys", signing.check), ("ledger", ledger.check)):
+            try:
+                check()
+            except LedgerBrokenError as broken:
+                raise CommandError(
+                    f"the {what}: {broken.sentence}", returncode=1
+                ) from None
         standing = anchors.get_standing()
         if standing.wrong:
             since = f"; it is as of line {standing.as_of}" if standing.as_of else ""
