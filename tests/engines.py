@@ -59,6 +59,7 @@ DIFFER = (
     "promises/test_coherence.py",
     "promises/test_crash.py",
     "promises/test_dense_order.py",
+    "promises/test_manipulated.py",
     "promises/test_paging.py",
     "promises/test_races.py",
     "promises/test_requests.py",

@@ -7,7 +7,7 @@ import os
 import stat
 import sys
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import MappingProxyType
 
@@ -18,14 +18,18 @@ from django.db.migrations.executor import MigrationExecutor
 from django.db.migrations.recorder import MigrationRecorder
 from django.db.models import Model
 
-from memoryhub.errors import StartRefusedError
+from memoryhub.errors import (
+    LedgerBrokenError,
+    LedgerUnwritableError,
+    StartRefusedError,
+)
 from memoryhub.models.audit import AuditEntry
 from memoryhub.models.erasures import Receipt
 from memoryhub.models.events import Event
 from memoryhub.models.projects import Project
 from memoryhub.services import operators, replays
 from memoryhub.services.standstill import standstill
-from memoryhub.vault import keyring
+from memoryhub.vault import anchors, keyring
 from memoryhub.workers import heartbeats
 
 if sys.platform != "win32":
@@ -74,6 +78,9 @@ def prepare(*, held_back: bool = False) -> None:
     operators.ensure_default()
     # Before anything is stamped or judged by it.
     heartbeats.compare()
+    # What is wrong with them holds up nobody: `verify --all` and Health name it.
+    with suppress(LedgerBrokenError, LedgerUnwritableError):
+        anchors.recover()
     replays.look()
     if not held_back:
         standstill.require_none()

@@ -9,6 +9,20 @@ class Migration(migrations.Migration):
     ]
 
     operations = [
+        migrations.RemoveField(model_name="keymeta", name="ledger_n"),
+        migrations.CreateModel(
+            name="NewestLine",
+            fields=[
+                ("kek_id", models.CharField(db_index=True, max_length=16)),
+                ("wrapped", models.BinaryField(max_length=60)),
+                (
+                    "file",
+                    models.CharField(max_length=20, primary_key=True, serialize=False),
+                ),
+                ("n", models.BigIntegerField()),
+            ],
+            options={"abstract": False},
+        ),
         # No release has made a key without an endorsement.
         migrations.AddField(
             model_name="signingkey",

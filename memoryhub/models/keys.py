@@ -97,6 +97,25 @@ class SigningKey(WrappedKey):
         return str(self.id)
 
 
+class NewestLine(WrappedKey):
+    """How far a signed file outside the databases goes: the counter that it can't cut.
+
+    Wrapped is the line's hash, bound to file and number: who can write this table but
+    has no ring can't say anything else.
+    """
+
+    file = models.CharField(primary_key=True, max_length=20)
+    n = models.BigIntegerField()
+
+    def __str__(self) -> str:
+        return self.place
+
+    @property
+    def place(self) -> str:
+        """What the hash is bound to."""
+        return f"{self.file}|{self.n}"
+
+
 class OperatorKey(WrappedKey):
     """What an operator's second factor is reckoned from: a secret for codes by time."""
 
@@ -159,8 +178,6 @@ class KeyMeta(models.Model):
     id = models.PositiveSmallIntegerField(primary_key=True, default=1, editable=False)
     #: The instance whose memory these keys open.
     instance = models.UUIDField()
-    #: The last line of the erasure ledger that was applied here.
-    ledger_n = models.BigIntegerField(default=0)
 
     class Meta:
         constraints = [

@@ -15,6 +15,7 @@ KEYS_MODELS = frozenset(
         "destroyedkey",
         "destroyedprojectkey",
         "signingkey",
+        "newestline",
         "operatorkey",
         "passkey",
         "kekcheck",

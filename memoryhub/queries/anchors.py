@@ -32,7 +32,8 @@ class Standing:
     n: int = 0
     at: datetime | None = None
     threads: int = 0
-    #: Empty, or `anchor_file`, `anchors`, `threads_missing`, `audit_anchor`.
+    #: Empty, or `anchor_file`, `anchors_behind`, `anchors_ahead`, `anchors_mirror`,
+    #: `anchors`, `threads_missing`, `audit_anchor`.
     wrong: str = ""
     #: The earlier line that the threads' anchors are as of: a backup was restored.
     as_of: int | None = None
@@ -73,14 +74,17 @@ def get_heads() -> Heads:
 def get_standing() -> Standing:
     """Walk the file of signed lines and compare the newest with the databases."""
     try:
-        newest, found = anchors.check(), get_heads()
-        while (later := anchors.newest()) != newest:
-            # One was written meanwhile.
-            newest, found = later, get_heads()
-        wrong = _differing(newest.heads if newest else NONE, found)
+        anchors.check()
+        ends, found = anchors.ends(), get_heads()
+        while (later := anchors.ends()) != ends:
+            # One was written or noted meanwhile.
+            ends, found = later, get_heads()
+        wrongs = [_differing(each.heads if each else NONE, found) for each in ends]
+        wrong = "" if "" in wrongs else wrongs[0]
+        newest = ends[wrongs.index(wrong)]
         as_of = _as_of(found.digest) if wrong in _ROLLED_BACK else None
     except LedgerBrokenError as broken:
-        return Standing(n=_number(broken), wrong="anchor_file")
+        return Standing(n=_number(broken), wrong=_broken(broken))
     if newest is None:
         return Standing(wrong=wrong)
     return Standing(
@@ -92,21 +96,42 @@ def get_standing() -> Standing:
     )
 
 
+def get_audit_cut() -> int | None:
+    """The first entry of the audit log that is not what is anchored, or None.
+
+    Three queries and the end of a file. Raises LedgerBrokenError when that is not as it
+    should be.
+    """
+    newest = anchors.newest()
+    return _audit_cut(newest.heads) if newest else None
+
+
+def _audit_cut(said: Heads) -> int | None:
+    if not said.audit_seq:
+        return None
+    entries = AuditEntry.objects.filter(seq=said.audit_seq, hash=said.audit_hash)
+    last = Instance.objects.values_list("audit_seq", flat=True).get()
+    if said.audit_seq > last:
+        return last + 1
+    return None if entries.exists() else said.audit_seq
+
+
 def _differing(said: Heads, found: Heads) -> str:
     if found.threads < said.threads:
         return "threads_missing"
-    if (found.threads, found.digest) != (said.threads, said.digest):
+    if found.of_threads != said.of_threads:
         return "anchors"
-    if not said.audit_seq:
-        return ""
-    entries = AuditEntry.objects.filter(seq=said.audit_seq, hash=said.audit_hash)
-    kept = said.audit_seq <= found.audit_seq and entries.exists()
-    return "" if kept else "audit_anchor"
+    return "audit_anchor" if _audit_cut(said) else ""
 
 
 def _as_of(digest: bytes) -> int | None:
     lines = [each.n for each in anchors.anchors() if each.heads.digest == digest]
     return lines[-1] if lines else None
+
+
+def _broken(broken: LedgerBrokenError) -> str:
+    what = broken.detail.get("what")
+    return f"anchors_{what}" if what else "anchor_file"
 
 
 def _number(broken: LedgerBrokenError) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from types import MappingProxyType
 from typing import Any, Final
 
 from django.db import Error
@@ -20,6 +21,7 @@ from memoryhub.models.keys import KekCheck, KeyMeta
 from memoryhub.models.projects import Instance, Project
 from memoryhub.queries.erasures import CLOSED, LATE
 from memoryhub.vault import anchors, keyring, ledger, rotation, signing
+from memoryhub.vault.chains import AHEAD, BEHIND
 
 State = Erasure.State
 #: A wish has to be answered within (Article 12 of the GDPR); said when so near.
@@ -28,6 +30,17 @@ NEAR: Final = timedelta(days=7)
 #: Anchors are written every hour, scans are made every night.
 ANCHORED_WITHIN: Final = timedelta(hours=2)
 SCANNED_WITHIN: Final = timedelta(days=2)
+#: What is wrong with the end of a signed file, and what to do about it.
+_NOT_OURS: Final = ("Its last line is none of ours.", "Put back its last good copy.")
+_BROKEN: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
+    {
+        BEHIND: ("It ends before what was written.", "Put back its longest copy."),
+        AHEAD: (
+            "It goes further than the keys database knows.",
+            "See whether that was restored.",
+        ),
+    }
+)
 #: Planned, not begun: nobody waits for these but who made them.
 _WISHES: Final = (*CLOSED, State.PLANNED)
 
@@ -89,24 +102,18 @@ def _verdict(
 
 
 def _ledger() -> Verdict:
-    name = "ledger"
+    name, here = "ledger", Instance.objects.get()
     try:
         signing.check()
         last = ledger.head()
     except LedgerBrokenError as broken:
-        said, fix = "Its last line is none of ours.", "Put back its last good copy."
+        said, fix = _BROKEN.get(str(broken.detail.get("what")), _NOT_OURS)
         if broken.detail.get("file") == signing.FILE:
             said, fix = "A key beside it is none of ours.", "Put back their list."
         return _verdict(name, "away", said, fix)
-    here = Instance.objects.get()
-    there = KeyMeta.objects.using("keys").get()
     n = last.n if last else 0
-    figures: dict[str, Any] = {
-        "lines": n,
-        "memory": here.ledger_n,
-        "keys": there.ledger_n,
-    }
-    if n < max(here.ledger_n, there.ledger_n):
+    figures: dict[str, Any] = {"lines": n, "memory": here.ledger_n}
+    if n < here.ledger_n:
         said, fix = "It ends before what was applied.", "Put back its longest copy."
         return _verdict(name, "away", said, fix, **figures)
     if last and here.ledger_n == n and bytes(here.ledger_hash) != last.hash:
@@ -123,9 +130,9 @@ def _anchors(now: datetime) -> Verdict:
     name = "anchors"
     try:
         newest = anchors.newest()
-    except LedgerBrokenError:
-        said = "The newest line is none of ours."
-        return _verdict(name, "away", said, "Put back the last good copy.")
+    except LedgerBrokenError as broken:
+        said, fix = _BROKEN.get(str(broken.detail.get("what")), _NOT_OURS)
+        return _verdict(name, "away", said, fix)
     if newest is None:
         said = "No line vouches for the chains yet."
         return _verdict(name, "warn", said, "Wait an hour, or:", command="anchor")

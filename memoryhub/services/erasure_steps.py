@@ -89,7 +89,7 @@ def close(row: Erasure) -> str:
     if not row.needles:
         _keep_needles(row)
     now = clock.now()
-    keys.destroy(row.subject_id, erasure=row.id, ledger_n=row.ledger_n, at=now)
+    keys.destroy(row.subject_id, erasure=row.id, at=now)
     erasure_rows.order(row)
     journal.run(partial(_enter, row.id, State.KEY_DESTROYED))
     return ""

@@ -15,12 +15,13 @@ from memoryhub import journal
 from memoryhub.errors import LedgerBrokenError, LedgerUnwritableError, StartRefusedError
 from memoryhub.models.clock import clock
 from memoryhub.models.erasures import Erasure, Receipt, Tombstone
-from memoryhub.models.keys import DestroyedKey, KeyMeta, ProjectKey
+from memoryhub.models.keys import DestroyedKey, ProjectKey
 from memoryhub.models.projects import Instance, Project
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
 from memoryhub.services import ledger_targets
 from memoryhub.vault import ledger, receipts, signing
+from memoryhub.vault.chains import BEHIND
 from memoryhub.vault.ledger import Kind, Line
 
 State = Erasure.State
@@ -109,15 +110,11 @@ def newest(erasure: UUID) -> Line | None:
 
 
 def apply(line: Line) -> None:
-    """Note in both databases that this line is applied; part of the fence.
-
-    The keys database follows by itself: nobody can commit to both at once.
-    """
+    """Note in the memory database that this line is applied; part of the fence."""
     with transaction.atomic():
         Instance.objects.filter(ledger_n__lt=line.n).update(
             ledger_n=line.n, ledger_hash=line.hash
         )
-    KeyMeta.objects.using("keys").filter(ledger_n__lt=line.n).update(ledger_n=line.n)
 
 
 def subject_ref(erasure: Erasure) -> bytes | None:
@@ -131,6 +128,19 @@ def subject_ref(erasure: Erasure) -> bytes | None:
     return None if found is None else bytes(found)
 
 
+def check(*, restored: bool = False) -> None:
+    """Walk the ledger; see that it goes as far as was noted, and applied.
+
+    With `restored` the keys database may be behind it. Raises LedgerBrokenError.
+    """
+    applied, digest = Instance.objects.values_list("ledger_n", "ledger_hash").get()
+    newest = ledger.check(restored=restored)
+    if applied > (newest.n if newest else 0):
+        raise LedgerBrokenError(n=newest.n + 1 if newest else 1, what=BEHIND)
+    if applied and next(ledger.lines(after=applied - 1)).hash != bytes(digest):
+        raise LedgerBrokenError(n=applied)
+
+
 def compare() -> Standing:
     """Walk the ledger and look up what it says in both databases.
 
@@ -142,7 +152,8 @@ def compare() -> Standing:
         ledger.refuse_unwritable()
         ledger.recover()
         signing.prepare()
-        _refuse_behind(ledger.check())
+        check(restored=True)
+        ledger.catch_up()
         intents = {
             line.erasure: line for line in ledger.lines() if line.kind is Kind.INTENT
         }
@@ -152,11 +163,7 @@ def compare() -> Standing:
             "be erased; see to its rights and its disk"
         ) from None
     except LedgerBrokenError as broken:
-        what = broken.detail.get("file") or f"line {broken.detail['n']} of it"
-        raise StartRefusedError(
-            f"ledger_broken: the ledger {ledger.path()} is not as this instance wrote "
-            f"it ({what}); put back its last good copy"
-        ) from None
+        raise StartRefusedError(_refusal(broken)) from None
     resumed: list[Line] = []
     replayed: list[Line] = []
     for some in _in_batches(_needed(list(intents.values()))):
@@ -272,17 +279,18 @@ def _live(threads: Sequence[str]) -> set[str]:
     return {str(thread) for thread in rows.values_list("id", flat=True)}
 
 
-def _refuse_behind(newest: Line | None) -> None:
-    applied, digest = Instance.objects.values_list("ledger_n", "ledger_hash").get()
-    known = KeyMeta.objects.using("keys").values_list("ledger_n", flat=True).get()
-    last = newest.n if newest else 0
-    if last < max(applied, known):
-        raise StartRefusedError(
-            f"ledger_behind: the databases have applied line {max(applied, known)} of "
-            f"the ledger, but {ledger.path()} ends at {last}; put back its longest copy"
+def _refusal(broken: LedgerBrokenError) -> str:
+    told = broken.detail
+    if told.get("what") == BEHIND:
+        return (
+            f"ledger_behind: {ledger.path()} lacks line {told['n']}, which was written "
+            "or applied; put back its longest copy"
         )
-    if applied and next(ledger.lines(after=applied - 1)).hash != bytes(digest):
-        raise LedgerBrokenError(n=applied)
+    what = f"line {told['n']} of it" if "n" in told else f"{told['file']} beside it"
+    return (
+        f"ledger_broken: the ledger {ledger.path()} is not as this instance wrote it "
+        f"({what}); put back its last good copy"
+    )
 
 
 def _in_batches(lines: Sequence[Line]) -> Iterator[Sequence[Line]]:

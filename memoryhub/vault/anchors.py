@@ -5,18 +5,17 @@ Beside the ledger, in a chained file of their own.
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
-from typing import Self
-
-from django.conf import settings
+from typing import Final, Self
 
 from memoryhub.errors import LedgerBrokenError
-from memoryhub.models.keys import KeyMeta
-from memoryhub.vault import chained, signing
+from memoryhub.vault.chained import Link
+from memoryhub.vault.chains import Chain
+
+_FILE: Final = Chain(file="heads.jsonl", format="memoryhub.heads/1")
+path, mirror, recover = _FILE.path, _FILE.mirror, _FILE.recover
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +28,10 @@ class Heads:
     threads: int
     digest: bytes
 
+    @property
+    def of_threads(self) -> tuple[int, bytes]:
+        return self.threads, self.digest
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Anchor:
@@ -39,7 +42,7 @@ class Anchor:
     heads: Heads
 
     @classmethod
-    def of(cls, link: chained.Link) -> Self:
+    def of(cls, link: Link) -> Self:
         """Raises LedgerBrokenError for a line that we did not write."""
         says = link.says
         try:
@@ -55,8 +58,12 @@ class Anchor:
         return cls(n=link.n, at=at, heads=heads)
 
 
-def append(heads: Heads, *, at: datetime) -> Anchor:
-    """Write a line and wait until it is on disk. Raises LedgerUnwritableError."""
+def draft(heads: Heads, *, at: datetime, anew: bool = False) -> Link:
+    """Write a line and wait until it is on disk; it counts once it is noted.
+
+    With `anew` it follows whatever there is. Raises LedgerUnwritableError and
+    LedgerBrokenError.
+    """
     says = {
         "at": at.isoformat(timespec="microseconds"),
         "audit_seq": heads.audit_seq,
@@ -64,34 +71,53 @@ def append(heads: Heads, *, at: datetime) -> Anchor:
         "threads": heads.threads,
         "digest": heads.digest.hex(),
     }
-    signer = signing.current()
-    return Anchor.of(chained.append(path(), says, genesis=genesis(), signer=signer))
+    return _FILE.draft(says, anew=anew)
+
+
+def note(link: Link, *, anew: bool = False) -> None:
+    """Let a line count: what it says is committed. The mirror follows if it can."""
+    _FILE.note(link, anew=anew)
+    _FILE.mirror(upto=link)
+
+
+def ends() -> tuple[Anchor | None, ...]:
+    """The lines that the databases may be as of: the noted one, before it a draft.
+
+    None is the time before the first line. Raises LedgerBrokenError.
+    """
+    link, known = _FILE.newest(), _FILE.noted().n
+    newest = Anchor.of(link) if link else None
+    if newest is None or newest.n <= known:
+        return (newest,)
+    earlier = (each for each in anchors() if each.n == known)
+    return newest, next(earlier, None)
+
+
+def settle(threads: Callable[[], tuple[int, bytes]]) -> None:
+    """Note a draft whose columns were committed; `threads` are what they come to."""
+    link = _FILE.newest()
+    if link is None or link.n <= _FILE.noted().n:
+        return
+    if Anchor.of(link).heads.of_threads == threads():
+        note(link)
 
 
 def newest() -> Anchor | None:
-    """The newest line, or None. Raises LedgerBrokenError."""
-    link = chained.head(path())
+    """The newest line, or None. Reads no more than the file's end.
+
+    Raises LedgerBrokenError, also when the file ends elsewhere than it should.
+    """
+    link = _FILE.newest()
     return Anchor.of(link) if link else None
 
 
 def anchors() -> Iterator[Anchor]:
     """Every line, oldest first. Raises LedgerBrokenError."""
-    for link in chained.iter_links(path()):
+    for link in _FILE.links():
         yield Anchor.of(link)
 
 
 def check() -> Anchor | None:
     """Walk the whole file; returns its newest line. Raises LedgerBrokenError."""
-    link = chained.check(path(), genesis=genesis(), keys=signing.public_keys())
+    link = _FILE.check()
     return Anchor.of(link) if link else None
-
-
-def genesis() -> bytes:
-    """What the first line follows; unlike that of the ledger."""
-    instance = KeyMeta.objects.using("keys").values_list("instance", flat=True).get()
-    return hashlib.sha256(b"memoryhub.heads/1" + instance.bytes).digest()
-
-
-def path() -> Path:
-    folder: Path = settings.LEDGER
-    return folder / "heads.jsonl"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +31,14 @@ _BLOCK: Final = 1 << 16
 _LIMITS: Final = strict_json.Limits(max_bytes=sys.maxsize, max_nodes=sys.maxsize)
 #: What a line has beside what it says.
 _PLACE: Final = frozenset({"n", "prev", "hash", "key_id", "sig"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where a line stands: its number, and the hash that the next one follows."""
+
+    n: int
+    hash: bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,28 +68,37 @@ class Link:
 
 
 def append(
-    path: Path, says: Mapping[str, Any], *, genesis: bytes, signer: Signer
+    path: Path,
+    says: Mapping[str, Any],
+    *,
+    signer: Signer,
+    place: Callable[[Link | None, int], tuple[Place, int]],
+    then: Callable[[Link], None] | None = None,
 ) -> Link:
-    """Write one line behind the last, and wait until it is on disk.
+    """Write one line, and wait until it is on disk.
 
-    `genesis` is what the first line follows. Raises LedgerUnwritableError, after which
-    nothing was added, and LedgerBrokenError when the last line is none of ours.
+    `place` is told the last line and where it ends, and says what the new one follows
+    and where it begins; `then` is done before anybody else appends. Raises
+    LedgerUnwritableError, after which nothing was added, and LedgerBrokenError when the
+    last line is none of ours.
     """
     assert not _PLACE & says.keys()
     try:
         with _locked(path) as file:
-            last, end = _last(file)
-            link = _linked(says, after=last, genesis=genesis, signer=signer)
-            _write(file, link.text, at=end)
-        if last is None:
-            sync_folder(path.parent)
+            after, begin = place(*_last(file))
+            link = _linked(says, after=after, signer=signer)
+            _write(file, link.text, at=begin)
+            if not begin:
+                sync_folder(path.parent)
+            if then is not None:
+                then(link)
     except OSError as failure:
         raise LedgerUnwritableError from failure
     return link
 
 
-def copy(source: Path, target: Path) -> int:
-    """Bring a copy up to its source; returns how many bytes it lacked.
+def copy(source: Path, target: Path, *, upto: Link | None = None) -> int:
+    """Bring a copy up to its source, or to this line of it; how many bytes it lacked.
 
     Raises LedgerBrokenError when the copy does not end where the source has the same
     line, and LedgerUnwritableError when it can't be written. Reads what is new only.
@@ -94,6 +111,11 @@ def copy(source: Path, target: Path) -> int:
                 original.seek(begin)
                 rest = original.read()
             rest = rest[: rest.rfind(b"\n") + 1]
+            if upto is not None:
+                before, found, _ = rest.partition(upto.text)
+                if not found:
+                    return 0
+                rest = before + found
             if last is not None and not rest.startswith(last.text):
                 raise LedgerBrokenError(n=last.n)
             lacking = rest[end - begin :]
@@ -235,10 +257,8 @@ def _parsed(text: bytes, number: int) -> Link:
     return link
 
 
-def _linked(
-    says: Mapping[str, Any], *, after: Link | None, genesis: bytes, signer: Signer
-) -> Link:
-    n, prev = (after.n + 1, after.hash) if after else (1, genesis)
+def _linked(says: Mapping[str, Any], *, after: Place, signer: Signer) -> Link:
+    n, prev = after.n + 1, after.hash
     bare = Link(
         n=n,
         says=MappingProxyType(dict(says)),

@@ -23,6 +23,7 @@ from memoryhub.models.keys import (
     DestroyedKey,
     KekCheck,
     KeyMeta,
+    NewestLine,
     OperatorKey,
     ProjectKey,
     SigningKey,
@@ -51,6 +52,7 @@ WRAPPED = (
     WrappedTable(model=ProjectKey, kind=Kind.PROJECT, owner="project"),
     WrappedTable(model=SubjectKey, kind=Kind.SUBJECT, owner="subject"),
     WrappedTable(model=SigningKey, kind=Kind.SIGNING, owner="id"),
+    WrappedTable(model=NewestLine, kind=Kind.LINE, owner="place"),
     WrappedTable(model=OperatorKey, kind=Kind.FACTOR, owner="operator"),
 )
 _SENTINEL = b"memoryhub: this is the right KEK"

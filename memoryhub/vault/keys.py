@@ -147,9 +147,7 @@ def wrapped(subject_id: UUID) -> list[bytes]:
     return [bytes(row.wrapped) for row in _rows(subject_id)]
 
 
-def destroy(
-    subject_id: UUID, *, erasure: UUID, ledger_n: int | None, at: datetime
-) -> int:
+def destroy(subject_id: UUID, *, erasure: UUID, at: datetime) -> int:
     """Destroy a subject's keys for good; returns how many versions went. Idempotent.
 
     One transaction swaps them for the proof of it, so that a key which is absent
@@ -163,9 +161,6 @@ def destroy(
         DestroyedKey.objects.using("keys").get_or_create(
             subject=subject_id, defaults={"erasure": erasure, "at": at}
         )
-        if ledger_n is not None:
-            behind = KeyMeta.objects.using("keys").filter(id=1, ledger_n__lt=ledger_n)
-            behind.update(ledger_n=ledger_n)
     _rewrite(SubjectKey)
     forget(subject_id)
     return count

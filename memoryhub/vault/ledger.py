@@ -6,23 +6,20 @@ database finds here what has to be erased once more.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from pathlib import Path
-from typing import Any, Self
+from typing import Any, Final, Self
 from uuid import UUID
 
-import structlog
-from django.conf import settings
+from memoryhub.errors import LedgerBrokenError
+from memoryhub.vault import chained
+from memoryhub.vault.chains import Chain
 
-from memoryhub.errors import LedgerBrokenError, LedgerUnwritableError
-from memoryhub.models.keys import KeyMeta
-from memoryhub.vault import chained, signing
-
-log = structlog.get_logger()
+_FILE: Final = Chain(file="erasures.jsonl", format="memoryhub.ledger/1")
+path, genesis = _FILE.path, _FILE.genesis
+mirror, recover, noted = _FILE.mirror, _FILE.recover, _FILE.noted
 
 
 class Kind(StrEnum):
@@ -96,10 +93,11 @@ def append(
     ticket: str | None = None,
     receipt_sha256: bytes | None = None,
 ) -> Line:
-    """Write a line and wait until it is on disk.
+    """Write a line and wait until it is on disk, here and as far as it can be in the
+    mirror.
 
-    Raises LedgerUnwritableError, after which there is no such line. The mirror follows
-    as far as it can: one that can't be written holds up no erasure.
+    Raises LedgerUnwritableError, after which there is no such line, and
+    LedgerBrokenError when the ledger does not end where it should.
     """
     says = {
         "at": at.isoformat(timespec="microseconds"),
@@ -114,32 +112,41 @@ def append(
         "targets": list(targets),
         "receipt_sha256": None if receipt_sha256 is None else receipt_sha256.hex(),
     }
-    link = chained.append(path(), says, genesis=genesis(), signer=signing.current())
-    mirror()
-    return Line.of(link)
+    return Line.of(_FILE.write(says))
 
 
 def lines(*, after: int = 0) -> Iterator[Line]:
     """The lines with n > `after`, oldest first. Raises LedgerBrokenError."""
-    for link in chained.iter_links(path()):
+    for link in _FILE.links():
         if link.n > after:
             yield Line.of(link)
 
 
 def head() -> Line | None:
-    """The newest line, or None. Reads no more than the file's end."""
-    link = chained.head(path())
+    """The newest line, or None. Reads no more than the file's end.
+
+    Raises LedgerBrokenError, also when the ledger ends elsewhere than it should.
+    """
+    link = _FILE.newest()
     return Line.of(link) if link else None
 
 
-def check(*, keys: Mapping[str, bytes] | None = None) -> Line | None:
+def check(
+    *, keys: Mapping[str, bytes] | None = None, restored: bool = False
+) -> Line | None:
     """Walk the whole ledger; returns its newest line.
 
-    Raises LedgerBrokenError with the number of the first line that is none of ours.
+    With `restored` the keys database may be behind it. Raises LedgerBrokenError with
+    the number of the first line that is none of ours, or that is missing.
     """
-    keys = signing.public_keys() if keys is None else keys
-    link = chained.check(path(), genesis=genesis(), keys=keys)
+    link = _FILE.check(keys=keys, restored=restored)
     return Line.of(link) if link else None
+
+
+def catch_up() -> None:
+    """Have a keys database that was restored know the newest line again."""
+    if link := chained.head(path()):
+        _FILE.note(link)
 
 
 def refuse_unwritable() -> None:
@@ -148,50 +155,6 @@ def refuse_unwritable() -> None:
     Raises LedgerUnwritableError.
     """
     chained.touch(path())
-
-
-def recover() -> int:
-    """Take over what only the mirror has; returns how many bytes.
-
-    The longer of the two counts: a ledger is never replaced by a shorter one. Raises
-    LedgerBrokenError when neither is the other's beginning.
-    """
-    copy = mirror_path()
-    if copy is None or not copy.exists():
-        return 0
-    ours, theirs = chained.head(path()), chained.head(copy)
-    if theirs is None or (ours is not None and ours.n >= theirs.n):
-        return 0
-    return chained.copy(copy, path())
-
-
-def mirror() -> bool:
-    """Bring the mirror up to the ledger; whether it is, if there is to be one."""
-    copy = mirror_path()
-    if copy is None:
-        return True
-    try:
-        chained.copy(path(), copy)
-    except (LedgerUnwritableError, LedgerBrokenError) as failure:
-        log.error("ledger.mirror_failed", code=failure.code)
-        return False
-    return True
-
-
-def genesis() -> bytes:
-    """What the first line follows: another instance's ledger is none of ours."""
-    instance = KeyMeta.objects.using("keys").values_list("instance", flat=True).get()
-    return hashlib.sha256(b"memoryhub.ledger/1" + instance.bytes).digest()
-
-
-def path() -> Path:
-    folder: Path = settings.LEDGER
-    return folder / "erasures.jsonl"
-
-
-def mirror_path() -> Path | None:
-    folder: Path | None = settings.LEDGER_MIRROR
-    return folder and folder / "erasures.jsonl"
 
 
 def _bytes(text: str | None) -> bytes | None:

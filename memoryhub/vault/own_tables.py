@@ -104,6 +104,9 @@ TABLES: Mapping[str, Table] = MappingProxyType(
                 time="created_at retired_at",
             ),
         ),
+        "memoryhub.NewestLine": Table(
+            fields=fields(id="kek_id", word="file", number="n", sealed="wrapped"),
+        ),
         "memoryhub.OperatorKey": Table(
             fields=fields(
                 id="operator kek_id",
@@ -129,7 +132,7 @@ TABLES: Mapping[str, Table] = MappingProxyType(
             ),
         ),
         "memoryhub.KeyMeta": Table(
-            fields=fields(id="id instance", number="ledger_n"),
+            fields=fields(id="id instance"),
         ),
         # Django's own
         "contenttypes.ContentType": Table(

@@ -200,7 +200,7 @@ PATHS: Mapping[str, Place] = MappingProxyType(
             forget=Fate.STAYS,
         ),
         "LEDGER_MIRROR": Place(
-            holds="the lines of the ledger once more",
+            holds="the lines of the ledger and of the anchors once more",
             found="subject id",
             forget=Fate.STAYS,
         ),

@@ -23,6 +23,8 @@ class Kind(StrEnum):
     PROJECT = "project"
     SUBJECT = "subject"
     SIGNING = "signing"
+    #: No key, but the hash of a line, which nobody without the ring can put there.
+    LINE = "line"
     FACTOR = "factor"
     CHECK = "check"
 

@@ -71,7 +71,7 @@ def last() -> None:
 
 
 def _move(at: datetime, *, anew: bool) -> int:
-    """Columns and line come into force together, or neither does."""
+    """Columns and line come into force together: the line counts once they do."""
     with transaction.atomic():
         if connection.vendor == "postgresql":
             with connection.cursor() as cursor:
@@ -83,8 +83,13 @@ def _move(at: datetime, *, anew: bool) -> int:
             Thread.objects.filter(~_vouched(), anchored_seq__gt=0).update(
                 anchored_seq=0, anchored_hash=b""
             )
+        else:
+            # Whoever died between its commit and the keys database has left that.
+            anchors.settle(lambda: standings.get_heads().of_threads)
         moved = _due().update(anchored_seq=F("head_seq"), anchored_hash=F("head_hash"))
-        anchors.append(standings.get_heads(), at=at)
+        line = anchors.draft(standings.get_heads(), at=at, anew=anew)
+    # Only now: a noted line whose columns are older is one that was tampered with.
+    anchors.note(line, anew=anew)
     return moved
 
 

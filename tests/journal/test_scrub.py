@@ -171,7 +171,7 @@ def test_who_writes_in_another_database_keeps_no_key(agent: Agent) -> None:
     where = readers.address(connections["default"])
     with psycopg.connect(conninfo.make_conninfo(where, dbname="postgres")) as other:
         other.execute("SELECT pg_current_xact_id()")
-        keys.destroy(subject, erasure=uuid4(), ledger_n=None, at=clock.now())
+        keys.destroy(subject, erasure=uuid4(), at=clock.now())
         with connections["keys"].cursor() as cursor:
             assert scrub._moved_dead_rows(cursor, table)
         assert in_tables(wrapped, alias="keys")
@@ -193,7 +193,7 @@ def test_who_reads_keys_for_a_moment_is_waited_for(agent: Agent) -> None:
     elsewhere = conninfo.make_conninfo(where, dbname="postgres")
     with psycopg.connect(elsewhere) as other, psycopg.connect(where) as reader:
         other.execute("SELECT pg_current_xact_id()")
-        keys.destroy(subject, erasure=uuid4(), ledger_n=None, at=clock.now())
+        keys.destroy(subject, erasure=uuid4(), at=clock.now())
         reader.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         reader.execute("SELECT 1")
         with connections["keys"].cursor() as cursor:

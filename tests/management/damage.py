@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from django.core.management import call_command
 from django.db import connections
 
 from memoryhub.models.clock import clock
 from memoryhub.models.ids import uuid7
-from memoryhub.models.keys import KeyMeta
+from memoryhub.models.keys import KeyMeta, NewestLine
 from memoryhub.models.projects import Instance
 from memoryhub.vault import ledger
 
@@ -31,7 +29,7 @@ def migrate_beyond(alias: str) -> None:
 
 
 def apply_a_line(alias: str) -> None:
-    """As if an erasure of a project that is gone had been applied in one of the two."""
+    """As if an erasure of a project that is gone were known to one of the two."""
     line = ledger.append(
         kind="intent",
         erasure=uuid7(),
@@ -43,11 +41,9 @@ def apply_a_line(alias: str) -> None:
         targets=[],
         at=clock.now(),
     )
-    applied: dict[str, Any] = {"ledger_n": line.n}
-    if alias == "keys":
-        KeyMeta.objects.using("keys").update(**applied)
-    else:
-        Instance.objects.update(**applied, ledger_hash=line.hash)
+    if alias == "default":
+        Instance.objects.update(ledger_n=line.n, ledger_hash=line.hash)
+        NewestLine.objects.using("keys").all().delete()
 
 
 def take_other_keys() -> None:

@@ -11,7 +11,8 @@ from memoryhub.models.projects import Project
 from memoryhub.queries import privacy_checks
 from memoryhub.queries.privacy_checks import Verdict
 from memoryhub.services.api_keys import Agent
-from memoryhub.vault import ledger
+from memoryhub.vault import anchors, ledger, signing
+from memoryhub.workers.anchors import move
 from tests.inspector import forgotten
 from tests.inspector.forgotten import confirm, finish, plan
 
@@ -40,9 +41,22 @@ def test_a_ledger_that_was_cut_is_wrong(agent: Agent, acme: Project) -> None:
     lines = ledger.path().read_bytes().splitlines(keepends=True)
     ledger.path().write_bytes(lines[0])
     cut = verdicts(acme)["ledger"]
-    assert (cut.state, cut.said) == ("away", "It ends before what was applied.")
+    assert (cut.state, cut.said) == ("away", "It ends before what was written.")
     ledger.path().write_bytes(b"{}\n")
     assert verdicts(acme)["ledger"].state == "away"
+
+
+def test_anchors_that_were_cut_and_a_strange_key_are_wrong(acme: Project) -> None:
+    move(at=timezone.now())
+    move(at=timezone.now())
+    assert {verdicts(acme)[name].state for name in ("anchors", "ledger")} == {"ok"}
+    lines = anchors.path().read_bytes().splitlines(keepends=True)
+    anchors.path().write_bytes(lines[0])
+    cut = verdicts(acme)["anchors"]
+    assert (cut.state, cut.said) == ("away", "It ends before what was written.")
+    keys = anchors.path().with_name(signing.FILE)
+    keys.write_bytes(keys.read_bytes() + b" ")
+    assert verdicts(acme)["ledger"].said == "A key beside it is none of ours."
 
 
 def test_a_ring_is_well_once_it_is_in_a_backup(acme: Project) -> None:

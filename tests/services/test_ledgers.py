@@ -13,7 +13,7 @@ from memoryhub.errors import LedgerUnwritableError, StartRefusedError
 from memoryhub.models.clock import clock
 from memoryhub.models.erasures import Erasure, Receipt, Tombstone
 from memoryhub.models.ids import uuid7
-from memoryhub.models.keys import DestroyedKey, KeyMeta
+from memoryhub.models.keys import DestroyedKey, NewestLine
 from memoryhub.models.projects import Instance, Project
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
@@ -33,6 +33,12 @@ State = Erasure.State
 @pytest.fixture
 def ann(acme: Project) -> Subject:
     return subjects.find_or_create(acme.id, "ann")
+
+
+def begin_anew() -> None:
+    """As if there had been no line yet."""
+    ledger.path().unlink()
+    NewestLine.objects.using("keys").all().delete()
 
 
 def planned(subject: Subject, *, scope: str = "subject", **given: Any) -> Erasure:
@@ -132,9 +138,9 @@ def test_both_databases_know_how_far_they_are(ann: Subject) -> None:
     ledgers.apply(two)
     # One that was slower takes nothing back.
     ledgers.apply(one)
-    instance, meta = Instance.objects.get(), KeyMeta.objects.using("keys").get()
+    instance = Instance.objects.get()
     assert (instance.ledger_n, bytes(instance.ledger_hash)) == (2, two.hash)
-    assert meta.ledger_n == 2
+    assert (ledger.noted().n, ledger.noted().hash) == (2, two.hash)
 
 
 def standing() -> tuple[list[int], list[int]]:
@@ -227,7 +233,7 @@ def test_what_came_after_the_backup_needs_no_replay(agent: Agent, ann: Subject) 
             given = {"before": AT}
         lost(ann, scope=scope, **given)
         assert standing() == ([], replayed)
-        ledger.path().unlink()
+        begin_anew()
     for scope in ("subject", "before"):
         ledger.append(
             kind="intent",
@@ -279,16 +285,18 @@ def refusal() -> str:
     return refused.value.reason.partition(":")[0]
 
 
-@pytest.mark.parametrize("model", [Instance, KeyMeta])
+@pytest.mark.parametrize("knowing", ["memory", "keys"])
 @pytest.mark.parametrize("left", [0, 1])
 def test_a_ledger_that_is_behind_is_refused(
-    ann: Subject, model: type, left: int
+    ann: Subject, knowing: str, left: int
 ) -> None:
     for subject in (ann, subjects.anonymous(ann.project_id)):
         ledgers.apply(ledgers.intend(planned(subject)))
     whole = ledger.path().read_bytes()
-    other = KeyMeta if model is Instance else Instance
-    other._default_manager.update(ledger_n=0)
+    if knowing == "memory":
+        NewestLine.objects.using("keys").all().delete()
+    else:
+        Instance.objects.update(ledger_n=0, ledger_hash=b"")
     lines = whole.splitlines(keepends=True)
     ledger.path().write_bytes(b"".join(lines[:left]))
     assert refusal() == "ledger_behind"
@@ -301,7 +309,7 @@ def test_a_ledger_that_is_behind_is_refused(
 def test_another_ledger_of_that_length_is_refused(ann: Subject) -> None:
     """Signed by us and chained, but not the one that was applied."""
     ledgers.apply(ledgers.intend(planned(ann)))
-    ledger.path().unlink()
+    begin_anew()
     ledgers.intend(planned(subjects.anonymous(ann.project_id)))
     assert refusal() == "ledger_broken"
 

@@ -237,7 +237,7 @@ def test_who_went_after_a_record_of_hers(
     if known is None:
         first.delete()
     if key == "gone":
-        keys.destroy(ann.id, erasure=line.erasure, ledger_n=line.n, at=clock.now())
+        keys.destroy(ann.id, erasure=line.erasure, at=clock.now())
     assert replays.look() == 1
     assert [each.erasure for each in replays.pending()] == [line.erasure]
     assert replays.replay(line).state == State.COMPLETE

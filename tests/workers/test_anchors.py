@@ -4,24 +4,30 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from datetime import UTC, datetime
+from pathlib import Path
 from threading import Event
 
 import pytest
+from django.conf import settings
 from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 
 from memoryhub.errors import LedgerUnwritableError
 from memoryhub.journal import audit
 from memoryhub.models.audit import AuditEntry
+from memoryhub.models.keys import NewestLine
 from memoryhub.models.projects import Instance
 from memoryhub.models.threads import Thread
 from memoryhub.queries import anchors as standings
 from memoryhub.services.api_keys import Agent
-from memoryhub.vault import anchors
+from memoryhub.vault import anchors, chained
 from memoryhub.workers.anchors import AnchorsDifferError, anchor, move
 from tests.factories import append, get_thread, make_thread
+from tests.promises.test_tamper import undone
 
 pytestmark = pytest.mark.django_db
 
@@ -163,6 +169,111 @@ def test_a_full_disk_moves_nothing(
             move(at=NOW, anew=True)
     assert Thread.objects.get().anchored_seq == 0
     assert len(list(anchors.anchors())) == 1
+
+
+@contextmanager
+def unnoted() -> Iterator[None]:
+    """As when a process dies before the keys database knows of a line."""
+    rows = NewestLine.objects.using("keys").filter(file=anchors.path().name)
+    known = list(rows.all())
+    yield
+    rows.all().delete()
+    rows.bulk_create(known)
+
+
+def count_lines() -> int:
+    return len(list(anchors.anchors()))
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_a_line_whose_columns_were_never_committed_is_replaced(
+    agent: Agent, thread: Thread, first: bool
+) -> None:
+    """Killed between the file and the commit: what the line before it says holds."""
+    if not first:
+        anchor(NOW)
+    append(agent, "t-1", "more")
+    before = count_lines()
+    with unnoted(), undone():
+        anchor(NOW)
+    assert count_lines() == before + 1
+    standing = standings.get_standing()
+    assert (standing.wrong, standing.n) == ("", before)
+    assert anchor(NOW) == 1
+    assert count_lines() == before + 1
+    standing = standings.get_standing()
+    assert (standing.wrong, standing.n) == ("", before + 1)
+
+
+def test_a_line_whose_columns_were_committed_stays(
+    agent: Agent, thread: Thread
+) -> None:
+    """Killed between the commit and the keys database."""
+    anchor(NOW)
+    append(agent, "t-1", "more")
+    with unnoted():
+        anchor(NOW)
+    standing = standings.get_standing()
+    assert (standing.wrong, standing.n) == ("", 2)
+    append(agent, "t-1", "and more")
+    assert anchor(NOW) == 1
+    assert count_lines() == 3
+    assert standings.get_standing().wrong == ""
+
+
+def test_a_restored_keys_database_is_named_until_it_begins_anew(
+    agent: Agent, thread: Thread
+) -> None:
+    anchor(NOW)
+    with unnoted():
+        anchor(NOW)
+        anchor(NOW)
+    assert standings.get_standing().wrong == "anchors_ahead"
+    assert anchor(NOW) == 0
+    assert count_lines() == 3
+    move(at=NOW, anew=True)
+    assert standings.get_standing().wrong == ""
+
+
+@pytest.mark.parametrize("left", [0, 1, None])
+def test_a_file_that_was_cut_begins_anew_by_hand_alone(
+    thread: Thread, left: int | None
+) -> None:
+    for _ in range(3):
+        anchor(NOW)
+    path = anchors.path()
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.unlink()
+    if left is not None:
+        path.write_bytes(b"".join(lines[:left]))
+    assert standings.get_standing().wrong == "anchors_behind"
+    assert anchor(NOW) == 0
+    assert count_lines() == (left or 0)
+    move(at=NOW, anew=True)
+    assert standings.get_standing().wrong == ""
+    assert anchor(NOW) == 0
+    assert count_lines() == (left or 0) + 2
+
+
+def test_the_mirror_of_the_ledger_has_them_too(
+    thread: Thread, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(settings, "LEDGER_MIRROR", tmp_path / "mirror")
+    anchor(NOW)
+    anchor(NOW)
+    path, mirrored = anchors.path(), tmp_path / "mirror" / anchors.path().name
+    whole = path.read_bytes()
+    assert mirrored.read_bytes() == whole
+    # What does not count yet is not in it, whoever brings it up meanwhile.
+    newest = list(chained.iter_links(path))[-1]
+    anchors.draft(standings.get_heads(), at=NOW)
+    anchors.note(newest)
+    assert mirrored.read_bytes() == whole
+    path.unlink()
+    assert standings.get_standing().wrong == "anchors_behind"
+    assert anchors.recover()
+    assert path.read_bytes() == whole
+    assert standings.get_standing().wrong == ""
 
 
 def note() -> None:

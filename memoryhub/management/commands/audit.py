@@ -7,11 +7,12 @@ from uuid import UUID
 
 import orjson
 
+from memoryhub.errors import LedgerBrokenError
 from memoryhub.management.terminal import WRONG_USAGE
 from memoryhub.management.terminal import Command as Base
 from memoryhub.models.clock import clock
 from memoryhub.models.projects import Project
-from memoryhub.queries import audit
+from memoryhub.queries import anchors, audit
 from memoryhub.queries.audit import Line
 from memoryhub.queries.terms import Period, Term, Word
 
@@ -20,8 +21,9 @@ LISTED = 50
 
 class Command(Base):
     help = (
-        "Read the audit log: who did what to whose memory. `verify` walks its chain "
-        "and ends with code 1 at the first entry that is not as it was written."
+        "Read the audit log: who did what to whose memory. `verify` walks its chain, "
+        "compares it with the anchor and ends with code 1 at the first entry that is "
+        "not as it was written."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -47,6 +49,15 @@ class Command(Base):
             self.end(
                 f"Entry {verdict.wrong} is not as it was written; the audit log is "
                 f"whole up to entry {verdict.verified_to}."
+            )
+        try:
+            cut = anchors.get_audit_cut()
+        except LedgerBrokenError as broken:
+            self.end(f"The anchors: {broken.sentence}")
+        if cut is not None:
+            self.end(
+                f"Entry {cut} is not what was anchored outside of the database; "
+                "`manage.py verify --all` says more."
             )
         self.say(f"Verified to {verdict.verified_to:,}: every entry is as written.")
 

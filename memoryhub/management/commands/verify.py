@@ -21,12 +21,16 @@ from memoryhub.queries import (
     total_checks,
     verification,
 )
-from memoryhub.vault import ledger, signing
+from memoryhub.services import ledgers
+from memoryhub.vault import signing
 
 #: What is wrong with the anchors, in words.
 TOLD: Mapping[str, str] = MappingProxyType(
     {
         "anchor_file": "the file is not as it was signed",
+        "anchors_behind": "the file lacks that line",
+        "anchors_ahead": "the keys database does not know of it; was it restored?",
+        "anchors_mirror": "the file lacks that line, and its mirror has it",
         "anchors": "the database does not stand where it says",
         "threads_missing": "threads that it vouches for are not there",
         "audit_anchor": "the audit log does not reach to where it says",
@@ -118,7 +122,7 @@ class Command(BaseCommand):
 
     def _anchors(self) -> None:
         """What no chain of a thread shows: one that vanished, and lines outside."""
-        for what, check in (("public keys", signing.check), ("ledger", ledger.check)):
+        for what, check in (("public keys", signing.check), ("ledger", ledgers.check)):
             try:
                 check()
             except LedgerBrokenError as broken:
