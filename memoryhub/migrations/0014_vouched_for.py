@@ -5,7 +5,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("memoryhub", "0012_hits"),
+        ("memoryhub", "0013_key_types"),
     ]
 
     operations = [
