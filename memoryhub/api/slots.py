@@ -5,8 +5,10 @@ from typing import Annotated, Any, Literal
 from uuid import UUID
 
 from django.http import HttpRequest, HttpResponse
+from django.urls import register_converter
+from django.urls.converters import IntConverter
 from ninja import Path, Query
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, WithJsonSchema
 
 from memoryhub.api import auth
 from memoryhub.api.fields import (
@@ -56,6 +58,22 @@ _WRITE_REFUSALS = (
     ProjectFullError,
     TokensRequiredError,
 )
+
+
+class IndexConverter(IntConverter):
+    """A whole number in a path, with a minus or without."""
+
+    regex = "-?[0-9]+"
+
+
+register_converter(IndexConverter, "index")
+
+Index = Annotated[
+    int,
+    WithJsonSchema(
+        {"type": "integer", "description": "From 0; from the end if negative."}
+    ),
+]
 
 
 class HandlerIn(In):
@@ -273,7 +291,7 @@ async def list_all(
 
 @router.route(
     "GET",
-    "/threads/{thread}/slots/{int:index}",
+    "/threads/{thread}/slots/{index:index}",
     needs=auth.READ,
     out=SlotOut | HandlerViewOut,
     refusals=[*GONE, SeqUnknownError, ContentErasedError],
@@ -281,10 +299,13 @@ async def list_all(
 async def get(
     request: HttpRequest,
     thread: Path[ThreadName],
-    index: Path[int],
+    index: Path[Index],
     query: Query[SlotQuery],
 ) -> HttpResponse:
-    """One slot, or with `view=handler` what its receiving handler is given."""
+    """One slot, or with `view=handler` what its receiving handler is given.
+
+    A negative index counts from the end: `slots/-1` is the newest, also as of a seq.
+    """
     return await read(_get, auth.caller(request), thread, index, query)
 
 

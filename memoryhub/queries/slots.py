@@ -123,12 +123,15 @@ def list_slots(
 def get_slot(
     thread: Thread, index: int, *, at_seq: int | None = None, content: bool = True
 ) -> SlotLine:
-    """One slot. Two queries, three with `at_seq`. Raises NotFoundError.
+    """One slot; a negative index counts from the end, -1 is the newest.
 
-    `thread` comes with its subject. An erased slot is one too: `erased` says so.
+    `thread` comes with its subject. An erased slot is one too: `erased` says so. Two
+    queries, three with `at_seq`. Raises NotFoundError.
     """
-    if not 0 <= index < count_slots(thread, at_seq=at_seq):
+    total = count_slots(thread, at_seq=at_seq)
+    if not -total <= index < total:
         raise NotFoundError
+    index %= total
     rows = _rows(thread, index, index + 1, SlotFilter(), "asc", limit=1)
     if not rows:
         raise CorruptError(missing_index=index)

@@ -244,6 +244,23 @@ async def test_a_reading_as_of_a_seq(api: Client) -> None:
     assert _contents(await api.get("/threads/t-1/slots?at_turn=0")) == ["a", "b", "c"]
 
 
+async def test_a_negative_index_counts_from_the_end(api: Client) -> None:
+    await api.append("t-1", "a", "b", "c")
+    target = "/threads/t-1/slots"
+    newest = (await api.get(f"{target}/-1")).json
+    assert newest == (await api.get(f"{target}/2")).json
+    assert (newest["index"], newest["content"]) == (2, "c")
+    assert (await api.get(f"{target}/-1?view=handler")).json["index"] == 2
+    assert (await api.get(f"{target}/-1?at_seq=3")).json["content"] == "b"
+    assert (await api.get(f"{target}/-3")).json["content"] == "a"
+    for index in (-4, 3):
+        assert (await api.get(f"{target}/{index}")).status == 404
+    await api.put("/threads/empty")
+    assert (await api.get("/threads/empty/slots/-1")).status == 404
+    await api.post("/threads/t-1:fork", {"name": "f", "seq": 3})
+    assert (await api.get("/threads/f/slots/-1")).json["content"] == "b"
+
+
 @pytest.mark.no_replay
 async def test_an_erased_slot_keeps_its_place(api: Client) -> None:
     await api.append("t-1", "a", "b")
