@@ -20,8 +20,8 @@ from memoryhub.vault import receipts, signing
 
 #: Why a text proves nothing.
 WRONG = {
-    "not_canonical": "it is not to the byte what was signed: a receipt is one line of "
-    "JSON with sorted keys and without spaces.",
+    "malformed": "it can't be read as a receipt: that is one JSON object in which no "
+    "key stands twice and every number is an integer.",
     "not_a_receipt": "it is no receipt and no addendum of ours.",
     "unknown_key": "no key of this instance signed it.",
     "unknown_root": "it names another root than that of this instance.",

@@ -1,8 +1,9 @@
 """Receipts: signed statements that anybody can check, without a database of ours.
 
 Canonical JSON: UTF-8, sorted keys, no white space, integers only. The Ed25519 signature
-is over that text without its `sig`. Its `root` is the fingerprint of the key that the
-signing one leads back to: the same in every receipt of a hub.
+is over that text without its `sig`; who checks one may have it in any other layout. Its
+`root` is the fingerprint of the key that the signing one leads back to: the same in
+every receipt of a hub.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _LIMITS: Final = strict_json.Limits(max_bytes=MAX_BYTES, max_nodes=sys.maxsize)
 
 
 Reason = Literal[
-    "not_canonical", "not_a_receipt", "unknown_key", "unknown_root", "bad_signature"
+    "malformed", "not_a_receipt", "unknown_key", "unknown_root", "bad_signature"
 ]
 
 
@@ -59,10 +60,14 @@ def signed(shape: Mapping[str, Any], signer: Signer) -> str:
 
 
 def verify(text: bytes, keys: Mapping[str, bytes]) -> Verdict:
-    """Look whether one of these public keys signed just this text."""
+    """Look whether one of these public keys signed what this JSON text says.
+
+    White space, escapes and the order of members do not count. What could be read in
+    two ways is malformed: a key that stands twice, a number that is no integer.
+    """
     shape = _parsed(text)
     if shape is None:
-        return Verdict(reason="not_canonical")
+        return Verdict(reason="malformed")
     bare = {name: value for name, value in shape.items() if name != "sig"}
     key_id, sig = bare.get("key_id"), shape.get("sig")
     if not (isinstance(key_id, str) and isinstance(sig, str)):
@@ -84,13 +89,12 @@ def digest(text: str) -> bytes:
 
 
 def _parsed(text: bytes) -> dict[str, Any] | None:
-    """The object of a text that is canonical, else None."""
+    """The object that a text is, if it has integers only, else None."""
     try:
         shape = strict_json.parse(text, _LIMITS)
-        same = isinstance(shape, dict) and canonical(shape) == text
-    except (Refusal, ValueError):
+    except Refusal:
         return None
-    return shape if same else None
+    return shape if isinstance(shape, dict) and _whole(shape) else None
 
 
 def _unhexed(text: str) -> bytes:

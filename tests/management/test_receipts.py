@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -68,12 +69,15 @@ def test_what_is_not_ours_ends_with_one_word(
     keys = tmp_path / "keys.json"
     keys.write_text(instance.managed("receipt", "keys"))
     good = receipt.read_bytes()
-    receipt.write_bytes(good + b"\n")
-    assert instance.manage("receipt", "verify", receipt, "--pub", keys).returncode == 0
+    indented = json.dumps(json.loads(good), indent=2).encode()
+    for text in (good + b"\n", good + b" ", indented):
+        receipt.write_bytes(text)
+        done = instance.manage("receipt", "verify", receipt, "--pub", keys)
+        assert (done.returncode, done.stderr) == (0, "")
     for text, word in (
         (good.replace(b"verified", b"complete"), "bad_signature"),
-        (good + b" ", "not_canonical"),
-        (b"", "not_canonical"),
+        (indented.replace(b'"status"', b'"status": "", "status"'), "malformed"),
+        (b"", "malformed"),
         (b"{}", "not_a_receipt"),
     ):
         receipt.write_bytes(text)

@@ -45,7 +45,7 @@ class Command(Base):
                 issued.rotate_key(actor="command")
             self.stdout.write(signing.encoded(signing.entries()).decode(), ending="")
             return
-        text = self.bytes_of(options["file"]).removesuffix(b"\n")
+        text = self.bytes_of(options["file"])
         verdict = receipts.verify(text, self.keys(options["pub"]))
         if verdict.says is None:
             self.end(f"{verdict.reason}: this is no receipt of that signer's.")
@@ -68,6 +68,6 @@ class Command(Base):
         """The file's content, or no more of it than shows that it is too long."""
         try:
             with file.open("rb") as opened:
-                return opened.read(receipts.MAX_BYTES + 2)
+                return opened.read(receipts.MAX_BYTES + 1)
         except OSError as failure:
             self.end(f"unreadable: {file}: {failure.strerror}", code=WRONG_USAGE)
