@@ -35,6 +35,7 @@ from memoryhub.models.events import Event
 from memoryhub.models.keys import KeyMeta, SigningKey
 from memoryhub.models.projects import Project
 from memoryhub.models.threads import Thread
+from memoryhub.queries import tokenizers
 from memoryhub.services.api_keys import Agent
 from memoryhub.vault import keyring
 from tests import engines, factories, kept, replay, slow
@@ -327,6 +328,13 @@ def agent(acme: Project) -> Agent:
 def stranger(zeta: Project) -> Agent:
     """A key of another project."""
     return factories.make_agent(zeta)
+
+
+@pytest.fixture
+def not_run_here(monkeypatch: pytest.MonkeyPatch) -> str:
+    """A tokenizer whose extra is not installed: agents count for themselves."""
+    monkeypatch.setattr(tokenizers, "_held", {"o200k_base": None})
+    return "o200k_base"
 
 
 @pytest.fixture

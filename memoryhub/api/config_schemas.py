@@ -15,7 +15,6 @@ from memoryhub.api.fields import (
     Out,
     RefusedError,
     RetentionDays,
-    Tokenizer,
     TtlSeconds,
 )
 from memoryhub.kernel.events import Limits
@@ -25,6 +24,7 @@ from memoryhub.kernel.paging_config import (
     Confidence,
     Mode,
     Policy,
+    TokenizerName,
     settings_of,
 )
 from memoryhub.kernel.state import DEFAULT_MAX_SLOTS
@@ -55,7 +55,7 @@ class ConfigIn(In, Limits):
     default_ttl_seconds: TtlSeconds | None = Field(
         None, description="Of keys set without an expiry; absent: the project's."
     )
-    tokenizer: Tokenizer | None = Field(
+    tokenizer: TokenizerName | None = Field(
         None,
         description="Fixed when the thread is made; absent: `est/1`, run here, as is "
         "`o200k_base` with the extra `tokens`.",

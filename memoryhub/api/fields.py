@@ -175,13 +175,6 @@ def _own_page_id(text: str) -> str:
     return _name(text)
 
 
-def _tokenizer(text: str) -> str:
-    """A name that may have a version: `est/1`."""
-    if not names.valid(text.replace("/", "-")):
-        raise RefusedError("name")
-    return text
-
-
 def _whole_mib(number: int) -> int:
     try:
         return whole_mib(number)
@@ -213,13 +206,6 @@ Hint = Annotated[
     str,
     _at_most(MAX_HINT_BYTES),
     WithJsonSchema({"type": "string", "description": "At most 1 KiB of UTF-8."}),
-]
-Tokenizer = Annotated[
-    str,
-    AfterValidator(_tokenizer),
-    WithJsonSchema(
-        {"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._:@/-]{0,127}$"}
-    ),
 ]
 Importance = Annotated[
     float,

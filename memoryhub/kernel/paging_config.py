@@ -11,16 +11,18 @@ from memoryhub.kernel.bodies import (
     Number,
     Share,
     Switch,
-    Token,
 )
 
 Policy = Literal["importance_lru", "lru"]
 Mode = Literal["strict", "relaxed", "passive"]
 Confidence = Literal["explicit", "referenced", "speculative"]
+#: Who can count a thread's tokens; all but the first come with an extra.
+TokenizerName = Literal["est/1", "o200k_base"]
 POLICY_NAMES: tuple[str, ...] = get_args(Policy)
 MODES: tuple[str, ...] = get_args(Mode)
 #: The tokenizer that is always at hand.
-ESTIMATED = "est/1"
+ESTIMATED: TokenizerName = "est/1"
+TOKENIZERS: tuple[str, ...] = get_args(TokenizerName)
 #: Least sure first.
 CONFIDENCES: tuple[str, ...] = tuple(reversed(get_args(Confidence)))
 
@@ -29,7 +31,7 @@ class PagingConfig(Body):
     """A thread's own choices; None leaves the default of `Settings`."""
 
     #: Fixed when the thread is made: another one would count differently.
-    tokenizer: Token | None = None
+    tokenizer: TokenizerName | None = None
     budget_tokens: Number | None = None
     reserved_tokens: Number | None = None
     evict_at: Share | None = None
@@ -56,7 +58,7 @@ class PagingConfig(Body):
 class Settings:
     """What holds in a thread, defaults filled in (source: the paging document)."""
 
-    tokenizer: str = ESTIMATED
+    tokenizer: TokenizerName = ESTIMATED
     budget_tokens: int = 128_000
     reserved_tokens: int = 4_000
     evict_at: float = 0.85

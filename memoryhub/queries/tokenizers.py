@@ -16,7 +16,7 @@ import structlog
 
 from memoryhub.kernel import making
 from memoryhub.kernel.opened import Opened
-from memoryhub.kernel.paging_config import ESTIMATED
+from memoryhub.kernel.paging_config import ESTIMATED, TOKENIZERS
 from memoryhub.kernel.tokens import EST, Count, Tokenizer
 from memoryhub.models.threads import Thread
 
@@ -26,6 +26,8 @@ log = structlog.get_logger()
 ADAPTERS: Mapping[str, str] = MappingProxyType(
     {"o200k_base": "memoryhub.queries.o200k"}
 )
+
+assert {ESTIMATED, *ADAPTERS} == set(TOKENIZERS)
 
 _loading = Lock()
 #: Those that were asked for; None is one that can't be loaded.

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from memoryhub.kernel import strict_json
+from memoryhub.kernel.paging_config import TOKENIZERS
 from memoryhub.models import Event, Subject
 from memoryhub.models.clock import clock
 from memoryhub.models.erasures import Hold
@@ -158,8 +159,10 @@ async def test_a_put_without_map_moves_nothing(api: Client) -> None:
     assert (await api.put(f"{T}/pages/out", PAGE)).json["mapped"]
 
 
-@pytest.mark.parametrize("tokenizer", ["est/1", "some/7"])
-async def test_any_count_of_tokens_can_be_kept(api: Client, tokenizer: str) -> None:
+@pytest.mark.parametrize("tokenizer", TOKENIZERS)
+async def test_any_count_of_tokens_can_be_kept(
+    api: Client, tokenizer: str, not_run_here: str
+) -> None:
     """As far as no token is less than a byte; what it costs follows from it."""
     await api.put(T, {"config": {**LOOSE, "tokenizer": tokenizer}})
     for name, text in (("short", "a"), ("long", prose(900))):

@@ -65,11 +65,24 @@ async def test_replies_say_who_has_counted(api: Client, exact: None) -> None:
 
 
 async def test_without_the_extra_it_is_said_what_to_do(
-    api: Client, exact: None, monkeypatch: pytest.MonkeyPatch
+    api: Client, exact: None, not_run_here: str
 ) -> None:
-    monkeypatch.setattr(tokenizers, "_held", {O200K: None})
     answer = await api.post(f"{T}/slots", {**SLOT, "content": TEXT})
     assert (answer.status, answer.code) == (422, "tokens_required")
     assert "pip install memoryhub[tokens]" in answer.json["detail"]
     sent = await api.post(f"{T}/slots", {**SLOT, "content": TEXT, "tokens": 1_000})
     assert sent.status == 201
+
+
+async def test_an_unknown_tokenizer_is_refused(api: Client) -> None:
+    """It could never be changed again, and nothing would be counted."""
+    await api.put("/threads/t-2")
+    config = {"config": {"tokenizer": "cl100k_base"}}
+    for answer in (
+        await api.put("/threads/t-3", config),
+        await api.patch("/threads/t-2", config),
+        await api.post("/threads/t-2:fork", {"name": "t-3", **config}),
+    ):
+        assert (answer.status, answer.code) == (422, "value")
+        assert answer.json["errors"][0]["loc"] == ["config", "tokenizer"]
+    assert (await api.get("/threads/t-3")).status == 404

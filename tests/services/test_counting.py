@@ -167,10 +167,7 @@ def test_a_repeat_is_answered_as_before(agent: Agent) -> None:
     assert get_thread(agent).slot_count == 1
 
 
-def test_without_the_extra_its_agent_counts(
-    agent: Agent, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(tokenizers, "_held", {O200K: None})
+def test_without_the_extra_its_agent_counts(agent: Agent, not_run_here: str) -> None:
     with pytest.raises(TokensRequiredError, match="tokens_required") as refusal:
         append(agent, said(LONG))
     assert "pip install memoryhub[tokens]" in refusal.value.message

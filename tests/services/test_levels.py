@@ -142,9 +142,11 @@ def test_small_pages_media_and_what_has_levels_are_passed_over(agent: Agent) -> 
     assert with_levels(get_thread(agent))["large"] == {1, 2, 3}
 
 
-def test_a_page_of_which_none_can_be_made_is_no_reason_to_go_on(agent: Agent) -> None:
+def test_a_page_of_which_none_can_be_made_is_no_reason_to_go_on(
+    agent: Agent, not_run_here: str
+) -> None:
     """By the agent's own count even one letter would weigh more than the page."""
-    config = {**CONFIG, "tokenizer": "own/1", "evict_to": 0.05}
+    config = {**CONFIG, "tokenizer": not_run_here, "evict_to": 0.05}
     make_thread(agent, "t-1", **config)
     odd = replace(new_page("odd", "a"), tokens=900, cost=900)
     act(agent, CreatePages(pages=(odd,)))

@@ -216,8 +216,10 @@ def test_the_system_prompt_is_written_anew_in_its_place(agent: Agent) -> None:
     assert (line.entry.version, line.pinned, line.entry.role) == (2, "system", "system")
 
 
-def test_a_foreign_tokenizer_needs_the_agents_count(agent: Agent) -> None:
-    factories.make_thread(agent, "t-2", tokenizer="some/7")
+def test_a_foreign_tokenizer_needs_the_agents_count(
+    agent: Agent, not_run_here: str
+) -> None:
+    factories.make_thread(agent, "t-2", tokenizer=not_run_here)
     with pytest.raises(TokensRequiredError):
         factories.make_page(agent, "a", thread="t-2")
     receipt = factories.make_page(agent, "a", thread="t-2", tokens=77)
@@ -225,9 +227,11 @@ def test_a_foreign_tokenizer_needs_the_agents_count(agent: Agent) -> None:
     assert receipt.state.paging.frames["a"].entry.full.tokens == 77
 
 
-def test_what_is_derived_counts_as_its_full_does(agent: Agent) -> None:
+def test_what_is_derived_counts_as_its_full_does(
+    agent: Agent, not_run_here: str
+) -> None:
     """By est/1 × (sent ÷ est/1 of FULL), rounded up."""
-    factories.make_thread(agent, "t-2", tokenizer="some/7", **LOOSE)
+    factories.make_thread(agent, "t-2", tokenizer=not_run_here, **LOOSE)
     text = prose(900)
     factories.make_page(agent, "a", thread="t-2", text=text, tokens=1_800)
     command = MapPage(page_id="a", level=2)

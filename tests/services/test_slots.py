@@ -359,8 +359,10 @@ def test_all_text_of_a_message_weighs_on_the_queue(agent: Agent, settings: Any) 
         writer.stop()
 
 
-def test_a_message_without_tokens_needs_our_tokenizer(agent: Agent) -> None:
-    make_thread(agent, tokenizer="some/7")
+def test_a_message_without_tokens_needs_our_tokenizer(
+    agent: Agent, not_run_here: str
+) -> None:
+    make_thread(agent, tokenizer=not_run_here)
     estimated = make_slot("hello", counted_by="est/1")
     with pytest.raises(TokensRequiredError):
         run(slots.append(agent=agent, thread="t-1", slots=[estimated]))
