@@ -105,6 +105,7 @@ STATUS: dict[type[Refusal], int] = {
     errors.ThreadFullError: 409,
     errors.ProjectFullError: 409,
     errors.ForkTooDeepError: 409,
+    errors.BudgetDiffersError: 409,
     errors.CorruptError: 409,
     errors.SealBrokenError: 409,
     errors.NewerFormatError: 409,

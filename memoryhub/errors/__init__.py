@@ -57,6 +57,7 @@ from memoryhub.errors.requests import (
 )
 from memoryhub.errors.threads import (
     BeyondHeadError,
+    BudgetDiffersError,
     ContentErasedError,
     ForkTooDeepError,
     NameTakenError,
@@ -96,6 +97,7 @@ __all__ = [
     "BadCursorError",
     "BadPreconditionError",
     "BeyondHeadError",
+    "BudgetDiffersError",
     "BundleErasedError",
     "CheckpointUnknownError",
     "CheckpointsFullError",

@@ -56,6 +56,19 @@ class ProjectFullError(Refusal):
     code = "project_full"
 
 
+class BudgetDiffersError(Refusal):
+    """The thread's paging was simulated under another --budget, or under none.
+
+    Nothing of it was changed. Repeat with the budget that it `was`, leave --budget out
+    to bring in only new messages, or import it anew beside it with another --source.
+    """
+
+    code = "budget_differs"
+
+    def __init__(self, *, was: int | None = None, asked: int = 0) -> None:
+        super().__init__(was=was or "none", asked=asked)
+
+
 class ForkTooDeepError(Refusal):
     """A fork may have at most 32 ancestors. Fork one of them instead."""
 

@@ -43,6 +43,8 @@ class Bad:
     message: int | None = None
     #: What follows can not be told from it, so that it can not be skipped.
     final: bool = False
+    #: In words, where the code alone does not say what to do.
+    detail: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -96,10 +96,10 @@ def bad_fields(file: str, bad: Bad) -> dict[str, str | int | None]:
 
 
 def bad_line(file: str, bad: Bad) -> str:
-    """A bad record for people: `file:line:offset run=<n> message=<n> code`."""
+    """A bad record for people: `file:line:offset run=<n> message=<n> code: why`."""
     parts = [f"{file}:{bad.place.line}:{bad.place.offset}"]
     if bad.run is not None:
         parts.append(f"run={bad.run}")
     if bad.message is not None:
         parts.append(f"message={bad.message}")
-    return " ".join([*parts, bad.code])
+    return " ".join([*parts, f"{bad.code}: {bad.detail}" if bad.detail else bad.code])

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from memoryhub.errors import (
+    BudgetDiffersError,
     CorruptError,
     NotFoundError,
     ProjectDeletedError,
@@ -37,7 +38,12 @@ WAITING_LINES = 2_000
 _DIFFERS = (StaleError, NotFoundError)
 _ERASED = (SubjectErasedError, ThreadErasedError)
 #: Trouble that the next record would meet too.
-_FINAL = (UnavailableError, CorruptError, ProjectDeletedError)
+_FINAL = (
+    UnavailableError,
+    CorruptError,
+    ProjectDeletedError,
+    BudgetDiffersError,
+)
 
 
 @dataclass(slots=True)
@@ -289,4 +295,5 @@ def _bad(
         run=run,
         message=message,
         final=isinstance(refusal, _FINAL),
+        detail=refusal.sentence if isinstance(refusal, BudgetDiffersError) else "",
     )

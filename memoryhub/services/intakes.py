@@ -71,8 +71,9 @@ class Intake:
     ) -> Self:
         """Find the thread and its subject; the subject is made if it is new.
 
-        Raises SubjectErasedError, ThreadErasedError, and StaleError for a thread of
-        another subject or with slots that no import wrote. At most five queries.
+        Raises SubjectErasedError, ThreadErasedError, BudgetDiffersError, and StaleError
+        for a thread of another subject or with slots that no import wrote. At most six
+        queries.
         """
         subject = _subject(project.id, thread.user_id, dry_run=dry_run)
         intake = cls(
@@ -91,6 +92,8 @@ class Intake:
             intake.stored, intake.stored_digest = last.count, last.digest
         if row.subject_id != intake.subject or row.slot_count != intake.stored:
             raise StaleError
+        if simulation is not None and intake.stored:
+            simulations.require_budget(row, simulation.budget)
         intake.begun = simulations.begun(row)
         intake.tokenizer = tokenizers.of(row)
         return intake

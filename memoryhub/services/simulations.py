@@ -11,8 +11,11 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+import orjson
+
 from memoryhub import journal
 from memoryhub.errors import (
+    BudgetDiffersError,
     FaultBudgetError,
     FaultConfidenceError,
     PageErasedError,
@@ -167,6 +170,24 @@ class Simulation:
         for each in receipt.events:
             if name := COUNTED.get(type(each.event)):
                 self.counts[name] += 1
+
+
+def require_budget(thread: Thread, budget: int) -> None:
+    """Raise BudgetDiffersError if turns of the thread were played under another one.
+
+    What was packed says so; before that, what the thread was made for. One query.
+    """
+    rows = Event.objects.filter(thread=thread, type=TurnPacked.event_type)
+    rows = rows.filter(body__contains='"simulated":true').defer("payload")
+    row = rows.order_by("-seq").first()
+    packed = None if row is None else log.recorded(row).event
+    if isinstance(packed, TurnPacked):
+        was: int | None = packed.budget
+    else:
+        was = Limits(**orjson.loads(thread.config)).budget_tokens
+    # Where no turn was begun and no budget set, none was asked for yet.
+    if was != budget and (was is not None or thread.turn_count):
+        raise BudgetDiffersError(was=was, asked=budget)
 
 
 def begun(thread: Thread) -> bool:

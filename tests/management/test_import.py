@@ -92,20 +92,6 @@ def test_a_program_gets_one_object(acme: Project, tmp_path: Path) -> None:
     }
 
 
-def test_paging_is_simulated_on_demand(acme: Project, tmp_path: Path) -> None:
-    told = Told(array(tmp_path, run(messages=4)), project="acme", budget=6000)
-    assert (told.code, told.rows["paging"]) == (0, "contexts 2")
-    assert Thread.objects.get(project=acme).turn_count == 2
-
-
-@pytest.mark.parametrize("budget", ["1999", "2000001", "-1", "6e3", "", "1_999"])
-def test_a_budget_is_a_number_in_its_range(
-    acme: Project, tmp_path: Path, budget: str
-) -> None:
-    told = Told(array(tmp_path, run()), f"--budget={budget}", "--project=acme")
-    assert (told.code, Thread.objects.count()) == (2, 0)
-
-
 def test_quiet_says_only_what_is_bad(acme: Project, tmp_path: Path) -> None:
     path = array(tmp_path, run(0), run(0))
     told = Told(path, project="acme", quiet=True, skip_bad=True)

@@ -147,9 +147,11 @@ def test_a_second_import_writes_nothing(acme: Project, tmp_path: Path) -> None:
     path = array(tmp_path, run(0, messages=bookings(5)), run(1))
     take(acme, path, budget=BUDGET)
     before = Event.objects.count()
-    for budget in (BUDGET, None, 8_000):
+    for budget in (BUDGET, None):
         job, _ = take(acme, path, budget=budget)
         assert took(job) == (0, 2, 0, 0, 0)
+    job, (bad,) = take(acme, path, budget=BUDGET + 1_000)
+    assert (bad.code, bad.final, job.counts.present) == ("budget_differs", True, 0)
     assert Event.objects.count() == before
 
 
@@ -251,3 +253,5 @@ def test_a_thread_that_was_made_before_keeps_its_own_settings(
     assert len(packed) == thread.turn_count == 24
     assert max(each["tokens"] for each in packed) <= BUDGET
     assert "page.evicted" not in types(thread)
+    again, bad = take(acme, array(tmp_path, run(messages=bookings(12))), budget=BUDGET)
+    assert (bad, again.counts.present) == ([], 1)
