@@ -22,7 +22,7 @@ _ALL = 1 << 30
 #: Text with more lines than this is folded where it is not what people read first.
 _OPEN_LINES = 14
 _TALL_LINES, _TALL_CHARS = 60, 6_000
-_NESTED = strict_json.Limits(max_bytes=PAYLOAD_CHARS * 4, max_depth=64)
+_NESTED = strict_json.Limits(max_bytes=PAYLOAD_CHARS * 4, max_depth=64, content=True)
 _SHOWN_FIELDS = (
     "role",
     "content",

@@ -5,7 +5,6 @@ import io
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
-import orjson
 from asgiref.sync import sync_to_async
 from django.core.handlers.asgi import ASGIRequest
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
@@ -13,6 +12,7 @@ from django.http.response import HttpResponseBase
 
 from inspector.records import Record
 from memoryhub.errors import Refusal
+from memoryhub.queries import exact_json
 from memoryhub.queries.cursors import Batch
 
 #: A spreadsheet takes a cell that begins so for a formula.
@@ -54,14 +54,14 @@ def answer(
 
 def batch(items: Sequence[Record], following: str | None) -> HttpResponse:
     """One batch of a list, as the agent API answers it."""
-    text = orjson.dumps({"items": items, "next": following})
+    text = exact_json.dumps({"items": items, "next": following})
     return HttpResponse(text, content_type="application/json")
 
 
 def refused(refusal: Refusal, *, status: int) -> HttpResponse:
     """Why there is no export; as the agent API words it."""
     detail = {"status": status, "code": refusal.code, "detail": refusal.message}
-    text = orjson.dumps({"type": "about:blank", "title": refusal.code, **detail})
+    text = exact_json.dumps({"type": "about:blank", "title": refusal.code, **detail})
     return HttpResponse(text, status=status, content_type="application/problem+json")
 
 
@@ -83,7 +83,7 @@ def ndjson(
     request: HttpRequest, name: str, chunks: Iterable[Sequence[Record]]
 ) -> HttpResponseBase:
     """A line per record, streamed chunk by chunk."""
-    texts = (b"".join(orjson.dumps(record) + b"\n" for record in c) for c in chunks)
+    texts = (b"".join(exact_json.dumps(record) + b"\n" for record in c) for c in chunks)
     return download(request, texts, f"{name}.ndjson", "application/x-ndjson")
 
 
@@ -104,8 +104,8 @@ def cell(value: Any) -> str:
     if value is None:
         return ""
     if isinstance(value, bool | int | float):
-        return orjson.dumps(value).decode()
-    text = value if isinstance(value, str) else orjson.dumps(value).decode()
+        return exact_json.dumps(value).decode()
+    text = value if isinstance(value, str) else exact_json.dumps(value).decode()
     return f"'{text}" if text.startswith(_FORMULA) else text
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import orjson
+from memoryhub.queries import exact_json
 
 #: Values that are shown, and characters of one text.
 SHOWN, CHARS = 400, 2_000
@@ -53,5 +53,5 @@ def _node(label: str, value: Any, room: Iterator[int]) -> Node:
 
 
 def _plain(value: Any) -> str:
-    text = orjson.dumps(value).decode()
+    text = exact_json.dumps(value).decode()
     return text if len(text) <= CHARS else f"{text[:CHARS]}…"

@@ -8,10 +8,10 @@ from typing import Any
 from unicodedata import name as unicode_name
 from uuid import UUID
 
-import orjson
 from django import template
 
 from inspector import chat
+from memoryhub.queries import exact_json
 
 register = template.Library()
 
@@ -226,7 +226,7 @@ def plain(value: Any) -> str:
         return value
     if type(value) is int:
         return number(value)
-    return orjson.dumps(value).decode()
+    return exact_json.dumps(value).decode()
 
 
 @register.filter
@@ -251,4 +251,4 @@ def lookup(mapping: Mapping[Any, Any], key: Any) -> Any:
 @register.filter
 def label(value: str | float) -> str:
     """A label's value as searches compare it: `abc`, `1`, `0.5`, `true`."""
-    return value if isinstance(value, str) else orjson.dumps(value).decode()
+    return value if isinstance(value, str) else exact_json.dumps(value).decode()

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
-import orjson
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_safe
 
@@ -13,6 +12,7 @@ from inspector.access import signed_in
 from inspector.chat import Block
 from inspector.panels import Scene
 from memoryhub.errors import NotFoundError
+from memoryhub.kernel import strict_json
 from memoryhub.queries import turn_faults, turns
 from memoryhub.queries.turns import Shown
 
@@ -104,7 +104,7 @@ def _drawn(found: Shown, *, whole: bool) -> dict[str, Any]:
 
 
 def _messages(request: bytes) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = orjson.loads(request)["messages"]
+    found: list[dict[str, Any]] = strict_json.kept(request)["messages"]
     return found
 
 

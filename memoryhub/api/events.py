@@ -7,7 +7,6 @@ from datetime import datetime
 from typing import Any, Literal
 from uuid import UUID
 
-import orjson
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from ninja import Path, Query
 from pydantic import Field
@@ -19,6 +18,7 @@ from memoryhub.api.reading import GONE, find_thread, seq_of
 from memoryhub.api.schemas import AsOf, Part
 from memoryhub.api.streams import Place, next_part
 from memoryhub.errors import BadCursorError, Refusal, SeqUnknownError
+from memoryhub.queries import exact_json
 from memoryhub.queries.events import EventLine, list_part
 from memoryhub.queries.readers import read
 from memoryhub.services.api_keys import Agent
@@ -157,5 +157,5 @@ async def _followed(
 
 def _chunk(line: EventLine) -> bytes:
     """One event as server-sent events have it (HTML standard, section 9.2)."""
-    data = orjson.dumps(EventOut.of(line).model_dump())
+    data = exact_json.dumps(EventOut.of(line).model_dump())
     return b"id: %d\nevent: %b\ndata: %b\n\n" % (line.seq, line.type.encode(), data)

@@ -42,7 +42,8 @@ are for identifiers, not for text about people. Names of threads that begin with
 or `_` are reserved.
 
 **Bodies** are strict JSON in UTF-8, at most 1 MiB, 32 deep, 10,000 values; times are
-RFC 3339. **Lists** answer `items` and `next`; send `next` back as `after`.
+RFC 3339. Integers have 64 bits, in content any size. **Lists** answer `items` and
+`next`; send `next` back as `after`.
 
 **Errors** are `application/problem+json`; `code` is stable, and what was sent is never
 repeated. A refused request changed nothing. A 500 `internal` is a mistake of ours: its
@@ -55,8 +56,8 @@ is kept of the first answer, and the key goes with the person.
 
 **Paging**: `POST …/turns` begins a model call and answers its `request`; a model's tool
 call goes to `POST …/tool-calls` as it came. Tokens are those of the thread's tokenizer:
-`est/1`, `o200k_base` where the extra for it is installed, or another one, whose counts
-each write brings as `tokens`.
+`est/1`, or `o200k_base`; where the extra for that is not installed, each write brings
+its count as `tokens`.
 A refused fault is the one refusal that may be journaled. The fault budget (429
 `fault_budget`) is no rate: it says `renews: next_exchange` and has no `Retry-After`.
 

@@ -11,7 +11,6 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl
 
-import orjson
 from django.db import DatabaseError, InterfaceError
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
@@ -25,6 +24,7 @@ from memoryhub.api.fields import RefusedError
 from memoryhub.api.openapi import CODES, SCOPE
 from memoryhub.errors import InvalidError, Refusal, UnavailableError
 from memoryhub.kernel import strict_json
+from memoryhub.queries import exact_json
 
 MAX_PARAMETERS = 100
 
@@ -32,6 +32,8 @@ View = TypeVar("View", bound=Callable[..., Any])
 #: The gate has bounded the bytes, by a setting.
 _LIMITS = strict_json.Limits(max_bytes=sys.maxsize)
 _BODY, _QUERY, _PATH = "body", "query", "path"
+#: With none of these a schema leaves it open what a value is.
+_BINDING = frozenset({"type", "$ref", "enum", "const"})
 _CODES = {
     "missing": "missing",
     "extra_forbidden": "extra_field",
@@ -91,6 +93,7 @@ class _Input:
         self.adapter: TypeAdapter[Any] = TypeAdapter(param.annotation)
         model = param.annotation if self.source != _PATH else None
         self.words = words_of(model) if model is not None else frozenset({self.name})
+        self.contents = contents_of(model) if model is not None else frozenset()
 
     def read(
         self, request: HttpRequest, path: Mapping[str, Any], query: dict[str, str]
@@ -100,7 +103,9 @@ class _Input:
         if self.source == _QUERY:
             return self._checked(query)
         raw = request.scope[gate.BODY]  # type: ignore[attr-defined]  # ASGI
-        value = strict_json.parse(raw, _LIMITS, words=self.words)
+        value = strict_json.parse(
+            raw, _LIMITS, words=self.words, contents=self.contents
+        )
         if not isinstance(value, dict):
             raise InvalidError(code="object_expected")
         return self._checked(value)
@@ -180,11 +185,29 @@ def read_query(text: str) -> dict[str, str]:
 
 def words_of(model: Any) -> frozenset[str]:
     """Every field name that a refusal of this model may show."""
-    found: set[str] = set()
+    return frozenset(name for name, _ in _fields_of(model))
+
+
+def contents_of(model: Any) -> frozenset[str]:
+    """The fields that hold any JSON, wherever they stand in this model."""
+    found = _fields_of(model)
+    bound = {name for name, schema in found if not _free(schema)}
+    return frozenset(name for name, _ in found if name not in bound)
+
+
+def _fields_of(model: Any) -> list[tuple[str, Mapping[str, Any]]]:
     schema = TypeAdapter(model).json_schema()
-    for part in (schema, *schema.get("$defs", {}).values()):
-        found |= part.get("properties", {}).keys()
-    return frozenset(found)
+    parts = (schema, *schema.get("$defs", {}).values())
+    return [each for part in parts for each in part.get("properties", {}).items()]
+
+
+def _free(schema: Mapping[str, Any]) -> bool:
+    """Whether a value is any JSON, or an object of any members; maybe null as well."""
+    kinds = [k for k in schema.get("anyOf", (schema,)) if k.get("type") != "null"]
+    return all(
+        each.get("additionalProperties") is True or not each.keys() & _BINDING
+        for each in kinds
+    )
 
 
 def found(
@@ -217,7 +240,7 @@ def rendered(
     """The JSON answer. `replayed`: it was given before and nothing was written."""
     plain = out.model_dump(by_alias=True)
     response = HttpResponse(
-        orjson.dumps(plain), status=status, content_type="application/json"
+        exact_json.dumps(plain), status=status, content_type="application/json"
     )
     if replayed:
         response["Idempotent-Replayed"] = "true"

@@ -15,6 +15,7 @@ from memoryhub.api.fields import In, ThreadName
 from memoryhub.errors import Refusal
 from memoryhub.kernel import strict_json
 from memoryhub.kernel.strict_json import JsonRefusedError
+from memoryhub.queries import exact_json
 from memoryhub.queries.events import EventLine
 
 MESSAGE_BYTES, MESSAGES_PER_SECOND = 64 * 1024, 20
@@ -127,7 +128,7 @@ BEAT = orjson.dumps({"t": "beat"})
 def event(thread: str, line: EventLine) -> bytes:
     """What a stream has as its data, and whose it is."""
     said = {"t": "event", "thread": thread} | EventOut.of(line).model_dump()
-    return orjson.dumps(said)
+    return exact_json.dumps(said)
 
 
 def gone(thread: str, code: str) -> bytes:

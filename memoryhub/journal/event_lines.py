@@ -7,21 +7,26 @@ up to here where it was exported.
 
 from __future__ import annotations
 
+import sys
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
-import orjson
-
 from memoryhub.errors import BadBundleError
 from memoryhub.journal import chain
+from memoryhub.kernel import strict_json
 from memoryhub.kernel.events import TYPES
+from memoryhub.kernel.strict_json import JsonRefusedError
 
 _FIELDS: Final = frozenset(
     {
         *("thread", "seq", "type", "at", "actor"),
         *("body", "content", "erased", "chain"),
     }
+)
+#: A content stands some levels down in its line.
+_LIMITS: Final = strict_json.Limits(
+    max_bytes=sys.maxsize, max_nodes=sys.maxsize, max_depth=64, content=True
 )
 _DIGITS: Final = frozenset("0123456789abcdef")
 
@@ -52,8 +57,8 @@ def written(line: EventLine) -> bytes:
 def read(text: bytes) -> EventLine:
     """The event of a line. Raises BadBundleError for what `written` never made."""
     try:
-        plain = orjson.loads(text)
-    except orjson.JSONDecodeError:
+        plain = strict_json.parse(text, _LIMITS)
+    except JsonRefusedError:
         raise BadBundleError(what="json") from None
     if not isinstance(plain, dict) or plain.keys() != _FIELDS:
         raise BadBundleError(what="line")

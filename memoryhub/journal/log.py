@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-import orjson
 from pydantic import ValidationError
 
 from memoryhub.errors import CorruptError, NewerFormatError, SeqUnknownError
 from memoryhub.journal import chain, snapshots
+from memoryhub.kernel import strict_json
 from memoryhub.kernel.events import REPLAY_FORMAT, TYPES
 from memoryhub.kernel.replay import Recorded, evolve
 from memoryhub.kernel.state import ThreadState
@@ -166,7 +166,9 @@ def open_payload(subject: Subject, project: UUID, row: Event) -> dict[str, Any] 
     )
     sealed = bytes(row.payload)
     opened = keys.subject_keys(subject.id, epoch=subject.epoch)
-    plain: dict[str, Any] = orjson.loads(payloads.open_sealed(opened, place, sealed))
+    plain: dict[str, Any] = strict_json.kept(
+        payloads.open_sealed(opened, place, sealed)
+    )
     return plain
 
 

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any, Final
 from uuid import UUID
 
-import orjson
 from django.db.models import F, Q
 
 from memoryhub.errors import (
@@ -266,7 +265,7 @@ def _content(
     if place is None or payload is None:
         return None
     kind, field = place
-    opened = orjson.loads(payload) if isinstance(payload, bytes) else payload
+    opened = strict_json.kept(payload) if isinstance(payload, bytes) else payload
     # A page may change its hint alone.
     return (kind, opened[field]) if field in opened else None
 

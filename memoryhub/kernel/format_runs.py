@@ -34,7 +34,8 @@ from memoryhub.kernel.transcripts import (
 LIMITS = strict_json.Limits(
     max_bytes=16 * 1_048_576, max_nodes=200_000, max_depth=MESSAGE.max_depth + 2
 )
-_FIELDS = frozenset({"task_id", "trial", "reward", "info", "traj"})
+_CONTENTS = frozenset({"info", "traj"})
+_FIELDS = _CONTENTS | {"task_id", "trial", "reward"}
 
 
 def read(found: Iterator[Record | Bad], options: Options) -> Iterator[Item]:
@@ -55,7 +56,7 @@ def read(found: Iterator[Record | Bad], options: Options) -> Iterator[Item]:
 
 def _read(record: Record, options: Options) -> Run | Bad:
     try:
-        value = strict_json.parse(record.raw, LIMITS)
+        value = strict_json.parse(record.raw, LIMITS, contents=_CONTENTS)
     except JsonRefusedError as refusal:
         return _blame(record, refusal)
     try:

@@ -2,6 +2,7 @@
 
 Pure. What `parse` returns means the same in every parser and database: no duplicate
 keys, no number that is not a 64-bit integer or a double, no text that is not Unicode.
+Only content may have integers of any size; they are kept as they came.
 """
 
 from __future__ import annotations
@@ -43,9 +44,12 @@ class Limits:
     #: Every value is a node, the outermost included; keys are not.
     max_nodes: int = 10_000
     max_key_bytes: int = 256
+    #: Whether the text is content: integers have up to `MAX_NUMBER_CHARS` digits.
+    content: bool = False
 
 
 DEFAULT = Limits()
+CONTENT = Limits(content=True)
 
 #: `json.dumps` would make an encoder anew each time.
 _AS_SENT, _SORTED = (
@@ -73,12 +77,18 @@ class JsonRefusedError(Refusal):
         self.args = (code,)
 
 
-def parse(raw: bytes, limits: Limits = DEFAULT, *, words: Collection[str] = ()) -> Any:
+def parse(
+    raw: bytes,
+    limits: Limits = DEFAULT,
+    *,
+    words: Collection[str] = (),
+    contents: Collection[str] = (),
+) -> Any:
     """The value of one JSON text in UTF-8, objects with their key order.
 
-    `words` are field names of ours that the `loc` of a refusal may contain. Raises
-    JsonRefusedError. Cost: linear, and a refusal comes before anything is built of
-    what is too deep or too many.
+    `words` are field names of ours that the `loc` of a refusal may contain; what the
+    fields `contents` hold is content. Raises JsonRefusedError. Cost: linear, and a
+    refusal comes before anything is built of what is too deep or too many.
     """
     if len(raw) > limits.max_bytes:
         raise JsonRefusedError(code="body_too_large")
@@ -89,8 +99,13 @@ def parse(raw: bytes, limits: Limits = DEFAULT, *, words: Collection[str] = ()) 
             return _MODEST.decode(text)
     _scan(text, limits)
     value = _loaded(text)
-    _Walk(limits, words).visit(value, (), 0)
+    _Walk(limits, words, contents).visit(value, (), 0)
     return value
+
+
+def kept(text: bytes) -> Any:
+    """The value of a text that `as_sent` made, to the last digit of its integers."""
+    return _KEPT.decode(text.decode())
 
 
 def check(value: Any, limits: Limits = DEFAULT) -> bytes:
@@ -99,7 +114,7 @@ def check(value: Any, limits: Limits = DEFAULT) -> bytes:
     For values that did not come as bytes of their own; `max_bytes` counts that text.
     Raises JsonRefusedError.
     """
-    _Walk(limits, ()).visit(value, (), 0)
+    _Walk(limits).visit(value, (), 0)
     text = as_sent(value)
     if len(text) > limits.max_bytes:
         raise JsonRefusedError(code="body_too_large")
@@ -207,6 +222,8 @@ _DECODER = json.JSONDecoder(
 )
 
 
+_KEPT = json.JSONDecoder()
+
 #: Characters that make no more than `_MODEST_KEY_BYTES`, and digits of any 64 bits.
 _MODEST_KEY_CHARS, _MODEST_DIGITS = 64, 18
 _MODEST_KEY_BYTES = 4 * _MODEST_KEY_CHARS
@@ -264,9 +281,16 @@ _MODEST = json.JSONDecoder(
 class _Walk:
     """One visit of every value: what only a parsed value shows."""
 
-    def __init__(self, limits: Limits, words: Collection[str]) -> None:
+    def __init__(
+        self,
+        limits: Limits,
+        words: Collection[str] = (),
+        contents: Collection[str] = (),
+    ) -> None:
         self.limits = limits
         self.words = words
+        self.contents = contents
+        self.content = limits.content
         self.nodes = 0
 
     def visit(self, value: Any, loc: Loc, depth: int) -> None:
@@ -282,7 +306,7 @@ class _Walk:
             for index, item in enumerate(value):
                 self.visit(item, (*loc, index), depth + 1)
         else:
-            _check_scalar(value, loc)
+            _check_scalar(value, loc, content=self.content)
 
     def _members(self, members: dict[str, Any], loc: Loc, depth: int) -> None:
         self._require_depth(depth)
@@ -294,7 +318,9 @@ class _Walk:
             _check_text(key, place)
             if len(key.encode()) > self.limits.max_key_bytes:
                 raise JsonRefusedError(code="key_too_long", loc=place)
+            outer, self.content = self.content, self.content or key in self.contents
             self.visit(item, place, depth)
+            self.content = outer
 
     def _require_depth(self, depth: int) -> None:
         if depth > self.limits.max_depth:
@@ -308,7 +334,7 @@ def _check_text(text: str, loc: Loc) -> None:
         raise JsonRefusedError(code="surrogate", loc=loc)
 
 
-def _check_scalar(value: Any, loc: Loc) -> None:
+def _check_scalar(value: Any, loc: Loc, *, content: bool) -> None:
     if value is None or isinstance(value, bool):
         return
     if isinstance(value, float):
@@ -316,5 +342,5 @@ def _check_scalar(value: Any, loc: Loc) -> None:
             raise JsonRefusedError(code="non_finite", loc=loc)
     elif not isinstance(value, int):
         raise JsonRefusedError(code="invalid_json", loc=loc)
-    elif not MIN_INTEGER <= value <= MAX_INTEGER:
+    elif not content and not MIN_INTEGER <= value <= MAX_INTEGER:
         raise JsonRefusedError(code="integer_range", loc=loc)

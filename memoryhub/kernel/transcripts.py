@@ -20,7 +20,7 @@ from memoryhub.kernel.records import Bad, Place
 from memoryhub.kernel.state import Scope
 from memoryhub.kernel.strict_json import JsonRefusedError
 
-MESSAGE = strict_json.Limits()
+MESSAGE = strict_json.CONTENT
 
 #: What a tool is called when neither its result nor its call says so.
 _NAMELESS = "tool"

@@ -15,8 +15,9 @@ from typing import Any, Final
 import orjson
 
 from memoryhub.journal.event_lines import EventLine
+from memoryhub.kernel import strict_json
 from memoryhub.kernel.events import TYPES
-from memoryhub.queries import bundle_events
+from memoryhub.queries import bundle_events, exact_json
 from memoryhub.queries.bundle_cuts import Cut, Part
 from memoryhub.queries.bundle_files import Archive, Chunk
 
@@ -125,7 +126,7 @@ def _event(line: EventLine) -> str:
     facts = _facts(orjson.loads(line.body))
     texts = ""
     if line.content is not None:
-        texts = "".join(_content(orjson.loads(line.content)))
+        texts = "".join(_content(strict_json.kept(line.content)))
     elif line.erased is not None:
         texts = "<em>Erased.</em>"
     head = escape(f"{line.type} {line.seq}, {line.actor}{': ' * bool(facts)}{facts}")
@@ -161,7 +162,7 @@ def _content(content: dict[str, Any]) -> Iterator[str]:
 
 
 def _json(value: Any) -> str:
-    return orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()
+    return exact_json.dumps(value, option=orjson.OPT_INDENT_2).decode()
 
 
 def _index(cut: Cut, pages: list[_Page]) -> bytes:

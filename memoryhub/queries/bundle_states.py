@@ -24,7 +24,7 @@ from memoryhub.kernel.pages import Entry
 from memoryhub.kernel.state import ThreadState
 from memoryhub.models.pages import Page, PageLevel
 from memoryhub.models.threads import Thread
-from memoryhub.queries import checkpoints, keys, notes, pages, tasks
+from memoryhub.queries import checkpoints, exact_json, keys, notes, pages, tasks
 from memoryhub.queries.bundle_cuts import Cut, Part
 from memoryhub.queries.bundle_files import Chunk
 from memoryhub.queries.bundle_records import (
@@ -54,7 +54,7 @@ def texts(
     size = 0
     for thread in _threads(cut, among):
         for record in lines(thread, _state(thread), cut.taken_at):
-            waiting.append(orjson.dumps(record) + b"\n")
+            waiting.append(exact_json.dumps(record) + b"\n")
             size += len(waiting[-1])
             if len(waiting) >= CHUNK or size >= PART_BYTES:
                 yield Chunk(b"".join(waiting), len(waiting))
@@ -68,7 +68,7 @@ def thread_texts(cut: Cut) -> Iterator[Chunk]:
     for some in _chunks(cut.parts):
         rows = Thread.objects.in_bulk([part.id for part in some])
         records = [_thread(cut, part, rows[part.id]) for part in some]
-        lines = [orjson.dumps(record) for record in records]
+        lines = [exact_json.dumps(record) for record in records]
         yield Chunk(b"\n".join(lines) + b"\n", len(lines))
 
 

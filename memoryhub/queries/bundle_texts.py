@@ -14,7 +14,7 @@ from memoryhub.journal import audit
 from memoryhub.kernel.events import TYPES
 from memoryhub.models.audit import AuditEntry, DailyUse
 from memoryhub.models.projects import Project
-from memoryhub.queries import bundle_states
+from memoryhub.queries import bundle_states, exact_json
 from memoryhub.queries.bundle_cuts import Cut
 from memoryhub.queries.bundle_files import Chunk
 from memoryhub.queries.bundle_records import ThreadRecord
@@ -145,7 +145,7 @@ def _batches(rows: Iterator[Any]) -> Iterator[list[Any]]:
 
 
 def _lines(records: Any) -> Chunk:
-    lines = [orjson.dumps(record) + b"\n" for record in records]
+    lines = [exact_json.dumps(record) + b"\n" for record in records]
     return Chunk(b"".join(lines), len(lines))
 
 

@@ -36,6 +36,6 @@ def _meant(text: str) -> Iterator[object]:
     """The values that somebody who pasted this text may mean."""
     yield text
     try:
-        yield strict_json.parse(text.encode())
+        yield strict_json.parse(text.encode(), strict_json.CONTENT)
     except (Refusal, ValueError):
         return

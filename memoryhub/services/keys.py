@@ -107,7 +107,7 @@ def retiming(thread: Thread, key: str, expiry: Expiry, expected: Expected) -> Re
 
 def typed(key: str, text: bytes, expiry: Expiry, expected: Expected = ANY) -> SetKey:
     """The command that sets a key to a JSON text. Raises JsonRefusedError as well."""
-    return setting(key, strict_json.parse(text), expiry, expected)
+    return setting(key, strict_json.parse(text, strict_json.CONTENT), expiry, expected)
 
 
 def setting(key: str, value: Any, expiry: Expiry, expected: Expected = ANY) -> SetKey:

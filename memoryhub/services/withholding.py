@@ -11,11 +11,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 from uuid import UUID
 
-import orjson
-
 from memoryhub.journal import tombstones
 from memoryhub.journal.page_table import PageTable
 from memoryhub.journal.projections import Rows
+from memoryhub.kernel import strict_json
 from memoryhub.kernel.bodies import Event
 from memoryhub.kernel.commands import EraseRecords
 from memoryhub.kernel.erase_events import Range, RecordsErased
@@ -100,7 +99,7 @@ class Withheld:
 
     def _kept_out(self, event: Event, content: bytes) -> UUID | None:
         opened = keys.subject_keys(self._subject.id, epoch=self._subject.epoch)
-        plain: Any = orjson.loads(content)
+        plain: Any = strict_json.kept(content)
         return tombstones.kept_out(opened, [(event, plain)]).get(0)
 
     def _source(self, state: ThreadState, event: Event) -> UUID | None:

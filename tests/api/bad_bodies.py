@@ -187,9 +187,9 @@ VALUES = [
         "28",
         422,
         "integer_range",
-        raw(str(2**63)),
-        raw(str(-(2**63) - 1)),
-        slot(tokens=0) | {"tokens": 2**63},
+        slot(tokens=2**63),
+        slot(agent_at=-(2**63)),
+        _TEXT.replace('"user"', str(2**64)).encode(),
     ),
     *_cases(
         "30",

@@ -161,7 +161,6 @@ def test_a_run_that_comes_twice_is_bad_the_second_time() -> None:
         ('{"role": "user", "mia.li3818": 1, "mia.li3818": 2}', "duplicate_key"),
         ('{"role": "user", "content": "mia.li3818\\u0000"}', "nul"),
         ('{"role": "user", "content": "mia.li3818\\ud800"}', "surrogate"),
-        ('{"role": "user", "content": 9223372036854775808}', "integer_range"),
         ('{"role": "user", "content": ' + "[" * 32 + "]" * 32 + "}", "too_deep"),
         ('{"role": "user", "content": ' + "[" * 99 + "]" * 99 + "}", "too_deep"),
         ('{"role": "user", "content": [' + "1," * 9_999 + "1]}", "too_many_nodes"),

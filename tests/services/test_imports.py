@@ -43,6 +43,16 @@ pytestmark = pytest.mark.django_db
 # what an import makes
 
 
+def test_integers_of_any_size_come_in(acme: Project, tmp_path: Path) -> None:
+    said = {**message("hello"), "ids": [2**63, 10**30 + 7]}
+    take(acme, array(tmp_path, run(messages=[said])))
+    take(acme, lines(tmp_path, said, name="talk.jsonl"))
+    for name in ("desk:0:0", "talk"):
+        assert contents(find(acme, name)) == [said], name
+    job, (bad,) = take(acme, array(tmp_path, run(trial=2**63), name="other.json"))
+    assert (bad.code, job.counts.runs) == ("integer_range", 0)
+
+
 def test_a_run_becomes_a_thread_with_its_turns(acme: Project, tmp_path: Path) -> None:
     made = run(7, 1, user_id="ann", messages=3)
     job, bad = take(acme, array(tmp_path, made))

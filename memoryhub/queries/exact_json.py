@@ -1,0 +1,32 @@
+"""JSON as it is answered, streamed and exported: integers of any size to the digit."""
+
+from __future__ import annotations
+
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+import orjson
+
+
+def dumps(value: Any, *, option: int = 0) -> bytes:
+    """The JSON text of a value that content may stand in; otherwise as orjson's."""
+    try:
+        return orjson.dumps(value, option=option)
+    except TypeError:
+        # It knows 64 bits only. What else it can't write, it can't write then either.
+        return orjson.dumps(_spelled(value), option=option)
+
+
+def _spelled(value: Any) -> Any:
+    """The value with each integer beyond 64 bits as its own digits."""
+    if isinstance(value, dict):
+        return {key: _spelled(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_spelled(each) for each in value]
+    if is_dataclass(value):
+        return {
+            each.name: _spelled(getattr(value, each.name)) for each in fields(value)
+        }
+    if isinstance(value, int) and value.bit_length() > 63:
+        return orjson.Fragment(str(value))
+    return value
