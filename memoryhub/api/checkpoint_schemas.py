@@ -58,7 +58,7 @@ class CheckpointsOut(Out):
 
 def _parts(parts: list[RestoredPart]) -> list[RestoredPart]:
     if not parts or len(set(parts)) < len(parts):
-        raise RefusedError("value")
+        raise RefusedError("value", allowed="at least one part, and each once")
     return parts
 
 

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Final, Self
 
 from pydantic import AfterValidator, ConfigDict, ValidationError, model_validator
 
+from memoryhub.api import allowed
 from memoryhub.api.fields import In, RefusedError
 from memoryhub.kernel import strict_json
 
@@ -20,25 +21,26 @@ def _base64(text: str) -> str:
     try:
         base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
-        raise RefusedError("value") from None
+        raise RefusedError("value", allowed="standard base64") from None
     return text
 
 
 def _seconds(number: float) -> float:
     if not (isfinite(number) and number >= 0):
-        raise RefusedError("value")
+        raise RefusedError("value", allowed="seconds, 0 or more")
     return number
 
 
 def _embedding(numbers: list[float]) -> list[float]:
     if not 1 <= len(numbers) <= MAX_EMBEDDING or not all(map(isfinite, numbers)):
-        raise RefusedError("value")
+        says = f"1 to {MAX_EMBEDDING} numbers"
+        raise RefusedError("value", allowed=says)
     return numbers
 
 
 def _size(numbers: list[int]) -> list[int]:
     if len(numbers) != 2 or min(numbers) < 1:
-        raise RefusedError("value")
+        raise RefusedError("value", allowed="width and height in pixels, 1 or more")
     return numbers
 
 
@@ -59,7 +61,8 @@ class ImageContent(In):
     @model_validator(mode="after")
     def something_to_go_by(self) -> Self:
         if self.caption is None and self.url is None and self.base64 is None:
-            raise RefusedError("value")
+            says = "that, `url` or `base64` must be sent"
+            raise RefusedError("value", allowed=says, loc=("caption",))
         return self
 
 
@@ -121,13 +124,35 @@ def checked(content: dict[str, Any], *, modality: str) -> dict[str, Any]:
 def checked_meta(meta: dict[str, Any]) -> dict[str, Any]:
     """What was sent beside a content. Raises RefusedError."""
     if len(strict_json.as_sent(meta)) > MAX_META_BYTES:
-        raise RefusedError("value")
+        raise RefusedError("value", allowed="at most 16 KiB of JSON")
     return _checked(Meta, meta)
 
 
 def _checked(shape: type[In], value: dict[str, Any]) -> dict[str, Any]:
     try:
         shape.model_validate(value)
-    except ValidationError:
-        raise RefusedError("value") from None
+    except ValidationError as error:
+        raise _refused(shape, value, error) from None
     return value
+
+
+def _refused(
+    shape: type[In], value: dict[str, Any], error: ValidationError
+) -> RefusedError:
+    """The first thing that is wrong, in the words of the shape."""
+    first = error.errors(include_url=False, include_input=False)[0]
+    loc, schema = first["loc"], shape.model_json_schema()
+    inner = first.get("ctx", {}).get("error")
+    says = ""
+    if isinstance(inner, RefusedError):
+        loc, says = loc + inner.loc, inner.allowed
+    elif first["type"] == "extra_forbidden":
+        within = allowed.at(schema, loc[:-1])
+        says = allowed.known(within, schema, near=str(loc[-1]))
+        holder: Any = value
+        for step in loc[:-1]:
+            holder = holder[step]
+        # By its number: the name is the client's.
+        loc = (*loc[:-1], [*holder].index(loc[-1]))
+    says = says or allowed.words(allowed.at(schema, loc), schema)
+    return RefusedError("value", allowed=says, loc=loc)

@@ -75,13 +75,18 @@ class ErasureIn(In):
 
     @model_validator(mode="after")
     def fitting(self) -> Self:
-        for given, scopes in (
-            (self.thread, ("thread", "record")),
-            (self.before, ("before",)),
-            (self.record, ("record",)),
+        for name, scopes in (
+            ("thread", ("thread", "record")),
+            ("before", ("before",)),
+            ("record", ("record",)),
         ):
-            if (given is not None) != (self.scope in scopes):
-                raise RefusedError("missing" if given is None else "value")
+            given = getattr(self, name) is not None
+            if not given and self.scope in scopes:
+                says = f"the scope `{self.scope}` needs it"
+                raise RefusedError("missing", allowed=says, loc=(name,))
+            if given and self.scope not in scopes:
+                says = f"nothing with the scope `{self.scope}`"
+                raise RefusedError("value", allowed=says, loc=(name,))
         return self
 
 

@@ -5,16 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 from django.http import HttpResponse
 
 from memoryhub import errors
+from memoryhub.api.allowed import BY_CODE
 from memoryhub.errors import InvalidError, RateError, Refusal, UnavailableError
 from memoryhub.kernel.strict_json import JsonRefusedError
 
-Loc = Sequence[str | int]
+Loc = tuple[str | int, ...]
+
+#: Where a value stands that is the body itself.
+WHOLE_BODY: Loc = ("body",)
 
 MEDIA_TYPE = "application/problem+json"
 
@@ -193,6 +197,27 @@ _CLOCK_SECONDS = 10
 _TITLES = {status.value: status.phrase for status in HTTPStatus}
 
 
+#: Of more than so many places the detail only counts.
+_SENTENCES = 5
+
+
+class Wrong(NamedTuple):
+    """A value that was refused: where it stands, why, and what is taken there."""
+
+    loc: Loc
+    code: str
+    allowed: str
+
+    @property
+    def sentence(self) -> str:
+        place = f"`{'.'.join(map(str, self.loc))}`"
+        if self.code == "missing":
+            return f"{place} is missing: {self.allowed}."
+        if self.code in ("extra_field", "extra_parameter"):
+            return f"{place} is not known: {self.allowed}."
+        return f"{place} takes {self.allowed}."
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
     """An error's answer: RFC 9457, with our stable `code`."""
@@ -208,12 +233,13 @@ class Problem:
     @classmethod
     def of(cls, refusal: Refusal) -> Problem:
         """The one way from a refusal to what is sent."""
-        code = refusal.code
-        loc: tuple[str | int, ...] = ()
+        code, allowed = refusal.code, ""
+        loc: Loc = ()
         if isinstance(refusal, InvalidError):
             code, loc = refusal.invalid_code, _split(refusal.loc)
-        elif isinstance(refusal, JsonRefusedError):
-            loc = tuple(refusal.loc)
+            allowed = refusal.allowed
+        elif isinstance(refusal, JsonRefusedError) and code in BY_CODE:
+            loc, allowed = refusal.loc or WHOLE_BODY, BY_CODE[code]
         if "index" in refusal.detail:
             # Of a batch: the item that the whole of it was refused for.
             loc = ("items", int(str(refusal.detail["index"])), *loc)
@@ -221,7 +247,7 @@ class Problem:
         return cls(
             status=status,
             code=code,
-            detail=refusal.sentence,
+            detail=Wrong(loc, code, allowed).sentence if allowed else refusal.sentence,
             errors=((loc, code),) if loc else (),
             headers=_headers(refusal, status),
             extra=_extra(refusal),
@@ -251,13 +277,16 @@ class Problem:
         return response
 
 
-def invalid(found: Sequence[tuple[tuple[str | int, ...], str]]) -> Problem:
-    """The answer to values that do not validate: where, and what is wrong there."""
+def invalid(found: Sequence[Wrong]) -> Problem:
+    """The answer to values that do not validate: where, and what is taken there."""
+    said = [each.sentence for each in found[:_SENTENCES]]
+    if more := len(found) - len(said):
+        said.append(f"And {more} more.")
     return Problem(
         status=STATUS[InvalidError],
-        code=found[0][1],
-        detail=InvalidError().message,
-        errors=tuple(found),
+        code=found[0].code,
+        detail=" ".join(said),
+        errors=tuple((each.loc, each.code) for each in found),
     )
 
 
@@ -268,7 +297,8 @@ def status_of(refusal: Refusal) -> int:
 
 
 def _split(loc: str) -> tuple[str | int, ...]:
-    return tuple(loc.split(".")) if loc else ()
+    steps = loc.split(".") if loc else ()
+    return tuple(int(step) if step.isdecimal() else step for step in steps)
 
 
 def _extra(refusal: Refusal) -> dict[str, Any]:
@@ -302,6 +332,6 @@ def _headers(refusal: Refusal, status: int) -> dict[str, str]:
 class InvalidInputError(Exception):
     """Values that do not validate: where, and what is wrong there."""
 
-    def __init__(self, found: Sequence[tuple[tuple[str | int, ...], str]]) -> None:
+    def __init__(self, found: Sequence[Wrong]) -> None:
         self.found = found
         super().__init__()

@@ -61,10 +61,18 @@ class Out(BaseModel):
 
 
 class RefusedError(ValueError):
-    """A value that a field does not take; `code` says why, nothing shows the value."""
+    """A value that a field does not take; `code` says why, nothing shows the value.
 
-    def __init__(self, code: str) -> None:
+    `allowed` says what it takes, where its schema does not; `loc` which of its fields
+    is meant, where a whole is refused.
+    """
+
+    def __init__(
+        self, code: str, *, allowed: str = "", loc: tuple[str | int, ...] = ()
+    ) -> None:
         self.code = code
+        self.allowed = allowed
+        self.loc = loc
         super().__init__(code)
 
 

@@ -57,14 +57,15 @@ def _percent(number: float) -> float:
 
 def _data(data: dict[str, Any]) -> dict[str, Any]:
     if len(strict_json.canonical(data)) > MAX_DATA_BYTES:
-        raise RefusedError("value")
+        raise RefusedError("value", allowed="an object of at most 64 KiB of JSON")
     return data
 
 
 def _checkpoint_name(text: str) -> str:
     # Where a checkpoint is named, digits are its number and `head` is now.
     if text.isdecimal() or text == HEAD:
-        raise RefusedError("name")
+        says = f"a name that is no number and not `{HEAD}`"
+        raise RefusedError("name", allowed=says)
     return text
 
 
@@ -144,7 +145,8 @@ class ExpiringIn(In):
 def one_expiry(sent: Any) -> Any:
     """Before anything else of a body: that it says one thing only."""
     if isinstance(sent, dict) and {"ttl_seconds", "expires_at"} <= sent.keys():
-        raise RefusedError("value")
+        says = "nothing beside `ttl_seconds`: one of the two"
+        raise RefusedError("value", allowed=says, loc=("expires_at",))
     return sent
 
 

@@ -51,7 +51,8 @@ class RetimeIn(ExpiringIn):
     @model_validator(mode="after")
     def one_of_them(self) -> Self:
         if not self.model_fields_set:
-            raise RefusedError("missing")
+            says = "that or `expires_at` must be sent; null is never"
+            raise RefusedError("missing", allowed=says, loc=("ttl_seconds",))
         return self
 
 
@@ -70,19 +71,25 @@ class KeyChangeIn(ExpiringIn):
     def whole(self) -> Self:
         sent = self.model_fields_set
         if self.op == "set" and "value" not in sent:
-            raise RefusedError("missing")
-        if self.op == "delete" and sent & {"value", "ttl_seconds", "expires_at"}:
-            raise RefusedError("extra_field")
+            raise RefusedError("missing", allowed="a set needs it", loc=("value",))
+        for name in ("value", "ttl_seconds", "expires_at"):
+            if self.op == "delete" and name in sent:
+                says = "a delete takes none"
+                raise RefusedError("extra_field", allowed=says, loc=(name,))
         if self.if_match is not None and self.if_none_match is not None:
-            raise RefusedError("value")
+            says = "null beside `if_match`"
+            raise RefusedError("value", allowed=says, loc=("if_none_match",))
         return self
 
 
 def _distinct(items: list[KeyChangeIn]) -> list[KeyChangeIn]:
     if not 1 <= len(items) <= MAX_BATCH:
         raise RefusedError("batch_size")
-    if len({item.key for item in items}) < len(items):
-        raise RefusedError("value")
+    seen: set[str] = set()
+    for n, item in enumerate(items):
+        if item.key in seen:
+            raise RefusedError("value", allowed="each key once", loc=(n, "key"))
+        seen.add(item.key)
     return items
 
 

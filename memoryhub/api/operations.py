@@ -7,7 +7,7 @@ check every answer a second time, so those three steps are ours.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl
 
@@ -18,8 +18,16 @@ from ninja import Router
 from ninja.operation import AsyncOperation, Operation, PathView
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from memoryhub.api import auth, gate, limits
-from memoryhub.api.errors import InternalError, InvalidInputError, Problem, invalid
+from memoryhub.api import allowed, auth, gate, limits
+from memoryhub.api.errors import (
+    WHOLE_BODY,
+    InternalError,
+    InvalidInputError,
+    Loc,
+    Problem,
+    Wrong,
+    invalid,
+)
 from memoryhub.api.fields import RefusedError
 from memoryhub.api.openapi import CODES, SCOPE
 from memoryhub.errors import InvalidError, Refusal, UnavailableError
@@ -49,13 +57,15 @@ class StrictOperation(AsyncOperation):
         assert self.openapi_extra is not None
         self.needs: str = self.openapi_extra[SCOPE]
         self.inputs = [_Input(param) for param in self.signature.params]
-        self.takes_query = any(each.source == _QUERY for each in self.inputs)
+        queries = [each for each in self.inputs if each.source == _QUERY]
+        self.takes_query = bool(queries)
+        self.parameters = {word for each in queries for word in each.words}
         self.status = next(iter(self.response_models))
 
     def clone(self) -> Operation:
         cloned = super().clone()
         assert isinstance(cloned, StrictOperation)
-        for name in ("needs", "inputs", "takes_query", "status"):
+        for name in ("needs", "inputs", "takes_query", "parameters", "status"):
             setattr(cloned, name, getattr(self, name))
         return cloned
 
@@ -69,14 +79,33 @@ class StrictOperation(AsyncOperation):
             if isinstance(response, HttpResponse):
                 limits.charge_reply(agent, len(response.content))
         except Exception as failure:  # noqa: BLE001 # the outermost frame of a request
+            if isinstance(failure, InvalidError):
+                self._explain(failure)
             return answer_failure(request, failure)
         return response
 
     def _values(self, request: HttpRequest, path: Mapping[str, Any]) -> dict[str, Any]:
-        query = read_query(request.META["QUERY_STRING"])
+        query = read_query(request.META["QUERY_STRING"], words=self.parameters)
         if query and not self.takes_query:
-            raise InvalidError(code="extra_parameter", loc=_QUERY)
+            raise _unknown_parameter("the route takes none")
         return {each.name: each.read(request, path, query) for each in self.inputs}
+
+    def _explain(self, refusal: InvalidError) -> None:
+        """Say what the field takes that services or the kernel refused."""
+        if refusal.loc in self.parameters:
+            # Whoever refused it does not know that it came by the address.
+            refusal.loc = f"{_QUERY}.{refusal.loc}"
+        if refusal.allowed or type(refusal) is not InvalidError or not refusal.loc:
+            return
+        first, *rest = refusal.loc.split(".")
+        for each in self.inputs:
+            if each.source == first == _PATH and rest == [each.name]:
+                refusal.allowed = each.takes(())
+            elif each.source == first == _QUERY:
+                refusal.allowed = each.takes(rest)
+            elif each.source == _BODY and first in each.words:
+                refusal.allowed = each.takes((first, *rest))
+        refusal.allowed = allowed.BY_CODE.get(refusal.invalid_code, refusal.allowed)
 
     def _answer(self, result: Any) -> HttpResponseBase:
         if isinstance(result, HttpResponseBase):
@@ -91,9 +120,12 @@ class _Input:
         self.name: str = param.name
         self.source: str = type(param.source).__name__.lower()
         self.adapter: TypeAdapter[Any] = TypeAdapter(param.annotation)
-        model = param.annotation if self.source != _PATH else None
-        self.words = words_of(model) if model is not None else frozenset({self.name})
-        self.contents = contents_of(model) if model is not None else frozenset()
+        self.schema = self.adapter.json_schema()
+        fields = [] if self.source == _PATH else _fields_of(self.schema)
+        self.words = frozenset(name for name, _ in fields) or {self.name}
+        #: The fields that hold any JSON, wherever they stand.
+        self.contents = {name for name, schema in fields if _free(schema)}
+        self.contents -= {name for name, schema in fields if not _free(schema)}
 
     def read(
         self, request: HttpRequest, path: Mapping[str, Any], query: dict[str, str]
@@ -107,16 +139,57 @@ class _Input:
             raw, _LIMITS, words=self.words, contents=self.contents
         )
         if not isinstance(value, dict):
-            raise InvalidError(code="object_expected")
+            code = "object_expected"
+            raise InvalidInputError([Wrong(WHOLE_BODY, code, allowed.BY_CODE[code])])
         return self._checked(value)
+
+    def takes(self, loc: Sequence[str | int]) -> str:
+        """What is taken at a place of it, in words."""
+        return allowed.words(allowed.at(self.schema, loc), self.schema)
 
     def _checked(self, value: Any) -> Any:
         try:
             return self.adapter.validate_python(value)
         except ValidationError as error:
+            listed = error.errors(include_url=False, include_input=False)
             raise InvalidInputError(
-                found(error, source=self.source, name=self.name, words=self.words)
+                [self._wrong(each, value) for each in listed]
             ) from None
+
+    def _wrong(self, each: Mapping[str, Any], value: Any) -> Wrong:
+        """Place, code and words of a validation error; nothing of what was sent."""
+        refused = each.get("ctx", {}).get("error")
+        loc, code = each["loc"], _code(each)
+        place = self._place(loc, value)
+        if isinstance(refused, RefusedError):
+            loc, place = loc + refused.loc, place + refused.loc
+        if code == "extra_field":
+            holder = allowed.at(self.schema, loc[:-1])
+            says = allowed.known(holder, self.schema, near=str(loc[-1]))
+        elif isinstance(refused, RefusedError) and refused.allowed:
+            says = refused.allowed
+        else:
+            says = allowed.BY_CODE.get(code) or self.takes(loc)
+        if code == "extra_field" and self.source == _QUERY:
+            code = "extra_parameter"
+        return Wrong(place or WHOLE_BODY, code, says)
+
+    def _place(self, loc: Sequence[str | int], value: Any) -> Loc:
+        """The place in our own names; of a member that a client named, the ordinal."""
+        if self.source == _PATH:
+            return (_PATH, self.name)
+        place: list[str | int] = [] if self.source == _BODY else [_QUERY]
+        for step in loc:
+            keys = list(value) if isinstance(value, dict) else []
+            if isinstance(step, int) or step in self.words:
+                place.append(step)
+            elif step in keys:
+                place.append(keys.index(step))
+            else:
+                # A choice of a union, and no place.
+                continue
+            value = _inner(value, step)
+        return tuple(place)
 
 
 class StrictPathView(PathView):
@@ -169,34 +242,32 @@ class StrictRouter(Router):
         )
 
 
-def read_query(text: str) -> dict[str, str]:
+def read_query(text: str, *, words: Collection[str]) -> dict[str, str]:
     """The parameters of a query, each once. The gate has seen that they are UTF-8."""
     if not text:
         return {}
     try:
         pairs = parse_qsl(text, keep_blank_values=True, max_num_fields=MAX_PARAMETERS)
     except ValueError:
-        raise InvalidError(code="extra_parameter", loc=_QUERY) from None
+        raise _unknown_parameter(f"at most {MAX_PARAMETERS} are read") from None
     query = dict(pairs)
     if len(query) != len(pairs):
-        raise InvalidError(code="duplicate_parameter", loc=_QUERY)
+        sent = [name for name, _ in pairs]
+        twice = next(n for n, name in enumerate(sent) if name in sent[:n])
+        place = sent[twice] if sent[twice] in words else twice
+        raise InvalidError(
+            code="duplicate_parameter",
+            loc=f"{_QUERY}.{place}",
+            allowed=allowed.BY_CODE["duplicate_parameter"],
+        )
     return query
 
 
-def words_of(model: Any) -> frozenset[str]:
-    """Every field name that a refusal of this model may show."""
-    return frozenset(name for name, _ in _fields_of(model))
+def _unknown_parameter(why: str) -> InvalidError:
+    return InvalidError(code="extra_parameter", loc=f"{_QUERY}.0", allowed=why)
 
 
-def contents_of(model: Any) -> frozenset[str]:
-    """The fields that hold any JSON, wherever they stand in this model."""
-    found = _fields_of(model)
-    bound = {name for name, schema in found if not _free(schema)}
-    return frozenset(name for name, _ in found if name not in bound)
-
-
-def _fields_of(model: Any) -> list[tuple[str, Mapping[str, Any]]]:
-    schema = TypeAdapter(model).json_schema()
+def _fields_of(schema: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
     parts = (schema, *schema.get("$defs", {}).values())
     return [each for part in parts for each in part.get("properties", {}).items()]
 
@@ -210,20 +281,11 @@ def _free(schema: Mapping[str, Any]) -> bool:
     )
 
 
-def found(
-    error: ValidationError, *, source: str, name: str, words: Collection[str]
-) -> list[tuple[tuple[str | int, ...], str]]:
-    """Places and codes of a validation error; never a value, nor a client's key."""
-    listed = []
-    for each in error.errors(include_url=False, include_input=False):
-        code = _code(each)
-        if code == "extra_field" and source == _QUERY:
-            code = "extra_parameter"
-        inner = (name,) if source == _PATH else each["loc"]
-        known = [p for p in inner if isinstance(p, int) or p in words]
-        loc = tuple(known) if source == _BODY else (source, *known)
-        listed.append((loc, code))
-    return listed
+def _inner(value: Any, step: str | int) -> Any:
+    try:
+        return value[step]
+    except (KeyError, IndexError, TypeError):
+        return None
 
 
 def _code(each: Mapping[str, Any]) -> str:

@@ -96,7 +96,9 @@ class PagePut(In):
     def draft(self, page_id: str) -> PageDraft:
         sources = self.provenance
         if sources is not None and page_id in sources:
-            raise InvalidError(code="unknown_page", loc="provenance")
+            raise InvalidError(
+                code="unknown_page", loc="provenance", allowed="other pages than itself"
+            )
         return PageDraft(
             page_id=page_id,
             type=self.type,
@@ -142,7 +144,8 @@ class PagePatch(In):
     @model_validator(mode="after")
     def tokens_of_a_content(self) -> Self:
         if self.tokens is not None and self.content is None:
-            raise RefusedError("value")
+            says = "null where there is no new `content`"
+            raise RefusedError("value", allowed=says, loc=("tokens",))
         return self
 
     def change(self) -> PageChange:

@@ -331,7 +331,10 @@ def _require_shape(content: dict[str, Any], entry: Entry) -> None:
     try:
         contents.checked(content, modality=entry.modality)
     except RefusedError as refused:
-        raise InvalidError(code=refused.code, loc="content") from None
+        loc = ".".join(map(str, ("content", *refused.loc)))
+        raise InvalidError(
+            code=refused.code, loc=loc, allowed=refused.allowed
+        ) from None
 
 
 # What is read is rendered where it was read: the event loop has others to serve.

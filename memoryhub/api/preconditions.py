@@ -62,7 +62,11 @@ def idempotency(
     if key is None:
         return None
     if not _KEY.fullmatch(key):
-        raise InvalidError(code="idempotency_key", loc="Idempotency-Key")
+        raise InvalidError(
+            code="idempotency_key",
+            loc="Idempotency-Key",
+            allowed="1 to 255 visible ASCII characters",
+        )
     match = request.resolver_match
     assert match is not None
     place = [match.route, {name: str(value) for name, value in match.kwargs.items()}]

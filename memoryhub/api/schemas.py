@@ -50,7 +50,8 @@ class AsOf(In):
     @model_validator(mode="after")
     def one_of_them(self) -> Self:
         if self.at_seq is not None and self.at_turn is not None:
-            raise RefusedError("at")
+            says = "nothing beside `at_seq`: one of the two"
+            raise RefusedError("at", allowed=says, loc=("at_turn",))
         return self
 
 

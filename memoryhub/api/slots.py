@@ -87,7 +87,9 @@ class HandlerIn(In):
 
 def _handler(handler: HandlerIn | None) -> HandlerIn | None:
     if handler and handler.is_self_call is not None and handler.own_name is None:
-        raise RefusedError("value")
+        raise RefusedError(
+            "value", allowed="null where `own_name` is absent", loc=("is_self_call",)
+        )
     return handler
 
 

@@ -53,9 +53,11 @@ class ForkIn(Described):
 
     @model_validator(mode="after")
     def one_origin(self) -> Self:
-        said = (self.seq, self.turn, self.checkpoint)
-        if sum(each is not None for each in said) > 1:
-            raise RefusedError("value")
+        origins = ("seq", "turn", "checkpoint")
+        said = [name for name in origins if getattr(self, name) is not None]
+        if len(said) > 1:
+            says = f"nothing beside `{said[0]}`: one of `seq`, `turn`, `checkpoint`"
+            raise RefusedError("value", allowed=says, loc=(said[1],))
         return self
 
 

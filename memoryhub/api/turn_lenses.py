@@ -195,5 +195,6 @@ def _prefix(agent: Agent, name: str, turn: int, query: PrefixQuery) -> HttpRespo
     try:
         lens = prefixes.get_lens(thread, turn, order=order, block=query.block)
     except OrderError:
-        raise InvalidError(loc="query.order") from None
+        says = "names of this request's sections, each once, joined by commas"
+        raise InvalidError(loc="query.order", allowed=says) from None
     return rendered(PrefixOut.of(name, lens))

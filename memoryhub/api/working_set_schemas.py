@@ -175,7 +175,8 @@ class InvalidateIn(In):
     @model_validator(mode="after")
     def one_of_them(self) -> Self:
         if (self.page_id is None) == (self.tier is None):
-            raise RefusedError("value")
+            says = "one of `page_id` and `tier`, and not both"
+            raise RefusedError("value", allowed=says, loc=("page_id",))
         return self
 
 

@@ -44,10 +44,19 @@ class InvalidError(Refusal):
 
     code = "value"
 
-    def __init__(self, *, code: str = "value", loc: str = "", **detail: Detail) -> None:
+    def __init__(
+        self,
+        *,
+        code: str = "value",
+        loc: str = "",
+        allowed: str = "",
+        **detail: Detail,
+    ) -> None:
         super().__init__(**detail)
         self.invalid_code = code
         self.loc = loc
+        #: What it takes, in words; empty where the schema of the field says it.
+        self.allowed = allowed
 
 
 class TokensRequiredError(InvalidError):

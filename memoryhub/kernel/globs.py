@@ -14,6 +14,8 @@ from memoryhub.errors import InvalidError
 MAX_CHARS = 128
 MAX_WILDCARDS = 8
 
+_SIMPLE = f"at most {MAX_CHARS} characters, and {MAX_WILDCARDS} of `*`, `?` and `[]`"
+
 _ANY = "."
 _NONE = "(?!)"
 
@@ -24,12 +26,12 @@ def compiled(glob: str) -> Callable[[str], bool]:
     A `[` that is never closed stands for itself.
     """
     if len(glob) > MAX_CHARS:
-        raise InvalidError(code="glob_too_complex", loc="glob")
+        raise InvalidError(code="glob_too_complex", loc="glob", allowed=_SIMPLE)
     if not set(glob) & {*"*?["}:
         return glob.__eq__
     signs = list(_signs(glob))
     if sum(wild for wild, _ in signs) > MAX_WILDCARDS:
-        raise InvalidError(code="glob_too_complex", loc="glob")
+        raise InvalidError(code="glob_too_complex", loc="glob", allowed=_SIMPLE)
     pattern = re.compile(_pattern([text for _, text in signs]), re.DOTALL)
     return lambda name: pattern.fullmatch(name) is not None
 

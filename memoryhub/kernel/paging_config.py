@@ -144,10 +144,13 @@ def check(settings: Settings) -> None:
     for name, (least, most) in RANGES.items():
         value = getattr(settings, name)
         if not least <= value <= most or round(value, DECIMALS) != value:
-            raise InvalidError(loc=f"config.{name}")
+            says = f"a number from {least:g} to {most:g}, at most {DECIMALS} decimals"
+            raise InvalidError(loc=f"config.{name}", allowed=says)
     least_reserved = 0 if settings.mode == "passive" else LEAST_RESERVED
     half = settings.budget_tokens // 2
     if not least_reserved <= settings.reserved_tokens <= half:
-        raise InvalidError(loc="config.reserved_tokens")
+        says = f"an integer from {least_reserved} to {half}, half of `budget_tokens`"
+        raise InvalidError(loc="config.reserved_tokens", allowed=says)
     if settings.evict_to >= settings.evict_at:
-        raise InvalidError(loc="config.evict_to")
+        says = f"a number below `evict_at`, which is {settings.evict_at:g}"
+        raise InvalidError(loc="config.evict_to", allowed=says)

@@ -49,6 +49,7 @@ from memoryhub.kernel.state import (
 )
 
 Labels = Mapping[str, LabelValue]
+_FIXED = "what the thread was made with: it is fixed"
 
 
 def create(state: ThreadState, command: CreateThread) -> Iterator[Draft]:
@@ -110,7 +111,7 @@ def fork(course: Course, command: ForkThread, pages: PageTable) -> None:
 def _forked_config(parent: Limits, sent: Limits) -> Limits:
     """The child's config; the tokenizer stays, as what it inherits is counted so."""
     if sent.tokenizer not in (None, settings_of(parent).tokenizer):
-        raise InvalidError(loc="config.tokenizer")
+        raise InvalidError(loc="config.tokenizer", allowed=_FIXED)
     return sent.model_copy(update={"tokenizer": parent.tokenizer})
 
 
@@ -130,7 +131,7 @@ def amend(course: Course, command: AmendThread, pages: PageTable) -> None:
     if config == state.config:
         return
     if config.tokenizer != state.config.tokenizer:
-        raise InvalidError(loc="config.tokenizer")
+        raise InvalidError(loc="config.tokenizer", allowed=_FIXED)
     settings = settings_of(config)
     check(settings)
     pins.require_share(state.paging._replace(settings=settings))

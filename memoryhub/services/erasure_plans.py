@@ -200,7 +200,7 @@ def token(row: Erasure) -> str:
 def require_token(row: Erasure, given: str) -> None:
     """Raise InvalidError unless it is the plan's."""
     if not hmac.compare_digest(token(row).encode(), given.encode()):
-        raise InvalidError(loc="plan_token")
+        raise InvalidError(loc="plan_token", allowed="the token of this plan")
 
 
 def renew(row: Erasure, draft: Draft, subject: Subject) -> None:
@@ -302,7 +302,9 @@ def _as_confirmed(told: str) -> str:
 
 def _require_past(before: datetime, *, now: datetime) -> None:
     if before.tzinfo is None or before.year < _FIRST_YEAR or before > now:
-        raise InvalidError(code="time_range", loc="before")
+        raise InvalidError(
+            code="time_range", loc="before", allowed="a time that is past, since 1970"
+        )
 
 
 def _require_thread(wish: Wish, subject: Subject) -> None:
@@ -310,7 +312,7 @@ def _require_thread(wish: Wish, subject: Subject) -> None:
     if thread is None:
         return
     if thread.subject_id != subject.id:
-        raise InvalidError(loc="thread")
+        raise InvalidError(loc="thread", allowed="a thread of this subject")
     if thread.status == Thread.Status.ERASED:
         raise ThreadErasedError
     if wish.seq is not None and not 1 <= wish.seq <= thread.head_seq:

@@ -122,10 +122,10 @@ def require_kept(
     if own == idle_days or (made and config is not None):
         return
     if days is None:
-        raise InvalidError(loc="config.retention_idle_days")
-    raise InvalidError(
-        loc="config.retention_idle_days", least=days, most=MOST_IDLE_DAYS
-    )
+        says = "null: the project keeps threads for ever, only its owners change that"
+    else:
+        says = f"an integer from {days}, the project's own, to {MOST_IDLE_DAYS}"
+    raise InvalidError(loc="config.retention_idle_days", allowed=says)
 
 
 def let_expire(

@@ -197,7 +197,7 @@ async def test_a_patch_minds_if_match_and_the_modality(api: Client) -> None:
     wrong = await api.patch(f"{T}/pages/rules", {"content": {"caption": "x"}})
     assert (wrong.status, wrong.json["errors"]) == (
         422,
-        [{"loc": ["content"], "code": "value"}],
+        [{"loc": ["content", "text"], "code": "value"}],
     )
     done = await api.patch(f"{T}/pages/rules", {"content": {"text": "Newer."}})
     assert (done.status, done.json["version"], done.json["mapped"]) == (200, 2, True)

@@ -1,0 +1,156 @@
+"""What a field takes, in words, read from the schema that documents it.
+
+Nothing here sees a value that was sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from difflib import get_close_matches
+from typing import Any, Final
+
+from memoryhub.kernel import names
+
+Schema = Mapping[str, Any]
+Step = str | int
+
+#: Patterns that the document has, in words.
+PATTERNS: Final[Mapping[str, str]] = {
+    names.NAME_PATTERN: "a name: letters, digits and `._:@-` after a letter or digit, "
+    "at most 128 characters",
+    r"^[A-Za-z0-9][A-Za-z0-9_:@-]*(\.[A-Za-z0-9_:@-]+)+$": "a type: names joined by "
+    "dots, at least two",
+    "^[A-Z]{1,8}-[0-9]{1,10}$": "1 to 8 capital letters, `-`, 1 to 10 digits",
+}
+_FORMATS: Final = {
+    "date-time": "a time by RFC 3339 with its offset, of the years 1970 to 2200",
+    "uuid": "a UUID",
+}
+_KINDS: Final = {
+    "string": "a text",
+    "integer": "an integer",
+    "number": "a number",
+    "boolean": "true or false",
+    "null": "null",
+}
+#: What no schema says, by the code that refuses it.
+BY_CODE: Final[Mapping[str, str]] = {
+    "reserved_name": "names that begin with `mh.` or `_` are reserved",
+    "reserved_key": "keys that begin with `mh.` or `_` are reserved",
+    "reserved_id": "`system-prompt` and ids that begin with `slot-`, `obs-` or `ref-` "
+    "are those of other routes",
+    "duplicate_parameter": "each parameter once",
+    "integer_range": "integers of 64 bits, but inside content",
+    "nul": "texts without U+0000",
+    "surrogate": "Unicode texts, without half a surrogate pair",
+    "key_too_long": "keys of at most 256 bytes",
+    "too_deep": "at most 32 levels of objects and arrays",
+    "too_many_nodes": "at most 10,000 values",
+    "object_expected": "a JSON object",
+    "expiry_in_past": "a time that is still to come",
+}
+
+
+def at(schema: Schema, loc: Sequence[Step]) -> Schema:
+    """The schema of what stands there; of what holds it, where no schema goes on."""
+    here: Schema = schema
+    for step in loc:
+        if step == "[key]":
+            # As pydantic calls the name of a member that a client may choose.
+            return {"type": "string", "pattern": names.NAME_PATTERN}
+        inner = (_inside(each, step) for each in _choices(here, schema))
+        # Else the step names a choice and no place, or nothing that there may be.
+        here = next(filter(None, inner), here)
+    return here
+
+
+def members(schema: Schema, root: Schema) -> list[str]:
+    """The names of fields that an object there may have."""
+    found = (each.get("properties", {}) for each in _choices(schema, root))
+    return [name for properties in found for name in properties]
+
+
+def known(schema: Schema, root: Schema, *, near: str) -> str:
+    """Which members there are: the nearest first, if one was meant, and not all."""
+    listed = members(schema, root)
+    meant = get_close_matches(near, listed, n=1)
+    if meant:
+        return f"no member of that name; nearest is `{meant[0]}`"
+    return f"only {_listed(listed)}" if listed else "nothing"
+
+
+def words(schema: Schema, root: Schema) -> str:
+    """What the schema allows; with the field's own description, where it has one."""
+    told = [_told(each, root) for each in _choices(schema, root)]
+    said = " or ".join(dict.fromkeys(told))
+    about = schema.get("description") or next(
+        (e["description"] for e in _choices(schema, root) if "description" in e), ""
+    )
+    return f"{said} ({about.rstrip('.')})" if about else said
+
+
+def _choices(schema: Schema, root: Schema) -> Iterator[Schema]:
+    if ref := schema.get("$ref"):
+        yield from _choices(root["$defs"][ref.rpartition("/")[2]], root)
+    elif "anyOf" in schema:
+        for each in schema["anyOf"]:
+            yield from _choices(each, root)
+    else:
+        yield schema
+
+
+def _inside(schema: Schema, step: Step) -> Schema | None:
+    if isinstance(step, int):
+        items: Schema | None = schema.get("items")
+        return items
+    if step in schema.get("properties", {}):
+        found: Schema = schema["properties"][step]
+        return found
+    (chosen,) = schema.get("patternProperties", {"": None}).values()
+    more = chosen or schema.get("additionalProperties")
+    return more if isinstance(more, Mapping) else None
+
+
+def _told(schema: Schema, root: Schema) -> str:
+    if options := schema.get("enum"):
+        return f"one of {_listed(options)}"
+    if "const" in schema:
+        return f"`{schema['const']}`"
+    kind = schema.get("type")
+    if kind == "string":
+        return _text(schema)
+    if kind == "array":
+        return f"a list{_between(schema, 'minItems', 'maxItems')}" + _each(schema, root)
+    if kind == "object":
+        inner = members(schema, root)
+        return f"an object with {_listed(inner)}" if inner else "an object"
+    return _KINDS.get(str(kind), "any JSON") + _between(schema, "minimum", "maximum")
+
+
+def _each(schema: Schema, root: Schema) -> str:
+    items = schema.get("items")
+    if not items or "properties" in items or "$ref" in items:
+        return ""
+    return f", each {words(items, root)}"
+
+
+def _text(schema: Schema) -> str:
+    if pattern := schema.get("pattern"):
+        return PATTERNS[pattern]
+    if form := schema.get("format"):
+        return _FORMATS[form]
+    size = _between(schema, "minLength", "maxLength")
+    return f"a text{size} characters" if size else "a text"
+
+
+def _between(schema: Schema, low: str, high: str) -> str:
+    least, most = schema.get(low), schema.get(high)
+    if least is None and most is None:
+        return ""
+    if most is None:
+        return f" of at least {least}"
+    return f" of at most {most}" if least is None else f" from {least} to {most}"
+
+
+def _listed(options: Sequence[Any]) -> str:
+    return ", ".join(f"`{each}`" for each in options)

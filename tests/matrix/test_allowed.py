@@ -1,0 +1,252 @@
+"""Whatever field is wrong, the answer names it and says what it takes.
+
+Every operation of the document, every field of its body and query, and its path: left
+out, of a wrong type, out of its bounds or vocabulary, and one that there is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from copy import deepcopy
+from typing import Any, NamedTuple
+from urllib.parse import quote, urlencode
+
+import pytest
+
+from memoryhub.api import allowed, auth, limits
+from memoryhub.api.application import api as agent_api
+from memoryhub.api.examples import EXAMPLES
+from memoryhub.models.projects import Project
+from tests import factories
+from tests.api.client import Client
+
+pytestmark = pytest.mark.django_db
+#: Stands in what is sent, and in no answer.
+CANARY = "canary-7Q"
+Loc = tuple[str | int, ...]
+#: A value of no kind that the schema has; the first that fits none.
+OTHERS: dict[str, Any] = {
+    "string": CANARY,
+    "integer": 7,
+    "number": 7.5,
+    "boolean": True,
+    "array": [CANARY],
+    "object": {CANARY: 1},
+}
+
+
+#: Fields of which one body has one; the others are left out.
+ONE_OF = ({"ttl_seconds", "expires_at"}, {"seq", "turn", "checkpoint"})
+
+
+class Sent(NamedTuple):
+    """A body or a query with one thing wrong, and where."""
+
+    what: str
+    loc: Loc
+    body: Any
+    #: What stands in the answer's words.
+    says: list[str]
+
+
+def _operations() -> dict[str, Any]:
+    found = {}
+    for prefix, router in agent_api._routers:
+        for path, view in router.path_operations.items():
+            for operation in view.operations:
+                if operation.include_in_schema:
+                    found[f"{operation.methods[0]} {prefix}{path}"] = operation
+    return found
+
+
+OPERATIONS = _operations()
+
+
+def _inputs(operation: Any, source: str) -> list[Any]:
+    return [each for each in operation.inputs if each.source == source]
+
+
+def _kinds(schema: Any, root: Any) -> list[Any]:
+    found = list(allowed._choices(schema, root))
+    if {each.get("type") for each in found} >= {"integer", "string"}:
+        # A checkpoint: any text is a name, though maybe one that there is not.
+        return []
+    return found
+
+
+def _wrong_type(choices: list[Any]) -> Any:
+    kinds = {each.get("type") for each in choices}
+    kinds |= {"integer"} if "number" in kinds else set()
+    texts = any("enum" in each or "const" in each for each in choices)
+    if not choices or (None in kinds and not texts):
+        return None
+    return next(v for kind, v in OTHERS.items() if kind not in kinds | {"string"})
+
+
+def _beyond(choice: Any) -> Iterator[tuple[Any, str]]:
+    """Values of the right type that are not taken, and what the answer says."""
+    for name, step in (("minimum", -1), ("maximum", 1)):
+        # 64 bits end there: what lies beyond is told by another code.
+        if name in choice and abs(choice[name]) < 2**63 - 1:
+            yield choice[name] + step, f"{choice[name]}"
+    if "enum" in choice:
+        yield CANARY, f"`{choice['enum'][-1]}`"
+    elif "const" in choice:
+        yield CANARY, f"`{choice['const']}`"
+    elif choice.get("format") == "date-time":
+        yield CANARY, "RFC 3339"
+    elif "pattern" in choice:
+        yield f" {CANARY}", allowed.PATTERNS[choice["pattern"]]
+
+
+def _fields(
+    schema: Any, root: Any, body: Any, loc: Loc = ()
+) -> Iterator[tuple[Loc, Any, Any]]:
+    """Each object in a body that is right: where it stands, and its schema."""
+    for choice in _kinds(schema, root):
+        if "properties" in choice and isinstance(body, dict):
+            yield loc, choice, body
+            for name, inner in choice["properties"].items():
+                if name in body:
+                    yield from _fields(inner, root, body[name], (*loc, name))
+        if "items" in choice and isinstance(body, list) and body:
+            yield from _fields(choice["items"], root, body[0], (*loc, 0))
+
+
+def _changed(body: Any, loc: Loc, value: Any) -> Any:
+    made = deepcopy(body)
+    here = made
+    for step in loc[:-1]:
+        here = here[step]
+    if value is ...:
+        del here[loc[-1]]
+    else:
+        for others in ONE_OF:
+            for other in others - {loc[-1]} if loc[-1] in others else ():
+                here.pop(other, None)
+        here[loc[-1]] = value
+    return made
+
+
+def _wrong_bodies(root: Any, right: Any) -> Iterator[Sent]:
+    for loc, schema, held in _fields(root, root, right):
+        names = [f"`{name}`" for name in schema["properties"]]
+        if not schema.get("additionalProperties"):
+            place = (*loc, len(held))
+            extra = _changed(right, (*loc, CANARY), 1)
+            yield Sent("extra", place, extra, names)
+            for meant in schema["properties"]:
+                near = _changed(right, (*loc, f"{meant}z"), 1)
+                yield Sent("misspelt", place, near, ["not known: ", f"`{meant}`"])
+        for name in schema.get("required", ()):
+            missing = _changed(right, (*loc, name), ...)
+            yield Sent("missing", (*loc, name), missing, ["is missing: "])
+        for name, field in schema["properties"].items():
+            place = (*loc, name)
+            choices = _kinds(field, root)
+            wrong = _wrong_type(choices)
+            if wrong is not None:
+                yield Sent("type", place, _changed(right, place, wrong), ["takes "])
+            for choice in choices:
+                for value, says in _beyond(choice):
+                    yield Sent("bounds", place, _changed(right, place, value), [says])
+                if (most := choice.get("maxItems")) and held.get(name):
+                    more = _changed(right, place, [held[name][0]] * (most + 1))
+                    yield Sent("bounds", place, more, [f"{most}"])
+
+
+def _wrong_queries(root: Any) -> Iterator[Sent]:
+    right = dict.fromkeys(root.get("required", ()), "x")
+    names = [f"`{name}`" for name in root["properties"]]
+    yield Sent("extra", ("query", len(right)), {**right, CANARY: 1}, names)
+    for name in right:
+        rest = {n: v for n, v in right.items() if n != name}
+        yield Sent("missing", ("query", name), rest, ["is missing: "])
+    for name, field in root["properties"].items():
+        for choice in _kinds(field, root):
+            wrong = list(_beyond(choice))
+            if choice.get("type") == "integer":
+                wrong.append(("1.5", "an integer"))
+            for value, says in wrong:
+                sent = {**right, name: value}
+                yield Sent("bounds", ("query", name), sent, [says])
+
+
+def _target(operation: Any, path: str, **wrong: str) -> str:
+    for each in _inputs(operation, "path"):
+        value = {"uuid": "01939d5e-6c0f-7000-8000-000000000000"}.get(
+            each.schema.get("format", ""), "1"
+        )
+        marks = (f"{{{kind}{each.name}}}" for kind in ("", "int:", "uuid:", "index:"))
+        for mark in marks:
+            path = path.replace(mark, quote(wrong.get(each.name, value), safe=""))
+    return path
+
+
+@pytest.fixture
+def client(request: pytest.FixtureRequest, acme: Project) -> Client:
+    """An agent that may call the operation."""
+    needs = OPERATIONS[request.node.callspec.params["label"]].needs
+    scopes = [auth.READ if needs in (auth.LOOK, auth.ANY) else needs]
+    return Client(key=factories.make_key(acme, scopes=scopes)[1])
+
+
+async def _require(client: Client, method: str, target: str, sent: Sent) -> None:
+    limits.account = limits.Limits()
+    answer = await client.send(method, target, sent.body)
+    told = (sent, answer.body)
+    assert answer.status in (422, 413), told
+    assert tuple(answer.json["errors"][0]["loc"]) == sent.loc, told
+    place = f"`{'.'.join(map(str, sent.loc))}` "
+    assert place in answer.json["detail"], told
+    for words in sent.says:
+        assert words in answer.json["detail"], told
+    assert CANARY not in answer.body.decode(), told
+
+
+@pytest.mark.parametrize(
+    "label", [n for n, o in OPERATIONS.items() if _inputs(o, "body")]
+)
+async def test_a_body_is_told_what_it_takes(client: Client, label: str) -> None:
+    method, path = label.split()
+    operation = OPERATIONS[label]
+    (body,) = _inputs(operation, "body")
+    right = EXAMPLES[body.schema["title"]]
+    target = _target(operation, path)
+    for sent in _wrong_bodies(body.schema, right):
+        await _require(client, method, target, sent)
+    whole = Sent("whole", ("body",), [], ["a JSON object"])
+    await _require(client, method, target, whole)
+
+
+@pytest.mark.parametrize(
+    "label", [n for n, o in OPERATIONS.items() if _inputs(o, "query")]
+)
+async def test_a_query_is_told_what_it_takes(client: Client, label: str) -> None:
+    method, path = label.split()
+    operation = OPERATIONS[label]
+    (query,) = _inputs(operation, "query")
+    for sent in _wrong_queries(query.schema):
+        target = f"{_target(operation, path)}?{urlencode(sent.body)}"
+        await _require(client, method, target, sent._replace(body=None))
+
+
+@pytest.mark.parametrize(
+    "label",
+    [
+        name
+        for name, operation in OPERATIONS.items()
+        if any("pattern" in each.schema for each in _inputs(operation, "path"))
+    ],
+)
+async def test_a_path_is_told_what_it_takes(client: Client, label: str) -> None:
+    method, path = label.split()
+    operation = OPERATIONS[label]
+    body: Any = {} if method in ("POST", "PUT", "PATCH") else None
+    for each in _inputs(operation, "path"):
+        if pattern := each.schema.get("pattern"):
+            target = _target(operation, path, **{each.name: f"-{CANARY}"})
+            says = [allowed.PATTERNS[pattern]]
+            await _require(
+                client, method, target, Sent("path", ("path", each.name), body, says)
+            )
