@@ -13,7 +13,7 @@ from memoryhub.models.clock import clock
 from memoryhub.models.erasures import Erasure
 from memoryhub.queries import erasure_views
 from memoryhub.queries.erasures import ErasureLine
-from memoryhub.services import erasure_plans, erasure_steps
+from memoryhub.services import erasure_plans, erasure_steps, receipts
 
 
 def standing(line: ErasureLine) -> dict[str, Any]:
@@ -48,6 +48,8 @@ def page(
         "token": erasure_plans.token(row) if planned and not over else "",
         "problem": problem or (refusal.message if refusal else ""),
         "lost": line.waiting_on == erasure_steps.NEEDLES,
+        "stays": erasure_views.get_remains(line.id)
+        or receipts.expect(line.scope, line.residue),
         "words": forgetting,
         "typed": request.POST.get("typed", "")[:40],
     }

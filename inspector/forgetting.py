@@ -11,7 +11,6 @@ from typing import Final
 from memoryhub.models.erasures import Erasure
 from memoryhub.queries import erasure_waits
 from memoryhub.queries.erasures import CLOSED, ErasureLine
-from memoryhub.services import receipts
 
 Scope, State = Erasure.Scope, Erasure.State
 
@@ -70,7 +69,7 @@ KEPT: Final[Mapping[str, str]] = MappingProxyType(
         "place": "its place stays, without content",
         "fork": "a fork that lives reads it",
         "evidence": "another source still speaks for it",
-        "names": "names go with the whole thread",
+        "names": "a name goes with the last thread that has it",
     }
 )
 #: What stays whatever goes, so that it can be proved.
@@ -80,43 +79,7 @@ STAYS: Final[Mapping[str, str]] = MappingProxyType(
         "tombstones": "tombstones",
         "audit": "the audit log",
         "ledger": "the ledger of erasures",
-    }
-)
-RETAINED: Final = {STAYS[each.what]: each.reason for each in receipts.RETAINED}
-#: What is out of reach, by the words of plans and receipts.
-RESIDUE: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "backups": "sealed bytes and names in backups of the memory",
-        "key_backups": "the wrapped key in backups of the keys database",
-        "free_blocks": "sealed bytes in free blocks of the file system",
-        "database_free_space": "sealed bytes in free pages of the database",
-        "wal": "sealed bytes in the database's log",
-        "process_memory": "memory of running processes",
-        "replies_sent": "answers that were sent before",
-        "downloads": "files that were downloaded before",
-        "recipients": "copies at agents and model providers that were given content",
-        "names_in_forks": "names that a living fork reads",
-    }
-)
-#: Until when, where that is no date.
-UNTIL: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "overwritten": "until they are written over",
-        "rewrite": "until `forget --rewrite`",
-        "recycled": "until it is recycled",
-        "restart": "until they restart",
-        "never": "out of our reach",
-        "last_fork": "until the last such fork goes",
-    }
-)
-#: What guards it meanwhile.
-CONTROL: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "sealed": "sealed; without the key it is noise",
-        "wrapped": "wrapped; useless without the key ring",
-        "process": "readable by the server's user alone",
-        "none": "nothing of ours guards it",
-        "named": "named here, so that they can be told",
+        "names": "names in threads that stay",
     }
 )
 

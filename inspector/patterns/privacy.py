@@ -91,7 +91,15 @@ HELD = replace(PLAN, state="held", waiting_on="hold", holds=1, confirmed_at=NOW)
 DROPPED = replace(PLAN, state="cancelled")
 REMAINS = Remains(
     retained=({"what": "envelopes", "reason": "chain"},),
-    residue=({"what": "backups", "until": "2026-03-02", "control": "sealed"},),
+    residue=(
+        {
+            "what": "backups",
+            "until": "2026-03-02",
+            "control": "contents_sealed",
+            "names": ["threads", "keys", "pages"],
+        },
+        {"what": "downloads", "until": "never", "control": "none", "names": []},
+    ),
 )
 
 
@@ -158,7 +166,7 @@ PATTERNS = (
         states={
             "of a whole subject": of(PLAN),
             "of one record": of(RECORD),
-            "held, with nothing out of reach": of(BEFORE),
+            "held": of(BEFORE),
         },
     ),
     Pattern(
@@ -208,6 +216,10 @@ PATTERNS = (
         template="inspector/erasures/_remains.html",
         states={
             "what a receipt says": {"stays": REMAINS, "words": WORDS},
+            "nothing out of reach": {
+                "stays": replace(REMAINS, residue=()),
+                "words": WORDS,
+            },
             "before there is one": {"stays": None, "words": WORDS},
         },
     ),

@@ -15,6 +15,7 @@ from inspector.access import signed_in
 from inspector.places import Place
 from memoryhub.queries import receipt_views
 from memoryhub.queries.cursors import Batch
+from memoryhub.queries.erasure_views import Remains
 from memoryhub.queries.receipt_views import ReceiptLine
 from memoryhub.vault import receipts, signing
 
@@ -74,6 +75,7 @@ def show(request: HttpRequest, project: str, receipt: UUID) -> HttpResponse:
         "sums": receipt_views.list_sums(says),
         "times": _times(says["times"]),
         "addenda": receipt_views.list_addenda(row.erasure_id),
+        "stays": Remains.of(says),
         "words": forgetting,
     }
     return offices.page(request, place, "receipts/show", context, tab="receipts")

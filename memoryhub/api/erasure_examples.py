@@ -67,7 +67,14 @@ EXAMPLES: dict[str, Any] = {
         "status": "verified_with_residue",
         "planned": {"events": 2},
         "fenced": {"events": 2},
-        "residue": [{"what": "backups", "until": "2026-03-31", "control": "sealed"}],
+        "residue": [
+            {
+                "what": "backups",
+                "until": "2026-03-31",
+                "control": "contents_sealed",
+                "names": ["threads", "keys", "pages"],
+            }
+        ],
         "root": "3f" * 32,
         "key_id": "01939d5e-6c0f-7a51-9d0e-2b1f6d3c8a49",
         "sig": "ab" * 64,

@@ -173,8 +173,9 @@ class ReceiptOut(Out):
     status: Literal["verified", "verified_with_residue"]
     planned: dict[str, int]
     fenced: dict[str, int]
-    residue: list[dict[str, str]] = Field(
-        description="What is left out of our reach, until when, and what guards it."
+    residue: list[dict[str, str | list[str]]] = Field(
+        description="What is left out of our reach: until when, what guards it, and "
+        "of what the `names` stand there in the clear until then."
     )
     root: str = Field(description="The key that `key_id` leads back to: its SHA-256.")
     key_id: UUID = Field(description="Of `GET /receipt-keys`.")

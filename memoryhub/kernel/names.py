@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache, lru_cache
 from typing import Annotated, Any, get_args
 
@@ -69,6 +69,14 @@ def replace_names(
         if found := changed.get(field):
             changed[field] = _inside(inner, found, change)
     return changed
+
+
+def fields_of(model: type[BaseModel]) -> Iterator[str]:
+    """The serialised names of all marked fields, of the models inside as well."""
+    marked, nested = _fields(model)
+    yield from marked
+    for _, inner in nested:
+        yield from fields_of(inner)
 
 
 def _blanked(value: Any, change: Callable[[str], str]) -> Any:

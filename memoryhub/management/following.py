@@ -10,9 +10,10 @@ import orjson
 
 from memoryhub.management.progress import Progress
 from memoryhub.models.erasures import Erasure, Receipt
-from memoryhub.queries import erasure_waits
+from memoryhub.queries import erasure_views, erasure_waits
+from memoryhub.queries.erasure_views import Remains
 from memoryhub.queries.erasures import CLOSED, ErasureLine
-from memoryhub.services import erasures
+from memoryhub.services import erasures, receipts
 
 State = Erasure.State
 #: The states from the confirmation to the receipt, whichever its scope.
@@ -71,8 +72,17 @@ def told(line: ErasureLine) -> str:
     gone = sum(place.erased or 0 for place in line.places)
     if line.state in CLOSED or gone:
         text += f", {gone:,} rows erased"
-    why = erasure_waits.told(line)
-    return f"{text}\n  {why}" if why else text
+    stays = erasure_views.get_remains(line.id)
+    lines = [erasure_waits.told(line), *(left(stays) if stays else ())]
+    return "\n  ".join([text, *filter(None, lines)])
+
+
+def left(remains: Remains) -> Iterator[str]:
+    """What is out of our reach, as the receipt says it, a line each."""
+    if remains.residue:
+        yield "Out of our reach:"
+    for each in remains.left:
+        yield f"  {each}"
 
 
 def _plan(line: ErasureLine) -> Iterator[str]:
@@ -86,4 +96,4 @@ def _plan(line: ErasureLine) -> Iterator[str]:
         yield f"Of the same turns, and staying: {line.unlinked:,} records."
     if line.holds:
         yield f"Holds in force: {line.holds:,}. Nothing is erased while one is."
-    yield f"Out of our reach, and declared: {', '.join(line.residue)}."
+    yield from left(receipts.expect(line.scope, line.residue))

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
-from typing import Any
+from typing import Any, Self
 from uuid import UUID
 
 import orjson
@@ -16,7 +16,9 @@ from django.db.models.functions import Coalesce
 from memoryhub.models.erasures import Erasure, Receipt
 from memoryhub.models.events import Event
 from memoryhub.models.threads import Thread
+from memoryhub.queries import reach
 from memoryhub.queries.erasures import CLOSED, ErasureLine
+from memoryhub.queries.reach import Left
 
 #: A thread, and the seq of a record in it.
 Place = tuple[UUID, int]
@@ -30,8 +32,17 @@ class Remains:
 
     #: What stays on purpose: `what` and `reason`.
     retained: Sequence[Mapping[str, str]]
-    #: What is out of reach: `what`, `until` and `control`.
-    residue: Sequence[Mapping[str, str]]
+    #: What is out of reach: `what`, `until`, `control` and `names`.
+    residue: Sequence[Mapping[str, Any]]
+
+    @classmethod
+    def of(cls, says: Mapping[str, Any]) -> Self:
+        return cls(retained=says["retained"], residue=says["residue"])
+
+    @property
+    def left(self) -> list[Left]:
+        """The residue in words."""
+        return reach.told(self.residue)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,8 +123,7 @@ def get_remains(erasure: UUID) -> Remains | None:
     text = rows.values_list("text", flat=True).first()
     if text is None:
         return None
-    says = orjson.loads(text)
-    return Remains(retained=says["retained"], residue=says["residue"])
+    return Remains.of(orjson.loads(text))
 
 
 def list_marks(places: Collection[Place]) -> dict[Place, Proof]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import timedelta
 from functools import partial
@@ -23,6 +23,7 @@ from memoryhub.models.erasures import Erasure, Receipt
 from memoryhub.models.ids import uuid7
 from memoryhub.models.projects import Instance
 from memoryhub.models.threads import Thread
+from memoryhub.queries.erasure_views import Remains
 from memoryhub.services import ledgers
 from memoryhub.vault import receipts, signing
 
@@ -30,18 +31,32 @@ from memoryhub.vault import receipts, signing
 #: it meanwhile, and until when: with the backups, or what ends it.
 RESIDUE: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
     {
-        "backups": ("sealed", "backup"),
+        "backups": ("contents_sealed", "backup"),
         "key_backups": ("wrapped", "keys"),
-        "free_blocks": ("sealed", "overwritten"),
-        "database_free_space": ("sealed", "rewrite"),
-        "wal": ("sealed", "recycled"),
+        "free_blocks": ("contents_sealed", "overwritten"),
+        "database_free_space": ("contents_sealed", "rewrite"),
+        "wal": ("contents_sealed", "recycled"),
         "process_memory": ("process", "restart"),
         "replies_sent": ("none", "never"),
         "downloads": ("none", "never"),
         "recipients": ("named", "never"),
-        "names_in_forks": ("named", "last_fork"),
+        "names_in_forks": ("in_the_clear", "last_fork"),
     }
 )
+#: What clients call by a name. It stands in the clear wherever sealed contents lie, for
+#: bodies of events and their rows hold both.
+NAMES: Final = (
+    "threads",
+    "agents",
+    "sessions",
+    "labels",
+    "senders",
+    "types",
+    "keys",
+    "pages",
+    "checkpoints",
+)
+_WITH_NAMES: Final = frozenset({"contents_sealed", "in_the_clear"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +83,8 @@ class Residue:
     #: An ISO date, or a word such as `restart`.
     until: str
     control: str
+    #: Of what the names stand there in the clear until then.
+    names: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +109,8 @@ RETAINED: Final = (
     Retained(what="audit", reason="accountability"),
     Retained(what="ledger", reason="restores"),
 )
+#: As well, of scopes that leave threads standing.
+RETAINED_NAMES: Final = Retained(what="names", reason="names")
 
 
 def issue(erasure: Erasure) -> Receipt:
@@ -158,7 +177,7 @@ def facts_of(erasure: Erasure) -> Facts:
         },
         rebuilt=_counts(done, "rebuilt"),
         retained=[
-            *RETAINED,
+            *retained(erasure.scope),
             *(
                 Retained(what=place, reason=line["why"] or "kept")
                 for place, line in places.items()
@@ -168,6 +187,20 @@ def facts_of(erasure: Erasure) -> Facts:
         recipients=planned.get("recipients", ()),
         residue=[_declared(word) for word in planned.get("residue", ())],
         verification=looked,
+    )
+
+
+def retained(scope: str) -> Sequence[Retained]:
+    """What stays on purpose whatever an erasure of that scope takes."""
+    whole = scope in (Erasure.Scope.SUBJECT, Erasure.Scope.THREAD)
+    return RETAINED if whole else (*RETAINED, RETAINED_NAMES)
+
+
+def expect(scope: str, residue: Iterable[str]) -> Remains:
+    """What a receipt of today would say remains of a plan's `scope` and `residue`."""
+    return Remains(
+        retained=[asdict(each) for each in retained(scope)],
+        residue=[asdict(_declared(word)) for word in residue],
     )
 
 
@@ -199,7 +232,8 @@ def _declared(word: str) -> Residue:
     until = days
     if days in limit:
         until = (clock.now() + timedelta(days=limit[days])).date().isoformat()
-    return Residue(what=word, until=until, control=control)
+    names = NAMES if control in _WITH_NAMES else ()
+    return Residue(what=word, until=until, control=control, names=names)
 
 
 def _statement(erasure: Erasure, facts: Facts) -> dict[str, Any]:

@@ -117,7 +117,7 @@ def test_forget_end_to_end(
     gone = officer.get(f"{P}/subjects/{ann.id}")
     assert gone.status_code == 410
     assert "The person was forgotten" in text_of(gone)
-    assert "keeps what was erased from coming back" in text_of(gone)
+    assert "Keeps what was erased from coming back" in text_of(gone)
     # The twin is as she was.
     for link in PERMALINKS:
         assert officer.get(P + link.replace("ann", "bob")).status_code == 200
@@ -132,7 +132,11 @@ def test_a_receipt_is_shown_downloaded_and_verified(
     receipt = Receipt.objects.get()
     page = text_of(officer.get(f"{P}/receipts/{receipt.id}"))
     assert "badge ok" in page
-    assert "All that is ours is gone" in page
+    assert "What is ours is gone" in page
+    backups = orjson.loads(receipt.text)["residue"][0]
+    for shown in (page, text_of(officer.get(f"{P}/subjects/{ann.id}"))):
+        assert "Names of threads, agents, sessions, labels," in shown
+        assert f"Until {backups['until']}" in shown
     whole = text_of(officer.get(f"{P}/receipts/{receipt.id}/download"))
     assert whole == receipt.text
     verify = f"{P}/receipts/verify"

@@ -8,6 +8,7 @@ from inspector import forgetting
 from inspector.views import subject_acts
 from memoryhub.kernel.erase_events import Reason
 from memoryhub.models.erasures import Erasure, Hold
+from memoryhub.queries import reach
 from memoryhub.services import receipts, restrictions
 
 
@@ -19,10 +20,36 @@ def test_every_choice_of_the_engine_is_offered() -> None:
 
 
 def test_every_word_of_a_receipt_is_told() -> None:
-    assert set(receipts.RESIDUE) <= forgetting.RESIDUE.keys()
+    assert set(receipts.RESIDUE) == reach.PLACES.keys()
     ways = {control for control, _ in receipts.RESIDUE.values()}
     ends = {until for _, until in receipts.RESIDUE.values()} - {"backup", "keys"}
-    assert ways <= forgetting.CONTROL.keys()
-    assert ends <= forgetting.UNTIL.keys()
-    assert {each.reason for each in receipts.RETAINED} <= forgetting.KEPT.keys()
-    assert {each.what for each in receipts.RETAINED} == forgetting.STAYS.keys()
+    assert ways == reach.CONTROL.keys()
+    assert ends == reach.UNTIL.keys()
+    retained = receipts.retained("record")
+    assert {each.reason for each in retained} <= forgetting.KEPT.keys()
+    assert {each.what for each in retained} == forgetting.STAYS.keys()
+
+
+def test_what_is_left_is_told_in_plain_words() -> None:
+    """By kind, with the day, and never as if a seal were around a name."""
+    backup = {
+        "what": "backups",
+        "until": "2026-12-22",
+        "control": "contents_sealed",
+        "names": ["threads", "types", "keys"],
+    }
+    restart = {
+        "what": "process_memory",
+        "until": "restart",
+        "control": "process",
+        "names": [],
+    }
+    first, second = map(str, reach.told([backup, restart]))
+    assert first == (
+        "backups of the memory, until 2026-12-22: names of threads, message types and "
+        "keys in the clear; contents, sealed under the subject's key"
+    )
+    assert second == (
+        "memory of running processes, until they restart: contents and names, which "
+        "the server's user alone can read"
+    )

@@ -19,7 +19,15 @@ def write_receipt(file: str) -> None:
     shape = {
         "v": receipts.RECEIPT,
         "erasure": "0198c0de-0000-7000-8000-000000000001",
-        "status": "verified",
+        "status": "verified_with_residue",
+        "residue": [
+            {
+                "what": "backups",
+                "until": "2026-12-22",
+                "control": "contents_sealed",
+                "names": ["threads", "keys"],
+            }
+        ],
     }
     Path(file).write_text(receipts.signed(shape, signing.current()))
     signing.rotate(at=clock.now())
@@ -49,6 +57,7 @@ def test_a_receipt_is_verified_without_database_and_ring(
         KEYS_DATABASE_URL="postgresql://nobody@127.0.0.1:1/nothing_keys",
     )
     assert said.startswith("Good.")
+    assert "until 2026-12-22: names of threads and keys in the clear" in said
     assert list(elsewhere.iterdir()) == []
 
 

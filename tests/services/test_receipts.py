@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Iterator
 from datetime import UTC, datetime
+from itertools import chain
 from typing import Any
 
 import pytest
 from django.db import DatabaseError, transaction
 
 from memoryhub.errors import NotCompleteError
-from memoryhub.kernel import strict_json
+from memoryhub.kernel import names, strict_json
+from memoryhub.kernel.replay import EVOLVE
 from memoryhub.models.erasures import Erasure, Receipt
 from memoryhub.models.ids import uuid7
 from memoryhub.models.projects import Project
@@ -19,7 +22,7 @@ from memoryhub.models.subjects import Subject
 from memoryhub.services import ledgers, receipts, subjects
 from memoryhub.services.api_keys import Agent
 from memoryhub.vault import receipts as texts
-from memoryhub.vault import signing
+from memoryhub.vault import registry, signing
 from tests.factories import append, make_thread
 from tests.promises.damages import flipped
 
@@ -123,7 +126,55 @@ def test_residue_has_an_end_and_a_control(ann: Subject, settings: Any) -> None:
         "what": "process_memory",
         "until": "restart",
         "control": "process",
+        "names": [],
     }
+
+
+#: Fields of events' bodies and columns where names stand, by what it is that has them.
+NAMED = {
+    "threads": {"name"},
+    "agents": {"agent_type", "agent_instance"},
+    "sessions": {"session"},
+    "labels": {"name", "value", "labels"},
+    "senders": {"from", "to", "own_name", "role", "from_name", "to_name"},
+    "types": {"type"},
+    "keys": {"key"},
+    "pages": {
+        *("page", "page_id", "displaced", "left_out", "derived_from", "provenance")
+    },
+    "checkpoints": {"name"},
+}
+
+
+def name_columns() -> Iterator[str]:
+    """Columns of the memory in which clients' names stand; a body has its own."""
+    for table in registry.TABLES.values():
+        for column, holds in table.fields.items():
+            if holds & registry.Holds.NAME and column != "body":
+                yield column
+
+
+def test_names_stand_in_the_clear_wherever_contents_lie_sealed(ann: Subject) -> None:
+    row = verified(ann, planned={**PLANNED, "residue": sorted(receipts.RESIDUE)})
+    residue = says(receipts.issue(row))["residue"]
+    named = {each["what"] for each in residue if each["names"]}
+    assert named == {
+        *("backups", "free_blocks", "database_free_space", "wal", "names_in_forks")
+    }
+    assert "sealed" not in {each["control"] for each in residue}
+    assert {*chain(*(each["names"] for each in residue))} == {*receipts.NAMES}
+
+
+def test_every_name_of_a_client_has_its_kind() -> None:
+    fields = {*chain(*(names.fields_of(event) for event in EVOLVE)), *name_columns()}
+    assert fields == {*chain(*NAMED.values())}
+    assert NAMED.keys() == {*receipts.NAMES}
+
+
+@pytest.mark.parametrize("scope", Erasure.Scope.values)
+def test_names_in_threads_that_stay_are_kept_on_purpose(scope: str) -> None:
+    kept = {each.what for each in receipts.retained(scope)}
+    assert ("names" in kept) is (scope in ("before", "record"))
 
 
 def test_without_residue_it_is_just_verified(ann: Subject) -> None:

@@ -8,6 +8,7 @@ from django.core.management.base import CommandParser
 from memoryhub.management import start
 from memoryhub.management.terminal import WRONG_USAGE
 from memoryhub.management.terminal import Command as Base
+from memoryhub.queries import reach
 from memoryhub.services import receipts as issued
 from memoryhub.vault import receipts, signing
 
@@ -55,6 +56,8 @@ class Command(Base):
             f"Good. Erasure {says.get('erasure')}, {what}, signed by key "
             f"{says['key_id']}, which leads back to the root {says['root']}."
         )
+        for each in reach.told(says.get("residue", ())):
+            self.stdout.write(f"  {each}")
 
     def keys(self, file: Path | None) -> dict[str, bytes]:
         if file is None:

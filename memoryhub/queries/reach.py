@@ -1,0 +1,93 @@
+"""Reach: what an erasure leaves out of ours, in words for screens and terminals.
+
+Never reads. Says what receipts say: where, what stands there in the clear, until when.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Final
+
+#: Where it is, by the words of plans and receipts.
+PLACES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "backups": "backups of the memory",
+        "key_backups": "backups of the keys database",
+        "free_blocks": "free blocks of the file system",
+        "database_free_space": "free pages of the database",
+        "wal": "the database's log",
+        "process_memory": "memory of running processes",
+        "replies_sent": "answers that were sent before",
+        "downloads": "files that were downloaded before",
+        "recipients": "agents and model providers that were given content",
+        "names_in_forks": "living forks, which read by them",
+    }
+)
+#: What is there besides names, and what guards it.
+CONTROL: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "contents_sealed": "contents, sealed under the subject's key",
+        "in_the_clear": "",
+        "wrapped": "the subject's key, wrapped: useless without the key ring",
+        "process": "contents and names, which the server's user alone can read",
+        "none": "contents and names, which nothing of ours guards",
+        "named": "contents and names; the receipt names who has them",
+    }
+)
+#: Of what a name is, where the word alone does not tell.
+NAMED: Final[Mapping[str, str]] = MappingProxyType({"types": "message types"})
+#: Until when, where that is no day.
+UNTIL: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "overwritten": "until they are written over",
+        "rewrite": "until the tables are written anew: manage.py forget --rewrite",
+        "recycled": "until it is written over, or: manage.py forget --rewrite",
+        "restart": "until they restart",
+        "never": "for as long as whoever has them keeps them",
+        "last_fork": "until the last such fork goes",
+    }
+)
+_DAY: Final = re.compile(r"\d{4}-\d\d-\d\d")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Left:
+    """What is left in one place."""
+
+    where: str
+    #: In the clear, and what else.
+    what: str
+    until: str
+
+    def __str__(self) -> str:
+        return f"{self.where}, {self.until}: {self.what}"
+
+
+def told(residue: Iterable[Mapping[str, Any]]) -> list[Left]:
+    """Residue as receipts have it, in words; a word that is unknown stays as it is."""
+    return [
+        Left(
+            where=PLACES.get(each["what"], each["what"]),
+            what=_what(each),
+            until=_until(each["until"]),
+        )
+        for each in residue
+    ]
+
+
+def _what(each: Mapping[str, Any]) -> str:
+    kinds = [NAMED.get(kind, kind) for kind in each["names"]]
+    besides: str = CONTROL.get(each["control"], each["control"])
+    if not kinds:
+        return besides
+    *most, last = kinds
+    listed = f"{', '.join(most)} and {last}" if most else last
+    named = f"names of {listed} in the clear"
+    return f"{named}; {besides}" if besides else named
+
+
+def _until(said: str) -> str:
+    return f"until {said}" if _DAY.fullmatch(said) else UNTIL.get(said, said)
