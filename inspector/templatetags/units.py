@@ -9,6 +9,7 @@ from unicodedata import name as unicode_name
 from uuid import UUID
 
 from django import template
+from django.utils.html import format_html, format_html_join
 
 from inspector import chat
 from memoryhub.queries import exact_json
@@ -227,6 +228,18 @@ def plain(value: Any) -> str:
     if type(value) is int:
         return number(value)
     return exact_json.dumps(value).decode()
+
+
+@register.filter
+def coded(text: str) -> str:
+    """A sentence of ours, with what stands between backticks as code."""
+    *pairs, rest = text.split("`")
+    if len(pairs) % 2:
+        return text
+    told = format_html_join(
+        "", "{}<code>{}</code>", zip(pairs[::2], pairs[1::2], strict=True)
+    )
+    return format_html("{}{}", told, rest)
 
 
 @register.filter

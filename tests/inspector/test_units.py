@@ -1,0 +1,27 @@
+"""Words and figures as templates show them."""
+
+from __future__ import annotations
+
+import pytest
+
+from inspector.templatetags import units
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        ("", ""),
+        ("No such thing.", "No such thing."),
+        ("Raise `max_keys` or `max_bytes`.",
+         "Raise <code>max_keys</code> or <code>max_bytes</code>."),
+        ("`<b>` & <b>", "<code>&lt;b&gt;</code> &amp; &lt;b&gt;"),
+    ],
+)  # fmt: skip
+def test_what_stands_between_backticks_is_code(said: str, shown: str) -> None:
+    told = units.coded(said)
+    assert told == shown
+    assert hasattr(told, "__html__")
+
+
+def test_a_backtick_alone_stays_what_it_is() -> None:
+    assert not hasattr(units.coded("It`s <b>"), "__html__")
