@@ -6,26 +6,9 @@ from typing import Any
 
 from inspector import cells, summaries
 from memoryhub.queries.previews import Preview
-from memoryhub.queries.restorations import Restoration
 
 #: Events of a preview that are told one by one.
 TOLD = 100
-
-
-def restoring(found: Restoration) -> str:
-    """What restoring does to the keys, as the button of the form says it."""
-    moved = (
-        (found.change, "key changes", "keys change"),
-        (found.go, "goes", "go"),
-        (found.come, "returns", "return"),
-    )
-    if "keys" not in found.parts or not any(count for count, _, _ in moved):
-        return "Restore"
-    said = [f"{n:,} {one if n == 1 else many}" for n, one, many in moved if n]
-    if not found.change:
-        count, _, word = said[0].partition(" ")
-        said[0] = f"{count} key{'' if count == '1' else 's'} {word}"
-    return ", ".join(said)
 
 
 def told(preview: Preview) -> dict[str, Any]:

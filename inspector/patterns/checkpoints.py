@@ -13,7 +13,7 @@ from memoryhub.queries.comparison_views import ComparisonView, FieldDifference
 from memoryhub.queries.comparisons import Comparison, KeyDifference, Side
 from memoryhub.queries.cursors import Batch
 from memoryhub.queries.notes import NoteLine
-from memoryhub.queries.restorations import Restoration
+from memoryhub.queries.restorations import Drift, KeyDrift, Restoration
 
 LINE = CheckpointLine(
     seq=1_100,
@@ -83,6 +83,22 @@ RESTORATION = Restoration(
     notes_go=1,
     notes_come=2,
 )
+DRIFT = Drift(
+    seen=1_204,
+    found=1_211,
+    keys=(
+        KeyDrift(name="seat", previewed="changes", done="changes"),
+        KeyDrift(name="beat", previewed="nothing", done="goes"),
+    ),
+    task=True,
+    notes_added=2,
+    notes_cleared=0,
+    pages_in=1,
+    pages_out=3,
+)
+NO_DRIFT = replace(
+    DRIFT, found=1_205, keys=(), task=False, notes_added=0, pages_in=0, pages_out=0
+)
 
 
 def branch(line: CheckpointLine | None, level: int = 0, **more: Any) -> Context:
@@ -115,6 +131,14 @@ PATTERNS = (
                 ),
                 "base": BASE,
             },
+        },
+    ),
+    Pattern(
+        template="inspector/checkpoints/_drift.html",
+        states={
+            "of everything": {"drift": DRIFT, "base": BASE},
+            "of nothing": {"drift": NO_DRIFT, "base": BASE},
+            "without an event": {"drift": replace(NO_DRIFT, found=1_204), "base": BASE},
         },
     ),
     Pattern(

@@ -30,6 +30,7 @@ from memoryhub.queries import (
     erasure_views,
     event_search,
     events,
+    restorations,
     states,
     timeline,
 )
@@ -72,6 +73,7 @@ def show(request: HttpRequest, project: str, thread: str, seq: int) -> HttpRespo
         "proof": erasure_views.get_mark(row.id, line.seq) if line.erased else None,
         "order": line.body.get("erasure") if line.type == _ORDER else None,
         "undo": _undo(row, line) if place.editor else None,
+        "drift": restorations.get_drift(row, line, seen=_seen(request)),
     }
     return shell.page(
         request, "inspector/events/show.html", context, place=place, section="threads"
@@ -88,6 +90,12 @@ def _undo(row: Thread, line: EventLine) -> Undo | None:
         return None
     parts = [("part", part) for part in line.body["parts"]]
     return Undo(number=state.seq_of(before), query=urlencode(parts))
+
+
+def _seen(request: HttpRequest) -> int:
+    """The head that a preview was judged by, as its form sent it; 0 if none was."""
+    told = request.GET.get("seen", "")
+    return int(told) if told.isascii() and told.isdigit() and len(told) <= 18 else 0
 
 
 @require_safe

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from typing import Any, get_args
+from urllib.parse import urlencode
 
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.http.request import QueryDict
@@ -11,7 +12,7 @@ from inspector import access, outcomes, panels, refusals, shell
 from inspector.access import signed_in
 from inspector.panels import Scene
 from inspector.places import Place
-from memoryhub.errors import CheckpointUnknownError, InvalidError, Refusal, StaleError
+from memoryhub.errors import CheckpointUnknownError, InvalidError, Refusal
 from memoryhub.kernel.memory_commands import PARTS
 from memoryhub.kernel.memory_events import CheckpointRestored, Part
 from memoryhub.models.operators import Membership
@@ -21,7 +22,8 @@ from memoryhub.queries.restorations import Restoration
 from memoryhub.services import operator_memory
 
 CHOICES: tuple[Part, ...] = get_args(Part)
-_MOVED = "The thread has moved on since you looked. Here is the difference anew."
+#: A seq is never longer.
+_LONGEST = 18
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -29,7 +31,11 @@ _MOVED = "The thread has moved on since you looked. Here is the difference anew.
 def restore(
     request: HttpRequest, project: str, thread: str, number: int
 ) -> HttpResponse:
-    """What restoring would change, in the parts chosen; a POST does what was shown."""
+    """What restoring would change, in the parts chosen; a POST restores them.
+
+    What is confirmed is the checkpoint: an agent that writes meanwhile holds nothing
+    up. Whatever differed from what was shown is told with the event.
+    """
     place = access.find_place(request, project)
     row = access.find_thread(place, thread)
     place.require(Membership.Role.EDITOR)
@@ -86,17 +92,14 @@ def _done(
     number: int,
     parts: tuple[Part, ...],
 ) -> HttpResponse:
-    seen = request.POST.get("seen", "")
-    if not (seen.isascii() and seen.isdigit() and len(seen) <= 18):
-        raise StaleError(head_seq=row.head_seq)
-    receipt = operator_memory.restore(
-        row, number, parts, if_match=int(seen), actor=place.actor
-    )
+    receipt = operator_memory.restore(row, number, parts, actor=place.actor)
     kwargs: dict[str, Any] = {"project": place.project.slug, "thread": row.name}
     told = [e for e in receipt.events if isinstance(e.event, CheckpointRestored)]
     if not told:
         return HttpResponseRedirect(reverse("checkpoints", kwargs=kwargs))
-    return HttpResponseRedirect(reverse("event", kwargs=kwargs | {"seq": told[0].seq}))
+    where = reverse("event", kwargs=kwargs | {"seq": told[0].seq})
+    seen = urlencode({"seen": request.POST.get("seen", "")[:_LONGEST]})
+    return HttpResponseRedirect(f"{where}?{seen}")
 
 
 def _parts(sent: QueryDict) -> tuple[Part, ...]:
@@ -124,8 +127,7 @@ def _form(
         "choices": [(part, part in parts) for part in CHOICES],
         "parts": parts,
         "found": found,
-        "button": outcomes.restoring(found) if found else "",
-        "problem": _said(problem),
+        "problem": problem.sentence if problem else "",
         **(outcomes.told(found.preview) if found and found.preview else {}),
     }
     # A look is no command: that it would be refused is what it shows.
@@ -138,9 +140,3 @@ def _form(
         section="threads",
         status=refusals.status_of(problem) if problem and refused else 200,
     )
-
-
-def _said(problem: Refusal | None) -> str:
-    if problem is None:
-        return ""
-    return _MOVED if isinstance(problem, StaleError) else problem.sentence

@@ -1,18 +1,25 @@
-"""Restorations: what restoring a checkpoint would change now. Never writes."""
+"""Restorations: what restoring a checkpoint would change now, and what one found.
+
+Never writes.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
+
+import orjson
 
 from memoryhub.kernel import checkpoint_tree, checkpoints
 from memoryhub.kernel.memory_commands import RestoreCheckpoint
-from memoryhub.kernel.memory_events import Part
+from memoryhub.kernel.memory_events import CheckpointRestored, Part
 from memoryhub.kernel.state import ThreadState
-from memoryhub.kernel.working_memory import Checkpoint
+from memoryhub.kernel.working_memory import Checkpoint, KeyEntry
 from memoryhub.models.threads import Thread
 from memoryhub.queries import previews
 from memoryhub.queries.checkpoints import CheckpointLine, clock_of, lines
+from memoryhub.queries.events import EventLine
 from memoryhub.queries.previews import Preview
 from memoryhub.queries.states import now_of, state_of
 
@@ -42,6 +49,112 @@ class Restoration:
         kept = self.preview is not None and bool(self.preview.effects)
         keys = self.change or self.go or self.come
         return bool(keys or self.task or self.notes_go or self.notes_come or kept)
+
+
+#: What restoring does to a key.
+Effect = Literal["nothing", "changes", "goes", "returns"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyDrift:
+    """A key that was written between a preview and the restore."""
+
+    name: str
+    previewed: Effect
+    done: Effect
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drift:
+    """What had changed, of the parts restored, between a preview and the restore."""
+
+    #: The head that the preview was judged by, and the one before the restore.
+    seen: int
+    found: int
+    keys: tuple[KeyDrift, ...]
+    task: bool
+    #: Notes that were added since, and those that were cleared.
+    notes_added: int
+    notes_cleared: int
+    #: Pages that had entered the working set since, and those that had left it.
+    pages_in: int
+    pages_out: int
+
+    @property
+    def events(self) -> int:
+        """Events that came in between."""
+        return self.found - self.seen
+
+    @property
+    def any(self) -> bool:
+        notes = self.notes_added or self.notes_cleared
+        return bool(self.keys or self.task or notes or self.pages_in or self.pages_out)
+
+
+def get_drift(thread: Thread, line: EventLine, *, seen: int) -> Drift | None:
+    """What a restore found otherwise than its preview, as of `seen`, had shown.
+
+    None if the event is no restore, or nothing of `seen` can have led to it. `thread`
+    comes with its subject. At most six queries.
+    """
+    if line.type != CheckpointRestored.event_type or not 1 <= seen < line.seq:
+        return None
+    told = CheckpointRestored.model_validate_json(orjson.dumps(line.body))
+    before, after = state_of(thread, seen), state_of(thread, line.seq - 1)
+    if told.target not in before.memory.checkpoints:
+        return None
+    one, other = before.memory.contents, after.memory.contents
+    notes = ({*one.notes}, {*other.notes}) if "notes" in told.parts else (set(), set())
+    frames: tuple[set[str], set[str]] = (set(), set())
+    if "frames" in told.parts:
+        frames = ({*before.paging.frames}, {*after.paging.frames})
+    return Drift(
+        seen=seen,
+        found=_head_before(after, told),
+        keys=_key_drift(before, after, told) if "keys" in told.parts else (),
+        task="task" in told.parts and one.task != other.task,
+        notes_added=len(notes[1] - notes[0]),
+        notes_cleared=len(notes[0] - notes[1]),
+        pages_in=len(frames[1] - frames[0]),
+        pages_out=len(frames[0] - frames[1]),
+    )
+
+
+def _head_before(after: ThreadState, told: CheckpointRestored) -> int:
+    """The head that the restore was given at: it may take a checkpoint of its own."""
+    kept = after.memory.checkpoints[told.before]
+    own = kept.auto and after.seq_of(kept.clock) == after.seq
+    return after.seq - own
+
+
+def _key_drift(
+    before: ThreadState, after: ThreadState, told: CheckpointRestored
+) -> tuple[KeyDrift, ...]:
+    """Keys that another write had changed by then, by name."""
+    names = {
+        name
+        for state in (before, after)
+        for name in checkpoint_tree.names_between(state.memory, None, told.target)
+    }
+    target = after.memory.checkpoints[told.target].contents
+    then, now = before.at or told.judged_at, told.judged_at
+    found = []
+    for name in sorted(names):
+        old = before.memory.contents.find(name, now=then)
+        new = after.memory.contents.find(name, now=now)
+        if old != new:
+            previewed = _effect(old, target.find(name, now=then))
+            done = _effect(new, target.find(name, now=now))
+            found.append(KeyDrift(name=name, previewed=previewed, done=done))
+    return tuple(found)
+
+
+def _effect(old: KeyEntry | None, new: KeyEntry | None) -> Effect:
+    if old == new:
+        return "nothing"
+    if old is None:
+        return "returns"
+    return "goes" if new is None else "changes"
 
 
 def get_restoration(

@@ -70,17 +70,16 @@ def restore(
     target: int,
     parts: tuple[Part, ...],
     *,
-    if_match: int,
     actor: str,
 ) -> Receipt:
-    """Make parts what they were at a checkpoint, if the thread is at `if_match` still.
+    """Make parts what they were at a checkpoint, wherever the thread is by then.
 
     Emits what `checkpoints.restore` does. Raises CheckpointUnknownError,
-    PinBudgetError, StaleError.
+    PinBudgetError.
     """
     clock = checkpoints.clock(thread, target)
     command = RestoreCheckpoint(target=clock, parts=parts)
-    return working_memory.perform(thread, command, actor=actor, if_match=if_match)
+    return working_memory.perform(thread, command, actor=actor)
 
 
 def delete_checkpoint(thread: Thread, target: int, *, actor: str) -> Receipt:

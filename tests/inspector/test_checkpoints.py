@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import re
-from html import unescape
 from typing import Any
 
 import pytest
@@ -183,13 +182,14 @@ def test_restore_keeps_history_and_undoes(browser: Browser, desk: Thread) -> Non
     editor = browser("editor")
     page = text_of(editor, f"{T}/checkpoints/12/restore")
     # Now: cart, seat 12A, token. Then: cart, seat 14C, quote.
-    assert "1 key changes, 1 goes, 1 returns" in page
+    assert "1 to change, 1 to go, 1 to come back" in page
     assert state_now(desk).seq == 18
     held = state_now(desk).memory.contents
     answer: Any = editor.post(
         f"{T}/checkpoints/12/restore", form_of(editor, f"{T}/checkpoints/12/restore")
     )
-    assert (answer.status_code, answer.headers["Location"]) == (302, f"{T}/events/20")
+    where = f"{T}/events/20?seen=18"
+    assert (answer.status_code, answer.headers["Location"]) == (302, where)
     assert keys.get_key(row_of(desk), "seat").value == "14C"
     told = text_of(editor, f"{T}/events/20")
     undo = re.search(r'href="([^"]+restore\?[^"]+)"', told)
@@ -207,22 +207,45 @@ def test_restore_keeps_history_and_undoes(browser: Browser, desk: Thread) -> Non
     assert "Undo" not in viewer_page
 
 
-def test_a_stale_preview_is_409_and_shown_anew(
+def test_what_came_after_the_preview_is_restored_over_and_told(
     browser: Browser, agent: Agent, desk: Thread
 ) -> None:
     editor = browser("editor")
     form = form_of(editor, f"{T}/checkpoints/12/restore")
+    assert form["seen"] == ["18"]
     put(agent, "more", 1)
+    put(agent, "seat", "9F")
+    memory_acts.delete_key(agent, "token", thread="desk")
+    memory_acts.add_notes(agent, "Not in the preview.", thread="desk")
     answer: Any = editor.post(f"{T}/checkpoints/12/restore", form)
-    assert answer.status_code == 409
-    page = unescape(answer.content.decode())
-    assert "moved on since you looked" in page
-    assert "1 key changes, 2 go, 1 returns" in page
-    assert 'name="seen" value="19"' in page
+    where = f"{T}/events/24?seen=18"
+    assert (answer.status_code, answer.headers["Location"]) == (302, where)
+    page = text_of(editor, where)
+    assert "4 events came after the preview" in page
+    assert f"{T}?at_seq=22&base=18" in page
+    told = page.partition('id="differed"')[2].partition("</section>")[0]
+    rows = re.findall(r"/keys/([a-z]+)\".*?>([a-z]+)</span>.*?>([a-z, ]+)</span>", told)
+    assert rows == [
+        ("more", "nothing", "goes"),
+        ("seat", "changes", "changes, from a later value"),
+        ("token", "goes", "nothing"),
+    ]
+    assert "1 added, 0 cleared" in told
+    assert len(state_now(desk).memory.contents.notes) == 3
+    # A link without a preview, or with one that is none, is the plain event.
+    for query in ("", "?seen=x", "?seen=24", f"?seen={'9' * 30}", "?seen=0"):
+        assert 'id="differed"' not in text_of(editor, f"{T}/events/24{query}")
+    assert 'id="differed"' not in text_of(editor, f"{T}/events/22?seen=18")
+
+
+def test_a_preview_that_still_holds_says_so(browser: Browser, desk: Thread) -> None:
+    editor = browser("editor")
+    path = f"{T}/checkpoints/12/restore"
+    answer: Any = editor.post(path, form_of(editor, path))
+    told = text_of(editor, answer.headers["Location"])
+    assert "no event came in between" in told
     for sent in ({}, {"seen": "x"}, {"seen": "9" * 30}):
-        answer = editor.post(f"{T}/checkpoints/12/restore", sent)
-        assert answer.status_code == 409
-    assert state_now(desk).seq == 19
+        assert editor.post(path, sent).status_code == 302
 
 
 def test_parts_are_chosen(browser: Browser, desk: Thread) -> None:

