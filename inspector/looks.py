@@ -44,7 +44,7 @@ PLAIN = frozenset(
         *("subject-reveal", "subject-export", "subject-restrict"),
         *("subject-unrestrict", "subject-hold", "forget", "erasures", "erasure"),
         *("erasures-export", "erasure-panel", "erasure-confirm", "erasure-cancel"),
-        "erasure-needles",
+        *("erasure-needles", "erasure-keep-out"),
         *("receipts", "receipts-export", "receipt", "receipt-download"),
         *("receipt-verify", "holds", "holds-export", "hold-lift", "hold-renew"),
         *("tombstones", "tombstone-lift", "health-privacy"),

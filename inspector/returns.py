@@ -12,6 +12,7 @@ PAGES = {
     "subject-unrestrict": "subject",
     "erasure-confirm": "erasure",
     "erasure-cancel": "erasure",
+    "erasure-keep-out": "erasure",
     "erasure-needles": "erasure",
     "paging-flush": "paging",
     "reopen": "thread",

@@ -140,6 +140,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path(f"{E}/panels/<slug:panel>", erasures.panel, name="erasure-panel"),
     path(f"{E}/confirm", forget.confirm, name="erasure-confirm"),
     path(f"{E}/cancel", forget.cancel, name="erasure-cancel"),
+    path(f"{E}/keep-out", forget.keep_out, name="erasure-keep-out"),
     path(f"{E}/needles", forget.recall, name="erasure-needles"),
     path(f"{P}/receipts", receipts.index, name="receipts"),
     path(f"{P}/receipts.<format:kind>", receipts.export, name="receipts-export"),

@@ -55,6 +55,8 @@ RECORD = replace(
     PLAN, scope="record", thread=OPEN.id, seq=40, count=2, unlinked=3, ticket=None
 )
 BEFORE = replace(PLAN, scope="before", before=NOW, holds=1, residue=(), threads=1)
+ONE = replace(PLAN, scope="thread", thread=OPEN.id, threads=1)
+KEPT_OUT = replace(PLAN, restrict=True)
 NOTHING = replace(PLAN, count=0)
 
 
@@ -170,10 +172,20 @@ PATTERNS = (
         },
     ),
     Pattern(
+        template="inspector/erasures/_keep_out.html",
+        states={
+            "of a plan that may grow stale": of(PLAN, stale=False, problem=""),
+            "of a stale one": of(PLAN, stale=True, problem="It was counted anew."),
+            "agents are kept out": of(KEPT_OUT, stale=False, problem=""),
+        },
+    ),
+    Pattern(
         template="inspector/erasures/_confirm.html",
         states={
             "to be typed": of(PLAN, token="t", typed=""),  # noqa: S106 # a sample
             "typed wrong": of(PLAN, token="t", typed="forget 4"),  # noqa: S106 # a sample
+            "a thread": of(ONE, token="t", typed=""),  # noqa: S106 # a sample
+            "one record": of(RECORD, token="t", typed=""),  # noqa: S106 # a sample
             "nothing to erase": of(NOTHING, token="t", typed=""),  # noqa: S106 # a sample
         },
     ),

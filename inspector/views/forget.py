@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from uuid import UUID
@@ -57,14 +58,16 @@ class Form:
     record: str = ""
     reason: str = ""
     ticket: str = ""
-    restrict: bool = False
+    restrict: bool = True
 
     @classmethod
-    def of(cls, sent: QueryDict) -> Form:
+    def of(cls, sent: QueryDict, *, ticked: bool) -> Form:
+        """`ticked`: whether agents are kept out where nothing is said of it."""
         words = ("thread", "before", "record", "reason", "ticket")
         told = {word: sent.get(word, "").strip()[:_LONGEST] for word in words}
         scope = sent.get("scope", Erasure.Scope.SUBJECT)
-        return cls(scope=scope, restrict="restrict" in sent, **told)
+        restrict = sent.get("restrict", "1" if ticked else "0") != "0"
+        return cls(scope=scope, restrict=restrict, **told)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -73,15 +76,19 @@ def begin(request: HttpRequest, project: str, subject: UUID) -> HttpResponse:
     """What is to be forgotten, and why; a POST counts it and forgets nothing."""
     place = offices.act(request, project)
     row = offices.find_subject(place, subject)
-    form = Form.of(request.POST if request.method == "POST" else request.GET)
     if request.method != "POST":
-        return _form(request, place, row, form)
+        return _form(request, place, row, Form.of(request.GET, ticked=True))
+    form = Form.of(request.POST, ticked=False)
     try:
         made = _plan(place, row, form)
     except ErasureInProgressError as refusal:
         under_way = erasure_views.get_open(row.id)
         if under_way is not None and _same(under_way, form):
             # The same form, sent again: it is one erasure.
+            if form.restrict:
+                # Of one that is no plan any more its page tells how it stands.
+                with suppress(Refusal):
+                    eraser.keep_out(under_way, actor=place.actor)
             return _to(place, under_way.id)
         return _form(request, place, row, form, refusal=refusal)
     except Refusal as refusal:
@@ -105,6 +112,19 @@ def confirm(request: HttpRequest, project: str, erasure: UUID) -> HttpResponse:
     answer = _to(place, erasure)
     answer.headers["Clear-Site-Data"] = '"cache", "storage"'
     return answer
+
+
+@require_POST
+@signed_in
+def keep_out(request: HttpRequest, project: str, erasure: UUID) -> HttpResponse:
+    """Keep agents out and count the plan anew: the way out of one that is stale."""
+    place = offices.act(request, project)
+    row = erasures.get_row(place.project.id, erasure)
+    try:
+        eraser.keep_out(row, actor=place.actor)
+    except Refusal as refusal:
+        return erasing.page(request, place, row, refusal=refusal)
+    return _to(place, erasure)
 
 
 @require_POST

@@ -112,6 +112,16 @@ def cancel(erasure: Erasure, *, actor: str, asked: Asked | None = None) -> Erasu
     return row
 
 
+def keep_out(erasure: Erasure, *, actor: str) -> Erasure:
+    """Keep agents out until a plan is confirmed or expires, and count it anew.
+
+    So it can't grow stale any more. Said twice it is the same. Raises PlanExpiredError,
+    AlreadyFencedError once it was confirmed.
+    """
+    row: Erasure = journal.run(partial(_kept_out, erasure.id, actor=actor))
+    return row
+
+
 def advance(erasure: Erasure) -> Erasure:
     """Bring a confirmed erasure one state further, or note what it waits for."""
     row = Erasure.objects.select_related("subject", "thread").get(id=erasure.id)
@@ -201,6 +211,22 @@ def _cancelled(erasure: UUID, *, actor: str, asked: Asked | None = None) -> Eras
         requests.claim(asked, subject=row.subject_id, erasure=row.id)
         erasure_plans.enter(row, State.CANCELLED, actor=actor)
         erasure_plans.lift(row, actor=actor)
+    return row
+
+
+def _kept_out(erasure: UUID, *, actor: str) -> Erasure:
+    with transaction.atomic():
+        row, owner = _locked(erasure)
+        if row.state in CLOSED or row.expires_at <= clock.now():
+            raise PlanExpiredError
+        if row.state != State.PLANNED or row.confirmed_at is not None:
+            raise AlreadyFencedError
+        if not row.restrict:
+            row.restrict = True
+            row.save(update_fields=["restrict"])
+            erasure_plans.restrict(row, basis=PLANNED, actor=actor)
+            draft = erasure_plans.drafted(owner, erasure_plans.wish_of(row))
+            erasure_plans.renew(row, draft, owner)
     return row
 
 

@@ -12,10 +12,13 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import Page, expect
 
+from memoryhub.models.erasures import Erasure
 from memoryhub.models.projects import Project
+from memoryhub.models.subjects import Subject
 from memoryhub.services.api_keys import Agent
 from tests import factories
-from tests.e2e.conftest import WAIT_SECONDS
+from tests.e2e.conftest import WAIT_SECONDS, Watched
+from tests.inspector import forgotten
 from tests.inspector.remembered import make_desk
 from tests.promises.clients import Client
 
@@ -75,9 +78,18 @@ def beat(client: Client, number: int) -> int:
     return client.put("/threads/desk/keys/beat", {"value": number}).status
 
 
+def talk(client: Client, number: int) -> int:
+    return client.append("ann-1", f"One more thing, the number {number}.").status
+
+
 @pytest.fixture
 def desk(agent: Agent) -> None:
     make_desk(agent)
+
+
+@pytest.fixture
+def ann(agent: Agent) -> Subject:
+    return forgotten.make_person(agent, "ann")
 
 
 def test_a_restore_applies_and_tells_what_differed(
@@ -98,3 +110,61 @@ def test_a_restore_applies_and_tells_what_differed(
     page.get_by_role("button", name="Restore", exact=True).click()
     expect(page.locator("h1")).to_have_text("checkpoint.restored")
     assert {*agent.statuses} <= {200, 201}
+
+
+def begin(page: Page, ann: Subject) -> None:
+    page.goto(f"{P}/subjects/{ann.id}/forget")
+    page.select_option("[name=reason]", "consent_withdrawn")
+
+
+def confirm(page: Page, agent: Busy) -> None:
+    """Type what the plan asks for, as slowly as a person does, and go on."""
+    typed = page.locator("label[for=typed] code").text_content()
+    assert typed is not None
+    page.fill("[name=typed]", typed)
+    agent.goes_on()
+    page.click("button.danger")
+
+
+def complete(page: Page) -> None:
+    page.get_by_role("link", name="The receipt").wait_for(timeout=WAIT_SECONDS * 1_000)
+    assert Erasure.objects.get(confirmed_at__isnull=False).state == "complete"
+
+
+def test_agents_are_kept_out_unless_one_says_otherwise(
+    ann: Subject, busy: Callable[..., Busy], open_page: Callable[..., Page]
+) -> None:
+    page, agent = open_page("officer"), busy(talk)
+    begin(page, ann)
+    page.click("text=Show the plan")
+    confirm(page, agent)
+    complete(page)
+
+
+@pytest.mark.parametrize("way", ["by its button", "by the form"])
+def test_a_stale_plan_offers_the_way_out(
+    ann: Subject,
+    busy: Callable[..., Busy],
+    open_page: Callable[..., Page],
+    watched: Watched,
+    way: str,
+) -> None:
+    """Kept out at last, whether one says so there or sends the form once more."""
+    watched.expected.append("409")
+    page, agent = open_page("officer"), busy(talk)
+    begin(page, ann)
+    page.uncheck("[name=restrict]")
+    page.click("text=Show the plan")
+    confirm(page, agent)
+    problem = page.locator("[role=alert]")
+    expect(problem).to_contain_text("since the plan")
+    expect(page.locator("main")).not_to_contain_text("`")
+    if way == "by its button":
+        page.click("text=Keep agents out and count anew")
+    else:
+        begin(page, ann)
+        page.check("[name=restrict]")
+        page.click("text=Show the plan")
+    expect(problem).to_have_count(0)
+    confirm(page, agent)
+    complete(page)

@@ -15,7 +15,6 @@ from memoryhub.models.erasures import Erasure, Receipt
 from memoryhub.models.subjects import Subject
 from memoryhub.queries.erasures import ErasureLine
 from memoryhub.services.api_keys import Agent
-from tests import factories
 from tests.inspector import forgotten
 from tests.inspector.conftest import Browser
 
@@ -180,23 +179,6 @@ def test_another_wish_waits_for_the_open_one(officer: Client, ann: Subject) -> N
     assert f'href="{path}"' in text_of(other)
     assert officer.post(f"{path}/cancel").status_code == 302
     assert plan(officer, ann, reason="mistake") != path
-
-
-def test_a_plan_that_grew_stale_is_shown_anew(
-    officer: Client, ann: Subject, agent: Agent
-) -> None:
-    path = plan(officer, ann)
-    form = sent_by(text_of(officer.get(path)))
-    factories.append(agent, "ann-1", "One more thing.")
-    stale = officer.post(f"{path}/confirm", form)
-    assert stale.status_code == 409
-    assert "Look at the new one" in text_of(stale)
-    assert row_of(path).confirmed_at is None
-    fresh = sent_by(text_of(stale))
-    assert fresh["typed"] != form["typed"]
-    assert fresh["token"] != form["token"]
-    assert officer.post(f"{path}/confirm", fresh).status_code == 302
-    assert row_of(path).confirmed_at is not None
 
 
 @pytest.mark.parametrize("typed", ["", "forget", "forget 1", "Forget {n}", "{n}"])

@@ -28,7 +28,7 @@ SUDO = {
     *("subject-look-up", "subject-readmit", "subject-reveal", "subject-export"),
     *("subject-restrict", "subject-unrestrict", "subject-hold", "forget"),
     *("erasure-confirm", "erasure-cancel", "hold-lift", "tombstones"),
-    "erasure-needles",
+    *("erasure-needles", "erasure-keep-out"),
 }
 
 

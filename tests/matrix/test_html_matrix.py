@@ -79,6 +79,7 @@ ROWS: dict[str, tuple[str | None, tuple[str, ...]]] = {
     "erasure-panel": ("officer", ("GET",)),
     "erasure-confirm": ("officer", ("POST",)),
     "erasure-cancel": ("officer", ("POST",)),
+    "erasure-keep-out": ("officer", ("POST",)),
     "erasure-needles": ("officer", ("POST",)),
     "receipts": ("officer", ("GET",)),
     "receipts-export": ("officer", ("GET",)),

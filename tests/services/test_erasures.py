@@ -191,6 +191,43 @@ def test_a_plan_is_cancelled_but_not_what_began(agent: Agent, ann: Subject) -> N
         erasures.cancel(begun, actor="command")
 
 
+def test_a_plan_is_counted_anew_once_agents_are_kept_out(
+    agent: Agent, ann: Subject
+) -> None:
+    row, twin = plan(ann), get_thread(agent, "bob-1")
+    append(agent, "ann-1", "Nobody has counted this yet.")
+    assert Subject.objects.get(id=ann.id).state == "active"
+    fresh = erasures.keep_out(row, actor="operator:carol")
+    assert fresh.id == row.id
+    assert ErasureLine.of(fresh).count > ErasureLine.of(row).count
+    assert erasure_plans.token(fresh) != erasure_plans.token(row)
+    with pytest.raises(SubjectRestrictedError):
+        append(agent, "ann-1", "Too late for this one.")
+    append(agent, twin.name, "Of somebody else.")
+    again = erasures.keep_out(fresh, actor="operator:carol")
+    assert erasure_plans.token(again) == erasure_plans.token(fresh)
+    told = AuditEntry.objects.filter(action="subject.restricted")
+    assert told.count() == 1
+    assert confirm(again).state == State.FENCED
+    with pytest.raises(AlreadyFencedError):
+        erasures.keep_out(again, actor="operator:carol")
+
+
+def test_agents_are_not_kept_out_for_a_plan_that_is_over(
+    agent: Agent, ann: Subject
+) -> None:
+    row = plan(ann)
+    with (
+        time_machine.travel(timezone.now() + timedelta(minutes=16)),
+        pytest.raises(PlanExpiredError),
+    ):
+        erasures.keep_out(row, actor="command")
+    erasures.cancel(row, actor="command")
+    with pytest.raises(PlanExpiredError):
+        erasures.keep_out(row, actor="command")
+    append(agent, "ann-1", "Still let in.")
+
+
 def test_a_hold_restricts_instead(agent: Agent, ann: Subject) -> None:
     row = plan(ann)
     hold = Hold.objects.create(
