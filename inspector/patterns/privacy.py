@@ -159,16 +159,9 @@ PATTERNS = (
     Pattern(
         template="inspector/erasures/_places.html",
         states={
-            "of a plan": {"places": PLAN.places, "begun": False, "words": WORDS},
-            "under way": {"places": FENCED.places, "begun": True, "words": WORDS},
-        },
-    ),
-    Pattern(
-        template="inspector/erasures/_reach.html",
-        states={
-            "of a whole subject": of(PLAN),
-            "of one record": of(RECORD),
-            "held": of(BEFORE),
+            "of a plan": of(PLAN),
+            "under way": of(FENCED),
+            "done": of(COMPLETE),
         },
     ),
     Pattern(

@@ -40,6 +40,16 @@ class PlaceLine:
     fenced: int | None
     erased: int | None
 
+    @property
+    def goes(self) -> int:
+        """Rows that go: as planned, then as the fence froze them."""
+        return self.erase if self.fenced is None else self.fenced
+
+    @property
+    def touched(self) -> bool:
+        """Whether anything of the place goes, is made anew or stays."""
+        return bool(self.goes or self.derive or self.keep)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErasureLine:

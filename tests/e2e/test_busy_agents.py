@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 from memoryhub.models.erasures import Erasure
 from memoryhub.models.projects import Project
@@ -168,3 +168,28 @@ def test_a_stale_plan_offers_the_way_out(
     expect(problem).to_have_count(0)
     confirm(page, agent)
     complete(page)
+
+
+def rows_of(table: Locator) -> list[Locator]:
+    return table.get_by_role("row").all()
+
+
+def test_the_count_and_the_table_agree_to_the_end(
+    ann: Subject, busy: Callable[..., Busy], open_page: Callable[..., Page]
+) -> None:
+    """On the page as it stands open, which nobody loads again."""
+    page, agent = open_page("officer"), busy(talk)
+    begin(page, ann)
+    page.check("[name=restrict]")
+    page.click("text=Show the plan")
+    confirm(page, agent)
+    complete(page)
+    said = page.locator("#erasure p", has_text="rows gone").inner_text()
+    gone, of = re.findall(r"[\d,]+", said)
+    assert gone == of
+    column = page.get_by_role("columnheader", name="Gone", exact=True)
+    table = page.get_by_role("table").filter(has=column)
+    heads, *rows = (row.locator("> *").all_inner_texts() for row in rows_of(table))
+    at = heads.index("Gone")
+    numbers = [int(row[at].replace(",", "")) for row in rows]
+    assert sum(numbers) == int(gone.replace(",", ""))
