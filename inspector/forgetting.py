@@ -82,6 +82,8 @@ STAYS: Final[Mapping[str, str]] = MappingProxyType(
         "names": "names in threads that stay",
     }
 )
+#: Where a scan looks, by the kind of the place.
+SURFACES: Final = erasure_waits.PLACES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

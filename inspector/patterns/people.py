@@ -4,6 +4,7 @@ from dataclasses import replace
 from datetime import date, timedelta
 from uuid import UUID
 
+from inspector import forgetting
 from inspector.patterns.pattern import Pattern
 from inspector.patterns.scenery import NOW, OPEN, OWNER, Context
 from memoryhub.models.subjects import Subject
@@ -94,7 +95,7 @@ def scan(**fields: object) -> Context:
         "undeclared": 0,
         "deferred": False,
     }
-    return {"scan": {**said, **fields}}
+    return {"scan": {**said, **fields}, "words": forgetting}
 
 
 HIT = {"surface": "backup", "needle": "name", "count": 2}

@@ -36,13 +36,13 @@ _FOUND: Final = (
     "tells each place. Remove it there; it goes on by itself then."
 )
 #: Where that is, by the kind of the place; other kinds are called as they are.
-_PLACES: Final[Mapping[str, str]] = MappingProxyType(
+PLACES: Final[Mapping[str, str]] = MappingProxyType(
     {
         "called": "names that clients gave",
         "staff": "what staff call projects and roles",
         "rows": "other rows, such as sessions",
         "unlisted": "a table that the registry does not know",
-        "hers": "rows of hers",
+        "hers": "its own rows",
         "database": "the database's files",
         "wal": "the database's log",
         "log": "log files",
@@ -56,6 +56,6 @@ def told(line: ErasureLine) -> str:
     """What an open erasure waits for and what to do about it; empty if for nothing."""
     word = "hold" if line.state == Erasure.State.HELD else line.waiting_on
     if word == "store" and line.undeclared:
-        places = [_PLACES.get(each, each) for each in line.undeclared]
+        places = [PLACES.get(each, each) for each in line.undeclared]
         return _FOUND.format(places="; ".join(places))
     return WAITING.get(word, word) if word else ""
