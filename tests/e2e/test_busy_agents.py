@@ -27,6 +27,9 @@ RESTORE = f"{P}/threads/desk/checkpoints/12/restore"
 #: Between two writes.
 PAUSE_SECONDS = 0.1
 
+#: Somebody types, and the agent goes on meanwhile.
+pytestmark = pytest.mark.slow
+
 
 @dataclass(kw_only=True)
 class Busy:
