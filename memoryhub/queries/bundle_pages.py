@@ -154,8 +154,11 @@ _TELLING: Final = (
 )
 
 
-def _content(content: dict[str, Any]) -> Iterator[str]:
-    for name, value in content.items():
+def _content(content: Any) -> Iterator[str]:
+    """By its parts; what is known of a run is what its file said, of whatever type."""
+    for name, value in (
+        content if isinstance(content, dict) else {"": content}
+    ).items():
         text = value if isinstance(value, str) else _json(value)
         more = " …" if len(text) > SHOWN else ""
         yield f"<pre title='{escape(name)}'>{escape(text[:SHOWN])}{more}</pre>"

@@ -6,6 +6,7 @@ import hashlib
 import re
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile, ZipFile
 
@@ -24,7 +25,7 @@ from memoryhub.services import exports, subjects
 from memoryhub.services.api_keys import Agent
 from memoryhub.vault import signing
 from memoryhub.vault.registry import TABLES, Holds
-from tests import bundled, factories
+from tests import bundled, factories, recordings
 from tests import memory_acts as acts
 
 pytestmark = pytest.mark.django_db
@@ -226,6 +227,17 @@ def test_no_file_is_named_by_anybody(agent: Agent, acme: Project) -> None:
 
 
 # For people
+
+
+@pytest.mark.parametrize("info", [None, [1], "a text", {"score": "much"}])
+def test_a_page_shows_what_a_file_said_of_its_run(
+    acme: Project, tmp_path: Path, info: Any
+) -> None:
+    made = {"task_id": 0, "trial": 0, "info": info, "traj": [recordings.message()]}
+    recordings.take(acme, recordings.array(tmp_path, made), user_id="ann")
+    whole = bundle_of(subjects.find_or_create(acme.id, "ann"))
+    page = whole.read("timeline/00001.html").decode()
+    assert re.search(r"run\.recorded[^<]*</small><pre", page)
 
 
 def test_pages_escape_all_that_was_sent(agent: Agent, acme: Project) -> None:
