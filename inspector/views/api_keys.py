@@ -13,7 +13,7 @@ from inspector import access, refusals, shell
 from inspector.access import signed_in
 from inspector.places import Place
 from memoryhub.errors import InvalidError, Refusal
-from memoryhub.kernel import names
+from memoryhub.kernel import user_ids
 from memoryhub.models.api_keys import MEMORY_SCOPES, SUBJECT_SCOPES, ApiKey
 from memoryhub.models.clock import clock
 from memoryhub.models.operators import Membership
@@ -137,11 +137,7 @@ def _sent(request: HttpRequest) -> Form:
 
 
 def _subject(place: Place, user_id: str) -> Subject | None:
-    if not user_id:
-        return None
-    if not names.valid(user_id):
-        raise InvalidError(code="name", loc="user_id")
-    return subjects.find_or_create(place.project.id, user_id)
+    return subjects.find_or_create(place.project.id, user_id) if user_id else None
 
 
 def _end(days: str) -> datetime | None:
@@ -192,6 +188,8 @@ def _index(project: str) -> str:
 
 
 def _said(refusal: Refusal) -> str:
+    if isinstance(refusal, InvalidError) and refusal.loc == "user_id":
+        return f"A user id is {user_ids.RULE}."
     code = getattr(refusal, "invalid_code", refusal.code)
     return _SAID.get(code, refusal.message)
 
@@ -199,7 +197,6 @@ def _said(refusal: Refusal) -> str:
 _SAID = {
     "scopes_mixed": "A key reads and writes memory, or exports and forgets subjects; "
     "never both, since what an agent is talked into must not erase.",
-    "name": "A user id has 1 to 128 letters, digits and . _ : @ - in it.",
     "value": "Choose at least one scope.",
     "expiry_in_past": "Choose from the list when the key ends.",
 }

@@ -23,6 +23,7 @@ from memoryhub.errors import (
     Refusal,
     SeqUnknownError,
 )
+from memoryhub.kernel import user_ids
 from memoryhub.models.erasures import Erasure
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
@@ -133,7 +134,7 @@ def recall(request: HttpRequest, project: str, erasure: UUID) -> HttpResponse:
     """Look again for what a scan had found, once the id was typed again."""
     place = offices.act(request, project)
     row = erasures.get_row(place.project.id, erasure)
-    typed = request.POST.get("user_id", "").strip()[:_LONGEST]
+    typed = request.POST.get("user_id", "")[: user_ids.MAX_CHARS]
     try:
         erasure_needles.recall(row, [typed])
     except InvalidError as refusal:

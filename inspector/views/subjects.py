@@ -14,7 +14,6 @@ from inspector.access import signed_in
 from inspector.places import Place
 from inspector.views.subject_acts import RESTRICTIONS
 from memoryhub.errors import InvalidError, SubjectErasedError
-from memoryhub.kernel import names
 from memoryhub.models.clock import clock
 from memoryhub.models.subjects import Subject
 from memoryhub.queries import profiles, subject_lists
@@ -59,11 +58,11 @@ def export(request: HttpRequest, project: str, kind: str) -> HttpResponseBase:
 def look_up(request: HttpRequest, project: str) -> HttpResponse:
     """From the id that she has outside, which is in no address, to her page."""
     place = offices.act(request, project)
-    user_id = request.POST.get("user_id", "").strip()
-    if not names.valid(user_id):
-        return _index(request, place, missed=True, status=422)
+    user_id = request.POST.get("user_id", "")
     try:
         row = people.find(place.project.id, user_id)
+    except InvalidError:
+        return _index(request, place, missed=True, status=422)
     except SubjectErasedError as gone:
         _note(place, "subject.looked_up", None, outcome=gone.code)
         return departures.response(request, place, gone, user_id=user_id)
@@ -79,10 +78,11 @@ def look_up(request: HttpRequest, project: str) -> HttpResponse:
 def readmit(request: HttpRequest, project: str) -> HttpResponse:
     """Let somebody who was erased in again, as somebody new."""
     place = offices.act(request, project)
-    user_id = request.POST.get("user_id", "").strip()
-    if not names.valid(user_id):
+    user_id = request.POST.get("user_id", "")
+    try:
+        made = readmissions.readmit(place.project.id, user_id, actor=place.actor)
+    except InvalidError:
         return _index(request, place, missed=True, status=422)
-    made = readmissions.readmit(place.project.id, user_id, actor=place.actor)
     where = {"project": project, "subject": made.id}
     return HttpResponseRedirect(reverse("subject", kwargs=where))
 

@@ -19,7 +19,7 @@ from pydantic import (
     WithJsonSchema,
 )
 
-from memoryhub.kernel import names, strict_json
+from memoryhub.kernel import names, strict_json, user_ids
 from memoryhub.kernel.bodies import whole_mib
 from memoryhub.kernel.events import LabelValue
 from memoryhub.kernel.pages import REFERENCE, SYSTEM_PROMPT
@@ -28,7 +28,6 @@ from memoryhub.kernel.strict_json import MAX_INTEGER
 
 MAX_LIMIT: Final = 200
 MAX_TEXT_BYTES: Final = 16 * 1024
-MAX_USER_ID_CHARS: Final = 256
 MAX_HINT_BYTES: Final = 1024
 MAX_TTL_SECONDS: Final = 31_536_000
 #: What ids of pages begin with that come about by other routes.
@@ -95,13 +94,6 @@ def _type(text: str) -> str:
     if text.strip(".") != text:
         raise RefusedError("type_not_qualified")
     return _name(text)
-
-
-def _user_id(text: str) -> str:
-    # Nobody's id, and never everybody's: what elsewhere stands for any text.
-    if not text.strip(" *%") or len(text) > MAX_USER_ID_CHARS:
-        raise RefusedError("value")
-    return text
 
 
 def time(value: object) -> datetime:
@@ -244,10 +236,17 @@ Text = Annotated[
     _at_most(MAX_TEXT_BYTES),
     WithJsonSchema({"type": "string", "description": "At most 16 KiB of UTF-8."}),
 ]
+#: Whatever was a person's once is looked for; what can be nobody's is refused then.
 UserId = Annotated[
     str,
-    AfterValidator(_user_id),
-    WithJsonSchema({"type": "string", "minLength": 1, "maxLength": MAX_USER_ID_CHARS}),
+    WithJsonSchema(
+        {
+            "type": "string",
+            "minLength": 1,
+            "maxLength": user_ids.MAX_CHARS,
+            "description": f"The person's id: {user_ids.RULE}.",
+        }
+    ),
 ]
 Time = Annotated[datetime, PlainValidator(time), WithJsonSchema(_TIME_SCHEMA)]
 Label = Annotated[

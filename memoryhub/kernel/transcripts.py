@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from typing import Any, Literal
 
 from memoryhub.errors import InvalidError
-from memoryhub.kernel import names, strict_json
+from memoryhub.kernel import names, strict_json, user_ids
 from memoryhub.kernel.events import LabelValue, Role
 from memoryhub.kernel.records import Bad, Place
 from memoryhub.kernel.state import Scope
@@ -237,7 +237,11 @@ def require_thread_name(text: Any) -> str:
 
 def read_user_id(value: Any) -> str | None:
     """The subject's id; null and absent are the anonymous subject."""
-    return None if value is None else require_name(value, loc="user_id")
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        raise InvalidError(code="type", loc="user_id")
+    return user_ids.require(value)
 
 
 def read_time(text: Any) -> datetime:

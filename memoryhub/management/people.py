@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import Any, Final
+from typing import Any
 from uuid import UUID
 
+from memoryhub.kernel import user_ids
 from memoryhub.management.terminal import WRONG_USAGE
 from memoryhub.management.terminal import Command as Base
 from memoryhub.models.projects import Project
 from memoryhub.models.subjects import Subject
 from memoryhub.queries.tombstones import require_subject
 from memoryhub.services import subjects
-
-#: Longer ones no route takes.
-_USER_ID_CHARS: Final = 256
 
 
 class Command(Base):
@@ -27,19 +25,6 @@ class Command(Base):
             self.end(f"There is no project {slug!r}.", code=WRONG_USAGE)
         return row
 
-    def user_id(self) -> str:
-        """The first line of standard input, as agents send it."""
-        if sys.stdin.isatty():
-            self.say("The person's id, exactly as your agents send it:")
-        text = sys.stdin.readline().rstrip("\r\n")
-        if not text.strip(" *%") or len(text) > _USER_ID_CHARS:
-            self.end(
-                "One line of standard input must be the person's id, of at most "
-                f"{_USER_ID_CHARS} characters; or say --subject ID.",
-                code=WRONG_USAGE,
-            )
-        return text
-
     def person(self, options: dict[str, Any]) -> Subject:
         """By our own id, else by the one that standard input has.
 
@@ -47,13 +32,30 @@ class Command(Base):
         """
         project, own = self.project(options["project"]), options["subject"]
         if own is None:
-            row = subjects.find(project.id, self.user_id())
+            row = subjects.find(project.id, read_user_id(self))
         else:
             row = Subject.objects.filter(project=project, id=own).first()
         if row is None:
             self.end("There is no such person in this project.", code=WRONG_USAGE)
         require_subject(row)
         return row
+
+
+def read_user_id(command: Base) -> str:
+    """The person's id on standard input, exactly as agents send it."""
+    if sys.stdin.isatty():
+        command.say("The person's id, exactly as your agents send it:")
+        text = sys.stdin.readline()
+    else:
+        # All of it: the first line of an id that has two may be somebody else's.
+        text = sys.stdin.read()
+    text = text.removesuffix("\n")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        # Bytes that are no text.
+        user_ids.require(text)
+    return text
 
 
 def add_action(

@@ -9,7 +9,8 @@ from typing import Any, NoReturn
 from django.core.management.base import BaseCommand, CommandParser
 from django.db import Error
 
-from memoryhub.errors import Refusal, StartRefusedError
+from memoryhub.errors import InvalidError, Refusal, StartRefusedError
+from memoryhub.kernel import user_ids
 from memoryhub.management import logs
 
 #: Exit codes: the command could not do it; the instance must not run like this.
@@ -41,6 +42,13 @@ class Command(BaseCommand):
             return super().execute(*args, **options)
         except StartRefusedError as refused:
             self.end(f"MemoryHub does not start: {refused.reason}", code=REFUSED)
+        except InvalidError as refusal:
+            if refusal.loc != "user_id":
+                self.end(refusal.message, code=FAILED)
+            self.end(
+                f"Standard input takes a person's id: {user_ids.RULE}.",
+                code=WRONG_USAGE,
+            )
         except Refusal as refusal:
             self.end(f"{refusal.code}: {refusal.message}", code=FAILED)
         except Error as failure:

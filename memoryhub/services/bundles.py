@@ -19,13 +19,13 @@ from pydantic import ValidationError
 from memoryhub.errors import (
     BadBundleError,
     BundleErasedError,
+    InvalidError,
     NameTakenError,
     ProjectFullError,
 )
 from memoryhub.journal import arrivals, tombstones
 from memoryhub.journal.arrivals import Arrival
 from memoryhub.journal.heads import Head
-from memoryhub.kernel import names
 from memoryhub.kernel.bundles import EVENTS, FORMAT, MANIFEST, File, Manifest
 from memoryhub.kernel.events import ThreadForked
 from memoryhub.kernel.replay import evolve
@@ -185,10 +185,8 @@ def _require_welcome(manifest: Manifest, project: Project) -> UUID | None:
         known = subjects.anonymous(project.id) if whom.anonymous else None
         if known is None:
             raise BadBundleError(what="subject")
-    elif not names.valid(whom.user_id):
-        raise BadBundleError(what="subject")
     else:
-        known = subjects.find(project.id, whom.user_id)
+        known = _find(project, whom.user_id)
     if Instance.objects.filter(id=manifest.instance).exists():
         gone = Subject.objects.filter(id=whom.id, state__in=_GONE)
         if gone.exists():
@@ -198,6 +196,13 @@ def _require_welcome(manifest: Manifest, project: Project) -> UUID | None:
         raise ProjectFullError
     _require_free([each.name for each in manifest.cut], project)
     return known.id if known else None
+
+
+def _find(project: Project, user_id: str) -> Subject | None:
+    try:
+        return subjects.find(project.id, user_id)
+    except InvalidError:
+        raise BadBundleError(what="subject") from None
 
 
 def _require_free(wanted: Sequence[str], project: Project) -> None:

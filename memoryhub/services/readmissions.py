@@ -44,14 +44,20 @@ async def create(
 
 
 def prepare(project: UUID, user_id: str, *, bound: UUID | None = None) -> Prepared:
-    """All of the new subject but its row. Raises NotErasedError, NotFoundError.
+    """All of the new subject but its row.
+
+    Raises NotErasedError, NotFoundError, and InvalidError (`user_id`) for what can be
+    nobody's and was not.
 
     A refusal makes no key.
     """
     ref = subjects.ref_of(project, user_id)
     gone = tombstones.find_subject(project, ref)
-    if bound is not None and (gone is None or gone.subject != bound):
-        raise NotFoundError
+    if gone is None or bound not in (None, gone.subject):
+        # Refuses what can be nobody's.
+        subjects.find(project, user_id, bound=bound)
+        if bound is not None:
+            raise NotFoundError
     if gone is None or _there(gone, ref).exists():
         raise NotErasedError
     return subjects.prepare(project, user_id, generation=gone.generation + 1)

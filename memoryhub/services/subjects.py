@@ -11,6 +11,7 @@ from django.db import IntegrityError, transaction
 from memoryhub import journal
 from memoryhub.errors import ProjectDeletedError, SubjectErasedError
 from memoryhub.journal import fence, tombstones
+from memoryhub.kernel import user_ids
 from memoryhub.models.clock import clock
 from memoryhub.models.ids import uuid7
 from memoryhub.models.subjects import Subject
@@ -35,15 +36,18 @@ class Prepared:
 def find(project: UUID, user_id: str, *, bound: UUID | None = None) -> Subject | None:
     """The subject known outside by `user_id`, if it is the `bound` one.
 
-    Raises SubjectErasedError for one that was erased. One query, and one for a miss.
+    Raises SubjectErasedError for one that was erased, and InvalidError (`user_id`) for
+    what is nobody's and can be nobody's. One query, and one for a miss.
     """
     ref = ref_of(project, user_id)
     subject = Subject.objects.filter(project_id=project, subject_ref=ref).first()
-    if subject is not None:
-        return alive(subject) if bound in (None, subject.id) else None
-    gone = tombstones.find_subject(project, ref)
+    if subject is not None and bound in (None, subject.id):
+        return alive(subject)
+    gone = None if subject else tombstones.find_subject(project, ref)
     if gone is not None and bound in (None, gone.subject):
         raise gone.refusal()
+    # Last: whoever is there already is reached, by whatever id.
+    user_ids.require(user_id)
     return None
 
 
@@ -55,7 +59,7 @@ def ref_of(project: UUID, user_id: str) -> bytes:
 def find_or_create(project: UUID, user_id: str) -> Subject:
     """The subject of that outside id, made if it is new.
 
-    Raises SubjectErasedError for one that was erased.
+    Raises SubjectErasedError for one that was erased, and InvalidError (`user_id`).
     """
     subject = find(project, user_id)
     if subject is None:

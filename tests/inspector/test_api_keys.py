@@ -96,7 +96,7 @@ def test_row_94_a_form_that_does_not_do_is_shown_again(
 
 
 def test_a_user_id_that_is_none_is_refused(owner: Client) -> None:
-    answer = make(owner, user_id="a b")
+    answer = make(owner, user_id=" ann")
     assert answer.status_code == 422  # type: ignore[attr-defined]  # a response
     assert ApiKey.objects.count() == 0
 

@@ -129,7 +129,7 @@ def test_fields_of_a_run_that_we_do_not_know_are_counted() -> None:
         (run(reward=True), "type"),
         (run(traj={}), "type"),
         (run(traj=[]), "value"),
-        (run(info={"task": {"user_id": ""}}), "name"),
+        (run(info={"task": {"user_id": ""}}), "value"),
         (run(info={"task": {"user_id": 7}}), "type"),
     ],
 )
@@ -249,7 +249,7 @@ def test_the_operator_s_thread_is_for_lines_without_one() -> None:
         ('{"role": "user", "thread": "mh.x"}', "reserved_name"),
         ('{"role": "user", "thread": ""}', "name"),
         ('{"role": "user", "thread": 7}', "type"),
-        ('{"role": "user", "user_id": "mia.li3818 "}', "name"),
+        ('{"role": "user", "user_id": "mia.li3818 "}', "value"),
         ('{"role": "user", "at": "2024-05-15"}', "time"),
         ('{"role": "user", "at": "1024-05-15T12:00:00Z"}', "time_range"),
         ('{"role": "user", "content": "' + "x" * 1_048_577 + '"}', "body_too_large"),

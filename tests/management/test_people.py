@@ -86,7 +86,7 @@ def test_nobody_is_meant_by_no_id_or_by_any(
     for words in (["show"], ["restrict", "--basis", "claims"], ["readmit"]):
         answer(monkeypatch, f"{user_id}\n")
         said = refused("subject", words[0], "--project", "acme", *words[1:], code=2)
-        assert "standard input" in said
+        assert "a person's id" in said
 
 
 def test_who_is_not_there_is_not_made(

@@ -65,7 +65,7 @@ def what(data: bytes, project: Project) -> tuple[Any, Any]:
         (lambda told: told.update(more=1), "manifest"),
         (lambda told: told["cut"][0].update(head_seq="1"), "manifest"),
         (lambda told: told["subject"].update(user_id=None), "subject"),
-        (lambda told: told["subject"].update(user_id="a b"), "subject"),
+        (lambda told: told["subject"].update(user_id="a\nb"), "subject"),
         (lambda told: told["cut"].append(told["cut"][0]), "cut"),
         (lambda told: told["cut"].pop(), "line"),
         (lambda told: told["cut"].reverse(), "thread"),

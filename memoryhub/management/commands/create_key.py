@@ -1,20 +1,17 @@
 from __future__ import annotations
 
-import sys
 from datetime import timedelta
 from typing import Any
 
 from django.core.management.base import CommandParser
 
 from memoryhub.errors import InvalidError
-from memoryhub.kernel import names
-from memoryhub.management import start
+from memoryhub.management import people, start
 from memoryhub.management.terminal import WRONG_USAGE
 from memoryhub.management.terminal import Command as Base
 from memoryhub.models.api_keys import MEMORY_SCOPES, SUBJECT_SCOPES
 from memoryhub.models.clock import clock
 from memoryhub.models.projects import Project
-from memoryhub.models.subjects import Subject
 from memoryhub.services import api_keys, subjects
 
 MOST_DAYS = 3650
@@ -58,10 +55,13 @@ class Command(Base):
                 f"{project}"
             )
         scopes = self.scopes(options["scopes"])
+        subject = None
+        if options["user_id"]:
+            subject = subjects.find_or_create(row.id, people.read_user_id(self))
         _, key = api_keys.create(
             row,
             scopes=scopes,
-            subject=self.subject(row) if options["user_id"] else None,
+            subject=subject,
             expires_at=clock.now() + timedelta(days=days) if days else None,
         )
         self.show(key)
@@ -78,18 +78,6 @@ class Command(Base):
                 code=WRONG_USAGE,
             )
         return scopes
-
-    def subject(self, project: Project) -> Subject:
-        if sys.stdin.isatty():
-            self.say("The person's id, as your application knows them:")
-        user_id = sys.stdin.readline().rstrip("\n")
-        if not names.valid(user_id):
-            self.end(
-                "--user-id reads one line of standard input: 1 to 128 characters of "
-                "A-Z a-z 0-9 . _ : @ and -, the first a letter or digit.",
-                code=WRONG_USAGE,
-            )
-        return subjects.find_or_create(project.id, user_id)
 
     def show(self, key: str) -> None:
         self.say("This key is shown once. Try it:")

@@ -2,17 +2,14 @@ from __future__ import annotations
 
 import math
 import os
-import sys
 from pathlib import Path
 from typing import Any, Final, TextIO, cast
 
 from django.core.management.base import CommandParser
 
 from memoryhub.errors import NotFoundError
-from memoryhub.kernel import names
-from memoryhub.management import start
+from memoryhub.management import people, start
 from memoryhub.management.progress import Progress
-from memoryhub.management.terminal import WRONG_USAGE
 from memoryhub.management.terminal import Command as Base
 from memoryhub.models.clock import clock
 from memoryhub.models.projects import Project
@@ -68,16 +65,7 @@ class Command(Base):
             self.end("There is no project of that name.")
         if anonymous:
             return subjects.anonymous(project.id)
-        if sys.stdin.isatty():
-            self.say("The person's id, as your application knows them:")
-        user_id = sys.stdin.readline().rstrip("\n")
-        if not names.valid(user_id):
-            self.end(
-                "Standard input takes one line: 1 to 128 characters of A-Z a-z 0-9 "
-                ". _ : @ and -, the first a letter or digit.",
-                code=WRONG_USAGE,
-            )
-        subject = subjects.find(project.id, user_id)
+        subject = subjects.find(project.id, people.read_user_id(self))
         if subject is None:
             raise NotFoundError
         return subject

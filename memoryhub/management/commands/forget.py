@@ -17,7 +17,7 @@ from memoryhub.errors import (
 )
 from memoryhub.journal import scrub
 from memoryhub.kernel.erase_events import REASONS
-from memoryhub.management import deleting, following, noting, start
+from memoryhub.management import deleting, following, noting, people, start
 from memoryhub.management.progress import Progress
 from memoryhub.management.terminal import FAILED, WRONG_USAGE
 from memoryhub.management.terminal import Command as Base
@@ -50,7 +50,7 @@ it goes on where it was.
   manage.py forget confirm 0193… --token 5f… --count 412
   manage.py forget status
 
-A user id is read from the first line of standard input: arguments end up in
+A user id is read from standard input, which holds nothing else: arguments end up in
 histories and in lists of processes."""
 
 ABOUT_PLAN: Final = """\
@@ -260,9 +260,7 @@ class Command(Base):
         if subject is not None:
             row = Subject.objects.filter(project=project, id=subject).first()
         else:
-            if sys.stdin.isatty():
-                self.say("User id, exactly as agents send it:")
-            row = subjects.find(project.id, sys.stdin.readline().rstrip("\r\n"))
+            row = subjects.find(project.id, people.read_user_id(self))
         if row is None:
             self.end("There is no such subject in this project.", code=WRONG_USAGE)
         return row

@@ -29,8 +29,8 @@ it keeps agents out instead.
   manage.py hold lift 0193…
 
 A hold has a reason of a closed list, an officer who looks at it again, and an end
-within {LONGEST_DAYS} days. A person's id is read from the first line of standard
-input: arguments end up in histories and in lists of processes."""
+within {LONGEST_DAYS} days. A person's id is read from standard input, alone
+there: arguments end up in histories and in lists of processes."""
 
 ABOUT_OPEN: Final = """\
 Open a hold on a person. Bases (Article 17(3) of the GDPR): expression, legal_duty,

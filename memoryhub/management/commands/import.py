@@ -14,11 +14,11 @@ from django.core.management.base import CommandParser
 
 from memoryhub.errors import InvalidError
 from memoryhub.journal import fence
-from memoryhub.kernel import formats, names
+from memoryhub.kernel import formats, names, user_ids
 from memoryhub.kernel.paging_config import RANGES
 from memoryhub.kernel.records import Bad
 from memoryhub.kernel.transcripts import Item, Options
-from memoryhub.management import bundle_import, noting, start
+from memoryhub.management import bundle_import, noting, people, start
 from memoryhub.management.import_progress import ImportProgress
 from memoryhub.management.import_summary import Summary, bad_fields, bad_line
 from memoryhub.management.terminal import WRONG_USAGE
@@ -130,7 +130,7 @@ class Command(Base):
             user_id=self._user_id(options["file"]) if options["user_id"] else None,
             agent_type=options["agent_type"],
         )
-        for option in ("source", "thread", "user_id", "agent_type"):
+        for option in ("source", "thread", "agent_type"):
             text = getattr(asked, option)
             if text is not None and not _free(text):
                 self._refuse(
@@ -140,10 +140,10 @@ class Command(Base):
         return asked
 
     def _user_id(self, file: str) -> str:
-        """The first line of standard input, so that it stands in no process list."""
+        """On standard input, so that it stands in no process list."""
         if file == "-":
             self._refuse("--user-id reads standard input, which is the file already.")
-        return sys.stdin.readline().rstrip("\n")
+        return user_ids.require(people.read_user_id(self))
 
     def _budget(self, sent: str | int | None) -> int | None:
         if sent is None:

@@ -21,7 +21,7 @@ in again.
   manage.py subject unrestrict --project acme --subject 0193…
   echo customer-7 | manage.py subject readmit --project acme
 
-A person's id is read from the first line of standard input: arguments end up in
+A person's id is read from standard input, alone there: arguments end up in
 histories and in lists of processes. What is printed has only our own id, which
 --subject takes. Each of these is an entry of the audit log."""
 
@@ -106,10 +106,8 @@ class Command(people.Command):
         self._tell(restrictions.unrestrict(person.id, actor=audit.COMMAND))
 
     def do_readmit(self, options: dict[str, Any]) -> None:
-        project = self.project(options["project"])
-        self._tell(
-            readmissions.readmit(project.id, self.user_id(), actor=audit.COMMAND)
-        )
+        project, user_id = self.project(options["project"]), people.read_user_id(self)
+        self._tell(readmissions.readmit(project.id, user_id, actor=audit.COMMAND))
 
     def _tell(self, subject: Subject) -> None:
         basis = f" ({subject.basis})" if subject.basis else ""

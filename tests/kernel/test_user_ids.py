@@ -1,0 +1,39 @@
+"""What can be a person's id."""
+
+from __future__ import annotations
+
+import pytest
+
+from memoryhub.errors import InvalidError
+from memoryhub.kernel import user_ids
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "7",
+        "Ann Smith, née Li",
+        "auth0|5f7c+ann@example.com",
+        "a*",
+        "%a",
+        "🙂",
+        "x" * 256,
+    ],
+)
+def test_a_line_of_text_is_an_id(text: str) -> None:
+    assert user_ids.require(text) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", " ", "*", "%", "* %", " ann", "ann ", "x" * 257),
+        *("a\nb", "a\rb", "a\tb", "a\x00b", "a\x85b", "a\u2028b", "ann\n"),
+        # What looks like another's, and what is no text.
+        *("a\u200bb", "a\u202eb", "a\xa0b", "\ufeffa", "\ud800"),
+    ],
+)
+def test_what_a_way_may_change_is_none(text: str) -> None:
+    with pytest.raises(InvalidError) as refusal:
+        user_ids.require(text)
+    assert refusal.value.loc == "user_id"
