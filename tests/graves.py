@@ -60,7 +60,7 @@ def bury_values(subject: Subject, values: Iterable[tuple[str, object]]) -> int:
     erasure = make_erasure(subject, scope="record", state="complete")
     laid = []
     for kind, content in values:
-        digest = tombstones.value_digest(opened(subject), kind, content)
+        digest = tombstones.value_digest(opened(subject), content)
         if digest is not None:
             laid.append(Value(of=kind, digest=digest))
 

@@ -6,9 +6,10 @@ write; and laid there by the eraser, in the transaction that erases.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Final
 from uuid import UUID
 
@@ -25,8 +26,7 @@ from memoryhub.errors import (
 from memoryhub.kernel import strict_json
 from memoryhub.kernel.bodies import Event
 from memoryhub.kernel.commands import Draft
-from memoryhub.kernel.memory_events import KeySet, NoteAdded
-from memoryhub.kernel.page_events import PageCreated, PageUpdated
+from memoryhub.kernel.events import TYPES as EVENTS
 from memoryhub.models.clock import clock
 from memoryhub.models.erasures import Erasure, Tombstone
 from memoryhub.models.subjects import Subject
@@ -35,17 +35,14 @@ from memoryhub.vault.keys import SubjectKeys
 
 #: Shorter values, once folded, are nobody's secret alone: a yes, a seat, a greeting.
 SHORTEST: Final = 20
-#: What values are of, and where in a payload they stand. A message is said anew each
-#: time, so slots are not among them.
-_VALUES: Mapping[type[Event], tuple[str, str]] = {
-    PageCreated: ("page", "content"),
-    PageUpdated: ("page", "content"),
-    KeySet: ("key", "value"),
-    NoteAdded: ("note", "text"),
-}
-KINDS: Final = ("page", "key", "note")
-#: The types of the events that hold them.
-TYPES: Final = tuple(event.event_type for event in _VALUES)
+#: The types of events whose sealed texts are values: all that don't recur.
+TYPES: Final = tuple(
+    name for name, event in EVENTS.items() if event.sealed and not event.recurs
+)
+#: Members that say of what kind or time a content is: many others are of the same.
+_OF_MANY: Final = frozenset({"agent_at", "mime_type", "schema_name", "started_at"})
+#: Digests that one statement looks for.
+_AT_ONCE: Final = 500
 
 Name = tuple[UUID, str]
 
@@ -85,28 +82,29 @@ class Gone:
         return SubjectErasedError(erasure=str(self.erasure))
 
 
-def value_digest(keys: SubjectKeys, of: str, content: object) -> bytes | None:
-    """The digest of a page's content, a key's value or a note's text, as JSON has it.
+def value_digest(keys: SubjectKeys, content: object) -> bytes | None:
+    """The digest of a content as a whole, as JSON has it.
 
     A text that stands alone in its object counts as that text, so that it is the same
     in every shape. None when it is too short to be kept out.
     """
-    folded = _folded(content)
-    return None if folded is None else blind_index.value_tombstone(keys, of, folded)
-
-
-def value_of(
-    keys: SubjectKeys, event: Event, payload: Mapping[str, Any] | bytes | None
-) -> Value | None:
-    """What an event's payload holds that would need a tombstone; None: nothing.
-
-    The same for an event about to be written and for one about to be erased.
-    """
-    found = _content(event, payload)
-    if found is None:
+    whole = _whole(_plain(content))
+    if len(whole) < SHORTEST:
         return None
-    digest = value_digest(keys, *found)
-    return None if digest is None else Value(of=found[0], digest=digest)
+    return blind_index.value_tombstone(keys, whole)
+
+
+def values_of(
+    keys: SubjectKeys, event: Event, payload: Mapping[str, Any] | bytes | None
+) -> Iterator[Value]:
+    """What of an event's payload needs a tombstone once it is erased.
+
+    Each part as a whole, and each text that stands in it.
+    """
+    of = event.event_type.partition(".")[0]
+    for part in _parts(event, payload):
+        for digest in _digests(keys, {_whole(part), *_texts(part)}):
+            yield Value(of=of, digest=digest)
 
 
 def dead_names(names: Iterable[Name]) -> dict[Name, Dead]:
@@ -147,12 +145,12 @@ def find_subject(project: UUID, ref: bytes) -> Gone | None:
 def require_welcome(keys: SubjectKeys, drafts: Iterable[Draft]) -> None:
     """Raise ValueErasedError if a draft holds a value that was erased.
 
-    Whatever it was of: a page's text does not come back as a note. One query, or none.
+    Whatever it was of, and however deep it stands: a page's text does not come back as
+    a note, nor as a member of an object. One query for 500 texts, or none.
     """
     wanted: set[bytes] = set()
     for draft in drafts:
-        if found := _content(draft.event, draft.payload):
-            wanted |= _digests(keys, found[1])
+        wanted |= _met(keys, draft.event, draft.payload)
     for stone in _stones(keys.subject, wanted)[:1]:
         raise ValueErasedError(tombstone=str(stone.id), erasure=str(stone.erasure_id))
 
@@ -162,14 +160,13 @@ def kept_out(
 ) -> dict[int, UUID]:
     """Places in the list of events whose values were erased, each with the erasure.
 
-    For who skips them instead of being refused. One query, or none; call it only for a
-    subject that has tombstones.
+    For who skips them instead of being refused. One query for 500 texts, or none; call
+    it only for a subject that has tombstones.
     """
     places: dict[bytes, set[int]] = {}
     for place, (event, payload) in enumerate(contents):
-        if found := _content(event, payload):
-            for digest in _digests(keys, found[1]):
-                places.setdefault(digest, set()).add(place)
+        for digest in _met(keys, event, payload):
+            places.setdefault(digest, set()).add(place)
     out: dict[int, UUID] = {}
     for stone in _stones(keys.subject, places):
         out |= dict.fromkeys(places[bytes(stone.digest)], stone.erasure_id)
@@ -224,8 +221,12 @@ def lay_values(erasure: Erasure, values: Iterable[Value]) -> int:
 
 def _lay(erasure: Erasure, kind: Tombstone.Kind, digests: Mapping[bytes, str]) -> int:
     rows = Tombstone.objects.filter(project_id=erasure.project_id, kind=kind)
-    known = rows.filter(digest__in=[*digests]).values_list("digest", flat=True)
-    fresh = digests.keys() - {bytes(digest) for digest in known}
+    known = [
+        row
+        for some in _batched(digests)
+        for row in rows.filter(digest__in=some).values_list("digest", flat=True)
+    ]
+    fresh = digests.keys() - set(map(bytes, known))
     Tombstone.objects.bulk_create(
         Tombstone(
             project_id=erasure.project_id,
@@ -241,42 +242,75 @@ def _lay(erasure: Erasure, kind: Tombstone.Kind, digests: Mapping[bytes, str]) -
     return len(fresh)
 
 
-def _stones(subject: UUID, digests: Collection[bytes]) -> list[Tombstone]:
+def _stones(subject: UUID, digests: Iterable[bytes]) -> list[Tombstone]:
     """Tombstones of the subject's values among these, in a fixed order."""
-    if not digests:
-        return []
     rows = Tombstone.objects.filter(subject_id=subject, kind=Tombstone.Kind.VALUE)
-    return list(rows.filter(digest__in=[*digests]).order_by("created_at", "id"))
+    found = [row for some in _batched(digests) for row in rows.filter(digest__in=some)]
+    return sorted(found, key=lambda row: (row.created_at, row.id))
 
 
-def _digests(keys: SubjectKeys, content: object) -> set[bytes]:
-    """All digests that a content may have been erased under."""
-    folded = _folded(content)
-    if folded is None:
-        return set()
-    return {blind_index.value_tombstone(keys, kind, folded) for kind in KINDS}
+def _batched(digests: Iterable[bytes]) -> Iterator[list[bytes]]:
+    """In parts that one statement can look for."""
+    rest = iter(digests)
+    while some := list(islice(rest, _AT_ONCE)):
+        yield some
 
 
-def _content(
-    event: Event, payload: Mapping[str, Any] | bytes | None
-) -> tuple[str, Any] | None:
-    """What kind of value an event has, and the value; None if it has none."""
-    place = _VALUES.get(type(event))
-    if place is None or payload is None:
-        return None
-    kind, field = place
+def _met(
+    keys: SubjectKeys, event: Event, payload: Mapping[str, Any] | bytes | None
+) -> set[bytes]:
+    """All digests that something in a payload may have been erased under."""
+    texts: set[str] = set()
+    for part in _parts(event, payload):
+        texts.update(map(_whole, _inside(part)))
+    return _digests(keys, texts)
+
+
+def _digests(keys: SubjectKeys, texts: Iterable[str]) -> set[bytes]:
+    """Of those that are not too short to be kept out."""
+    long = (text for text in texts if len(text) >= SHORTEST)
+    return {blind_index.value_tombstone(keys, text) for text in long}
+
+
+def _parts(event: Event, payload: Mapping[str, Any] | bytes | None) -> Iterator[object]:
+    """The values that an event seals, folded; none of one that may come again."""
+    if event.recurs or payload is None:
+        return
     opened = strict_json.kept(payload) if isinstance(payload, bytes) else payload
-    # A page may change its hint alone.
-    return (kind, opened[field]) if field in opened else None
+    # What is known of a run is any JSON; all others are objects of ours.
+    yield from map(_plain, opened.values() if isinstance(opened, Mapping) else [opened])
 
 
-def _folded(content: object) -> str | None:
-    """The text that is digested; None when it is too short to be kept out."""
-    if isinstance(content, Mapping) and len(content) == 1:
-        (content,) = content.values()
-    plain = _plain(content)
-    text = plain if isinstance(plain, str) else strict_json.canonical(plain).decode()
-    return text if len(text) >= SHORTEST else None
+def _texts(plain: object) -> Iterator[str]:
+    """The texts in a value, but for names: those of members, types and schemas."""
+    if isinstance(plain, str):
+        yield plain
+    elif isinstance(plain, Mapping):
+        for name, each in plain.items():
+            if name not in _OF_MANY:
+                yield from _texts(each)
+    elif isinstance(plain, list):
+        for each in plain:
+            yield from _texts(each)
+
+
+def _inside(plain: object) -> Iterator[object]:
+    """A value and all that stands in it, names too."""
+    yield plain
+    if isinstance(plain, Mapping):
+        for name, each in plain.items():
+            yield blind_index.fold(name)
+            yield from _inside(each)
+    elif isinstance(plain, list):
+        for each in plain:
+            yield from _inside(each)
+
+
+def _whole(plain: object) -> str:
+    """The one text of a folded value."""
+    if isinstance(plain, Mapping) and len(plain) == 1:
+        (plain,) = plain.values()
+    return plain if isinstance(plain, str) else strict_json.canonical(plain).decode()
 
 
 def _plain(content: object) -> object:

@@ -64,3 +64,6 @@ class Event(Body):
 
     event_type: ClassVar[str]
     sealed: ClassVar[bool] = False
+    #: What is sealed comes again lawfully, though it was erased before: it is said anew
+    #: each time, or we made it of what is there.
+    recurs: ClassVar[bool] = False

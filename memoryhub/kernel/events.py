@@ -134,6 +134,7 @@ class SlotAppended(Event):
 
     event_type = "slot.appended"
     sealed = True
+    recurs = True
 
     #: Dense from 0 in commit order; the slot's address for ever.
     index: Count

@@ -171,6 +171,7 @@ class PageCompressed(PageEvent):
 
     event_type = "page.compressed"
     sealed = True
+    recurs = True
 
     page_id: Name
     version: Count
@@ -313,6 +314,7 @@ class TurnPacked(Event):
 
     event_type = "turn.packed"
     sealed = True
+    recurs = True
 
     turn: Count
     #: The state that was packed.

@@ -126,8 +126,8 @@ class Tombstone(models.Model):
     kind = models.CharField(max_length=7, choices=Kind.choices)
     #: Of the subject's ref, the thread's name or the value; see the blind index.
     digest = models.BinaryField(max_length=32)
-    #: What is digested of a value: `page`, `key`, `note`, `fact`.
-    of = models.CharField(max_length=8, default="")
+    #: What a value was of: the noun of its event, as `page`, `key`, `checkpoint`.
+    of = models.CharField(max_length=10, default="")
     erasure = models.ForeignKey(Erasure, models.PROTECT, related_name="tombstones")
     created_at = models.DateTimeField()
 

@@ -22,8 +22,7 @@ def find_value(subject: Subject, text: str) -> tuple[TombstoneLine, ...]:
     digests = {
         digest
         for value in _meant(text)
-        for kind in tombstones.KINDS
-        if (digest := tombstones.value_digest(opened, kind, value)) is not None
+        if (digest := tombstones.value_digest(opened, value)) is not None
     }
     rows = Tombstone.objects.filter(
         subject=subject, kind=Tombstone.Kind.VALUE, digest__in=digests

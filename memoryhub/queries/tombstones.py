@@ -29,7 +29,7 @@ class TombstoneLine:
     id: UUID
     subject: UUID
     kind: str
-    #: Of a value: `page`, `key`, `note`, `fact`; else empty.
+    #: Of a value: what it was of, as `page`, `key`, `task`; else empty.
     of: str
     erasure: UUID
     created_at: datetime

@@ -121,13 +121,10 @@ def _values(owner: Subject, some: Sequence[Range]) -> Iterator[Value]:
         wanted |= Q(thread=thread, seq__range=(first, last))
     sealed = Event.objects.filter(wanted, payload__isnull=False)
     for event in sealed.filter(type__in=tombstones.TYPES).order_by("thread", "seq"):
-        found = None
         # What does not open is erased all the same; there is nothing to know it by.
         with suppress(CorruptError):
             payload = log.open_payload(owner, owner.project_id, event)
-            found = tombstones.value_of(opened, log.recorded(event).event, payload)
-        if found is not None:
-            yield found
+            yield from tombstones.values_of(opened, log.recorded(event).event, payload)
 
 
 def _reseal(thread: UUID) -> None:

@@ -21,6 +21,7 @@ from memoryhub.errors import (
     SubjectErasedError,
     ThreadErasedError,
     UnavailableError,
+    ValueErasedError,
 )
 from memoryhub.kernel.records import Bad, Place
 from memoryhub.kernel.transcripts import Item, Line, Message, Run, Thread
@@ -36,7 +37,7 @@ WAITING_LINES = 2_000
 
 #: The thread moved on or turned out to be another's: not what the file would make.
 _DIFFERS = (StaleError, NotFoundError)
-_ERASED = (SubjectErasedError, ThreadErasedError)
+_ERASED = (SubjectErasedError, ThreadErasedError, ValueErasedError)
 #: Trouble that the next record would meet too.
 _FINAL = (
     UnavailableError,
@@ -50,8 +51,8 @@ _FINAL = (
 class Counts:
     """What an import has done so far."""
 
-    #: Threads that were made or grew, that held it all, that were erased or whose
-    #: subject was.
+    #: Threads that were made or grew, that held it all, that were erased, or whose
+    #: subject or run's info was.
     runs: int = 0
     present: int = 0
     erased: int = 0

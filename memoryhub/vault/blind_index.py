@@ -34,12 +34,12 @@ def roll(keys: SubjectKeys, previous: bytes, content: bytes) -> bytes:
     return _digest(keys.dedupe, 16, previous + content)
 
 
-def value_tombstone(keys: SubjectKeys, kind: str, folded: str) -> bytes:
+def value_tombstone(keys: SubjectKeys, folded: str) -> bytes:
     """16 bytes: an erased value, so that it stays out however it is spelled.
 
-    The text is folded already: it may be long, and asked for as several kinds.
+    The text is folded already: it may be part of one that is.
     """
-    return _digest(keys.values, 16, _joined(kind, folded))
+    return _digest(keys.values, 16, folded.encode())
 
 
 def audit_pseudonym(keys: SubjectKeys) -> bytes:

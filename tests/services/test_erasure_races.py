@@ -167,7 +167,7 @@ def test_a_writer_sees_a_stone_that_was_laid_while_it_waited(
     """The fence reads how many there are under a lock that an eraser waits for."""
     factories.make_thread(agent, "t-2", user_id="bob")
     erasure = graves.make_erasure(ann, scope="record")
-    digest = tombstones.value_digest(graves.opened(ann), "note", ERASED)
+    digest = tombstones.value_digest(graves.opened(ann), ERASED)
     assert digest is not None
 
     def write(thread: str) -> object:

@@ -26,13 +26,13 @@ def all_of(opened: SubjectKeys, text: str) -> list[bytes]:
         blind_index.lookup(opened, text),
         blind_index.dedupe(opened, text.encode()),
         blind_index.roll(opened, b"", text.encode()),
-        stone(opened, "fact", text),
+        stone(opened, text),
         blind_index.audit_pseudonym(opened),
     ]
 
 
-def stone(opened: SubjectKeys, kind: str, text: str) -> bytes:
-    return blind_index.value_tombstone(opened, kind, blind_index.fold(text))
+def stone(opened: SubjectKeys, text: str) -> bytes:
+    return blind_index.value_tombstone(opened, blind_index.fold(text))
 
 
 @pytest.fixture
@@ -119,13 +119,13 @@ SAME = {
 
 @pytest.mark.parametrize("how", SAME)
 def test_a_tombstone_stops_every_spelling(ann: SubjectKeys, how: str) -> None:
-    assert stone(ann, "fact", SAME[how]) == stone(ann, "fact", "Mia Li")
+    assert stone(ann, SAME[how]) == stone(ann, "Mia Li")
 
 
 def test_an_accent_counts_whatever_alphabet_its_letter_is_of(ann: SubjectKeys) -> None:
     latin, cyrillic, apart = "zo\u00eb", "zo\u0451", "zo\u0435\u200b\u0308"
-    assert len({stone(ann, "fact", each) for each in (latin, cyrillic, apart)}) == 1
-    assert stone(ann, "fact", "zoe") != stone(ann, "fact", latin)
+    assert len({stone(ann, each) for each in (latin, cyrillic, apart)}) == 1
+    assert stone(ann, "zoe") != stone(ann, latin)
 
 
 def test_words_of_other_alphabets_keep_apart(ann: SubjectKeys) -> None:
@@ -137,19 +137,17 @@ def test_words_of_other_alphabets_keep_apart(ann: SubjectKeys) -> None:
         "\u05de\u05d9\u05d4",
         "\u7f8e\u4e9a",
     ]
-    assert len({stone(ann, "fact", word) for word in words}) == len(words)
-    capital = stone(ann, "fact", words[0].upper())
-    assert capital == stone(ann, "fact", words[0])
+    assert len({stone(ann, word) for word in words}) == len(words)
+    capital = stone(ann, words[0].upper())
+    assert capital == stone(ann, words[0])
 
 
 @pytest.mark.parametrize(
-    ("kind", "content"),
-    [("fact", "mia l i"), ("fact", "mio li"), ("key", "mia li"), ("fact", "m1a li")],
+    "content",
+    ["mia l i", "mio li", "m1a li"],
 )
-def test_a_tombstone_stops_nothing_else(
-    ann: SubjectKeys, kind: str, content: str
-) -> None:
-    assert stone(ann, kind, content) != stone(ann, "fact", "mia li")
+def test_a_tombstone_stops_nothing_else(ann: SubjectKeys, content: str) -> None:
+    assert stone(ann, content) != stone(ann, "mia li")
 
 
 def test_a_pseudonym_can_not_be_computed_without_the_key(
@@ -169,7 +167,7 @@ def test_folding_twice_is_folding_once(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["STRASSE", "straße", "Straße"])
 def test_case_is_folded_not_lowered(ann: SubjectKeys, text: str) -> None:
-    assert stone(ann, "fact", text) == stone(ann, "fact", "strasse")
+    assert stone(ann, text) == stone(ann, "strasse")
 
 
 @per_test

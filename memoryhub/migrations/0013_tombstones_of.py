@@ -1,0 +1,13 @@
+from django.db import migrations, models
+
+
+class Migration(migrations.Migration):
+    dependencies = [("memoryhub", "0012_hits")]
+
+    operations = [
+        migrations.AlterField(
+            model_name="tombstone",
+            name="of",
+            field=models.CharField(default="", max_length=10),
+        ),
+    ]
