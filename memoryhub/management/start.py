@@ -6,26 +6,22 @@ import ipaddress
 import os
 import stat
 import sys
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from types import MappingProxyType
 
 from django.conf import settings
 from django.core.management import call_command
 from django.db import connections
 from django.db.migrations.executor import MigrationExecutor
 from django.db.migrations.recorder import MigrationRecorder
-from django.db.models import Model
 
 from memoryhub.errors import (
     LedgerBrokenError,
     LedgerUnwritableError,
     StartRefusedError,
 )
-from memoryhub.models.audit import AuditEntry
-from memoryhub.models.erasures import Receipt
-from memoryhub.models.events import Event
+from memoryhub.management import triggers
 from memoryhub.models.projects import Project
 from memoryhub.services import operators, replays
 from memoryhub.services.standstill import standstill
@@ -38,20 +34,6 @@ if sys.platform != "win32":
 ALIASES = ("default", "keys")
 SECRET_LENGTH = 50
 SECRET_VARIETY = 5
-#: By engine and table, what guards it: SQLite's REPLACE and PostgreSQL's TRUNCATE
-#: would go round the other two.
-TRIGGERS: Mapping[str, Mapping[type[Model], frozenset[str]]] = MappingProxyType(
-    {
-        "sqlite": {
-            table: frozenset({"_update", "_delete", "_insert"})
-            for table in (Event, AuditEntry, Receipt)
-        },
-        "postgresql": {
-            table: frozenset({"_update", "_delete", "_truncate"})
-            for table in (Event, AuditEntry, Receipt)
-        },
-    }
-)
 _SYNCHRONOUS = {"FULL": 2, "NORMAL": 1}
 #: Any number; of the processes that start together one migrates and the others wait.
 _MIGRATING = 0x4D48
@@ -71,7 +53,7 @@ def prepare(*, held_back: bool = False) -> None:
     for alias in ALIASES:
         migrate(alias)
         refuse_sqlite(alias)
-    refuse_missing_triggers()
+    triggers.refuse_changed()
     # Once more: a first start has just made them.
     refuse_readable_files()
     keyring.prepare(empty=not Project.objects.exists())
@@ -220,31 +202,3 @@ def refuse_sqlite(alias: str) -> None:
                     f"sqlite_pragma: the database {alias} does not keep PRAGMA "
                     f"{pragma}={values[0]}; is it on a local disk?"
                 )
-
-
-def refuse_missing_triggers() -> None:
-    """Refuse events, audit entries or receipts that anybody could change."""
-    missing = [
-        name
-        for table, verbs in TRIGGERS[connections["default"].vendor].items()
-        for name in _missing(table._meta.db_table, verbs)
-    ]
-    if missing:
-        raise StartRefusedError(
-            f"triggers_missing: the database lacks {', '.join(missing)}, so what must "
-            "stay could be changed; run `manage.py verify --all` and restore a backup"
-        )
-
-
-def _missing(table: str, verbs: Collection[str]) -> list[str]:
-    connection = connections["default"]
-    query = (
-        "SELECT name FROM sqlite_master WHERE type = 'trigger' AND tbl_name = %s"
-        if connection.vendor == "sqlite"
-        else "SELECT tgname FROM pg_trigger WHERE tgrelid = %s::regclass "
-        "AND NOT tgisinternal AND tgenabled <> 'D'"
-    )
-    with connection.cursor() as cursor:
-        cursor.execute(query, [table])
-        present = {row[0] for row in cursor.fetchall()}
-    return sorted({f"{table}{verb}" for verb in verbs} - present)

@@ -1,0 +1,91 @@
+"""Triggers that keep what must stay: whether they are what the migrations make.
+
+What they should be is taken from the migrations, by running those against nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from importlib import import_module
+from typing import Final
+
+from django.db import connections
+
+from memoryhub.errors import StartRefusedError
+
+#: Modules whose names begin with a digit can't be named in an import. The last that
+#: made triggers of a table is the one that counts.
+_GUARDS: Final = tuple(
+    import_module(f"memoryhub.migrations.{name}").guard
+    for name in ("0005_pages", "0007_privacy")
+)
+_TRIGGER = re.compile(r"CREATE TRIGGER (\w+) .*? ON (\w+)")
+_FUNCTION = re.compile(r"CREATE FUNCTION (\w+)\(\) RETURNS trigger AS \$\$(.*)\$\$")
+_SQLITE: Final = """SELECT name, sql FROM sqlite_master
+    WHERE type = 'trigger' AND tbl_name = %s"""
+#: A trigger that fires for replicas alone is none; nor is one whose function looks for
+#: its tables elsewhere.
+_POSTGRES: Final = """SELECT tgname, pg_get_triggerdef(pg_trigger.oid, true), prosrc
+    FROM pg_trigger JOIN pg_proc ON pg_proc.oid = tgfoid
+    WHERE tgrelid = %s::regclass AND NOT tgisinternal AND tgenabled IN ('O', 'A')
+      AND proconfig IS NULL"""
+
+
+class _Recorder:
+    """A schema editor that changes nothing and remembers what it was told."""
+
+    def __init__(self) -> None:
+        self.connection = connections["default"]
+        self.statements: list[str] = []
+
+    def execute(self, statement: str) -> None:
+        self.statements.append(_even(statement))
+
+
+def refuse_changed() -> None:
+    """Refuse events, audit entries or receipts that anybody could change."""
+    missing, changed = [], []
+    for table, wanted in expected().items():
+        present = _present(table)
+        missing += sorted(wanted.keys() - present.keys())
+        changed += sorted(
+            name for name, text in present.items() if wanted.get(name) != text
+        )
+    for code, names in (("missing", missing), ("changed", changed)):
+        if names:
+            raise StartRefusedError(
+                f"triggers_{code}: {', '.join(names)} of the database must be what the "
+                "migrations make, or what must stay could be changed; run `manage.py "
+                "verify --all` and restore a backup"
+            )
+
+
+def expected() -> dict[str, dict[str, str]]:
+    """By table and trigger, all that it does, as the migrations say it."""
+    recorder = _Recorder()
+    for guard in _GUARDS:
+        guard(None, recorder)
+    functions = {
+        found[1]: found[2].strip()
+        for text in recorder.statements
+        if (found := _FUNCTION.match(text))
+    }
+    made: dict[str, dict[str, str]] = {}
+    for text in recorder.statements:
+        if found := _TRIGGER.match(text):
+            called = text.rpartition(" ")[2].removesuffix("()")
+            made.setdefault(found[2], {})[found[1]] = text + functions.get(called, "")
+    return made
+
+
+def _present(table: str) -> dict[str, str]:
+    connection = connections["default"]
+    query = _SQLITE if connection.vendor == "sqlite" else _POSTGRES
+    with connection.cursor() as cursor:
+        cursor.execute(query, [table])
+        rows = cursor.fetchall()
+    return {name: "".join(map(_even, texts)) for name, *texts in rows}
+
+
+def _even(text: str) -> str:
+    return " ".join(text.split())
