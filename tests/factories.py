@@ -108,8 +108,10 @@ def make_thread(
 
 
 def get_thread(agent: Agent, name: str = "t-1") -> Thread:
-    rows = Thread.objects.select_related("subject")
-    return rows.get(project_id=agent.project, name=name)
+    rows = Thread.objects.select_related("subject").filter(project_id=agent.project)
+    if agent.bound is not None:
+        rows = rows.filter(subject=agent.bound)
+    return rows.get(name__in=agent.address(name).names)
 
 
 def append(agent: Agent, thread: str, *contents: Any, **conditions: Any) -> Receipt:

@@ -177,7 +177,7 @@ def _plan(place: Place, row: Subject, form: Form) -> Erasure:
 
 def _thread(place: Place, subject: Subject, name: str) -> Thread:
     try:
-        return threads.get_thread(place.project.id, name, bound=subject.id)
+        return threads.get_thread(place.project.id, name, subject=subject.id)
     except NotFoundError:
         raise InvalidError(loc="thread") from None
 

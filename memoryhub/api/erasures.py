@@ -177,7 +177,9 @@ def _plan(
         require_subject(row)
         return rendered(_planned(_done(known)), status=201, replayed=True)
     thread = (
-        threads.get_thread(agent.project, body.thread, bound=row.id)
+        threads.get_thread(
+            agent.project, body.thread, bound=agent.bound, subject=row.id
+        )
         if body.thread is not None
         else None
     )

@@ -77,7 +77,9 @@ While a subject is restricted her memory is neither read nor written (409
 `subject_restricted`), and lists leave it out. While she is held no page of hers is
 deleted (409 `subject_held`, until when is said). A value that was erased for a subject
 may not be written for her again (410 `value_erased`, with the `tombstone` that an
-officer can lift); to say it in a message is no such write.
+officer can lift); to say it in a message is no such write. A key that is bound to a
+subject has names of threads for itself: what it calls `<name>` other keys call
+`<subject_id>:<name>`.
 
 **Forgetting** has keys of its own, with the scope `subject:forget`, and takes two
 steps: a plan says what would go, what stays and what is out of reach; its token and its

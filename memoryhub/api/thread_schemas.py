@@ -100,9 +100,10 @@ class ThreadOut(Out):
     last_active_at: datetime | None
 
     @classmethod
-    def of(cls, line: ThreadLine) -> ThreadOut:
+    def of(cls, line: ThreadLine, *, called: str) -> ThreadOut:
+        """By the name that the key calls it by."""
         return cls(
-            thread=line.name,
+            thread=called,
             thread_id=line.id,
             status=line.status,  # type: ignore[arg-type]  # closed words
             seq=line.head_seq,
@@ -127,11 +128,11 @@ class ThreadOut(Out):
         )
 
     @classmethod
-    def as_of(cls, thread: Thread, state: ThreadState) -> ThreadOut:
+    def as_of(cls, thread: Thread, state: ThreadState, *, called: str) -> ThreadOut:
         """The thread as it was; before its first event, as it came into being."""
         now = ThreadLine.of(thread)
         return cls(
-            thread=thread.name,
+            thread=called,
             thread_id=thread.id,
             status="open" if state.status == "new" else state.status,  # type: ignore[arg-type]  # closed words
             seq=state.seq,

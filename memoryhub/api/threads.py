@@ -151,7 +151,8 @@ async def list_all(request: HttpRequest, query: Query[ThreadsQuery]) -> ThreadsO
     `label.<name>=<value>` asks for a label as well, e.g. `label.trial=0`.
     """
     where = thread_filter(query, query.labels)
-    return _listed(await read(_list, auth.caller(request), where, query))
+    agent = auth.caller(request)
+    return _listed(agent, await read(_list, agent, where, query))
 
 
 @router.route(
@@ -168,7 +169,8 @@ async def search(request: HttpRequest, body: SearchIn) -> ThreadsOut:
     """
     labels = {name: projections.text(value) for name, value in body.labels.items()}
     where = thread_filter(body, labels)
-    return _listed(await read(_search, auth.caller(request), where, body))
+    agent = auth.caller(request)
+    return _listed(agent, await read(_search, agent, where, body))
 
 
 @router.route(
@@ -316,9 +318,12 @@ def _search(agent: Agent, where: ThreadFilter, asked: SearchIn) -> Batch[ThreadL
     return _list(agent, replace(where, subject=subject.id), asked)
 
 
-def _listed(batch: Batch[ThreadLine]) -> ThreadsOut:
+def _listed(agent: Agent, batch: Batch[ThreadLine]) -> ThreadsOut:
     return ThreadsOut(
-        items=[ThreadOut.of(line) for line in batch.items], next=batch.next
+        items=[
+            ThreadOut.of(line, called=agent.calls(line.name)) for line in batch.items
+        ],
+        next=batch.next,
     )
 
 
@@ -337,15 +342,15 @@ def _subject(agent: Agent, name: str, user_id: str) -> Subject | subjects.Prepar
 
 
 def _current(agent: Agent, name: str) -> ThreadOut:
-    return ThreadOut.of(ThreadLine.of(find_thread(agent, name)))
+    return ThreadOut.of(ThreadLine.of(find_thread(agent, name)), called=name)
 
 
 def _as_of(agent: Agent, name: str, moment: AsOf) -> ThreadOut:
     thread = find_thread(agent, name)
     seq = seq_of(thread, moment)
     if seq is None:
-        return ThreadOut.of(ThreadLine.of(thread))
-    return ThreadOut.as_of(thread, replay.state_at(thread, seq).state)
+        return ThreadOut.of(ThreadLine.of(thread), called=name)
+    return ThreadOut.as_of(thread, replay.state_at(thread, seq).state, called=name)
 
 
 def _fork_command(agent: Agent, name: str, body: ForkIn) -> ForkThread:

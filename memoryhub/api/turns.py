@@ -28,7 +28,7 @@ from memoryhub.errors import (
     ThreadFullError,
     TokensRequiredError,
 )
-from memoryhub.kernel import packing
+from memoryhub.kernel import names, packing
 from memoryhub.kernel.wanting import Asked
 from memoryhub.queries import contexts, turns
 from memoryhub.queries.readers import read
@@ -203,7 +203,7 @@ def _get_context(agent: Agent, name: str, turn: int) -> HttpResponse:
 def _preview(agent: Agent, name: str, query: ContextQuery) -> HttpResponse:
     thread, state = find_state(agent, name, query)
     asked = Asked(
-        name=name,
+        name=names.called(thread.name, thread.subject_id),
         turn=state.turn_count,
         mode=query.mode,
         token_budget=query.token_budget,

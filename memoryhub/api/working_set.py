@@ -210,7 +210,9 @@ def _get_paging(agent: Agent, name: str, moment: AsOf) -> HttpResponse:
 
 def _get_manifest(agent: Agent, name: str, moment: AsOf) -> HttpResponse:
     thread, state = find_state(agent, name, moment)
-    return rendered(ManifestOut(**manifests.get_manifest(thread, state)))
+    return rendered(
+        ManifestOut(**manifests.get_manifest(thread, state) | {"thread": name})
+    )
 
 
 def _mutations(agent: Agent, name: str, query: MutationsQuery) -> HttpResponse:

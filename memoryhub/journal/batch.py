@@ -138,8 +138,8 @@ class Batch:
 
     def _unknown(self, orders: Sequence[Order]) -> set[tombstones.Name]:
         """Names that no thread has, whether or not these orders would make one."""
-        asked = {(order.address.project, order.address.name) for order in orders}
-        return {name for name in asked if not self.known.holds(*name)}
+        unknown = [o.address for o in orders if not self.known.holds(o.address)]
+        return {(each.project, name) for each in unknown for name in each.names}
 
     def _outcome(self, order: Order) -> Outcome:
         try:
@@ -161,14 +161,14 @@ class Batch:
             # Time may stand still in a thread but never goes back; order is seq.
             now = max(now, head.state.at)
         drafts = self._decide(order, head.state, now)
-        if self.subjects[head.state.subject].tombstones and not order.erases:
-            tombstones.require_welcome(self.opened[head.state.subject], drafts)
+        self._refuse_erased(order, head.state.subject, drafts)
         if fresh:
             fence.count_thread(order.address.project)
         recorded, after = self._append(head, drafts, order, now)
         receipt = Receipt(
             thread=head.state.id,
-            name=head.name,
+            subject=head.state.subject,
+            name=order.address.name,
             seq=after.state.seq,
             events=tuple(recorded),
             turn=after.state.turn_count,
@@ -191,7 +191,7 @@ class Batch:
             require_alive(head.state)
         if served.request != requests.Asked.of(order).fingerprint:
             raise IdempotencyMismatchError
-        return served.receipt()
+        return replace(served.receipt(), name=order.address.name)
 
     def _serve(self, order: Order, receipt: Receipt) -> None:
         if order.request is not None:
@@ -199,11 +199,17 @@ class Batch:
             self.served[place] = requests.Served.of(order, receipt)
 
     def _known(self, address: Address) -> Head | None:
-        """The head as the batch has moved it so far."""
-        if born := self.born.get((address.project, address.name)):
-            return self.moved[born][1]
-        head = self.known.find(address.project, address.name)
-        return self.moved.get(head.state.id, (head, head))[1] if head else None
+        """The head as the batch has moved it so far.
+
+        Of a bound key's name: another subject's is not there.
+        """
+        for name in address.names:
+            head = self.known.find(address, name)
+            if born := self.born.get((address.project, name)):
+                head = self.moved[born][1]
+            if head and address.reaches(head.state.subject):
+                return self.moved.get(head.state.id, (head, head))[1]
+        return None
 
     def _head(self, order: Order) -> Head:
         """The head of the order's thread; a new one for a new name."""
@@ -222,14 +228,18 @@ class Batch:
         return self._newborn(order, address.birth.subject)
 
     def _require_never_erased(self, address: Address) -> None:
-        if dead := self.dead.get((address.project, address.name)):
-            raise dead.refusal(address.bound)
+        for name in address.names:
+            dead = self.dead.get((address.project, name))
+            if dead and address.reaches(dead.subject):
+                raise dead.refusal(address.bound)
 
     def _newborn(self, order: Order, subject: UUID) -> Head:
+        name = order.address.names[0]
+        fence.require_own_name(order.address, name, subject)
         state = ThreadState(id=uuid7(), project=order.address.project, subject=subject)
         if isinstance(order.command, ForkThread):
             state = inherit(order.command.parent, state)
-        return Head.newborn(state, name=order.address.name, salt=name_salt())
+        return Head.newborn(state, name=name, salt=name_salt())
 
     def _admit(self, order: Order, head: Head) -> None:
         bound = order.address.bound
@@ -266,6 +276,11 @@ class Batch:
             # Her value goes by nobody's wish, so nothing is lost by its waiting.
             raise SubjectRestrictedError
 
+    def _refuse_erased(self, order: Order, subject: UUID, drafts: list[Draft]) -> None:
+        """Raise ValueErasedError for what was erased; the eraser writes no values."""
+        if self.subjects[subject].tombstones and not order.erases:
+            tombstones.require_welcome(self.opened[subject], drafts)
+
     def _decide(self, order: Order, state: ThreadState, now: datetime) -> list[Draft]:
         """All drafts of the order; a new thread's birth comes first."""
         birth, command = order.address.birth, order.command
@@ -301,7 +316,7 @@ class Batch:
         first = self.moved.get(head.state.id, (head, head))[0]
         self.moved[head.state.id] = (first, after)
         if first.state.seq == 0:
-            self.born[order.address.project, order.address.name] = head.state.id
+            self.born[order.address.project, head.name] = head.state.id
         return written, after
 
     def _record(self, head: Head, recorded: Recorded, payload: bytes | None) -> Head:

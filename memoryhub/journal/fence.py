@@ -9,10 +9,13 @@ from uuid import UUID
 
 from django.db.models import F, Max
 
-from memoryhub.errors import ProjectDeletedError, ProjectFullError
+from memoryhub.errors import InvalidError, ProjectDeletedError, ProjectFullError
 from memoryhub.journal import statements
+from memoryhub.journal.orders import Address
+from memoryhub.kernel import names
 from memoryhub.models.erasures import Hold
 from memoryhub.models.projects import Project
+from memoryhub.models.subjects import Subject
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +67,22 @@ def count_thread(project: UUID) -> None:
     if not room.update(thread_count=F("thread_count") + 1):
         require_active(project)
         raise ProjectFullError
+
+
+def require_own_name(address: Address, name: str, subject: UUID) -> None:
+    """Raise InvalidError if a new thread of the subject can't be stored by that name.
+
+    It is too long with the subject's id before it, or it begins with the id of another:
+    else who makes those could tell from a refusal what others call their threads.
+    """
+    where = "name" if address.fresh else "path.thread"
+    if address.called and not names.valid(name):
+        raise InvalidError(code="name", loc=where)
+    owner = names.owner(name)
+    if owner is None or owner == subject:
+        return
+    if Subject.objects.filter(project_id=address.project, id=owner).exists():
+        raise InvalidError(code="reserved_name", loc=where)
 
 
 def require_active(project: UUID) -> None:

@@ -64,32 +64,42 @@ class Heads:
         self._kept: OrderedDict[UUID, Head] = OrderedDict()
         #: Those that the batch at hand names, or why they can't be written to.
         self._held: dict[tuple[UUID, str], Head | Refusal] = {}
+        #: Their subjects.
+        self._owners: dict[tuple[UUID, str], UUID] = {}
 
     def refresh(self, addresses: Iterable[Address], *, locked: bool) -> None:
         """Bring the heads of these threads up to date. One query, and one a tail."""
         names: dict[UUID, set[str]] = {}
         for address in addresses:
-            names.setdefault(address.project, set()).add(address.name)
-        self._held = {
-            (project, name): self._current(thread, seq, digest)
-            for thread, project, name, seq, digest in statements.select_heads(
-                names, locked=locked
-            )
-        }
+            names.setdefault(address.project, set()).update(address.names)
+        self._held, self._owners = {}, {}
+        for row in statements.select_heads(names, locked=locked):
+            thread, project, name, subject, seq, digest = row
+            self._held[project, name] = self._current(thread, seq, digest)
+            self._owners[project, name] = subject
 
     def held(self) -> list[Head]:
         return [head for head in self._held.values() if isinstance(head, Head)]
 
-    def holds(self, project: UUID, name: str) -> bool:
-        """Whether there is a thread of that name, however damaged."""
-        return (project, name) in self._held
+    def holds(self, address: Address) -> bool:
+        """Whether there is a thread of such a name, however damaged."""
+        return any(self._owned(address, name) for name in address.names)
 
-    def find(self, project: UUID, name: str) -> Head | None:
-        """The head of that name. Raises the Refusal that a damaged thread answers."""
-        head = self._held.get((project, name))
+    def find(self, address: Address, name: str) -> Head | None:
+        """The head of that name. Raises the Refusal that a damaged thread answers.
+
+        What a bound key calls so is its subject's: another's is not even damaged.
+        """
+        if not self._owned(address, name):
+            return None
+        head = self._held[address.project, name]
         if isinstance(head, Refusal):
             raise head
         return head
+
+    def _owned(self, address: Address, name: str) -> bool:
+        owner = self._owners.get((address.project, name))
+        return owner is not None and address.reaches(owner)
 
     def accept(self, heads: Iterable[Head]) -> None:
         """Remember what is now on disk."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 from uuid import UUID
 
+from memoryhub.kernel import names
 from memoryhub.kernel.bodies import Event
 from memoryhub.kernel.commands import (
     Command,
@@ -39,6 +40,23 @@ class Address:
     fresh: bool = False
     #: The subject that a key is bound to; threads of others are not found.
     bound: UUID | None = None
+    #: The name is what such a key says.
+    called: bool = False
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Under which the thread may be stored, the first for a new one.
+
+        Others name threads of the subject too: those are found by a bound key as well.
+        """
+        if not self.called:
+            return (self.name,)
+        assert self.bound is not None
+        return (names.of_subject(self.bound, self.name), self.name)
+
+    def reaches(self, subject: UUID) -> bool:
+        """Whether a thread of the subject can be meant by the name."""
+        return not self.called or subject == self.bound
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +97,8 @@ class Receipt:
     """A command is on disk: the events it led to, oldest first."""
 
     thread: UUID
+    subject: UUID
+    #: As it was addressed.
     name: str
     #: The thread's head after the command.
     seq: int

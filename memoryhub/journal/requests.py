@@ -69,6 +69,7 @@ class Served:
         )
         return Receipt(
             thread=self.thread,
+            subject=self.subject,
             name=thread.name,
             seq=self.last_seq,
             events=events,

@@ -175,8 +175,8 @@ def delete_some(model: type[Model], column: str, owner: UUID, *, limit: int) -> 
 
 def select_heads(
     names: Mapping[UUID, Collection[str]], *, locked: bool
-) -> list[tuple[UUID, UUID, str, int, bytes]]:
-    """(thread, project, name, head_seq, head_hash) of these names, by project."""
+) -> list[tuple[UUID, UUID, str, UUID, int, bytes]]:
+    """(thread, project, name, subject, head_seq, head_hash) of these names."""
     wanted = " OR ".join(
         f'("project_id" = %s AND "name" IN ({_places(each)}))'
         for each in names.values()
@@ -184,14 +184,21 @@ def select_heads(
     values = [text for project in names for text in (_uuid(project), *names[project])]
     projects = {_uuid(project): project for project in names}
     rows = _select(
-        'SELECT "id", "project_id", "name", "head_seq", "head_hash" '  # noqa: S608 # places only
+        'SELECT "id", "project_id", "name", "subject_id", "head_seq", "head_hash" '  # noqa: S608 # places only
         f'FROM "{Thread._meta.db_table}" WHERE {wanted} ORDER BY "id"'
         + (" FOR UPDATE" if locked and _postgres() else ""),
         values,
     )
     return [
-        (_as_uuid(thread), projects[project], name, seq, bytes(digest))
-        for thread, project, name, seq, digest in rows
+        (
+            _as_uuid(thread),
+            projects[project],
+            name,
+            _as_uuid(subject),
+            seq,
+            bytes(digest),
+        )
+        for thread, project, name, subject, seq, digest in rows
     ]
 
 

@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Iterator
 from functools import cache, lru_cache
 from typing import Annotated, Any, get_args
+from uuid import UUID
 
 from pydantic import BaseModel
 
@@ -20,6 +21,7 @@ NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._:@-]{0,127}$"
 _NAME = re.compile(NAME_PATTERN[1:-1])
 _BLANK = re.compile("~[0-9a-f]{32}")
 _RESERVED = ("mh.", "_")
+_OF_SUBJECT = re.compile("[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}:")
 
 
 class NameMark:
@@ -41,6 +43,25 @@ def qualified(text: str) -> bool:
 
 def reserved(text: str) -> bool:
     return text.startswith(_RESERVED)
+
+
+def of_subject(subject: UUID, name: str) -> str:
+    """How a name is stored that a key gave which is bound to the subject.
+
+    So that it can't tell by what is taken what others call their threads.
+    """
+    return f"{subject}:{name}"
+
+
+def called(name: str, subject: UUID) -> str:
+    """What a key that is bound to the thread's subject calls it."""
+    return name.removeprefix(of_subject(subject, ""))
+
+
+def owner(name: str) -> UUID | None:
+    """The subject, if there is one of that id, whose own threads alone begin so."""
+    found = _OF_SUBJECT.match(name)
+    return UUID(found[0][:-1]) if found else None
 
 
 @lru_cache(maxsize=65_536)

@@ -13,7 +13,7 @@ from uuid import UUID
 from memoryhub.errors import NotFoundError, NotRecordedError, PageErasedError
 from memoryhub.journal import log, texts
 from memoryhub.journal.page_rows import entry_of
-from memoryhub.kernel import assembling, context_records, packing, wanting
+from memoryhub.kernel import assembling, context_records, names, packing, wanting
 from memoryhub.kernel.contexts import Record
 from memoryhub.kernel.opened import Opened
 from memoryhub.kernel.packing import Packed
@@ -128,7 +128,9 @@ def opened_record(thread: Thread, stored: Event, *, home: Thread) -> Recorded:
         home=home,
         seq=stored.seq,
         event=event,
-        record=context_records.record_of(event, thread_name=home.name),
+        record=context_records.record_of(
+            event, thread_name=names.called(home.name, home.subject_id)
+        ),
         sha256=payload["sha256"] if payload else None,
     )
 

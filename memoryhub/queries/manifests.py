@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from memoryhub.journal import texts
-from memoryhub.kernel import manifest, wanting
+from memoryhub.kernel import manifest, names, wanting
 from memoryhub.kernel.contexts import FrameRow
 from memoryhub.kernel.paging import Frame
 from memoryhub.kernel.state import ThreadState
@@ -20,7 +20,8 @@ def get_manifest(thread: Thread, state: ThreadState) -> dict[str, Any]:
     Unlike the one in a request it is not cut to a budget of tokens. `thread` comes with
     its subject. Two queries, and one for texts of each thread of the lineage.
     """
-    asked = Asked(name=thread.name, turn=state.turn_count)
+    name = names.called(thread.name, thread.subject_id)
+    asked = Asked(name=name, turn=state.turn_count)
     wanted = wanting.wanted(state, asked, home=contexts.list_home(thread, state))
     rows = wanted.available[: manifest.MAX_ROWS]
     opened = texts.opened(thread, [row.location(wanted.thread) for row in rows])
@@ -31,7 +32,7 @@ def get_manifest(thread: Thread, state: ThreadState) -> dict[str, Any]:
         if (text := opened.get(row.location(wanted.thread))) is not None
     ]
     return {
-        "thread": thread.name,
+        "thread": name,
         "turn": state.turn_count,
         "mapped": wanted.mapped,
         "tokenizer": state.paging.settings.tokenizer,

@@ -12,6 +12,7 @@ import orjson
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from memoryhub.errors import NotFoundError, SubjectRestrictedError
+from memoryhub.kernel import names
 from memoryhub.kernel.state import DEFAULT_MAX_SLOTS
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread, ThreadQuerySet
@@ -182,21 +183,35 @@ def scoped(project: UUID, *, bound: UUID | None = None) -> QuerySet[Thread]:
     return rows if bound is None else rows.filter(subject_id=bound)
 
 
-def get_thread(project: UUID, name: str, *, bound: UUID | None = None) -> Thread:
+def names_of(name: str, *, bound: UUID | None = None) -> tuple[str, ...]:
+    """Under which a thread may be stored, first come first, that a key calls so."""
+    return (name,) if bound is None else (names.of_subject(bound, name), name)
+
+
+def get_thread(
+    project: UUID,
+    name: str,
+    *,
+    bound: UUID | None = None,
+    subject: UUID | None = None,
+) -> Thread:
     """The thread of that exact name, its subject with it. One query.
 
-    Raises NotFoundError, ThreadErasedError, SubjectErasedError, the last two with the
-    erasure that did it; then it is more queries. A retired thread reads as before until
-    it is erased.
+    With `bound` the one that a key calls so which is bound to that subject; with
+    `subject` none of another's. Raises NotFoundError, ThreadErasedError,
+    SubjectErasedError, the last two with the erasure that did it; then it is more
+    queries. A retired thread reads as before until it is erased.
     """
-    row = scoped(project, bound=bound).select_related("subject").filter(name=name)
-    thread = row.first()
+    meant = names_of(name, bound=bound)
+    rows = scoped(project, bound=bound or subject).select_related("subject")
+    found = {row.name: row for row in rows.filter(name__in=meant)}
+    thread = next((found[each] for each in meant if each in found), None)
     if thread is None:
         # An erased thread has left its name.
-        tombstones.require_never_erased(project, name, bound=bound)
+        tombstones.require_never_erased(project, meant, bound=bound or subject)
         raise NotFoundError
     if thread.status == Thread.Status.ERASED:
-        raise tombstones.erased_thread(project, name)
+        raise tombstones.erased_thread(project, thread.name)
     tombstones.require_subject(thread.subject)
     return thread
 
@@ -230,7 +245,7 @@ def list_threads(
         filters=[where.plain(), sort, order, bound],
     )
     column = _SORTED_BY[sort]
-    rows = _matching(_readable(scoped(project, bound=bound)), where)
+    rows = _matching(_readable(scoped(project, bound=bound)), where, bound)
     if where.status is None:
         rows = rows.exclude(status=Thread.Status.ERASED)
     if after is not None:
@@ -250,14 +265,16 @@ def _readable(rows: QuerySet[Thread]) -> QuerySet[Thread]:
     return rows.exclude(Exists(subjects.exclude(state=Subject.State.ACTIVE)))
 
 
-def _matching(rows: QuerySet[Thread], where: ThreadFilter) -> QuerySet[Thread]:
+def _matching(
+    rows: QuerySet[Thread], where: ThreadFilter, bound: UUID | None
+) -> QuerySet[Thread]:
     equal = {name: getattr(where, name) for name in _EQUAL}
     # The names are our own columns, never a client's text.
     rows = rows.filter(**{n: value for n, value in equal.items() if value is not None})
     for name, value in where.labels.items():
         rows = rows.filter(thread_labels__name=name, thread_labels__value=value)
     if where.parent is not None:
-        rows = rows.filter(parent__name=where.parent)
+        rows = rows.filter(parent__name__in=names_of(where.parent, bound=bound))
     if where.active_after is not None:
         # The second condition follows from the first; it is the one with an index.
         listed = where.active_after - _LISTED_LAG

@@ -5,7 +5,7 @@ Never writes. Nothing here tells what a tombstone keeps out: there are digests o
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
@@ -51,15 +51,16 @@ def erased_thread(project: UUID, name: str) -> ThreadErasedError:
 
 
 def require_never_erased(
-    project: UUID, name: str, *, bound: UUID | None = None
+    project: UUID, names: Iterable[str], *, bound: UUID | None = None
 ) -> None:
-    """Raise ThreadErasedError if a thread of that name was erased. One query.
+    """Raise ThreadErasedError if a thread of such a name was erased. One query each.
 
     To who knows one subject alone, nothing of another was ever there.
     """
-    stone = _of_thread(project, name)
-    if stone is not None and bound in (None, stone.subject_id):
-        raise ThreadErasedError(**_detail(stone.erasure_id))
+    for name in names:
+        stone = _of_thread(project, name)
+        if stone is not None and bound in (None, stone.subject_id):
+            raise ThreadErasedError(**_detail(stone.erasure_id))
 
 
 def get_tombstone(project: UUID, tombstone: UUID) -> TombstoneLine:

@@ -18,6 +18,7 @@ from django.db import transaction
 from memoryhub import journal
 from memoryhub.errors import InvalidError
 from memoryhub.journal import Address, Birth, audit, fence
+from memoryhub.kernel import names
 from memoryhub.kernel.commands import CreateThread
 from memoryhub.models.api_keys import MEMORY_SCOPES, SUBJECT_SCOPES, ApiKey
 from memoryhub.models.clock import clock
@@ -56,7 +57,17 @@ class Agent:
 
     def address(self, thread: str, *, birth: Birth | None = None) -> Address:
         """A thread of this agent's project, confined to its subject."""
-        return Address(project=self.project, name=thread, birth=birth, bound=self.bound)
+        return Address(
+            project=self.project,
+            name=thread,
+            birth=birth,
+            bound=self.bound,
+            called=self.bound is not None,
+        )
+
+    def calls(self, stored: str) -> str:
+        """What this agent calls a thread that is stored by this name."""
+        return stored if self.bound is None else names.called(stored, self.bound)
 
     def birth(self) -> Birth | None:
         """How a write makes an unknown thread; None where the project forbids it."""

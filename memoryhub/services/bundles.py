@@ -26,7 +26,15 @@ from memoryhub.errors import (
 from memoryhub.journal import arrivals, tombstones
 from memoryhub.journal.arrivals import Arrival
 from memoryhub.journal.heads import Head
-from memoryhub.kernel.bundles import EVENTS, FORMAT, MANIFEST, File, Manifest
+from memoryhub.kernel import names
+from memoryhub.kernel.bundles import (
+    EVENTS,
+    FORMAT,
+    MANIFEST,
+    CutThread,
+    File,
+    Manifest,
+)
 from memoryhub.kernel.events import ThreadForked
 from memoryhub.kernel.replay import evolve
 from memoryhub.models.ids import uuid7
@@ -194,8 +202,9 @@ def _require_welcome(manifest: Manifest, project: Project) -> UUID | None:
     room = project.max_threads - project.thread_count
     if len(manifest.cut) > room:
         raise ProjectFullError
-    _require_free([each.name for each in manifest.cut], project)
-    return known.id if known else None
+    own = known.id if known else None
+    _require_free([_name(manifest, each, own) for each in manifest.cut], project, own)
+    return own
 
 
 def _find(project: Project, user_id: str) -> Subject | None:
@@ -205,8 +214,19 @@ def _find(project: Project, user_id: str) -> Subject | None:
         raise BadBundleError(what="subject") from None
 
 
-def _require_free(wanted: Sequence[str], project: Project) -> None:
+def _name(manifest: Manifest, cut: CutThread, own: UUID | None) -> str:
+    """Of a thread here: one that a bound key named has the subject's id of here."""
+    called = names.called(cut.name, manifest.subject.id)
+    return (
+        cut.name if own is None or called == cut.name else names.of_subject(own, called)
+    )
+
+
+def _require_free(wanted: Sequence[str], project: Project, own: UUID | None) -> None:
     """Raise NameTakenError or ThreadErasedError. Two queries for 200 names."""
+    owners = {owner for name in wanted if (owner := names.owner(name))} - {own}
+    if Subject.objects.filter(project=project, id__in=owners).exists():
+        raise NameTakenError
     for begin in range(0, len(wanted), CHUNK):
         some = wanted[begin : begin + CHUNK]
         for dead in tombstones.dead_names((project.id, name) for name in some).values():
@@ -256,7 +276,9 @@ def _begun(walk: Pass, each: Incoming, manifest: Manifest) -> Arrival:
     # Where names are blanked already there is nothing to salt.
     salt = b"" if bare else name_salt()
     return Arrival(
-        head=Head.newborn(walk.newborn(each), name=cut.name, salt=salt),
+        head=Head.newborn(
+            walk.newborn(each), name=_name(manifest, cut, walk.ids.subject), salt=salt
+        ),
         origin=arrivals.origin(
             instance=manifest.instance, thread=cut.thread, head_hash=cut.head_hash
         ),

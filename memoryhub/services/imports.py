@@ -291,7 +291,7 @@ def _bad(
 ) -> Bad:
     differs = isinstance(refusal, _DIFFERS)
     return Bad(
-        code="differs" if differs else refusal.code,
+        code="differs" if differs else getattr(refusal, "invalid_code", refusal.code),
         place=place,
         run=run,
         message=message,

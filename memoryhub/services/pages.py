@@ -136,7 +136,7 @@ async def amend(
     if change.content is not None and entry.slot is not None:
         raise DerivedPageError
     command = await read(_update_page, thread, entry, change, by)
-    return await apply(agent, thread.name, command, terms=terms)
+    return await apply(agent, agent.calls(thread.name), command, terms=terms)
 
 
 async def map_page(

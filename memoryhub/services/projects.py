@@ -21,7 +21,7 @@ from memoryhub.models.projects import (
     Project,
     ProjectStats,
 )
-from memoryhub.models.threads import Thread
+from memoryhub.queries import threads
 from memoryhub.services import subjects
 from memoryhub.services.audit import COMMAND
 from memoryhub.vault import keys
@@ -103,7 +103,12 @@ def require_idle_days(idle_days: int | None) -> None:
 
 
 def require_kept(
-    project: UUID, thread: str, idle_days: int | None, *, made: bool = False
+    project: UUID,
+    thread: str,
+    idle_days: int | None,
+    *,
+    made: bool = False,
+    bound: UUID | None = None,
 ) -> None:
     """Raise InvalidError if a thread would be kept for less than its project asks.
 
@@ -116,8 +121,10 @@ def require_kept(
     days = Project.objects.values_list("retention_idle_days", flat=True).get(id=project)
     if days is not None and idle_days >= days:
         return
-    rows = Thread.objects.filter(project_id=project, name=thread)
-    config = rows.values_list("config", flat=True).first()
+    meant = threads.names_of(thread, bound=bound)
+    rows = threads.scoped(project, bound=bound).filter(name__in=meant)
+    known = dict(rows.values_list("name", "config"))
+    config = next((known[name] for name in meant if name in known), None)
     own = None if config is None else orjson.loads(config).get("retention_idle_days")
     if own == idle_days or (made and config is not None):
         return

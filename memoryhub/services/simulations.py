@@ -22,7 +22,7 @@ from memoryhub.errors import (
     PageUnknownError,
 )
 from memoryhub.journal import Receipt, log, texts
-from memoryhub.kernel import making, tokens
+from memoryhub.kernel import making, names, tokens
 from memoryhub.kernel.commands import Command
 from memoryhub.kernel.events import ImportAdvanced, Limits, SlotAppended
 from memoryhub.kernel.packing import TooSmallError
@@ -150,7 +150,9 @@ class Simulation:
             return
         narrower = self.budget < state.paging.settings.budget_tokens
         asked = Asked(
-            name=thread.name, turn=turn, token_budget=self.budget if narrower else None
+            name=names.called(thread.name, thread.subject_id),
+            turn=turn,
+            token_budget=self.budget if narrower else None,
         )
         try:
             packed = contexts.pack(thread, state, asked)

@@ -167,10 +167,8 @@ async def _require_kept(
 ) -> None:
     """What an agent is talked into must not have anything erased."""
     if idle_days is not None:
-        project = agent.project
-        await read(
-            partial(projects.require_kept, project, thread, idle_days, made=made)
-        )
+        require = partial(projects.require_kept, made=made, bound=agent.bound)
+        await read(require, agent.project, thread, idle_days)
 
 
 async def _submit(

@@ -10,6 +10,7 @@ from memoryhub import journal
 from memoryhub.errors import NoRoomError, NotRecordedError
 from memoryhub.journal import Order, Receipt, Request
 from memoryhub.journal.uses import uses
+from memoryhub.kernel import names
 from memoryhub.kernel.commands import NewSlot
 from memoryhub.kernel.packing import Packed, TooSmallError
 from memoryhub.kernel.page_commands import BeginTurn, RecordContext
@@ -86,9 +87,8 @@ async def begin(
         begun = await read(_recorded, agent, receipt, turn.n)
         if begun is not None:
             return begun
-    asked = Asked(
-        name=receipt.name, turn=turn.n, mode=turn.mode, token_budget=new.token_budget
-    )
+    name = names.called(receipt.name, receipt.subject)
+    asked = Asked(name=name, turn=turn.n, mode=turn.mode, token_budget=new.token_budget)
     return await _pack(agent, thread, receipt, asked)
 
 

@@ -10,7 +10,6 @@ from django.db import connection
 
 from memoryhub.errors import (
     IdempotencyMismatchError,
-    NotFoundError,
     ProjectFullError,
     StaleError,
     SubjectErasedError,
@@ -95,8 +94,9 @@ def test_a_bound_key_does_not_find_threads_of_others(acme: Project) -> None:
     append(free, "t-1", "one")
     bound = make_agent(acme, subject=ann)
     append(bound, "ann-1", "hello")
-    with pytest.raises(NotFoundError):
-        append(bound, "t-1", "hello")
+    append(bound, "t-1", "hello")
+    assert get_thread(bound, "t-1").name == f"{ann.id}:t-1"
+    assert get_thread(free, "t-1").slot_count == 1
 
 
 @pytest.mark.parametrize("size", [1, 60])

@@ -315,10 +315,12 @@ def test_a_bound_key_finds_no_other_subject(acme: Project, label: str) -> None:
     bob = subjects.find_or_create(acme.id, "bob")
     bound = _client(acme, subject=bob)
     foreign = _ask(bound, label)
+    if label in MAKING:
+        assert foreign.status in (200, 201)
+        return
     assert (foreign.status, foreign.code) == (404, "not_found")
-    if label not in MAKING:
-        absent = _ask(bound, label, thread="absent")
-        assert foreign.comparable == absent.comparable
+    absent = _ask(bound, label, thread="absent")
+    assert foreign.comparable == absent.comparable
 
 
 @pytest.mark.parametrize("label", OF_A_THREAD)
@@ -350,9 +352,12 @@ def test_a_thread_that_is_erased(acme: Project, ann: Subject, label: str) -> Non
         assert (answer.status, answer.code) == (410, "thread_erased")
         assert answer.json["erasure"] == str(erasure.id)
     bob = subjects.find_or_create(acme.id, "bob")
-    assert _ask(_client(acme, subject=bob), label).code == "not_found"
+    other = _ask(_client(acme, subject=bob), label)
     if label in MAKING:
+        assert other.status < 300
         assert _ask(client, label, thread="t-2").status < 300
+    else:
+        assert other.code == "not_found"
 
 
 @pytest.mark.parametrize("label", [label for label, row in ROWS.items() if not row[2]])

@@ -22,7 +22,7 @@ from memoryhub.journal import arrivals
 from memoryhub.models import Event, Instance, Project, Subject, Thread
 from memoryhub.models.audit import AuditEntry
 from memoryhub.queries import context_verification
-from memoryhub.services import subjects
+from memoryhub.services import subjects, turns
 from memoryhub.services.api_keys import Agent
 from tests import bundled, erasings, factories
 from tests.replay import assert_replays
@@ -73,6 +73,23 @@ def test_import_of_export_equal(data: bytes, zeta: Project) -> None:
     assert taken.events == len(told["events.jsonl"])
     kinds = {line["type"] for line in told["events.jsonl"]}
     assert kinds >= {"turn.packed", "page.evicted", "checkpoint.restored"}
+
+
+def test_what_a_bound_key_named_is_called_the_same(
+    agent: Agent, ann: Subject, acme: Project, zeta: Project
+) -> None:
+    """By a key that is bound to her there, where she has another id."""
+    bound = factories.make_agent(acme, subject=ann)
+    factories.append(bound, "own", "hello")
+    factories.run(turns.begin(agent=bound, thread="own", new=turns.NewTurn()))
+    again = bundled.take(bundled.export(ann), zeta).subject
+    assert again is not None
+    there = factories.make_agent(zeta, subject=Subject.objects.get(id=again))
+    factories.append(there, "own", "and on")
+    row = Thread.objects.select_related("subject").get(name=f"{again}:own")
+    assert (row.subject_id, row.slot_count) == (again, 2)
+    checked = [*context_verification.iter_checked(row)]
+    assert [(each.wrong, each.erased) for each in checked] == [(None, False)]
 
 
 def test_recorded_contexts_hash_the_same(data: bytes, zeta: Project) -> None:

@@ -141,7 +141,7 @@ class Command(Base):
             owner,
             scope=options["scope"],
             thread=(
-                threads.get_thread(owner.project_id, name, bound=owner.id)
+                threads.get_thread(owner.project_id, name, subject=owner.id)
                 if name
                 else None
             ),

@@ -1,0 +1,268 @@
+"""Names of threads: a key that is bound to a subject learns no other subject's."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from memoryhub.api import auth, limits
+from memoryhub.models import Event, Project, Subject, Thread
+from memoryhub.models.api_keys import SUBJECT_SCOPES
+from memoryhub.services import subjects
+from tests import factories, graves, recordings
+from tests.api.client import SLOT, Answer, Client, run
+from tests.matrix.test_api_matrix import OF_A_THREAD, ROWS
+
+pytestmark = [pytest.mark.django_db, pytest.mark.promise("P12")]
+#: Of the same length, so that what counts bytes counts the same.
+THEIRS, NOBODYS = "theirs-1", "nobody-1"
+DAYS = {"config": {"retention_idle_days": 30}}
+#: Requests that name a thread otherwise than the matrix does: method, where, what.
+OTHERS: dict[str, tuple[str, str, Any]] = {
+    "fork": ("POST", "/threads/mine:fork", {"name": "{t}"}),
+    "put with days": ("PUT", "/threads/{t}", DAYS),
+    "patch with days": ("PATCH", "/threads/{t}", DAYS),
+    "put with a user": ("PUT", "/threads/{t}", {"user_id": "bob"}),
+    "put with another user": ("PUT", "/threads/{t}", {"user_id": "ann"}),
+    "forks of it": ("GET", "/threads?parent={t}", None),
+    "forks of it, searched": ("POST", "/threads:search", {"parent": "{t}"}),
+}
+ASKED = {
+    label: (label.partition(" ")[0].upper(), *ROWS[label][:2]) for label in OF_A_THREAD
+} | OTHERS
+MADE = ("put /api/v1/threads/{thread}", "get /api/v1/threads/{thread}")
+#: What the other's thread may be, beside open.
+STATES: dict[str, Callable[[Thread], object]] = {
+    "open": lambda row: None,
+    "of a restricted subject": lambda row: Subject.objects.filter(
+        id=row.subject_id
+    ).update(state=Subject.State.RESTRICTED),
+    "erased": graves.bury_thread,
+    "importing": lambda row: Thread.objects.filter(id=row.id).update(
+        status=Thread.Status.IMPORTING
+    ),
+    "damaged": lambda row: Thread.objects.filter(id=row.id).update(
+        head_hash=b"\0" * 32
+    ),
+}
+
+
+@pytest.fixture(autouse=True)
+def fresh_accounts() -> None:
+    auth.forget()
+    limits.account = limits.Limits()
+
+
+@pytest.fixture(scope="module")
+def acme(standing: None) -> Project:
+    return factories.make_project("acme")
+
+
+@pytest.fixture(scope="module")
+def theirs(acme: Project) -> Thread:
+    """A thread that ann has, as another key called it."""
+    return factories.make_thread(factories.make_agent(acme), THEIRS, user_id="ann")
+
+
+@pytest.fixture(scope="module")
+def bob(acme: Project, theirs: Thread) -> Subject:
+    made = subjects.find_or_create(acme.id, "bob")
+    bound = factories.make_agent(acme, subject=made)
+    factories.append(bound, "mine", "hello")
+    return made
+
+
+def client(project: Project, **options: Any) -> Client:
+    return Client(key=factories.make_key(project, **options)[1])
+
+
+def filled(value: Any, name: str) -> Any:
+    if isinstance(value, dict):
+        return {key: filled(each, name) for key, each in value.items()}
+    return value.replace("{t}", name) if isinstance(value, str) else value
+
+
+def ask(key: Client, label: str, name: str, **options: Any) -> Answer:
+    method, target, body = ASKED[label]
+    return run(key.send(method, filled(target, name), filled(body, name), **options))
+
+
+def told(answer: Answer, name: str) -> tuple[Any, ...]:
+    """All of an answer but the name that was sent, ids, times and digests of those."""
+    text = answer.body.decode().replace(name, "<name>")
+    text = re.sub(r"[0-9a-f]{64}|page-[0-9a-f]{32}", "<digest>", text)
+    text = re.sub(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "<id>", text)
+    text = re.sub(r"\d{4}-\d\d-\d\dT[0-9:.]+(Z|\+00:00)", "<time>", text)
+    text = re.sub(r'"request_id":"[0-9a-f]+"', '"request_id"', text)
+    hidden = {b"x-request-id", b"etag"}
+    return (
+        answer.status,
+        text,
+        [h for h in answer.headers if h[0].lower() not in hidden],
+    )
+
+
+@pytest.mark.parametrize("label", ASKED)
+def test_another_s_name_is_nobody_s(
+    acme: Project, theirs: Thread, bob: Subject, label: str
+) -> None:
+    key = client(acme, subject=bob)
+    head = theirs.head_seq
+    answers = [told(ask(key, label, name), name) for name in (THEIRS, NOBODYS)]
+    assert answers[0] == answers[1]
+    assert "name_taken" not in answers[0][1]
+    theirs.refresh_from_db()
+    assert theirs.head_seq == head
+
+
+@pytest.mark.no_replay
+@pytest.mark.parametrize("state", STATES)
+@pytest.mark.parametrize("label", [*MADE, *OTHERS])
+def test_whatever_has_become_of_it(
+    acme: Project, theirs: Thread, bob: Subject, label: str, state: str
+) -> None:
+    STATES[state](theirs)
+    key = client(acme, subject=bob)
+    answers = [told(ask(key, label, name), name) for name in (THEIRS, NOBODYS)]
+    assert answers[0] == answers[1]
+
+
+def test_nor_by_the_name_that_others_use(
+    acme: Project, theirs: Thread, bob: Subject
+) -> None:
+    """Ann's own keys have made one: to bob's it is a name like any other."""
+    ann = factories.make_agent(acme, subject=Subject.objects.get(id=theirs.subject_id))
+    factories.append(ann, "hers", "hello")
+    stored, free = f"{theirs.subject_id}:hers", f"{theirs.subject_id}:free"
+    for label in (*MADE, *OTHERS):
+        key = client(acme, subject=bob)
+        answers = [told(ask(key, label, name), name) for name in (stored, free)]
+        assert answers[0] == answers[1], label
+
+
+def test_nor_by_a_plan_to_forget(acme: Project, theirs: Thread, bob: Subject) -> None:
+    key = client(acme, subject=bob, scopes=SUBJECT_SCOPES)
+    body = {"scope": "thread", "reason": "test"}
+    answers = [
+        told(
+            run(key.post(f"/subjects/{bob.id}/erasures", {**body, "thread": name})),
+            name,
+        )
+        for name in (THEIRS, NOBODYS)
+    ]
+    assert answers[0] == answers[1]
+    mine = {**body, "thread": "mine"}
+    assert run(key.post(f"/subjects/{bob.id}/erasures", mine)).status == 201
+
+
+# What it is called, by whom
+
+
+def test_a_bound_key_s_thread_is_called_so_by_it_alone(
+    acme: Project, bob: Subject
+) -> None:
+    key, other = client(acme, subject=bob), client(acme)
+    made = run(key.post("/threads/new/slots", SLOT))
+    assert (made.status, made.json["thread"]) == (201, "new")
+    stored = f"{bob.id}:new"
+    assert Thread.objects.get(id=made.json["thread_id"]).name == stored
+    for each, name in ((key, "new"), (key, stored), (other, stored)):
+        found = run(each.get(f"/threads/{name}")).json
+        assert (found["thread"], found["thread_id"]) == (name, made.json["thread_id"])
+        assert run(each.post(f"/threads/{name}/slots", SLOT)).json["thread"] == name
+    assert run(other.get("/threads/new")).status == 404
+    assert {each["thread"] for each in run(key.get("/threads")).json["items"]} == {
+        *("mine", "new")
+    }
+    assert stored in {
+        each["thread"] for each in run(other.get("/threads")).json["items"]
+    }
+
+
+@pytest.mark.parametrize("label", OF_A_THREAD)
+def test_no_answer_shows_a_bound_key_another_name(
+    acme: Project, bob: Subject, label: str
+) -> None:
+    key = client(acme, subject=bob)
+    assert f"{bob.id}:" not in ask(key, label, "mine").body.decode()
+
+
+def test_what_others_made_for_it_is_called_as_before(
+    acme: Project, bob: Subject
+) -> None:
+    agent = factories.make_agent(acme)
+    row = factories.make_thread(agent, "for-bob", user_id="bob")
+    key = client(acme, subject=bob)
+    assert run(key.post("/threads/for-bob/slots", SLOT)).json["thread_id"] == str(
+        row.id
+    )
+    assert run(key.put("/threads/for-bob", {})).status == 200
+    taken = run(key.post("/threads/mine:fork", {"name": "for-bob"}))
+    assert (taken.status, taken.code) == (409, "name_taken")
+    run(key.post("/threads/for-bob:fork", {"name": "son"}))
+    forks = run(key.get("/threads?parent=for-bob")).json["items"]
+    assert [each["thread"] for each in forks] == ["son"]
+    assert Thread.objects.get(parent=row).name == f"{bob.id}:son"
+
+
+def test_a_request_that_is_sent_again_is_answered_the_same(
+    acme: Project, bob: Subject
+) -> None:
+    key = client(acme, subject=bob)
+    again = [("idempotency-key", "one")]
+    for path, body in (
+        ("/threads/once/slots", SLOT),
+        ("/threads/mine:fork", {"name": "forked"}),
+        ("/threads/begun/turns", {"slots": [SLOT]}),
+    ):
+        again = [("idempotency-key", path)]
+        first, second = (run(key.post(path, body, headers=again)) for _ in range(2))
+        assert first.status == second.status == 201
+        assert first.json == second.json
+        assert second.header("idempotent-replayed") == "true"
+
+
+def test_a_context_of_it_is_the_same_for_everybody(acme: Project, bob: Subject) -> None:
+    key, other = client(acme, subject=bob), client(acme)
+    made = run(key.post("/threads/talk/turns", {"slots": [SLOT]}))
+    assert str(bob.id) not in made.body.decode()
+    for each, name in ((key, "talk"), (other, f"{bob.id}:talk")):
+        kept = run(each.get(f"/threads/{name}/turns/1/context")).json
+        assert (kept["thread"], kept["verified"]) == (name, True)
+        assert kept["sha256"] == made.json["sha256"]
+
+
+def test_nobody_else_makes_such_a_name(
+    acme: Project, bob: Subject, theirs: Thread, tmp_path: Path
+) -> None:
+    """Else who does could see from a refusal what bob's keys call their threads."""
+    name, other = f"{bob.id}:trap", client(acme)
+    for asked in (
+        other.put(f"/threads/{name}", {"user_id": "ann"}),
+        other.post(f"/threads/{name}/slots", SLOT),
+        other.post(f"/threads/{THEIRS}:fork", {"name": name}),
+    ):
+        answer = run(asked)
+        assert (answer.status, answer.code) == (422, "reserved_name")
+    path = recordings.lines(tmp_path, recordings.message(thread=name, user_id="ann"))
+    assert [bad.code for bad in recordings.take(acme, path)[1]] == ["reserved_name"]
+    assert not Thread.objects.filter(name=name).exists()
+    assert run(other.put(f"/threads/{name}", {"user_id": "bob"})).status == 201
+    free = f"{UUID(int=7)}:any"
+    assert run(other.put(f"/threads/{free}", {})).status == 201
+
+
+def test_a_name_that_is_too_long_with_its_subject_is_refused(
+    acme: Project, bob: Subject
+) -> None:
+    key = client(acme, subject=bob)
+    events = Event.objects.count()
+    for length, status in ((91, 201), (92, 422), (128, 422)):
+        answer = run(key.put(f"/threads/{'x' * length}", {}))
+        assert answer.status == status
+    assert Event.objects.count() == events + 1
