@@ -57,6 +57,8 @@ def assert_kept_out(client: Client, text: str, name: str) -> None:
 def forgotten(hub: Hub, *, ttl: int | None = None) -> Client:
     """A client of ann's, whose value was written in each kind and then erased."""
     client, officer = hub.agent("acme", "ann"), hub.officer("acme")
+    # By a key that is not bound, so that the officer calls it so as well.
+    ok(hub.agent("acme").send("PUT", "/threads/t-1", {"user_id": "ann"}))
     fields = {} if ttl is None else {"ttl_seconds": ttl}
     written = [
         client.send("PUT", "/threads/t-1/pages/old", page(VALUE)),

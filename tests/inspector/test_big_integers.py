@@ -21,7 +21,7 @@ def kept(agent: Agent) -> None:
     factories.append(agent, "t-1", {"invoice": NUMBER}, NUMBER, f'{{"id": {NUMBER}}}')
     acts.set_key(agent, "k", {"invoice": NUMBER})
     acts.set_key(agent, "n", NUMBER)
-    acts.set_task(agent, texts={"data": b'{"invoice":%d}' % NUMBER})
+    acts.set_task(agent, fields={"data": b'{"invoice":%d}' % NUMBER})
 
 
 @pytest.mark.parametrize(

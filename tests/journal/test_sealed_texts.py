@@ -34,13 +34,13 @@ Write = Callable[[Agent, Any], object]
 
 
 def task(field: TaskField, agent: Agent, value: Any) -> object:
-    texts = {field: strict_json.as_sent(value)}
-    return act(agent, asked.SetTask(texts=texts), "ann-1")
+    fields = {field: strict_json.as_sent(value)}
+    return act(agent, asked.SetTask(fields=fields), "ann-1")
 
 
 def new_task(field: TaskField, agent: Agent, value: Any) -> object:
-    texts = {field: strict_json.as_sent(value)}
-    return act(agent, asked.UpdateTask(texts=texts), "ann-1")
+    fields = {field: strict_json.as_sent(value)}
+    return act(agent, asked.UpdateTask(fields=fields), "ann-1")
 
 
 def hint(agent: Agent, value: Any) -> object:

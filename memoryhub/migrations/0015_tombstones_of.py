@@ -2,7 +2,7 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies = [("memoryhub", "0012_hits")]
+    dependencies = [("memoryhub", "0014_vouched_for")]
 
     operations = [
         migrations.AlterField(
