@@ -199,6 +199,16 @@ async def refused(line: Line, *messages: Any) -> int:
     return code
 
 
+async def gone(key: str, thread: str) -> str:
+    """The code by which an agent hears that it can't follow the thread."""
+    socket = await AgentSocket(key).greet()
+    await socket.follow(thread)
+    said = await socket.hear()
+    assert (said.pop("t"), said.pop("thread")) == ("gone", thread)
+    await socket.leave()
+    return str(said["code"])
+
+
 async def heard(socket: AgentSocket, count: int) -> list[dict[str, Any]]:
     """The next so many messages."""
     return [await socket.hear() for _ in range(count)]

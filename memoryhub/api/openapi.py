@@ -98,14 +98,14 @@ within 5 s. The server answers `{"t":"hello","v":1}`. Messages are JSON text:
   each event after that seq, in order and without end; it has all that a stream's `data`
   has. With `"content":"none"` payloads are left out.
 - `{"t":"unfollow","thread":…}` ends that.
-- `{"t":"gone","thread":…,"code":…}` says that a thread can no longer be followed, by
-  the code of the error that a request would get; `{"t":"beat"}` comes after 15 s of
+- `{"t":"gone","thread":…,"code":…}` says that a thread can't be followed, at once or
+  from now on, by the code of the error that a request would get; `{"t":"beat"}` comes after 15 s of
   silence.
 
 A socket follows 50 threads, takes 20 messages a second of 64 KiB each, and ends after
 an hour. Why it ends is in its close code: 4400 no such message, 4401 no valid key, 4403
-scope, or subject restricted, 4404 no such thread, 4408 nothing said, 4410 thread or
-subject erased, 4429 beyond a limit, 1009 too big, 1011 a mistake of ours. After 1012
+scope, 4404 no such address, 4408 nothing said, 4410 the key's subject or project is
+gone, 4429 beyond a limit, 1009 too big, 1011 a mistake of ours. After 1012
 (restart, or the hour is over) and 1013 (too busy) connect again, and follow from the
 last seq you have. What is sent can be larger than the largest body, by a little.
 """

@@ -22,12 +22,26 @@ from memoryhub.api.gate import Receive, Scope, Send
 from memoryhub.api.protocol import Close, EndError, Follow, Hello, Unfollow
 from memoryhub.api.reading import find_thread
 from memoryhub.api.streams import Follower, Place
-from memoryhub.errors import Refusal
+from memoryhub.errors import (
+    NotFoundError,
+    Refusal,
+    SubjectErasedError,
+    SubjectRestrictedError,
+    ThreadErasedError,
+)
 from memoryhub.queries.readers import read
 from memoryhub.services.api_keys import Agent
 
 #: Every address below is for agents; this is the one where there is something.
 PREFIX, PATH = "/ws/v1/", "/ws/v1/agent"
+
+#: What is refused of one thread says nothing of what else a socket follows.
+_OF_A_THREAD = (
+    NotFoundError,
+    SubjectErasedError,
+    SubjectRestrictedError,
+    ThreadErasedError,
+)
 
 log = structlog.get_logger()
 
@@ -172,6 +186,8 @@ class Socket:
     def __init__(self, line: Line, agent: Agent, *, key: str) -> None:
         self._line, self._agent, self._key = line, agent, key
         self._followed: dict[str, Followed] = {}
+        #: Threads that can't be followed, and what a request would be refused with.
+        self._gone: list[tuple[str, str]] = []
         self._bell = asyncio.Event()
 
     async def serve(self, end: asyncio.Future[Close]) -> NoReturn:
@@ -204,14 +220,26 @@ class Socket:
                 raise EndError(Close.BAD_MESSAGE)
 
     async def _follow(self, wanted: Follow) -> None:
-        """Look the thread up as a request would, and count it as one."""
+        """Look the thread up as a request would, and count it as one.
+
+        One that can't be followed ends nothing: the peer is told, as of one that goes
+        later.
+        """
         limits.take_request(self._agent)
         auth.require(self._agent, auth.READ)
         name = wanted.thread
         self._unfollow(name)
         if len(self._followed) >= protocol.MAX_FOLLOWED:
             raise EndError(Close.BAD_MESSAGE)
-        thread = await read(find_thread, self._agent, name)
+        try:
+            thread = await read(find_thread, self._agent, name)
+        except _OF_A_THREAD as refusal:
+            if len(self._gone) >= protocol.MAX_FOLLOWED:
+                # It asks on, and takes no answer.
+                raise EndError(Close.TOO_MANY) from None
+            self._gone.append((name, refusal.code))
+            self._bell.set()
+            return
         follower = Follower(thread.id, self._bell)
         self._followed[name] = Followed(
             name=name,
@@ -232,13 +260,17 @@ class Socket:
         The only one who sends: what a slow peer has not taken is not read either.
         """
         while True:
+            while self._gone:
+                await self._line.say(protocol.gone(*self._gone.pop(0)))
             waiting = [each for each in self._followed.values() if each.follower.moved]
             for followed in waiting:
                 await self._send_part(followed)
             left = protocol.BEAT_SECONDS - self._line.silent_seconds
             if left <= 0:
                 await self._line.say(protocol.BEAT)
-            elif not any(each.follower.moved for each in self._followed.values()):
+            elif not self._gone and not any(
+                each.follower.moved for each in self._followed.values()
+            ):
                 await streams.rung(self._bell, seconds=left)
 
     async def _send_part(self, followed: Followed) -> None:

@@ -17,7 +17,7 @@ from memoryhub.services import api_keys, slots, subjects
 from memoryhub.services.api_keys import Agent
 from tests import factories
 from tests.api.client import Client
-from tests.sockets import PATIENCE, AgentSocket, heard, refused
+from tests.sockets import PATIENCE, AgentSocket, gone, heard, refused
 
 pytestmark = [
     pytest.mark.django_db(transaction=True),
@@ -179,11 +179,11 @@ async def test_a_socket_follows_fifty_threads(
 
 
 @pytest.mark.parametrize(
-    ("state", "code", "word"),
+    ("state", "word"),
     [
-        ("erased", 4410, "subject_erased"),
-        ("erasing", 4410, "subject_erased"),
-        ("restricted", 4403, "subject_restricted"),
+        ("erased", "subject_erased"),
+        ("erasing", "subject_erased"),
+        ("restricted", "subject_restricted"),
     ],
 )
 async def test_a_subject_that_is_gone(
@@ -192,10 +192,9 @@ async def test_a_subject_that_is_gone(
     monkeypatch: pytest.MonkeyPatch,
     *,
     state: str,
-    code: int,
     word: str,
 ) -> None:
-    """Refused at first; while its thread is followed, that one thread is gone."""
+    """At first and while its thread is followed, that one thread is gone."""
     # So that a look at two threads takes two queries.
     monkeypatch.setattr(streams, "LOOK_THREADS", 1)
     await say(agent, "x", thread="t-2")
@@ -208,14 +207,27 @@ async def test_a_subject_that_is_gone(
     assert await socket.hear() == {"t": "gone", "thread": "anns", "code": word}
     await say(agent, "y", thread="t-2")
     assert (await socket.hear())["seq"] == 3
-    assert await refused(AgentSocket(key), {"t": "follow", "thread": "anns"}) == code
+    assert await gone(key, "anns") == word
     await read(lambda: rows.update(state="active"))
     await socket.follow("anns", 0)
     assert (await socket.hear())["type"] == "thread.created"
     await socket.leave()
 
 
-async def test_a_thread_that_is_erased_is_4410(agent: Agent, key: str) -> None:
+async def test_a_wrong_thread_ends_nothing_else(agent: Agent, key: str) -> None:
+    socket = await AgentSocket(key).greet()
+    await socket.follow("t-1", 2)
+    await socket.hear()
+    for name in ("absent", "another", "absent"):
+        await socket.follow(name)
+        told = {"t": "gone", "thread": name, "code": "not_found"}
+        assert await socket.hear() == told
+    await say(agent, "y", thread="t-1")
+    assert (await socket.hear())["thread"] == "t-1"
+    await socket.leave()
+
+
+async def test_a_thread_that_is_erased_is_gone(agent: Agent, key: str) -> None:
     rows = Thread.objects.filter(name="t-1")
     socket = await AgentSocket(key).greet()
     await socket.follow("t-1", 2)
@@ -223,7 +235,7 @@ async def test_a_thread_that_is_erased_is_4410(agent: Agent, key: str) -> None:
     await read(lambda: rows.update(status="erased"))
     gone = {"t": "gone", "thread": "t-1", "code": "thread_erased"}
     assert await socket.hear() == gone
-    assert await refused(AgentSocket(key), {"t": "follow", "thread": "t-1"}) == 4410
+    assert await gone(key, "t-1") == "thread_erased"
     await read(lambda: rows.update(status="open"))
     await socket.leave()
 
@@ -288,7 +300,7 @@ async def test_a_key_whose_subject_is_gone_is_4410(
     await hers.leave()
     follow = {"t": "follow", "thread": "never"}
     assert await refused(AgentSocket(made["ann"]), follow) == 4410
-    assert await refused(AgentSocket(made["bob"]), follow) == 4404
+    assert await gone(made["bob"], "never") == "not_found"
     await twin.leave()
 
 

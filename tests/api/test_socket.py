@@ -17,7 +17,7 @@ from memoryhub.services import subjects
 from memoryhub.services.api_keys import Agent
 from tests import factories
 from tests.api.client import Client
-from tests.sockets import PATIENCE, AgentSocket, refused
+from tests.sockets import PATIENCE, AgentSocket, gone, refused
 
 pytestmark = [
     pytest.mark.django_db(transaction=True),
@@ -247,16 +247,16 @@ async def test_a_message_that_is_none_is_4400(key: str, message: Any) -> None:
     assert await refused(AgentSocket(key), message) == 4400
 
 
-async def test_foreign_and_unknown_threads_are_4404(acme: Project, key: str) -> None:
+async def test_foreign_and_unknown_threads_are_gone(acme: Project, key: str) -> None:
     def to_bob() -> str:
         bob = subjects.find_or_create(acme.id, "bob")
         return factories.make_key(acme, subject=bob)[1]
 
     bound = await read(to_bob)
     for name in ("theirs", "absent"):
-        assert await refused(AgentSocket(key), following(name)) == 4404
+        assert await gone(key, name) == "not_found"
     for name in ("anns", "t-1", "absent"):
-        assert await refused(AgentSocket(bound), following(name)) == 4404
+        assert await gone(bound, name) == "not_found"
 
 
 @pytest.mark.parametrize("scopes", [["memory:write"], ["subject:export"], ["admin"]])

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import io
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 from django.core.management import call_command
 from django.utils import timezone
+from pytest_django import Settings
 
+from memoryhub.management import address
 from memoryhub.models.api_keys import ApiKey
 from memoryhub.models.operators import Membership, Operator, SignInLink
 from memoryhub.models.projects import MAX_THREADS, Project
@@ -93,8 +96,20 @@ def test_a_key_is_printed_once_and_alone(acme: Project) -> None:
     assert api_keys.matches(row, key, now=timezone.now())
     assert row.scopes == "memory:read memory:write"
     assert (row.subject, row.expires_at) == (None, None)
-    assert "curl" in said
-    assert key in said
+    assert "Bearer $KEY" in said
+    assert key not in said
+
+
+def test_what_one_may_try_is_where_the_server_is(
+    acme: Project, settings: Settings, tmp_path: Path
+) -> None:
+    settings.DATA_DIR = tmp_path
+    usual = "http://127.0.0.1:8000/api/v1/threads"
+    assert usual in run("create_key", "acme")[1]
+    address.note("http://127.0.0.1:8123")
+    assert "http://127.0.0.1:8123/api/v1/threads" in run("create_key", "acme")[1]
+    settings.ORIGINS = ["https://m.example"]
+    assert "https://m.example/api/v1/threads" in run("create_key", "acme")[1]
 
 
 def test_a_key_has_the_scopes_and_the_end_it_is_given(acme: Project) -> None:

@@ -12,6 +12,7 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
+import orjson
 import pytest
 import pytest_asyncio
 from django.conf import settings
@@ -30,9 +31,10 @@ from tests.test_rooms import modules, tree
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.promise("P12")]
 
 AGENTS, BROWSERS = socket.PATH, consumers.LIVE_PATH.pattern
-#: What a socket is let in for, or the code that it ends by. By credential, where the
-#: thread is one's own; then by thread, where the credential is the right one.
-ROWS: dict[str, dict[str, int | None]] = {
+#: What a socket is let in for, the code that it ends by, or what an agent is told of
+#: the one thread. By credential, where the thread is one's own; then by thread, where
+#: the credential is the right one.
+ROWS: dict[str, dict[str, int | str | None]] = {
     AGENTS: {
         "right": None,
         "none": 4401,
@@ -40,11 +42,11 @@ ROWS: dict[str, dict[str, int | None]] = {
         "revoked": 4401,
         "expired": 4401,
         "wrong scope": 4403,
-        "other subject": 4404,
-        "other project": 4404,
-        "thread absent": 4404,
-        "thread restricted": 4403,
-        "thread erased": 4410,
+        "other subject": "not_found",
+        "other project": "not_found",
+        "thread absent": "not_found",
+        "thread restricted": "subject_restricted",
+        "thread erased": "subject_erased",
     },
     BROWSERS: {
         "right": None,
@@ -156,6 +158,8 @@ async def ending(line: Line, message: dict[str, Any]) -> dict[str, Any] | None:
         if said["type"] == "websocket.close":
             return dict(said)
         text = said["text"]
+        if '"t":"gone"' in text:
+            return {"code": orjson.loads(text)["code"]}
         if '"t":"event"' in text or text.startswith("<"):
             return None
 

@@ -6,7 +6,7 @@ from typing import Any
 from django.core.management.base import CommandParser
 
 from memoryhub.errors import InvalidError
-from memoryhub.management import people, start
+from memoryhub.management import address, people, start
 from memoryhub.management.terminal import WRONG_USAGE
 from memoryhub.management.terminal import Command as Base
 from memoryhub.models.api_keys import MEMORY_SCOPES, SUBJECT_SCOPES
@@ -80,9 +80,8 @@ class Command(Base):
         return scopes
 
     def show(self, key: str) -> None:
-        self.say("This key is shown once. Try it:")
+        self.say("This key is shown once. Put it into KEY and try it:")
         self.say(
-            f"  curl -H 'Authorization: Bearer {key}' "
-            "http://127.0.0.1:8000/api/v1/threads"
+            f'  curl -H "Authorization: Bearer $KEY" {address.known()}/api/v1/threads'
         )
         self.stdout.write(key)

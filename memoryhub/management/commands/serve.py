@@ -7,7 +7,7 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from memoryhub.management import logs, server, start
+from memoryhub.management import address, logs, server, start
 from memoryhub.management.terminal import Command as Base
 from memoryhub.services import operators
 from memoryhub.services.standstill import standstill
@@ -41,6 +41,7 @@ class Command(Base):
             start.prepare(held_back=True)
             lines = list(self.welcome(bound, private=start.loopback(host)))
             logs.configure()
+            address.note(server.url(bound))
             running = server.server(listening=lambda: self.say("\n".join(lines)))
             # uvicorn raises the signal again once everything is drained.
             with suppress(KeyboardInterrupt):

@@ -2,11 +2,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.conf import settings
 from django.core.management.base import CommandParser
 
 from memoryhub.journal.audit import PURPOSES
-from memoryhub.management import start
+from memoryhub.management import address, start
 from memoryhub.management.terminal import Command as Base
 from memoryhub.services import operators
 
@@ -36,7 +35,7 @@ class Command(Base):
         parser.add_argument(
             "--origin",
             help="address of the server, like https://memory.example.org (default: "
-            "the first of MEMORYHUB_ORIGINS, else http://127.0.0.1:8000)",
+            "the first of MEMORYHUB_ORIGINS, else where it last listened)",
         )
 
     def handle(
@@ -58,7 +57,7 @@ class Command(Base):
                 "--project PROJECT --role viewer"
             )
         token = operators.make_link(row, minutes)
-        default = next(iter(settings.ORIGINS), "http://127.0.0.1:8000")
         self.say(f"Signs in {operator}, once, within {minutes} minutes:")
         asked = f"?purpose={purpose}" if purpose else ""
-        self.stdout.write(f"{(origin or default).rstrip('/')}/sign-in/{token}{asked}")
+        at = (origin or address.known()).rstrip("/")
+        self.stdout.write(f"{at}/sign-in/{token}{asked}")
