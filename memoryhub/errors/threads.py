@@ -30,7 +30,7 @@ class SubjectHeldError(Refusal):
 
 
 class NameTakenError(Refusal):
-    """The project has a thread of that name already. Choose another name."""
+    """The name is taken already, by another of its kind. Choose another name."""
 
     code = "name_taken"
 

@@ -10,7 +10,6 @@ from typing import Literal
 
 from django.conf import settings
 
-from memoryhub.errors import NotRecordedError
 from memoryhub.journal import log, texts
 from memoryhub.kernel import prefixes, turn_diffs
 from memoryhub.kernel.contexts import Ref
@@ -27,6 +26,7 @@ from memoryhub.queries.turn_diffs import Side, get_side, iter_between
 SERIES = 200
 #: Why a prefix ended. The first four are those that break the order of the context;
 #: `exchange` and `entered` only add to it. `budget`: cut or left out for want of room.
+#: `first`: there was none before.
 Cause = Literal[
     "evicted",
     "lowered",
@@ -39,6 +39,7 @@ Cause = Literal[
     "rules",
     "tools",
     "same",
+    "first",
 ]
 _OF_KIND: dict[str, Cause] = {
     "left": "evicted",
@@ -143,13 +144,14 @@ def get_lens(
 ) -> Lens:
     """A turn against the one before, what-if its sections stood in another order.
 
-    `thread` comes with its subject. A constant number of queries a lineage. Raises
-    NotFoundError for a turn that has not begun, NotRecordedError when its request or
-    the one before was not packed here, prefixes.OrderError for no order.
+    Before the first there is nothing, so its prefix is empty. `thread` comes with its
+    subject. A constant number of queries a lineage. Raises NotFoundError for a turn
+    that has not begun, NotRecordedError when its request or the one before was not
+    packed here, prefixes.OrderError for no order.
     """
     now = get_side(thread, turn)
     if turn == 1:
-        raise NotRecordedError
+        return _first(now, order)
     before = get_side(thread, turn - 1)
     asked, request = _requests(thread, before, now, order)
     found = prefixes.parting(asked, request)
@@ -172,6 +174,25 @@ def get_lens(
         cause=behind.cause,
         reason=behind.reason,
         costs=costs(record.tokens, prefix),
+    )
+
+
+def _first(now: Side, order: Sequence[str]) -> Lens:
+    record = prefixes.ordered(now.recorded.record, order)
+    names = tuple(section.name for section in record.sections)
+    return Lens(
+        turn=now.turn,
+        tokens=record.tokens,
+        bytes=record.bytes,
+        prefix_tokens=0,
+        prefix_bytes=0,
+        order=names,
+        section=next(iter(names), ""),
+        place=0,
+        page_id=None,
+        cause="first",
+        reason=_began(now),
+        costs=costs(record.tokens, 0),
     )
 
 

@@ -260,11 +260,12 @@ async def test_two_turns_are_held_against_each_other(api: Client) -> None:
     lens = (await api.get(f"{T}/turns/2/prefix")).json
     assert 0 < lens["prefix_tokens"] < lens["tokens"]
     assert lens["share"] == lens["prefix_tokens"] / lens["tokens"]
+    first = (await api.get(f"{T}/turns/1/prefix")).json
+    assert (first["prefix_tokens"], first["share"], first["cause"]) == (0, 0, "first")
     line = (await api.get(f"{T}/turns/2")).json
     assert 0 < line["prefix_tokens"] <= lens["prefix_tokens"]
     for path, status, code in (
         ("/turns/1/diff", 404, "not_recorded"),
-        ("/turns/1/prefix", 404, "not_recorded"),
         ("/turns/3/diff", 404, "not_found"),
         ("/turns/2/diff?base=2", 404, "not_found"),
         ("/turns/2/diff?base=0", 422, "value"),
