@@ -57,7 +57,7 @@ class CancelIn(In):
 
 @router.route(
     "POST",
-    "/subjects/{subject}/erasures",
+    "/subjects/{uuid:subject}/erasures",
     needs=auth.FORGET,
     out=PlanOut,
     status=(201,),
@@ -83,7 +83,7 @@ async def plan(
 
 @router.route(
     "POST",
-    "/erasures/{erasure}:confirm",
+    "/erasures/{uuid:erasure}:confirm",
     needs=auth.FORGET,
     out=ErasureOut,
     status=(202,),
@@ -111,7 +111,7 @@ async def confirm(
 
 @router.route(
     "POST",
-    "/erasures/{erasure}:cancel",
+    "/erasures/{uuid:erasure}:cancel",
     needs=auth.FORGET,
     out=ErasureOut,
     refusals=[AlreadyFencedError, PlanExpiredError, *REPEATABLE],
@@ -136,7 +136,7 @@ async def list_all(request: HttpRequest, query: Query[ErasuresQuery]) -> HttpRes
     return await read(_list, auth.caller(request), query)
 
 
-@router.route("GET", "/erasures/{erasure}", needs=auth.FORGET, out=ErasureOut)
+@router.route("GET", "/erasures/{uuid:erasure}", needs=auth.FORGET, out=ErasureOut)
 async def get(request: HttpRequest, erasure: Path[UUID]) -> HttpResponse:
     """How far an erasure is, and what the next step waits for."""
     return await read(_get, auth.caller(request), erasure)
@@ -144,7 +144,7 @@ async def get(request: HttpRequest, erasure: Path[UUID]) -> HttpResponse:
 
 @router.route(
     "GET",
-    "/erasures/{erasure}/receipt",
+    "/erasures/{uuid:erasure}/receipt",
     needs=auth.FORGET,
     out=ReceiptOut,
     refusals=[NotCompleteError],
@@ -156,7 +156,7 @@ async def receipt(request: HttpRequest, erasure: Path[UUID]) -> HttpResponse:
 
 @router.route(
     "GET",
-    "/erasures/{erasure}/addenda",
+    "/erasures/{uuid:erasure}/addenda",
     needs=auth.FORGET,
     out=AddendaOut,
     refusals=[NotCompleteError],

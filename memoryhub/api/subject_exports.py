@@ -32,7 +32,7 @@ class ExportIn(In):
 
 @router.route(
     "POST",
-    "/subjects/{subject}/export",
+    "/subjects/{uuid:subject}/export",
     needs=auth.EXPORT,
     out=None,
     refusals=[NotFoundError, SubjectErasedError, ExportBusyError, KeyMissingError],

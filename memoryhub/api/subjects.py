@@ -178,7 +178,7 @@ async def readmit(request: HttpRequest, body: UserIdIn) -> HttpResponse:
 
 @router.route(
     "POST",
-    "/subjects/{subject}:restrict",
+    "/subjects/{uuid:subject}:restrict",
     needs=auth.FORGET,
     out=SubjectOut,
     refusals=[NotFoundError, *GONE, *REPEATABLE],
@@ -203,7 +203,7 @@ async def restrict(
 
 @router.route(
     "POST",
-    "/subjects/{subject}:unrestrict",
+    "/subjects/{uuid:subject}:unrestrict",
     needs=auth.FORGET,
     out=SubjectOut,
     refusals=[NotFoundError, ErasureInProgressError, *GONE, *REPEATABLE],
@@ -226,7 +226,7 @@ async def unrestrict(
 
 @router.route(
     "GET",
-    "/subjects/{subject}",
+    "/subjects/{uuid:subject}",
     needs=auth.LOOK,
     out=ProfileOut,
     refusals=[NotFoundError, SubjectRestrictedError, *GONE],

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid1, uuid4
 
 import pytest
 import time_machine
@@ -78,6 +78,28 @@ async def test_a_plan_is_confirmed_and_everything_is_gone_at_once(
     assert (early.status, early.code) == (409, "not_complete")
     early = await forgetter.get(f"/erasures/{told['id']}/addenda")
     assert (early.status, early.code) == (409, "not_complete")
+
+
+def _forms(row: UUID) -> list[str]:
+    """Other ways to write an id; of them only one is ours."""
+    text = str(row)
+    forms = [text.upper(), row.hex, f"{{{text}}}", f"urn:uuid:{text}", f"{text}0"]
+    return [*forms, "9" * 5_000, str(UUID(int=0)), str(uuid1())]
+
+
+async def test_an_id_is_written_in_one_way(
+    forgetter: Client, ann: Subject, threads: None
+) -> None:
+    """Row 59 of the bad inputs: any other is answered as one that is absent."""
+    made = UUID((await plan(forgetter, ann.id)).json["id"])
+    absent = await forgetter.get(f"/erasures/{uuid4()}")
+    assert absent.status == 404
+    for form in _forms(made):
+        answer = await forgetter.get(f"/erasures/{form}")
+        assert (answer.status, answer.body) == (404, absent.body), form
+        assert (await plan(forgetter, form)).status == 404, form
+    for form in _forms(ann.id):
+        assert (await plan(forgetter, form)).status == 404, form
 
 
 async def test_confirming_twice_is_the_same_erasure(
