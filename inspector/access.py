@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
 from functools import wraps
 from typing import Concatenate, ParamSpec, cast
@@ -40,6 +41,12 @@ BACKEND = "inspector.backends.Password"
 SIGNED_IN, SEEN, POWERFUL = "signed_in_at", "seen_at", "powerful"
 _LOOPBACK = ("127.0.0.1", "::1")
 _OWN_NAMES = ("127.0.0.1", "localhost", "[::1]")
+#: Headers by which proxies say that they pass on what others asked.
+_FORWARDED = re.compile(
+    r"(x-)?forwarded(-|$)|x-(real|client|original|envoy|cluster-client)-|via$"
+    r"|(true|cf|fastly)-c(lient|onnecting)-ip$",
+    re.IGNORECASE,
+)
 
 
 class SudoError(Exception):
@@ -175,15 +182,18 @@ def _alive(request: HttpRequest) -> bool:
 
 def near(request: HttpRequest) -> bool:
     """Whether it comes from the machine that serves it."""
-    return is_near(request.META.get("REMOTE_ADDR", ""), host=request.get_host())
+    peer = request.META.get("REMOTE_ADDR", "")
+    return is_near(peer, host=request.get_host(), headers=request.headers)
 
 
-def is_near(peer: str, *, host: str) -> bool:
+def is_near(peer: str, *, host: str, headers: Iterable[str]) -> bool:
     """Whether a request of this peer for this host never left the machine.
 
-    Behind a proxy on the machine every peer is near; what was asked for tells them
-    apart.
+    Behind a proxy on the machine every peer is near, and whoever asks may name any
+    host: so nobody is where hosts are configured, or by a request that was passed on.
     """
+    if settings.HOSTS or any(_FORWARDED.match(name) for name in headers):
+        return False
     return peer in _LOOPBACK and split_domain_port(host)[0] in _OWN_NAMES
 
 

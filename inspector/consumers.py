@@ -120,12 +120,15 @@ def _badge(scope: Mapping[str, Any]) -> Badge:
     if not user.is_authenticated:
         raise RefusedError(Close.SIGNED_OUT)
     peer = (scope.get("client") or ("",))[0]
-    host = dict(scope["headers"]).get(b"host", b"").decode("latin-1")
+    headers = {
+        name.decode("latin-1"): value.decode("latin-1")
+        for name, value in scope["headers"]
+    }
     return Badge(
         session=scope["session"].session_key,
         operator=user.pk,
         project=path[1],
-        near=access.is_near(peer, host=host),
+        near=access.is_near(peer, host=headers.get("host", ""), headers=headers),
     )
 
 

@@ -15,6 +15,8 @@ class MemoryHubConfig(AppConfig):
         register(checks.ring_beside_database, deploy=True)
         register(checks.password_only, deploy=True)
         register(server_checks.redis_saves, deploy=True)
+        register(server_checks.secret, deploy=True)
+        register(server_checks.proxies, deploy=True)
         for check in (
             server_checks.database_logs,
             server_checks.database_roles,

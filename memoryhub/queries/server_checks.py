@@ -106,6 +106,34 @@ def redis_saves(*_: Any, **__: Any) -> list[CheckMessage]:
     ]
 
 
+def secret(*_: Any, **__: Any) -> list[CheckMessage]:
+    """Warn of the secret that everybody knows."""
+    if settings.SECRET_KEY != settings.DEFAULT_SECRET_KEY:
+        return []
+    return [
+        CheckWarning(
+            "The secret that signs cookies and cursors is the one that everybody knows.",
+            hint="Set MEMORYHUB_SECRET_KEY to 50 random characters or more.",
+            id="memoryhub.W007",
+        )
+    ]
+
+
+def proxies(*_: Any, **__: Any) -> list[CheckMessage]:
+    """Warn of a server that others call, and that knows of no proxy before it."""
+    if not settings.HOSTS or settings.TRUSTED_PROXIES:
+        return []
+    return [
+        CheckWarning(
+            "Hosts are set and no proxy is: behind one, all who ask look like it, and "
+            "share its limits.",
+            hint="Set MEMORYHUB_TRUSTED_PROXIES to the proxy's address; without a "
+            "proxy this is as it should be.",
+            id="memoryhub.W008",
+        )
+    ]
+
+
 def _postgres(databases: Collection[str] | None) -> Iterator[str]:
     """Of the databases that may be asked, those on PostgreSQL."""
     for alias in databases or ():

@@ -157,7 +157,35 @@ def test_powerful_operators_idle_shorter_off_loopback(browser: Browser) -> None:
 def test_near_is_who_asks_this_machine_on_this_machine(
     peer: str, host: str, *, near: bool
 ) -> None:
-    assert is_near(peer, host=host) is near
+    assert is_near(peer, host=host, headers=["Host", "User-Agent"]) is near
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        *("Forwarded", "Via", "X-Real-IP", "X-Client-IP", "X-Original-Host"),
+        *("X-Forwarded-For", "x-forwarded-host", "X-Forwarded-Proto", "X-Forwarded"),
+        *("True-Client-IP", "CF-Connecting-IP", "X-Envoy-External-Address"),
+    ],
+)
+def test_what_was_passed_on_is_not_near(header: str) -> None:
+    """Else whoever asks a proxy for `localhost` would be let in by a password alone."""
+    assert not is_near("127.0.0.1", host="localhost", headers=["Host", header])
+
+
+def test_where_hosts_are_set_nobody_is_near(settings: Settings) -> None:
+    settings.HOSTS = ["m.example"]
+    assert not is_near("127.0.0.1", host="localhost", headers=["Host"])
+
+
+def test_an_owner_is_not_let_in_through_a_proxy_by_a_password(acme: Project) -> None:
+    olga = operators.add("olga")
+    operators.set_password(olga, PASSWORD)
+    operators.set_role(acme, olga, "owner")
+    form = {"username": "olga", "password": PASSWORD}
+    away = Client(headers={"X-Forwarded-For": "203.0.113.9"})
+    assert away.post("/sign-in", form).status_code == 422
+    assert Client().post("/sign-in", form).status_code == 302
 
 
 def test_behind_a_proxy_on_the_machine_nobody_is_near(

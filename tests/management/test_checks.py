@@ -131,3 +131,23 @@ def test_a_redis_that_says_nothing_is_warned_of(
 def test_without_redis_there_is_nothing_to_say(settings: Settings) -> None:
     settings.REDIS_URL = ""
     assert server_checks.redis_saves() == []
+
+
+# What others could reach
+
+
+def test_the_secret_that_everybody_knows_is_warned_of(settings: Settings) -> None:
+    settings.SECRET_KEY = settings.DEFAULT_SECRET_KEY
+    (found,) = server_checks.secret()
+    assert found.id == "memoryhub.W007"
+    assert found in run_checks(include_deployment_checks=True)
+    settings.SECRET_KEY = secrets.token_urlsafe(50)
+    assert server_checks.secret() == []
+
+
+def test_hosts_without_a_proxy_are_warned_of(settings: Settings) -> None:
+    assert server_checks.proxies() == []
+    settings.HOSTS = ["m.example"]
+    assert ids(server_checks.proxies()) == ["memoryhub.W008"]
+    settings.TRUSTED_PROXIES = ["127.0.0.1"]
+    assert server_checks.proxies() == []
