@@ -112,7 +112,7 @@ def secret(*_: Any, **__: Any) -> list[CheckMessage]:
         return []
     return [
         CheckWarning(
-            "The secret that signs cookies and cursors is the one that everybody knows.",
+            "Cookies and cursors are signed with the secret that everybody knows.",
             hint="Set MEMORYHUB_SECRET_KEY to 50 random characters or more.",
             id="memoryhub.W007",
         )
