@@ -16,7 +16,7 @@ from memoryhub.api.erasure_schemas import (
     PlanOut,
     ReceiptOut,
 )
-from memoryhub.api.fields import In
+from memoryhub.api.fields import Id, In
 from memoryhub.api.operations import StrictRouter, rendered
 from memoryhub.api.preconditions import REPEATABLE, asked
 from memoryhub.errors import (
@@ -57,7 +57,7 @@ class CancelIn(In):
 
 @router.route(
     "POST",
-    "/subjects/{uuid:subject}/erasures",
+    "/subjects/{subject}/erasures",
     needs=auth.FORGET,
     out=PlanOut,
     status=(201,),
@@ -70,7 +70,7 @@ class CancelIn(In):
     ],
 )
 async def plan(
-    request: HttpRequest, subject: Path[UUID], body: ErasureIn
+    request: HttpRequest, subject: Path[Id], body: ErasureIn
 ) -> HttpResponse:
     """Count what forgetting would take. Nothing is erased by this.
 
@@ -83,7 +83,7 @@ async def plan(
 
 @router.route(
     "POST",
-    "/erasures/{uuid:erasure}:confirm",
+    "/erasures/{erasure}:confirm",
     needs=auth.FORGET,
     out=ErasureOut,
     status=(202,),
@@ -93,7 +93,7 @@ async def plan(
     ],
 )
 async def confirm(
-    request: HttpRequest, erasure: Path[UUID], body: ConfirmIn
+    request: HttpRequest, erasure: Path[Id], body: ConfirmIn
 ) -> HttpResponse:
     """Erase what the plan says, for good. Said twice it is the same erasure.
 
@@ -111,13 +111,13 @@ async def confirm(
 
 @router.route(
     "POST",
-    "/erasures/{uuid:erasure}:cancel",
+    "/erasures/{erasure}:cancel",
     needs=auth.FORGET,
     out=ErasureOut,
     refusals=[AlreadyFencedError, PlanExpiredError, *REPEATABLE],
 )
 async def cancel(
-    request: HttpRequest, erasure: Path[UUID], body: CancelIn
+    request: HttpRequest, erasure: Path[Id], body: CancelIn
 ) -> HttpResponse:
     """Drop a plan. What was confirmed goes on."""
     agent = auth.caller(request)
@@ -136,32 +136,32 @@ async def list_all(request: HttpRequest, query: Query[ErasuresQuery]) -> HttpRes
     return await read(_list, auth.caller(request), query)
 
 
-@router.route("GET", "/erasures/{uuid:erasure}", needs=auth.FORGET, out=ErasureOut)
-async def get(request: HttpRequest, erasure: Path[UUID]) -> HttpResponse:
+@router.route("GET", "/erasures/{erasure}", needs=auth.FORGET, out=ErasureOut)
+async def get(request: HttpRequest, erasure: Path[Id]) -> HttpResponse:
     """How far an erasure is, and what the next step waits for."""
     return await read(_get, auth.caller(request), erasure)
 
 
 @router.route(
     "GET",
-    "/erasures/{uuid:erasure}/receipt",
+    "/erasures/{erasure}/receipt",
     needs=auth.FORGET,
     out=ReceiptOut,
     refusals=[NotCompleteError],
 )
-async def receipt(request: HttpRequest, erasure: Path[UUID]) -> HttpResponse:
+async def receipt(request: HttpRequest, erasure: Path[Id]) -> HttpResponse:
     """The signed receipt, byte for byte as it is verified."""
     return await read(_receipt, auth.caller(request), erasure)
 
 
 @router.route(
     "GET",
-    "/erasures/{uuid:erasure}/addenda",
+    "/erasures/{erasure}/addenda",
     needs=auth.FORGET,
     out=AddendaOut,
     refusals=[NotCompleteError],
 )
-async def addenda(request: HttpRequest, erasure: Path[UUID]) -> HttpResponse:
+async def addenda(request: HttpRequest, erasure: Path[Id]) -> HttpResponse:
     """What was signed about it after its receipt, oldest first.
 
     A receipt never changes. Each of these verifies by itself, as the receipt does.

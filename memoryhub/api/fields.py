@@ -7,6 +7,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from math import isfinite
 from typing import Annotated, Any, Final, Self
+from uuid import UUID
 
 from pydantic import (
     AfterValidator,
@@ -19,6 +20,7 @@ from pydantic import (
     WithJsonSchema,
 )
 
+from memoryhub.errors import NotFoundError
 from memoryhub.kernel import names, strict_json, user_ids
 from memoryhub.kernel.bodies import whole_mib
 from memoryhub.kernel.events import LabelValue
@@ -34,6 +36,7 @@ MAX_TTL_SECONDS: Final = 31_536_000
 RESERVED_IDS: Final = ("slot-", "obs-", "ref-")
 
 _WHOLE = re.compile(r"-?(?:0|[1-9][0-9]{0,18})")
+_ID = re.compile("[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _TIME = re.compile(
     r"(\d{4})-\d\d-\d\d[Tt](?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d{1,9})?"
     r"(?:[Zz]|[+-](?:[01]\d|2[0-3]):[0-5]\d)",
@@ -196,9 +199,21 @@ def _share(number: float) -> float:
     return number
 
 
+def _id(text: str) -> UUID:
+    """An id of ours in an address; in any other form it is none that there is."""
+    if not _ID.fullmatch(text):
+        raise NotFoundError
+    return UUID(text)
+
+
 _NAME_SCHEMA = {"type": "string", "pattern": names.NAME_PATTERN}
 _TIME_SCHEMA = {"type": "string", "format": "date-time"}
 
+Id = Annotated[
+    UUID,
+    PlainValidator(_id),
+    WithJsonSchema({"type": "string", "format": "uuid"}),
+]
 Name = Annotated[str, AfterValidator(_name), WithJsonSchema(_NAME_SCHEMA)]
 ThreadName = Annotated[str, AfterValidator(thread_name), WithJsonSchema(_NAME_SCHEMA)]
 OwnPageId = Annotated[str, AfterValidator(_own_page_id), WithJsonSchema(_NAME_SCHEMA)]

@@ -99,8 +99,8 @@ within 5 s. The server answers `{"t":"hello","v":1}`. Messages are JSON text:
   has. With `"content":"none"` payloads are left out.
 - `{"t":"unfollow","thread":…}` ends that.
 - `{"t":"gone","thread":…,"code":…}` says that a thread can't be followed, at once or
-  from now on, by the code of the error that a request would get; `{"t":"beat"}` comes
-  after 15 s of silence.
+  from now on, by the code of the error that a request would get.
+- `{"t":"beat"}` comes after 15 s of silence.
 
 A socket follows 50 threads, takes 20 messages a second of 64 KiB each, and ends after
 an hour. Why it ends is in its close code: 4400 no such message, 4401 no valid key, 4403

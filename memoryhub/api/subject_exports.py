@@ -8,7 +8,7 @@ from django.http import HttpRequest, StreamingHttpResponse
 from ninja import Path
 
 from memoryhub.api import auth, limits
-from memoryhub.api.fields import In
+from memoryhub.api.fields import Id, In
 from memoryhub.api.operations import StrictRouter
 from memoryhub.errors import (
     ExportBusyError,
@@ -32,13 +32,13 @@ class ExportIn(In):
 
 @router.route(
     "POST",
-    "/subjects/{uuid:subject}/export",
+    "/subjects/{subject}/export",
     needs=auth.EXPORT,
     out=None,
     refusals=[NotFoundError, SubjectErasedError, ExportBusyError, KeyMissingError],
 )
 async def export(
-    request: HttpRequest, subject: Path[UUID], body: ExportIn
+    request: HttpRequest, subject: Path[Id], body: ExportIn
 ) -> StreamingHttpResponse:
     """All that is remembered of a subject, as a ZIP that is made while it is sent.
 

@@ -9,7 +9,7 @@ from django.http import HttpRequest, HttpResponse
 from ninja import Path
 
 from memoryhub.api import auth
-from memoryhub.api.fields import In, Out, UserId
+from memoryhub.api.fields import Id, In, Out, UserId
 from memoryhub.api.operations import StrictRouter, rendered
 from memoryhub.api.preconditions import REPEATABLE, asked
 from memoryhub.errors import (
@@ -178,13 +178,13 @@ async def readmit(request: HttpRequest, body: UserIdIn) -> HttpResponse:
 
 @router.route(
     "POST",
-    "/subjects/{uuid:subject}:restrict",
+    "/subjects/{subject}:restrict",
     needs=auth.FORGET,
     out=SubjectOut,
     refusals=[NotFoundError, *GONE, *REPEATABLE],
 )
 async def restrict(
-    request: HttpRequest, subject: Path[UUID], body: BasisIn
+    request: HttpRequest, subject: Path[Id], body: BasisIn
 ) -> HttpResponse:
     """Keep agents out of a subject's memory, reading and writing, until it is lifted.
 
@@ -203,13 +203,13 @@ async def restrict(
 
 @router.route(
     "POST",
-    "/subjects/{uuid:subject}:unrestrict",
+    "/subjects/{subject}:unrestrict",
     needs=auth.FORGET,
     out=SubjectOut,
     refusals=[NotFoundError, ErasureInProgressError, *GONE, *REPEATABLE],
 )
 async def unrestrict(
-    request: HttpRequest, subject: Path[UUID], body: UnrestrictIn
+    request: HttpRequest, subject: Path[Id], body: UnrestrictIn
 ) -> HttpResponse:
     """Let agents in again. A repeat changes nothing.
 
@@ -226,12 +226,12 @@ async def unrestrict(
 
 @router.route(
     "GET",
-    "/subjects/{uuid:subject}",
+    "/subjects/{subject}",
     needs=auth.LOOK,
     out=ProfileOut,
     refusals=[NotFoundError, SubjectRestrictedError, *GONE],
 )
-async def get(request: HttpRequest, subject: Path[UUID]) -> ProfileOut:
+async def get(request: HttpRequest, subject: Path[Id]) -> ProfileOut:
     """What is held of a subject, in numbers.
 
     While she is restricted, to keys with a subject scope only.

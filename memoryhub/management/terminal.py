@@ -44,7 +44,10 @@ class Command(BaseCommand):
             self.end(f"MemoryHub does not start: {refused.reason}", code=REFUSED)
         except InvalidError as refusal:
             if refusal.loc != "user_id":
-                self.end(refusal.message, code=FAILED)
+                says = refusal.message
+                if refusal.allowed:
+                    says = f"{refusal.loc} takes {refusal.allowed}"
+                self.end(f"{refusal.invalid_code}: {says}", code=FAILED)
             self.end(
                 f"Standard input takes a person's id: {user_ids.RULE}.",
                 code=WRONG_USAGE,

@@ -141,7 +141,8 @@ def require_reason(reason: str, ticket: str | None) -> None:
     if reason not in REASONS:
         raise InvalidError(loc="reason")
     if ticket is not None and not TICKET.fullmatch(ticket):
-        raise InvalidError(loc="ticket")
+        says = "1 to 8 letters A-Z, a dash and 1 to 10 digits"
+        raise InvalidError(loc="ticket", allowed=says)
 
 
 def drafted(subject: Subject, wish: Wish) -> Draft:

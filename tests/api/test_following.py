@@ -233,8 +233,8 @@ async def test_a_thread_that_is_erased_is_gone(agent: Agent, key: str) -> None:
     await socket.follow("t-1", 2)
     await socket.hear()
     await read(lambda: rows.update(status="erased"))
-    gone = {"t": "gone", "thread": "t-1", "code": "thread_erased"}
-    assert await socket.hear() == gone
+    told = {"t": "gone", "thread": "t-1", "code": "thread_erased"}
+    assert await socket.hear() == told
     assert await gone(key, "t-1") == "thread_erased"
     await read(lambda: rows.update(status="open"))
     await socket.leave()

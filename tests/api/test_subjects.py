@@ -170,7 +170,7 @@ async def test_a_profile_counts_what_is_held(
         assert found["id"] == str(ann.id)
         assert (found["slots"], found["threads"]) == (2, {"open": 1})
         assert found["kinds"]["slot.appended"]["sealed"] == 2
-    assert (await api.get("/subjects/ann")).status == 422
+    assert (await api.get("/subjects/ann")).status == 404
 
 
 async def test_a_restricted_subject_is_kept_from_agents(

@@ -41,6 +41,7 @@ def test_deploy_check_is_clean(empty: Instance) -> None:
         "MEMORYHUB_TLS": "1",
         "MEMORYHUB_HOSTS": "m.example",
         "MEMORYHUB_ORIGINS": "https://m.example",
+        "MEMORYHUB_TRUSTED_PROXIES": "127.0.0.1",
         "MEMORYHUB_KEK_FILE": str(empty.folder / "elsewhere" / "kek.json"),
     }
     done = empty.manage("check", "--deploy", "--fail-level", "WARNING", **right)
