@@ -60,7 +60,7 @@ EXAMPLES: dict[str, Any] = {
     "ErasureOut": _FENCED,
     "ErasuresOut": {"items": [_FENCED], "next": None},
     "ReceiptOut": {
-        "v": "memoryhub.receipt/1",
+        "v": "memoryhub.receipt/2",
         "receipt": "01939d60-77aa-7c1e-a111-0f1e2d3c4b5a",
         "erasure": _ERASURE_ID,
         "scope": "subject",

@@ -166,7 +166,7 @@ class ErasuresOut(Out):
 class ReceiptOut(Out):
     """A receipt: canonical JSON, signed. More is in it; none of it is content."""
 
-    v: Literal["memoryhub.receipt/1"]
+    v: Literal["memoryhub.receipt/2"]
     receipt: UUID
     erasure: UUID
     scope: Scope

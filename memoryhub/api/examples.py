@@ -190,7 +190,7 @@ EXAMPLES: dict[str, Any] = {
     },
     "ReceiptIn": {
         "receipt": {
-            "v": "memoryhub.receipt/1",
+            "v": "memoryhub.receipt/2",
             "receipt": "01939d5e-6c0f-7a51-9d0e-2b1f6d3c8a48",
             "status": "verified_with_residue",
             "root": "3f" * 32,
@@ -200,7 +200,7 @@ EXAMPLES: dict[str, Any] = {
     },
     "ReceiptVerdictOut": {"valid": False, "reason": "bad_signature"},
     "KeysOut": {
-        "format": "memoryhub.public-keys/1",
+        "format": "memoryhub.public-keys/2",
         "root": "3f" * 32,
         "keys": {
             "01939d5e-6c0f-7a51-9d0e-2b1f6d3c8a49": {

@@ -40,7 +40,7 @@ class EndorsedOut(Out):
 class KeysOut(Out):
     """Public keys by their id; as `receipt verify --pub` takes them."""
 
-    format: Literal["memoryhub.public-keys/1"]
+    format: Literal["memoryhub.public-keys/2"]
     #: SHA-256 of the first key, which all others lead back to; in every receipt, too.
     root: str | None
     keys: dict[str, EndorsedOut]

@@ -14,7 +14,7 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field
 
-FORMAT: Final = "memoryhub.subject/1"
+FORMAT: Final = "memoryhub.subject/2"
 MANIFEST: Final = "manifest.json"
 EVENTS: Final = "events.jsonl"
 #: Of the import: more is no export of ours.
@@ -85,7 +85,7 @@ class Signature(Told):
 class Manifest(Told):
     """What a bundle holds, and who vouches for it."""
 
-    format: Literal["memoryhub.subject/1"]
+    format: Literal["memoryhub.subject/2"]
     instance: UUID
     exported_at: datetime
     subject: Whom

@@ -44,6 +44,11 @@ def run(
             bundle = Bundle.open(Path(options["file"]), stack, trusted=trusted)
             taken = _take(command, bundle, row, options)
         except BadBundleError as refusal:
+            if refusal.detail.get("what") == "older_format":
+                command.end(
+                    "The bundle is of a format from before the first release, which is "
+                    "read no more; export it anew with this version."
+                )
             command.end(f"{refusal.code}: {refusal.sentence}")
         except OSError as failure:
             what = failure.strerror or type(failure).__name__

@@ -37,6 +37,10 @@ SECRET_VARIETY = 5
 _SYNCHRONOUS = {"FULL": 2, "NORMAL": 1}
 #: Any number; of the processes that start together one migrates and the others wait.
 _MIGRATING = 0x4D48
+#: Of what the databases hold, and the migration that it begins with. From the first
+#: release on what is older is brought up to it.
+FORMAT = 2
+FORMAT_BEGINS = "0013_key_types"
 #: Databases with their journals, key rings, ledgers.
 _PRIVATE = ("*.sqlite3*", "*.json", "*.jsonl")
 
@@ -158,6 +162,13 @@ def migrate(alias: str) -> None:
             raise StartRefusedError(
                 f"schema_newer: the database {alias} was migrated by a newer version "
                 f"({newer[-1]}); run that version or restore a backup"
+            )
+        ours = {name for app, name in applied if app == "memoryhub"}
+        if ours and FORMAT_BEGINS not in ours:
+            raise StartRefusedError(
+                f"format_old: the database {alias} is of format {FORMAT - 1}, from "
+                f"before the first release; this version reads format {FORMAT}, so "
+                "begin with a new folder (MEMORYHUB_DATA) or a new database"
             )
         if executor.migration_plan(executor.loader.graph.leaf_nodes()):
             call_command("migrate", database=alias, verbosity=0, interactive=False)

@@ -114,6 +114,15 @@ class Bundle:
         return self._archive.lines(EVENTS)
 
 
+def _other(told: object) -> str:
+    """What is wrong with a format that is not ours of today."""
+    name, _, number = FORMAT.partition("/")
+    said, _, version = told.partition("/") if isinstance(told, str) else ("", "", "")
+    if said != name or not version.isdecimal():
+        return "unknown_format"
+    return "newer_format" if int(version) > int(number) else "older_format"
+
+
 def _manifest(archive: Archive, trusted: Mapping[str, bytes]) -> Manifest:
     try:
         plain = orjson.loads(archive.read(MANIFEST, most=MANIFEST_BYTES))
@@ -121,8 +130,7 @@ def _manifest(archive: Archive, trusted: Mapping[str, bytes]) -> Manifest:
         raise BadBundleError(what="manifest") from None
     told = plain.get("format") if isinstance(plain, dict) else None
     if told != FORMAT:
-        ours = isinstance(told, str) and told.startswith(FORMAT.partition("/")[0])
-        raise BadBundleError(what="newer_format" if ours else "unknown_format")
+        raise BadBundleError(what=_other(told))
     try:
         manifest = Manifest.model_validate_json(orjson.dumps(plain))
         sig = bytes.fromhex(manifest.signature.sig)

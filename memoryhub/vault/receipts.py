@@ -19,7 +19,7 @@ from memoryhub.kernel import strict_json
 from memoryhub.vault import signing
 from memoryhub.vault.signing import Signer
 
-RECEIPT: Final = "memoryhub.receipt/1"
+RECEIPT: Final = "memoryhub.receipt/2"
 ADDENDUM: Final = "memoryhub.receipt-addendum/1"
 FORMATS: Final = (RECEIPT, ADDENDUM)
 #: Far above any receipt; what is no receipt is not read at length.

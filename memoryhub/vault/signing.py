@@ -39,7 +39,7 @@ from memoryhub.vault.wrapping import Kind, unwrap, wrap
 
 log = structlog.get_logger()
 
-FORMAT: Final = "memoryhub.public-keys/1"
+FORMAT: Final = "memoryhub.public-keys/2"
 FILE: Final = "public-keys.json"
 KEY_BYTES: Final = 32
 SIGNATURE_BYTES: Final = 64

@@ -59,7 +59,7 @@ async def test_it_stays_good_when_keys_are_rotated(api: Client) -> None:
         ({"more": 1}, "bad_signature"),
         ({"sig": "00" * 64}, "bad_signature"),
         ({"sig": None}, "not_a_receipt"),
-        ({"v": "memoryhub.receipt/2"}, "not_a_receipt"),
+        ({"v": "memoryhub.receipt/3"}, "not_a_receipt"),
         ({"key_id": "00000000-0000-4000-8000-000000000000"}, "unknown_key"),
         ({"erased": 1.5}, "malformed"),
     ],

@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.core.management import call_command
 from django.db import connections
 
+from memoryhub.management import start
 from memoryhub.models.clock import clock
 from memoryhub.models.ids import uuid7
 from memoryhub.models.keys import KeyMeta, NewestLine
@@ -25,6 +26,15 @@ def migrate_beyond(alias: str) -> None:
         cursor.execute(
             "INSERT INTO django_migrations (app, name, applied) "
             "VALUES ('memoryhub', '9999_later', CURRENT_TIMESTAMP)"
+        )
+
+
+def migrate_before(alias: str) -> None:
+    """As the version before the format of today left it."""
+    with connections[alias].cursor() as cursor:
+        cursor.execute(
+            "DELETE FROM django_migrations WHERE app = 'memoryhub' AND name >= %s",
+            [start.FORMAT_BEGINS],
         )
 
 

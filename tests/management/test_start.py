@@ -171,6 +171,14 @@ def test_a_newer_schema_is_refused(instance: Instance, alias: str) -> None:
 
 
 @pytest.mark.parametrize("alias", ["default", "keys"])
+def test_data_of_an_older_format_is_refused(instance: Instance, alias: str) -> None:
+    instance.call("tests.management.damage:migrate_before", alias)
+    line = refused(instance)
+    assert f"format_old: the database {alias} is of format 1" in line
+    assert "begin with a new folder" in line
+
+
+@pytest.mark.parametrize("alias", ["default", "keys"])
 def test_a_ledger_behind_the_databases_is_refused(
     instance: Instance, alias: str
 ) -> None:

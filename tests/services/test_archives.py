@@ -60,7 +60,7 @@ def test_a_sound_one_is_read(tmp_path: Path) -> None:
         b"",
         b"PK",
         pickle.dumps({"a": 1}),
-        b"format: memoryhub.subject/1\n",
+        b"format: memoryhub.subject/2\n",
         b"\x81\xa1a\x01",
         b"SQLite format 3\0" + bytes(84),
         b"<!doctype html><p>",

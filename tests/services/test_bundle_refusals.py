@@ -58,7 +58,8 @@ def what(data: bytes, project: Project) -> tuple[Any, Any]:
 @pytest.mark.parametrize(
     ("edit", "word"),
     [
-        (lambda told: told.update(format="memoryhub.subject/2"), "newer_format"),
+        (lambda told: told.update(format="memoryhub.subject/3"), "newer_format"),
+        (lambda told: told.update(format="memoryhub.subject/1"), "older_format"),
         (lambda told: told.update(format="other/1"), "unknown_format"),
         (lambda told: told.pop("format"), "unknown_format"),
         (lambda told: told.pop("cut"), "manifest"),

@@ -93,7 +93,7 @@ def says(receipt: Receipt) -> dict[str, Any]:
 def test_a_receipt_says_what_was_done(ann: Subject) -> None:
     row = verified(ann)
     said = says(receipts.issue(row))
-    assert said["v"] == "memoryhub.receipt/1"
+    assert said["v"] == "memoryhub.receipt/2"
     assert said["erasure"] == str(row.id)
     assert said["subject_ref"] == bytes(ann.subject_ref or b"").hex()
     assert said["times"] == {"fenced": "2026-11-21T12:00:00+00:00"}

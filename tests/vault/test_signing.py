@@ -217,10 +217,10 @@ def test_public_keys_are_read_as_they_were_written() -> None:
         b"",
         b"{",
         b"[]",
-        b'{"format":"memoryhub.public-keys/1","keys":[]}',
-        b'{"format":"memoryhub.public-keys/1","keys":{"x":"ab"}}',
+        b'{"format":"memoryhub.public-keys/2","keys":[]}',
+        b'{"format":"memoryhub.public-keys/2","keys":{"x":"ab"}}',
         b'{"format":"memoryhub.public-keys/2","keys":{}}',
-        b'{"format":"memoryhub.public-keys/1","keys":{"%s":"ab"}}' % UUID4,
+        b'{"format":"memoryhub.public-keys/2","keys":{"%s":"ab"}}' % UUID4,
     ],
 )
 def test_what_is_no_list_of_keys_is_refused(text: bytes) -> None:
