@@ -20,6 +20,8 @@ NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._:@-]{0,127}$"
 #: A blanked name: `~` can not begin a name that a client chose.
 _NAME = re.compile(NAME_PATTERN[1:-1])
 _BLANK = re.compile("~[0-9a-f]{32}")
+#: Stands before what is no text; no name begins so.
+OTHER = "="
 _RESERVED = ("mh.", "_")
 _OF_SUBJECT = re.compile("[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}:")
 
@@ -100,12 +102,16 @@ def fields_of(model: type[BaseModel]) -> Iterator[str]:
         yield from fields_of(inner)
 
 
+def told(value: float) -> str:
+    """A number or boolean as a name: the digest of `1` is another than that of "1"."""
+    return f"{OTHER}{json.dumps(value)}"
+
+
 def _blanked(value: Any, change: Callable[[str], str]) -> Any:
     """A name or a list of names; labels may hold numbers and booleans there."""
     if isinstance(value, list):
         return [_blanked(each, change) for each in value]
-    # No name begins so: the digest of `1` is another than that of "1".
-    return change(value if isinstance(value, str) else f"={json.dumps(value)}")
+    return change(value if isinstance(value, str) else told(value))
 
 
 def _inside(model: type[BaseModel], value: Any, change: Callable[[str], str]) -> Any:

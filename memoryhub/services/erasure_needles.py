@@ -220,9 +220,10 @@ def _of_thread(thread: Thread) -> Iterator[str]:
     yield thread.name
     labels = orjson.loads(thread.labels)
     others = (thread.agent_type, thread.agent_instance, thread.session)
-    for name in (*others, *labels, *labels.values()):
-        if isinstance(name, str) and needles.telling_name(name):
-            yield name
+    values = [v if isinstance(v, str) else names.told(v) for v in labels.values()]
+    for name in (*filter(None, others), *labels, *values):
+        if needles.telling_name(name):
+            yield name.removeprefix(names.OTHER)
 
 
 def _of_event(event: Event) -> list[str]:
@@ -231,7 +232,7 @@ def _of_event(event: Event) -> list[str]:
 
     def note(name: str) -> str:
         if needles.telling_name(name) and not name.startswith("~"):
-            seen[name] = None
+            seen[name.removeprefix(names.OTHER)] = None
         return name
 
     kind = TYPES.get(event.type)

@@ -114,7 +114,7 @@ TABLES: Mapping[str, Table] = MappingProxyType(
             forget=Fate.BLANKED,
             fields=_fields(
                 id="id project subject parent",
-                name="name agent_type agent_instance session",
+                name="name agent_type agent_instance session labels",
                 # The salt is what makes the digests of names; it is no name itself.
                 digest="name_salt head_hash anchored_hash",
                 word="status nearly_full last_event_type levels_due",
@@ -124,7 +124,6 @@ TABLES: Mapping[str, Table] = MappingProxyType(
                 " fault_count eviction_count refault_count",
                 id_number="lineage",
                 id_digest="origin",
-                name_number_word="labels",
                 number_word="config",
                 time="created_at last_event_at last_active_at listed_at",
             ),
@@ -133,7 +132,7 @@ TABLES: Mapping[str, Table] = MappingProxyType(
             subject="thread__subject",
             exported=_THREADS,
             forget=Fate.DELETED,
-            fields=_fields(id="thread project", name="name", name_number_word="value"),
+            fields=_fields(id="thread project", name="name value"),
         ),
         "memoryhub.Subject": Table(
             subject="id",

@@ -4,6 +4,7 @@ from uuid import uuid4
 
 import pytest
 
+from memoryhub.kernel.events import LabelValue
 from memoryhub.models.erasures import Erasure
 from memoryhub.models.events import Event
 from memoryhub.models.keys import SubjectKey
@@ -196,3 +197,10 @@ def test_an_id_of_ours_is_no_name_of_hers(agent: Agent, mia: Subject) -> None:
     row, _ = collected(mia, "subject")
     assert str(mia.id).encode() not in of_kind(row, Kind.NAME)
     assert b"of-mia-2" in of_kind(row, Kind.NAME)
+
+
+def test_numbers_of_labels_are_looked_for_by_their_digits(agent: Agent) -> None:
+    labels: dict[str, LabelValue] = {"phone": 491577123456, "share": 0.25, "vip": True}
+    make_thread(agent, "of-ann-smith", user_id=USER, labels=labels)
+    row, _ = collected(subjects.find_or_create(agent.project, USER), "subject")
+    assert of_kind(row, Kind.NAME) == {b"of-ann-smith", b"491577123456"}
