@@ -74,6 +74,7 @@ def agent_project(agent: Agent) -> Any:
 def clear(model: type[Model], label: str, subject: Subject) -> Counter[Any]:
     """The rows of a subject, by what they tell."""
     table = TABLES[label]
+    assert table.subject is not None
     rows = model._default_manager.using(router.db_for_read(model)).filter(
         **{table.subject: subject.id}
     )
@@ -87,7 +88,7 @@ def clear(model: type[Model], label: str, subject: Subject) -> Counter[Any]:
 
 
 def _column(model: type[Model], name: str) -> str:
-    return str(model._meta.get_field(name).attname)
+    return str(getattr(model._meta.get_field(name), "attname", name))
 
 
 def told(value: Any, name: str, holds: Holds) -> object:
