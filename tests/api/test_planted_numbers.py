@@ -185,22 +185,29 @@ def test_no_planted_number_is_left(agent: Agent, acme: Project) -> None:
     assert next(numbers) < FIRST + 10**5
 
 
+NUMBER = FIRST + 99
+MESSAGE = {"role": "user", "content": str(NUMBER), "name": str(NUMBER), "x": NUMBER}
+FILES = {
+    "runs.json": [
+        {
+            "task_id": NUMBER,
+            "trial": NUMBER,
+            "reward": NUMBER + 0.5,
+            "info": {"n": NUMBER, str(NUMBER): True},
+            "traj": [MESSAGE],
+        }
+    ],
+    "chat.jsonl": {**MESSAGE, "thread": str(NUMBER), "at": "2024-05-15T15:00:00Z"},
+}
+
+
 @pytest.mark.slow
+@pytest.mark.parametrize("name", FILES)
 def test_no_number_of_a_file_is_left(
-    agent: Agent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    agent: Agent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    number = FIRST + 99
-    digits = str(number)
-    message = {"role": "user", "content": digits, "name": digits, "x": number}
-    run_ = {
-        "task_id": number,
-        "trial": number,
-        "reward": number + 0.5,
-        "info": {"n": number, digits: True},
-        "traj": [message],
-    }
-    file = tmp_path / "runs.json"
-    file.write_text(json.dumps([run_]))
+    file = tmp_path / name
+    file.write_text(f"{json.dumps(FILES[name])}\n")
     monkeypatch.setattr("sys.stdin", StringIO("ann\n"))
     call_command("import", str(file), project="acme", user_id="-", verbosity=0)
     assert left()

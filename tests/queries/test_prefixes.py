@@ -4,7 +4,6 @@ from itertools import takewhile
 
 import pytest
 
-from memoryhub.errors import NotRecordedError
 from memoryhub.kernel import assembling
 from memoryhub.kernel.page_commands import CreatePages, EvictPage, UpdatePage
 from memoryhub.kernel.prefixes import OrderError
