@@ -20,7 +20,7 @@ from django.core.management import call_command
 from django.db import connections
 
 from memoryhub.api import api as agent_api
-from memoryhub.api import auth, limits
+from memoryhub.api import limits
 from memoryhub.models.projects import Project
 from memoryhub.services.api_keys import Agent
 from tests import factories
@@ -128,12 +128,6 @@ HEADS = {
     struct.pack(">d", float(FIRST))[:5],
     struct.pack("<d", float(FIRST))[3:],
 }
-
-
-@pytest.fixture(autouse=True)
-def fresh_accounts() -> None:
-    auth.forget()
-    limits.account = limits.Limits()
 
 
 def make(agent: Agent, client: Client, name: str) -> None:

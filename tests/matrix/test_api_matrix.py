@@ -12,7 +12,7 @@ import pytest
 from django.utils import timezone
 
 from memoryhub.api import api as agent_api
-from memoryhub.api import auth, limits
+from memoryhub.api import auth
 from memoryhub.kernel.memory_commands import (
     AddNotes,
     Expiry,
@@ -186,12 +186,6 @@ OPERATIONS = {
 
 #: Any key will do for the others.
 SCOPED = [label for label in ROWS if OPERATIONS[label]["x-scope"] != auth.ANY]
-
-
-@pytest.fixture(autouse=True)
-def fresh_accounts() -> None:
-    auth.forget()
-    limits.account = limits.Limits()
 
 
 @pytest.fixture(scope="module")

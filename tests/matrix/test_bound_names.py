@@ -10,7 +10,6 @@ from uuid import UUID
 
 import pytest
 
-from memoryhub.api import auth, limits
 from memoryhub.models import Event, Project, Subject, Thread
 from memoryhub.models.api_keys import SUBJECT_SCOPES
 from memoryhub.services import subjects
@@ -50,12 +49,6 @@ STATES: dict[str, Callable[[Thread], object]] = {
         head_hash=b"\0" * 32
     ),
 }
-
-
-@pytest.fixture(autouse=True)
-def fresh_accounts() -> None:
-    auth.forget()
-    limits.account = limits.Limits()
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 from django.utils import timezone
 
-from memoryhub.api import auth, limits
+from memoryhub.api import auth
 from memoryhub.models import ApiKey, Project, Subject
 from memoryhub.models.clock import clock
 from memoryhub.services import api_keys, restrictions, subjects
@@ -35,12 +35,6 @@ KEPT_OUT = [
     if (label, scope) not in ADMITTED
 ]
 NAMING = [label for label, row in PEOPLE.items() if row.absent is not None]
-
-
-@pytest.fixture(autouse=True)
-def fresh_accounts() -> None:
-    auth.forget()
-    limits.account = limits.Limits()
 
 
 class People:
