@@ -16,6 +16,7 @@ from hypothesis.stateful import initialize, invariant, rule, run_state_machine_a
 
 from memoryhub.errors import Refusal
 from memoryhub.kernel.events import TYPES
+from memoryhub.kernel.memory_events import TASK_FIELDS
 from tests.harness.forks import Process
 from tests.harness.instances import Instance
 from tests.memory_lives import LIMITS, Lives
@@ -164,12 +165,12 @@ def _key(name: str, held: Held) -> list[Any]:
 def _task(things: Things) -> dict[str, Any] | None:
     if things.task is None:
         return None
-    texts = {
+    said = {
         name: things.task[name] and json.loads(things.task[name][1])
-        for name in ("description", "data")
+        for name in TASK_FIELDS
+        if name != "started_at"
     }
-    known = {name: each for name, each in things.task.items() if name != "started_at"}
-    return {**known, **texts}
+    return {name: things.task[name] for name in ("status", "version")} | said
 
 
 @pytest.fixture
