@@ -67,7 +67,7 @@ def test_one_that_comes_after_the_others_is_named(table: str) -> None:
     assert "triggers_changed: z of" in refusal()
 
 
-@pytest.mark.skipif(ON_POSTGRESQL, reason="a condition stands in SQLite's trigger")
+@pytest.mark.usefixtures("sqlite")
 def test_one_that_never_is_due_is_named() -> None:
     damage.drop_trigger("delete", "event")
     run(
@@ -77,7 +77,7 @@ def test_one_that_never_is_due_is_named() -> None:
     assert "triggers_changed: memoryhub_event_delete of" in refusal()
 
 
-@pytest.mark.skipif(not ON_POSTGRESQL, reason="SQLite's triggers call nothing")
+@pytest.mark.grown
 @pytest.mark.parametrize(
     ("statement", "named"),
     [
