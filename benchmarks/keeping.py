@@ -46,8 +46,7 @@ class Keeper:
         self.values += 1
         value = str(self.values).encode()
         changes = tuple(
-            SetKey(key=f"k-{n}", value=value, json_type="number", bytes=len(value))
-            for n in numbers
+            SetKey(key=f"k-{n}", value=value, bytes=len(value)) for n in numbers
         )
         self.do(ChangeKeys(changes=changes))
 
