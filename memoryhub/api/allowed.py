@@ -10,6 +10,7 @@ from difflib import get_close_matches
 from typing import Any, Final
 
 from memoryhub.kernel import names
+from memoryhub.services.erasure_plans import TICKET, TICKET_RULE
 
 Schema = Mapping[str, Any]
 Step = str | int
@@ -20,7 +21,7 @@ PATTERNS: Final[Mapping[str, str]] = {
     "at most 128 characters",
     r"^[A-Za-z0-9][A-Za-z0-9_:@-]*(\.[A-Za-z0-9_:@-]+)+$": "a type: names joined by "
     "dots, at least two",
-    "^[A-Z]{1,8}-[0-9]{1,10}$": "1 to 8 capital letters, `-`, 1 to 10 digits",
+    f"^{TICKET.pattern}$": TICKET_RULE,
 }
 _FORMATS: Final = {
     "date-time": "a time by RFC 3339 with its offset, of the years 1970 to 2200",

@@ -2,14 +2,7 @@
 
 from __future__ import annotations
 
-from memoryhub.kernel.bodies import (
-    Body,
-    Count,
-    Flag,
-    Parts,
-    Share,
-    Token,
-)
+from memoryhub.kernel.bodies import Body, Count, Flag, Parts, Share, Token
 from memoryhub.kernel.names import Name
 from memoryhub.kernel.pages import Level, Modality, Tier
 

@@ -8,11 +8,7 @@ from __future__ import annotations
 from typing import Literal, get_args
 from uuid import UUID
 
-from memoryhub.kernel.bodies import (
-    Body,
-    Count,
-    Event,
-)
+from memoryhub.kernel.bodies import Body, Count, Event
 from memoryhub.kernel.names import Name
 from memoryhub.kernel.page_events import EntryBody
 

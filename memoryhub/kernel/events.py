@@ -11,15 +11,7 @@ from uuid import UUID
 
 from pydantic import Field
 
-from memoryhub.kernel.bodies import (
-    Body,
-    Bytes,
-    Count,
-    Event,
-    Number,
-    Seconds,
-    Token,
-)
+from memoryhub.kernel.bodies import Body, Bytes, Count, Event, Number, Seconds, Token
 from memoryhub.kernel.erase_events import ERASE_EVENTS
 from memoryhub.kernel.memory_events import MEMORY_EVENTS
 from memoryhub.kernel.names import Name, NameMark

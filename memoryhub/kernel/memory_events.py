@@ -10,14 +10,7 @@ from typing import Literal, get_args
 
 from pydantic import Field
 
-from memoryhub.kernel.bodies import (
-    Body,
-    Count,
-    Event,
-    Flag,
-    Instant,
-    Until,
-)
+from memoryhub.kernel.bodies import Body, Count, Event, Flag, Instant, Until
 from memoryhub.kernel.names import Name
 from memoryhub.kernel.page_events import EntryBody, PlaceBody
 from memoryhub.kernel.working_memory import TaskStatus

@@ -102,7 +102,7 @@ def fields_of(model: type[BaseModel]) -> Iterator[str]:
         yield from fields_of(inner)
 
 
-def told(value: float) -> str:
+def as_name(value: float) -> str:
     """A number or boolean as a name: the digest of `1` is another than that of "1"."""
     return f"{OTHER}{json.dumps(value)}"
 
@@ -111,7 +111,7 @@ def _blanked(value: Any, change: Callable[[str], str]) -> Any:
     """A name or a list of names; labels may hold numbers and booleans there."""
     if isinstance(value, list):
         return [_blanked(each, change) for each in value]
-    return change(value if isinstance(value, str) else told(value))
+    return change(value if isinstance(value, str) else as_name(value))
 
 
 def _inside(model: type[BaseModel], value: Any, change: Callable[[str], str]) -> Any:

@@ -6,15 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from memoryhub.kernel.bodies import (
-    Body,
-    Count,
-    Event,
-    Figure,
-    Flag,
-    Share,
-    Token,
-)
+from memoryhub.kernel.bodies import Body, Count, Event, Figure, Flag, Share, Token
 from memoryhub.kernel.context_bodies import ManifestBody, SectionBody
 from memoryhub.kernel.names import Name
 from memoryhub.kernel.pages import Level, Modality, PageType, Tier

@@ -6,12 +6,7 @@ from dataclasses import dataclass, fields
 from typing import Literal, get_args
 
 from memoryhub.errors import InvalidError
-from memoryhub.kernel.bodies import (
-    Body,
-    Number,
-    Share,
-    Switch,
-)
+from memoryhub.kernel.bodies import Body, Number, Share, Switch
 
 Policy = Literal["importance_lru", "lru"]
 Mode = Literal["strict", "relaxed", "passive"]

@@ -220,7 +220,7 @@ def _of_thread(thread: Thread) -> Iterator[str]:
     yield thread.name
     labels = orjson.loads(thread.labels)
     others = (thread.agent_type, thread.agent_instance, thread.session)
-    values = [v if isinstance(v, str) else names.told(v) for v in labels.values()]
+    values = [v if isinstance(v, str) else names.as_name(v) for v in labels.values()]
     for name in (*filter(None, others), *labels, *values):
         if needles.telling_name(name):
             yield name.removeprefix(names.OTHER)

@@ -42,6 +42,7 @@ from memoryhub.services.restrictions import HELD, PLANNED
 
 VALID: Final = timedelta(minutes=15)
 TICKET: Final = re.compile(r"[A-Z]{1,8}-[0-9]{1,10}")
+TICKET_RULE: Final = "1 to 8 capital letters, `-`, 1 to 10 digits"
 _FIRST_YEAR: Final = 1970
 _TOKEN_SALT: Final = "memoryhub.erasure.plan"  # noqa: S105 # a name, no secret
 
@@ -141,8 +142,7 @@ def require_reason(reason: str, ticket: str | None) -> None:
     if reason not in REASONS:
         raise InvalidError(loc="reason")
     if ticket is not None and not TICKET.fullmatch(ticket):
-        says = "1 to 8 letters A-Z, a dash and 1 to 10 digits"
-        raise InvalidError(loc="ticket", allowed=says)
+        raise InvalidError(loc="ticket", allowed=TICKET_RULE)
 
 
 def drafted(subject: Subject, wish: Wish) -> Draft:
