@@ -42,7 +42,7 @@ class Remains:
     @property
     def left(self) -> list[Left]:
         """The residue in words."""
-        return reach.told(self.residue)
+        return reach.list_left(self.residue)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -66,7 +66,7 @@ class Left:
         return f"{self.where}, {self.until}: {self.what}"
 
 
-def told(residue: Iterable[Mapping[str, Any]]) -> list[Left]:
+def list_left(residue: Iterable[Mapping[str, Any]]) -> list[Left]:
     """Residue as receipts have it, in words; a word that is unknown stays as it is."""
     return [
         Left(

@@ -44,7 +44,7 @@ def test_what_is_left_is_told_in_plain_words() -> None:
         "control": "process",
         "names": [],
     }
-    first, second = map(str, reach.told([backup, restart]))
+    first, second = map(str, reach.list_left([backup, restart]))
     assert first == (
         "backups of the memory, until 2026-12-22: names of threads, message types and "
         "keys in the clear; contents, sealed under the subject's key"

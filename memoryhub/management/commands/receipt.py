@@ -56,7 +56,7 @@ class Command(Base):
             f"Good. Erasure {says.get('erasure')}, {what}, signed by key "
             f"{says['key_id']}, which leads back to the root {says['root']}."
         )
-        for each in reach.told(says.get("residue", ())):
+        for each in reach.list_left(says.get("residue", ())):
             self.stdout.write(f"  {each}")
 
     def keys(self, file: Path | None) -> dict[str, bytes]:
