@@ -165,19 +165,84 @@ def complete(document: dict[str, Any]) -> None:
     for name, example in EXAMPLES.items():
         if name in schemas:
             schemas[name]["examples"] = [example]
+    _drop_titles([schemas, document["paths"]])
+    responses, parameters = _Shared("responses"), _Shared("parameters")
     for path, methods in document["paths"].items():
         for method, operation in methods.items():
-            _complete(operation, path=path, method=method)
+            codes = _complete(operation, path=path, method=method)
+            for status, words in sorted(codes.items()):
+                response = _response(status, words)
+                refused = responses.refer(f"Refused{status}", response)
+                operation["responses"][status] = refused
+            operation["parameters"] = [
+                parameters.refer(each["name"], _parameter(each))
+                for each in operation["parameters"]
+            ]
+    document["components"] |= {
+        "responses": responses.named,
+        "parameters": parameters.named,
+    }
 
 
-def _complete(operation: dict[str, Any], *, path: str, method: str) -> None:
+def _drop_titles(part: Any) -> None:
+    """Drop what Pydantic makes of a field's name: it says nothing more than the name.
+
+    Only a title that is text is one; a property of that name is a schema.
+    """
+    if isinstance(part, list):
+        for each in part:
+            _drop_titles(each)
+    if isinstance(part, dict):
+        if isinstance(part.get("title"), str):
+            del part["title"]
+        for key, each in part.items():
+            if key not in ("example", "examples"):
+                _drop_titles(each)
+
+
+def _parameter(given: dict[str, Any]) -> dict[str, Any]:
+    """Say once what Ninja says of it and of its schema; an address has no null."""
+    schema = dict(given["schema"])
+    described = [given.get("description"), schema.pop("description", None)]
+    kinds = [each for each in schema.get("anyOf", ()) if each != {"type": "null"}]
+    if len(kinds) == 1:
+        del schema["anyOf"]
+        schema |= kinds[0]
+        described.append(schema.pop("description", None))
+    made = {**given, "schema": schema}
+    for description in filter(None, described):
+        return {**made, "description": description}
+    return made
+
+
+class _Shared:
+    """Parts of a kind that operations refer to, each said once.
+
+    Operations have a thousand refusals and parameters, of which few differ.
+    """
+
+    def __init__(self, kind: str) -> None:
+        self._kind = kind
+        self.named: dict[str, dict[str, Any]] = {}
+
+    def refer(self, base: str, part: dict[str, Any]) -> dict[str, str]:
+        """Answer a reference to this part, which is kept under a name like `base`."""
+        base, number = base.replace("-", ""), 1
+        name = base
+        while self.named.setdefault(name, part) != part:
+            number += 1
+            name = f"{base}_{number}"
+        return {"$ref": f"#/components/{self._kind}/{name}"}
+
+
+def _complete(
+    operation: dict[str, Any], *, path: str, method: str
+) -> dict[int, dict[str, str]]:
+    """Add headers and streams; answer the codes of refusals, by status."""
     refusals: list[type[Refusal]] = [*operation.pop(CODES), *_ANY]
     writes = method in ("put", "post", "patch")
     if writes:
         refusals += [*_WITH_BODY, ProjectDeletedError, QueueFullError]
-    codes = _codes(refusals, writes=writes)
-    for status, words in sorted(codes.items()):
-        operation["responses"][status] = _response(status, words)
     parameters = operation["parameters"]
     if IdempotencyMismatchError in refusals:
         parameters.append(_header("Idempotency-Key", _KEY_SCHEMA))
@@ -193,6 +258,7 @@ def _complete(operation: dict[str, Any], *, path: str, method: str) -> None:
         parameters.append(_header("Last-Event-ID", _SEQ_SCHEMA))
         stream = {"schema": {"type": "string"}}
         operation["responses"][200]["content"]["text/event-stream"] = stream
+    return _codes(refusals, writes=writes)
 
 
 def _codes(
