@@ -14,7 +14,14 @@ import pytest
 from channels.layers import channel_layers
 from django.conf import settings
 from django.db import connections
-from playwright.sync_api import Browser, ConsoleMessage, Page, Request, sync_playwright
+from playwright.sync_api import (
+    Browser,
+    ConsoleMessage,
+    Page,
+    Request,
+    expect,
+    sync_playwright,
+)
 
 from inspector.views import sign_in
 from memoryhub import journal
@@ -35,6 +42,9 @@ document.addEventListener("securitypolicyviolation", (event) =>
 document.addEventListener("htmx:oobErrorNoTarget", () => console.error("no target"));
 """
 WAIT_SECONDS = 20
+#: Milliseconds in which a browser that shares two cores does anything.
+PATIENCE = 30_000
+expect.set_options(timeout=PATIENCE)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -148,7 +158,7 @@ def open_page(
         context = chromium.new_context(base_url=server, **options)
         contexts.append(context)
         page = context.new_page()
-        page.set_default_timeout(10_000)
+        page.set_default_timeout(PATIENCE)
         watched.watch(page)
         operator = operators.find(role) or operators.add(role)
         operators.set_role(acme, operator, role)

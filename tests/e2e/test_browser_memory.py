@@ -14,7 +14,7 @@ from memoryhub.models.subjects import Subject
 from memoryhub.services import operators
 from memoryhub.services.api_keys import Agent
 from tests import factories, memory_acts
-from tests.e2e.conftest import CHROMIUM, Watched
+from tests.e2e.conftest import CHROMIUM, PATIENCE, Watched
 from tests.inspector import forgotten
 
 P, T = "/p/acme", "/p/acme/threads/ann-2"
@@ -73,7 +73,7 @@ def browser(
 
     def opened() -> Page:
         page = context.new_page()
-        page.set_default_timeout(10_000)
+        page.set_default_timeout(PATIENCE)
         watched.watch(page)
         return page
 

@@ -204,7 +204,7 @@ def test_without_a_socket_panels_are_fetched(page: Page, agent: Agent) -> None:
     page.goto(f"{THREAD}/tail")
     expect(page.locator("#live")).to_have_text("polling", timeout=15_000)
     receipt = say(agent, "t-1", "three")
-    expect(page.locator(f"#event-{receipt.seq}")).to_have_count(1, timeout=10_000)
+    expect(page.locator(f"#event-{receipt.seq}")).to_have_count(1)
     expect(page.locator("#tail")).to_have_attribute("data-seq", str(receipt.seq))
 
 
@@ -221,9 +221,7 @@ def test_a_page_outlives_its_server(chromium: Browser, tmp_path: Path) -> None:
             page.wait_for_url("**/p/acme/")
             live(page, f"{THREAD}/tail")
             server.kill()
-            expect(page.locator("#live")).to_have_text(
-                re.compile("stale since"), timeout=10_000
-            )
+            expect(page.locator("#live")).to_have_text(re.compile("stale since"))
         with made.serve(port=server.port) as server:
             last = append(server, key, "two")
             expect(page.locator(f"#event-{last}")).to_have_count(1, timeout=20_000)
