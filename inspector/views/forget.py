@@ -37,7 +37,7 @@ _TYPED = re.compile(r"forget ([0-9][0-9,]{0,18})")
 _SAID = {
     "scope": "Choose what is to be forgotten.",
     "reason": "Choose a reason from the list.",
-    "ticket": "A ticket is up to 8 capital letters, a hyphen and up to 10 digits.",
+    "ticket": "A ticket is up to 8 capital letters, a hyphen and up to 7 digits.",
     "thread": "That is no thread of this subject's.",
     "before": "A time in the past is wanted, as 2026-01-31T12:00, in UTC.",
     "record": "That is no event of this thread's.",

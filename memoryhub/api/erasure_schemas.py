@@ -49,7 +49,7 @@ def _ticket(text: str) -> str:
 Ticket = Annotated[
     str,
     AfterValidator(_ticket),
-    WithJsonSchema({"type": "string", "pattern": "^[A-Z]{1,8}-[0-9]{1,10}$"}),
+    WithJsonSchema({"type": "string", "pattern": f"^{TICKET.pattern}$"}),
 ]
 Record = Annotated[int, within(1, MAX_INTEGER), counted(1, MAX_INTEGER)]
 Count = Annotated[int, within(0, MAX_INTEGER), counted(0, MAX_INTEGER)]

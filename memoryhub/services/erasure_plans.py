@@ -41,8 +41,8 @@ from memoryhub.services import restrictions
 from memoryhub.services.restrictions import HELD, PLANNED
 
 VALID: Final = timedelta(minutes=15)
-TICKET: Final = re.compile(r"[A-Z]{1,8}-[0-9]{1,10}")
-TICKET_RULE: Final = "1 to 8 capital letters, `-`, 1 to 10 digits"
+TICKET: Final = re.compile(r"[A-Z]{1,8}-[0-9]{1,7}")
+TICKET_RULE: Final = "1 to 8 capital letters, `-`, 1 to 7 digits"
 _FIRST_YEAR: Final = 1970
 _TOKEN_SALT: Final = "memoryhub.erasure.plan"  # noqa: S105 # a name, no secret
 

@@ -20,12 +20,13 @@ from django.core.management import call_command
 from django.db import connections
 
 from memoryhub.api import api as agent_api
-from memoryhub.api import limits
+from memoryhub.api import auth, limits
 from memoryhub.models.projects import Project
 from memoryhub.services.api_keys import Agent
 from tests import factories
 from tests.api.client import Client, run
-from tests.forgetting import forget, of
+from tests.forgetting import forget, make_person, of, plan
+from tests.matrix.people import PEOPLE
 from tests.matrix.test_api_matrix import OPERATIONS, ROWS
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -63,6 +64,17 @@ def places(schema: dict[str, Any], depth: int = 0) -> Iterator[tuple[Any, ...]]:
             yield ("planted",)
 
 
+#: What is written of people, and what is asked with a body.
+BESIDE = {
+    **{
+        label: (row.target, row.body)
+        for label, row in PEOPLE.items()
+        if row.body is not None
+    },
+    "post /api/v1/threads:search": ("/threads:search", {}),
+}
+
+
 def body_of(label: str) -> dict[str, Any]:
     content = OPERATIONS[label]["requestBody"]["content"]
     schema: dict[str, Any] = content["application/json"]["schema"]
@@ -80,8 +92,9 @@ def with_value(body: Any, way: tuple[Any, ...], value: Any) -> Any:
     return held
 
 
-def variants(label: str, numbers: Iterator[int]) -> Iterator[dict[str, Any]]:
-    body = ROWS[label][1]
+def variants(
+    label: str, body: object, numbers: Iterator[int]
+) -> Iterator[dict[str, Any]]:
     for way in dict.fromkeys(places(body_of(label))):
         number = next(numbers)
         deep = {"n": [number, number + 0.5, str(number), True]}
@@ -165,7 +178,7 @@ def test_no_planted_number_is_left(agent: Agent, acme: Project) -> None:
         name = f"t-{at}"
         make(agent, client, name)
         target, method = ROWS[label][0].format(t=name), label.partition(" ")[0].upper()
-        for body in variants(label, numbers):
+        for body in variants(label, ROWS[label][1], numbers):
             answer = run(client.send(method, target, body))
             assert answer.status < 500, (label, body)
             taken[label] += answer.status < 300
@@ -177,6 +190,26 @@ def test_no_planted_number_is_left(agent: Agent, acme: Project) -> None:
     forget(of(agent, "ann"))
     assert left() == {}
     assert next(numbers) < FIRST + 10**5
+
+
+@pytest.mark.slow
+@pytest.mark.promise("P13", load="a number in every field of every body about people")
+def test_no_number_that_is_said_of_people_is_kept(agent: Agent, acme: Project) -> None:
+    """Not even while they are known: their ids are digests, tickets are short."""
+    numbers, taken = count(FIRST), dict.fromkeys(BESIDE, 0)
+    ann, erasure = make_person(agent, "ann"), plan(make_person(agent, "eve"))
+    for label, (path, example) in BESIDE.items():
+        target = path.format(s=ann.id, e=erasure.id)
+        body = json.loads(json.dumps(example).replace("{u}", "ann"))
+        scope = min(auth.admitting(OPERATIONS[label]["x-scope"]))
+        client = Client(key=factories.make_key(acme, scopes=[scope])[1])
+        for each in variants(label, body, numbers):
+            answer = run(client.send("POST", target, each))
+            assert answer.status < 500, (label, each)
+            taken[label] += answer.status < 300
+            limits.account = limits.Limits()
+    assert sum(taken.values()) > 10, taken
+    assert left() == {}
 
 
 NUMBER = FIRST + 99

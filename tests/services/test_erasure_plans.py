@@ -104,6 +104,7 @@ def test_what_matches_nothing_is_planned_with_zeros(ann: Subject) -> None:
         ({"ticket": "x y"}, "ticket"),
         ({"ticket": "ann@example.com"}, "ticket"),
         ({"ticket": "LEGAL-42\n"}, "ticket"),
+        ({"ticket": "T-49157712"}, "ticket"),
         ({"scope": "before"}, "before"),
         ({"before": datetime(2020, 1, 1, tzinfo=UTC)}, "before"),
         ({"scope": "before", "before": datetime(2020, 1, 1)}, "before"),  # noqa: DTZ001
