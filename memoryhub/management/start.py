@@ -163,15 +163,26 @@ def migrate(alias: str) -> None:
                 f"schema_newer: the database {alias} was migrated by a newer version "
                 f"({newer[-1]}); run that version or restore a backup"
             )
-        ours = {name for app, name in applied if app == "memoryhub"}
-        if ours and FORMAT_BEGINS not in ours:
-            raise StartRefusedError(
-                f"format_old: the database {alias} is of format {FORMAT - 1}, from "
-                f"before the first release; this version reads format {FORMAT}, so "
-                "begin with a new folder (MEMORYHUB_DATA) or a new database"
-            )
+        refuse_old_format(alias)
         if executor.migration_plan(executor.loader.graph.leaf_nodes()):
             call_command("migrate", database=alias, verbosity=0, interactive=False)
+
+
+def refuse_old_formats() -> None:
+    """For commands that look at an instance as it is, without making it ready."""
+    for alias in ALIASES:
+        refuse_old_format(alias)
+
+
+def refuse_old_format(alias: str) -> None:
+    applied = MigrationRecorder(connections[alias]).applied_migrations()
+    ours = {name for app, name in applied if app == "memoryhub"}
+    if ours and FORMAT_BEGINS not in ours:
+        raise StartRefusedError(
+            f"format_old: the database {alias} is of format {FORMAT - 1}, from before "
+            f"the first release; this version reads format {FORMAT}, so begin with a "
+            "new folder (MEMORYHUB_DATA) or a new database"
+        )
 
 
 @contextmanager

@@ -175,6 +175,11 @@ def test_data_of_an_older_format_is_refused(instance: Instance, alias: str) -> N
     instance.call("tests.management.damage:migrate_before", alias)
     line = refused(instance)
     assert f"format_old: the database {alias} is of format 1" in line
+    for words in (("verify", "--all"), ("rebuild",), ("audit", "verify")):
+        done = instance.manage(*words)
+        assert line.endswith(
+            one_line(done.returncode, done.stdout, done.stderr).partition(": ")[2]
+        )
     assert "begin with a new folder" in line
 
 

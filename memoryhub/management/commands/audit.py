@@ -8,6 +8,7 @@ from uuid import UUID
 import orjson
 
 from memoryhub.errors import LedgerBrokenError
+from memoryhub.management import start
 from memoryhub.management.terminal import WRONG_USAGE
 from memoryhub.management.terminal import Command as Base
 from memoryhub.models.clock import clock
@@ -36,6 +37,7 @@ class Command(Base):
         actions.add_parser("verify", help="walk the chain from the first entry on")
 
     def handle(self, *args: Any, asked: str, **options: Any) -> None:
+        start.refuse_old_formats()
         if asked == "verify":
             self._verify()
         elif asked == "list":

@@ -4,19 +4,20 @@ import sys
 from argparse import ArgumentParser
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 from django.db.models import Sum
 
 from memoryhub.errors import Refusal
 from memoryhub.journal.log import Origins
-from memoryhub.management import noting
+from memoryhub.management import noting, start
 from memoryhub.management.commands.verify import chosen
 from memoryhub.management.progress import Progress
+from memoryhub.management.terminal import Command as Base
 from memoryhub.queries import erasures
 from memoryhub.services.rebuild import rebuild, recount
 
 
-class Command(BaseCommand):
+class Command(Base):
     help = (
         "Write projections again from the journals: slots, turns, labels, counters, "
         "totals. "
@@ -30,6 +31,7 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
+        start.refuse_old_formats()
         if waiting := len(erasures.list_unfinished()):
             raise CommandError(
                 f"{waiting:,} erasures are not finished, and rows that are written "

@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 from django.db.models import QuerySet, Sum
 
 from memoryhub.errors import LedgerBrokenError
 from memoryhub.journal.log import Origins
-from memoryhub.management import noting
+from memoryhub.management import noting, start
 from memoryhub.management.progress import Progress
+from memoryhub.management.terminal import Command as Base
 from memoryhub.models.threads import Thread
 from memoryhub.queries import (
     anchors,
@@ -38,7 +39,7 @@ TOLD: Mapping[str, str] = MappingProxyType(
 )
 
 
-class Command(BaseCommand):
+class Command(Base):
     help = (
         "Fold journals, compare them with the stored rows and walk their hash chains, "
         "and with --all the anchors and the audit log, too; or, with --contexts, put "
@@ -59,6 +60,7 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
+        start.refuse_old_formats()
         threads, project = chosen(options["thread"]), None
         if options["thread"]:
             project = threads.values_list("project_id", flat=True).get()
