@@ -40,6 +40,7 @@ class Hub:
     clients: list[Client] = field(default_factory=list)
     #: Of the API's own description, once it was read.
     paths: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    parameters: Mapping[str, Any] = field(default_factory=dict)
 
     def agent(self, project: str, user: str | None = None) -> Client:
         """A client whose key reads and writes; bound to a person if one is named."""
@@ -90,8 +91,9 @@ class Hub:
         if not self.paths:
             described = client.get("/openapi.json").body
             self.paths = described["paths"]
+            self.parameters = described["components"]["parameters"]
         return [
-            (path.removeprefix("/api/v1"), _query(ways))
+            (path.removeprefix("/api/v1"), _query(ways, self.parameters))
             for path, ways in self.paths.items()
             if "get" in ways
         ]
@@ -161,9 +163,10 @@ def _places(path: str) -> list[str]:
     ]
 
 
-def _query(ways: Mapping[str, Any]) -> Query:
+def _query(ways: Mapping[str, Any], parameters: Mapping[str, Any]) -> Query:
     found = {}
-    for each in ways["get"].get("parameters", ()):
+    for referred in ways["get"]["parameters"]:
+        each = parameters[referred["$ref"].rpartition("/")[2]]
         if each["in"] == "query":
             named = each["name"]
             found[named] = _NUMBERED.get(named) or each["schema"].get("enum", ())
