@@ -206,3 +206,12 @@ async def test_nobody_is_let_in_while_the_clock_is_off(
             assert answer.header("retry-after") == "10"
     clock.compare(0)
     assert (await api.get("/threads")).status == 200
+
+
+@pytest.mark.parametrize("place", ["/threads?after={}", "/threads/{}"])
+async def test_a_key_in_an_address_is_refused(api: Client, place: str) -> None:
+    """Whoever sends it there has told it to every log on the way."""
+    key = "mh_live_" + "a" * 8 + "_" + "b" * 49
+    refused = await api.get(place.format(key))
+    assert (refused.status, refused.code) == (400, "key_in_url")
+    assert key not in refused.body.decode()

@@ -11,7 +11,7 @@ from django.db import DatabaseError, connection, transaction
 from django.db.models import Model
 
 from memoryhub.errors import CorruptError
-from memoryhub.journal import audit
+from memoryhub.journal import audit, chain
 from memoryhub.models.audit import AuditEntry
 from memoryhub.models.clock import clock
 from memoryhub.models.erasures import Receipt
@@ -28,6 +28,17 @@ pytestmark = pytest.mark.django_db
 
 COLUMNS = ["thread_id", "seq", "type", "at", "actor", "body", "payload"]
 COLUMNS += ["payload_digest", "chain", "erased_by"]
+
+
+def test_a_link_covers_all_before_it_the_envelope_and_the_payload() -> None:
+    told = (bytes(32), b"{}", b"\1" * 32)
+    others = [
+        (b"\1" * 32, told[1], told[2]),
+        (told[0], b"{ }", told[2]),
+        (told[0], told[1], b"\2" * 32),
+        (told[0], told[1], None),
+    ]
+    assert chain.link(*told) not in {chain.link(*each) for each in others}
 
 
 @pytest.mark.promise("P3", load="UPDATE of each column")
