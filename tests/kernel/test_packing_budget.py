@@ -5,7 +5,8 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memoryhub.kernel import opened, packing
+from memoryhub.kernel import choosing, opened, packing
+from memoryhub.kernel.choosing import Choice
 from memoryhub.kernel.packing import TooSmallError
 from memoryhub.kernel.tokens import Tokenizer, estimate
 from tests.kernel.packs import (
@@ -132,3 +133,13 @@ def test_pinned_pages_go_first_then_by_keep_in_map_order() -> None:
     assert packed.omitted == ("page-3",)
     packed = thread.pack(token_budget=needed - share * 5 // 2)
     assert [each.page_id for each in context(packed)] == ["page-1"]
+
+
+def test_what_fits_exactly_is_taken_whole() -> None:
+    thread = Thread()
+    for n in range(3):
+        thread.page("A page like the others. " * 20, keep=1.0 - n / 10)
+    offered = [Choice(page, "context") for page in thread.pages]
+    two = sum(page.cost for page in thread.pages[:2])
+    taken = choosing.choose(offered, room=two, texts=thread.texts, count=estimate)
+    assert taken == offered[:2]
