@@ -143,3 +143,13 @@ def test_what_fits_exactly_is_taken_whole() -> None:
     two = sum(page.cost for page in thread.pages[:2])
     taken = choosing.choose(offered, room=two, texts=thread.texts, count=estimate)
     assert taken == offered[:2]
+
+
+def test_of_equals_the_newest_is_taken() -> None:
+    thread = Thread()
+    for _ in range(3):
+        thread.page("A page like the others. " * 20)
+    offered = [Choice(page, "context") for page in thread.pages]
+    one = thread.pages[0].cost
+    taken = choosing.choose(offered, room=one, texts=thread.texts, count=estimate)
+    assert taken == offered[2:]
