@@ -209,10 +209,8 @@ def _parameter(given: dict[str, Any]) -> dict[str, Any]:
         del schema["anyOf"]
         schema |= kinds[0]
         described.append(schema.pop("description", None))
-    made = {**given, "schema": schema}
-    for description in filter(None, described):
-        return {**made, "description": description}
-    return made
+    said = {"description": each for each in reversed(described) if each}
+    return {**given, "schema": schema, **said}
 
 
 class _Shared:
