@@ -88,20 +88,17 @@ DIFFER = (
 )
 #: What needs a database but says nothing of one: by day its pass on SQLite is enough.
 #: Of matrices, walks and generated requests every route is tried on both where it
-#: stands; sockets and sign-in read a row or two that others read, too.
+#: stands; sockets and sign-in read a row or two that others read, too. Of what tries a
+#: promise only the matrix and generated requests are among them.
 BY_NIGHT = (
-    "api/test_bad_inputs.py",
     "api/test_schema.py",
     "api/test_socket.py",
     "inspector/test_consumers.py",
     "inspector/test_content_reads.py",
     "inspector/test_erased_screens.py",
-    "inspector/test_looking.py",
     "management/test_serve.py",
     "management/test_sso.py",
     "matrix",
-    "promises/test_sockets.py",
-    "promises/test_watching.py",
 )
 #: The fixtures by which a test comes to a database.
 REACHING = {"db", "transactional_db", "instance", "empty", "shared", "pair"}
