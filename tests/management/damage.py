@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from django.core.management import call_command
 from django.db import connections
 
+from memoryhub import migrations
 from memoryhub.management import start
 from memoryhub.models.clock import clock
 from memoryhub.models.ids import uuid7
@@ -30,12 +33,10 @@ def migrate_beyond(alias: str) -> None:
 
 
 def migrate_before(alias: str) -> None:
-    """As the version before the format of today left it."""
-    with connections[alias].cursor() as cursor:
-        cursor.execute(
-            "DELETE FROM django_migrations WHERE app = 'memoryhub' AND name >= %s",
-            [start.FORMAT_BEGINS],
-        )
+    """As the version before the format of today left it: its tables, too."""
+    names = sorted(path.stem for path in Path(migrations.__path__[0]).glob("0*.py"))
+    before = names[names.index(start.FORMAT_BEGINS) - 1]
+    call_command("migrate", "memoryhub", before, database=alias, verbosity=0)
 
 
 def apply_a_line(alias: str) -> None:
