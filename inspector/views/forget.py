@@ -242,6 +242,7 @@ def _form(
         "form": form,
         "scopes": forgetting.SCOPES.items(),
         "reasons": forgetting.REASONS.items(),
+        "ticket": erasure_plans.TICKET.pattern,
         "names": subject_lists.list_thread_names(row),
         "under_way": erasure_views.get_open(row.id),
         "problem": _said(refusal),
