@@ -209,8 +209,8 @@ def _parameter(given: dict[str, Any]) -> dict[str, Any]:
         del schema["anyOf"]
         schema |= kinds[0]
         described.append(schema.pop("description", None))
-    said = {"description": each for each in reversed(described) if each}
-    return {**given, "schema": schema, **said}
+    said = next(filter(None, described), None)
+    return {**given, "schema": schema} | ({"description": said} if said else {})
 
 
 class _Shared:
