@@ -33,7 +33,7 @@ def measure(*, frames: int, rounds: int) -> None:
     asked = Asked(name=NAME, turn=state.turn_count)
 
     def pack() -> int:
-        return contexts.pack(thread, state, asked).tokens
+        return contexts.pack(thread, state, asked, before=None).tokens
 
     tokens = pack()
     warm, cold = list[float](), list[float]()

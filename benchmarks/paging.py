@@ -184,7 +184,7 @@ def _fault(server: Server, key: str, batches: Iterator[list[str]]) -> Sample:
     names = next(batches)
     # The user's message renews the budget of faults.
     asked = {"content": "Go on.", "from": "user", "to": "agent", "type": "chat.user"}
-    server.post("/threads/pages/turns", key, {"slots": [asked]})
+    server.post("/threads/pages/turns", key, {"items": [asked]})
     for message, name in zip(messages.messages(), names, strict=False):
         made = {
             "page_id": name,

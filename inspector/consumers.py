@@ -4,29 +4,23 @@ import asyncio
 import re
 import time
 from collections import deque
-from collections.abc import Collection, Mapping
-from contextlib import suppress
+from collections.abc import Mapping
 from typing import Any
-from uuid import UUID
 
 import structlog
 from channels.generic.websocket import AsyncWebsocketConsumer
-from channels.layers import InMemoryChannelLayer, get_channel_layer
-from django.db import connection
 
 from inspector import access, protocol, standing
 from inspector.audience import Viewer
-from inspector.hub import POLL_SECONDS, Hub, hub
+from inspector.hub import hub
 from inspector.protocol import Close, Hello, RefusedError
 from inspector.standing import Badge
-from memoryhub.journal.announce import doorbell
+from memoryhub.journal.ear import Ear
 from memoryhub.queries.readers import read
 
 log = structlog.get_logger()
 
 LIVE_PATH = re.compile(r"/ws/live/([a-z0-9-]{1,40})")
-#: A layer that is away must not hold up a page; looks stand in for it.
-LAYER_SECONDS = 0.25
 
 
 class LiveConsumer(AsyncWebsocketConsumer):
@@ -132,63 +126,4 @@ def _badge(scope: Mapping[str, Any]) -> Badge:
     )
 
 
-class LayerBell:
-    """The hub's ear: one channel of the layer for the whole process."""
-
-    def __init__(self) -> None:
-        self._deaf = False
-        self._channel = ""
-
-    @property
-    def broken(self) -> bool:
-        return self._deaf or doorbell.broken or _alone()
-
-    async def listen(self, hub: Hub) -> None:
-        """Hand over notices until cancelled, though the layer may come and go."""
-        if _alone():
-            log.warning("live.polling")
-        while True:
-            try:
-                layer = _layer()
-                self._channel = await layer.new_channel("live")
-                await self._join(hub.audience.groups())
-                self._deaf = False
-                while True:
-                    notice = await layer.receive(self._channel)
-                    hub.hear(UUID(notice["thread"]), notice["seq"])
-            except Exception as failure:  # noqa: BLE001  # the outermost loop of a task
-                if not self._deaf:
-                    log.warning("live.deaf", code=type(failure).__name__)
-                self._deaf = True
-                await asyncio.sleep(POLL_SECONDS)
-
-    async def join(self, groups: Collection[str]) -> None:
-        """Listen to these as well. A layer that is away is not waited for."""
-        with suppress(Exception):
-            async with asyncio.timeout(LAYER_SECONDS):
-                await self._join(groups)
-
-    async def leave(self, groups: Collection[str]) -> None:
-        layer = _layer()
-        with suppress(Exception):
-            async with asyncio.timeout(LAYER_SECONDS):
-                for group in groups:
-                    await layer.group_discard(group, self._channel)
-
-    async def _join(self, groups: Collection[str]) -> None:
-        layer = _layer()
-        for group in groups:
-            await layer.group_add(group, self._channel)
-
-
-def _alone() -> bool:
-    """Other processes may write to the database, and we can't hear of them."""
-    return isinstance(_layer(), InMemoryChannelLayer) and connection.vendor != "sqlite"
-
-
-def _layer() -> Any:
-    # Its stubs know the base class only, which has no methods.
-    return get_channel_layer()
-
-
-hub.bell = LayerBell()
+hub.bell = Ear("live")

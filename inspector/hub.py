@@ -42,7 +42,11 @@ class Bell(Protocol):
     @property
     def broken(self) -> bool: ...
 
-    async def listen(self, hub: Hub) -> None: ...
+    async def listen(
+        self,
+        hear: Callable[[UUID, int], None],
+        groups: Callable[[], Collection[str]],
+    ) -> None: ...
 
     async def join(self, groups: Collection[str]) -> None: ...
 
@@ -94,7 +98,7 @@ class Hub:
             _forever(self.check, every=lambda: CHECK_SECONDS),
         ]
         if self.bell is not None:
-            work.append(self.bell.listen(self))
+            work.append(self.bell.listen(self.hear, self.audience.groups))
         self._tasks = [asyncio.ensure_future(each) for each in work]
 
     async def stop(self) -> None:

@@ -14,7 +14,7 @@ from urllib.parse import urlencode
 from django.template.loader import render_to_string
 from django.urls import reverse
 
-from inspector import cells, chat, memories, summaries
+from inspector import cells, charts, chat, memories, summaries
 from memoryhub.models.threads import Thread
 from memoryhub.queries import events, replay, residency, slots, timeline
 from memoryhub.queries.events import EventLine
@@ -195,6 +195,10 @@ def _working_set(scene: Scene) -> Context:
     return cells.picture(residency.get_residency(scene.thread, scene.seq))
 
 
+def _paging(scene: Scene) -> Context:
+    return charts.picture(scene.thread, last=scene.at_seq)
+
+
 def _keys(scene: Scene) -> Context:
     return memories.keys_panel(scene.thread, scene.at_seq)
 
@@ -272,6 +276,7 @@ PANELS: dict[str, Panel] = {
     "working-set": Panel(
         template="inspector/working_set/_panel.html", context=_working_set
     ),
+    "paging": Panel(template="inspector/paging/_panel.html", context=_paging),
     "working-memory": Panel(
         template="inspector/memory/_panel.html", context=_working_memory
     ),
@@ -283,6 +288,6 @@ PANELS: dict[str, Panel] = {
 PUSHED = frozenset(
     {
         *("head", "row", "events", "summary", "messages", "tail"),
-        *("working-set", "working-memory", "keys", "task", "notes"),
+        *("working-set", "paging", "working-memory", "keys", "task", "notes"),
     }
 )

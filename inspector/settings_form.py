@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +10,11 @@ import orjson
 
 from memoryhub.errors import InvalidError
 from memoryhub.kernel.paging_config import (
+    CHOICES,
     CONFIDENCES,
+    FIXED,
+    FORMATS,
+    INSTRUCTIONS_ROLES,
     MODES,
     POLICY_NAMES,
     RANGES,
@@ -23,12 +26,11 @@ from memoryhub.models.threads import Thread
 WORDS: dict[str, tuple[str, ...]] = {
     "policy": POLICY_NAMES,
     "mode": MODES,
+    "instructions_role": INSTRUCTIONS_ROLES,
+    "format": FORMATS,
     "fault_confidence_threshold": CONFIDENCES,
 }
-#: The tokenizer is fixed when a thread is made.
-NAMES = tuple(
-    field.name for field in dataclasses.fields(Settings) if field.name != "tokenizer"
-)
+NAMES = tuple(name for name in CHOICES if name not in FIXED)
 _DEFAULTS = Settings()
 
 

@@ -245,6 +245,7 @@ _TELL: dict[str, Callable[[Body], str]] = {
     "page.unpinned": _named,
     "page.deleted": _named,
     "turn.packed": _packed,
+    "tools.set": lambda body: _counted(body["tools"], "tool"),
     "tlb.invalidated": _dropped,
     "tlb.flushed": _dropped,
     "key.set": _key_set,

@@ -366,3 +366,12 @@ def served(shared: Instance) -> Iterator[Server]:
     with shared.serve(**UNLIMITED) as server:
         yield server
         server.stop()
+
+
+@pytest.fixture
+def redis_url() -> Iterator[str]:
+    try:
+        with parts.redis() as urls:
+            yield urls["REDIS_URL"]
+    except parts.MissingPartError as missing:
+        pytest.skip(str(missing))

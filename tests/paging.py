@@ -6,6 +6,7 @@ against something.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, datetime, timedelta
@@ -67,6 +68,9 @@ class Rows:
     def deleted(self, page_id: str) -> bool:
         return page_id in self.gone
 
+    def digest(self, text: str) -> str:
+        return hashlib.sha256(text.encode()).hexdigest()[:32]
+
     def entries(self, page_ids: Collection[str]) -> dict[str, Entry]:
         return {each: self.live[each] for each in page_ids if each in self.live}
 
@@ -113,6 +117,8 @@ class Rows:
         self, before: ThreadState, event: Any, place: Location, began: int
     ) -> None:
         page = event.page
+        if page is None:
+            return
         self.live[f"slot-{event.index}"] = Entry(
             page_id=f"slot-{event.index}",
             version=1,
@@ -231,6 +237,7 @@ class Bench:
             id=UUID(int=thread), project=UUID(int=2), subject=UUID(int=3)
         )
         self._begin(origin, Rows())
+        config = {"layout": "developer", **config}
         self.do(CreateThread(config=Limits(**config)))
 
     def _begin(self, origin: ThreadState, rows: Rows) -> None:

@@ -9,6 +9,8 @@ from typing import Any, Self
 
 #: Each a tuple: a word, a page id, then what that step has to say.
 Steps = list[tuple[Any, ...]]
+#: Where a page stands among those that need room; None for nowhere.
+Own = tuple[int, int] | None
 
 PRIORITY = {
     "claim": 0.1,
@@ -87,42 +89,84 @@ class Memory:
     def counted_tokens(self) -> int:
         return sum(self.cost(each) for each in self.frames if self.counted(each))
 
-    def pinned(self, more: int = 0) -> set[str]:
+    def pinned(self, more: int = 0) -> dict[str, str]:
         left = self.share - more
-        kept = set(self.pins)
+        kept = dict.fromkeys(self.pins, "explicit")
         left -= sum(self.cost(page_id) for page_id in self.pins)
         newest = sorted(self.frames, key=lambda each: -self.pages[each]["created"])
-        for wanted, share in self._wishes(newest):
+        for rule, wanted, share in self._wishes(newest):
             room = min(left, share)
             for page_id in wanted:
                 if page_id not in kept and self.cost(page_id) <= room:
-                    kept.add(page_id)
+                    kept[page_id] = rule
                     room -= self.cost(page_id)
                     left -= self.cost(page_id)
         return kept
 
-    def _wishes(self, newest: list[str]) -> list[tuple[list[str], float]]:
+    def _wishes(self, newest: list[str]) -> list[tuple[str, list[str], float]]:
         pages, settings = self.pages, self.set
-        wishes: list[tuple[list[str], float]] = []
+        wishes: list[tuple[str, list[str], float]] = []
         if settings["auto_pin_system"]:
             own = [p for p in newest if p == "system-prompt"]
             theirs = [
                 p for p in newest if pages[p]["role"] == "system" and p not in own
             ]
             theirs.sort(key=lambda each: self.frames[each]["at"])
-            wishes.append((own + theirs, self.share))
+            wishes.append(("system", own + theirs, self.share))
         if self.user:
             said, since = self.user
             others = [p for p in newest if pages[p]["created"] > since]
-            wishes.append(([p for p in newest if p == said] + others, self.share))
-        first = self.turn - settings["auto_pin_turns"] + 1
-        recent = [p for p in newest if pages[p]["turn"] >= first]
-        wishes.append((recent, self.share))
+            first = [p for p in newest if p == said]
+            wishes.append(("exchange", first + others, self.share))
+        since = self.turn - settings["auto_pin_turns"] + 1
+        recent = [p for p in newest if pages[p]["turn"] >= since]
+        wishes.append(("recent", recent, self.share))
         if settings["auto_pin_claims"]:
             claims = [p for p in newest if pages[p]["type"] == "claim"]
             claims.sort(key=lambda each: -pages[each]["importance"])
-            wishes.append((claims, settings["claim_share"] * self.usable))
+            wishes.append(("claim", claims, settings["claim_share"] * self.usable))
         return wishes
+
+    # Precedence: what comes before what in a request
+
+    def rank(self, page_id: str) -> tuple[int, int]:
+        """0 pin, 1 the question, 2 fetched just now, 3 fetched for it, 4 said since."""
+        if self.pinned().get(page_id) in ("explicit", "system"):
+            return 0, 0
+        if self.user and page_id == self.user[0]:
+            return 1, 0
+        frame = self.frames[page_id]
+        if frame["recalled"] and self.turn:
+            if self.past.get(page_id, no_past())["fault"] == self.turn:
+                return 2, 0
+            if self.user and frame["at"] > self.user[1]:
+                return 3, 0
+        if page_id.startswith("slot-"):
+            number = int(page_id.removeprefix("slot-"))
+            if number >= (
+                int(self.user[0].removeprefix("slot-")) if self.user else self.slots - 1
+            ):
+                return 4, -number
+        return 5, 0
+
+    def staying(self, more: int = 0) -> set[str]:
+        asked = {each for each in self.frames if 1 <= self.rank(each)[0] <= 3}
+        return {*self.pinned(more)} | asked
+
+    def below(self, own: tuple[int, int]) -> list[str]:
+        def order(page_id: str) -> tuple[int, int, int, int]:
+            frame, (rank, number) = self.frames[page_id], self.rank(page_id)
+            slot = page_id.removeprefix("slot-")
+            place = frame["joined"] or frame["at"]
+            return -rank, -number, place, int(slot) if slot.isdigit() else 0
+
+        return sorted((p for p in self.frames if self.rank(p) > own), key=order)
+
+    def most(self, page_id: str, own: tuple[int, int] | None) -> float:
+        if own is None:
+            return self.largest(page_id)
+        above = [p for p in self.frames if p != page_id and self.rank(p) <= own]
+        return self.usable - sum(map(self.cost, above))
 
     # Policies
 
@@ -260,7 +304,7 @@ class Memory:
 
     def let_go(self, aim: int, more: int, sparing: str | None) -> None:
         scores = self.keep()
-        kept = self.pinned(more) | {sparing}
+        kept = self.staying(more) | {sparing}
         order = sorted(
             {*self.frames} - kept,
             key=lambda each: (scores[each], self.frames[each]["at"]),
@@ -270,7 +314,7 @@ class Memory:
             if self.used <= aim:
                 return
             # Who is pinned may have changed with what was lowered before.
-            if page_id in self.pinned(more):
+            if page_id in self.staying(more):
                 continue
             level = self.lower_level(page_id)
             if level is None:
@@ -283,7 +327,7 @@ class Memory:
         for page_id in lowered + rest:
             if self.used <= aim:
                 return
-            if page_id not in self.pinned(more):
+            if page_id not in self.staying(more):
                 self.leave(page_id)
 
     def lower_level(self, page_id: str) -> int | None:
@@ -295,24 +339,28 @@ class Memory:
             return below[0] if page["costs"][below[0]] < self.cost(page_id) else None
         return None
 
-    def room(self, page_id: str, cost: int) -> bool:
-        if cost > self.largest(page_id):
+    def room(self, page_id: str, cost: int, own: Own = None) -> bool:
+        if cost > self.most(page_id, own):
             return False
         more = cost - (self.cost(page_id) if page_id in self.frames else 0)
         if self.counted(page_id) and self.counted_tokens() + more > self.share:
             return False
         if more > 0:
             self.run(more, sparing=page_id)
+        if own is not None:
+            for each in self.below(own):
+                if self.used + more > self.usable and each != page_id:
+                    self.leave(each)
         return self.used + more <= self.usable
 
     def largest(self, page_id: str) -> float:
         rest = float((1 - self.set["pin_share"]) * self.usable)
         return max(self.share, rest) if self.counted(page_id) else rest
 
-    def fitting(self, page_id: str, level: int) -> int | None:
+    def fitting(self, page_id: str, level: int, own: Own = None) -> int | None:
         costs = self.pages[page_id]["costs"]
         for each in range(level, 4):
-            if costs[each] is not None and costs[each] <= self.largest(page_id):
+            if costs[each] is not None and costs[each] <= self.most(page_id, own):
                 return each
         return None
 
@@ -331,18 +379,20 @@ class Memory:
                 page["costs"][each.level] = each.cost
                 page["tokens"][each.level] = each.tokens
 
-    def map(self, page_id: str, level: int, lookup: str | None = None) -> bool:
+    def map(
+        self, page_id: str, level: int, lookup: str | None = None, own: Own = None
+    ) -> bool:
         now = self.frames.get(page_id, {}).get("level")
-        fits = self.fitting(page_id, level)
+        fits = self.fitting(page_id, level, own)
         if now is not None and level <= now and (fits is None or fits >= now):
             return True
-        if fits is None or not self.room(page_id, self.pages[page_id]["costs"][fits]):
+        if fits is None:
+            return False
+        if not self.room(page_id, self.pages[page_id]["costs"][fits], own):
             return False
         self.step("mapped", page_id, fits, lookup)
         self.frame(page_id, fits)
         return True
-
-    # Commands
 
 
 def no_past() -> dict[str, Any]:

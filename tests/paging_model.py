@@ -19,7 +19,10 @@ class Model(Memory):
     def append(self, slot: Any, made: Any) -> None:
         """`made`: the levels of a slot that is too large, as they came out."""
         page_id, role = f"slot-{self.slots}", slot.type.removeprefix("chat.")
-        mapped = self.set["map_slots"] and self.room(page_id, slot.cost)
+        own = (1, 0) if role == "user" else (4, -self.slots)
+        if self.slots and (role == "user" or not self.user):
+            self.settle()
+        mapped = self.set["map_slots"] and self.room(page_id, slot.cost, own)
         displaced = None if mapped else self.displaced()
         self.step("appended", page_id, mapped, displaced)
         self.slots += 1
@@ -31,15 +34,33 @@ class Model(Memory):
             self.joined()
         if role == "user":
             self.user, self.users_since = (page_id, self.clock), self.users_since + 1
-        if mapped or not (self.set["map_slots"] or role == "user"):
+        if mapped:
+            if slot.cost > self.largest(page_id):
+                self.compress(page_id, made)
             return
-        if slot.cost > self.largest(page_id):
+        if not (self.set["map_slots"] or role == "user"):
+            return
+        if slot.cost > self.most(page_id, own):
             self.compress(page_id, made)
-        fits = self.fitting(page_id, 0) is not None
+        fits = self.fitting(page_id, 0, own) is not None
         if self.set["map_slots"]:
-            fits = self.map(page_id, 0)
+            fits = self.map(page_id, 0, own=own)
         if not fits and role == "user":
             raise No("no_room")
+
+    def settle(self) -> None:
+        """What an exchange took beyond the share of a page is given back."""
+        rules = self.pinned()
+        for page_id in sorted(self.frames, key=lambda each: self.frames[each]["at"]):
+            level, cost = self.frames[page_id]["level"], self.cost(page_id)
+            free = rules.get(page_id) not in ("explicit", "system")
+            if free and cost > self.largest(page_id):
+                fits = self.fitting(page_id, level)
+                if fits is None:
+                    self.leave(page_id)
+                else:
+                    self.step("lowered", page_id, fits)
+                    self.frames[page_id]["level"] = fits
 
     def joined(self) -> None:
         """The exchange is over: the last user slot, else the last one, and on."""
@@ -201,24 +222,27 @@ class Model(Memory):
         self.compress(page_id, made)
         served = self.at_most(page_id, level)
         tokens = self.pages[page_id]["tokens"][served]
-        if broke := self.unaffordable(tokens, reason):
+        cost = self.pages[page_id]["costs"][served]
+        broke = self.unaffordable(tokens, reason)
+        if broke is None and cost > self.deliverable(page_id):
+            broke = "no_room"
+        if broke:
             self.__dict__ = before.__dict__
             return self.refuse(page_id, broke, lookup)
         tier = "L0" if now is not None else "L1" if page_id in self.hot else "L2"
-        promoted = self.room(page_id, self.pages[page_id]["costs"][served])
-        outside = not promoted and now is None and page_id not in self.hot
-        displaced = self.displaced() if outside else None
-        self.step("faulted", page_id, served, tokens, tier, promoted, displaced, lookup)
+        assert self.room(page_id, cost, (2, 0))
+        self.step("faulted", page_id, served, tokens, tier, True, None, lookup)
         self.look_up(page_id)
         self.faults, self.charged = self.faults + 1, self.charged + tokens
         self.came_back(page_id)
-        if promoted:
-            self.frame(page_id, served, recalled=True)
-            return None
-        if now is None:
-            self.hot.pop(displaced or "", None)
-            self.heat(page_id)
-        return self.use(page_id)
+        return self.frame(page_id, served, recalled=True)
+
+    def deliverable(self, page_id: str) -> float:
+        most = self.most(page_id, (2, 0))
+        if not self.counted(page_id):
+            return most
+        held = self.cost(page_id) if page_id in self.frames else 0
+        return min(most, self.share - self.counted_tokens() + held)
 
     def came_back(self, page_id: str) -> None:
         past = self.past.setdefault(page_id, no_past())
@@ -258,9 +282,9 @@ class Model(Memory):
             if self.turn - max(past["fault"] or 0, past["evicted"] or 0) > 20:
                 del self.past[page_id]
         if self.user:
-            if self.fitting(self.user[0], 0) != 0:
+            if self.fitting(self.user[0], 0, (1, 0)) != 0:
                 self.compress(self.user[0], made)
-            self.map(self.user[0], 0)
+            self.map(self.user[0], 0, own=(1, 0))
 
     def amend(self, changes: dict[str, Any]) -> None:
         before = self.set
@@ -290,6 +314,9 @@ class Model(Memory):
 
     def shrink(self) -> None:
         self.run(0)
+        for page_id in self.below((0, 0)):
+            if self.used > self.usable:
+                self.leave(page_id)
         while len(self.hot) > self.set["l1_pages"]:
             lowest = self.displaced()
             assert lowest

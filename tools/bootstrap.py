@@ -91,6 +91,11 @@ def demo(rest: list[str]) -> int:
     return uv_run(DEMO, "python", "manage.py", "demo", *rest)
 
 
+def serve(rest: list[str]) -> int:
+    """Start an empty hub on the data folder and databases that are configured."""
+    return uv_run(DEMO, "python", "manage.py", "serve", *rest, configured=True)
+
+
 def test(rest: list[str]) -> int:
     """Run what a change can break: on SQLite, in a browser, then on PostgreSQL."""
     return both_engines(rest, QUICK, f"({QUICK}) and (engines or grown)")
@@ -150,12 +155,16 @@ def screenshots(rest: list[str]) -> int:
 
 def vendor(rest: list[str]) -> int:
     """Fetch the browser's libraries again and compare their digests."""
-    return run([sys.executable, str(ROOT / "tools" / "vendor.py"), *rest])
+    return run(
+        [sys.executable, str(ROOT / "tools" / "vendor.py"), *rest],
+        environment(configured=False),
+    )
 
 
 COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "help": usage,
     "demo": demo,
+    "serve": serve,
     "test": test,
     "test-all": test_all,
     "lint": lint,
@@ -198,15 +207,15 @@ def both_engines(rest: list[str], first: str, second: str) -> int:
 # Running
 
 
-def uv_run(present: tuple[str, ...], *command: str) -> int:
+def uv_run(present: tuple[str, ...], *command: str, configured: bool = False) -> int:
     # A default index in the environment would make uv rewrite uv.lock, if not frozen.
     uv = [find_uv(), "run", "--frozen", "--python", sys.executable]
-    return run([*uv, *present, *command])
+    return run([*uv, *present, *command], environment(configured=configured))
 
 
-def run(command: list[str]) -> int:
+def run(command: list[str], env: dict[str, str]) -> int:
     """Run to the end, however it is stopped, and pass its status on."""
-    child = subprocess.Popen(command, cwd=ROOT, env=environment())
+    child = subprocess.Popen(command, cwd=ROOT, env=env)
     # The terminal tells the child about Ctrl-C itself; what it answers counts.
     signal.signal(signal.SIGINT, lambda *_: None)
     signal.signal(signal.SIGTERM, lambda *_: child.terminate())
@@ -216,8 +225,10 @@ def run(command: list[str]) -> int:
     return status if status >= 0 else 128 - status
 
 
-def environment() -> dict[str, str]:
-    env = {name: value for name, value in os.environ.items() if name not in OTHERS}
+def environment(*, configured: bool) -> dict[str, str]:
+    """Ours, without another environment; databases only for what is to use them."""
+    left_out = {"VIRTUAL_ENV"} if configured else OTHERS
+    env = {name: value for name, value in os.environ.items() if name not in left_out}
     # Behind a proxy that signs TLS anew, uv's own roots know no issuer.
     if sys.platform in ("darwin", "win32") or has_certificates():
         env.setdefault("UV_SYSTEM_CERTS", "1")

@@ -13,11 +13,14 @@ from inspector.patterns.scenery import (
     of_thread,
 )
 from inspector.settings_form import Field
+from memoryhub.kernel.paging import Exchanges
 from memoryhub.kernel.paging_config import Settings
 from memoryhub.queries.checks import Checks
 from memoryhub.queries.paging_charts import Bucket, Charts
 from memoryhub.queries.residency import Budget, Cell, Residency, Term, Warm, Why
 
+MOSTLY = Exchanges(begun=44, faulted=9, last=(True,) * 15 + (False,) * 5)
+SELDOM = Exchanges(begun=3, faulted=2, last=(True, False, False))
 TERMS = (
     Term(name="recency", value=0.25, adds=0.1),
     Term(name="value", value=0.4, adds=0.16),
@@ -104,18 +107,25 @@ BUSY = Bucket(
     last=40,
     turn=0,
     counts={"hits": 90, "misses": 10, "faults": 3, "evicted": 6, "evicted.pressure": 6},
+    resident_rate=0.75,
 )
-QUIET = Bucket(first=41, last=60, turn=7, counts={})
+QUIET = Bucket(first=41, last=60, turn=7, counts={}, resident_rate=None)
 CHARTS = Charts(
     buckets=(BUSY, QUIET),
     whole=BUSY,
     causes=("pressure",),
+    exchanges=MOSTLY,
+    thrash_index=0.6,
     thrashing=("slot-3",),
     entries=70,
     room=512,
     held=("slot-6", "policy"),
 )
 PLAIN = replace(CHARTS, causes=())
+UNASKED = replace(
+    CHARTS, whole=QUIET, exchanges=Exchanges(), thrash_index=0.0, entries=0, held=()
+)
+DRAWN: Context = {"charts": CHARTS, "drawn": '{"x": []}'}
 NUMBER = Field(
     name="evict_at",
     text="0.9",
@@ -129,7 +139,14 @@ WORD = replace(
     NUMBER, name="mode", text="", default="strict", words=("strict", "relaxed"),
     least=None, most=None,
 )  # fmt: skip
-GOOD = Checks(threads=12, hits=900, misses=100, thrashing=0)
+GOOD = Checks(
+    threads=12,
+    hits=900,
+    misses=100,
+    exchanges_lately=200,
+    faulted_lately=30,
+    thrashing=0,
+)
 COUNTS: Context = {"counts": {"nearly_full_threads": 2}, "place": OWNER}
 
 PATTERNS = (
@@ -163,12 +180,29 @@ PATTERNS = (
         },
     ),
     Pattern(
+        template="inspector/paging/_panel.html",
+        states={
+            "followed": of_thread(**DRAWN),
+            "a stretch": of_thread(live=False, **DRAWN),
+            "nothing looked up": of_thread(
+                **{**DRAWN, "charts": replace(UNASKED, thrashing=())}
+            ),
+        },
+    ),
+    Pattern(
         template="inspector/paging/_figures.html",
-        states={"some": {"whole": BUSY}, "none": {"whole": QUIET}},
+        states={
+            "some": {"charts": CHARTS},
+            "more fetched than not": {"charts": replace(CHARTS, exchanges=SELDOM)},
+            "none": {"charts": UNASKED},
+        },
     ),
     Pattern(
         template="inspector/paging/_charts.html",
-        states={"all": {"charts": CHARTS}, "nothing evicted": {"charts": PLAIN}},
+        states={
+            "all": {"base": BASE, **DRAWN},
+            "nothing evicted": {**DRAWN, "base": BASE, "charts": PLAIN},
+        },
     ),
     Pattern(
         template="inspector/paging/_table.html",
@@ -177,14 +211,11 @@ PATTERNS = (
     Pattern(
         template="inspector/paging/_tlb.html",
         states={
-            "an editor's": {"charts": CHARTS, "base": BASE, "place": OWNER},
-            "empty": {
-                "charts": replace(CHARTS, entries=0, held=()),
-                "base": BASE,
-                "place": VIEWER,
-            },
+            "more than are named": {"charts": CHARTS, "base": BASE},
+            "empty": {"charts": UNASKED, "base": BASE},
         },
     ),
+    Pattern(template="inspector/paging/_drop.html", states={"all": {"base": BASE}}),
     Pattern(
         template="inspector/paging/_field.html",
         states={
@@ -198,12 +229,14 @@ PATTERNS = (
         states={
             "well": {"checks": GOOD, "late": 0, **COUNTS},
             "red": {
-                "checks": replace(GOOD, misses=900, thrashing=3),
+                "checks": replace(GOOD, misses=900, faulted_lately=150, thrashing=3),
                 "late": 2,
                 **COUNTS,
             },
             "too few to tell, for a viewer": {
-                "checks": replace(GOOD, hits=0, misses=0),
+                "checks": replace(
+                    GOOD, hits=0, misses=0, exchanges_lately=0, faulted_lately=0
+                ),
                 "late": 0,
                 **COUNTS,
                 "place": VIEWER,

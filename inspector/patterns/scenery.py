@@ -64,6 +64,10 @@ OPEN = ThreadLine(
     misses=114,
     faults=12,
     refaults=0,
+    exchanges=130,
+    exchanges_lately=20,
+    faulted_exchanges=12,
+    faulted_lately=3,
 )
 FRESH = replace(
     OPEN,
@@ -82,6 +86,10 @@ FRESH = replace(
     hits=0,
     misses=0,
     faults=0,
+    exchanges=0,
+    exchanges_lately=0,
+    faulted_exchanges=0,
+    faulted_lately=0,
 )
 FULL = replace(
     OPEN,
@@ -90,6 +98,8 @@ FULL = replace(
     slots=96_000,
     nearly_full=True,
     refaults=4,
+    faulted_exchanges=70,
+    faulted_lately=18,
     head_seq=1_000_000,
     tokens=38_400_000,
     labels={f"label-{n}": f"value-{n}" for n in range(12)},

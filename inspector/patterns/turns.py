@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 from uuid import UUID
 
 from inspector import cells, summaries
@@ -9,6 +10,7 @@ from inspector.patterns.scenery import BASE, NOW, PROJECT, Context, of_thread
 from inspector.views.turn_changes import BLOCKS
 from memoryhub.kernel.context_records import packed
 from memoryhub.kernel.contexts import Record, Ref, Section
+from memoryhub.kernel.cuts import Cut
 from memoryhub.kernel.turn_diffs import Change, Reason
 from memoryhub.models.threads import Thread
 from memoryhub.queries.contexts import Recorded
@@ -31,8 +33,9 @@ RECORD = Record(
     bytes=2_200,
     tokens=591,
 )
-EVENT = packed(RECORD, turn=7, as_of_seq=41, prefix_tokens=373, simulated=False)
-IMPORTED = packed(RECORD, turn=7, as_of_seq=41, prefix_tokens=None, simulated=True)
+_AT: dict[str, Any] = {"turn": 7, "as_of_seq": 41, "own": HOME}
+EVENT = packed(RECORD, prefix_tokens=373, simulated=False, **_AT)
+IMPORTED = packed(RECORD, prefix_tokens=None, simulated=True, **_AT)
 ROW = Thread(id=HOME, name="ticket-4711", project=PROJECT)
 USED = Used(
     place=1,
@@ -67,6 +70,7 @@ WHOLE = Shown(
             inclusion=None,
         ),
     ),
+    cuts=(Cut(page_id="slot-6", tokens=1_200, shown_tokens=485),),
     request=b'{"messages":[]}',
     missing=(),
     verified=True,
@@ -76,7 +80,14 @@ DIFFERS = replace(WHOLE, verified=False)
 HOLED = replace(WHOLE, request=None, missing=("slot-6", "policy"), verified=False)
 SIMULATED = replace(WHOLE, recorded=replace(WHOLE.recorded, event=IMPORTED))
 NEWEST = TurnLine(
-    n=8, thread=HOME, home=HOME, seq=50, packed_seq=None, packed=None, moved={}
+    n=8,
+    thread=HOME,
+    home=HOME,
+    seq=50,
+    packed_seq=None,
+    packed=None,
+    moved={},
+    resident_rate=None,
 )
 TURNS = (
     NEWEST,
@@ -86,6 +97,7 @@ TURNS = (
         seq=41,
         packed_seq=42,
         packed=EVENT,
+        resident_rate=0.85,
         moved={"faults": 1, "evicted": 6},
     ),
     replace(NEWEST, n=6, home=OTHER, seq=30, packed_seq=31, packed=IMPORTED),
@@ -117,6 +129,7 @@ LENS = Lens(
     prefix_tokens=373,
     prefix_bytes=1_400,
     order=("rules", "context", "exchange"),
+    movable=True,
     section="context",
     place=1,
     page_id="slot-1",
@@ -183,7 +196,7 @@ PATTERNS = (
     ),
     Pattern(
         template="inspector/turns/_points.html",
-        states={"some": {"points": POINTS, "base": BASE}},
+        states={"some": {"points": POINTS, "drawn": '{"x": []}', "base": BASE}},
     ),
     Pattern(template="inspector/paging/_hues.html", states={"unseen": {}}),
     Pattern(

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
@@ -15,6 +14,7 @@ from django.views.decorators.http import (
 from inspector import (
     access,
     asof,
+    charts,
     exports,
     outcomes,
     panels,
@@ -31,17 +31,15 @@ from memoryhub.models.operators import Membership
 from memoryhub.models.threads import Thread
 from memoryhub.queries import paging_charts, previews
 from memoryhub.queries.cursors import Batch
-from memoryhub.queries.paging_charts import Bucket, Charts
+from memoryhub.queries.paging_charts import Bucket
 from memoryhub.queries.previews import Preview
 from memoryhub.services import operator_pages
 
 #: Columns of the table and of the exports, in order.
 COLUMNS = (
-    "first", "last", "turn", "lookups", "hits", "hit_rate", "faults", "refused",
-    "refaults", "evicted", "lowered",
+    "first", "last", "turn", "resident_rate", "lookups", "hits", "hit_rate", "faults",
+    "refused", "refaults", "evicted", "lowered",
 )  # fmt: skip
-_HUES = ("good", "bad", "warn", "tool", "assistant", "system", "user")
-_FAULTS = (("faults", "faults"), ("refused", "refused"), ("refaults", "refaults"))
 
 
 @require_safe
@@ -51,17 +49,22 @@ def show(request: HttpRequest, project: str, thread: str) -> HttpResponse:
     place = access.find_place(request, project)
     row = access.find_thread(place, thread)
     first, last = _stretch(request)
-    charts = paging_charts.get_charts(row, first=first, last=last)
-    shared = panels.shared(Scene(thread=row))
+    narrowed = first is not None or last is not None
     context: dict[str, Any] = {
-        **shared,
-        "charts": charts,
-        "drawn": _drawn(charts, shared["base"]),
-        "narrowed": first is not None or last is not None,
+        **panels.shared(Scene(thread=row)),
+        **charts.picture(row, first=first, last=last),
+        # A stretch is over: nothing of it moves.
+        "live": not narrowed,
+        "narrowed": narrowed,
         "asked": f"from={first or ''}&to={last or ''}",
     }
     return shell.page(
-        request, "inspector/paging/show.html", context, place=place, section="threads"
+        request,
+        "inspector/paging/show.html",
+        context,
+        place=place,
+        section="threads",
+        live=not narrowed,
     )
 
 
@@ -77,7 +80,7 @@ def export(
     place = access.find_place(request, project)
     row = access.find_thread(place, thread)
     first, last = _stretch(request)
-    charts = paging_charts.get_charts(row, first=first, last=last)
+    found = paging_charts.get_charts(row, first=first, last=last)
     causes = paging_charts.CAUSES
     return exports.answer(
         request,
@@ -85,8 +88,8 @@ def export(
         f"{thread}-paging",
         heading=(*COLUMNS, *(f"evicted_{cause}" for cause in causes)),
         record=lambda bucket: _record(bucket, causes),
-        part=lambda: Batch(items=charts.buckets, next=None),
-        parts=lambda: [charts.buckets],
+        part=lambda: Batch(items=found.buckets, next=None),
+        parts=lambda: [found.buckets],
     )
 
 
@@ -193,38 +196,6 @@ def _record(bucket: Bucket, causes: tuple[str, ...]) -> dict[str, Any]:
     record = {name: getattr(bucket, name) for name in COLUMNS}
     evicted = {f"evicted_{each}": bucket.count(f"evicted.{each}") for each in causes}
     return record | evicted
-
-
-def _drawn(charts: Charts, base: str) -> dict[str, Any]:
-    """What charts.js draws, all of it numbers and words of ours."""
-    buckets = charts.buckets
-    rate = _line("hit rate", "good", [bucket.hit_rate for bucket in buckets])
-    asked = _line("look-ups", "user", [bucket.lookups for bucket in buckets])
-    causes = [(each, f"evicted.{each}") for each in charts.causes]
-    return {
-        "base": base,
-        "brush": True,
-        "x": [bucket.last for bucket in buckets],
-        "charts": {
-            "rate": {"most": 1, "series": [rate]},
-            "lookups": {"series": [asked, *_lines(charts, [("hits", "hits")])]},
-            "faults": {"series": _lines(charts, _FAULTS)},
-            "evictions": {"series": _lines(charts, causes)},
-        },
-    }
-
-
-def _lines(charts: Charts, named: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
-    """A line for each label and counter, in hues that differ."""
-    told = paging_charts.series(charts.buckets, [name for _, name in named])
-    return [
-        _line(label, _HUES[n % len(_HUES)], values)
-        for n, ((label, _), values) in enumerate(zip(named, told, strict=True))
-    ]
-
-
-def _line(label: str, hue: str, values: list[Any]) -> dict[str, Any]:
-    return {"label": label, "hue": hue, "values": values}
 
 
 def _url(name: str, project: str, thread: str) -> str:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import orjson
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_safe
 
@@ -10,7 +11,6 @@ from inspector.access import signed_in
 from inspector.panels import Scene
 from memoryhub.errors import InvalidError, NotFoundError, NotRecordedError
 from memoryhub.kernel.prefixes import OrderError
-from memoryhub.kernel.turn_diffs import KINDS
 from memoryhub.models.threads import Thread
 from memoryhub.queries import prefixes, turn_diffs
 from memoryhub.queries.prefixes import Lens, Point
@@ -40,9 +40,7 @@ def diff(request: HttpRequest, project: str, thread: str, n: int) -> HttpRespons
         "n": n,
         "from_turn": base,
         "diff": found,
-        "counts": [(kind, found.counts.get(kind, 0)) for kind in KINDS]
-        if found
-        else (),
+        "counts": [each for each in found.counts.items() if each[1]] if found else (),
         "moved": moved[:TOLD],
         "more": max(0, len(moved) - TOLD),
     }
@@ -87,7 +85,7 @@ def prefix_series(request: HttpRequest, project: str, thread: str) -> HttpRespon
         "points": points[::-1],
         "in_blocks": block,
         "blocks": BLOCKS,
-        "drawn": _drawn(points, shared["base"]),
+        "drawn": orjson.dumps(_drawn(points)).decode(),
     }
     return shell.page(
         request,
@@ -126,7 +124,7 @@ def _block(request: HttpRequest) -> int:
     return block
 
 
-def _drawn(points: list[Point], base: str) -> dict[str, Any]:
+def _drawn(points: list[Point]) -> dict[str, Any]:
     shares = [point.share for point in points]
     line = {"label": "share as before", "hue": "good", "values": shares}
     tokens = {
@@ -135,7 +133,6 @@ def _drawn(points: list[Point], base: str) -> dict[str, Any]:
         "values": [point.tokens for point in points],
     }
     return {
-        "base": base,
         "x": [point.seq for point in points],
         "charts": {
             "share": {"most": 1, "series": [line]},

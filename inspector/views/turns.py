@@ -104,8 +104,11 @@ def _drawn(found: Shown, *, whole: bool) -> dict[str, Any]:
 
 
 def _messages(request: bytes) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = strict_json.kept(request)["messages"]
-    return found
+    whole = strict_json.kept(request)
+    head = whole.get("system")
+    spoken = [{"role": "system", "content": head}] if head else []
+    said: list[dict[str, Any]] = whole.get("input") or whole["messages"]
+    return spoken + said
 
 
 def _said(message: dict[str, Any], *, whole: bool) -> Said:
@@ -114,4 +117,5 @@ def _said(message: dict[str, Any], *, whole: bool) -> Said:
     text = content if plain else chat.pretty(message)
     assert isinstance(text, str)
     shown = text if whole else text[:SAID_CHARS]
-    return Said(role=str(message.get("role", "")), text=shown, size=len(text))
+    role = message.get("role") or message.get("type", "")
+    return Said(role=str(role), text=shown, size=len(text))

@@ -36,10 +36,10 @@ _KINDS: Final = {
 }
 #: What no schema says, by the code that refuses it.
 BY_CODE: Final[Mapping[str, str]] = {
-    "reserved_name": "names that begin with `mh.` or `_` are reserved",
-    "reserved_key": "keys that begin with `mh.` or `_` are reserved",
-    "reserved_id": "`system-prompt` and ids that begin with `slot-`, `obs-` or `ref-` "
-    "are those of other routes",
+    "reserved_name": "no name that begins with `mh.` or `_`: those are reserved",
+    "reserved_key": "no key that begins with `mh.` or `_`: those are reserved",
+    "reserved_id": "none of `system-prompt` and ids that begin with `slot-`, `obs-` or "
+    "`ref-`: those are of other routes",
     "duplicate_parameter": "each parameter once",
     "integer_range": "integers of 64 bits, but inside content",
     "nul": "texts without U+0000",
@@ -124,7 +124,10 @@ def _told(schema: Schema, root: Schema) -> str:
         return f"a list{_between(schema, 'minItems', 'maxItems')}" + _each(schema, root)
     if kind == "object":
         inner = members(schema, root)
-        return f"an object with {_listed(inner)}" if inner else "an object"
+        if inner:
+            return f"an object with {_listed(inner)}"
+        size = _between(schema, "minProperties", "maxProperties")
+        return f"an object{size} members" if size else "an object"
     return _KINDS.get(str(kind), "any JSON") + _between(schema, "minimum", "maximum")
 
 

@@ -17,6 +17,7 @@ from memoryhub.api import (
     keys,
     notes,
     openapi,
+    own_tools,
     page_acts,
     pages,
     receipts,
@@ -73,5 +74,5 @@ api = AgentAPI(
 _NOUNS = (slots, threads, events, stats, pages, page_acts, working_set, turns)
 _MEMORY = (keys, tasks, notes, checkpoints, working_memory)
 _PRIVACY = (erasures, receipts, subjects, subject_exports)
-for _noun in (*_NOUNS, turn_lenses, tool_calls, *_MEMORY, *_PRIVACY):
+for _noun in (*_NOUNS, turn_lenses, tool_calls, own_tools, *_MEMORY, *_PRIVACY):
     api.add_router("", _noun.router)

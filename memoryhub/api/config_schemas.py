@@ -22,6 +22,9 @@ from memoryhub.kernel.paging_config import (
     DECIMALS,
     RANGES,
     Confidence,
+    Format,
+    InstructionsRole,
+    Layout,
     Mode,
     Policy,
     TokenizerName,
@@ -60,6 +63,20 @@ class ConfigIn(In, Limits):
         description="Fixed when the thread is made; absent: `est/1`, run here, as is "
         "`o200k_base` with the extra `tokens`.",
     )
+    layout: Layout | None = Field(
+        None,
+        description="Fixed likewise. `conversation`, the default: messages keep their "
+        "roles, memory speaks as a tool. `developer`: the past is one message.",
+    )
+    instructions_role: InstructionsRole | None = Field(
+        None,
+        description="Who speaks the head of a conversation: `system` unless a server "
+        "takes only `developer`.",
+    )
+    format: Format | None = Field(
+        None,
+        description="Whose API a conversation's requests are for; absent: `chat`.",
+    )
 
     @field_validator(*RANGES)
     @classmethod
@@ -83,6 +100,9 @@ class ConfigOut(Out):
     max_notes: int
     default_ttl_seconds: int | None
     tokenizer: str
+    layout: Layout
+    instructions_role: InstructionsRole
+    format: Format
     budget_tokens: int
     reserved_tokens: int
     evict_at: float

@@ -61,7 +61,7 @@ class ImageContent(In):
     @model_validator(mode="after")
     def something_to_go_by(self) -> Self:
         if self.caption is None and self.url is None and self.base64 is None:
-            says = "that, `url` or `base64` must be sent"
+            says = "a text, unless `url` or `base64` is sent"
             raise RefusedError("value", allowed=says, loc=("caption",))
         return self
 

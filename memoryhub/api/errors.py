@@ -309,6 +309,8 @@ def _extra(refusal: Refusal) -> dict[str, Any]:
     """
     if isinstance(refusal, errors.PlanStaleError) and refusal.plan:
         return {"plan": refusal.plan}
+    if isinstance(refusal, errors.NoRoomError):
+        return dict(refusal.detail)
     if isinstance(refusal, _ERASED):
         # Ids of the proof; only what was found in one's own project has any.
         return dict(refusal.detail)

@@ -144,7 +144,7 @@ EXAMPLES: dict[str, Any] = {
     "SlotsIn": {"items": [_SLOT_IN]},
     "ThreadIn": {"user_id": "customer-7", **_DESCRIBED},
     "ThreadPatch": _DESCRIBED,
-    "ForkIn": {"name": "booking:204-retry", "seq": 3},
+    "ForkIn": {"thread": "booking:204-retry", "seq": 3},
     "CloseIn": {"reason": "completed"},
     "ReopenIn": {},
     "SearchIn": {"user_id": "customer-7", "status": "open"},
@@ -199,7 +199,7 @@ EXAMPLES: dict[str, Any] = {
         }
     },
     "ReceiptVerdictOut": {"valid": False, "reason": "bad_signature"},
-    "KeysOut": {
+    "PublicKeysOut": {
         "format": "memoryhub.public-keys/2",
         "root": "3f" * 32,
         "keys": {

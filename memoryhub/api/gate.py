@@ -11,6 +11,7 @@ import os
 import re
 import traceback
 from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
 from itertools import count
 from typing import Any
 from urllib.parse import unquote_to_bytes
@@ -50,6 +51,9 @@ HEADER_COUNT = 100
 URL_BYTES = 8 * 1024
 #: Of the 15 that a body may take; the rest is for saying so.
 BODY_SECONDS = 14
+#: What follows an answer is thrown away, so long, and so much of it: a connection that
+#: is closed under a client that still sends may take the answer with it.
+LINGER_SECONDS, LINGER_BYTES = 2.0, 8 * 1_048_576
 WITH_BODY = frozenset({"POST", "PUT", "PATCH"})
 
 _CONTENT_TYPE = re.compile(
@@ -90,8 +94,11 @@ class Gate:
                 body = await read_body(receive, _declared_bytes(scope))
             inner = {**scope, BODY: body, REQUEST_ID: request_id}
             await self.application(inner, _replay(body, receive), answer)
+        except IncompleteBodyError as refusal:
+            await answer.refuse(refusal, close=True)
         except Refusal as refusal:
-            await answer.refuse(refusal, close=scope["method"] in WITH_BODY)
+            unread = receive if scope["method"] in WITH_BODY else None
+            await answer.refuse(refusal, unread, close=unread is not None)
         except Exception as failure:  # the outermost frame of a request
             log_failure(failure, request_id=request_id)
             if answer.started:
@@ -120,11 +127,16 @@ class Answer:
         elif not self._replaced:
             await self.send({**message, "body": b""} if self.head else message)
 
-    async def refuse(self, refusal: Refusal, *, close: bool = False) -> None:
-        """Answer with a refusal. `close`: the body was not read, so nothing follows."""
+    async def refuse(
+        self, refusal: Refusal, unread: Receive | None = None, *, close: bool = False
+    ) -> None:
+        """Answer with a refusal, and take what is still `unread` of the body."""
         log.info("request.refused", request_id=self.request_id, code=refusal.code)
         extra = [_CLOSE] if close else []
-        await self._problem(Problem.of(refusal), extra)
+        await self._problem(Problem.of(refusal), extra, more=unread is not None)
+        if unread is not None:
+            await _discard(unread)
+            await self.send({"type": "http.response.body"})
 
     async def _replace(self, message: Message) -> None:
         kind = BY_STATUS.get(message["status"], InternalError)
@@ -132,7 +144,11 @@ class Answer:
         await self._problem(Problem.of(kind()), kept)
 
     async def _problem(
-        self, problem: Problem, extra: Iterable[tuple[bytes, bytes]]
+        self,
+        problem: Problem,
+        extra: Iterable[tuple[bytes, bytes]],
+        *,
+        more: bool = False,
     ) -> None:
         self.started = True
         body = problem.body(self.request_id)
@@ -145,7 +161,8 @@ class Answer:
         start = {"type": "http.response.start", "status": problem.status}
         await self.send({**start, "headers": self._headers(headers)})
         sent = b"" if self.head else body
-        await self.send({"type": "http.response.body", "body": sent})
+        answer = {"type": "http.response.body", "body": sent}
+        await self.send({**answer, "more_body": True} if more else answer)
 
     def _headers(self, headers: Iterable[tuple[bytes, bytes]]) -> list[Any]:
         kept = [each for each in headers if each[0].lower() not in _OURS]
@@ -240,6 +257,17 @@ async def read_body(receive: Receive, declared: int) -> bytes:
     except TimeoutError:
         raise IncompleteBodyError from None
     return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+
+
+async def _discard(receive: Receive) -> None:
+    """Take what a client still sends, for a while."""
+    size, more = 0, True
+    with suppress(TimeoutError):
+        async with asyncio.timeout(LINGER_SECONDS):
+            while more and size <= LINGER_BYTES:
+                message = await receive()
+                size += len(message.get("body", b""))
+                more = message.get("more_body", False)
 
 
 def log_failure(failure: BaseException, *, request_id: str) -> None:

@@ -2,28 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any, Final
 
-from memoryhub.api import errors as ours
-from memoryhub.api.errors import MEDIA_TYPE, PARSER_STATUS, STATUS, Problem
+from memoryhub.api import compact, glossary
 from memoryhub.api.examples import EXAMPLES
+from memoryhub.api.refused import Refusals
 from memoryhub.api.schemas import ErrorOut
 from memoryhub.errors import (
-    ClockSkewError,
-    ErasuresToReplayError,
     IdempotencyMismatchError,
-    InvalidError,
-    KeyInUrlError,
-    NotFoundError,
-    ProjectDeletedError,
-    QueueFullError,
-    RateError,
+    InProgressError,
     Refusal,
-    ScopeError,
     StaleError,
-    UnauthorizedError,
-    UnavailableError,
 )
 
 #: Ninja's own extras: the scope a route needs, and the refusals it adds.
@@ -49,7 +38,8 @@ RFC 3339. Integers have 64 bits, in content any size. **Lists** answer `items` a
 repeated. A 422 names each field in `errors[].loc`, and a member whose name is not ours
 by its number, from 0; `detail` says what is taken there. A refused request changed
 nothing. A 500 `internal` is a mistake of ours: its `request_id` finds the line in the
-server's log.
+server's log. What any operation may answer is told once, as `4XX`; a status stands by
+itself where an operation has more codes.
 
 **Writes**: with an `Idempotency-Key` a POST that changes something has one effect for
 24 hours. A repeat is told again what came of it, of a person as it is by then; nothing
@@ -110,44 +100,9 @@ gone, 4429 beyond a limit, 1009 too big, 1011 a mistake of ours. After 1012
 last seq you have. What is sent can be larger than the largest body, by a little.
 """
 
-_PARSER_CODES = (
-    *("empty_body", "invalid_json", "encoding", "non_finite"),
-    *("number_too_long", "duplicate_key"),
-)
-_VALUE_CODES = (
-    *("object_expected", "type", "missing", "extra_field", "value", "name"),
-    *("reserved_name", "type_not_qualified", "time", "time_range"),
-    *("batch_size", "idempotency_key", "reserved_id", "reserved_key"),
-    "expiry_in_past",
-)
-_QUERY_CODES = (
-    *("extra_parameter", "duplicate_parameter", "limit", "at", "value"),
-    *("name", "reserved_name", "reserved_key", "glob_too_complex"),
-)
-
-_ANY: tuple[type[Refusal], ...] = (
-    ours.EncodingError,
-    ours.HostError,
-    KeyInUrlError,
-    UnauthorizedError,
-    ScopeError,
-    NotFoundError,
-    ours.MethodError,
-    ours.UriTooLongError,
-    InvalidError,
-    RateError,
-    ours.HeadersTooLargeError,
-    UnavailableError,
-    ClockSkewError,
-    ErasuresToReplayError,
-)
-_WITH_BODY: tuple[type[Refusal], ...] = (
-    ours.BodyTooLargeError,
-    ours.ContentTypeError,
-    ours.ContentEncodingError,
-)
-_HEADERS = {401: "WWW-Authenticate", 405: "Allow", 429: "Retry-After"}
-_HEADERS[503] = "Retry-After"
+#: What an Idempotency-Key brings with it.
+_REPEATS = (IdempotencyMismatchError, InProgressError)
+#: What headers of requests take.
 _KEY_SCHEMA = {"type": "string", "pattern": "^[!-~]{1,255}$"}
 _SEQ_SCHEMA = {"type": "string", "pattern": "^(0|[1-9][0-9]{0,17})$"}
 #: A key's or the task's: what a fork inherits has numbers of 0 and below.
@@ -157,141 +112,67 @@ _VERSIONED = ("/keys/{key}", "/task")
 
 
 def complete(document: dict[str, Any]) -> None:
-    """Add what Ninja can't know: our errors, headers, streams and examples."""
+    """Add what Ninja can't know: our errors, headers, streams, words and examples."""
     schemas = document["components"]["schemas"]
     schema = ErrorOut.model_json_schema(ref_template="#/components/schemas/{model}")
     schemas.update(schema.pop("$defs"))
     schemas["ErrorOut"] = schema
+    compact.shorten([schemas, document["paths"]])
+    errors = {"$ref": "#/components/schemas/ErrorOut"}
+    compact.prune(schemas, [document["paths"], errors])
+    glossary.describe(schemas)
     for name, example in EXAMPLES.items():
         if name in schemas:
             schemas[name]["examples"] = [example]
-    _drop_titles([schemas, document["paths"]])
-    responses, parameters = _Shared("responses"), _Shared("parameters")
+    refusals, parameters = Refusals(), compact.Shared("parameters")
     for path, methods in document["paths"].items():
         for method, operation in methods.items():
-            codes = _complete(operation, path=path, method=method)
-            for status, words in sorted(codes.items()):
-                response = _response(status, words)
-                refused = responses.refer(f"Refused{status}", response)
-                operation["responses"][status] = refused
+            given = _complete(operation, path=path, method=method)
+            writes = method in ("put", "post", "patch")
+            operation["responses"] |= refusals.responses(given, writes=writes)
             operation["parameters"] = [
-                parameters.refer(each["name"], _parameter(each))
+                parameters.refer(each["name"], glossary.parameter(each))
                 for each in operation["parameters"]
             ]
     document["components"] |= {
-        "responses": responses.named,
+        "responses": refusals.named,
+        "examples": refusals.examples,
         "parameters": parameters.named,
     }
 
 
-def _drop_titles(part: Any) -> None:
-    """Drop what Pydantic makes of a field's name: it says nothing more than the name.
-
-    Only a title that is text is one; a property of that name is a schema.
-    """
-    if isinstance(part, list):
-        for each in part:
-            _drop_titles(each)
-    if isinstance(part, dict):
-        if isinstance(part.get("title"), str):
-            del part["title"]
-        for key, each in part.items():
-            if key not in ("example", "examples"):
-                _drop_titles(each)
-
-
-def _parameter(given: dict[str, Any]) -> dict[str, Any]:
-    """Say once what Ninja says of it and of its schema; an address has no null."""
-    schema = dict(given["schema"])
-    described = [given.get("description"), schema.pop("description", None)]
-    kinds = [each for each in schema.get("anyOf", ()) if each != {"type": "null"}]
-    if len(kinds) == 1:
-        del schema["anyOf"]
-        schema |= kinds[0]
-        described.append(schema.pop("description", None))
-    said = next(filter(None, described), None)
-    return {**given, "schema": schema} | ({"description": said} if said else {})
-
-
-class _Shared:
-    """Parts of a kind that operations refer to, each said once.
-
-    Operations have a thousand refusals and parameters, of which few differ.
-    """
-
-    def __init__(self, kind: str) -> None:
-        self._kind = kind
-        self.named: dict[str, dict[str, Any]] = {}
-
-    def refer(self, base: str, part: dict[str, Any]) -> dict[str, str]:
-        """Answer a reference to this part, which is kept under a name like `base`."""
-        base, number = base.replace("-", ""), 1
-        name = base
-        while self.named.setdefault(name, part) != part:
-            number += 1
-            name = f"{base}_{number}"
-        return {"$ref": f"#/components/{self._kind}/{name}"}
-
-
 def _complete(
     operation: dict[str, Any], *, path: str, method: str
-) -> dict[int, dict[str, str]]:
-    """Add headers and streams; answer the codes of refusals, by status."""
-    refusals: list[type[Refusal]] = [*operation.pop(CODES), *_ANY]
-    writes = method in ("put", "post", "patch")
-    if writes:
-        refusals += [*_WITH_BODY, ProjectDeletedError, QueueFullError]
+) -> list[type[Refusal]]:
+    """Add summary, headers and streams; answer the refusals of its own."""
+    refusals: list[type[Refusal]] = operation.pop(CODES)
     parameters = operation["parameters"]
-    if IdempotencyMismatchError in refusals:
+    # Others are repeatable by themselves, or versioned; they look at no key.
+    if IdempotencyMismatchError in refusals and method == "post":
         parameters.append(_header("Idempotency-Key", _KEY_SCHEMA))
+    else:
+        refusals = [each for each in refusals if each not in _REPEATS]
     if StaleError in refusals and path.endswith(_VERSIONED):
         parameters.append(_header("If-Match", _VERSION_SCHEMA))
         parameters.append(_header("If-None-Match", _NONE_SCHEMA))
     elif StaleError in refusals:
         parameters.append(_header("If-Match", _SEQ_SCHEMA))
-    if operation["operationId"].endswith("subject_exports_export"):
+    name = operation["operationId"].removeprefix("memoryhub_api_")
+    operation["operationId"] = name
+    summary, _, more = operation.pop("description").partition(".")
+    operation["summary"] = f"{summary}."
+    if more.strip():
+        operation["description"] = more.strip()
+    answers = operation["responses"]
+    if name == "subject_exports_export":
         binary = {"schema": {"type": "string", "format": "binary"}}
-        operation["responses"][200]["content"] = {"application/zip": binary}
-    if operation["operationId"].endswith("events_list_all"):
+        answers[200]["content"] = {"application/zip": binary}
+    if name == "events_list_all":
         parameters.append(_header("Last-Event-ID", _SEQ_SCHEMA))
         stream = {"schema": {"type": "string"}}
-        operation["responses"][200]["content"]["text/event-stream"] = stream
-    return _codes(refusals, writes=writes)
-
-
-def _codes(
-    refusals: Iterable[type[Refusal]], *, writes: bool
-) -> dict[int, dict[str, str]]:
-    """Codes by status, each with the message that goes with it."""
-    found: dict[int, dict[str, str]] = {}
-    for refusal in refusals:
-        status = STATUS[refusal]
-        found.setdefault(status, {})[refusal.code] = refusal().message
-    listed = [*_QUERY_CODES]
-    if writes:
-        listed += [*_PARSER_CODES, *PARSER_STATUS, *_VALUE_CODES]
-    for code in listed:
-        status = 400 if code in _PARSER_CODES else PARSER_STATUS.get(code, 422)
-        found.setdefault(status, {}).setdefault(code, "")
-    return found
-
-
-def _response(status: int, codes: dict[str, str]) -> dict[str, Any]:
-    code, message = next(iter(codes.items()))
-    problem = Problem(status=status, code=code, detail=message)
-    response: dict[str, Any] = {
-        "description": "Codes: " + ", ".join(f"`{word}`" for word in sorted(codes)),
-        "content": {
-            MEDIA_TYPE: {
-                "schema": {"$ref": "#/components/schemas/ErrorOut"},
-                "example": problem.plain("4f1c2a9be07d6538"),
-            }
-        },
-    }
-    if header := _HEADERS.get(status):
-        response["headers"] = {header: {"schema": {"type": "string"}}}
-    return response
+        answers[200]["content"]["text/event-stream"] = stream
+    return refusals
 
 
 def _header(name: str, schema: dict[str, Any]) -> dict[str, Any]:
-    return {"in": "header", "name": name, "required": False, "schema": schema}
+    return {"in": "header", "name": name, "schema": schema}

@@ -20,6 +20,7 @@ from memoryhub.api.preconditions import CONDITIONAL
 from memoryhub.errors import (
     FaultBudgetError,
     FaultConfidenceError,
+    InvalidError,
     NoRoomError,
     PinBudgetError,
     PinnedError,
@@ -34,8 +35,10 @@ from memoryhub.kernel.page_commands import (
     ReferencePages,
     UnpinPage,
 )
+from memoryhub.kernel.tools import DEFAULT_LEVEL
 from memoryhub.services import page_faults
 from memoryhub.services import pages as writing
+from memoryhub.services.page_faults import Part
 
 router = StrictRouter(tags=["pages"])
 
@@ -45,24 +48,37 @@ router = StrictRouter(tags=["pages"])
     "/threads/{thread}/pages/{page_id}/fault",
     needs=auth.WRITE,
     out=FaultOut,
-    refusals=[*CONDITIONAL, *OF_A_PAGE, FaultConfidenceError, FaultBudgetError],
+    refusals=[
+        *(*CONDITIONAL, *OF_A_PAGE),
+        *(FaultConfidenceError, FaultBudgetError, NoRoomError),
+    ],
 )
 async def fault(
     request: HttpRequest, thread: Path[ThreadName], page_id: Path[Name], body: FaultIn
 ) -> HttpResponse:
     """Fetch a page back for the model, at a level or the nearest more faithful one.
 
-    A page that is mapped so already is free. Beyond the faults or tokens of an exchange
-    it is refused with what is left and the levels that would fit; the user's next
-    message renews the budget.
+    A page that is mapped so already is free. What is charged is in the next request,
+    whole; what can't be is refused (409 `no_room`) with the level, or the tokens of a
+    part, that fits. A page of any size can be read in parts: `offset` and `limit` are
+    tokens of FULL, and `effects.next_offset` is where the next one begins. Beyond the
+    faults or tokens of an exchange it is refused with what is left and the levels that
+    would fit; the user's next message renews the budget.
     """
+    part = None
+    if (body.offset, body.limit) != (None, None):
+        if body.level:
+            raise InvalidError(loc="level", allowed="0 with `offset` or `limit`")
+        part = Part(body.offset or 0, body.limit)
+    level = DEFAULT_LEVEL if body.level is None else body.level
     command = FaultPage(
-        page_id=page_id, level=body.level, reason=body.reason, by=body.by
+        page_id=page_id, level=0 if part else level, reason=body.reason, by=body.by
     )
     found = await page_faults.fault(
         agent=auth.caller(request),
         thread=thread,
         command=command,
+        part=part,
         terms=conditions(request, body),
     )
     out = FaultOut.model_validate(found.plain())

@@ -72,6 +72,8 @@ _EFFECTS = {
     "evictions": [],
     "faults_left": 2,
     "fault_tokens_left": 8176,
+    "offset": None,
+    "next_offset": None,
 }
 _BUDGET = {
     "budget_tokens": 128000,
@@ -166,7 +168,7 @@ _PACKED = {
     "tokens": 131,
     "tokenizer": "est/1",
     "included": ["system-prompt", "slot-5"],
-    "cut": [],
+    "cut": [{"page_id": "slot-4", "tokens": 1200, "shown_tokens": 485}],
     "omitted": ["fare-rules"],
 }
 _TURN = {
@@ -199,19 +201,25 @@ _REASON = {
 }
 _CALL = {"name": "page_fault", "arguments": '{"page_id": "fare-rules"}'}
 
+_OWN_TOOL = {
+    "name": "find_flight",
+    "parameters": {"type": "object", "properties": {"number": {"type": "string"}}},
+}
+
 EXAMPLES: dict[str, Any] = {
     "PageIn": {"page_id": "fare-rules", **_PAGE_IN},
     "PagesIn": {"items": [{"page_id": "fare-rules", **_PAGE_IN}]},
     "PagePut": _PAGE_IN,
     "PagePatch": {"importance": 0.9, "hint": "what class Q may change"},
     "PromptIn": {"text": "You book flights."},
+    "ToolsIn": {"items": [_OWN_TOOL]},
     "FaultIn": {"level": 2, "reason": "user_requested_recall"},
     "MapIn": {"level": 0},
     "ActIn": {},
     "ReferenceIn": {"how": "cited"},
     "InvalidateIn": {"tier": "L1"},
     "TurnIn": {
-        "slots": [
+        "items": [
             {
                 "from": "user",
                 "to": "assistant",
@@ -276,9 +284,12 @@ EXAMPLES: dict[str, Any] = {
         "pages": 7,
         "mapped": 6,
         "hot": 1,
+        "exchanges": 2,
+        "resident_rate": 0.5,
+        "resident_rate_in_all": 0.5,
         "total": _COUNTS,
         "this_turn": _COUNTS,
-        "turns": [{"turn": 2, "counts": _COUNTS}],
+        "turns": [{"turn": 2, "resident_rate": 0.5, "counts": _COUNTS}],
         "thrash_index": 0.0,
         "over_budget": False,
         "verdict": {"thrashing": False, "reasons": [], "pages": []},
@@ -364,7 +375,9 @@ EXAMPLES: dict[str, Any] = {
         "role": "tool",
         "tool_call_id": "call_7",
         "name": "page_fault",
-        "content": orjson.dumps({"page": _ENVELOPE, "effects": _EFFECTS}).decode(),
+        "content": "page slot-0 · transcript · full · 12 tokens · 2 faults left\n\n"
+        "Is seat 12A free?",
     },
+    "OwnToolsOut": {"items": [_OWN_TOOL], "seq": 17, "tokens": 41},
     "ToolsOut": {"tools": _REQUEST["tools"], "version": tools.CURRENT},
 }

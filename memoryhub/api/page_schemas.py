@@ -25,11 +25,15 @@ from memoryhub.api.fields import (
     PageLevel,
     RefusedError,
     SentTokens,
+    counted,
+    within,
 )
 from memoryhub.api.schemas import AsOf, Part
 from memoryhub.errors import InvalidError
 from memoryhub.kernel.page_events import Reason
 from memoryhub.kernel.pages import Entry, Modality, PageType, Tier
+from memoryhub.kernel.strict_json import MAX_INTEGER
+from memoryhub.kernel.tools import LEAST
 from memoryhub.queries.envelopes import Envelope
 from memoryhub.queries.pages import PageLine
 from memoryhub.services.pages import PageChange, PageDraft
@@ -52,6 +56,10 @@ Provenance = Annotated[
     AfterValidator(_provenance),
     Field(json_schema_extra={"maxItems": MAX_PROVENANCE}),
 ]
+
+
+Offset = Annotated[int, within(0, MAX_INTEGER), counted(0, MAX_INTEGER)]
+PartLimit = Annotated[int, within(LEAST, MAX_INTEGER), counted(LEAST, MAX_INTEGER)]
 
 
 class PagePut(In):
@@ -163,7 +171,15 @@ class PromptIn(In):
 
 
 class FaultIn(In):
-    level: LevelNumber = 2
+    level: LevelNumber | None = Field(
+        None, description="2 without it; with `offset` or `limit` it is 0."
+    )
+    offset: Offset | None = Field(
+        None, description="Serve a part of FULL: tokens to skip, or a `next_offset`."
+    )
+    limit: PartLimit | None = Field(
+        None, description="Tokens of the part; without it as many as fit."
+    )
     reason: Reason = "resolve_reference"
     by: By = "tool"
 
@@ -321,6 +337,10 @@ class EffectsOut(Out):
     evictions: list[str]
     faults_left: int
     fault_tokens_left: int
+    offset: int | None = Field(description="Of a part that was served, in tokens.")
+    next_offset: int | None = Field(
+        description="Where the next part begins; null behind the last."
+    )
 
 
 class FaultOut(Out):

@@ -37,7 +37,7 @@ class EndorsedOut(Out):
     sig: str
 
 
-class KeysOut(Out):
+class PublicKeysOut(Out):
     """Public keys by their id; as `receipt verify --pub` takes them."""
 
     format: Literal["memoryhub.public-keys/2"]
@@ -65,10 +65,10 @@ async def verify(request: HttpRequest, body: ReceiptIn) -> ReceiptVerdictOut:
     "GET",
     "/receipt-keys",
     needs=auth.ANY,
-    out=KeysOut,
+    out=PublicKeysOut,
     refusals=[LedgerBrokenError],
 )
-async def list_keys(request: HttpRequest) -> KeysOut:
+async def list_keys(request: HttpRequest) -> PublicKeysOut:
     """The public keys of all receipts there ever were: verify without this hub."""
     return await read(_keys)
 
@@ -79,5 +79,5 @@ def _verify(body: ReceiptIn) -> ReceiptVerdictOut:
     return ReceiptVerdictOut(valid=verdict.valid, reason=verdict.reason or None)
 
 
-def _keys() -> KeysOut:
-    return KeysOut.model_validate(signing.shape(signing.entries()))
+def _keys() -> PublicKeysOut:
+    return PublicKeysOut.model_validate(signing.shape(signing.entries()))

@@ -1,19 +1,23 @@
 """Streams: what is sent of a thread that is followed, and when there is more of it.
 
-One look a second sees for all followed threads of this process where they stand.
+A commit of any process rings for those who follow its thread; one look a second sees
+where all followed threads stand, for what was not heard.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Coroutine, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from typing import Any
 from uuid import UUID
 
 import structlog
 
 from memoryhub.api.reading import find_thread
+from memoryhub.journal import ear
+from memoryhub.journal.ear import Ear
 from memoryhub.queries.events import EventLine, list_part
 from memoryhub.queries.heads import Head, list_heads
 from memoryhub.queries.readers import read
@@ -96,7 +100,11 @@ class Lookout:
     def __init__(self) -> None:
         self._followers: set[Follower] = set()
         self._heads: dict[UUID, Head] = {}
+        self._ear = Ear("streams")
         self._looking: asyncio.Task[None] | None = None
+        self._listening: asyncio.Task[None] | None = None
+        #: What the layer is being told of.
+        self._telling: set[asyncio.Task[None]] = set()
 
     @contextmanager
     def follow(self, thread: UUID) -> Iterator[Follower]:
@@ -108,12 +116,32 @@ class Lookout:
             self.leave(follower)
 
     def join(self, follower: Follower) -> None:
+        first = all(other.thread != follower.thread for other in self._followers)
         self._followers.add(follower)
         if self._looking is None or self._looking.done():
             self._looking = asyncio.create_task(self._look())
+            listen = self._ear.listen(self._hear, self._groups)
+            self._listening = asyncio.create_task(listen)
+        elif first:
+            self._tell(self._ear.join([ear.of_thread(follower.thread)]))
 
     def leave(self, follower: Follower) -> None:
         self._followers.discard(follower)
+        if all(other.thread != follower.thread for other in self._followers):
+            self._tell(self._ear.leave([ear.of_thread(follower.thread)]))
+
+    def _tell(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._telling.add(task)
+        task.add_done_callback(self._telling.discard)
+
+    def _groups(self) -> list[str]:
+        return [*{ear.of_thread(follower.thread) for follower in self._followers}]
+
+    def _hear(self, thread: UUID, seq: int) -> None:
+        for follower in self._followers:
+            if follower.thread == thread:
+                follower.ring()
 
     async def _look(self) -> None:
         while self._followers:
@@ -130,6 +158,8 @@ class Lookout:
                         follower.ring()
                 self._heads = heads
             await asyncio.sleep(LOOK_SECONDS)
+        if self._listening is not None:
+            self._listening.cancel()
 
 
 async def _heads(threads: Collection[UUID]) -> dict[UUID, Head]:

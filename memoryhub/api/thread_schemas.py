@@ -11,6 +11,7 @@ from pydantic import Field, model_validator
 
 from memoryhub.api.config_schemas import ConfigOut
 from memoryhub.api.fields import (
+    MAX_LIMIT,
     In,
     Label,
     Name,
@@ -19,6 +20,7 @@ from memoryhub.api.fields import (
     ThreadName,
     Time,
     UserId,
+    counted,
     within,
 )
 from memoryhub.api.memory_fields import CheckpointRef
@@ -30,7 +32,8 @@ from memoryhub.models.threads import Thread
 from memoryhub.queries.threads import ThreadFilter, ThreadLine
 
 _LABEL = "label."
-Origin = Annotated[int, within(1, MAX_INTEGER)]
+Origin = Annotated[int, within(1, MAX_INTEGER), counted(1, MAX_INTEGER)]
+OriginTurn = Annotated[int, within(0, MAX_INTEGER), counted(0, MAX_INTEGER)]
 
 
 class ThreadIn(Described):
@@ -46,9 +49,9 @@ class ThreadPatch(Described):
 class ForkIn(Described):
     """From where to fork: a seq, a turn, a checkpoint, or the head if none is given."""
 
-    name: ThreadName
+    thread: ThreadName
     seq: Origin | None = None
-    turn: Annotated[int, within(0, MAX_INTEGER)] | None = None
+    turn: OriginTurn | None = None
     checkpoint: CheckpointRef | None = Field(None, description="Its seq, or its name.")
 
     @model_validator(mode="after")
@@ -208,7 +211,9 @@ class SearchIn(In):
     sort: Literal["active", "created", "slots"] = "active"
     order: Literal["desc", "asc"] = "desc"
     after: str | None = None
-    limit: Annotated[int, within(1, 200, code="limit")] = 50
+    limit: Annotated[int, within(1, MAX_LIMIT, code="limit"), counted(1, MAX_LIMIT)] = (
+        50
+    )
 
 
 def thread_filter(

@@ -131,7 +131,7 @@ async def fork(
     asked = idempotency(request, body)
     command = await read(_fork_command, agent, thread, body)
     receipt = await threads.fork(
-        agent=agent, name=body.name, command=command, request=asked
+        agent=agent, name=body.thread, command=command, request=asked
     )
     made = await read(_current, agent, receipt.name)
     return rendered(made, status=201, replayed=receipt.replayed)

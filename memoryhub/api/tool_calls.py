@@ -35,7 +35,7 @@ class ToolMessageOut(Out):
     role: Literal["tool"]
     tool_call_id: str
     name: str
-    content: str = Field(description="JSON text: an envelope, or `{error, …}`.")
+    content: str = Field(description="What was read, or a sentence on why not.")
 
 
 class ToolsQuery(In):

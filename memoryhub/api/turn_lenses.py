@@ -89,7 +89,7 @@ class ChangeOut(Out):
 
 
 class DiffOut(Out):
-    """Every page that was mapped in either turn, and what became of it."""
+    """Every page that either request shows, and what became of it."""
 
     thread: str
     base: int

@@ -6,17 +6,27 @@ from datetime import datetime
 from typing import Annotated, Any, Self
 from uuid import UUID
 
-from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    WithJsonSchema,
+    model_validator,
+)
 
 from memoryhub.api.fields import In, Out, RefusedError, counted, whole, within
+from memoryhub.api.own_tools import Tools
 from memoryhub.api.page_schemas import By
 from memoryhub.api.schemas import AsOf, Part
 from memoryhub.api.slots import SlotIn
-from memoryhub.kernel.paging_config import ESTIMATED, RANGES, Mode
+from memoryhub.kernel.paging_config import ESTIMATED, RANGES, Format, Mode
 from memoryhub.queries.turns import Began, TurnLine
 
 MAX_SLOTS = 20
 MOST_TOKENS = int(RANGES["budget_tokens"][1])
+
+
+_ITEMS = {"slots": "items"}
 
 
 def _slots(items: list[SlotIn]) -> list[SlotIn]:
@@ -39,9 +49,10 @@ Request = Annotated[
             "type": "object",
             "properties": {
                 "messages": {"type": "array", "items": {"type": "object"}},
+                "input": {"type": "array", "items": {"type": "object"}},
+                "system": {"type": "string"},
                 "tools": {"type": "array", "items": {"type": "object"}},
             },
-            "required": ["messages"],
         }
     ),
 ]
@@ -51,10 +62,13 @@ class TurnIn(In):
     """A model call that begins, with the messages that came since the one before."""
 
     mode: Mode | None = None
-    slots: Annotated[
+    items: Annotated[
         list[SlotIn],
         AfterValidator(_slots),
-        Field(json_schema_extra={"maxItems": MAX_SLOTS}),
+        Field(
+            json_schema_extra={"maxItems": MAX_SLOTS},
+            description="The messages; `slots` is taken for it as well.",
+        ),
     ] = []
     continues: bool | None = Field(
         None, description="Absent: true when no user message came since the last turn."
@@ -62,7 +76,33 @@ class TurnIn(In):
     token_budget: TokenBudget | None = Field(
         None, description="A smaller budget, for this request only."
     )
+    tools: Tools | None = Field(
+        None,
+        description="The agent's own, as PUT …/tools sets them; absent: no change.",
+    )
     by: By = "tool"
+
+    @model_validator(mode="before")
+    @classmethod
+    def by_either_name(cls, body: dict[str, Any]) -> dict[str, Any]:
+        """Take `slots` for `items`, in its place: a refusal counts the members."""
+        if "slots" not in body:
+            return body
+        if "items" in body:
+            says = "nothing beside `items`, which it is another name for"
+            raise RefusedError("value", allowed=says, loc=("slots",))
+        renamed = {_ITEMS.get(name, name): body[name] for name in body}
+        body.clear()
+        body.update(renamed)
+        return body
+
+
+class CutOut(Out):
+    """A text of which the request shows only the beginning."""
+
+    page_id: str
+    tokens: int = Field(description="Of the whole text, at the level that is shown.")
+    shown_tokens: int = Field(description="Of what the request shows of it.")
 
 
 class TurnOut(Out):
@@ -75,7 +115,7 @@ class TurnOut(Out):
     tokens: int
     tokenizer: str = Field(description="Who counted `tokens`.")
     included: list[str]
-    cut: list[str]
+    cut: list[CutOut]
     omitted: list[str]
 
 
@@ -86,12 +126,12 @@ class ContextOut(Out):
     turn: int
     seq: int
     request: Request
-    sha256: str
+    sha256: str | None = Field(description="Null in a format that was not recorded.")
     verified: bool
     tokens: int
     tokenizer: str = Field(description="Who counted `tokens`.")
     included: list[str]
-    cut: list[str]
+    cut: list[CutOut]
     omitted: list[str]
 
 
@@ -152,3 +192,9 @@ class TurnsQuery(AsOf, Part):
 class ContextQuery(AsOf):
     mode: Mode | None = None
     token_budget: BudgetQuery | None = None
+
+
+class AgainQuery(In):
+    format: Format | None = Field(
+        None, description="Another API's than the one it was handed out for."
+    )

@@ -4,14 +4,16 @@ import orjson
 from django.http import HttpRequest, HttpResponse
 from ninja import Path, Query
 
-from memoryhub.api import auth
+from memoryhub.api import auth, own_tools
 from memoryhub.api.fields import ThreadName
 from memoryhub.api.operations import StrictRouter, rendered
 from memoryhub.api.preconditions import CONDITIONAL, idempotency, if_match
 from memoryhub.api.reading import GONE, find_state, find_thread, seq_of
 from memoryhub.api.turn_schemas import (
+    AgainQuery,
     ContextOut,
     ContextQuery,
+    CutOut,
     TurnIn,
     TurnLineOut,
     TurnOut,
@@ -29,6 +31,7 @@ from memoryhub.errors import (
     TokensRequiredError,
 )
 from memoryhub.kernel import names, packing
+from memoryhub.kernel.paging_config import Format
 from memoryhub.kernel.wanting import Asked
 from memoryhub.queries import contexts, turns
 from memoryhub.queries.readers import read
@@ -68,14 +71,15 @@ async def begin(
         agent=auth.caller(request),
         thread=thread,
         new=NewTurn(
-            slots=[slot.new() for slot in body.slots],
+            slots=[slot.new() for slot in body.items],
             mode=body.mode,
             continues=body.continues,
             token_budget=body.token_budget,
+            tools=own_tools.command(body.tools),
             by=body.by,
         ),
         if_match=if_match(request),
-        request=idempotency(request, body, but={"slots": {"__all__": {"handler"}}}),
+        request=idempotency(request, body, but={"items": {"__all__": {"handler"}}}),
     )
     return rendered(_begun(begun), status=201, replayed=begun.receipt.replayed)
 
@@ -116,13 +120,17 @@ async def get(
     refusals=[*GONE, NotRecordedError, PageErasedError],
 )
 async def get_context(
-    request: HttpRequest, thread: Path[ThreadName], turn: Path[int]
+    request: HttpRequest,
+    thread: Path[ThreadName],
+    turn: Path[int],
+    query: Query[AgainQuery],
 ) -> HttpResponse:
     """The request of a turn, put together again from what it was made of.
 
-    `verified` says whether its bytes hash to what was handed out.
+    `verified` says whether its bytes hash to what was handed out; in another format
+    there is nothing to compare them with.
     """
-    return await read(_get_context, auth.caller(request), thread, turn)
+    return await read(_get_context, auth.caller(request), thread, turn, query.format)
 
 
 @router.route(
@@ -150,7 +158,7 @@ def _begun(begun: Begun) -> TurnOut:
         tokens=begun.tokens,
         tokenizer=begun.tokenizer,
         included=list(begun.included),
-        cut=list(begun.cut),
+        cut=[CutOut.like(each) for each in begun.cut],
         omitted=list(begun.omitted),
     )
 
@@ -175,9 +183,13 @@ def _get(agent: Agent, name: str, turn: int) -> HttpResponse:
     return rendered(TurnLineOut.of(began[turn], line))
 
 
-def _get_context(agent: Agent, name: str, turn: int) -> HttpResponse:
+def _get_context(
+    agent: Agent, name: str, turn: int, shape: Format | None
+) -> HttpResponse:
     thread = find_thread(agent, name)
     found = contexts.recorded(thread, turn)
+    if shape is not None:
+        found = contexts.otherwise(found, shape)
     whole = contexts.reassemble(thread, found)
     if whole.request is None:
         raise PageErasedError(
@@ -189,12 +201,12 @@ def _get_context(agent: Agent, name: str, turn: int) -> HttpResponse:
         turn=turn,
         seq=found.seq,
         request=orjson.Fragment(whole.request),
-        sha256=found.sha256 or "",
+        sha256=found.sha256,
         verified=whole.verified,
-        tokens=found.record.tokens,
+        tokens=whole.tokens,
         tokenizer=found.record.tokenizer,
         included=list(fate.included),
-        cut=list(fate.cut),
+        cut=[CutOut.like(each) for each in fate.cut],
         omitted=list(fate.omitted),
     )
     return rendered(out)
@@ -209,7 +221,8 @@ def _preview(agent: Agent, name: str, query: ContextQuery) -> HttpResponse:
         token_budget=query.token_budget,
     )
     try:
-        packed = contexts.pack(thread, state, asked)
+        before = contexts.before(thread, asked.turn)
+        packed = contexts.pack(thread, state, asked, before=before)
     except packing.TooSmallError:
         raise NoRoomError from None
     out = ContextOut(
@@ -222,7 +235,7 @@ def _preview(agent: Agent, name: str, query: ContextQuery) -> HttpResponse:
         tokens=packed.tokens,
         tokenizer=packed.record.tokenizer,
         included=list(packed.included),
-        cut=list(packed.cut),
+        cut=[CutOut.like(each) for each in packed.cut],
         omitted=list(packed.omitted),
     )
     return rendered(out)

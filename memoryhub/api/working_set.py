@@ -186,7 +186,7 @@ def _get_tlb(agent: Agent, name: str, moment: AsOf) -> HttpResponse:
 
 def _get_paging(agent: Agent, name: str, moment: AsOf) -> HttpResponse:
     thread, state = find_state(agent, name, moment)
-    found = get_metrics(thread, state)
+    found, exchanges = get_metrics(thread, state), state.paging.exchanges
     out = PagingOut(
         thread=name,
         seq=state.seq,
@@ -195,11 +195,18 @@ def _get_paging(agent: Agent, name: str, moment: AsOf) -> HttpResponse:
         pages=state.paging.pages,
         mapped=len(state.paging.frames),
         hot=len(state.paging.hot),
+        exchanges=exchanges.begun,
+        resident_rate=exchanges.rate,
+        resident_rate_in_all=exchanges.rate_in_all,
         total=PagingTallyOut.of(found.total),
         this_turn=PagingTallyOut.of(found.turn),
         turns=[
-            TurnTallyOut(turn=n, counts=PagingTallyOut.of(tally))
-            for n, tally in found.turns
+            TurnTallyOut(
+                turn=each.n,
+                resident_rate=each.resident_rate,
+                counts=PagingTallyOut.of(each.tally),
+            )
+            for each in found.turns
         ],
         thrash_index=found.residency.thrash_index,
         over_budget=found.residency.over_budget,

@@ -192,7 +192,9 @@ class PagingTallyOut(Out):
 
     hits: int
     misses: int
-    hit_rate: float | None
+    hit_rate: float | None = Field(
+        description="Of the TLB: look-ups answered without the page table."
+    )
     faults: int
     faults_by_reason: dict[str, int]
     faults_by_tier: dict[str, int]
@@ -231,6 +233,9 @@ class PagingTallyOut(Out):
 
 class TurnTallyOut(Out):
     turn: int
+    resident_rate: float | None = Field(
+        description="Of the last 20 exchanges, as of the turn's end."
+    )
     counts: PagingTallyOut
 
 
@@ -242,6 +247,14 @@ class PagingOut(Out):
     pages: int
     mapped: int
     hot: int
+    exchanges: int
+    resident_rate: float | None = Field(
+        description="Exchanges in which nothing was fetched ÷ exchanges, of the last "
+        "20: read this first. Null before the first."
+    )
+    resident_rate_in_all: float | None = Field(
+        description="The same of all exchanges of the thread."
+    )
     total: PagingTallyOut
     this_turn: PagingTallyOut
     turns: list[TurnTallyOut] = Field(description="The last that are over, new first.")

@@ -32,9 +32,10 @@ class DerivedPageError(Refusal):
 
 
 class NoRoomError(Refusal):
-    """The page fits at no level; nothing was stored.
+    """There is no room for it in a request; nothing was stored or charged.
 
-    Unpin pages, or raise `budget_tokens`.
+    Ask for `fits_level`, or for a part (`offset`, `limit`) of `fits_tokens`, where they
+    are named; else unpin pages, or raise `budget_tokens`.
     """
 
     code = "no_room"

@@ -298,7 +298,7 @@ class Batch:
         return [*born, *decide(state, command, pages, at=now)]
 
     def _pages(self, state: ThreadState) -> PageTable:
-        return PageTable(state, self.rows)
+        return PageTable(state, self.rows, key=self.opened.get(state.subject))
 
     def _append(
         self, head: Head, drafts: list[Draft], order: Order, now: datetime

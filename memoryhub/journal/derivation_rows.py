@@ -6,6 +6,7 @@ from collections.abc import Collection
 from uuid import UUID
 
 from memoryhub.journal.rows import DerivationRow
+from memoryhub.kernel.events import SlotAppended
 from memoryhub.kernel.memory_events import KeySet
 from memoryhub.kernel.page_events import (
     PageCompressed,
@@ -34,6 +35,6 @@ def _sources(recorded: Recorded) -> Collection[PlaceBody]:
     event = recorded.event
     if isinstance(event, PageCreated | PageUpdated):
         return event.sources or ()
-    if isinstance(event, PageCompressed | KeySet):
+    if isinstance(event, PageCompressed | KeySet | SlotAppended):
         return (event.source,) if event.source else ()
     return ()

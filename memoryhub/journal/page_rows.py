@@ -127,6 +127,8 @@ TEXTS = tuple(
         page_events.PageCompressed,
     )
 )
+#: Those that go with a page: messages that carry its text, too.
+PURGED = (*TEXTS, SlotAppended.event_type)
 _MAKERS: dict[type[Event], Callable[[PageRows, ThreadState, Any, int], None]] = {
     SlotAppended: _slot,
     page_events.PageCreated: _created,

@@ -20,6 +20,8 @@ from memoryhub.models.derivations import Derivation
 from memoryhub.models.events import Event
 from memoryhub.models.pages import Page, PageLevel
 from memoryhub.models.slots import Slot
+from memoryhub.vault import blind_index
+from memoryhub.vault.keys import SubjectKeys
 
 #: Things that one statement names at most.
 CHUNK = 200
@@ -31,8 +33,11 @@ class PageTable:
     A look-up costs two queries, and in a fork some more for each ancestor.
     """
 
-    def __init__(self, state: ThreadState, rows: Rows) -> None:
+    def __init__(
+        self, state: ThreadState, rows: Rows, *, key: SubjectKeys | None = None
+    ) -> None:
         self.state = state
+        self._key = key
         self.pending = rows.pages
         self._dues = rows.memory.dues
         self._derivations = rows.derivations
@@ -42,6 +47,11 @@ class PageTable:
         if not names.valid(page_id):
             return None
         return self.entries([page_id]).get(page_id)
+
+    def digest(self, text: str) -> str:
+        # Only what writes comes to a call.
+        assert self._key is not None
+        return blind_index.lookup(self._key, "call", text).hex()
 
     def deleted(self, page_id: str) -> bool:
         if not names.valid(page_id):

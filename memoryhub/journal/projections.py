@@ -5,7 +5,7 @@ Written in the transaction of the events they come from; `verify` makes them aga
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 from uuid import UUID
@@ -27,6 +27,7 @@ from memoryhub.journal.rows import DerivationRow, SlotRow, TurnRow
 from memoryhub.journal.totals import Changes
 from memoryhub.kernel import events, page_events
 from memoryhub.kernel.bodies import Event
+from memoryhub.kernel.paging import Exchanges, lately, resident_rate
 from memoryhub.kernel.replay import Recorded
 from memoryhub.kernel.state import Scope, ThreadState
 from memoryhub.models.events import Event as StoredEvent
@@ -140,7 +141,7 @@ def _purge(changes: Changes, thread: UUID, page_id: str, *, by: int) -> None:
     What the thread inherits of them is its ancestor's, and stays.
     """
     texts = StoredEvent.objects.filter(
-        thread_id=thread, page=page_id, type__in=page_rows.TEXTS, seq__lt=by
+        thread_id=thread, page=page_id, type__in=page_rows.PURGED, seq__lt=by
     )
     changes.take_payloads(texts.filter(erased_by__isnull=True), thread, by=by)
 
@@ -182,6 +183,9 @@ MOVING = (
     "fault_count",
     "eviction_count",
     "refault_count",
+    "exchange_count",
+    "faulted_exchange_count",
+    "faulted_lately_count",
     "last_event_at",
     "last_active_at",
 )
@@ -207,7 +211,9 @@ def settled(before: ThreadState, after: ThreadState) -> bool:
 
 
 def _rare(state: ThreadState) -> tuple[object, ...]:
-    return (state.status, state.scope, state.labels, state.config, state.nearly_full)
+    usable = state.paging.settings.usable
+    set_up = (state.status, state.scope, state.labels, state.config)
+    return (*set_up, state.nearly_full, usable)
 
 
 def moving_values(state: ThreadState) -> tuple[object, ...]:
@@ -225,16 +231,36 @@ def moving_values(state: ThreadState) -> tuple[object, ...]:
         paging.counts.get("faults", 0),
         paging.counts.get("evicted", 0),
         paging.refault_count(state.turn_count),
+        paging.exchanges.begun,
+        paging.exchanges.faulted,
+        paging.exchanges.faulted_lately,
         state.at,
         state.active_at,
     )
 
 
 def paging_counters(state: ThreadState) -> dict[str, int]:
-    """The cumulative counts of paging, by closed words."""
+    """The counts of paging, by closed words; cumulative but for the last exchanges."""
     paging = state.paging
-    lookups = {"hits": paging.tlb.hits, "misses": paging.tlb.misses}
-    return dict(sorted({**dict(paging.counts.items()), **lookups}.items()))
+    counts = {**dict(paging.counts.items()), **_exchange_counters(paging.exchanges)}
+    counts |= {"hits": paging.tlb.hits, "misses": paging.tlb.misses}
+    return dict(sorted(counts.items()))
+
+
+def _exchange_counters(exchanges: Exchanges) -> dict[str, int]:
+    if not exchanges.begun:
+        return {}
+    return {
+        "exchanges": exchanges.begun,
+        "exchanges.faulted": exchanges.faulted,
+        "exchanges.faulted_lately": exchanges.faulted_lately,
+    }
+
+
+def rate_of(counters: Mapping[str, int]) -> float | None:
+    """The resident rate where these were counted; None before the first exchange."""
+    faulted = counters.get("exchanges.faulted_lately", 0)
+    return resident_rate(lately(counters.get("exchanges", 0)), faulted)
 
 
 def label_rows(state: ThreadState) -> list[ThreadLabel]:

@@ -50,7 +50,7 @@ def sealed_row(
 
 def page_of(event: Event) -> str | None:
     """The page that an event is about; a slot's own is found by the slot."""
-    return getattr(event, "page_id", None)
+    return getattr(event, "page_id", None) or getattr(event, "carries", None)
 
 
 def _place(state: ThreadState, seq: int) -> payloads.Place:

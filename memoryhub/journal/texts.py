@@ -20,11 +20,14 @@ from memoryhub.kernel.page_events import (
     SlotPage,
 )
 from memoryhub.kernel.pages import FULL, HINT, Location, slot_page_id
+from memoryhub.kernel.tool_events import ToolsSet
 from memoryhub.models.events import Event
 from memoryhub.models.threads import Thread
 
 #: Bytes of sealed payload whose opened texts a process keeps.
 KEPT_BYTES = 64 * 1_048_576
+#: What the definitions of an agent's own tools are called among pages that are gone.
+TOOLS = "tools"
 #: Events read in one statement.
 CHUNK = 500
 
@@ -170,6 +173,8 @@ def of(row: Event, payload: dict[str, Any], *, level: int) -> Opened | None:
             role=event.role,
             slot=event.slot,
         )
+    if isinstance(event, ToolsSet):
+        return _of_tools(payload["tools"])
     if isinstance(event, PageCreated | PageUpdated):
         meta = payload.get("meta", {})
         size = meta.get("dimensions")
@@ -183,6 +188,12 @@ def of(row: Event, payload: dict[str, Any], *, level: int) -> Opened | None:
             mime_type=meta.get("mime_type"),
         )
     return None
+
+
+def _of_tools(content: Any) -> Opened:
+    return Opened(
+        page_id=TOOLS, type="procedure", modality="structured", content=content
+    )
 
 
 def _of_slot(event: SlotAppended, page: SlotPage, content: Any) -> Opened:

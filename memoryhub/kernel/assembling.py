@@ -7,8 +7,7 @@ makes never changes: a new form gets a new version beside it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
-from itertools import takewhile
+from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 from uuid import UUID
 
@@ -17,7 +16,6 @@ from memoryhub.kernel.contexts import Record, Ref, Section, Texts
 from memoryhub.kernel.exchange import Shown
 from memoryhub.kernel.json_text import in_string
 from memoryhub.kernel.opened import Opened
-from memoryhub.kernel.tokens import Count, estimate
 
 #: Sections of the developer message, in their order; the exchange and tools follow.
 DEVELOPER = ("system", "rules", "context", "manifest")
@@ -64,10 +62,6 @@ def written(record: Record, section: Section, texts: Texts, *, thread: UUID) -> 
     return _Writer(record, texts, thread).section(section)
 
 
-#: Every packer there ever was: recorded contexts name theirs.
-PACKERS: dict[str, Callable[..., bytes]] = {"pack/1": assemble}
-
-
 def ranges(record: Record, texts: Texts, *, thread: UUID) -> list[tuple[int, int]]:
     """Where in the request the text of each ref stands: its first byte, and its end.
 
@@ -85,41 +79,6 @@ def ranges(record: Record, texts: Texts, *, thread: UUID) -> list[tuple[int, int
         at += len(write.section(section).encode())
         after = section.name
     return found
-
-
-#: Where the texts stand in what each packer made.
-RANGES: dict[str, Callable[..., list[tuple[int, int]]]] = {"pack/1": ranges}
-
-
-def prefix(
-    previous: Record,
-    record: Record,
-    texts: Texts,
-    *,
-    thread: UUID,
-    count: Count = estimate,
-) -> int:
-    """Tokens at the start of `record`'s request that the one before began with too.
-
-    Told by the refs alone, so that pages gone since do not matter; never more than the
-    bytes have in common.
-    """
-    if previous.packer != record.packer:
-        return 0
-    write, said, after = _Writer(record, texts, thread), HEAD, ""
-    for before, section in zip(previous.sections, record.sections, strict=False):
-        if before.name != section.name:
-            break
-        said += _opening(section.name, after=after)
-        if (
-            not same_sides(section.name, previous, record)
-            or before.refs != section.refs
-        ):
-            said += write.shared(section, before)
-            break
-        said += write.section(section)
-        after = section.name
-    return count(said)
 
 
 def fenced(name: str, text: str) -> str:
@@ -151,7 +110,7 @@ class _Writer:
     def section(self, section: Section) -> str:
         """Its part of the request's JSON."""
         if section.name == "tools":
-            return tools.DEFINITIONS[self.record.tools or ""]
+            return tools.listed(self.record.tools, self.record.own_tools, self.texts)
         if section.name == "exchange":
             return ",".join(exchange.messages(self._slots(section.refs)))
         return in_string(self._developer(section))
@@ -165,33 +124,6 @@ class _Writer:
             return "", [*prose], in_string(BLANK_LINE)
         lead = in_string(f"<{_FENCES['context']}>\n")
         return lead, [*map(in_string, self._lines(section.refs))], in_string("\n")
-
-    def shared(self, section: Section, before: Section) -> str:
-        """The part of it that follows from the refs it has in common with `before`."""
-        pairs = zip(section.refs, before.refs, strict=False)
-        refs = [ref for ref, _ in takewhile(lambda pair: pair[0] == pair[1], pairs)]
-        if section.name == "context":
-            opening = f"<{_FENCES['context']}>\n"
-            return in_string(opening + "\n".join(self._lines(refs)))
-        if section.name == "system":
-            return in_string(BLANK_LINE.join(self._prose(refs)))
-        if section.name == "exchange":
-            open_end = len(before.refs) > len(refs)
-            return ",".join(self._settled(section, len(refs), open_end=open_end))
-        return ""
-
-    def _settled(self, section: Section, shared: int, *, open_end: bool) -> list[str]:
-        """Messages of whole groups among the first `shared` slots.
-
-        With an open end the last of them went on differently the time before.
-        """
-        said = list[str]()
-        for group in exchange.groups(self._slots(section.refs)):
-            end = len(said) + len(group)
-            if end > shared or (open_end and end == shared):
-                break
-            said += exchange.messages(group)
-        return said
 
     def _developer(self, section: Section) -> str:
         record = self.record
@@ -210,7 +142,8 @@ class _Writer:
 
     def _slots(self, refs: Sequence[Ref]) -> list[Shown]:
         return [
-            Shown(self._opened(ref), ref.level, ref.cut, ref.recalled) for ref in refs
+            Shown(self._opened(ref), ref.level, ref.cut, ref.recalled, ref.part)
+            for ref in refs
         ]
 
     def _prose(self, refs: Sequence[Ref]) -> Iterator[str]:
@@ -221,7 +154,11 @@ class _Writer:
     def _lines(self, refs: Sequence[Ref]) -> Iterator[str]:
         return (
             lines.line(
-                self._opened(ref), level=ref.level, recalled=ref.recalled, cut=ref.cut
+                self._opened(ref),
+                level=ref.level,
+                recalled=ref.recalled,
+                cut=ref.cut,
+                part=ref.part,
             )
             for ref in refs
         )
@@ -243,4 +180,7 @@ def same_sides(name: str, previous: Record, record: Record) -> bool:
         return previous.rules == record.rules
     if name == "manifest":
         return previous.manifest == record.manifest
-    return name != "tools" or previous.tools == record.tools
+    return name != "tools" or (previous.tools, previous.own_tools) == (
+        record.tools,
+        record.own_tools,
+    )

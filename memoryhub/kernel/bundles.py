@@ -24,8 +24,8 @@ MOST_RATIO: Final = 100
 #: Below it a bundle is no bomb, however well it was packed.
 SMALL_BYTES: Final = 16 * 2**20
 
-#: Lists in whose items an id of a thread stands, by field: at which place.
-_LISTS: Final = {"refs": 3, "ranges": 0}
+#: Lists in whose items ids of threads stand, by field: at which places.
+_LISTS: Final = {"refs": (3, 8), "ranges": (0,)}
 #: Fields of body models that hold ids of other things than threads and subjects.
 OTHER_IDS: Final = frozenset({"erasure"})
 
@@ -106,8 +106,8 @@ def moved(
     for field in ids:
         if found := changed.get(field):
             changed[field] = change(found)
-    for field, place in _LISTS.items():
-        if field in changed:
+    for field, places in _LISTS.items():
+        for place in places if field in changed else ():
             changed[field] = [_at(row, place, change) for row in changed[field]]
     for field, inner in nested:
         if found := changed.get(field):

@@ -137,6 +137,10 @@ class NewSlot:
     handler: Handler | None = None
     #: Its lower levels, should it be too large to be shown whole; of no page id yet.
     made: MadeLevels | None = None
+    #: Ids of its calls, if they are all of tools of ours and it says nothing.
+    own_calls: tuple[str, ...] = ()
+    #: The call that it answers, by the id that the model gave it.
+    answers: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

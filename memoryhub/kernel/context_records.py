@@ -11,7 +11,9 @@ from memoryhub.kernel.context_bodies import (
     SectionBody,
     ShownBody,
 )
-from memoryhub.kernel.page_events import TurnPacked
+from memoryhub.kernel.entries import place_body
+from memoryhub.kernel.page_events import PlaceBody, TurnPacked
+from memoryhub.kernel.pages import FULL, Location
 from memoryhub.kernel.paging_config import ESTIMATED
 
 
@@ -22,6 +24,7 @@ def packed(
     as_of_seq: int,
     prefix_tokens: int | None,
     simulated: bool,
+    own: UUID,
 ) -> TurnPacked:
     """The event that keeps a record; the thread's name stays out of it."""
     return TurnPacked(
@@ -38,6 +41,7 @@ def packed(
         bytes=record.bytes,
         tokenizer=None if record.tokenizer == ESTIMATED else record.tokenizer,
         prefix_tokens=prefix_tokens,
+        own_tools=record.own_tools and place_body(record.own_tools, own),
         simulated=simulated,
     )
 
@@ -63,8 +67,14 @@ def _manifest_body(manifest: contexts.Manifest) -> ManifestBody:
     )
 
 
-def record_of(event: TurnPacked, *, thread_name: str) -> contexts.Record:
-    """The record that an event keeps, of the thread of that name."""
+def _place(body: PlaceBody | None, own: UUID) -> Location | None:
+    if body is None:
+        return None
+    return Location(UUID(body.thread) if body.thread else own, body.seq, FULL)
+
+
+def record_of(event: TurnPacked, *, thread_name: str, own: UUID) -> contexts.Record:
+    """The record that an event of the thread `own` keeps, of that name."""
     return contexts.Record(
         packer=event.packer,
         mode=event.mode,
@@ -78,6 +88,7 @@ def record_of(event: TurnPacked, *, thread_name: str) -> contexts.Record:
         bytes=event.bytes,
         tokens=event.tokens,
         tokenizer=event.tokenizer or ESTIMATED,
+        own_tools=_place(event.own_tools, own),
     )
 
 

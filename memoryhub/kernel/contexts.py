@@ -30,19 +30,43 @@ class Ref(NamedTuple):
     thread: UUID | None = None
     #: The page was fetched back.
     recalled: bool = False
+    #: Of a part of FULL: its first character, and the one behind its last.
+    part: tuple[int, int] | None = None
+    #: Of pack/2: the event that put it there, of which ids of our calls are made.
+    placed: int | None = None
+    #: Of pack/2: of a message below FULL, where it lies as it was said.
+    said: tuple[int, UUID | None] | None = None
 
     def location(self, own: UUID) -> Location:
         return Location(self.thread or own, self.seq, self.level)
 
     def as_json(self) -> list[Any]:
         thread = str(self.thread) if self.thread else None
-        values = [self.seq, self.level, self.cut, thread, self.recalled or None]
-        return _trimmed(values, least=2)
+        part = list(self.part) if self.part else None
+        seq, home = self.said or (None, None)
+        values = [self.seq, self.level, self.cut, thread, self.recalled or None, part]
+        said = [self.placed, seq, str(home) if home else None]
+        return _trimmed([*values, *said], least=2)
+
+    def message(self, own: UUID) -> Location:
+        """Where it lies as it was said."""
+        if self.said is None:
+            return self.location(own)
+        return Location(self.said[1] or own, self.said[0], FULL)
 
     @classmethod
     def of(cls, values: list[Any]) -> Ref:
-        seq, level, cut, thread, recalled = _padded(values, 5)
-        return cls(seq, level, cut, UUID(thread) if thread else None, bool(recalled))
+        seq, level, cut, thread, recalled, part, placed, *said = _padded(values, 9)
+        return cls(
+            seq,
+            level,
+            cut,
+            UUID(thread) if thread else None,
+            bool(recalled),
+            (part[0], part[1]) if part else None,
+            placed,
+            (said[0], UUID(said[1]) if said[1] else None) if said[0] else None,
+        )
 
 
 class Row(NamedTuple):
@@ -174,6 +198,8 @@ class Record:
     manifest: Manifest | None = None
     #: Version and form of the tool definitions; None without tools.
     tools: str | None = None
+    #: Of the agent's own tools.
+    own_tools: Location | None = None
     #: Of the whole request.
     bytes: int = 0
     tokens: int = 0
@@ -181,12 +207,14 @@ class Record:
     tokenizer: str = ESTIMATED
 
     def as_json(self) -> dict[str, Any]:
+        own = self.own_tools
         return {
             "packer": self.packer,
             "mode": self.mode,
             "budget": self.budget,
             "rules": self.rules,
             "tools": self.tools,
+            "own_tools": own and [str(own.thread), own.seq, own.level],
             "sections": [section.as_json() for section in self.sections],
             "manifest": self.manifest.as_json() if self.manifest else None,
             "bytes": self.bytes,
@@ -197,12 +225,14 @@ class Record:
     @classmethod
     def of(cls, body: Mapping[str, Any]) -> Record:
         sections, manifest = body["sections"], body["manifest"]
+        own = body.get("own_tools")
         return cls(
             packer=body["packer"],
             mode=body["mode"],
             budget=body["budget"],
             rules=body["rules"],
             tools=body["tools"],
+            own_tools=Location(UUID(own[0]), *own[1:]) if own else None,
             sections=tuple(Section.of(section) for section in sections),
             manifest=Manifest.of(manifest) if manifest else None,
             bytes=body["bytes"],

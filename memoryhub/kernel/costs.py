@@ -34,10 +34,17 @@ def instructs(opened: Opened) -> bool:
     return opened.role == "system" or opened.page_id == SYSTEM_PROMPT
 
 
-def in_line(opened: Opened, *, level: int, cut: int | None = None) -> str:
+def in_line(
+    opened: Opened,
+    *,
+    level: int,
+    cut: int | None = None,
+    part: tuple[int, int] | None = None,
+) -> str:
     """Its line in the request's JSON, as long as it can get."""
     # A page's cost must not change when it is fetched back.
-    return in_string(lines.line(opened, level=level, recalled=True, cut=cut) + "\n")
+    line = lines.line(opened, level=level, recalled=True, cut=cut, part=part)
+    return in_string(line + "\n")
 
 
 def prose(opened: Opened, *, level: int, cut: int | None = None) -> str:

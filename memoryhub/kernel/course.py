@@ -49,6 +49,9 @@ class PageTable(Protocol):
     def within(self, ranges: Sequence[Range]) -> Collection[Entry]:
         """The entries of live pages of which a text lies in these ranges."""
 
+    def digest(self, text: str) -> str:
+        """A keyed digest of what a client made up, by which it is known again."""
+
     def kept(self, ranges: Sequence[Range]) -> bool:
         """Whether the thread itself still has a payload there."""
 

@@ -105,7 +105,7 @@ def thread_erased(state: ThreadState, event: ThreadErased) -> ThreadState:
         types=_NONE,
         senders=_NONE,
         import_digest="",
-        paging=Paging(settings=state.paging.settings),
+        paging=Paging(settings=state.paging.having(None).settings),
         memory=WorkingMemory(),
     )
 
@@ -133,6 +133,9 @@ def _pages_gone(state: ThreadState, event: RecordsErased, gone: Erased) -> Pagin
     told = [entry_of(each.page_id, each.entry, thread=state.id) for each in event.pages]
     names = {entry.page_id for entry in told if stripped(entry, gone) is None}
     held = _held_without(Resident(paging.frames, paging.hot, paging.pins), gone)
+    own = paging.own_tools
+    if own is not None and gone.holds(own.place.thread, own.place.seq):
+        paging = paging.having(None)
     return paging._replace(
         frames=held.frames,
         used=sum(frame.tokens for frame in values(held.frames)),
@@ -141,6 +144,7 @@ def _pages_gone(state: ThreadState, event: RecordsErased, gone: Erased) -> Pagin
         tlb=_tlb_without(paging.tlb, gone),
         history=_without(paging.history, names),
         thrashing=_without(paging.thrashing, names),
+        calls=tuple(call for call in paging.calls if call[1][0] not in names),
         pages=paging.pages - len(names),
     )
 

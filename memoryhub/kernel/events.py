@@ -15,8 +15,9 @@ from memoryhub.kernel.bodies import Body, Bytes, Count, Event, Number, Seconds, 
 from memoryhub.kernel.erase_events import ERASE_EVENTS
 from memoryhub.kernel.memory_events import MEMORY_EVENTS
 from memoryhub.kernel.names import Name, NameMark
-from memoryhub.kernel.page_events import PAGE_EVENTS, SlotPage
+from memoryhub.kernel.page_events import PAGE_EVENTS, PlaceBody, SlotPage
 from memoryhub.kernel.paging_config import PagingConfig
+from memoryhub.kernel.tool_events import TOOL_EVENTS
 
 #: Bumped when kernel code would fold an old event otherwise; the old evolver stays.
 REPLAY_FORMAT = 1
@@ -139,8 +140,12 @@ class SlotAppended(Event):
     tokens: Count
     #: Canonical UTF-8 size of the content, padded.
     bytes: Count
-    #: Its page; absent in journals from before paging.
+    #: Its page. None for a call of our own tools and for what answers one: the page
+    #: that was fetched is shown instead; and in journals from before paging.
     page: SlotPage | None = None
+    #: The page whose text it carries, and where that lies.
+    carries: Name | None = None
+    source: PlaceBody | None = None
 
 
 class RunRecorded(Event):
@@ -175,6 +180,7 @@ _EVENTS: tuple[type[Event], ...] = (
     RunRecorded,
     ImportAdvanced,
     *PAGE_EVENTS,
+    *TOOL_EVENTS,
     *MEMORY_EVENTS,
     *ERASE_EVENTS,
 )

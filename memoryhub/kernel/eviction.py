@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from operator import itemgetter
 
-from memoryhub.kernel import pins, policies
+from memoryhub.kernel import groups, pins, policies, precedence, weights
 from memoryhub.kernel.course import Course
 from memoryhub.kernel.lookups import Found
 from memoryhub.kernel.page_events import By, Cause, PageEvicted, PageLowered
 from memoryhub.kernel.pages import NEVER_LOWERED, Entry, Tier
 from memoryhub.kernel.paging import Frame
+from memoryhub.kernel.precedence import PINNED
 
 
 def free_up(
@@ -35,6 +36,10 @@ def victims(
     """
     paging, turn = course.paging, course.turn
     kept = _kept(course, sparing, more)
+    # What leads results leaves with the last of them, and all stay with a pinned one.
+    kept |= groups.heads(paging) | groups.beside(
+        paging, kept, slots=course.state.slot_count
+    )
     keep = policies.POLICIES[paging.settings.policy].frame
     frames = paging.oldest_first()
     each = policies.terms(frames, paging, turn=turn)
@@ -50,10 +55,12 @@ def victims(
 
 def _kept(course: Course, sparing: str | None, more: int) -> set[str]:
     """Pages that must not leave: the pinned, and the one that all this is for."""
+    kept = precedence.kept(course.state)
     if sparing is None:
-        return {*pins.pinned(course.state)}
+        return kept | pins.pinned(course.state).keys()
     growing = pins.held(course.paging, sparing)
-    return {sparing, *pins.pinned(course.state, more=more if growing else 0)}
+    pinned = pins.pinned(course.state, more=more if growing else 0)
+    return {sparing} | kept | pinned.keys()
 
 
 def _run(course: Course, tokens: int, *, cause: Cause, sparing: str | None) -> None:
@@ -76,13 +83,13 @@ def _pass(
     for score, frame in unprotected:
         if course.paging.used <= aim:
             return
-        if frame.page_id in kept:
+        if frame.page_id in kept or frame.page_id not in course.paging.frames:
             continue
         level = _lower_level(course, frame)
         if level is None:
             evict(course, frame, score=score, cause=cause)
         else:
-            _lower(course, frame, level, score=score, cause=cause)
+            lower(course, frame, level, score=score, cause=cause)
             lowered.append((score, frame))
             # It may be small enough now for a pin that had no room for it before.
             kept = _kept(course, sparing, tokens)
@@ -90,7 +97,7 @@ def _pass(
     for score, frame in (*lowered, *protected):
         if course.paging.used <= aim:
             return
-        if frame.page_id not in kept:
+        if frame.page_id not in kept and frame.page_id in course.paging.frames:
             evict(course, frame, score=score, cause=cause)
 
 
@@ -101,17 +108,31 @@ def _lower_level(course: Course, frame: Frame) -> int | None:
     """
     if not course.paging.settings.lower_first or frame.entry.type in NEVER_LOWERED:
         return None
+    if frame.parts or groups.calls(course.paging, frame, slots=course.state.slot_count):
+        return None
     for level in range(frame.level + 1, 4):
         held = frame.entry.levels[level]
         if held is not None:
             half = held.tokens * 2 <= frame.entry.at(frame.level).tokens
-            return level if half and held.cost < frame.tokens else None
+            less = _weigh(course, frame, level) < frame.tokens
+            return level if half and less else None
     return None
 
 
-def _lower(
-    course: Course, frame: Frame, level: int, *, score: float, cause: Cause
+def _weigh(course: Course, frame: Frame, level: int) -> int:
+    settings, entry = course.paging.settings, frame.entry
+    return weights.weight(settings, entry, level, recalled=frame.recalled)
+
+
+def lower(
+    course: Course,
+    frame: Frame,
+    level: int,
+    *,
+    score: float | None = None,
+    cause: Cause,
 ) -> None:
+    """Replace a frame by a less faithful level, in place."""
     course.emit(
         PageLowered(
             turn=course.turn,
@@ -120,7 +141,7 @@ def _lower(
             page_id=frame.page_id,
             level=level,  # type: ignore[arg-type]  # 0 to 3
             level_before=frame.level,  # type: ignore[arg-type]  # 0 to 3
-            tokens=frame.entry.at(level).cost,
+            tokens=_weigh(course, frame, level),
             tokens_before=frame.tokens,
             score=score,
             policy=course.paging.settings.policy,
@@ -137,7 +158,35 @@ def evict(
     by: By = "system",
     found: Found | None = None,
 ) -> None:
-    """Take a frame out of the working set; its page becomes hot."""
+    """Take a frame out of the working set; its page becomes hot.
+
+    With the messages that it makes no sense without, but for those that must stay.
+    """
+    together = groups.group(course.paging, frame, slots=course.state.slot_count)
+    _leave(course, frame, score=score, cause=cause, by=by, found=found)
+    others = [each for each in together if each.page_id != frame.page_id]
+    kept = precedence.kept(course.state) if others else ()
+    for each in others:
+        if each.page_id not in kept and each.page_id not in course.paging.pins:
+            _leave(course, each, score=score, cause=cause, by=by)
+
+
+def evict_answered(course: Course, slot: int) -> None:
+    """Take out a message that called tools of ours, and what these answered."""
+    for frame in groups.answered(course.paging, slot):
+        if frame.page_id not in course.paging.pins:
+            _leave(course, frame, score=None, cause="answered", by="system")
+
+
+def _leave(
+    course: Course,
+    frame: Frame,
+    *,
+    score: float | None,
+    cause: Cause,
+    by: By,
+    found: Found | None = None,
+) -> None:
     tokens = course.paging.frames[frame.page_id].tokens
     course.emit(
         PageEvicted(
@@ -187,6 +236,11 @@ def send_home(
 def shrink(course: Course, *, cause: Cause = "shrink") -> None:
     """Let go of what no longer fits by the settings the course goes by now."""
     free_up(course, 0, cause=cause)
+    for name in precedence.below(course.state, PINNED):
+        if course.paging.used <= course.paging.settings.usable:
+            break
+        if name in course.paging.frames:
+            evict(course, course.paging.frames[name], cause=cause)
     while len(course.paging.hot) > course.paging.settings.l1_pages:
         page_id = course.displaced()
         assert page_id is not None

@@ -8,9 +8,10 @@ each of the group goes as text.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
-from memoryhub.kernel import lines
+from memoryhub.kernel import lines, message_shapes
 from memoryhub.kernel.json_text import dumped
 from memoryhub.kernel.opened import Opened
 from memoryhub.kernel.opened import text as text_at
@@ -26,6 +27,7 @@ class Shown(NamedTuple):
     level: int = FULL
     cut: int | None = None
     recalled: bool = False
+    part: tuple[int, int] | None = None
 
 
 def messages(slots: Sequence[Shown]) -> list[str]:
@@ -42,8 +44,8 @@ def groups(slots: Sequence[Shown]) -> Iterator[Sequence[Shown]]:
     start = 0
     while start < len(slots):
         end = start + 1
-        if _calls(slots[start].opened) is not None:
-            while end < len(slots) and _chat_role(slots[end].opened) == "tool":
+        if calls_of(slots[start].opened) is not None:
+            while end < len(slots) and chat_role(slots[end].opened) == "tool":
                 end += 1
         yield slots[start:end]
         start = end
@@ -55,11 +57,11 @@ def verbatim(shown: Shown) -> str:
 
 def as_text(shown: Shown) -> str:
     """A message with the text of a slot; what is no user's or assistant's is a line."""
-    opened, level, cut, recalled = shown
+    opened, level, cut, recalled, part = shown
     text = text_at(opened, level=level)
     role = "assistant" if opened.role == "assistant" else "user"
-    if text is None or opened.role not in ("user", "assistant"):
-        text = lines.line(opened, level=level, recalled=recalled, cut=cut)
+    if text is None or part or opened.role not in ("user", "assistant"):
+        text = lines.line(opened, level=level, recalled=recalled, cut=cut, part=part)
     elif cut is not None:
         text = text[:cut] + lines.CUT
     return dumped({"role": role, "content": text})
@@ -67,37 +69,60 @@ def as_text(shown: Shown) -> str:
 
 def own_calls(opened: Opened) -> set[str] | None:
     """Ids of the calls of a message that calls our own tools and no others."""
-    calls = _calls(opened)
-    if not calls or any(_called(call) not in OWN for call in calls):
+    calls = calls_of(_as_chat(opened))
+    if not calls or any(called_name(call) not in OWN for call in calls):
         return None
     ids = (call.get("id") for call in calls if isinstance(call, dict))
     return {call_id for call_id in ids if isinstance(call_id, str)}
 
 
+def calls_only_ours(opened: Opened) -> tuple[str, ...]:
+    """Ids of its calls, if it calls no other tools and says nothing."""
+    calls, spoken = own_calls(opened), _as_chat(opened)
+    return tuple(sorted(calls)) if calls and not spoken.content.get("content") else ()
+
+
+def answered_call(opened: Opened) -> str | None:
+    """The id of the call that a tool's message answers."""
+    opened = _as_chat(opened)
+    return result_of(opened) if chat_role(opened) == "tool" else None
+
+
 def own_result(opened: Opened, ids: set[str]) -> bool:
     """Whether it answers one of our own tools, by name or by the call's id."""
-    if _chat_role(opened) != "tool":
+    opened = _as_chat(opened)
+    if chat_role(opened) != "tool":
         return False
-    return opened.content.get("name") in OWN or _answers(opened) in ids
+    return opened.content.get("name") in OWN or result_of(opened) in ids
+
+
+def _as_chat(opened: Opened) -> Opened:
+    """With the one message of chat completions that it is, if it came otherwise."""
+    messages = message_shapes.read(opened.content)
+    if not messages or len(messages) > 1 or messages[0] is opened.content:
+        return opened
+    return replace(opened, content=messages[0])
 
 
 def _complete(group: Sequence[Shown]) -> bool:
     """Whether the group can stand as it came."""
-    if any(shown.level != FULL or shown.cut is not None for shown in group):
+    if any(each.level != FULL or each.cut or each.part for each in group):
         return False
     first = group[0].opened
-    calls = _calls(first)
+    calls = calls_of(first)
     if calls is None:
-        return _chat_role(first) in ("user", "assistant") and _plain(first.content)
+        return chat_role(first) in ("user", "assistant") and plain_content(
+            first.content
+        )
     asked = [call.get("id") if isinstance(call, dict) else None for call in calls]
-    answered = [_answers(shown.opened) for shown in group[1:]]
+    answered = [result_of(shown.opened) for shown in group[1:]]
     if not all(isinstance(call_id, str) for call_id in asked):
         return False
     once = len(set(asked)) == len(asked) == len(answered)
     return once and set(asked) == set(answered)
 
 
-def _chat_role(opened: Opened) -> str | None:
+def chat_role(opened: Opened) -> str | None:
     """The role in a chat message, if it is one and the slot's role agrees."""
     content = opened.content
     sent = content.get("role") if isinstance(content, dict) else None
@@ -108,28 +133,30 @@ def _chat_role(opened: Opened) -> str | None:
     return role
 
 
-def _calls(opened: Opened) -> list[Any] | None:
+def calls_of(opened: Opened) -> list[Any] | None:
     """The tool calls in a message of the assistant; None without."""
-    if _chat_role(opened) != "assistant":
+    if chat_role(opened) != "assistant":
         return None
     calls = opened.content.get("tool_calls")
     return calls if isinstance(calls, list) and calls else None
 
 
-def _plain(content: dict[str, Any]) -> bool:
+def plain_content(content: dict[str, Any]) -> bool:
     """Whether a message without calls is one that a chat API takes."""
     # The old single call is answered by name only, so it goes as text.
     calls = content.get("tool_calls") is not None or content.get("function_call")
     return isinstance(content.get("content"), str | list) and not calls
 
 
-def _called(call: Any) -> Any:
+def called_name(call: Any) -> Any:
     function = call.get("function") if isinstance(call, dict) else None
     name = function.get("name") if isinstance(function, dict) else None
     return name if isinstance(name, str) else None
 
 
-def _answers(opened: Opened) -> str | None:
+def result_of(opened: Opened) -> str | None:
+    if not isinstance(opened.content, dict):
+        return None
     found = opened.content.get("tool_call_id")
     taken = isinstance(found, str) and opened.content["role"] == "tool"
     return (

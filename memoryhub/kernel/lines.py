@@ -23,7 +23,8 @@ _TYPES = {"summary": "S", "claim": "C", "procedure": "P", "index": "X"}
 _ROLES = {"user": "U", "assistant": "A", "tool": "T"}
 _MEDIA_CHARS = 200
 _LINE = re.compile(
-    r"([A-Z?]) \(([^\s()]+)(?: ~([123]))?( recalled)?\): (.*)", re.DOTALL
+    r"([A-Z?]) \(([^\s()]+)(?: ~([123]))?( recalled)?(?: (\d+)-(\d+))?\): (.*)",
+    re.DOTALL,
 )
 _BARE_QUOTE = re.compile(r'\\.|"', re.DOTALL)
 _FENCE = re.compile(r"<(?=/?VM:)")
@@ -38,6 +39,8 @@ class Parsed(NamedTuple):
     recalled: bool
     #: A text, also one that is JSON, as minimised JSON text; of letter J the value.
     content: Any
+    #: Its first character, and the one behind its last, of a part.
+    part: tuple[int, int] | None = None
 
 
 def line(
@@ -46,11 +49,17 @@ def line(
     level: int = FULL,
     recalled: bool = False,
     cut: int | None = None,
+    part: tuple[int, int] | None = None,
 ) -> str:
     """The page's line, without a line break; of a text only the first `cut` characters.
 
-    Made once for each opened page, then remembered in it.
+    Made once for each opened page, then remembered in it. `part` are characters of the
+    text of FULL, whatever its modality.
     """
+    if part is not None:
+        said = quoted(shown_text(opened)[slice(*part)])
+        back = " recalled" if recalled else ""
+        return f"{letter(opened)} ({opened.page_id}{back} {part[0]}-{part[1]}): {said}"
     mark = f" ~{level}" if level else ""
     back = " recalled" if recalled else ""
     return (
@@ -69,14 +78,25 @@ def parse(text: str) -> Parsed:
     found = _LINE.fullmatch(text)
     if found is None:
         raise ValueError("not a line of a context")
-    initial, page_id, level, recalled, rest = found.groups()
+    initial, page_id, level, recalled, start, end, rest = found.groups()
     return Parsed(
         letter=initial,
         page_id=page_id,
         level=int(level or FULL),
         recalled=recalled is not None,
-        content=_content(initial, rest),
+        content=json.loads(rest) if start else _content(initial, rest),
+        part=(int(start), int(end)) if start else None,
     )
+
+
+def shown_text(opened: Opened, *, level: int = FULL) -> str:
+    """A level as one text, which parts of FULL are cut out of."""
+    text = text_at(opened, level=level)
+    if text is not None:
+        return text
+    if opened.modality in _MEDIA:
+        return media(opened)
+    return dumped(body(opened, level=level))
 
 
 def prose(opened: Opened, *, level: int, cut: int | None = None) -> str:

@@ -49,6 +49,12 @@ def text(manifest: Manifest, *, texts: Texts, thread: UUID) -> str:
     )
 
 
+def offered_text(manifest: Manifest, *, texts: Texts, thread: UUID) -> str:
+    """What the result of `page_list` says: nothing of it changes within an exchange."""
+    rows = [available(row, texts[row.location(thread)]) for row in manifest.rows]
+    return dumped({"available_pages": rows, "omitted": manifest.omitted})
+
+
 def mapped(frame: FrameRow) -> dict[str, Any]:
     return {
         "page_id": frame.page_id,

@@ -6,7 +6,14 @@ import json
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from memoryhub.kernel import costs, lines, making, tokens
+from memoryhub.kernel import (
+    costs,
+    exchange,
+    lines,
+    making,
+    message_shapes,
+    tokens,
+)
 from memoryhub.kernel.commands import NewSlot
 from memoryhub.kernel.opened import Opened, body, slot_modality
 from memoryhub.kernel.pages import FULL, Modality, slot_page_id, slot_type
@@ -27,10 +34,21 @@ class Measured(NamedTuple):
 
 
 def of_slot(slot: NewSlot, content: Any) -> NewSlot:
-    """The slot with its cost and modality; its tokens stay as they were counted."""
+    """The slot with its cost and modality; its tokens stay as they were counted.
+
+    Some APIs have the user say what tools have brought: its role is the tool's.
+    """
+    if role_of(slot) in (None, "user") and (role := message_shapes.role(content)):
+        slot = replace(slot, role=role)
     opened = _slot_page(slot, content)
     cost = scaled(costs.cost(opened), opened, tokens=slot.tokens)
-    return replace(slot, cost=cost, modality=opened.modality)
+    return replace(
+        slot,
+        cost=cost,
+        modality=opened.modality,
+        own_calls=exchange.calls_only_ours(opened),
+        answers=exchange.answered_call(opened),
+    )
 
 
 def recounted(slot: NewSlot, tokenizer: Tokenizer, *, largest: float) -> NewSlot:

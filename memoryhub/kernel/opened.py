@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from memoryhub.kernel import tokens
+from memoryhub.kernel import message_shapes, tokens
 from memoryhub.kernel.pages import FULL, Modality, PageType
 
 
@@ -30,6 +30,8 @@ class Opened:
     mime_type: str | None = None
     #: Lines made of it before, by level: they live and end with the opened text.
     shown: dict[int, str] = field(default_factory=dict, compare=False, repr=False)
+    #: What was read of it before as a message: one value, or none yet.
+    read: list[Any] = field(default_factory=list, compare=False, repr=False)
 
 
 def slot_modality(content: Any) -> Modality:
@@ -37,7 +39,8 @@ def slot_modality(content: Any) -> Modality:
     if isinstance(content, str):
         return "text"
     message = isinstance(content, dict) and isinstance(content.get("role"), str)
-    return "text" if message else "structured"
+    said = message or message_shapes.read(content) is not None
+    return "text" if said else "structured"
 
 
 def text_of_slot(content: Any) -> tuple[Modality, Any]:

@@ -1,4 +1,4 @@
-"""Packing: which pages stand in a request, how much of each, and the record of it.
+"""Packing by pack/1: which pages stand in a request, how much of each, the record.
 
 Pure. `pack` chooses and writes a record; the bytes are then made of the record alone,
 by the same function that makes them again years later.
@@ -7,15 +7,23 @@ by the same function that makes them again years later.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
 from uuid import UUID
 
-from memoryhub.kernel import assembling, choosing, costs, manifest, prompts, tools
+from memoryhub.kernel import (
+    assembling,
+    choosing,
+    costs,
+    filling,
+    manifest,
+    prompts,
+    tools,
+)
 from memoryhub.kernel.assembling import Rendered
-from memoryhub.kernel.choosing import Candidate, Choice
+from memoryhub.kernel.choosing import Candidate, Choice, Taken, Unit
 from memoryhub.kernel.contexts import (
     FrameRow,
     Manifest,
@@ -26,8 +34,11 @@ from memoryhub.kernel.contexts import (
     Section,
     Texts,
 )
+from memoryhub.kernel.cuts import Cut, cuts
+from memoryhub.kernel.filling import Attempt
 from memoryhub.kernel.json_text import in_string
-from memoryhub.kernel.pages import FULL, SYSTEM_PROMPT
+from memoryhub.kernel.pages import FULL, SYSTEM_PROMPT, Location
+from memoryhub.kernel.paging_config import Format, InstructionsRole, Layout
 from memoryhub.kernel.tokens import EST, Count, Tokenizer
 
 PACKER = "pack/1"
@@ -66,6 +77,17 @@ class Wanted:
     unlisted: int = 0
     #: Version and form of the tool definitions.
     tools: str = tools.CURRENT
+    #: Where the definitions of the agent's own tools lie.
+    own_tools: Location | None = None
+    layout: Layout = "developer"
+    instructions_role: InstructionsRole = "system"
+    format: Format = "chat"
+    #: At which the exchange began; None without a message of the user.
+    since: int | None = None
+    #: What its exchange was told of pages already.
+    told: Manifest | None = None
+    #: Costs are to be counted, since those the pages come with were too low.
+    exact: bool = False
 
     @property
     def limit(self) -> int:
@@ -81,8 +103,10 @@ class Packed:
     sha256: str
     tokens: int
     included: tuple[str, ...]
-    cut: tuple[str, ...]
+    cut: tuple[Cut, ...]
     omitted: tuple[str, ...]
+    #: What it was made of, while it is at hand.
+    texts: Texts
 
 
 class TooSmallError(ValueError):
@@ -106,39 +130,62 @@ def pack(wanted: Wanted, texts: Texts, *, tokenizer: Tokenizer = EST) -> Packed:
     the costs they come with are checked, and counted again if they were not true.
     Raises TooSmallError.
     """
+    return within(wanted, texts, tokenizer, attempt=_attempt, recount=_recounted)
+
+
+def within(
+    wanted: Wanted,
+    texts: Texts,
+    tokenizer: Tokenizer,
+    *,
+    attempt: Callable[[Wanted, Texts, int, Tokenizer], Attempt[Packed]],
+    recount: Callable[[Wanted, Texts, Count], Wanted],
+) -> Packed:
+    """The first attempt that is within the budget, counted on its bytes.
+
+    Raises TooSmallError.
+    """
     spare = 0
-    for attempt in range(_ROUNDS):
-        packed = _attempt(wanted, texts, wanted.limit - spare, tokenizer)
-        if packed.tokens <= wanted.limit:
-            return packed
-        spare += attempt and packed.tokens - wanted.limit
-        wanted = _recounted(wanted, texts, tokenizer.count)
+    for attempted in range(_ROUNDS):
+        tried = attempt(wanted, texts, wanted.limit - spare, tokenizer)
+        made = tried.make(tried.taken)
+        if made.tokens <= wanted.limit:
+            return filling.filled(tried, made, wanted.limit)
+        spare += attempted and made.tokens - wanted.limit
+        wanted = recount(wanted, texts, tokenizer.count)
     raise TooSmallError
 
 
-def _attempt(wanted: Wanted, texts: Texts, limit: int, tokenizer: Tokenizer) -> Packed:
+def _attempt(
+    wanted: Wanted, texts: Texts, limit: int, tokenizer: Tokenizer
+) -> Attempt[Packed]:
     count = tokenizer.count
     sides, first, room = _framed(wanted, texts, limit, count)
     offered = _offered(wanted, texts, first)
-    taken = choosing.choose(offered, room=room, texts=texts, count=count)
-    if first is not None:
-        taken.append(first)
-    record = _record(wanted, sides, taken)
-    rendered = assembling.render(record, texts, thread=wanted.thread)
-    request = rendered.request.encode()
-    record = replace(
-        record,
-        sections=tuple(_sized(section, rendered, count) for section in record.sections),
-        bytes=len(request),
-        tokens=count(rendered.request),
-        tokenizer=tokenizer.name,
+    units = [Unit((each,), each.candidate.cost) for each in offered]
+
+    def shorten(unit: Unit, room: int) -> Unit:
+        cut, spent = choosing.shortened(unit.choices[0], room, texts, count)
+        return Unit((cut,), spent)
+
+    def make(taken: Taken) -> Packed:
+        shown = [each for n in sorted(taken) for each in taken[n].choices]
+        record = _record(wanted, sides, shown)
+        rendered = assembling.render(record, texts, thread=wanted.thread)
+        return packed(wanted, record, rendered, shown, texts=texts, tokenizer=tokenizer)
+
+    def true(unit: Unit) -> int:
+        return count(choosing.written(unit.choices[0], texts))
+
+    taken = choosing.choose(units, room=room, shorten=shorten)
+    return Attempt(
+        *filling.opened(units, taken, first, _forms(wanted, texts)), make, true
     )
-    return _packed(wanted, record, request, taken)
 
 
 def _framed(
     wanted: Wanted, texts: Texts, limit: int, count: Count
-) -> tuple[_Sides, Choice | None, int]:
+) -> tuple[_Sides, tuple[Choice, int] | None, int]:
     """What stands beside the pages, the newest slot, and the room left for others.
 
     The newest slot must be there; where the budget is tiny, all else makes way for it.
@@ -158,23 +205,25 @@ def _framed(
             count=count,
         )
         if found is not None:
-            return each, found[0], limit - each.tokens - found[1]
+            return each, found, limit - each.tokens - found[1]
     raise TooSmallError
 
 
 def _sides(wanted: Wanted, texts: Texts, limit: int, count: Count) -> list[_Sides]:
     """From all that the mode wants to nothing."""
-    bare = _Sides(None, None, None, count(assembling.framing(("context",))))
+    own = tools.listed(None, wanted.own_tools, texts)
+    parts = ("context", "tools") if own else ("context",)
+    bare = _Sides(None, None, None, count(assembling.framing(parts)) + count(own))
     rules = prompts.CURRENT[wanted.mode]
     if rules is None:
         return [bare]
-    listed = tools.DEFINITIONS[wanted.tools]
+    listed = tools.listed(wanted.tools, wanted.own_tools, texts)
     said = in_string(prompts.RULES[rules])
     fixed = sum(map(count, (assembling.framing(_RULED), said, listed)))
     ruled = _Sides(rules, wanted.tools, None, fixed)
     sides = [ruled, bare]
     around = fixed + count(in_string(assembling.around("manifest")))
-    shown = _manifest(wanted, texts, around, limit, count)
+    shown = fitted_manifest(wanted, texts, around, limit, count)
     if shown is not None:
         text = manifest.text(shown, texts=texts, thread=wanted.thread)
         tokens = around + count(in_string(text))
@@ -182,7 +231,7 @@ def _sides(wanted: Wanted, texts: Texts, limit: int, count: Count) -> list[_Side
     return sides
 
 
-def _manifest(
+def fitted_manifest(
     wanted: Wanted, texts: Texts, fixed: int, limit: int, count: Count
 ) -> Manifest | None:
     """As many rows as what is reserved has room for; without rows if need be."""
@@ -215,29 +264,29 @@ def _frame(page: Candidate, texts: Texts) -> FrameRow:
 
 def _forms(wanted: Wanted, texts: Texts) -> Sequence[Candidate]:
     """The slot that must be in the request, at each level there is of it."""
-    mapped = [each for each in wanted.candidates if _opens(wanted, each)]
+    mapped = [each for each in wanted.candidates if opens(wanted, each)]
     forms = wanted.newest or mapped
     # A thread may have nothing but its system prompt.
-    return [each for each in forms if not _instructs(each)]
+    return [each for each in forms if not instructs(each)]
 
 
-def _opens(wanted: Wanted, page: Candidate) -> bool:
+def opens(wanted: Wanted, page: Candidate) -> bool:
     return page.slot is not None and page.slot == wanted.last_user_slot
 
 
-def _instructs(page: Candidate) -> bool:
+def instructs(page: Candidate) -> bool:
     return page.role == "system" or page.page_id == SYSTEM_PROMPT
 
 
-def _offered(wanted: Wanted, texts: Texts, first: Choice | None) -> list[Choice]:
+def _offered(wanted: Wanted, texts: Texts, first: object | None) -> list[Choice]:
     """Every other page in its place, in the order of the context."""
     own = choosing.own_tools(wanted.candidates, texts)
     offered = [Choice(each, "system") for each in wanted.system]
     for each in wanted.candidates:
-        if first is not None and _opens(wanted, each):
+        if first is not None and opens(wanted, each):
             continue
         last, slot = wanted.last_user_slot, each.slot
-        if _instructs(each):
+        if instructs(each):
             offered.append(Choice(each, "system"))
         elif last is not None and slot is not None and slot >= last:
             offered.append(Choice(each, "exchange"))
@@ -259,7 +308,7 @@ def _record(wanted: Wanted, sides: _Sides, taken: Sequence[Choice]) -> Record:
     present = {
         "rules": sides.rules is not None,
         "manifest": sides.manifest is not None,
-        "tools": sides.tools is not None,
+        "tools": sides.tools is not None or wanted.own_tools is not None,
     }
     return Record(
         packer=PACKER,
@@ -273,6 +322,7 @@ def _record(wanted: Wanted, sides: _Sides, taken: Sequence[Choice]) -> Record:
         rules=sides.rules,
         manifest=sides.manifest,
         tools=sides.tools,
+        own_tools=wanted.own_tools,
     )
 
 
@@ -285,6 +335,7 @@ def _ref(choice: Choice, own: UUID) -> Ref:
         cut=choice.cut,
         thread=None if thread == own else thread,
         recalled=page.recalled,
+        part=page.part,
     )
 
 
@@ -293,11 +344,26 @@ def _sized(section: Section, rendered: Rendered, count: Count) -> Section:
     return replace(section, bytes=len(text.encode()), tokens=count(text))
 
 
-def _packed(
-    wanted: Wanted, record: Record, request: bytes, taken: Sequence[Choice]
+def packed(
+    wanted: Wanted,
+    record: Record,
+    rendered: Rendered,
+    taken: Sequence[Choice],
+    *,
+    texts: Texts,
+    tokenizer: Tokenizer,
 ) -> Packed:
+    """The request as it is counted and handed out, and what became of each page."""
+    request, count = rendered.request.encode(), tokenizer.count
+    record = replace(
+        record,
+        sections=tuple(_sized(section, rendered, count) for section in record.sections),
+        bytes=len(request),
+        tokens=count(rendered.request),
+        tokenizer=tokenizer.name,
+    )
     pages = (*wanted.system, *wanted.candidates, *wanted.newest)
-    ids = list(dict.fromkeys(page.page_id for page in pages))
+    ids = list(dict.fromkeys(page.page_id for page in pages if not page.stub))
     fate = {each.candidate.page_id: each.cut is not None for each in taken}
     return Packed(
         record=record,
@@ -305,8 +371,9 @@ def _packed(
         sha256=hashlib.sha256(request).hexdigest(),
         tokens=record.tokens,
         included=tuple(each for each in ids if fate.get(each) is False),
-        cut=tuple(each for each in ids if fate.get(each)),
+        cut=cuts(record, texts, thread=wanted.thread, count=count),
         omitted=tuple(each for each in ids if each not in fate),
+        texts=texts,
     )
 
 

@@ -50,6 +50,24 @@ class MadeLevels:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Range:
+    """A part of a page's FULL, made beforehand, outside the transaction."""
+
+    page_id: str
+    version: int
+    #: In tokens.
+    offset: int
+    #: Its first character, and the one behind its last.
+    start: int
+    end: int
+    #: Of its text, and of its line in a request.
+    tokens: int
+    cost: int
+    #: None at the end of the text.
+    next_offset: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CreatePages:
     """Make pages; all or none. An id that exists is refused, unless `replace`."""
 
@@ -133,6 +151,21 @@ class FaultPage:
     level: int = 2
     reason: Reason = "resolve_reference"
     made: MadeLevels | None = None
+    #: A part of FULL instead of a level.
+    range: Range | None = None
+    #: Of the model's call, as the model gave it.
+    call_id: str | None = None
+    by: By = "tool"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetTools:
+    """Keep what a model may call besides our own tools."""
+
+    #: Their definitions as chat completions take them: JSON text of a list.
+    definitions: bytes
+    names: tuple[str, ...]
+    tokens: int
     by: By = "tool"
 
 
@@ -141,6 +174,8 @@ class BeginTurn:
     """Append what came since, then begin a model call."""
 
     slots: tuple[NewSlot, ...] = ()
+    #: The agent's own tools from now on; None leaves them.
+    tools: SetTools | None = None
     mode: Mode | None = None
     #: None: it continues when no user slot came since the turn before.
     continues: bool | None = None
@@ -189,6 +224,7 @@ PageCommand = (
     | ReferencePages
     | FaultPage
     | BeginTurn
+    | SetTools
     | RecordContext
     | InvalidateTlb
     | FlushTlb

@@ -6,7 +6,16 @@ from typing import Literal
 
 from pydantic import Field
 
-from memoryhub.kernel.bodies import Body, Count, Event, Figure, Flag, Share, Token
+from memoryhub.kernel.bodies import (
+    Body,
+    Count,
+    Event,
+    Figure,
+    Flag,
+    Parts,
+    Share,
+    Token,
+)
 from memoryhub.kernel.context_bodies import ManifestBody, SectionBody
 from memoryhub.kernel.names import Name
 from memoryhub.kernel.pages import Level, Modality, PageType, Tier
@@ -20,6 +29,7 @@ Cause = Literal[
     "turn",
     "prefetch",
     "pre_pass",
+    "answered",
     "pressure",
     "shrink",
     "observed",
@@ -32,7 +42,12 @@ Reason = Literal[
     "user_requested_recall", "resolve_reference", "tool_prereq", "speculative"
 ]
 Refused = Literal[
-    "page_unknown", "page_erased", "fault_confidence", "fault_budget", "fault_tokens"
+    "page_unknown",
+    "page_erased",
+    "fault_confidence",
+    "fault_budget",
+    "fault_tokens",
+    "no_room",
 ]
 
 
@@ -102,6 +117,8 @@ class SlotPage(Body):
     #: First slot of the exchange that ends with this one: what of it is mapped joins
     #: the context here. Journals from before do without.
     ends: Count | None = None
+    #: It only calls tools of ours, which brought nothing: it leaves with its exchange.
+    asks: Flag = False
 
 
 class PageCreated(PageEvent):
@@ -205,6 +222,11 @@ class PageFaulted(LookUp):
     tier_after: Tier
     #: It stands in the working set at this level now.
     promoted: Flag
+    #: The parts of it that stand there now: first character, the one behind the last,
+    #: cost, turn. None: all of the level.
+    parts: list[Parts] | None = None
+    #: Keyed digest of the id of the model's call.
+    call: Token | None = None
     displaced: Name | None = None
 
 
@@ -295,6 +317,8 @@ class TurnBegan(Event):
     mode: Mode | None = None
     #: It goes on with the exchange of the turn before, and with its fault budget.
     continues: Flag = False
+    #: Which exchange it is of, from 1. Journals from before do without.
+    exchange: Count | None = None
     #: Not everything that has to be shown could be mapped.
     over_budget: Flag = False
     #: Begun by an import, to look at paging on recorded traffic.
@@ -324,6 +348,8 @@ class TurnPacked(Event):
     tokenizer: Token | None = None
     #: In common with the request of the turn before, from its first byte on.
     prefix_tokens: Count | None = None
+    #: Of the agent's own tools.
+    own_tools: PlaceBody | None = None
     simulated: Flag = False
 
 

@@ -13,7 +13,7 @@ from memoryhub.errors import (
     PageErasedError,
     UnknownPageError,
 )
-from memoryhub.kernel import eviction, pins, slots, working_set
+from memoryhub.kernel import eviction, pins, slots, weights, working_set
 from memoryhub.kernel.course import Course, PageTable
 from memoryhub.kernel.entries import place_body, updated_entry
 from memoryhub.kernel.lookups import Found, find_live, tell
@@ -87,9 +87,7 @@ def _create(
     course: Course, page: NewPage, sources: Sequence[Location], *, by: By
 ) -> Location:
     """Where its text lies."""
-    if page.map and pins.held(course.paging, page.page_id):
-        pins.require_share(course.paging, more=page.cost)
-    mapped = page.map and working_set.make_room(course, page.page_id, page.cost)
+    mapped = page.map and _mapped(course, page)
     displaced = None if mapped else course.displaced()
     event = PageCreated(
         turn=course.turn,
@@ -114,6 +112,13 @@ def _create(
     course.emit(event, page.payload)
     course.cooled(page.page_id)
     return place
+
+
+def _mapped(course: Course, page: NewPage) -> bool:
+    weighs = page.cost + weights.fetching(course.paging.settings, page.page_id)
+    if pins.held(course.paging, page.page_id):
+        pins.require_share(course.paging, more=weighs)
+    return working_set.make_room(course, page.page_id, weighs)
 
 
 def _told(course: Course, sources: Iterable[Location]) -> list[PlaceBody] | None:
@@ -217,9 +222,10 @@ def _make_room_to_grow(course: Course, entry: Entry, command: UpdatePage) -> Non
     frame = course.paging.frames.get(entry.page_id)
     if frame is None or command.cost is None:
         return
+    weighs = command.cost + weights.fetching(course.paging.settings, entry.page_id)
     if pins.held(course.paging, entry.page_id):
-        pins.require_share(course.paging, more=command.cost - frame.tokens)
-    if not working_set.make_room(course, entry.page_id, command.cost):
+        pins.require_share(course.paging, more=weighs - frame.tokens)
+    if not working_set.make_room(course, entry.page_id, weighs):
         # Even from a computed pin: those hold within their share, which it outgrows.
         eviction.evict(course, frame, cause="pressure")
 

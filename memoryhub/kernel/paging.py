@@ -6,12 +6,13 @@ Every seq in it is the thread's clock: a fork's seqs follow on those it inherits
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from operator import attrgetter
 from typing import NamedTuple, TypeVar
 
 from rpds import HashTrieMap
 
-from memoryhub.kernel.pages import Entry
+from memoryhub.kernel.pages import Entry, Location
 from memoryhub.kernel.paging_config import Settings
 from memoryhub.kernel.tlb import Tlb
 
@@ -22,12 +23,26 @@ HISTORY_PAGES = 1_024
 REFAULT_TURNS = 5
 #: Refusals of one exchange that are journaled; more are only answered.
 REFUSALS_KEPT = 10
+#: Exchanges that the resident rate is of.
+EXCHANGES_KEPT = 20
 #: Turns whose recording is known, so that a repeat writes nothing.
 PACKED_KEPT = 20
 #: Live pages of a thread; slots count.
 MAX_PAGES = 10_000_000
 
 Value = TypeVar("Value")
+
+
+class Part(NamedTuple):
+    """A part of a page that is in the working set."""
+
+    start: int
+    end: int
+    cost: int
+    #: In which it was fetched.
+    turn: int
+    #: At which it was fetched.
+    seq: int = 0
 
 
 class Frame(NamedTuple):
@@ -49,6 +64,8 @@ class Frame(NamedTuple):
     #: Seq at which the exchange was over that it is a message of; 0 for what stands in
     #: the context since it was mapped.
     joined_seq: int = 0
+    #: Those that are shown instead of all of FULL; in the order of the text.
+    parts: tuple[Part, ...] = ()
 
     @property
     def page_id(self) -> str:
@@ -108,6 +125,51 @@ class Spent(NamedTuple):
     refusals: int = 0
 
 
+class Exchanges(NamedTuple):
+    """Of how many exchanges the model fetched nothing: all it needed was resident."""
+
+    begun: int = 0
+    #: In which a page was fetched.
+    faulted: int = 0
+    #: Of the last `EXCHANGES_KEPT`, oldest first: whether nothing was fetched.
+    last: tuple[bool, ...] = ()
+
+    @property
+    def faulted_lately(self) -> int:
+        """In how many of the last a page was fetched."""
+        return self.last.count(False)
+
+    @property
+    def rate(self) -> float | None:
+        """Over the last of them; None before the first."""
+        return resident_rate(len(self.last), self.faulted_lately)
+
+    @property
+    def rate_in_all(self) -> float | None:
+        return resident_rate(self.begun, self.faulted)
+
+    def begin(self, number: int) -> Exchanges:
+        """With a turn of that exchange."""
+        if number <= self.begun:
+            return self
+        return Exchanges(number, self.faulted, (*self.last, True)[-EXCHANGES_KEPT:])
+
+    def fault(self) -> Exchanges:
+        """With a page fetched in the exchange that goes on, if one does."""
+        if not self.last or not self.last[-1]:
+            return self
+        return Exchanges(self.begun, self.faulted + 1, (*self.last[:-1], False))
+
+
+class OwnTools(NamedTuple):
+    """The definitions of an agent's own tools: where they lie, and what they take."""
+
+    place: Location
+    #: Keyed; of their text.
+    digest: str
+    tokens: int
+
+
 class Paging(NamedTuple):
     """Residency of pages, and the counters of paging. Everything persistent.
 
@@ -125,6 +187,12 @@ class Paging(NamedTuple):
     tlb: Tlb = Tlb()
     history: HashTrieMap[str, Past] = HashTrieMap()
     spent: Spent = Spent()
+    exchanges: Exchanges = Exchanges()
+    own_tools: OwnTools | None = None
+    #: By the keyed digest of a call's id: the page that it has fetched, and where from.
+    calls: tuple[tuple[str, tuple[str, Location]], ...] = ()
+    #: Slots of this exchange that only called tools of ours, which brought nothing.
+    asking: tuple[int, ...] = ()
     #: The newest user slot, and how many came since the last turn.
     last_user: UserSlot | None = None
     users_since_turn: int = 0
@@ -144,6 +212,11 @@ class Paging(NamedTuple):
     turn_counts: HashTrieMap[str, int] = HashTrieMap()
     #: Hits and misses when this turn began.
     turn_lookups: tuple[int, int] = (0, 0)
+
+    def having(self, own: OwnTools | None) -> Paging:
+        """The same with these tools, or none."""
+        settings = replace(self.settings, tools_tokens=own.tokens if own else 0)
+        return self._replace(own_tools=own, settings=settings)
 
     @property
     def utilization(self) -> float:
@@ -177,6 +250,16 @@ class Paging(NamedTuple):
     def refault_count(self, turn: int) -> int:
         """Refaults in the last `REFAULT_TURNS` turns, this one included."""
         return sum(n for at, n in self.refaults if at > turn - REFAULT_TURNS)
+
+
+def resident_rate(exchanges: int, faulted: int) -> float | None:
+    """Exchanges in which nothing was fetched ÷ exchanges; None of none."""
+    return (exchanges - faulted) / exchanges if exchanges else None
+
+
+def lately(exchanges: int) -> int:
+    """How many of so many exchanges are the last ones that a rate looks at."""
+    return min(exchanges, EXCHANGES_KEPT)
 
 
 def listed(pages: HashTrieMap[str, Value]) -> list[tuple[str, Value]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Literal, get_args
 
 from memoryhub.errors import InvalidError
@@ -11,13 +11,23 @@ from memoryhub.kernel.bodies import Body, Number, Share, Switch
 Policy = Literal["importance_lru", "lru"]
 Mode = Literal["strict", "relaxed", "passive"]
 Confidence = Literal["explicit", "referenced", "speculative"]
+#: How a request speaks: as the conversation that it was, or in one developer message.
+Layout = Literal["conversation", "developer"]
 #: Who can count a thread's tokens; all but the first come with an extra.
 TokenizerName = Literal["est/1", "o200k_base"]
+#: Who speaks the head of a conversation: servers know one role or the other.
+InstructionsRole = Literal["system", "developer"]
+#: Whose API takes the requests of a conversation.
+Format = Literal["chat", "responses", "anthropic"]
+FORMATS: tuple[str, ...] = get_args(Format)
+INSTRUCTIONS_ROLES: tuple[str, ...] = get_args(InstructionsRole)
 POLICY_NAMES: tuple[str, ...] = get_args(Policy)
 MODES: tuple[str, ...] = get_args(Mode)
 #: The tokenizer that is always at hand.
 ESTIMATED: TokenizerName = "est/1"
 TOKENIZERS: tuple[str, ...] = get_args(TokenizerName)
+#: What stays as the thread was made: what is kept was counted and weighed by it.
+FIXED = ("tokenizer", "layout")
 #: Least sure first.
 CONFIDENCES: tuple[str, ...] = tuple(reversed(get_args(Confidence)))
 
@@ -27,6 +37,10 @@ class PagingConfig(Body):
 
     #: Fixed when the thread is made: another one would count differently.
     tokenizer: TokenizerName | None = None
+    #: Fixed likewise: what is mapped weighs by it.
+    layout: Layout | None = None
+    instructions_role: InstructionsRole | None = None
+    format: Format | None = None
     budget_tokens: Number | None = None
     reserved_tokens: Number | None = None
     evict_at: Share | None = None
@@ -54,6 +68,9 @@ class Settings:
     """What holds in a thread, defaults filled in (source: the paging document)."""
 
     tokenizer: TokenizerName = ESTIMATED
+    layout: Layout = "developer"
+    instructions_role: InstructionsRole = "system"
+    format: Format = "chat"
     budget_tokens: int = 128_000
     reserved_tokens: int = 4_000
     evict_at: float = 0.85
@@ -74,11 +91,13 @@ class Settings:
     max_faults_per_turn: int = 3
     max_fault_tokens_per_turn: int = 8_192
     fault_confidence_threshold: Confidence = "referenced"
+    #: Of the agent's own tools: nobody sets it.
+    tools_tokens: int = 0
 
     @property
     def usable(self) -> int:
         """Tokens that frames may hold together."""
-        return self.budget_tokens - self.reserved_tokens
+        return self.budget_tokens - self.reserved_tokens - self.tools_tokens
 
     @property
     def high(self) -> float:
@@ -101,15 +120,15 @@ class Settings:
         return (1 - self.pin_share) * self.usable
 
 
-_FIELDS = tuple(field.name for field in fields(Settings))
+#: What may be chosen.
+CHOICES = tuple(PagingConfig.model_fields)
 
 
-def settings_of(config: PagingConfig) -> Settings:
-    """The settings that a thread's config leads to."""
-    chosen = {name: getattr(config, name) for name in _FIELDS}
-    return Settings(
-        **{name: value for name, value in chosen.items() if value is not None}
-    )
+def settings_of(config: PagingConfig, *, tools_tokens: int = 0) -> Settings:
+    """The settings that a thread's config leads to, with tools of so many tokens."""
+    chosen = {name: getattr(config, name) for name in CHOICES}
+    kept = {name: value for name, value in chosen.items() if value is not None}
+    return Settings(**kept, tools_tokens=tools_tokens)
 
 
 #: Least and most of each number; what is in between is taken as it is.
@@ -141,6 +160,9 @@ def check(settings: Settings) -> None:
         if not least <= value <= most or round(value, DECIMALS) != value:
             says = f"a number from {least:g} to {most:g}, at most {DECIMALS} decimals"
             raise InvalidError(loc=f"config.{name}", allowed=says)
+    if settings.format != "chat" and settings.layout == "developer":
+        says = "`chat` where `layout` is `developer`"
+        raise InvalidError(loc="config.format", allowed=says)
     least_reserved = 0 if settings.mode == "passive" else LEAST_RESERVED
     half = settings.budget_tokens // 2
     if not least_reserved <= settings.reserved_tokens <= half:

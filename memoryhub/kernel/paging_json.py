@@ -5,14 +5,27 @@ A snapshot holds thousands of pages, so each is an array, and stands there once.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
 from rpds import HashTrieMap
 
 from memoryhub.kernel import tlb
-from memoryhub.kernel.pages import HINT, Entry, LevelEntry, Location
-from memoryhub.kernel.paging import Frame, Hot, Paging, Past, Spent, UserSlot, listed
+from memoryhub.kernel.pages import FULL, HINT, Entry, LevelEntry, Location
+from memoryhub.kernel.paging import (
+    Exchanges,
+    Frame,
+    Hot,
+    OwnTools,
+    Paging,
+    Part,
+    Past,
+    Spent,
+    UserSlot,
+    listed,
+)
 from memoryhub.kernel.paging_config import Settings
 from memoryhub.kernel.tlb import Tlb
 
@@ -45,7 +58,25 @@ def to_json(paging: Paging, *, thread: UUID) -> dict[str, Any]:
         "counts": dict(sorted(listed(paging.counts))),
         "turn_counts": dict(sorted(listed(paging.turn_counts))),
         "turn_lookups": list(paging.turn_lookups),
+        **_loop_json(paging, thread),
     }
+
+
+def _loop_json(paging: Paging, thread: UUID) -> dict[str, Any]:
+    """What only a thread has that a model's loop is at."""
+    calls = [
+        [call, page_id, *_place(place, thread), place.level]
+        for call, (page_id, place) in paging.calls
+    ]
+    begun, faulted, last = paging.exchanges
+    own = paging.own_tools
+    asked = {
+        "tools": [*_place(own.place, thread), own.digest, own.tokens] if own else [],
+        "calls": calls,
+        "asking": list(paging.asking),
+        "exchanges": [begun, faulted, *last] if begun else [],
+    }
+    return {name: value for name, value in asked.items() if value}
 
 
 def from_json(plain: dict[str, Any], *, settings: Settings, thread: UUID) -> Paging:
@@ -54,8 +85,10 @@ def from_json(plain: dict[str, Any], *, settings: Settings, thread: UUID) -> Pag
         return Paging(settings=settings)
     frames = {row[0][0]: frame_of(row, thread) for row in plain["frames"]}
     hot = {row[0][0]: hot_of(row, thread) for row in plain["hot"]}
+    own = _own_tools(plain.get("tools"), thread)
     return Paging(
-        settings=settings,
+        settings=replace(settings, tools_tokens=own.tokens if own else 0),
+        own_tools=own,
         frames=HashTrieMap(frames),
         used=plain["used"],
         hot=HashTrieMap(hot),
@@ -73,7 +106,31 @@ def from_json(plain: dict[str, Any], *, settings: Settings, thread: UUID) -> Pag
         counts=HashTrieMap(plain["counts"]),
         turn_counts=HashTrieMap(plain["turn_counts"]),
         turn_lookups=(plain["turn_lookups"][0], plain["turn_lookups"][1]),
+        calls=_calls(plain.get("calls", ()), thread),
+        asking=tuple(plain.get("asking", ())),
+        exchanges=_exchanges(plain.get("exchanges", (0, 0))),
     )
+
+
+def _own_tools(row: Sequence[Any] | None, thread: UUID) -> OwnTools | None:
+    if not row:
+        return None
+    seq, source, digest, tokens = row
+    return OwnTools(_location(seq, source, FULL, thread), digest, tokens)
+
+
+def _calls(
+    rows: Iterable[Sequence[Any]], thread: UUID
+) -> tuple[tuple[str, tuple[str, Location]], ...]:
+    return tuple(
+        (call, (page_id, _location(seq, source, level, thread)))
+        for call, page_id, seq, source, level in rows
+    )
+
+
+def _exchanges(row: Sequence[Any]) -> Exchanges:
+    begun, faulted, *last = row
+    return Exchanges(begun, faulted, tuple(last))
 
 
 def _tlb(plain: dict[str, Any], resident: dict[str, Frame | Hot], thread: UUID) -> Tlb:
@@ -86,10 +143,18 @@ def _tlb(plain: dict[str, Any], resident: dict[str, Frame | Hot], thread: UUID) 
 
 def page_row(page: Frame | Hot, thread: UUID) -> list[Any]:
     """A frame, or a page of the hot list, as an array."""
-    return [_row(page.entry, thread), *page[1:]]
+    row = [_row(page.entry, thread), *page[1:]]
+    if isinstance(page, Frame):
+        row[-1:] = [[list(part) for part in page.parts]] if page.parts else []
+    return row
 
 
 def frame_of(row: list[Any], thread: UUID) -> Frame:
+    *rest, last = row
+    if isinstance(last, list):
+        return frame_of(rest, thread)._replace(
+            parts=tuple(Part(*each) for each in last)
+        )
     return Frame(_entry(row[0], thread), *row[1:])
 
 

@@ -12,10 +12,11 @@ from itertools import zip_longest
 from typing import NamedTuple
 from uuid import UUID
 
-from memoryhub.kernel import assembling
+from memoryhub.kernel import assembling, packers
 from memoryhub.kernel.assembling import BLANK_LINE, DEVELOPER, SECTIONS
 from memoryhub.kernel.contexts import Record, Ref, Section, Texts
 from memoryhub.kernel.json_text import in_string
+from memoryhub.kernel.packing import PACKER
 from memoryhub.kernel.tokens import Count, estimate
 
 #: Tokens that providers cache by: a prefix counts in whole blocks.
@@ -35,6 +36,8 @@ class Request:
     texts: Texts
     #: The thread that packed it.
     thread: UUID
+    #: Its bytes, if they are at hand.
+    made: bytes | None = None
 
     def refs(self, section: Section) -> tuple[Ref, ...]:
         """Its refs, each with its thread: a fork's and its parent's can be compared."""
@@ -68,6 +71,11 @@ def ordered(record: Record, order: Sequence[str]) -> Record:
     """
     if len({*order}) < len(order) or not {*order} <= {*SECTIONS}:
         raise OrderError
+    if record.packer != PACKER:
+        # Messages have one order: it is what a conversation is.
+        if order:
+            raise OrderError
+        return record
     ranks = {name: rank for rank, name in enumerate(order)}
     # Tools stand beside the messages, so before all of them or after.
     if ranks.get("tools", 0) not in (0, len(order) - 1):
@@ -121,6 +129,21 @@ def common(previous: Request, request: Request, *, count: Count = estimate) -> C
 
     Raises KeyError when a text that is needed for it is gone.
     """
+    if {request.record.packer, previous.record.packer} != {PACKER}:
+        ours, theirs = (_assembled(each) for each in (request, previous))
+        shared = ours[: _length(ours, theirs)]
+        return Common(len(shared), count(shared.decode(errors="ignore")))
+    return _common(previous, request, count)
+
+
+def _assembled(request: Request) -> bytes:
+    if request.made is not None:
+        return request.made
+    assemble = packers.ASSEMBLE[request.record.packer]
+    return assemble(request.record, request.texts, thread=request.thread)
+
+
+def _common(previous: Request, request: Request, count: Count) -> Common:
     same = _equal_sections(previous, request)
     sections = request.record.sections
     said = "".join(_parts(request, sections[:same], after=""))

@@ -6,15 +6,14 @@ from typing import TypeAlias, TypeVar
 
 from rpds import HashTrieMap
 
-from memoryhub.kernel import entries
+from memoryhub.kernel import entries, groups, tiers
 from memoryhub.kernel import page_events as told
 from memoryhub.kernel.pages import Entry
 from memoryhub.kernel.paging import (
     HISTORY_PAGES,
     REFAULT_TURNS,
-    Frame,
-    Hot,
     Paging,
+    Part,
     Past,
     counted,
     listed,
@@ -45,8 +44,8 @@ def registered(
     tlb = paging.tlb.insert(entry, size=paging.settings.tlb_entries)
     paging = paging._replace(tlb=tlb, pages=paging.pages + 1)
     if mapped:
-        return _framed(state, paging, entry, 0)
-    return _heated(state, paging, entry, displaced)
+        return tiers.framed(state, paging, entry, 0)
+    return tiers.heated(state, paging, entry, displaced)
 
 
 def updated(state: ThreadState, event: told.PageUpdated) -> ThreadState:
@@ -56,7 +55,7 @@ def updated(state: ThreadState, event: told.PageUpdated) -> ThreadState:
         return state._replace(paging=paging)
     after = entries.updated_entry(entry, event, thread=state.id, seq=state.seq + 1)
     paging = paging._replace(tlb=paging.tlb.write(after))
-    return state._replace(paging=_rewritten(paging, after, state.clock + 1))
+    return state._replace(paging=tiers.rewritten(paging, after, state.clock + 1))
 
 
 def compressed(state: ThreadState, event: told.PageCompressed) -> ThreadState:
@@ -81,7 +80,8 @@ def mapped(state: ThreadState, event: told.PageMapped) -> ThreadState:
     entry = _resident(paging, event.page_id) or _carried(state, event)
     entry = entry or paging.tlb.find(event.page_id)
     assert entry is not None
-    paging = _framed(state, paging, entry, event.level)
+    recalled = tiers.returns(paging, entry, event.cause)
+    paging = tiers.framed(state, paging, entry, event.level, recalled=recalled)
     return state._replace(paging=_tallied(paging, "mapped"))
 
 
@@ -91,24 +91,46 @@ def faulted(state: ThreadState, event: told.PageFaulted) -> ThreadState:
     entry = entry or paging.tlb.find(event.page_id)
     assert entry is not None
     paging = _refaulted(state, paging, event.page_id)
-    if event.promoted:
-        paging = _framed(state, paging, entry, event.level, recalled=True)
-    elif event.tier_after == "L1":
-        paging = _heated(state, paging, entry, event.displaced)
-    if not event.promoted:
-        paging = _touched(state, paging, event.page_id)
+    paging = _brought(state, paging, entry, event)
     spent = paging.spent
     paging = paging._replace(
         spent=spent._replace(
             faults=spent.faults + 1, tokens=spent.tokens + event.tokens
         ),
+        exchanges=paging.exchanges.fault(),
     )
+    if event.call is not None:
+        brought = (entry.page_id, entry.at(event.level).location)
+        paging = paging._replace(calls=(*paging.calls, (event.call, brought)))
     names = (
         "faults",
         f"fault.reason.{event.reason}",
         f"fault.from.{event.tier_before}",
     )
     return state._replace(paging=_tallied(paging, *names))
+
+
+def _brought(
+    state: ThreadState, paging: Paging, entry: Entry, event: told.PageFaulted
+) -> Paging:
+    if not event.promoted:
+        if event.tier_after == "L1":
+            paging = tiers.heated(state, paging, entry, event.displaced)
+        return tiers.touched(state, paging, event.page_id)
+    parts, frame = _parts(state, event), paging.frames.get(event.page_id)
+    # A message that was shortened is shown in full where it was said.
+    said = frame is not None and not parts and groups.spoken(paging, frame)
+    return tiers.framed(
+        state, paging, entry, event.level, recalled=not said, parts=parts, moves=True
+    )
+
+
+def _parts(state: ThreadState, event: told.PageFaulted) -> tuple[Part, ...]:
+    """The parts that are shown then, each with the seq at which it was fetched."""
+    frame = state.paging.frames.get(event.page_id)
+    been = {part[:2]: part for part in (frame.parts if frame else ())}
+    new = (Part(*each)._replace(seq=state.clock + 1) for each in event.parts or ())
+    return tuple(been.get(part[:2], part) for part in new)
 
 
 def fault_refused(state: ThreadState, event: told.FaultRefused) -> ThreadState:
@@ -120,30 +142,14 @@ def fault_refused(state: ThreadState, event: told.FaultRefused) -> ThreadState:
 
 
 def referenced(state: ThreadState, event: told.PageReferenced) -> ThreadState:
-    paging = _touched(state, _looked_up(state, event), event.page_id)
+    paging = tiers.touched(state, _looked_up(state, event), event.page_id)
     return state._replace(paging=_tallied(paging, "referenced"))
-
-
-def _touched(state: ThreadState, paging: Paging, page_id: str) -> Paging:
-    """With a reference to the page, if it is mapped or hot."""
-    clock, turn = state.clock + 1, state.turn_count
-    if (frame := paging.frames.get(page_id)) is not None:
-        frame = frame._replace(
-            referenced_seq=clock, referenced_turn=turn, references=frame.references + 1
-        )
-        return paging._replace(frames=paging.frames.insert(page_id, frame))
-    if (hot := paging.hot.get(page_id)) is not None:
-        hot = hot._replace(
-            referenced_seq=clock, referenced_turn=turn, references=hot.references + 1
-        )
-        return paging._replace(hot=paging.hot.insert(page_id, hot))
-    return paging
 
 
 def evicted(state: ThreadState, event: told.PageEvicted) -> ThreadState:
     paging = _looked_up(state, event)
     if event.tier_before == "L1":
-        hot = _without(paging.hot, event.page_id)
+        hot = tiers.without(paging.hot, event.page_id)
         return state._replace(paging=paging._replace(hot=hot))
     frame = paging.frames[event.page_id]
     past = paging.history.get(event.page_id, Past())
@@ -152,11 +158,11 @@ def evicted(state: ThreadState, event: told.PageEvicted) -> ThreadState:
     paging = paging._replace(
         frames=paging.frames.remove(event.page_id),
         used=paging.used - frame.tokens,
-        pins=_without(paging.pins, event.page_id),
+        pins=tiers.without(paging.pins, event.page_id),
         evicted_tokens=gone,
         history=_remembered(paging, event.page_id, past),
     )
-    paging = _heated(state, paging, frame.entry, event.displaced, was=frame)
+    paging = tiers.heated(state, paging, frame.entry, event.displaced, was=frame)
     names = ("evicted", f"evicted.{event.cause}")
     return state._replace(paging=_tallied(paging, *names))
 
@@ -165,7 +171,7 @@ def lowered(state: ThreadState, event: told.PageLowered) -> ThreadState:
     paging = state.paging
     frame = paging.frames[event.page_id]
     after = frame._replace(
-        level=event.level, tokens=event.tokens, cause_seq=state.clock + 1
+        level=event.level, tokens=event.tokens, cause_seq=state.clock + 1, parts=()
     )
     saved = frame.tokens - event.tokens
     paging = paging._replace(
@@ -184,7 +190,7 @@ def pinned(state: ThreadState, event: told.PagePinned) -> ThreadState:
 
 def unpinned(state: ThreadState, event: told.PageUnpinned) -> ThreadState:
     paging = _looked_up(state, event)
-    pins = _without(paging.pins, event.page_id)
+    pins = tiers.without(paging.pins, event.page_id)
     return state._replace(paging=paging._replace(pins=pins))
 
 
@@ -193,13 +199,14 @@ def deleted(state: ThreadState, event: told.PageDeleted) -> ThreadState:
     page_id = event.page_id
     frame = paging.frames.get(page_id)
     paging = paging._replace(
-        frames=_without(paging.frames, page_id),
+        frames=tiers.without(paging.frames, page_id),
         used=paging.used - (frame.tokens if frame else 0),
-        hot=_without(paging.hot, page_id),
-        pins=_without(paging.pins, page_id),
+        hot=tiers.without(paging.hot, page_id),
+        pins=tiers.without(paging.pins, page_id),
         tlb=paging.tlb.drop(page_id),
-        history=_without(paging.history, page_id),
-        thrashing=_without(paging.thrashing, page_id),
+        history=tiers.without(paging.history, page_id),
+        thrashing=tiers.without(paging.thrashing, page_id),
+        calls=tuple(call for call in paging.calls if call[1][0] != page_id),
         pages=paging.pages - 1,
     )
     return state._replace(paging=paging)
@@ -263,92 +270,6 @@ def _known(paging: Paging, page_id: str) -> Entry | None:
     return paging.tlb.find(page_id) or _resident(paging, page_id)
 
 
-def _framed(
-    state: ThreadState,
-    paging: Paging,
-    entry: Entry,
-    level: int,
-    *,
-    recalled: bool = False,
-) -> Paging:
-    """With the page mapped at that level; one that is mapped keeps its place."""
-    clock, turn = state.clock + 1, state.turn_count
-    before = paging.frames.get(entry.page_id)
-    hot = paging.hot.get(entry.page_id)
-    been, tokens = before or hot, entry.at(level).cost
-    frame = Frame(
-        entry=entry,
-        level=level,
-        tokens=tokens,
-        mapped_seq=before.mapped_seq if before else clock,
-        referenced_seq=clock,
-        referenced_turn=turn,
-        references=been.references + 1 if been else 1,
-        recalled=recalled or bool(before and before.recalled),
-        cause_seq=clock,
-        joined_seq=before.joined_seq if before else 0,
-    )
-    return paging._replace(
-        frames=paging.frames.insert(entry.page_id, frame),
-        used=paging.used + tokens - (before.tokens if before else 0),
-        hot=_without(paging.hot, entry.page_id),
-        history=paging.history if before else _back(paging, entry.page_id),
-    )
-
-
-def _back(paging: Paging, page_id: str) -> Pasts:
-    """The history with the page mapped again, if it went before."""
-    past = paging.history.get(page_id)
-    if past is None:
-        return paging.history
-    return paging.history.insert(page_id, past._replace(back=True))
-
-
-def _heated(
-    state: ThreadState,
-    paging: Paging,
-    entry: Entry,
-    displaced: str | None,
-    *,
-    was: Frame | None = None,
-) -> Paging:
-    """With the page on the hot list, in the place of the one it pushed out."""
-    before = paging.hot.get(entry.page_id)
-    kept = was or before
-    hot = _without(paging.hot, displaced) if displaced else paging.hot
-    page = Hot(
-        entry=entry,
-        referenced_seq=kept.referenced_seq if kept else state.clock + 1,
-        referenced_turn=kept.referenced_turn if kept else state.turn_count,
-        references=kept.references if kept else 0,
-        since_seq=state.clock + 1,
-    )
-    return paging._replace(hot=hot.insert(entry.page_id, page))
-
-
-def _rewritten(paging: Paging, entry: Entry, clock: int) -> Paging:
-    """With the entry in the page's frame or hot place; a new version is at FULL."""
-    if (frame := paging.frames.get(entry.page_id)) is not None:
-        renewed = frame.entry.version != entry.version
-        level = 0 if renewed else frame.level
-        tokens = entry.at(level).cost
-        after = frame._replace(
-            entry=entry,
-            level=level,
-            tokens=tokens,
-            cause_seq=clock if renewed else frame.cause_seq,
-        )
-        return paging._replace(
-            frames=paging.frames.insert(entry.page_id, after),
-            used=paging.used + tokens - frame.tokens,
-        )
-    if (hot := paging.hot.get(entry.page_id)) is not None:
-        return paging._replace(
-            hot=paging.hot.insert(entry.page_id, hot._replace(entry=entry))
-        )
-    return paging
-
-
 def _refaulted(state: ThreadState, paging: Paging, page_id: str) -> Paging:
     """With the fault in the page's history, and counted if it came too soon."""
     turn = state.turn_count
@@ -382,7 +303,3 @@ def _remembered(paging: Paging, page_id: str, past: Past) -> Pasts:
 
 def _tallied(paging: Paging, *names: str) -> Paging:
     return paging._replace(counts=counted(paging.counts, names))
-
-
-def _without(pages: HashTrieMap[str, Value], page_id: str) -> HashTrieMap[str, Value]:
-    return pages.remove(page_id) if page_id in pages else pages

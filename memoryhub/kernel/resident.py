@@ -8,11 +8,12 @@ from typing import NamedTuple, TypeVar
 
 from rpds import HashTrieMap
 
-from memoryhub.kernel import entries, eviction, pins
+from memoryhub.kernel import entries, eviction, pins, weights
 from memoryhub.kernel.course import Course, PageTable
 from memoryhub.kernel.memory_events import CheckpointRestored, RefreshedPage
 from memoryhub.kernel.pages import Entry
 from memoryhub.kernel.paging import Frame, Hot, Paging
+from memoryhub.kernel.paging_config import Settings
 from memoryhub.kernel.state import ThreadState
 from memoryhub.kernel.working_memory import Resident
 
@@ -109,7 +110,9 @@ def returned(
 def _restored(state: ThreadState, resident: Resident, known: _Now) -> Paging:
     paging, clock = state.paging, state.clock + 1
     frames = {
-        name: _reframed(frame, known.refreshed.get(name, frame.entry), clock)
+        name: _reframed(
+            frame, known.refreshed.get(name, frame.entry), clock, paging.settings
+        )
         for name, frame in _staying(resident.frames, known).items()
     }
     hot = {
@@ -130,12 +133,16 @@ def _staying(kept: HashTrieMap[str, Kept], known: _Now) -> dict[str, Kept]:
     return {name: page for name, page in kept.items() if name not in known.left_out}
 
 
-def _reframed(frame: Frame, entry: Entry, clock: int) -> Frame:
+def _reframed(frame: Frame, entry: Entry, clock: int, settings: Settings) -> Frame:
     """The frame with the entry of now, at a level that it still has."""
-    level = frame.level if entry.version == frame.entry.version else 0
-    level = entry.at_most(level)
+    same = entry.version == frame.entry.version
+    level = entry.at_most(frame.level if same else 0)
+    parts = frame.parts if same else ()
+    tokens = weights.weight(settings, entry, level, recalled=frame.recalled)
+    if parts:
+        tokens = frame.tokens
     return frame._replace(
-        entry=entry, level=level, tokens=entry.at(level).cost, cause_seq=clock
+        entry=entry, level=level, tokens=tokens, cause_seq=clock, parts=parts
     )
 
 

@@ -27,7 +27,7 @@ def advance(course: Course, command: ImportMessages, pages: PageTable) -> None:
     for message in command.messages:
         if message.turn:
             course.emit(TurnBegan(n=course.turn + 1, continues=_continues(course)))
-        slots.append_one(course, message.slot)
+        slots.append_one(course, message.slot, pages)
     total = command.after + len(command.messages)
     course.emit(ImportAdvanced(count=total, digest=command.digest))
 

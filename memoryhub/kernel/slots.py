@@ -8,18 +8,19 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from memoryhub.errors import NoRoomError, ThreadFullError, TokensRequiredError
 from memoryhub.kernel import making, pins, residency, strict_json, working_set
 from memoryhub.kernel.commands import AppendSlots, Draft, NewSlot
 from memoryhub.kernel.course import Course, PageTable
+from memoryhub.kernel.entries import place_body
 from memoryhub.kernel.events import Role, SlotAppended
 from memoryhub.kernel.lookups import Found
 from memoryhub.kernel.opened import Opened
 from memoryhub.kernel.padding import padded
 from memoryhub.kernel.page_commands import MadeLevels
-from memoryhub.kernel.page_events import SlotPage
+from memoryhub.kernel.page_events import PlaceBody, SlotPage
 from memoryhub.kernel.pages import (
     Entry,
     LevelEntry,
@@ -30,7 +31,16 @@ from memoryhub.kernel.pages import (
 )
 from memoryhub.kernel.paging import Paging, UserSlot
 from memoryhub.kernel.paging_config import Settings
+from memoryhub.kernel.precedence import USER, Precedence, Rank
 from memoryhub.kernel.state import ThreadState, count
+
+
+class Carried(NamedTuple):
+    """A page that a tool's message brings, and where its text lies."""
+
+    page_id: str
+    source: PlaceBody
+
 
 _CHAT_ROLES = {f"chat.{role}": role for role in ("user", "assistant", "tool", "system")}
 
@@ -42,23 +52,41 @@ def append(course: Course, command: AppendSlots, pages: PageTable) -> None:
     none. Raises ThreadFullError when the batch does not fit below `max_slots`, and
     NoRoomError for a message of the user that fits into the context at no level.
     """
-    append_each(course, command.slots)
+    append_each(course, command.slots, pages)
 
 
-def append_each(course: Course, new: Sequence[NewSlot]) -> None:
+def append_each(course: Course, new: Sequence[NewSlot], pages: PageTable) -> None:
     """Append these, in order, to a thread that takes them."""
     require_room(course.state, len(new))
     for slot in new:
-        append_one(course, slot)
+        append_one(course, slot, pages)
 
 
-def append_one(course: Course, slot: NewSlot) -> None:
-    """Append a slot; its page is mapped at FULL if that fits, else as it best does."""
+def append_one(course: Course, slot: NewSlot, pages: PageTable) -> None:
+    """Append a slot; its page is mapped at FULL if that fits, else as it best does.
+
+    What asks for a page, or brings it, is none: the page itself is shown in its place.
+    """
     require_tokens(course.paging.settings, counted_by=slot.counted_by)
     index, role = course.state.slot_count, role_of(slot)
+    fetched = _fetched(course, slot, pages)
+    if fetched is not None or _brought(course, slot, pages):
+        item = draft(slot, index=index, role=role, page=None, carries=fetched)
+        course.emit(item.event, item.payload)
+        return
+    ends = _ended(course.state, role)
+    if ends is not None:
+        working_set.settle(course)
+    _append_page(course, slot, index=index, role=role, ends=ends)
+
+
+def _append_page(
+    course: Course, slot: NewSlot, *, index: int, role: Role | None, ends: int | None
+) -> None:
     page_id, cost = slot_page_id(index), slot.cost or slot.tokens
+    own = _precedence(index, role)
     mapped = course.paging.settings.map_slots
-    mapped = mapped and working_set.make_room(course, page_id, cost)
+    mapped = mapped and working_set.make_room(course, page_id, cost, own=own)
     page = SlotPage(
         type=slot_type(role),
         modality=slot.modality,
@@ -66,13 +94,26 @@ def append_one(course: Course, slot: NewSlot) -> None:
         cost=cost,
         mapped=mapped,
         displaced=None if mapped else course.displaced(),
-        ends=_ended(course.state, role),
+        ends=ends,
+        asks=bool(slot.own_calls),
     )
     item = draft(slot, index=index, role=role, page=page)
     course.emit(item.event, item.payload)
     course.cooled(page_id)
     if not mapped:
-        _map_smaller(course, course.paging.hot[page_id].entry, slot)
+        _map_smaller(course, course.paging.hot[page_id].entry, slot, own)
+    elif cost > pins.largest(course.paging, page_id):
+        # It is too large to stay so once its exchange is over.
+        entry = course.paging.frames[page_id].entry
+        made = _made(entry, slot, tokenizer=course.paging.settings.tokenizer)
+        working_set.write_made(course, Found(entry, None, None), made)
+
+
+def _precedence(index: int, role: str | None) -> Precedence:
+    """Of a slot that is the newest one of its exchange."""
+    if role == "user":
+        return USER
+    return Precedence(Rank.MESSAGE, -index)
 
 
 def _ended(state: ThreadState, role: str | None) -> int | None:
@@ -96,21 +137,26 @@ def require_tokens(settings: Settings, *, counted_by: str | None) -> None:
         raise TokensRequiredError(settings.tokenizer, largest=settings.largest)
 
 
-def _map_smaller(course: Course, entry: Entry, slot: NewSlot) -> None:
+def _map_smaller(course: Course, entry: Entry, slot: NewSlot, own: Precedence) -> None:
     """Map a slot as faithfully as it fits, having made its lower levels."""
     settings, page_id = course.paging.settings, entry.page_id
     # What the user said has to be shown when a turn begins, mapped until then or not.
     if not settings.map_slots and entry.role != "user":
         return
     found = Found(entry, None, None)
-    if entry.full.cost > pins.largest(course.paging, page_id):
+    if not working_set.allows(course, page_id, entry.full.cost, own):
         made = _made(entry, slot, tokenizer=settings.tokenizer)
         found = working_set.write_made(course, found, made)
-    fits = working_set.fitting(course, found.live, 0) is not None
+    fits = _fits(course, found.live, own)
     if settings.map_slots:
-        fits = working_set.map_entry(course, found.live, 0, cause="append")
+        fits = working_set.map_entry(course, found.live, 0, cause="append", own=own)
     if not fits and entry.role == "user":
         raise NoRoomError
+
+
+def _fits(course: Course, entry: Entry, own: Precedence) -> bool:
+    level = working_set.fitting(course, entry, 0, own=own, cause="append")
+    return level is not None
 
 
 def _made(entry: Entry, slot: NewSlot, *, tokenizer: str) -> MadeLevels:
@@ -134,7 +180,32 @@ def role_of(slot: NewSlot) -> Role | None:
     return slot.role or _CHAT_ROLES.get(slot.type)  # type: ignore[return-value]  # closed words
 
 
-def draft(slot: NewSlot, *, index: int, role: Role | None, page: SlotPage) -> Draft:
+def _fetched(course: Course, slot: NewSlot, pages: PageTable) -> Carried | None:
+    """What the call has brought that the slot answers, if it was one of ours."""
+    calls = course.paging.calls
+    if slot.answers is None or not calls:
+        return None
+    found = dict(calls).get(pages.digest(slot.answers))
+    if found is None:
+        return None
+    page_id, place = found
+    return Carried(page_id, place_body(place, course.state.id))
+
+
+def _brought(course: Course, slot: NewSlot, pages: PageTable) -> bool:
+    """Whether it only made calls of ours, and one of them has brought a page."""
+    calls = {call for call, _ in course.paging.calls}
+    return bool(calls) and any(pages.digest(each) in calls for each in slot.own_calls)
+
+
+def draft(
+    slot: NewSlot,
+    *,
+    index: int,
+    role: Role | None,
+    page: SlotPage | None,
+    carries: Carried | None = None,
+) -> Draft:
     """The event and sealed payload of a slot at `index`."""
     handler = slot.handler
     own_name = handler.own_name if handler else None
@@ -151,6 +222,8 @@ def draft(slot: NewSlot, *, index: int, role: Role | None, page: SlotPage) -> Dr
         tokens=slot.tokens,
         bytes=padded(len(slot.content)),
         page=page,
+        carries=carries.page_id if carries else None,
+        source=carries.source if carries else None,
     )
     return Draft(event=event, payload=_payload(slot, is_self_call=self_call))
 
@@ -194,6 +267,9 @@ def _paged(state: ThreadState, event: SlotAppended) -> Paging:
     if page.ends is not None:
         slots = range(page.ends, event.index)
         paging = _joined(paging, slots, clock=state.clock + 1)
+        paging = paging._replace(asking=())
+    if page.asks:
+        paging = paging._replace(asking=(*paging.asking, event.index))
     if event.role != "user":
         return paging
     return paging._replace(

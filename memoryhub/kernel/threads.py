@@ -40,7 +40,7 @@ from memoryhub.kernel.events import (
     ThreadReopened,
     ThreadRetired,
 )
-from memoryhub.kernel.paging_config import check, settings_of
+from memoryhub.kernel.paging_config import FIXED, Settings, check, settings_of
 from memoryhub.kernel.state import (
     MAX_FORK_DEPTH,
     Scope,
@@ -59,11 +59,12 @@ def create(state: ThreadState, command: CreateThread) -> Iterator[Draft]:
     Raises ScopeConflictError and SubjectConflictError on a set value that differs.
     """
     if state.status == "new":
-        check(settings_of(command.config))
+        config = _born(command.config)
+        check(settings_of(config))
         yield Draft(
             event=ThreadCreated(
                 subject=state.subject,
-                config=command.config,
+                config=config,
                 replay_format=REPLAY_FORMAT,
                 labels=_listed(command.labels or {}),
                 **_levels(command.scope),
@@ -73,6 +74,12 @@ def create(state: ThreadState, command: CreateThread) -> Iterator[Draft]:
     if command.subject not in (None, state.subject):
         raise SubjectConflictError
     yield from _describe(state, command.scope, labels=None)
+
+
+def _born(sent: Limits) -> Limits:
+    """The config of a new thread; those from before keep their one message."""
+    chosen = sent.layout or "conversation"
+    return sent.model_copy(update={"layout": chosen})
 
 
 def fork(course: Course, command: ForkThread, pages: PageTable) -> None:
@@ -87,7 +94,7 @@ def fork(course: Course, command: ForkThread, pages: PageTable) -> None:
     if state.depth > MAX_FORK_DEPTH:
         raise ForkTooDeepError(max_depth=MAX_FORK_DEPTH)
     config = _forked_config(state.config, command.config)
-    settings = settings_of(config)
+    settings = _settings(state, config)
     check(settings)
     pins.require_share(state.paging._replace(settings=settings))
     course.emit(
@@ -109,10 +116,12 @@ def fork(course: Course, command: ForkThread, pages: PageTable) -> None:
 
 
 def _forked_config(parent: Limits, sent: Limits) -> Limits:
-    """The child's config; the tokenizer stays, as what it inherits is counted so."""
-    if sent.tokenizer not in (None, settings_of(parent).tokenizer):
-        raise InvalidError(loc="config.tokenizer", allowed=_FIXED)
-    return sent.model_copy(update={"tokenizer": parent.tokenizer})
+    """The child's config; what it inherits is counted and weighed as it stays."""
+    was = settings_of(parent)
+    for name in FIXED:
+        if getattr(sent, name) not in (None, getattr(was, name)):
+            raise InvalidError(loc=f"config.{name}", allowed=_FIXED)
+    return sent.model_copy(update={name: getattr(parent, name) for name in FIXED})
 
 
 def amend(course: Course, command: AmendThread, pages: PageTable) -> None:
@@ -130,9 +139,10 @@ def amend(course: Course, command: AmendThread, pages: PageTable) -> None:
     config = Limits(**{**state.config.model_dump(), **command.config})
     if config == state.config:
         return
-    if config.tokenizer != state.config.tokenizer:
-        raise InvalidError(loc="config.tokenizer", allowed=_FIXED)
-    settings = settings_of(config)
+    for name in FIXED:
+        if getattr(config, name) != getattr(state.config, name):
+            raise InvalidError(loc=f"config.{name}", allowed=_FIXED)
+    settings = _settings(state, config)
     check(settings)
     pins.require_share(state.paging._replace(settings=settings))
     course.goes_by(settings)
@@ -217,8 +227,14 @@ def configured(state: ThreadState, event: ThreadConfigured) -> ThreadState:
     return _set_up(state, event.config)
 
 
+def _settings(state: ThreadState, config: Limits) -> Settings:
+    """The agent's own tools stay what they are."""
+    own = state.paging.own_tools
+    return settings_of(config, tools_tokens=own.tokens if own else 0)
+
+
 def _set_up(state: ThreadState, config: Limits) -> ThreadState:
-    settings = settings_of(config)
+    settings = _settings(state, config)
     tlb = state.paging.tlb.shrunk(settings.tlb_entries)
     paging = state.paging._replace(settings=settings, tlb=tlb)
     return state._replace(config=config, paging=paging)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from string import ascii_letters, digits
 from typing import Any, NamedTuple
 
-from memoryhub.kernel import strict_json
+from memoryhub.kernel import message_shapes, strict_json
 from memoryhub.kernel.paging_config import ESTIMATED
 
 #: How a text's tokens are counted; 0 for the empty text only.
@@ -111,9 +111,12 @@ def text_of(content: Any) -> str:
     """
     if isinstance(content, str):
         return content
-    if isinstance(content, dict) and isinstance(content.get("role"), str):
-        parts = [*_text_parts(content.get("content")), *_calls(content)]
-        return "\n".join(part for part in parts if part)
+    messages = message_shapes.read(content)
+    if messages is None and isinstance(content, dict):
+        messages = [content] if isinstance(content.get("role"), str) else None
+    if messages is not None:
+        said = ([*_text_parts(each.get("content")), *_calls(each)] for each in messages)
+        return "\n".join(part for parts in said for part in parts if part)
     return strict_json.as_sent(content).decode()
 
 

@@ -11,14 +11,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from memoryhub.kernel import strict_json
+from memoryhub.kernel.contexts import Texts
 from memoryhub.kernel.json_text import dumped
-from memoryhub.kernel.pages import ABSTRACT, FULL, REFERENCE
+from memoryhub.kernel.pages import ABSTRACT, FULL, REFERENCE, Location
 from memoryhub.kernel.strict_json import JsonRefusedError
 
-PAGE_FAULT = "page_fault"
+PAGE_FAULT, PAGE_LIST = "page_fault", "page_list"
 #: All that were ever ours, so that their calls are known again in old threads.
-OWN = frozenset({PAGE_FAULT, "search_pages"})
+OWN = frozenset({PAGE_FAULT, PAGE_LIST, "search_pages"})
 DEFAULT_LEVEL = ABSTRACT
+#: The fewest tokens of a part: of any text they hold more than a word.
+LEAST = 64
+_MOST = 1_000_000_000
 
 _ABOUT = "Fetch a page that the manifest lists into the context."
 _PAGE_ID = {"type": "string", "description": "Id of the page."}
@@ -37,25 +41,42 @@ _STRICT_LEVEL = {
 }
 
 
-def _function(level: dict[str, Any], *, strict: bool) -> dict[str, Any]:
+_OFFSET = "Read level 0 in parts: tokens to skip, such as the last next_offset."
+_LIMIT = "Tokens of the part; without it as many as fit."
+_RANGE = {
+    "offset": {"type": "integer", "minimum": 0, "description": _OFFSET},
+    "limit": {"type": "integer", "minimum": LEAST, "description": _LIMIT},
+}
+_STRICT_RANGE = {
+    "offset": {"type": ["integer", "null"], "description": _OFFSET},
+    "limit": {"type": ["integer", "null"], "description": _LIMIT},
+}
+
+
+def _function(properties: dict[str, Any], *, strict: bool) -> dict[str, Any]:
     function: dict[str, Any] = {"name": PAGE_FAULT, "description": _ABOUT}
     if strict:
         function["strict"] = True
     function["parameters"] = {
         "type": "object",
-        "properties": {"page_id": _PAGE_ID, "target_level": level},
-        "required": ["page_id", "target_level"] if strict else ["page_id"],
+        "properties": {"page_id": _PAGE_ID, **properties},
+        "required": ["page_id", *properties] if strict else ["page_id"],
         "additionalProperties": False,
     }
     return {"type": "function", "function": function}
 
 
+_OLD, _OLD_STRICT = {"target_level": _LEVEL}, {"target_level": _STRICT_LEVEL}
+
+
 #: JSON text by version and form; a text never changes, since recorded contexts hold it.
 DEFINITIONS: dict[str, str] = {
-    "tools/1": dumped([_function(_LEVEL, strict=False)]),
-    "tools/1-strict": dumped([_function(_STRICT_LEVEL, strict=True)]),
+    "tools/1": dumped([_function(_OLD, strict=False)]),
+    "tools/1-strict": dumped([_function(_OLD_STRICT, strict=True)]),
+    "tools/2": dumped([_function(_OLD | _RANGE, strict=False)]),
+    "tools/2-strict": dumped([_function(_OLD_STRICT | _STRICT_RANGE, strict=True)]),
 }
-CURRENT, CURRENT_STRICT = "tools/1", "tools/1-strict"
+CURRENT, CURRENT_STRICT = "tools/2", "tools/2-strict"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +87,9 @@ class Call:
     name: str
     page_id: str
     level: int
+    #: A part of level 0 instead, in tokens; a limit of None is as many as fit.
+    offset: int | None = None
+    limit: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,9 +104,20 @@ class Mistake:
     detail: str
 
     @property
-    def content(self) -> dict[str, str]:
+    def sentence(self) -> str:
         """What the tool message says."""
-        return {"error": self.error, "detail": self.detail}
+        return f"This call can't be followed: {self.detail}."
+
+
+def listed(form: str | None, own: Location | None, texts: Texts) -> str:
+    """Ours, then the agent's own, as JSON text; empty without any.
+
+    Raises KeyError for a text that is not there.
+    """
+    found = [DEFINITIONS[form][1:-1]] if form else []
+    if own is not None:
+        found.append(dumped(texts[own].content)[1:-1])
+    return f"[{','.join(found)}]" if found else ""
 
 
 def digest(form: str) -> str:
@@ -109,21 +144,20 @@ def parse_call(call: Any) -> Call | Mistake:
         detail = f"the tool is {PAGE_FAULT}"
         return Mistake(call_id=call_id, name=name, error="tool_unknown", detail=detail)
     try:
-        page_id, level = _arguments(function.get("arguments"))
+        return _call(call_id, function.get("arguments"))
     except _Wrong as wrong:
         return Mistake(
             call_id=call_id, name=name, error=wrong.word, detail=wrong.detail
         )
-    return Call(call_id=call_id, name=name, page_id=page_id, level=level)
 
 
-def tool_message(call_id: str, name: str, content: Any) -> dict[str, str]:
+def tool_message(call_id: str, name: str, content: str) -> dict[str, str]:
     """The message that answers a call, to be sent back as it is."""
     return {
         "role": "tool",
         "tool_call_id": call_id,
         "name": name,
-        "content": dumped(content),
+        "content": content,
     }
 
 
@@ -134,20 +168,42 @@ class _Wrong(Exception):
         self.detail = detail
 
 
-def _arguments(sent: Any) -> tuple[str, int]:
+def _call(call_id: str, sent: Any) -> Call:
     given = _object(sent)
-    if given.keys() - {"page_id", "target_level"}:
-        raise _Wrong("arguments", "unknown field; there are page_id and target_level")
-    page_id, level = given.get("page_id"), given.get("target_level")
+    if given.keys() - {"page_id", "target_level", "offset", "limit"}:
+        known = "page_id, target_level, offset and limit"
+        raise _Wrong("arguments", f"unknown field; there are {known}")
+    page_id = given.get("page_id")
     if not isinstance(page_id, str):
         raise _Wrong("arguments", "page_id: expected a string")
-    if level is None:
-        return page_id, DEFAULT_LEVEL
-    if not isinstance(level, int) or isinstance(level, bool):
-        raise _Wrong("arguments", "target_level: expected an integer")
-    if not FULL <= level <= REFERENCE:
-        raise _Wrong("arguments", "target_level: expected 0 to 3")
-    return page_id, level
+    level = _number(given, "target_level", FULL, REFERENCE)
+    offset = _number(given, "offset", 0, _MOST)
+    limit = _number(given, "limit", LEAST, _MOST)
+    if (offset, limit) == (None, None):
+        level = DEFAULT_LEVEL if level is None else level
+    elif level:
+        raise _Wrong("arguments", "offset and limit are of target_level 0")
+    else:
+        level, offset = FULL, offset or 0
+    return Call(
+        call_id=call_id,
+        name=PAGE_FAULT,
+        page_id=page_id,
+        level=level,
+        offset=offset,
+        limit=limit,
+    )
+
+
+def _number(given: dict[str, Any], field: str, least: int, most: int) -> int | None:
+    number = given.get(field)
+    if number is None:
+        return None
+    if not isinstance(number, int) or isinstance(number, bool):
+        raise _Wrong("arguments", f"{field}: expected an integer")
+    if not least <= number <= most:
+        raise _Wrong("arguments", f"{field}: expected {least} to {most}")
+    return number
 
 
 def _object(sent: Any) -> dict[str, Any]:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from math import inf
 from operator import attrgetter
 from typing import Literal, NamedTuple, get_args
 from uuid import UUID
@@ -19,7 +20,10 @@ from memoryhub.kernel.events import SlotAppended
 from memoryhub.kernel.pages import FULL, slot_page_id
 from memoryhub.kernel.paging import Frame
 
-Kind = Literal["entered", "left", "lowered", "upgraded", "updated", "unchanged"]
+Kind = Literal[
+    "entered", "left", "lowered", "upgraded", "updated", "shortened", "lengthened",
+    "unchanged",
+]  # fmt: skip
 KINDS: tuple[Kind, ...] = get_args(Kind)
 #: The events that can change a frame; no others need to be read.
 FRAMING: tuple[type[Event], ...] = (
@@ -79,7 +83,8 @@ class Change:
     version_after: int | None
     tokens_before: int
     tokens_after: int
-    #: None only for a page that stands where it stood, as it stood.
+    #: None for a page that stands where it stood, as it stood, and for one that only
+    #: found room, or more of it, in one of the two requests.
     reason: Reason | None
     #: What took it out of its place last, if it left or came back at another.
     removal: Reason | None
@@ -124,6 +129,30 @@ def changes(
         _change(before.get(page_id), after.get(page_id), stories.get(page_id))
         for page_id in pages
     )
+
+
+def shortened(
+    found: Iterable[Change], before: Mapping[str, int], after: Mapping[str, int]
+) -> tuple[Change, ...]:
+    """The changes, those pages told of which another length is shown than before.
+
+    `before` and `after` are the characters kept of those that are shown in part.
+    """
+    return tuple(
+        replace(change, kind=kind)
+        if (kind := _length(change, before, after))
+        else change
+        for change in found
+    )
+
+
+def _length(
+    change: Change, before: Mapping[str, int], after: Mapping[str, int]
+) -> Kind | None:
+    kept, keeps = (cuts.get(change.page_id, inf) for cuts in (before, after))
+    if change.kind != "unchanged" or kept == keeps:
+        return None
+    return "shortened" if keeps < kept else "lengthened"
 
 
 def counts(found: Iterable[Change]) -> dict[Kind, int]:

@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from memoryhub.errors import NotFoundError
-from memoryhub.kernel import context_records, slots, strict_json, working_set
+from memoryhub.kernel import (
+    context_records,
+    own_tools,
+    slots,
+    strict_json,
+    working_set,
+)
 from memoryhub.kernel.commands import Draft
 from memoryhub.kernel.course import Course, PageTable
 from memoryhub.kernel.lookups import Found
@@ -16,23 +22,28 @@ from memoryhub.kernel.paging import (
     HISTORY_TURNS,
     PACKED_KEPT,
     REFAULT_TURNS,
+    Exchanges,
     Paging,
     Spent,
     listed,
 )
+from memoryhub.kernel.precedence import USER
 from memoryhub.kernel.state import ThreadState
 
 
 def begin_turn(course: Course, command: BeginTurn, pages: PageTable) -> None:
     """Append the slots that came with it, then begin a model call.
 
-    Emits slot.appended each, turn.began, and page.mapped when the newest user slot was
-    not in the working set, or less faithfully than it fits. Raises as `slots.append`.
+    Emits tools.set when they are others, slot.appended each, turn.began, and
+    page.mapped when the newest user slot was not in the working set, or less faithfully
+    than it fits. Raises as `slots.append` and `own_tools.set_tools`.
     """
+    if command.tools is not None:
+        own_tools.set_tools(course, command.tools, pages)
     newest = None
     slots.require_room(course.state, len(command.slots))
     for slot in command.slots:
-        slots.append_one(course, slot)
+        slots.append_one(course, slot, pages)
         # Later ones may send it home again, where no row tells of it yet.
         newest = _resident_user(course.paging) or newest
     continues = command.continues
@@ -43,6 +54,7 @@ def begin_turn(course: Course, command: BeginTurn, pages: PageTable) -> None:
             n=course.turn + 1,
             mode=command.mode or course.paging.settings.mode,
             continues=continues,
+            exchange=max(1, course.paging.exchanges.begun + (not continues)),
             over_budget=False,
             simulated=command.simulated,
         )
@@ -78,9 +90,9 @@ def _show_user(
         return
     # No look-up: nobody named the page.
     found = Found(entry, None, None)
-    if working_set.fitting(course, entry, 0) != 0:
+    if working_set.fitting(course, entry, 0, own=USER, cause="turn") != 0:
         found = working_set.write_made(course, found, made)
-    working_set.map_entry(course, found.live, 0, cause="turn")
+    working_set.map_entry(course, found.live, 0, cause="turn", own=USER)
 
 
 def record_context(state: ThreadState, command: RecordContext) -> Iterator[Draft]:
@@ -95,6 +107,7 @@ def record_context(state: ThreadState, command: RecordContext) -> Iterator[Draft
         as_of_seq=command.as_of_seq,
         prefix_tokens=command.prefix_tokens,
         simulated=command.simulated,
+        own=state.id,
     )
     yield Draft(event=event, payload=strict_json.as_sent({"sha256": command.sha256}))
 
@@ -103,6 +116,8 @@ def began(state: ThreadState, event: TurnBegan) -> ThreadState:
     paging = state.paging
     after = paging._replace(
         spent=paging.spent if event.continues else Spent(),
+        calls=paging.calls if event.continues else (),
+        exchanges=_exchanges(paging, event),
         users_since_turn=0,
         turn_counts=paging.counts,
         turn_lookups=(paging.tlb.hits, paging.tlb.misses),
@@ -110,6 +125,12 @@ def began(state: ThreadState, event: TurnBegan) -> ThreadState:
     if after.history or after.refaults or after.thrashing:
         after = _forgotten(after, event.n)
     return state._replace(turn_count=event.n, paging=after)
+
+
+def _exchanges(paging: Paging, event: TurnBegan) -> Exchanges:
+    if event.exchange is None:
+        return paging.exchanges
+    return paging.exchanges.begin(event.exchange)
 
 
 def _forgotten(paging: Paging, turn: int) -> Paging:

@@ -6,12 +6,13 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from uuid import UUID
 
-from memoryhub.kernel import pins, policies, tools
+from memoryhub.kernel import pins, policies, precedence, tools, weights
 from memoryhub.kernel.choosing import CALLING, Candidate
-from memoryhub.kernel.contexts import Policies, Row
+from memoryhub.kernel.contexts import Policies, Record, Row
 from memoryhub.kernel.levels import producible
 from memoryhub.kernel.packing import Wanted
 from memoryhub.kernel.pages import (
+    FULL,
     REFERENCE,
     Entry,
     Location,
@@ -39,6 +40,8 @@ def wanted(state: ThreadState, asked: Asked, *, home: Sequence[Entry]) -> Wanted
     """All that packing is told. `home` are pages at home, newest first."""
     paging, settings = state.paging, state.paging.settings
     system, candidates = _mapped(state)
+    if settings.layout == "conversation":
+        candidates = _with_stubs(state, candidates, home)
     offered = [row(entry, tier="L1", own=state.id) for entry in _hot(state)]
     offered += [row(entry, tier=entry.home, own=state.id) for entry in home]
     return Wanted(
@@ -58,6 +61,11 @@ def wanted(state: ThreadState, asked: Asked, *, home: Sequence[Entry]) -> Wanted
         available=tuple(offered),
         unlisted=paging.pages - len(paging.frames) - len(offered),
         tools=asked.tools,
+        own_tools=paging.own_tools.place if paging.own_tools else None,
+        layout=settings.layout,
+        instructions_role=settings.instructions_role,
+        format=settings.format,
+        since=paging.last_user.seq if paging.last_user else None,
     )
 
 
@@ -65,20 +73,85 @@ def _mapped(state: ThreadState) -> tuple[list[Candidate], list[Candidate]]:
     """The system prompt, and all other frames, as they stand in the context."""
     paging, rules = state.paging, pins.pinned(state)
     scores = policies.frame_scores(paging, turn=state.turn_count)
+    ranks = precedence.precedence(state, rules)
     system, others = list[Candidate](), list[Candidate]()
     for frame in paging.in_order():
         name = frame.page_id
-        page = _candidate(frame, keep=scores[name], pinned=name in rules)
-        (system if system_prompt(frame.entry) else others).append(page)
+        page = _candidate(frame, paging, keep=scores[name], pinned=name in rules)
+        page = page._replace(precedence=ranks[name])
+        shown = [
+            page._replace(part=part[:2], cost=part.cost, at=part.seq)
+            for part in frame.parts
+        ]
+        (system if system_prompt(frame.entry) else others).extend(shown or [page])
     return system, others
+
+
+def _with_stubs(
+    state: ThreadState, candidates: Sequence[Candidate], home: Sequence[Entry]
+) -> list[Candidate]:
+    """With the results that left from behind calls that stand in the conversation."""
+    paging, found = state.paging, list[Candidate]()
+    back = (frame.entry for frame in values(paging.frames) if frame.recalled)
+    away = {
+        each.slot: each
+        for each in (*back, *(page.entry for page in values(paging.hot)), *home)
+        if each.role == "tool" and each.slot is not None
+    }
+    said = {each.slot for each in candidates if not each.recalled}
+    for each in candidates:
+        found.append(each)
+        if each.slot is None or each.recalled or each.role not in CALLING:
+            continue
+        index = each.slot + 1
+        while index in away and index not in said:
+            found.append(_stub(away[index], each))
+            index += 1
+    return found
+
+
+def _stub(entry: Entry, before: Candidate) -> Candidate:
+    return Candidate(
+        page_id=entry.page_id,
+        level=FULL,
+        location=entry.full.location,
+        version=entry.version,
+        cost=weights.STUB + len(entry.page_id),
+        keep=before.keep,
+        precedence=before.precedence,
+        slot=entry.slot,
+        role=entry.role,
+        at=entry.created_seq,
+        stub=True,
+    )
 
 
 def places(wanted: Wanted) -> list[Location]:
     """Where the texts lie that packing may need."""
     pages = (*wanted.system, *wanted.candidates, *wanted.newest)
-    said = (page.full for page in wanted.candidates if page.full is not None)
-    rows = (row.location(wanted.thread) for row in wanted.available)
-    return [*dict.fromkeys([*(page.location for page in pages), *said, *rows])]
+    forms = (*wanted.candidates, *wanted.newest)
+    said = (page.full for page in forms if page.full is not None)
+    told = wanted.told.rows if wanted.told else ()
+    rows = (row.location(wanted.thread) for row in (*wanted.available, *told))
+    own = [wanted.own_tools] if wanted.own_tools else []
+    texts = (page.location for page in pages)
+    return [*dict.fromkeys([*texts, *said, *rows, *own])]
+
+
+def continued(wanted: Wanted, previous: Record | None) -> Wanted:
+    """The same, told of pages what its exchange was told: that breaks no prefix.
+
+    `previous` is the request of the turn before.
+    """
+    if previous is None or not wanted.newest:
+        return wanted
+    sections = {section.name: section for section in previous.sections}
+    opened = sections["exchange"].refs if "exchange" in sections else ()
+    newest = wanted.newest[0]
+    said = newest.full or newest.location
+    if not opened or opened[0].message(wanted.thread) != said:
+        return wanted
+    return replace(wanted, told=previous.manifest)
 
 
 def without(wanted: Wanted, gone: Collection[Location]) -> Wanted:
@@ -88,9 +161,21 @@ def without(wanted: Wanted, gone: Collection[Location]) -> Wanted:
     """
     if not gone:
         return wanted
+    there = {*gone}
+    if wanted.own_tools in there:
+        wanted = replace(wanted, own_tools=None)
 
     def kept(pages: Iterable[Candidate]) -> tuple[Candidate, ...]:
-        return tuple(page for page in pages if page.location not in gone)
+        return tuple(page for page in pages if there.isdisjoint(needed(page)))
+
+    def needed(page: Candidate) -> set[Location]:
+        # Without it pack/1 shows what is left; in a conversation nobody would speak.
+        if wanted.layout == "developer" or page.full is None:
+            return {page.location}
+        return {page.location, page.full}
+
+    def rows(offered: Iterable[Row]) -> tuple[Row, ...]:
+        return tuple(row for row in offered if row.location(own) not in there)
 
     own = wanted.thread
     return replace(
@@ -98,14 +183,17 @@ def without(wanted: Wanted, gone: Collection[Location]) -> Wanted:
         system=kept(wanted.system),
         candidates=kept(wanted.candidates),
         newest=kept(wanted.newest),
-        available=tuple(
-            row for row in wanted.available if row.location(own) not in gone
-        ),
+        available=rows(wanted.available),
+        told=wanted.told and replace(wanted.told, rows=rows(wanted.told.rows)),
     )
 
 
-def _candidate(frame: Frame, *, keep: float, pinned: bool) -> Candidate:
+def _candidate(frame: Frame, paging: Paging, *, keep: float, pinned: bool) -> Candidate:
     entry = frame.entry
+    brought = frame.recalled or entry.slot is None
+    spoken = entry.role in CALLING or (
+        paging.settings.layout == "conversation" and entry.slot is not None
+    )
     return Candidate(
         page_id=entry.page_id,
         level=frame.level,
@@ -118,22 +206,29 @@ def _candidate(frame: Frame, *, keep: float, pinned: bool) -> Candidate:
         role=entry.role,
         importance=entry.importance,
         recalled=frame.recalled,
-        full=entry.full.location if frame.level and entry.role in CALLING else None,
+        full=entry.full.location if frame.level and spoken else None,
+        at=frame.mapped_seq if brought else entry.created_seq,
     )
 
 
 def _newest(paging: Paging) -> tuple[Candidate, ...]:
-    """The last user slot at every level it has, most faithful first."""
+    """The last user slot as it is mapped, and at every level below that."""
     if paging.last_user is None:
         return ()
     frame = paging.frames.get(slot_page_id(paging.last_user.slot))
     if frame is None:
         return ()
     return tuple(
-        _candidate(frame._replace(level=level, tokens=held.cost), keep=1.0, pinned=True)
+        _candidate(_at(frame, level, paging), paging, keep=1.0, pinned=True)
         for level, held in enumerate(frame.entry.levels)
-        if held is not None
+        if held is not None and level >= frame.level
     )
+
+
+def _at(frame: Frame, level: int, paging: Paging) -> Frame:
+    settings, recalled = paging.settings, frame.recalled
+    tokens = weights.weight(settings, frame.entry, level, recalled=recalled)
+    return frame._replace(level=level, tokens=tokens)
 
 
 def _hot(state: ThreadState) -> list[Entry]:

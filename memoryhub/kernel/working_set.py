@@ -6,7 +6,7 @@ Verbs decide; how events fold is in `residency`.
 from __future__ import annotations
 
 from memoryhub.errors import NoRoomError, PinnedError
-from memoryhub.kernel import eviction, pins
+from memoryhub.kernel import eviction, groups, pins, precedence, weights
 from memoryhub.kernel.course import Course, PageTable
 from memoryhub.kernel.entries import compressed_entry, entry_body, place_body
 from memoryhub.kernel.lookups import Found, find_live, tell
@@ -30,6 +30,9 @@ from memoryhub.kernel.page_events import (
     PageUnpinned,
 )
 from memoryhub.kernel.pages import Entry, LevelEntry
+from memoryhub.kernel.paging import Paging
+from memoryhub.kernel.precedence import Precedence
+from memoryhub.kernel.tiers import returns
 
 
 def map_page(course: Course, command: MapPage, pages: PageTable) -> None:
@@ -46,7 +49,7 @@ def map_page(course: Course, command: MapPage, pages: PageTable) -> None:
     if frame and level > frame.level and entry.page_id in pins.pinned(course.state):
         raise PinnedError
     if pins.held(course.paging, entry.page_id):
-        more = entry.at(level).cost - (frame.tokens if frame else 0)
+        more = weigh(course, entry, level) - (frame.tokens if frame else 0)
         pins.require_share(course.paging, more=more)
     if not map_entry(course, entry, level, found=found, by=command.by):
         raise NoRoomError
@@ -60,19 +63,19 @@ def map_entry(
     found: Found | None = None,
     cause: Cause = "command",
     by: By = "system",
+    own: Precedence | None = None,
 ) -> bool:
     """Give the page a frame at `level` or the most faithful below that fits.
 
     Emits page.mapped after what leaves for it; nothing when it stands so already, or as
     well as it can. False when it can't be mapped.
     """
-    frame = course.paging.frames.get(entry.page_id)
-    fits = fitting(course, entry, level)
-    if frame and level <= frame.level and (fits is None or fits >= frame.level):
+    fits = fitting(course, entry, level, own=own, cause=cause)
+    if _stands(course, entry, level, fits):
         return True
-    if fits is None or not make_room(course, entry.page_id, entry.at(fits).cost):
+    weighs = 0 if fits is None else weigh(course, entry, fits, cause=cause)
+    if fits is None or not make_room(course, entry.page_id, weighs, own=own):
         return False
-    tier = course.paging.tier(entry.page_id) or entry.home
     course.emit(
         PageMapped(
             turn=course.turn,
@@ -80,13 +83,21 @@ def map_entry(
             by=by,
             page_id=entry.page_id,
             level=fits,  # type: ignore[arg-type]  # 0 to 3
-            tokens=entry.at(fits).cost,
-            tier_before=tier,  # type: ignore[arg-type]  # closed words
+            tokens=weighs,
+            tier_before=course.paging.tier(entry.page_id) or entry.home,  # type: ignore[arg-type]  # closed words
             lookup=found.lookup if found else None,
             entry=found.read if found and found.read else _unheld(course, entry),
         )
     )
     return True
+
+
+def _stands(course: Course, entry: Entry, level: int, fits: int | None) -> bool:
+    """Whether the page is mapped as faithfully as it can be, up to that level."""
+    frame = course.paging.frames.get(entry.page_id)
+    if frame is None or frame.parts:
+        return False
+    return level <= frame.level and (fits is None or fits >= frame.level)
 
 
 def _unheld(course: Course, entry: Entry) -> EntryBody | None:
@@ -143,28 +154,99 @@ def write_made(
     )
 
 
-def fitting(course: Course, entry: Entry, level: int) -> int | None:
+def fitting(
+    course: Course,
+    entry: Entry,
+    level: int,
+    *,
+    own: Precedence | None = None,
+    cause: Cause = "command",
+) -> int | None:
     """The most faithful existing level from `level` on that a page may have at all."""
-    largest = pins.largest(course.paging, entry.page_id)
     for each in range(level, 4):
-        held = entry.levels[each]
-        if held is not None and held.cost <= largest:
+        if entry.levels[each] is None:
+            continue
+        if allows(course, entry.page_id, weigh(course, entry, each, cause=cause), own):
             return each
     return None
 
 
-def make_room(course: Course, page_id: str, cost: int) -> bool:
-    """Whether the page fits at that cost, once the run that it calls for is over."""
+def weigh(course: Course, entry: Entry, level: int, *, cause: Cause = "command") -> int:
+    """What a page weighs that is mapped, or would be for this cause."""
+    frame = course.paging.frames.get(entry.page_id)
+    recalled = frame.recalled if frame else returns(course.paging, entry, cause)
+    return weights.weight(course.paging.settings, entry, level, recalled=recalled)
+
+
+def make_room(
+    course: Course, page_id: str, cost: int, *, own: Precedence | None = None
+) -> bool:
+    """Whether the page fits at that cost, once the run that it calls for is over.
+
+    What the exchange needs comes with its `own` precedence, by which all below it
+    leaves if it must.
+    """
     paging = course.paging
-    if cost > pins.largest(paging, page_id):
+    if not allows(course, page_id, cost, own):
         return False
-    frame = paging.frames.get(page_id)
-    more = cost - (frame.tokens if frame else 0)
+    more = cost - _held(paging, page_id)
     if pins.held(paging, page_id) and not pins.shared(paging, more=more):
         return False
     eviction.free_up(course, more, cause="pressure", sparing=page_id)
-    paging = course.paging
-    return paging.used + more <= paging.settings.usable
+    if own is not None and not _has_room(course, more):
+        for name in precedence.below(course.state, own):
+            if name != page_id and name in course.paging.frames:
+                eviction.evict(course, course.paging.frames[name], cause="pressure")
+            if _has_room(course, more):
+                break
+    return _has_room(course, more)
+
+
+def _has_room(course: Course, more: int) -> bool:
+    return course.paging.used + more <= course.paging.settings.usable
+
+
+def _held(paging: Paging, page_id: str) -> int:
+    frame = paging.frames.get(page_id)
+    return frame.tokens if frame else 0
+
+
+def allows(course: Course, page_id: str, cost: int, own: Precedence | None) -> bool:
+    """Whether a level of the page may weigh so much.
+
+    What there is room for already asks for nobody's place, so nobody is ranked.
+    """
+    if own is None:
+        return cost <= pins.largest(course.paging, page_id)
+    if _has_room(course, cost - _held(course.paging, page_id)):
+        return True
+    return cost <= precedence.room(course.state, page_id, own)
+
+
+def settle(course: Course) -> None:
+    """Bring what an exchange took beyond its share down to it, now that it is over.
+
+    Emits page.evicted for calls of ours that brought nothing, and what answered them;
+    page.lowered for each page that has a level within its share, else page.evicted.
+    """
+    for index in course.paging.asking:
+        eviction.evict_answered(course, index)
+    pinned = pins.pinned(course.state)
+    for frame in course.paging.oldest_first():
+        if frame.page_id not in course.paging.frames:
+            continue
+        largest = pins.largest(course.paging, frame.page_id)
+        if frame.tokens <= largest or pinned.get(frame.page_id) in (
+            "explicit",
+            "system",
+        ):
+            continue
+        fits = fitting(course, frame.entry, frame.level)
+        calls = groups.calls(course.paging, frame, slots=course.state.slot_count)
+        if fits is None or calls:
+            eviction.evict(course, frame, cause="pressure")
+        else:
+            eviction.lower(course, frame, fits, cause="pressure")
 
 
 def evict_page(course: Course, command: EvictPage, pages: PageTable) -> None:

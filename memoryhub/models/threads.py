@@ -68,6 +68,11 @@ class Thread(models.Model):
     eviction_count = models.BigIntegerField(default=0)
     #: In the last turns; their number ÷ turns is the thrash index.
     refault_count = models.IntegerField(default=0)
+    #: Of the model's exchanges: all, those in which a page was fetched, and how many of
+    #: the last 20 these are.
+    exchange_count = models.BigIntegerField(default=0)
+    faulted_exchange_count = models.BigIntegerField(default=0)
+    faulted_lately_count = models.IntegerField(default=0)
     #: Its working set is full enough to lose pages soon, and no worker has looked yet
     #: for levels to make of them.
     levels_due = models.BooleanField(default=False)

@@ -6,8 +6,10 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 
 from django.db.models import Exists, F, OuterRef, Q, QuerySet
+from django.db.models.functions import Least
 from django.db.models.lookups import GreaterThan, GreaterThanOrEqual
 
+from memoryhub.kernel.paging import EXCHANGES_KEPT
 from memoryhub.models.projects import Project
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread, ThreadLabel
@@ -160,12 +162,19 @@ def _subject(project: Project, word: Word) -> Q:
 
 #: Refaults in the last turns from which on a thread thrashes: an index of 0.5.
 THRASHING_REFAULTS = 3
-#: Look-ups that a hit rate needs to say something.
-ENOUGH_LOOKUPS = 100
+#: Exchanges and look-ups that a rate needs to say something.
+ENOUGH_EXCHANGES, ENOUGH_LOOKUPS = 5, 100
+
+
+def _faulting() -> Q:
+    """A resident rate below 0.50 of enough exchanges."""
+    enough = Q(exchange_count__gte=ENOUGH_EXCHANGES)
+    last = Least(F("exchange_count"), EXCHANGES_KEPT)
+    return enough & Q(GreaterThan(F("faulted_lately_count") * 2, last))
 
 
 def _missing() -> Q:
-    """A hit rate below 0.60 of enough look-ups."""
+    """A hit rate of the TLB below 0.60 of enough look-ups."""
     enough = GreaterThanOrEqual(F("tlb_hits") + F("tlb_misses"), ENOUGH_LOOKUPS)
     return Q(GreaterThan(F("tlb_misses") * 3, F("tlb_hits") * 2)) & Q(enough)
 
@@ -175,6 +184,7 @@ _FLAGS: dict[str, Callable[[Project, datetime], Q]] = {
     "full": lambda project, now: Q(nearly_full=True),
     "due": lambda project, now: _due(project, retention.soon(), now),
     "thrashing": lambda project, now: Q(refault_count__gte=THRASHING_REFAULTS),
+    "faulting": lambda project, now: _faulting(),
     "missing": lambda project, now: _missing(),
 }
 FLAGS = tuple(_FLAGS)

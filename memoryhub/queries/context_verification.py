@@ -12,7 +12,7 @@ from uuid import UUID
 from django.db.models import Q, QuerySet
 
 from memoryhub.errors import Refusal
-from memoryhub.kernel import assembling
+from memoryhub.kernel import packers
 from memoryhub.kernel.pages import Location
 from memoryhub.models.events import Event
 from memoryhub.models.slots import Turn
@@ -68,7 +68,7 @@ def _checked(thread: Thread, turn: int, stored: Event | None) -> Checked:
         found = contexts.opened_record(thread, stored, home=thread)
         if found.event.turn != turn:
             return Checked(turn=turn, wrong="turn")
-        if found.record.packer not in assembling.PACKERS:
+        if found.record.packer not in packers.ASSEMBLE:
             return Checked(turn=turn, wrong="packer")
         whole = contexts.reassemble(thread, found)
     except Refusal as refusal:

@@ -6,20 +6,22 @@ Never writes, and never runs a policy on what was recorded.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 from uuid import UUID
 
 from memoryhub.errors import NotFoundError, NotRecordedError, PageErasedError
 from memoryhub.journal import log, texts
 from memoryhub.journal.page_rows import entry_of
-from memoryhub.kernel import assembling, context_records, names, packing, wanting
-from memoryhub.kernel.contexts import Record
-from memoryhub.kernel.opened import Opened
+from memoryhub.kernel import context_records, names, packers, prefixes, wanting
+from memoryhub.kernel.contexts import Record, Texts
+from memoryhub.kernel.cuts import Cut, cuts
 from memoryhub.kernel.packing import Packed
 from memoryhub.kernel.page_events import TurnPacked
 from memoryhub.kernel.pages import Entry, Location, system_prompt
 from memoryhub.kernel.paging import listed
+from memoryhub.kernel.paging_config import Format
+from memoryhub.kernel.prefixes import Request
 from memoryhub.kernel.state import ThreadState
 from memoryhub.kernel.wanting import Asked
 from memoryhub.models.events import Event
@@ -62,19 +64,31 @@ class Reassembled:
             return False
         return hashlib.sha256(self.request).hexdigest() == self.recorded.sha256
 
+    @property
+    def tokens(self) -> int:
+        """As recorded; of a request that was never handed out, as they count now."""
+        record = self.recorded.record
+        if self.recorded.sha256 is not None or self.request is None:
+            return record.tokens
+        return tokenizers.nearest(record.tokenizer).count(self.request.decode())
 
-def pack(thread: Thread, state: ThreadState, asked: Asked) -> Packed:
-    """The request that this state leads to. Counts and changes nothing.
+
+def pack(
+    thread: Thread, state: ThreadState, asked: Asked, *, before: Recorded | None
+) -> Packed:
+    """The request that this state leads to, after `before`. Counts and changes nothing.
 
     `thread` comes with its subject. Three queries for pages at home, one for texts,
     and one more for each ancestor. Raises packing.TooSmallError.
     """
     wanted = wanting.wanted(state, asked, home=list_home(thread, state))
+    if wanted.layout == "conversation" and before and before.home.id == thread.id:
+        wanted = wanting.continued(wanted, before.record)
     places = wanting.places(wanted)
     opened = texts.opened(thread, places)
     gone = {*places} - opened.keys() if len(opened) < len(places) else ()
     tokenizer = tokenizers.of(thread)
-    return packing.pack(wanting.without(wanted, gone), opened, tokenizer=tokenizer)
+    return packers.pack(wanting.without(wanted, gone), opened, tokenizer=tokenizer)
 
 
 def list_home(
@@ -129,7 +143,9 @@ def opened_record(thread: Thread, stored: Event, *, home: Thread) -> Recorded:
         seq=stored.seq,
         event=event,
         record=context_records.record_of(
-            event, thread_name=names.called(home.name, home.subject_id)
+            event,
+            thread_name=names.called(home.name, home.subject_id),
+            own=home.id,
         ),
         sha256=payload["sha256"] if payload else None,
     )
@@ -151,6 +167,17 @@ def _turn(thread: Thread, turn: int) -> tuple[Thread, Turn | None]:
     return thread, None
 
 
+def otherwise(found: Recorded, shape: Format) -> Recorded:
+    """The record as of a request for another API, which nothing was hashed of.
+
+    Raises InvalidError for one of a single developer message.
+    """
+    record = packers.otherwise(found.record, shape)
+    return (
+        found if record is found.record else replace(found, record=record, sha256=None)
+    )
+
+
 def reassemble(thread: Thread, found: Recorded) -> Reassembled:
     """Put a recorded request together, byte for byte. One query a thread of lineage.
 
@@ -164,7 +191,7 @@ def reassemble(thread: Thread, found: Recorded) -> Reassembled:
         return Reassembled(
             recorded=found, request=None, missing=page_ids(thread, missing)
         )
-    request = assembling.PACKERS[found.record.packer](found.record, opened, thread=own)
+    request = packers.ASSEMBLE[found.record.packer](found.record, opened, thread=own)
     return Reassembled(recorded=found, request=request)
 
 
@@ -172,7 +199,7 @@ class Fates(NamedTuple):
     """What became of each page that was mapped when a request was packed."""
 
     included: tuple[str, ...]
-    cut: tuple[str, ...]
+    cut: tuple[Cut, ...]
     omitted: tuple[str, ...]
 
 
@@ -197,9 +224,15 @@ def fates(thread: Thread, found: Recorded) -> Fates:
     ids = [frame.page_id for frame in frames]
     return Fates(
         included=tuple(each for each in ids if fate.get(each) is False),
-        cut=tuple(each for each in ids if fate.get(each)),
+        cut=cuts_of(found, texts.opened(thread, record_places(found.record, own))),
         omitted=tuple(each for each in ids if each not in fate),
     )
+
+
+def cuts_of(found: Recorded, opened: Texts) -> tuple[Cut, ...]:
+    """What the request shows only in part, counted as it was packed."""
+    count = tokenizers.nearest(found.record.tokenizer).count
+    return cuts(found.record, opened, thread=found.home.id, count=count)
 
 
 def require(found: Reassembled) -> bytes:
@@ -213,8 +246,10 @@ def record_places(record: Record, own: UUID) -> list[Location]:
     """Where the texts of a record lie."""
     refs = [ref for section in record.sections for ref in section.refs]
     rows = record.manifest.rows if record.manifest else ()
-    places = [ref.location(own) for ref in refs] + [row.location(own) for row in rows]
-    return [*dict.fromkeys(places)]
+    places = [ref.location(own) for ref in refs]
+    places += [ref.message(own) for ref in refs if ref.said]
+    named = [record.own_tools] if record.own_tools else []
+    return [*dict.fromkeys([*places, *(row.location(own) for row in rows), *named])]
 
 
 def page_ids(thread: Thread, places: list[Location]) -> tuple[str, ...]:
@@ -229,26 +264,36 @@ def page_ids(thread: Thread, places: list[Location]) -> tuple[str, ...]:
     return tuple(sorted(set(found)))
 
 
-def prefix_tokens(thread: Thread, turn: int, record: Record) -> int | None:
-    """Tokens that a request has in common with that of the turn before, from its start.
-
-    None when the turn before has no record, or is an ancestor's.
-    """
+def before(thread: Thread, turn: int) -> Recorded | None:
+    """The record of the turn before, which may be an ancestor's; None without one."""
     try:
-        before = recorded(thread, turn - 1)
+        return recorded(thread, turn - 1)
     except (NotFoundError, NotRecordedError):
         return None
-    if before.home.id != thread.id:
+
+
+def prefix_tokens(
+    thread: Thread, turn: int, packed: Packed, *, before: Recorded | None
+) -> int | None:
+    """Tokens that a request has in common with that of the turn before, from its start.
+
+    None of the first turn's, and unknown when the turn before has no record, or has
+    lost a text that would have to be compared. Recorded with the turn: what every
+    screen and route says of it later.
+    """
+    if turn == 1:
+        return 0
+    if before is None:
         return None
-    own = thread.id
-    places = {*record_places(record, own), *record_places(before.record, own)}
-    opened: dict[Location, Opened] = texts.opened(thread, places)
-    if len(opened) < len(places):
-        return None
-    return assembling.prefix(
-        before.record,
-        record,
-        opened,
-        thread=own,
-        count=tokenizers.nearest(record.tokenizer).count,
+    record, home = packed.record, before.home.id
+    places = {*record_places(before.record, home)} - packed.texts.keys()
+    opened: Texts = {**packed.texts, **texts.opened(thread, places)}
+    previous = Request(record=before.record, texts=opened, thread=home)
+    request = Request(
+        record=record, texts=opened, thread=thread.id, made=packed.request
     )
+    count = tokenizers.nearest(record.tokenizer).count
+    try:
+        return prefixes.common(previous, request, count=count).tokens
+    except KeyError:
+        return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from memoryhub.errors import PageErasedError
@@ -41,6 +41,11 @@ class Envelope:
     size_bytes: int
     dimensions: tuple[int, int] | None
     duration_seconds: float | None
+
+    def of_part(self, text: str) -> Envelope:
+        """The same with a part of its text."""
+        content = {_TEXT_FIELDS[self.modality]: text}
+        return replace(self, content=content, size_bytes=len(text.encode()))
 
     def plain(self) -> dict[str, Any]:
         """As JSON has it, in a fixed key order."""

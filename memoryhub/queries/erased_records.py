@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from memoryhub.journal import log, projections
-from memoryhub.journal.page_rows import TEXTS
+from memoryhub.journal.page_rows import PURGED
 from memoryhub.journal.rows import DerivationRow
 from memoryhub.journal.spans import asked
 from memoryhub.kernel.erase_events import Range, RecordsErased, ThreadErased
@@ -58,7 +58,7 @@ class Erasers:
 def _names(eraser: Event, gone: Erased | None, row: Event) -> bool:
     """A page takes nothing but its own texts along, an order what its ranges name."""
     if eraser.type == PageDeleted.event_type:
-        return row.page == eraser.page and row.type in TEXTS
+        return row.page == eraser.page and row.type in PURGED
     if eraser.type == ThreadErased.event_type:
         return row.seq < eraser.seq
     if eraser.type == ValuesErased.event_type and row.type != KeySet.event_type:

@@ -13,6 +13,7 @@ from functools import partial
 
 from django.db.models import Count, QuerySet
 
+from memoryhub.kernel.paging import lately
 from memoryhub.models.projects import Project
 from memoryhub.models.threads import Thread, ThreadLabel
 from memoryhub.queries import catalogue
@@ -22,7 +23,10 @@ from memoryhub.queries.terms import Term, Word
 #: that a project may have, the panel would cost several times what its page does.
 COUNTED, TOP, LABELS = 2_000, 8, 6
 _COLUMNS = ("status", "agent_type", "agent_instance", "session")
-_COUNTERS = ("tlb_hits", "tlb_misses", "refault_count")
+_COUNTERS = (
+    *("tlb_hits", "tlb_misses", "refault_count"),
+    *("exchange_count", "faulted_lately_count"),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +69,9 @@ def get_facets(
         for place, key in enumerate(_COLUMNS)
     ]
     labels = _labels(newest)
-    flags = _flags(matching, terms) + _paging_flags(row[-3:] for row in counted)
+    flags = _flags(matching, terms) + _paging_flags(
+        row[len(_COLUMNS) :] for row in counted
+    )
     return Facets(
         facets=tuple(
             facet
@@ -89,10 +95,12 @@ def _flags(
     return +counts
 
 
-def _paging_flags(rows: Iterable[tuple[int, int, int]]) -> Counter[str]:
+def _paging_flags(rows: Iterable[tuple[int, ...]]) -> Counter[str]:
     """The flags that counters of paging lead to, as `catalogue` has them."""
     counts: Counter[str] = Counter()
-    for hits, misses, refaults in rows:
+    for hits, misses, refaults, exchanges, faulted in rows:
+        told = exchanges >= catalogue.ENOUGH_EXCHANGES
+        counts["faulting"] += told and faulted * 2 > lately(exchanges)
         enough = hits + misses >= catalogue.ENOUGH_LOOKUPS
         counts["missing"] += enough and misses * 3 > hits * 2
         counts["thrashing"] += refaults >= catalogue.THRASHING_REFAULTS

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
-from memoryhub.journal.page_rows import TEXTS, PageRows
+from memoryhub.journal.page_rows import PURGED, PageRows
 from memoryhub.journal.rows import LevelRow, PageRow
 from memoryhub.journal.statements import RowCounts
 from memoryhub.kernel.erased import Erased
@@ -108,7 +108,7 @@ class PageWalk:
 def _kept_texts(thread: Thread, deleted: Collection[str]) -> bool:
     """Whether a deleted page still has a text."""
     texts = Event.objects.filter(
-        thread=thread, page__in=deleted, type__in=TEXTS, erased_by__isnull=True
+        thread=thread, page__in=deleted, type__in=PURGED, erased_by__isnull=True
     )
     return bool(deleted) and texts.exists()
 

@@ -15,6 +15,7 @@ from django.db.models import Max, Min
 
 from memoryhub.journal import projections
 from memoryhub.kernel.page_events import Cause
+from memoryhub.kernel.paging import REFAULT_TURNS, Exchanges
 from memoryhub.models.events import Snapshot
 from memoryhub.models.slots import Turn
 from memoryhub.models.threads import Thread
@@ -39,6 +40,8 @@ class Bucket:
     #: The turn it begins with; 0 for none.
     turn: int
     counts: Counts
+    #: Of the last exchanges, as of its end.
+    resident_rate: float | None
 
     def count(self, name: str) -> int:
         return self.counts.get(name, 0)
@@ -82,8 +85,12 @@ class Charts:
 
     buckets: tuple[Bucket, ...]
     whole: Bucket
+    #: How many exchanges there were up to its end, and how many fetched nothing.
+    exchanges: Exchanges
     #: Causes that evicted anything in it.
     causes: tuple[str, ...]
+    #: Refaults a turn, at its end.
+    thrash_index: float
     #: Pages that come back about as soon as they leave, at its end.
     thrashing: tuple[str, ...]
     #: Entries that the TLB holds at its end, and how many it may.
@@ -113,6 +120,8 @@ def get_charts(
     return Charts(
         buckets=tuple(_between(one, two) for one, two in pairwise(kept)),
         whole=_between(kept[0], kept[-1]),
+        exchanges=state.paging.exchanges,
+        thrash_index=state.paging.refault_count(state.turn_count) / REFAULT_TURNS,
         causes=_causes(_between(kept[0], kept[-1])),
         thrashing=tuple(sorted(state.paging.thrashing)),
         entries=len(tlb.held),
@@ -144,7 +153,13 @@ def _snapshots(thread: Thread, start: int, end: int) -> list[Mark]:
 def _between(one: Mark, two: Mark) -> Bucket:
     before, after = one[2], two[2]
     moved = {name: after[name] - before.get(name, 0) for name in sorted(after)}
-    return Bucket(first=one[0], last=two[0] - 1, turn=one[1], counts=moved)
+    return Bucket(
+        first=one[0],
+        last=two[0] - 1,
+        turn=one[1],
+        counts=moved,
+        resident_rate=projections.rate_of(after),
+    )
 
 
 def _causes(whole: Bucket) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import orjson
 
-from memoryhub.kernel.paging import Paging
+from memoryhub.journal import projections
 from memoryhub.kernel.state import ThreadState
 from memoryhub.models.slots import Turn
 from memoryhub.models.threads import Thread
@@ -57,6 +57,16 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TurnTally:
+    """A turn that is over."""
+
+    n: int
+    tally: Tally
+    #: Of the last exchanges, as of its end.
+    resident_rate: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Metrics:
     """Paging of a thread as of an event."""
 
@@ -65,7 +75,7 @@ class Metrics:
     #: Of the turn that goes on.
     turn: Tally
     #: Of the last turns that are over, newest first.
-    turns: tuple[tuple[int, Tally], ...]
+    turns: tuple[TurnTally, ...]
     verdict: Verdict
 
 
@@ -76,7 +86,7 @@ def get_metrics(thread: Thread, state: ThreadState) -> Metrics:
     """
     found = get_residency(thread, state.seq)
     paging = state.paging
-    total = _cumulative(paging)
+    total = projections.paging_counters(state)
     hits, misses = paging.turn_lookups
     began = {**dict(paging.turn_counts.items()), "hits": hits, "misses": misses}
     return Metrics(
@@ -103,19 +113,18 @@ def _verdict(found: Residency) -> Verdict:
     )
 
 
-def _by_turn(thread: Thread, state: ThreadState) -> tuple[tuple[int, Tally], ...]:
+def _by_turn(thread: Thread, state: ThreadState) -> tuple[TurnTally, ...]:
     rows = Turn.objects.filter(thread_id=thread.id, seq__lte=state.seq)
     kept = list(rows.order_by("-n").values_list("n", "counters")[: TURNS + 1])
     counted = [(n, orjson.loads(counters)) for n, counters in kept]
     return tuple(
-        (n, Tally(counts=_moved(before, after)))
+        TurnTally(
+            n=n,
+            tally=Tally(counts=_moved(before, after)),
+            resident_rate=projections.rate_of(after),
+        )
         for (_, after), (n, before) in pairwise(counted)
     )
-
-
-def _cumulative(paging: Paging) -> dict[str, int]:
-    lookups = {"hits": paging.tlb.hits, "misses": paging.tlb.misses}
-    return {**dict(paging.counts.items()), **lookups}
 
 
 def _moved(before: Counts, after: Counts) -> dict[str, int]:

@@ -13,6 +13,7 @@ from django.conf import settings
 from memoryhub.journal import log, texts
 from memoryhub.kernel import prefixes, turn_diffs
 from memoryhub.kernel.contexts import Ref
+from memoryhub.kernel.packing import PACKER
 from memoryhub.kernel.page_events import TurnPacked
 from memoryhub.kernel.prefixes import Break, Common, Request
 from memoryhub.kernel.turn_diffs import Change, Happened, Reason
@@ -74,8 +75,9 @@ class Lens:
     #: would have to be compared is gone.
     prefix_tokens: int | None
     prefix_bytes: int | None
-    #: The order of sections that this holds for.
+    #: The order of sections that this holds for, and whether there could be others.
     order: tuple[str, ...]
+    movable: bool
     #: Where it ends: a section, and the place in it; empty when it does not.
     section: str
     place: int
@@ -93,7 +95,7 @@ class Lens:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
-    """A turn in the series, by refs alone."""
+    """A turn in the series, as it was recorded."""
 
     turn: int
     seq: int
@@ -115,8 +117,8 @@ def list_points(
 ) -> list[Point]:
     """The newest recorded turns of the thread itself up to one, oldest first.
 
-    Two queries. By refs, so an erased page changes nothing; `prefix_tokens` is None for
-    a turn after one that was not recorded.
+    Two queries. As recorded, so an erased page changes nothing; `prefix_tokens` is None
+    for a turn after one that was not recorded.
     """
     rows = Turn.objects.filter(thread=thread, packed_seq__isnull=False)
     if up_to is not None:
@@ -156,9 +158,8 @@ def get_lens(
     asked, request = _requests(thread, before, now, order)
     found = prefixes.parting(asked, request)
     shared = _common(asked, request)
-    tokens = shared.tokens if shared else now.recorded.event.prefix_tokens
-    if shared is None and order:
-        tokens = None
+    # Nobody has recorded what would be.
+    tokens = shared and shared.tokens if order else now.recorded.event.prefix_tokens
     record, prefix = now.recorded.record, _in_blocks(tokens, block)
     behind = _behind(found, before, now, list(iter_between(before, now)))
     return Lens(
@@ -168,6 +169,7 @@ def get_lens(
         prefix_tokens=prefix,
         prefix_bytes=shared.bytes if shared else None,
         order=tuple(section.name for section in request.record.sections),
+        movable=record.packer == PACKER,
         section=found.section if found else "",
         place=found.place if found else 0,
         page_id=behind.page_id,
@@ -187,6 +189,7 @@ def _first(now: Side, order: Sequence[str]) -> Lens:
         prefix_tokens=0,
         prefix_bytes=0,
         order=names,
+        movable=record.packer == PACKER,
         section=next(iter(names), ""),
         place=0,
         page_id=None,

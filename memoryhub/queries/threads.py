@@ -13,6 +13,7 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from memoryhub.errors import NotFoundError, SubjectRestrictedError
 from memoryhub.kernel import names
+from memoryhub.kernel.paging import lately, resident_rate
 from memoryhub.kernel.state import DEFAULT_MAX_SLOTS
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread, ThreadQuerySet
@@ -32,11 +33,20 @@ _SORTED_BY: dict[Sort, str] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LookUps:
-    """Look-ups of the TLB by what they found, since a thread began."""
+class Rates:
+    """How often what was needed was there: for the model, and in the TLB."""
 
+    #: The last exchanges, and in how many of these a page was fetched.
+    exchanges_lately: int
+    faulted_lately: int
+    #: Look-ups of the TLB by what they found, since a thread began.
     hits: int
     misses: int
+
+    @property
+    def resident_rate(self) -> float | None:
+        """None before the first exchange."""
+        return resident_rate(self.exchanges_lately, self.faulted_lately)
 
     @property
     def lookups(self) -> int:
@@ -49,7 +59,7 @@ class LookUps:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ThreadLine(LookUps):
+class ThreadLine(Rates):
     """A thread as it is shown: identity, scope, counters, times."""
 
     id: UUID
@@ -85,6 +95,12 @@ class ThreadLine(LookUps):
     faults: int
     #: In the last turns.
     refaults: int
+    exchanges: int
+    faulted_exchanges: int
+
+    @property
+    def resident_rate_in_all(self) -> float | None:
+        return resident_rate(self.exchanges, self.faulted_exchanges)
 
     @property
     def inherited(self) -> int:
@@ -131,6 +147,10 @@ def _paging(row: Thread) -> dict[str, int]:
         "misses": row.tlb_misses,
         "faults": row.fault_count,
         "refaults": row.refault_count,
+        "exchanges": row.exchange_count,
+        "exchanges_lately": lately(row.exchange_count),
+        "faulted_exchanges": row.faulted_exchange_count,
+        "faulted_lately": row.faulted_lately_count,
     }
 
 

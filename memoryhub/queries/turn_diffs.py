@@ -12,7 +12,7 @@ from uuid import UUID
 from memoryhub.errors import NotFoundError
 from memoryhub.journal import log
 from memoryhub.kernel import turn_diffs
-from memoryhub.kernel.paging import Paging
+from memoryhub.kernel.paging import Frame, Paging
 from memoryhub.kernel.turn_diffs import FRAMING, Change, Happened, Kind
 from memoryhub.models.events import Event
 from memoryhub.models.threads import Thread
@@ -39,10 +39,30 @@ class Side:
     def thread(self) -> UUID:
         return self.recorded.home.id
 
+    @property
+    def shown(self) -> dict[str, Frame]:
+        """The frames that its request shows; a result that is only named is none."""
+        return {page_id: frame for page_id, (frame, _) in self._shown().items()}
+
+    @property
+    def cuts(self) -> dict[str, int]:
+        """Characters kept of those that it shows in part."""
+        return {page_id: cut for page_id, (_, cut) in self._shown().items() if cut}
+
+    def _shown(self) -> dict[str, tuple[Frame, int | None]]:
+        refs = (ref for each in self.recorded.record.sections for ref in each.refs)
+        cuts = {ref.location(self.thread)[:2]: ref.cut for ref in refs if ref.cut != 0}
+        return {
+            page_id: (frame, cuts[place])
+            for page_id, frame in self.paging.frames.items()
+            for held in frame.entry.levels
+            if held and (place := held.location[:2]) in cuts
+        }
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnDiff:
-    """Every page that was mapped in either turn, and what became of it."""
+    """Every page that either request shows, and what became of it."""
 
     base: Side
     now: Side
@@ -55,8 +75,8 @@ class TurnDiff:
 
     @property
     def delta(self) -> int:
-        """Tokens of the working set."""
-        return self.now.paging.used - self.base.paging.used
+        """Tokens of the pages that are shown."""
+        return sum(change.delta for change in self.changes)
 
     @property
     def request_delta(self) -> int:
@@ -75,8 +95,9 @@ def get_diff(thread: Thread, turn: int, *, base: int) -> TurnDiff:
         raise NotFoundError
     before, now = get_side(thread, base), get_side(thread, turn)
     between = iter_between(before, now)
-    changes = turn_diffs.changes(before.paging.frames, now.paging.frames, between)
-    return TurnDiff(base=before, now=now, changes=changes)
+    changes = turn_diffs.changes(before.shown, now.shown, between)
+    told = turn_diffs.shortened(changes, before.cuts, now.cuts)
+    return TurnDiff(base=before, now=now, changes=told)
 
 
 def get_side(thread: Thread, turn: int) -> Side:

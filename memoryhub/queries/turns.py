@@ -13,8 +13,9 @@ from uuid import UUID
 import orjson
 
 from memoryhub.errors import NotFoundError, NotRecordedError
-from memoryhub.journal import log, texts
-from memoryhub.kernel import assembling, costs
+from memoryhub.journal import log, projections, texts
+from memoryhub.kernel import costs, packers
+from memoryhub.kernel.cuts import Cut
 from memoryhub.kernel.opened import Opened
 from memoryhub.kernel.page_events import TurnBegan, TurnPacked
 from memoryhub.kernel.pages import Location
@@ -47,6 +48,8 @@ class TurnLine:
     packed: TurnPacked | None
     #: Counts of paging in this turn; none for the newest, which goes on.
     moved: Counts
+    #: Of the last exchanges, as of its end; None while it goes on.
+    resident_rate: float | None
 
     @property
     def inherited(self) -> bool:
@@ -101,6 +104,8 @@ class Shown:
     recorded: Recorded
     parts: tuple[Part, ...]
     used: tuple[Used, ...]
+    #: What it shows only in part.
+    cuts: tuple[Cut, ...]
     #: None when a part of it was erased.
     request: bytes | None
     missing: tuple[str, ...]
@@ -203,6 +208,7 @@ def get_context(thread: Thread, n: int) -> Shown | None:
             for s in recorded.record.sections
         ),
         used=tuple(_used_in(recorded, opened, inherited=own != thread.id)),
+        cuts=contexts.cuts_of(recorded, opened),
         request=whole.request,
         missing=whole.missing,
         verified=whole.verified,
@@ -216,8 +222,8 @@ def _used_in(
     record, own = recorded.record, recorded.home.id
     refs = [(s.name, ref) for s in record.sections for ref in s.refs]
     ranges: list[tuple[int, int]] | list[None] = [None] * len(refs)
-    if all(ref.location(own) in opened for _, ref in refs):
-        ranges = assembling.RANGES[record.packer](record, opened, thread=own)
+    if all({ref.location(own), ref.message(own)} <= opened.keys() for _, ref in refs):
+        ranges = packers.RANGES[record.packer](record, opened, thread=own)
     told = Inclusions(recorded)
     for place, (name, ref) in enumerate(refs, start=1):
         text, inclusion = opened.get(ref.location(own)), told.of(ref)
@@ -271,6 +277,7 @@ def _lines(
                 packed_seq=row.packed_seq,
                 packed=packed.get(row.n),
                 moved=differences(began, following) if following else {},
+                resident_rate=projections.rate_of(following or {}),
             )
         )
         following = began

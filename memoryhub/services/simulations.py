@@ -155,7 +155,8 @@ class Simulation:
             token_budget=self.budget if narrower else None,
         )
         try:
-            packed = contexts.pack(thread, state, asked)
+            before = contexts.before(thread, turn)
+            packed = contexts.pack(thread, state, asked, before=before)
         except TooSmallError:
             self.counts["unpacked"] += 1
             return
@@ -163,7 +164,7 @@ class Simulation:
             packed,
             turn=turn,
             as_of_seq=state.seq,
-            prefix=contexts.prefix_tokens(thread, turn, packed.record),
+            prefix=contexts.prefix_tokens(thread, turn, packed, before=before),
             simulated=True,
         )
         self._count(send(command))

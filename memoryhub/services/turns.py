@@ -12,8 +12,9 @@ from memoryhub.journal import Order, Receipt, Request
 from memoryhub.journal.uses import uses
 from memoryhub.kernel import names
 from memoryhub.kernel.commands import NewSlot
+from memoryhub.kernel.cuts import Cut
 from memoryhub.kernel.packing import Packed, TooSmallError
-from memoryhub.kernel.page_commands import BeginTurn, RecordContext
+from memoryhub.kernel.page_commands import BeginTurn, RecordContext, SetTools
 from memoryhub.kernel.page_events import By, TurnBegan
 from memoryhub.kernel.paging_config import Mode
 from memoryhub.kernel.state import ThreadState
@@ -35,7 +36,25 @@ class NewTurn:
     continues: bool | None = None
     #: A smaller budget for this request only.
     token_budget: int | None = None
+    #: The agent's own from now on; None leaves them.
+    tools: SetTools | None = None
     by: By = "tool"
+
+    @property
+    def command(self) -> BeginTurn:
+        return BeginTurn(
+            slots=tuple(self.slots),
+            tools=self.tools,
+            mode=self.mode,
+            continues=self.continues,
+            by=self.by,
+        )
+
+    @property
+    def size(self) -> int:
+        """Bytes of what waits in the queue with it."""
+        tools = len(self.tools.definitions) if self.tools else 0
+        return tools + sum(len(slot.content) for slot in self.slots)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +70,7 @@ class Begun:
     #: Who counted them.
     tokenizer: str
     included: tuple[str, ...] = ()
-    cut: tuple[str, ...] = ()
+    cut: tuple[Cut, ...] = ()
     omitted: tuple[str, ...] = ()
 
 
@@ -70,16 +89,14 @@ async def begin(
     it if the process died in between. Raises as `slots.append` does, and NoRoomError
     when not even the newest message fits into the request.
     """
-    command = BeginTurn(
-        slots=tuple(new.slots), mode=new.mode, continues=new.continues, by=new.by
-    )
+    command = new.command
     order = Order(
         address=agent.address(thread, birth=agent.birth()),
         command=command,
         actor=agent.actor,
         if_match=if_match,
         request=request,
-        size=sum(len(slot.content) for slot in new.slots),
+        size=new.size,
     )
     receipt = await counting.submit(order, partial(counting.with_slots, command))
     turn = receipt.one(TurnBegan)
@@ -131,8 +148,9 @@ def pack(receipt: Receipt, asked: Asked) -> tuple[Packed, int | None]:
     """
     row = Thread.objects.select_related("subject").get(id=receipt.thread)
     state = receipt.state or _state_at(row, receipt.seq)
-    packed = contexts.pack(row, state, asked)
-    return packed, contexts.prefix_tokens(row, asked.turn, packed.record)
+    before = contexts.before(row, asked.turn)
+    packed = contexts.pack(row, state, asked, before=before)
+    return packed, contexts.prefix_tokens(row, asked.turn, packed, before=before)
 
 
 def record(

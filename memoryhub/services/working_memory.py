@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from memoryhub import journal
 from memoryhub.journal import Address, Order, Receipt, Request
 from memoryhub.kernel.memory_commands import MemoryCommand
+from memoryhub.kernel.page_commands import SetTools
 from memoryhub.models.threads import Thread
 from memoryhub.services.api_keys import Agent
 
@@ -15,7 +16,7 @@ async def submit(
     *,
     agent: Agent,
     thread: str,
-    command: MemoryCommand,
+    command: MemoryCommand | SetTools,
     texts: Sequence[bytes] = (),
     if_match: int | None = None,
     request: Request | None = None,

@@ -121,7 +121,8 @@ TABLES: Mapping[str, Table] = MappingProxyType(
                 number="fork_seq head_seq slot_count turn_count token_count byte_count"
                 " listed_slots anchored_seq blanked_seq resident_tokens"
                 " capacity_tokens tlb_hits tlb_misses"
-                " fault_count eviction_count refault_count",
+                " fault_count eviction_count refault_count exchange_count"
+                " faulted_exchange_count faulted_lately_count",
                 id_number="lineage",
                 id_digest="origin",
                 number_word="config",

@@ -168,7 +168,7 @@ _ORIGINS: list[tuple[dict[str, object], str, int]] = [
     ({"checkpoint": "here", "turn": 0}, "value", 422),
 ]
 _FORKS = [
-    asked(f"98.{n}", "POST :fork", {"name": "f", **said}, code, status)
+    asked(f"98.{n}", "POST :fork", {"thread": "f", **said}, code, status)
     for n, (said, code, status) in enumerate(_ORIGINS)
 ]
 

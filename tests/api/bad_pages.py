@@ -190,7 +190,7 @@ _TURNS = [
     _post("113.token_budget.much", "/turns", {"token_budget": 2_000_001}, "value"),
     _post("turn.mode", "/turns", {"mode": CANARY}, "value"),
     _post("turn.abi", "/turns", {"abi": {}}, "extra_field"),
-    _post("turn.slots", "/turns", {"slots": [{}]}, "missing"),
+    _post("turn.slots", "/turns", {"items": [{}]}, "missing"),
     _post("turn.continues", "/turns", {"continues": 1}, "type"),
     _read("context.budget", "/context?token_budget=0", "value"),
     _read("context.mode", "/context?mode=loud", "value"),
@@ -198,6 +198,7 @@ _TURNS = [
     _read("turn.context", "/turns/1/context", "not_found", 404),
     _read("turn.word", "/turns/x", "not_found", 404),
     _read("turn.huge", "/turns/" + "9" * 5_000, "not_found", 404),
+    _post("turn.tools", "/turns", {"tools": {}}, "type"),
     _post("call.list", "/tool-calls", [], "object_expected"),
     _post("call.name", "/tool-calls?x=1", {}, "extra_parameter"),
 ]

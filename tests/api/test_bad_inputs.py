@@ -161,7 +161,7 @@ async def test_a_foreign_tokenizer_needs_tokens(
     for path, body in (
         ("slots", said),
         ("slots:batch", {"items": [said]}),
-        ("turns", {"slots": [said]}),
+        ("turns", {"items": [said]}),
         ("pages", text),
         ("pages:batch", {"items": [text]}),
     ):

@@ -59,7 +59,7 @@ async def test_a_repeat_is_told_from_another_number(api: Client) -> None:
 
 async def test_a_model_is_sent_it_and_the_request_verifies(api: Client) -> None:
     slot = {**SLOT, "role": "user", "content": CONTENT}
-    turn = await api.post(f"{T}/turns", sent({"slots": [slot]}))
+    turn = await api.post(f"{T}/turns", sent({"items": [slot]}))
     assert turn.status == 201
     assert str(LARGEST).encode() in turn.body
     again = read(await api.get(f"{T}/turns/1/context"))

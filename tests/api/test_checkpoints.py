@@ -145,7 +145,7 @@ async def test_a_fork_from_a_checkpoint_is_the_thread_as_of_it(api: Client) -> N
     await put(api, "k", "now")
     await api.append("t-1", "later")
     for name, said in (("f-1", here), ("f-2", "here")):
-        made = await api.post(f"{T}:fork", {"name": name, "checkpoint": said})
+        made = await api.post(f"{T}:fork", {"thread": name, "checkpoint": said})
         assert (made.status, made.json["fork_seq"]) == (201, here)
         assert made.json["slots"] == 1
         read = (await api.get(f"/threads/{name}/keys/k")).json
@@ -154,9 +154,9 @@ async def test_a_fork_from_a_checkpoint_is_the_thread_as_of_it(api: Client) -> N
         named = await point(api, "here", thread=f"/threads/{name}")
         assert named == await point(api, 0, thread=f"/threads/{name}")
     for said in ("other", 99, here + 1):
-        missed = await api.post(f"{T}:fork", {"name": "f-3", "checkpoint": said})
+        missed = await api.post(f"{T}:fork", {"thread": "f-3", "checkpoint": said})
         assert (missed.status, missed.code) == (404, "not_found")
-    two = await api.post(f"{T}:fork", {"name": "f-3", "checkpoint": here, "seq": 1})
+    two = await api.post(f"{T}:fork", {"thread": "f-3", "checkpoint": here, "seq": 1})
     assert (two.status, two.code) == (422, "value")
 
 
@@ -166,7 +166,7 @@ async def test_what_a_fork_inherits_is_named_from_zero_down(api: Client) -> None
     old = await take(api, "old")
     await put(api, "k", "new")
     new = await take(api, "new")
-    await api.post(f"{T}:fork", {"name": "f"})
+    await api.post(f"{T}:fork", {"thread": "f"})
     fork = "/threads/f"
     assert await seqs(api, thread=fork) == [old - new, 0]
     assert (await point(api, 0, thread=fork))["parent"] == old - new
@@ -200,11 +200,11 @@ async def test_a_fork_is_forked_from_a_checkpoint_it_inherits(api: Client) -> No
     await put(api, "k", "old")
     here = await take(api, "here")
     await put(api, "k", "new")
-    await api.post(f"{T}:fork", {"name": "f"})
+    await api.post(f"{T}:fork", {"thread": "f"})
     await api.put("/threads/f/keys/k", {"value": "own"})
     for said in ("here", here - 3 - 1):
         name = f"g-{said}"
-        made = await api.post("/threads/f:fork", {"name": name, "checkpoint": said})
+        made = await api.post("/threads/f:fork", {"thread": name, "checkpoint": said})
         assert made.status == 201, made.body
         assert (await api.get(f"/threads/{name}/keys/k")).json["value"] == "old"
         await api.put(f"/threads/{name}/keys/k", {"value": "other"})

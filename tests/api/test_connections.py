@@ -177,6 +177,17 @@ def test_row_23_a_body_that_none_is_wanted_of_is_not_read_as_a_request(
     assert hub.contents() == before
 
 
+def test_a_client_that_sends_on_hears_why_it_is_refused(hub: Hub) -> None:
+    """Its body is above the cap, and it reads nothing before it has sent all."""
+    piece = b" " * 262_144
+    with socket.create_connection(("127.0.0.1", hub.port), timeout=10) as line:
+        line.sendall(hub.head(f"Content-Length: {8 * len(piece)}"))
+        for _ in range(8):
+            time.sleep(0.02)
+            line.sendall(piece)
+        assert line.recv(65_536).startswith(b"HTTP/1.1 413 ")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("chunked", [False, True], ids=["plain", "in-chunks"])
 def test_slow_body_is_closed(hub: Hub, *, chunked: bool) -> None:

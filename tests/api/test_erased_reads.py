@@ -48,7 +48,7 @@ def remembered(agent: Agent, client: Client) -> Thread:
 
 
 def _turn(client: Client) -> None:
-    body = {"slots": [SLOT], "mode": "relaxed"}
+    body = {"items": [SLOT], "mode": "relaxed"}
     answer = run(client.send("POST", "/api/v1/threads/t-1/turns", body))
     assert answer.status in (200, 201), answer.body
 

@@ -119,9 +119,13 @@ async def test_a_slow_reader_gets_no_more_of_what_is_gone(
     await say(agent, *"abcdef")
     slow = await AgentSocket(key, room=1).greet()
     await slow.follow("t-1")
+    await heard(slow, 1)
     other = await AgentSocket(key).greet()
     await other.follow("t-1")
     await heard(other, 9)
+    # Rings for both at once; that something is restricted is seen a look later.
+    await say(agent, "g")
+    await heard(other, 1)
     await read(lambda: Subject.objects.update(state="restricted"))
     assert (await other.hear())["t"] == "gone"
     # At most one was taken for it, one more waited to be, and one was on its way.
@@ -129,7 +133,7 @@ async def test_a_slow_reader_gets_no_more_of_what_is_gone(
     while (said := await slow.hear())["t"] == "event":
         seqs.append(said["seq"])
     assert said["t"] == "gone"
-    assert seqs == [1, 2, 3][: len(seqs)]
+    assert seqs == [2, 3, 4][: len(seqs)]
     await read(lambda: Subject.objects.update(state="active"))
     await slow.leave()
     await other.leave()
@@ -343,3 +347,25 @@ async def test_a_stopping_server_sends_all_away_to_come_back(key: str) -> None:
     sockets.stop()
     assert await socket.closed() == 1012
     await socket.leave()
+
+
+# When it is heard
+
+
+async def test_events_are_heard_of_at_once(
+    agent: Agent, key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the doorbell: the next look is an hour away."""
+    monkeypatch.setattr(streams, "LOOK_SECONDS", 3_600.0)
+    first, second = await AgentSocket(key).greet(), await AgentSocket(key).greet()
+    for socket in (first, second):
+        await socket.follow("t-1")
+        await heard(socket, 3)
+    await say(agent, "three")
+    assert [len(await heard(each, 1)) for each in (first, second)] == [1, 1]
+    # One who still follows hears on when another has left.
+    await first.leave()
+    await say(agent, "four")
+    (event,) = await heard(second, 1)
+    assert event["type"] == "slot.appended"
+    await second.leave()

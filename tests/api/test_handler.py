@@ -123,12 +123,13 @@ async def test_a_body_that_is_too_large_is_not_read_to_its_end(key: str) -> None
     client = Client(key=key)
     declared = [("content-length", str(50_000_000))]
     answer = await client.post("/threads/t-1/slots", b"{", headers=declared)
-    assert (answer.status, client.taken) == (413, 0)
+    assert answer.status == 413
     assert answer.header("connection") == "close"
     chunks = [b" " * 65_536] * 800
     answer = await client.post("/threads/t-1/slots", b"", chunks=chunks)
     assert answer.status == 413
-    assert client.taken == 17
+    # Thrown away behind the answer, so that a client that still sends can hear it.
+    assert client.taken <= 20 + gate.LINGER_BYTES // 65_536 < 800
     assert answer.header("connection") == "close"
 
 

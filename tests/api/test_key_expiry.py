@@ -265,6 +265,6 @@ async def _gone(api: Client, here: int) -> None:
     assert compared.json["keys"] == []
     preview = (await restore(api, here, dry_run=True)).json
     assert (preview["set"], preview["removed"]) == (0, 0)
-    await api.post(f"{T}:fork", {"name": "f"})
+    await api.post(f"{T}:fork", {"thread": "f"})
     assert await names(api, thread="/threads/f") == left
     assert (await api.get("/threads/f/keys/k0001")).code == "key_not_found"

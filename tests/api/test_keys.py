@@ -124,7 +124,7 @@ async def test_a_delete_minds_the_version(api: Client) -> None:
 async def test_a_fork_counts_what_it_inherits_from_zero_down(api: Client) -> None:
     first = (await put(api, "old", "then")).json["seq"]
     newer = (await put(api, "new", "now")).json["seq"]
-    await api.post(f"{T}:fork", {"name": "f"})
+    await api.post(f"{T}:fork", {"thread": "f"})
     fork = "/threads/f/keys"
     assert (await api.get(f"{fork}/new")).json["seq"] == 0
     old = (await api.get(f"{fork}/old")).json
@@ -143,7 +143,7 @@ async def test_a_fork_counts_what_it_inherits_from_zero_down(api: Client) -> Non
 
 async def test_a_fork_retimes_what_it_inherits_with_its_value(api: Client) -> None:
     await put(api, "k", {"a": [1, None]}, ttl_seconds=60)
-    await api.post(f"{T}:fork", {"name": "f"})
+    await api.post(f"{T}:fork", {"thread": "f"})
     fork = "/threads/f/keys/k"
     stale = await api.patch(fork, {"ttl_seconds": None}, headers=if_match(-1))
     assert (stale.status, stale.code) == (409, "stale")

@@ -122,7 +122,7 @@ async def test_clear_empties_the_scratchpad_and_counts(api: Client) -> None:
 
 async def test_a_fork_numbers_inherited_notes_from_zero_down(api: Client) -> None:
     first, second = await note(api, "one"), await note(api, "two")
-    await api.post(f"{T}:fork", {"name": "f"})
+    await api.post(f"{T}:fork", {"thread": "f"})
     await api.post("/threads/f/notes", {"text": "three"})
     found = await items(api, "/notes", thread="/threads/f")
     assert [(line["seq"], line["text"]) for line in found] == [

@@ -66,7 +66,7 @@ async def test_a_fault_says_what_it_did_and_what_is_left(api: Client) -> None:
     assert refused.json["renews"] == "next_exchange"
     assert refused.header("retry-after") is None
     assert (refused.json["faults_left"], refused.json["cheaper_levels"]) == (0, [])
-    await api.post(f"{T}/turns", {"slots": [SLOT]})
+    await api.post(f"{T}/turns", {"items": [SLOT]})
     assert (await act(api, "p3", "fault")).status == 200
 
 

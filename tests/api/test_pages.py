@@ -135,7 +135,7 @@ async def test_a_fork_says_of_its_own_page_what_that_was_made_of(api: Client) ->
     """Not of one that its parent gave the same id afterwards."""
     await make(api, "a")
     await make(api, "old", provenance=["a"])
-    await api.post(f"{T}:fork", {"name": "t-2"})
+    await api.post(f"{T}:fork", {"thread": "t-2"})
     await make(api, "b", provenance=["a"])
     await api.put(f"{T}/pages/old", {**PAGE, "provenance": []})
     for name, sources in (("b", []), ("old", ["a"])):
@@ -277,11 +277,14 @@ async def test_a_message_of_the_user_that_fits_nowhere_is_refused(api: Client) -
     """Even its one line would be too long, escaped: what is said has to be shown."""
     config = {"budget_tokens": 2_000, "reserved_tokens": 1_000, "pin_share": 0.9}
     await api.put(T, {"config": config})
+    # Only what is pinned goes before it.
+    prompt = await api.put(f"{T}/system-prompt", {"text": prose(1_380)})
+    assert prompt.status == 201
     quotes = {"role": "user", "content": '"' * 4_000}
     refused = (await api.append("t-1", quotes))[0]
     assert (refused.status, refused.code) == (409, "no_room")
     assert (await api.get(T)).json["slots"] == 0
-    begun = await api.post(f"{T}/turns", {"slots": [{**SLOT, "content": quotes}]})
+    begun = await api.post(f"{T}/turns", {"items": [{**SLOT, "content": quotes}]})
     assert (begun.status, begun.code) == (409, "no_room")
     tool = {**SLOT, "type": "chat.tool", "content": quotes}
     kept = await api.post(f"{T}/slots", tool)
@@ -330,7 +333,7 @@ async def test_a_list_is_as_of_an_event(api: Client) -> None:
 async def test_a_fork_has_its_parents_pages(api: Client) -> None:
     await make(api, "a", "of the parent")
     await api.append("t-1", "hello")
-    await api.post(f"{T}:fork", {"name": "t-2"})
+    await api.post(f"{T}:fork", {"thread": "t-2"})
     await make(api, "late")
     await api.patch(f"{T}/pages/a", {"content": {"text": "changed by the parent"}})
     await api.send("DELETE", f"{T}/pages/late")

@@ -21,7 +21,7 @@ async def test_an_agent_keeps_nothing_for_less_than_its_project(
     async def sent(days: int | None) -> list[int]:
         said = {"config": {"retention_idle_days": days}}
         fresh = uuid4().hex
-        fork = {"name": f"{fresh}.fork", **said}
+        fork = {"thread": f"{fresh}.fork", **said}
         answers = [
             await api.put(f"/threads/{fresh}", said),
             await api.patch("/threads/t-1", said),

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
+from collections import Counter
+from collections.abc import Iterator
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import urlsplit
@@ -14,6 +17,7 @@ import pytest
 import requests
 import schemathesis
 from hypothesis import given, settings
+from pydantic import BaseModel
 from schemathesis import GenerationMode
 from schemathesis.checks import CHECKS
 from schemathesis.core.result import Ok
@@ -24,6 +28,8 @@ from memoryhub.api import api as agent_api
 from memoryhub.api import errors as api_errors
 from memoryhub.api.errors import MEDIA_TYPE, PARSER_STATUS, STATUS
 from memoryhub.api.examples import EXAMPLES
+from memoryhub.api.fields import In, Out
+from memoryhub.api.glossary import ASKED, WORDS, WORDS_OF
 from tests.api.client import Answer, Client, run
 
 pytestmark = pytest.mark.django_db
@@ -48,52 +54,141 @@ def test_an_example_is_one_of_its_schema(name: str) -> None:
     assert SCHEMAS[name]["examples"] == [EXAMPLES[name]]
 
 
-def _refusal(response: dict[str, str]) -> dict[str, Any]:
-    """What the operation refers to."""
-    name = response["$ref"].removeprefix("#/components/responses/")
-    refusal: dict[str, Any] = DOCUMENT["components"]["responses"][name]
-    return refusal
+def _resolved(part: dict[str, Any]) -> dict[str, Any]:
+    """What the part refers to, if it does."""
+    while "$ref" in part:
+        _, _, kind, name = part["$ref"].split("/")
+        part = DOCUMENT["components"][kind][name]
+    return part
+
+
+def _codes(operation: dict[str, Any], status: int) -> set[str]:
+    """The codes that an operation can answer with a status."""
+    found = dict[str, str]()
+    for named, response in operation["responses"].items():
+        said = _resolved(response)["description"]
+        if named == "4XX":
+            _, _, said = said.partition(f"{status}: ")
+            said, _, _ = said.partition(";")
+        if named in ("4XX", str(status)):
+            found |= dict.fromkeys(re.findall("`([a-z_]+)`", said), named)
+    return set(found)
 
 
 @pytest.mark.parametrize("label", OPERATIONS)
 def test_an_operation_documents_everything(label: str) -> None:
     operation = OPERATIONS[label]
-    assert operation["summary"]
-    assert operation["description"]
+    assert re.fullmatch(r"[A-Z][^.\n]{10,90}\.", operation["summary"])
     assert operation["security"] == [{"Bearer": []}]
     assert "x-codes" not in operation
     for status, response in operation["responses"].items():
-        if int(status) < HTTPStatus.BAD_REQUEST:
-            if binary := response["content"].get("application/zip"):
-                assert binary["schema"] == {"type": "string", "format": "binary"}
-                continue
-            body = response["content"]["application/json"]["schema"]
-            refs = [each["$ref"] for each in body.get("anyOf", [body])]
-            assert all(ref.rpartition("/")[2] in EXAMPLES for ref in refs)
-            continue
-        refusal = _refusal(response)
-        problem = refusal["content"][MEDIA_TYPE]
-        _checked(problem["schema"], problem["example"])
-        assert str(problem["example"]["status"]) == status
-        assert f"`{problem['example']['code']}`" in refusal["description"]
+        if status[0] in "45":
+            _check_refusal(status, _resolved(response))
+        elif binary := response["content"].get("application/zip"):
+            assert binary["schema"] == {"type": "string", "format": "binary"}
+        else:
+            _check_example(response["content"]["application/json"]["schema"])
     if body := operation.get("requestBody"):
-        ref = body["content"]["application/json"]["schema"]["$ref"]
-        assert ref.rpartition("/")[2] in EXAMPLES
+        _check_example(body["content"]["application/json"]["schema"])
+
+
+def _check_example(body: dict[str, Any]) -> None:
+    """One of each kind that it may be."""
+    for each in body.get("anyOf", [body]):
+        assert len(_resolved(each)["examples"]) == 1
+
+
+def _check_refusal(status: str, refusal: dict[str, Any]) -> None:
+    problem = refusal["content"][MEDIA_TYPE]
+    ((code, referred),) = problem["examples"].items()
+    example = _resolved(referred)["value"]
+    _checked(problem["schema"], example)
+    assert example["code"] == code
+    assert status in ("4XX", str(example["status"]))
+    assert f"`{code}`" in refusal["description"]
 
 
 def _documented() -> set[str]:
-    found: set[str] = set()
-    for operation in OPERATIONS.values():
-        for response in operation["responses"].values():
-            if "$ref" in response:
-                listed = _refusal(response)["description"].removeprefix("Codes: ")
-                found |= set(listed.split(", "))
-    return {code.strip("`") for code in found}
+    statuses = {*STATUS.values(), *PARSER_STATUS.values()}
+    return {
+        code
+        for operation in OPERATIONS.values()
+        for status in statuses
+        for code in _codes(operation, status)
+    }
 
 
 def test_the_document_is_small() -> None:
     """A page that draws it is drawn in a moment."""
-    assert len(orjson.dumps(DOCUMENT)) <= 280_000
+    assert len(orjson.dumps(DOCUMENT)) <= 250_000
+
+
+def test_everything_is_described() -> None:
+    """Each property, parameter and header; and no word is kept for what is not."""
+    components = DOCUMENT["components"]
+    parts = {
+        f"{schema}.{name}": part
+        for schema, whole in SCHEMAS.items()
+        for name, part in whole.get("properties", {}).items()
+    }
+    for response in components["responses"].values():
+        parts |= response.get("headers", {})
+    named = {each["name"]: each for each in components["parameters"].values()}
+    untold = [
+        name
+        for name, part in [*parts.items(), *components["parameters"].items()]
+        if not re.fullmatch(r"\S.*\.", part.get("description", ""))
+    ]
+    assert untold == []
+    fields = {name.rpartition(".")[2] for name in parts}
+    assert WORDS.keys() <= fields | named.keys()
+    assert WORDS_OF.keys() <= parts.keys()
+    assert ASKED.keys() <= named.keys()
+
+
+def _below(kind: type[BaseModel]) -> Iterator[type[BaseModel]]:
+    for each in kind.__subclasses__():
+        yield each
+        yield from _below(each)
+
+
+def test_no_two_schemas_share_a_name() -> None:
+    """Only one of them would be told."""
+    bases: tuple[type[BaseModel], ...] = (In, Out)
+    kinds = {each for base in bases for each in _below(base)}
+    ours = [each.__name__ for each in kinds if each.__module__.startswith("memoryhub")]
+    assert [name for name, count in Counter(ours).items() if count > 1] == []
+
+
+@pytest.mark.parametrize("label", OPERATIONS)
+def test_only_what_takes_a_key_may_refuse_one(label: str) -> None:
+    operation = OPERATIONS[label]
+    names = {_resolved(each)["name"] for each in operation["parameters"]}
+    codes = _codes(operation, 409) | _codes(operation, 422)
+    keyed = {"idempotency_key", "idempotency_mismatch", "in_progress"} & codes
+    assert bool(keyed) == ("Idempotency-Key" in names)
+
+
+def test_generators_can_take_the_document() -> None:
+    """By what one refused: parameters name examples, and no object is a default."""
+    found = list[str]()
+
+    def walk(part: Any, path: str) -> None:
+        if isinstance(part, dict):
+            if part.keys() & {"in"} and isinstance(part.get("examples"), list):
+                found.append(path)
+            if isinstance(part.get("default"), dict) and part.keys() & {
+                "$ref",
+                "allOf",
+            }:
+                found.append(path)
+        pairs = part.items() if isinstance(part, dict) else enumerate(part)
+        for name, each in pairs:
+            if isinstance(each, dict | list):
+                walk(each, f"{path}/{name}")
+
+    walk(DOCUMENT, "")
+    assert found == []
 
 
 def test_every_code_is_documented() -> None:
@@ -180,6 +275,10 @@ def test_no_request_finds_what_is_not_documented(
             verify=False,
         )
         case.validate_response(response, checks=PROVES)
+        if answer.status >= HTTPStatus.BAD_REQUEST and answer.body:
+            assert answer.json["code"] in _codes(
+                OPERATIONS[label.lower()], answer.status
+            )
 
     holds()
 

@@ -114,8 +114,8 @@ async def test_a_repeated_batch_answers_the_same(api: Client, count: int) -> Non
 async def test_a_repeated_fork_and_close_write_nothing(api: Client) -> None:
     await api.append("t-1", "a")
     fork = [("idempotency-key", "f")]
-    first = await api.post("/threads/t-1:fork", {"name": "f"}, headers=fork)
-    again = await api.post("/threads/t-1:fork", {"name": "f"}, headers=fork)
+    first = await api.post("/threads/t-1:fork", {"thread": "f"}, headers=fork)
+    again = await api.post("/threads/t-1:fork", {"thread": "f"}, headers=fork)
     assert (first.status, again.status) == (201, 201)
     assert again.json == first.json
     close = [("idempotency-key", "c")]
@@ -137,9 +137,9 @@ def _contents(answer: Answer) -> list[Any]:
 async def test_slice_like_list(api: Client) -> None:
     """Every (start, end) is the Python list's, across segments of forks too."""
     await api.append("t-1", *range(4))
-    await api.post("/threads/t-1:fork", {"name": "t-2", "seq": 4})
+    await api.post("/threads/t-1:fork", {"thread": "t-2", "seq": 4})
     await api.append("t-2", 10, 11)
-    await api.post("/threads/t-2:fork", {"name": "t-3"})
+    await api.post("/threads/t-2:fork", {"thread": "t-3"})
     await api.append("t-3", 20)
     expected = [0, 1, 2, 10, 11, 20]
     assert _contents(await api.get("/threads/t-3/slots")) == expected
@@ -257,14 +257,14 @@ async def test_a_negative_index_counts_from_the_end(api: Client) -> None:
         assert (await api.get(f"{target}/{index}")).status == 404
     await api.put("/threads/empty")
     assert (await api.get("/threads/empty/slots/-1")).status == 404
-    await api.post("/threads/t-1:fork", {"name": "f", "seq": 3})
+    await api.post("/threads/t-1:fork", {"thread": "f", "seq": 3})
     assert (await api.get("/threads/f/slots/-1")).json["content"] == "b"
 
 
 @pytest.mark.no_replay
 async def test_an_erased_slot_keeps_its_place(api: Client) -> None:
     await api.append("t-1", "a", "b")
-    await api.post("/threads/t-1:fork", {"name": "f"})
+    await api.post("/threads/t-1:fork", {"thread": "f"})
     Event.objects.filter(seq=2).update(payload=None, erased_by=9)
     Slot.objects.filter(index=0).update(erased=True)
     for name in ("t-1", "f"):
@@ -286,7 +286,7 @@ async def test_erased_ancestor_erases_in_forks(api: Client) -> None:
     """
     await api.append("t-1", "forgotten-a", "forgotten-b")
     for parent, name in (("t-1", "f-1"), ("f-1", "f-2"), ("f-2", "f-3")):
-        await api.post(f"/threads/{parent}:fork", {"name": name})
+        await api.post(f"/threads/{parent}:fork", {"thread": name})
         await api.append(name, f"of {name}")
     before = (await api.get("/threads/f-3/slots")).json["items"]
     assert [item["content"] for item in before][:2] == ["forgotten-a", "forgotten-b"]

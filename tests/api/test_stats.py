@@ -30,7 +30,7 @@ async def test_stats_equal_fold(api: Client, agent: Agent) -> None:
         if chance.random() < 0.2:
             await api.post("/threads/t-1:close", {})
             await api.post("/threads/t-1:reopen", {})
-    await api.post("/threads/t-1:fork", {"name": "f", "seq": 10})
+    await api.post("/threads/t-1:fork", {"thread": "f", "seq": 10})
     head = (await api.get("/threads/t-1")).json["seq"]
     for seq in (0, 1, 7, head // 2, head):
         then = (await api.get(f"/threads/t-1/slots?limit=200&at_seq={seq}")).json

@@ -159,7 +159,7 @@ async def test_a_version_is_compared_before_anything_is_written(api: Client) -> 
 async def test_a_fork_has_the_task_and_a_version_of_its_own(api: Client) -> None:
     await api.put(TASK, WHOLE)
     await api.patch(TASK, {"current_step": 4})
-    await api.post(f"{T}:fork", {"name": "f"})
+    await api.post(f"{T}:fork", {"thread": "f"})
     fork = "/threads/f/task"
     told = (await api.get(fork)).json
     assert (told["version"], told["description"]) == (0, WHOLE["description"])

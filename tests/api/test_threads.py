@@ -50,7 +50,7 @@ async def test_missing_thread_is_404(api: Client) -> None:
         answer = await api.get(f"/threads/absent{part}")
         assert (answer.status, answer.code) == (404, "not_found")
     assert (await api.post("/threads/absent:close", {})).status == 404
-    assert (await api.post("/threads/absent:fork", {"name": "f"})).status == 404
+    assert (await api.post("/threads/absent:fork", {"thread": "f"})).status == 404
 
 
 async def test_zero_limits_refused(api: Client) -> None:
@@ -116,8 +116,8 @@ async def test_name_never_reborn(api: Client, agent: Agent, how: str) -> None:
         await api.put("/threads/t-1"),
         await api.put("/threads/t-1", {"user_id": "ann"}),
         await api.patch("/threads/t-1", {"labels": {}}),
-        await api.post("/threads/t-1:fork", {"name": "f"}),
-        await api.post("/threads/t-2:fork", {"name": "t-1"}),
+        await api.post("/threads/t-1:fork", {"thread": "f"}),
+        await api.post("/threads/t-2:fork", {"thread": "t-1"}),
         await api.post("/threads/t-1:close", {}),
         await api.post("/threads/t-1:reopen", {}),
     ):
@@ -146,7 +146,7 @@ async def test_a_subject_that_is_not_active_is_neither_read_nor_written(
         await api.get("/threads/t-1/slots/0"),
         await api.get("/threads/t-1/events"),
         (await api.append("t-1", "more"))[0],
-        await api.post("/threads/t-1:fork", {"name": "f"}),
+        await api.post("/threads/t-1:fork", {"thread": "f"}),
     ]
     Subject.objects.filter(id=ann.id).update(state="active")
     assert {(each.status, each.code) for each in answers} == {(status, code)}
@@ -167,7 +167,7 @@ async def test_an_importing_thread_is_not_there(api: Client) -> None:
 
 async def test_a_fork_goes_on_from_a_seq(api: Client) -> None:
     await api.append("t-1", "a", "b", "c")
-    made = await api.post("/threads/t-1:fork", {"name": "f", "seq": 3})
+    made = await api.post("/threads/t-1:fork", {"thread": "f", "seq": 3})
     assert made.status == 201, made.body
     assert (made.json["slots"], made.json["inherited"]) == (2, 2)
     appended = (await api.append("f", "d"))[0]
@@ -182,10 +182,10 @@ async def test_a_fork_goes_on_from_a_seq(api: Client) -> None:
 async def test_a_fork_takes_no_more_than_32_ancestors(api: Client) -> None:
     await api.append("f-0", "a")
     for depth in range(1, 33):
-        body = {"name": f"f-{depth}"}
+        body = {"thread": f"f-{depth}"}
         made = await api.post(f"/threads/f-{depth - 1}:fork", body)
         assert made.status == 201, made.body
-    answer = await api.post("/threads/f-32:fork", {"name": "f-33"})
+    answer = await api.post("/threads/f-32:fork", {"thread": "f-33"})
     assert (answer.status, answer.code) == (409, "fork_too_deep")
     assert (await api.get("/threads/f-32/slots/0")).json["content"] == "a"
 
@@ -197,7 +197,7 @@ async def test_fork_equals_state_at(api: Client) -> None:
     head = (await api.get("/threads/t-1")).json["seq"]
     for n in range(6):
         seq = chance.randint(1, head)
-        await api.post("/threads/t-1:fork", {"name": f"f-{n}", "seq": seq})
+        await api.post("/threads/t-1:fork", {"thread": f"f-{n}", "seq": seq})
         then = (await api.get(f"/threads/t-1?at_seq={seq}")).json
         fork = (await api.get(f"/threads/f-{n}")).json
         for name in ("slots", "turns", "tokens", "bytes", "subject_id"):
@@ -304,7 +304,7 @@ async def test_a_cursor_is_of_one_list_only(api: Client, foreign: Client) -> Non
 async def test_forks_are_listed_by_their_parent(api: Client) -> None:
     await api.append("t-1", "a")
     for name in ("f-1", "f-2"):
-        await api.post("/threads/t-1:fork", {"name": name})
+        await api.post("/threads/t-1:fork", {"thread": name})
     listed = (await api.get("/threads?parent=t-1")).json["items"]
     assert {item["thread"] for item in listed} == {"f-1", "f-2"}
 
@@ -334,7 +334,7 @@ async def test_nothing_evicted_to_make_room(tiny: Client) -> None:
     await api.append("t-2", "b")
     for answer in (await api.put("/threads/t-3"), (await api.append("t-3", "c"))[0]):
         assert (answer.status, answer.code) == (409, "project_full")
-    fork = await api.post("/threads/t-1:fork", {"name": "f"})
+    fork = await api.post("/threads/t-1:fork", {"thread": "f"})
     assert fork.code == "project_full"
     for name, content in (("t-1", "a"), ("t-2", "b")):
         assert (await api.get(f"/threads/{name}/slots/0")).json["content"] == content

@@ -38,7 +38,7 @@ async def test_each_route_counts_what_comes_without_tokens(
     for method, path, body in (
         ("POST", "slots", said),
         ("POST", "slots:batch", {"items": [said]}),
-        ("POST", "turns", {"slots": [said]}),
+        ("POST", "turns", {"items": [said]}),
         ("POST", "pages", {**PAGE, "page_id": "a"}),
         ("POST", "pages:batch", {"items": [{**PAGE, "page_id": "b"}]}),
         ("PUT", "pages/c", PAGE),
@@ -53,7 +53,7 @@ async def test_each_route_counts_what_comes_without_tokens(
 
 
 async def test_replies_say_who_has_counted(api: Client, exact: None) -> None:
-    turn = await api.post(f"{T}/turns", {"slots": [{**SLOT, "content": TEXT}]})
+    turn = await api.post(f"{T}/turns", {"items": [{**SLOT, "content": TEXT}]})
     request = orjson.dumps(turn.json["request"]).decode()
     assert turn.json["tokens"] == count(request)
     for path in ("turns/1", "turns/1/context", "context", "pages", "manifest"):
@@ -81,7 +81,7 @@ async def test_an_unknown_tokenizer_is_refused(api: Client) -> None:
     for answer in (
         await api.put("/threads/t-3", config),
         await api.patch("/threads/t-2", config),
-        await api.post("/threads/t-2:fork", {"name": "t-3", **config}),
+        await api.post("/threads/t-2:fork", {"thread": "t-3", **config}),
     ):
         assert (answer.status, answer.code) == (422, "value")
         assert answer.json["errors"][0]["loc"] == ["config", "tokenizer"]

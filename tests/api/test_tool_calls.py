@@ -2,7 +2,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import orjson
 import pytest
 
 from tests.api.client import Client
@@ -40,46 +39,45 @@ async def test_a_call_is_answered_ready_to_hand_back(
         "call_1",
         "page_fault",
     )
-    content = orjson.loads(answer.json["content"])
-    assert content["page"]["level"] == 1
-    assert content["effects"]["faults_left"] == 2
+    head, _, text = answer.json["content"].partition("\n\n")
+    assert head.startswith("page a · artifact · excerpt · ")
+    assert head.endswith(" · 2 faults left")
+    assert prose(900).startswith(text[:100])
     mutations = (await api.get(f"{T}/mutations?by=model")).json["items"]
     assert [item["type"] for item in mutations] == ["fault_in"]
 
 
 @pytest.mark.usefixtures("page")
 @pytest.mark.parametrize(
-    ("sent", "error"),
+    ("sent", "told"),
     [
-        ({}, "call"),
-        ({"function": "page_fault"}, "call"),
-        ({"id": 7, "type": "custom"}, "call"),
-        (call(None), "arguments"),
-        (call("not JSON"), "arguments_json"),
-        (call({"page_id": "a", "target_level": 9}), "arguments"),
-        (call({"page_id": "\u2028 ü" * 100}), "page_unknown"),
-        ({"function": {"name": "rm", "arguments": "{}"}}, "tool_unknown"),
+        ({}, "expected a function call"),
+        ({"function": "page_fault"}, "expected a function call"),
+        ({"id": 7, "type": "custom"}, "expected a function call"),
+        (call(None), "expected an object"),
+        (call("not JSON"), "expected JSON text"),
+        (call({"page_id": "a", "target_level": 9}), "expected 0 to 3"),
+        (call({"page_id": "\u2028 ü" * 100}), "no page"),
+        ({"function": {"name": "rm", "arguments": "{}"}}, "the tool is page_fault"),
     ],
 )
 async def test_a_models_mistake_is_told_to_the_model(
-    api: Client, sent: dict[str, Any], error: str
+    api: Client, sent: dict[str, Any], told: str
 ) -> None:
     answer = await api.post(f"{T}/tool-calls", sent)
     assert answer.status == 200
-    content = orjson.loads(answer.json["content"])
-    assert content["error"] == error
-    assert content.keys() <= {"error", "page_id", "detail"}
+    assert told in answer.json["content"]
+    assert "ü" not in answer.json["content"]
 
 
 @pytest.mark.usefixtures("page")
 async def test_beyond_its_budget_a_model_is_told_what_is_left(api: Client) -> None:
     await api.patch(T, {"config": {"max_faults_per_turn": 1}})
     await api.post(f"{T}/tool-calls", call({"page_id": "a", "target_level": 3}))
-    answer = await api.post(f"{T}/tool-calls", call({"page_id": "a"}))
+    again = call({"page_id": "a"}, id="call_2")
+    answer = await api.post(f"{T}/tool-calls", again)
     assert answer.status == 200
-    content = orjson.loads(answer.json["content"])
-    assert (content["error"], content["page_id"]) == ("fault_budget", "a")
-    assert "faults_left: 0" in content["detail"]
+    assert "faults_left: 0" in answer.json["content"]
 
 
 @pytest.mark.usefixtures("page")

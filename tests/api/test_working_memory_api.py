@@ -119,10 +119,10 @@ async def test_a_read_costs_the_same_whatever_there_is(api: Client, path: str) -
 
 async def test_what_the_readme_shows_works(api: Client) -> None:
     """Its lines as they stand, one after the other."""
-    for call in ast.walk(ast.parse(_shown("def ask("))):
-        if isinstance(call, ast.Call) and ast.unparse(call.func) == "ask":
-            method, path, *body = map(ast.literal_eval, call.args)
-            answer = await api.send(method, f"{T}/{path}", *body)
+    for call in ast.walk(ast.parse(_shown('send("PUT", HUB, "/keys'))):
+        if isinstance(call, ast.Call) and ast.unparse(call.func) == "send":
+            method, path, *body = map(ast.literal_eval, [call.args[0], *call.args[2:]])
+            answer = await api.send(method, f"{T}{path}", *body)
             assert answer.status < 300, answer.body
     found = (await api.get(f"{T}/working-memory")).json
     assert found["task"]["current_step"] == 0

@@ -71,9 +71,10 @@ async def test_metrics_are_counted_in_total_and_by_turn(api: Client) -> None:
     nothing = await get(api, "/paging")
     assert nothing["total"]["hit_rate"] is None
     assert nothing["total"]["fault_rate"] is None
+    assert (nothing["exchanges"], nothing["resident_rate"]) == (0, None)
     await make(api, "a", map=False)
     for n in range(2):
-        await api.post(f"{T}/turns", {"slots": [SLOT]})
+        await api.post(f"{T}/turns", {"items": [SLOT]})
         await api.post(f"{T}/pages/a/fault", {"level": 2 - n})
         await api.post(f"{T}/pages/a/reference", {})
     found = await get(api, "/paging")
@@ -85,6 +86,9 @@ async def test_metrics_are_counted_in_total_and_by_turn(api: Client) -> None:
     assert [line["turn"] for line in found["turns"]] == [1]
     assert found["turns"][0]["counts"]["faults"] == 1
     assert found["verdict"] == {"thrashing": False, "reasons": [], "pages": []}
+    # Either exchange fetched a page.
+    assert (found["exchanges"], found["resident_rate"]) == (2, 0.0)
+    assert found["resident_rate_in_all"] == 0.0
 
 
 async def test_thrashing_is_told_with_its_pages(api: Client) -> None:

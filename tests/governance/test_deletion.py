@@ -87,7 +87,7 @@ def test_a_deletion_reaches_shared_copies(hub: Hub, tmp_path: Path) -> None:
     word = f"w{uuid4().hex}"
     ann, officer = hub.agent("acme", "ann"), hub.officer("acme")
     known = remember(ann, "t-1", word)
-    ok(ann.post("/threads/t-1:fork", {"name": "t-fork"}))
+    ok(ann.post("/threads/t-1:fork", {"thread": "t-fork"}))
     known.thread.append("t-fork")
     assert ann.get("/threads/t-fork").status == 200
     bundle = exported(hub, officer, "ann", tmp_path / "ann.zip")

@@ -48,7 +48,7 @@ def ways(name: str) -> dict[str, tuple[str, str, Any]]:
             ("POST", "{thread}/notes:batch", {"items": [{"text": "x"}]}),
             ("POST", "{thread}/checkpoints", {"name": name}),
             ("POST", "{thread}/turns", {}),
-            ("POST", "{thread}:fork", {"name": f"{name}-fork"}),
+            ("POST", "{thread}:fork", {"thread": f"{name}-fork"}),
             ("PATCH", "{thread}", {"labels": {name: "x"}}),
         )
     }

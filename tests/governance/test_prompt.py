@@ -27,18 +27,21 @@ HOSTILE = (
 
 @pytest.mark.governance(19)
 @pytest.mark.parametrize("mode", ["strict", "relaxed"])
+def test_what_is_recalled_stands_as_a_tools_answer(hub: Hub, mode: str) -> None:
+    """It reaches the model as it is, with no more authority than a tool has."""
+    told, calm = both(hub.agent("acme"), mode, "conversation")
+    assert told[0] == calm[0]
+    assert told[0]["role"] == "system"
+    answers = (m["content"] for m in told if m["role"] == "tool")
+    found = {text.partition("\n\n")[2] for text in answers}
+    assert {*HOSTILE} <= found
+
+
+@pytest.mark.governance(19)
+@pytest.mark.parametrize("mode", ["strict", "relaxed"])
 def test_what_is_recalled_stands_fenced(hub: Hub, mode: str) -> None:
-    """It reaches the prompt, and each page's line parses back to just what it says."""
-    client = hub.agent("acme")
-    for n, text in enumerate(HOSTILE):
-        put(client, f"/threads/t-1/pages/p-{n}", text)
-    put(client, "/threads/t-2/pages/p-0", "Nothing but calm.")
-    ok(client.append("t-1", "What was recalled?"))
-    told = messages(ok(client.post("/threads/t-1/turns", {"mode": mode})))
-    ok(client.append("t-2", "What was recalled?"))
-    calm = messages(ok(client.post("/threads/t-2/turns", {"mode": mode})))
-    # Hostile text makes no message, and opens and closes nothing that calm does not.
-    assert [m["role"] for m in told] == [m["role"] for m in calm]
+    """In one message, each page's line parses back to just what it says."""
+    told, calm = both(hub.agent("acme"), mode, "developer")
     assert FENCE.findall(told[0]["content"]) == FENCE.findall(calm[0]["content"])
     found = {}
     for line in told[0]["content"].splitlines():
@@ -46,6 +49,23 @@ def test_what_is_recalled_stands_fenced(hub: Hub, mode: str) -> None:
             parsed = lines.parse(line)
             found[parsed.page_id] = parsed.content
     assert {f"p-{n}": text for n, text in enumerate(HOSTILE)}.items() <= found.items()
+
+
+def both(client: Client, mode: str, layout: str) -> list[list[dict[str, Any]]]:
+    """The messages that a model is given of hostile pages, and of calm ones."""
+    found = []
+    for name, texts in (("t-1", HOSTILE), ("t-2", ("Nothing but calm.",) * 6)):
+        ok(client.send("PUT", f"/threads/{name}", {"config": {"layout": layout}}))
+        for n, text in enumerate(texts):
+            put(client, f"/threads/{name}/pages/p-{n}", text)
+        ok(client.append(name, "What was recalled?"))
+        found.append(
+            messages(ok(client.post(f"/threads/{name}/turns", {"mode": mode})))
+        )
+    # Hostile text makes no message, and opens and closes nothing that calm does not.
+    told, calm = ([message["role"] for message in each] for each in found)
+    assert told == calm
+    return found
 
 
 def put(client: Client, path: str, text: str) -> None:

@@ -112,4 +112,9 @@ def test_background_work_keeps_to_its_scope(hub: Hub) -> None:
 
 
 #: A working set that is soon crowded, so that the worker makes levels.
-SMALL = {"budget_tokens": 4_000, "reserved_tokens": 800}
+SMALL = {
+    "budget_tokens": 4_000,
+    "reserved_tokens": 800,
+    "evict_at": 1.0,
+    "evict_to": 0.3,
+}

@@ -12,7 +12,13 @@ from memoryhub.journal import Order, perform, state_at
 from memoryhub.kernel import measuring, strict_json, tokens
 from memoryhub.kernel.commands import AppendSlots, NewSlot
 from memoryhub.kernel.opened import Opened
-from memoryhub.kernel.page_commands import CreatePages, FaultPage, NewPage, PinPage
+from memoryhub.kernel.page_commands import (
+    CreatePages,
+    EvictPage,
+    FaultPage,
+    NewPage,
+    PinPage,
+)
 from memoryhub.kernel.state import ThreadState
 from memoryhub.models.threads import Thread
 from memoryhub.queries import replay
@@ -21,6 +27,8 @@ from memoryhub.services.api_keys import Agent
 from memoryhub.services.turns import NewTurn
 from tests import factories
 
+#: Of three slots each.
+ROUNDS = 6
 PROSE = "The parcel went by ship and by train. Nobody knows why it is late again. "
 
 
@@ -73,27 +81,55 @@ def gone(agent: Agent, name: str) -> list[str]:
 
 
 def make_paged(
-    agent: Agent, name: str = "paged", *, rounds: int = 6, user_id: str = "ann"
+    agent: Agent,
+    name: str = "paged",
+    *,
+    rounds: int = ROUNDS,
+    user_id: str = "ann",
+    layout: str = "conversation",
 ) -> Thread:
     """A claim that is pinned, rounds of talk with a turn each, and one fault back."""
     # 3,200 tokens may be mapped.
-    factories.make_thread(
-        agent, name, user_id=user_id, budget_tokens=4_000, reserved_tokens=800
-    )
+    budget: dict[str, Any] = {"budget_tokens": 4_000, "reserved_tokens": 800}
+    factories.make_thread(agent, name, user_id=user_id, layout=layout, **budget)
     policy = new_page("policy", "Refunds within 30 days. " * 4)
     do(agent, name, CreatePages(pages=(policy,)))
     do(agent, name, PinPage(page_id="policy"))
     for n in range(rounds):
-        asked = message("user", f"Round {n}: where is it? " + PROSE * 4)
-        factories.run(turns.begin(agent=agent, thread=name, new=NewTurn(slots=[asked])))
+        ask(agent, name, f"Round {n}: where is it? " + PROSE * 4)
         found = message("tool", f'{{"round": {n}, "stops": ["Oslo"]}}')
         told = message("assistant", f"Answer {n}. " + PROSE * 20)
         do(agent, name, AppendSlots(slots=(found, told)))
     do(agent, name, FaultPage(page_id=gone(agent, name)[0], level=0))
     do(agent, name, FaultPage(page_id="slot-999", level=0))
-    asked = message("user", "And now?")
-    factories.run(turns.begin(agent=agent, thread=name, new=NewTurn(slots=[asked])))
+    ask(agent, name, "And now?")
     return factories.get_thread(agent, name)
+
+
+def make_restless(agent: Agent, *, exchanges: int) -> Thread:
+    """Each exchange fetches the same page, which has left; the TLB knows it still."""
+    factories.make_thread(agent, "restless", user_id="ann", auto_pin_turns=0)
+    do(
+        agent,
+        "restless",
+        CreatePages(pages=(new_page("note", "Kept. " * 9, type="artifact"),)),
+    )
+    for n in range(exchanges):
+        ask(agent, "restless", f"And again, {n}?")
+        fetch(agent, "restless", "note")
+    return factories.get_thread(agent, "restless")
+
+
+def ask(agent: Agent, name: str, text: str) -> None:
+    """An exchange begins."""
+    new = NewTurn(slots=[message("user", text)])
+    factories.run(turns.begin(agent=agent, thread=name, new=new))
+
+
+def fetch(agent: Agent, name: str, page_id: str) -> None:
+    """A page leaves, and the model wants it back."""
+    do(agent, name, EvictPage(page_id=page_id))
+    do(agent, name, FaultPage(page_id=page_id, level=0))
 
 
 def state_now(thread: Thread) -> ThreadState:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from typing import Any
 
 import orjson
@@ -8,14 +9,23 @@ import pytest
 from django.test import Client
 
 from memoryhub.journal import state_at
-from memoryhub.kernel import assembling
+from memoryhub.kernel import packers
 from memoryhub.kernel.page_commands import CreatePages
 from memoryhub.models.threads import Thread
 from memoryhub.queries import contexts, prefixes, turn_diffs, turns
+from memoryhub.services import turns as beginning
 from memoryhub.services.api_keys import Agent
 from tests import factories
 from tests.inspector.conftest import Browser
-from tests.inspector.paged import do, gone, make_paged, new_page, text_of
+from tests.inspector.paged import (
+    do,
+    gone,
+    make_paged,
+    make_restless,
+    message,
+    new_page,
+    text_of,
+)
 from tests.inspector.routes import make_family
 
 pytestmark = pytest.mark.django_db
@@ -81,12 +91,12 @@ def test_a_request_that_differs_is_told_in_red(
     viewer: Client, paged: Thread, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As by a packer that was changed instead of getting a new version."""
-    honest = assembling.PACKERS["pack/1"]
+    honest = packers.ASSEMBLE["pack/2"]
 
     def changed(*args: Any, **kwargs: Any) -> bytes:
         return honest(*args, **kwargs) + b" "
 
-    monkeypatch.setitem(assembling.PACKERS, "pack/1", changed)
+    monkeypatch.setitem(packers.ASSEMBLE, "pack/2", changed)
     text = text_of(viewer, f"{T}/turns/7")
     assert "The request differs from the record" in text
     assert "equals the record" not in text
@@ -157,10 +167,26 @@ def test_the_charts_add_up_to_what_the_thread_counted(
     assert sum(bucket["evicted"] for bucket in buckets) == paged.eviction_count
     assert buckets[-1]["last"] == paged.head_seq
     text = text_of(viewer, f"{T}/paging")
-    assert 'id="chart-data"' in text
+    assert '"label":"resident rate"' in text
     assert "Evictions by cause" in text
     assert "Nothing was looked up" in text_of(viewer, f"{T}/paging?from=1&to=1")
     assert "does not fit" in text_of(viewer, f"{T}/paging?from=5&to=2", 422)
+
+
+@pytest.mark.parametrize("layout", ["conversation", "developer"])
+def test_a_turn_says_what_it_shows_in_part(
+    agent: Agent, viewer: Client, layout: str
+) -> None:
+    make_paged(agent, layout=layout)
+    slots = [message("user", "Where is it? " * 300)]
+    new = beginning.NewTurn(slots=slots, token_budget=1_200)
+    begun = factories.run(beginning.begin(agent=agent, thread="paged", new=new))
+    text = text_of(viewer, f"{T}/turns/{begun.turn}")
+    assert begun.cut
+    for cut in begun.cut:
+        page = f'<a href="{T}/pages/{cut.page_id}">{cut.page_id}</a>'
+        assert f"{page}, {cut.shown_tokens:,} of {cut.tokens:,} tokens" in text
+    assert "Shown in part" not in text_of(viewer, f"{T}/turns/7")
 
 
 def test_a_diff_tells_what_left_and_by_which_event(
@@ -177,7 +203,9 @@ def test_a_diff_tells_what_left_and_by_which_event(
     text_of(viewer, f"{T}/turns/99/diff", 404)
 
 
-def test_the_lens_names_what_broke_the_prefix(viewer: Client, paged: Thread) -> None:
+def test_the_lens_names_what_broke_the_prefix(agent: Agent, viewer: Client) -> None:
+    """And what would have, had one message had its sections in another order."""
+    paged = make_paged(agent, layout="developer")
     lens = prefixes.get_lens(paged, 7)
     text = text_of(viewer, f"{T}/turns/7/prefix")
     assert f"{lens.prefix_tokens:,}" in text
@@ -190,6 +218,13 @@ def test_the_lens_names_what_broke_the_prefix(viewer: Client, paged: Thread) -> 
     assert series.count('/prefix">Turn ') == 7
 
 
+def test_messages_have_one_order(viewer: Client, paged: Thread) -> None:
+    lens = prefixes.get_lens(paged, 7)
+    assert "in another order" not in text_of(viewer, f"{T}/turns/7/prefix")
+    order = ",".join(lens.order[::-1])
+    text_of(viewer, f"{T}/turns/7/prefix?order={order}", 422)
+
+
 def test_a_page_says_what_was_made_of_it_and_who_carried_it(
     agent: Agent, viewer: Client, paged: Thread
 ) -> None:
@@ -199,7 +234,7 @@ def test_a_page_says_what_was_made_of_it_and_who_carried_it(
     assert f'href="{T}/pages/sum"' in text
     text = text_of(viewer, f"{T}/pages/policy")
     for turn in range(1, 8):
-        assert f'href="{T}/turns/{turn}">turn {turn} <i>context' in text
+        assert f'href="{T}/turns/{turn}">turn {turn} <i>history' in text
     assert "No page says" in text
 
 
@@ -228,14 +263,40 @@ def test_lists_say_how_full_and_how_lucky_a_thread_is(
     text = text_of(viewer, "/p/acme/threads")
     assert f"{paged.resident_tokens} of 3200 tokens resident" in text
     rate = paged.tlb_hits / (paged.tlb_hits + paged.tlb_misses)
-    assert f"{rate:.2f}" in text
+    # One of seven exchanges fetched a page.
+    assert figures(text) == {"resident rate": "0.86", "TLB hit rate": f"{rate:.2f}"}
     assert "too few to tell" in text_of(viewer, "/p/acme/")
+
+
+def figures(text: str) -> dict[str, str]:
+    """The rates of the list's first thread, as they stand there."""
+    told = re.findall(r'data-label="([\w ]+ rate)"[^>]*>([^<]*)<', text)
+    return dict(told[:2])
+
+
+def test_a_thread_that_always_fetches_is_never_shown_as_well(
+    agent: Agent, viewer: Client
+) -> None:
+    """However often the TLB knows where that is which left."""
+    restless = make_restless(agent, exchanges=6)
+    assert restless.tlb_misses == 0 < restless.tlb_hits
+    text = text_of(viewer, "/p/acme/threads")
+    assert figures(text) == {"resident rate": "0.00", "TLB hit rate": "1.00"}
+    assert 'class="n warn" data-label="resident rate"' in text
+    for place in ("/p/acme/", "/p/acme/threads?q=flag:faulting"):
+        text = text_of(viewer, place)
+        assert 'href="/p/acme/threads/restless"' in text
+        assert not re.search(
+            r'class="[^"]*\b(ok|open|good)\b[^"]*"[^>]*>[^<]*rate', text
+        )
+    assert 'class="badge away">resident rate 0.00' in text_of(viewer, "/p/acme/")
 
 
 @pytest.mark.parametrize(
     ("flag", "columns"),
     [
         ("thrashing", {"refault_count": 3}),
+        ("faulting", {"exchange_count": 30, "faulted_lately_count": 11}),
         ("missing", {"tlb_hits": 50, "tlb_misses": 60}),
     ],
 )

@@ -268,7 +268,7 @@ def test_a_thread_gets_days_of_its_own(
     assert row.last_active_at > timezone.now() - DAY
     assert 'value="40"' in client.get(path).content.decode()
     assert client.post(path, {"retention_idle_days": ""}).status_code == 302
-    assert factories.get_thread(agent, "idle-25").config == "{}"
+    assert factories.get_thread(agent, "idle-25").config == '{"layout":"conversation"}'
 
 
 def test_only_owners_give_a_thread_fewer_days(
@@ -281,7 +281,7 @@ def test_only_owners_give_a_thread_fewer_days(
     answer = editor.post(path, form)
     assert answer.status_code == 422
     assert "Only owners" in answer.content.decode()
-    assert factories.get_thread(agent).config == "{}"
+    assert factories.get_thread(agent).config == '{"layout":"conversation"}'
     assert owner.post(path, form).status_code == 302
     page = owner.get(path).content.decode()
     assert "erased for ever" in page
@@ -295,7 +295,7 @@ def test_a_threads_days_have_bounds(browser: Browser, agent: Agent) -> None:
     answer = client.post(path, {"retention_idle_days": "0"})
     assert answer.status_code == 422
     assert 'value="0"' in answer.content.decode()
-    assert factories.get_thread(agent).config == "{}"
+    assert factories.get_thread(agent).config == '{"layout":"conversation"}'
 
 
 def test_a_retired_thread_gets_no_days(

@@ -121,6 +121,7 @@ def test_a_panel_is_what_its_page_includes(
         "messages": f"{T}?tab=messages",
         "tail": f"{T}/tail",
         "working-set": f"{T}/working-set",
+        "paging": f"{T}/paging",
         "working-memory": f"{T}?tab=working-memory",
         "keys": f"{T}/keys",
         "task": f"{T}/task",

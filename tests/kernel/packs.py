@@ -10,7 +10,7 @@ from uuid import UUID
 
 from hypothesis import strategies as st
 
-from memoryhub.kernel import assembling, costs, lines, packing
+from memoryhub.kernel import costs, lines, packers, packing
 from memoryhub.kernel.choosing import Candidate
 from memoryhub.kernel.contexts import Policies, Record
 from memoryhub.kernel.lines import Parsed
@@ -118,9 +118,10 @@ class Thread:
         kept = json.loads(json.dumps(packed.record.as_json()))
         record = Record.of(kept)
         assert record == packed.record
-        assemble = assembling.PACKERS[record.packer]
+        assemble = packers.ASSEMBLE[record.packer]
         assert assemble(record, self.texts, thread=THREAD) == packed.request
-        fates = [*packed.included, *packed.cut, *packed.omitted]
+        cut = [each.page_id for each in packed.cut]
+        fates = [*packed.included, *cut, *packed.omitted]
         pages = (*wanted.system, *wanted.candidates, *wanted.newest)
         assert sorted(fates) == sorted({page.page_id for page in pages})
 

@@ -16,6 +16,7 @@ from memoryhub.kernel.page_commands import (
     EvictPage,
     FaultPage,
     FlushTlb,
+    WriteLevels,
 )
 from memoryhub.kernel.page_events import (
     FaultRefused,
@@ -39,6 +40,10 @@ def away(bench: Bench, *sizes: int, map_first: bool = False) -> list[str]:
 def fault(bench: Bench, page_id: str, level: int = 0, **fields: Any) -> Any:
     """The last event that it led to."""
     return bench.do(FaultPage(page_id=page_id, level=level, **fields))[-1]
+
+
+def append(bench: Bench, *sizes: int) -> None:
+    bench.do(AppendSlots(slots=tuple(slot(size, "tool") for size in sizes)))
 
 
 def test_fault_of_mapped_is_free() -> None:
@@ -196,19 +201,70 @@ def test_tool_loop_does_not_renew_budget() -> None:
 
 def test_promotion_is_told_truthfully() -> None:
     bench = Bench(**BARE, l1_pages=2)
-    away(bench, 641, 640)
-    told = fault(bench, "p0")
-    assert (told.promoted, told.tier_before, told.tier_after) == (False, "L1", "L1")
-    assert bench.mapped == []
-    told = fault(bench, "p1")
-    assert (told.promoted, told.tier_before, told.tier_after) == (True, "L1", "L0")
-    assert bench.mapped == ["p1"]
+    away(bench, 641, 100)
     bench.do(EvictPage(page_id="p0"))
-    make(bench, page("a", map=False), page("b", map=False))
+    for page_id, tier in (("p0", "L2"), ("p1", "L1")):
+        told = fault(bench, page_id)
+        assert (told.promoted, told.tier_before, told.tier_after) == (True, tier, "L0")
+    assert bench.mapped == ["p0", "p1"]
+
+
+def asked(bench: Bench, size: int = 100) -> None:
+    """A question of the user's, and the model call that it leads to."""
+    bench.do(BeginTurn(slots=(slot(size, "user"),)))
+
+
+@pytest.mark.parametrize("tokens", [1_500, 1_501])
+def test_what_can_not_be_delivered_is_refused_uncharged(tokens: int) -> None:
+    """Beside the question there is room for 1,500 tokens, whatever else is mapped."""
+    bench = Bench(**BARE)
+    append(bench, 300, 300)
+    away(bench, tokens)
+    asked(bench)
     told = fault(bench, "p0")
-    # From home: another page leaves the hot list for it.
-    assert (told.tier_before, told.tier_after, told.displaced) == ("L2", "L1", "a")
-    assert {*bench.paging.hot} == {"p0", "b"}
+    if tokens > 1_500:
+        assert (told.refusal, bench.paging.spent.faults) == ("no_room", 0)
+        assert faults.deliverable(bench.state, "p0") == 1_500
+        assert bench.mapped == ["slot-0", "slot-1", "slot-2"]
+    else:
+        assert bench.mapped == ["slot-2", "p0"]
+
+
+def test_what_was_fetched_stays_until_the_next_request_has_it() -> None:
+    """Neither a later fault nor messages of the exchange take its room."""
+    bench = Bench(**BARE)
+    away(bench, 700, 700, 700)
+    asked(bench)
+    fault(bench, "p0")
+    fault(bench, "p1")
+    assert fault(bench, "p2").refusal == "no_room"
+    append(bench, 300, 90)
+    assert bench.mapped == ["slot-0", "p0", "p1", "slot-2"]
+    # It was delivered; what is asked for from here on may take its place.
+    bench.do(BeginTurn())
+    assert isinstance(fault(bench, "p2"), PageFaulted)
+    assert {"p1", "p2"} <= {*bench.mapped}
+    assert "p0" not in bench.mapped
+
+
+def test_a_message_of_the_user_goes_before_what_was_fetched() -> None:
+    bench = Bench(**BARE)
+    away(bench, 1_400)
+    asked(bench)
+    fault(bench, "p0")
+    asked(bench, 900)
+    assert bench.mapped == ["slot-0", "slot-1"]
+
+
+def test_once_its_exchange_is_over_nothing_exceeds_its_share() -> None:
+    bench = Bench(**BARE)
+    away(bench, 700, 700)
+    asked(bench)
+    fault(bench, "p0", level=0, made=made("p0", 300))
+    bench.do(WriteLevels(made=made("p0", 300)))
+    fault(bench, "p1")
+    asked(bench)
+    assert (bench.frame("p0").level, bench.mapped) == (1, ["p0", "slot-0", "slot-1"])
 
 
 def test_a_fault_makes_room_and_stands_at_the_end() -> None:
@@ -223,13 +279,6 @@ def test_a_fault_makes_room_and_stands_at_the_end() -> None:
     ]
     assert {event.cause for event in only(events, PageEvicted)} == {"pressure"}
     assert bench.mapped == ["slot-3", "slot-4", "slot-0"]
-
-
-def test_a_fault_is_a_reference_wherever_the_page_stays() -> None:
-    bench = Bench(**BARE)
-    away(bench, 641)
-    fault(bench, "p0")
-    assert (bench.hot("p0").references, bench.hot("p0").referenced_seq) == (1, 3)
 
 
 @pytest.mark.parametrize("by", ["user", "model", "tool", "system"])

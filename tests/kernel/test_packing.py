@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+from dataclasses import replace
 from itertools import pairwise, takewhile
 from typing import Any
 
@@ -10,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memoryhub.kernel import assembling
+from memoryhub.kernel import assembling, packers, prefixes
 from memoryhub.kernel.contexts import Ref, Row
 from memoryhub.kernel.packing import Packed
 from memoryhub.kernel.tokens import estimate
@@ -167,10 +169,14 @@ def test_a_lone_surrogate_is_valid_json_wherever_it_stands(role: str) -> None:
 
 
 def prefix(thread: Thread, before: Packed, after: Packed) -> int:
-    tokens = assembling.prefix(before.record, after.record, thread.texts, thread=THREAD)
+    previous, request = (
+        prefixes.Request(record=each.record, texts=thread.texts, thread=THREAD)
+        for each in (before, after)
+    )
+    tokens = prefixes.common(previous, request).tokens
     one, other = before.request.decode(), after.request.decode()
     same = takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False))
-    assert tokens <= estimate("".join(char for char, _ in same))
+    assert tokens == estimate("".join(char for char, _ in same))
     return tokens
 
 
@@ -181,7 +187,7 @@ def prefix(thread: Thread, before: Packed, after: Packed) -> int:
     st.integers(0, 12),
     st.sampled_from(["strict", "passive"]),
 )
-def test_the_common_prefix_is_never_more_than_the_bytes_share(
+def test_the_common_prefix_is_what_the_bytes_share(
     drawn: list[tuple[str, str, float, bool]], one: int, other: int, mode: str
 ) -> None:
     thread = thread_of(drawn)
@@ -250,4 +256,7 @@ def test_old_packers_still_hash() -> None:
     thread.say("an excerpt", role="tool", level=1)
     rows = (Row("page-2", "L1", "0123", 2), Row("page-4", "L2", "02", 4, 0, PARENT))
     packed = thread.pack(system=(prompt,), available=rows, unlisted=3)
-    assert (packed.tokens, packed.sha256[:16]) == (953, "4a4f1b909d79c097")
+    record = replace(packed.record, rules="strict/1", tools="tools/1")
+    request = packers.ASSEMBLE["pack/1"](record, thread.texts, thread=THREAD)
+    assert estimate(request.decode()) == 953
+    assert hashlib.sha256(request).hexdigest()[:16] == "4a4f1b909d79c097"

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memoryhub.kernel import choosing, opened, packing
-from memoryhub.kernel.choosing import Choice
+from memoryhub.kernel.choosing import Choice, Unit
 from memoryhub.kernel.packing import TooSmallError
 from memoryhub.kernel.tokens import Tokenizer, estimate
 from tests.kernel.packs import (
@@ -103,9 +103,9 @@ def test_a_text_is_cut_only_when_more_than_50_tokens_remain() -> None:
         estimate('"}{"role":"developer","content":"<VM:CONTEXT>\\n</VM:CONTEXT>') + 8
     )
     assert thread.pack(mode="passive", token_budget=bare + 40).cut == ()
-    assert thread.pack(mode="passive", token_budget=bare + fence + 90).cut == (
-        "page-1",
-    )
+    (cut,) = thread.pack(mode="passive", token_budget=bare + fence + 90).cut
+    assert (cut.page_id, cut.tokens) == ("page-1", estimate("word " * 400))
+    assert 40 < cut.shown_tokens <= 90
 
 
 def test_small_pages_may_follow_what_was_too_large() -> None:
@@ -139,17 +139,21 @@ def test_what_fits_exactly_is_taken_whole() -> None:
     thread = Thread()
     for n in range(3):
         thread.page("A page like the others. " * 20, keep=1.0 - n / 10)
-    offered = [Choice(page, "context") for page in thread.pages]
     two = sum(page.cost for page in thread.pages[:2])
-    taken = choosing.choose(offered, room=two, texts=thread.texts, count=estimate)
-    assert taken == offered[:2]
+    assert chosen(thread, two) == [0, 1]
 
 
 def test_of_equals_the_newest_is_taken() -> None:
     thread = Thread()
     for _ in range(3):
         thread.page("A page like the others. " * 20)
-    offered = [Choice(page, "context") for page in thread.pages]
-    one = thread.pages[0].cost
-    taken = choosing.choose(offered, room=one, texts=thread.texts, count=estimate)
-    assert taken == offered[2:]
+    assert chosen(thread, thread.pages[0].cost) == [2]
+
+
+def chosen(thread: Thread, room: int) -> list[int]:
+    """Which pages a context of so many tokens holds, none of them cut."""
+    units = [Unit((Choice(page, "context"),), page.cost) for page in thread.pages]
+    taken = choosing.choose(
+        units, room=room, shorten=lambda unit, room: unit._replace(cost=0)
+    )
+    return sorted(taken)

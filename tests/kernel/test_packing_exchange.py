@@ -43,7 +43,10 @@ def test_newest_user_slot_always_sent() -> None:
         packed = thread.pack(token_budget=budget)
         (message,) = exchange(packed)
         assert message["content"].removesuffix("...") in "Where do I sit? " * 40
-        assert newest.page_id in packed.included + packed.cut
+        assert newest.page_id in (
+            *packed.included,
+            *(each.page_id for each in packed.cut),
+        )
     # It comes first also when it had been evicted.
     packed = thread.pack(
         candidates=tuple(thread.pages[:1]), newest=(newest,), token_budget=900

@@ -85,6 +85,8 @@ class Talk(Bench):
     def _open(self, event: Any, payload: dict[str, Any]) -> None:
         place = Location(self.state.id, self.state.seq + 1, 0)
         if event.event_type == "slot.appended":
+            if event.page is None:
+                return
             self.texts[place] = Opened(
                 page_id=f"slot-{event.index}",
                 type=event.page.type,

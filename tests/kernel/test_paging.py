@@ -317,7 +317,7 @@ class Threads(RuleBasedStateMachine):
         assert (paging.tlb.hits, paging.tlb.misses) == (model.hits, model.misses)
         assert [*paging.spent] == [model.faults, model.charged, model.refused]
         assert paging.used == model.used
-        assert {*pins.pinned(self.bench.state)} == model.pinned()
+        assert pins.pinned(self.bench.state) == model.pinned()
         assert paging.pages == len(model.pages)
         assert self.bench.state.turn_count == model.turn
         assert paging.evicted_tokens == model.evicted_tokens

@@ -134,8 +134,8 @@ def test_a_pinned_level_grows_within_the_share_only() -> None:
     bench.do(PinPage(page_id="a"))
     with pytest.raises(PinBudgetError):
         bench.do(MapPage(page_id="a", level=0))
-    fault = bench.do(FaultPage(page_id="a", level=0))
-    assert [(event.promoted, event.tier_after) for event in fault] == [(False, "L0")]
+    (fault,) = bench.do(FaultPage(page_id="a", level=0))
+    assert fault.refusal == "no_room"
     assert bench.frame("a").level == 1
 
 

@@ -19,8 +19,11 @@ def test_rules_are_short_even_with_their_escapes(version: str) -> None:
 @pytest.mark.parametrize("version", prompts.RULES)
 def test_rules_name_what_there_is_and_nothing_else(version: str) -> None:
     rules = prompts.RULES[version]
-    words = ["VM:CONTEXT", "VM:MANIFEST_JSON", "page_fault", "[ref: page_id]", "data"]
-    assert all(word in rules for word in [*words, "faults_left", "recalled", "~2"])
+    words = ["page_fault", "[ref: page_id]", "data"]
+    past = ["VM:CONTEXT", "VM:MANIFEST_JSON", "faults_left", "recalled", "~2"]
+    talk = ["page_list", "shortened", "faults are left"]
+    words += talk if version in prompts.CONVERSATION.values() else past
+    assert all(word in rules for word in words)
     assert "search" not in rules
 
 
@@ -28,6 +31,7 @@ def test_each_mode_has_its_rules_and_passive_has_none() -> None:
     assert prompts.CURRENT["passive"] is None
     for mode in ("strict", "relaxed"):
         assert prompts.CURRENT[mode] in prompts.RULES
+        assert prompts.CONVERSATION[mode] in prompts.RULES
 
 
 def test_a_wording_never_changes() -> None:
@@ -36,4 +40,11 @@ def test_a_wording_never_changes() -> None:
         version: hashlib.sha256(rules.encode()).hexdigest()[:16]
         for version, rules in prompts.RULES.items()
     }
-    assert digests == {"strict/1": "cc8a8494853e142d", "relaxed/1": "b35c10d358c12213"}
+    assert digests == {
+        "strict/1": "cc8a8494853e142d",
+        "relaxed/1": "b35c10d358c12213",
+        "strict/2": "11f5715504c67ebc",
+        "relaxed/2": "2b8c1a4e94f50146",
+        "strict/3": "8e398d12b68d5d80",
+        "relaxed/3": "0cce64d684489372",
+    }

@@ -32,6 +32,7 @@ from memoryhub.kernel.memory_events import MEMORY_EVENTS
 from memoryhub.kernel.page_events import PAGE_EVENTS
 from memoryhub.kernel.state import Scope, ThreadState
 from memoryhub.kernel.threads import inherit
+from memoryhub.kernel.tool_events import TOOL_EVENTS
 from tests.paging import Rows
 
 BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
@@ -203,6 +204,7 @@ GOLDEN = Path(__file__).parent.parent / "golden"
 HISTORIES = [
     "replay-format-1",
     "replay-format-1-paging",
+    "replay-format-1-loop",
     "replay-format-1-working-memory",
     "replay-format-1-erasing",
     "replay-format-1-erased",
@@ -242,6 +244,7 @@ def test_a_golden_history_folds_to_its_state(name: str) -> None:
     ("part", "kinds"),
     [
         ("paging", PAGE_EVENTS),
+        ("loop", TOOL_EVENTS),
         ("working-memory", MEMORY_EVENTS),
         ("erasing", (RecordsErased,)),
         ("erased", (ThreadErased,)),

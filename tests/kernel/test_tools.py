@@ -37,7 +37,8 @@ def test_the_definition_is_one_function_with_its_arguments() -> None:
         parameters = tool["function"]["parameters"]
         assert tool["type"] == "function"
         assert tool["function"]["name"] == "page_fault"
-        assert list(parameters["properties"]) == ["page_id", "target_level"]
+        names = ["page_id", "target_level", "offset", "limit"]
+        assert list(parameters["properties"]) == names
         assert parameters["additionalProperties"] is False
     assert plain["function"]["parameters"]["required"] == ["page_id"]
     assert plain["function"]["parameters"]["properties"]["target_level"]["default"] == 2
@@ -56,6 +57,8 @@ def test_definitions_never_change() -> None:
     assert {form: tools.digest(form)[:16] for form in tools.DEFINITIONS} == {
         "tools/1": "906f3e6ba2045ffc",
         "tools/1-strict": "f26c78a08923b5aa",
+        "tools/2": "7e6bbc73db0bd8a4",
+        "tools/2-strict": "03510cdef50b1142",
     }
 
 
@@ -119,7 +122,7 @@ def test_what_providers_add_is_let_by() -> None:
 def test_a_mistake_has_a_word(sent: Any, word: str) -> None:
     found = mistake(sent)
     assert found.error == word
-    assert found.content == {"error": word, "detail": found.detail}
+    assert found.sentence == f"This call can't be followed: {found.detail}."
 
 
 @given(anything | anything.map(call) | st.text().map(call))
@@ -133,10 +136,10 @@ def test_a_mistake_repeats_nothing_of_the_call() -> None:
 
 
 def test_the_answer_is_a_tool_message() -> None:
-    message = tools.tool_message("call_1", "page_fault", {"error": "页", "n": 1})
+    message = tools.tool_message("call_1", "page_fault", "页")
     assert message == {
         "role": "tool",
         "tool_call_id": "call_1",
         "name": "page_fault",
-        "content": '{"error":"页","n":1}',
+        "content": "页",
     }

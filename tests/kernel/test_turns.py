@@ -18,9 +18,10 @@ from memoryhub.kernel.contexts import Record
 from memoryhub.kernel.events import SlotAppended
 from memoryhub.kernel.page_commands import (
     BeginTurn,
+    EvictPage,
+    MapPage,
     PinPage,
     RecordContext,
-    WriteLevels,
 )
 from memoryhub.kernel.page_events import PageMapped, TurnBegan, TurnPacked
 from tests.paging import BARE, Bench, made, make, only, page, slot
@@ -93,8 +94,10 @@ def test_newest_user_slot_always_sent() -> None:
     bench = Bench(**BARE)
     pressed(bench, 960)
     append(bench, 100, role="user")
-    append(bench, 300, 300)
-    assert "slot-0" not in bench.mapped
+    append(bench, 300, 300, 300)
+    # Whatever else of the exchange has no room, it stays.
+    assert "slot-0" in bench.mapped
+    bench.do(EvictPage(page_id="slot-0"))
     (_, told) = bench.do(BeginTurn())
     assert (told.page_id, told.level, told.cause) == ("slot-0", 0, "turn")
     # Nobody named it, so nobody looked it up.
@@ -104,10 +107,9 @@ def test_newest_user_slot_always_sent() -> None:
 
 def test_a_user_slot_that_was_lowered_is_shown_whole_again() -> None:
     bench = Bench(**BARE)
-    pressed(bench, 700)
+    pressed(bench, 960)
     append(bench, 300, role="user")
-    bench.do(WriteLevels(made=made("slot-0", 50, 20, 10)))
-    append(bench, 300, 100)
+    bench.do(MapPage(page_id="slot-0", level=1, made=made("slot-0", 50, 20, 10)))
     assert bench.frame("slot-0").level == 1
     (told,) = only(bench.do(BeginTurn()), PageMapped)
     assert (told.page_id, told.level) == ("slot-0", 0)
@@ -122,14 +124,17 @@ def test_a_user_slot_that_is_not_mapped_by_itself_is_shown() -> None:
     assert bench.mapped == ["slot-2"]
     append(bench, 900, role="user")
     bench.do(BeginTurn())
+    # What the user said may be larger than any page of the past.
+    assert bench.frame("slot-3").level == 0
+    append(bench, 1_700, role="user")
+    bench.do(BeginTurn())
     # Too large to be whole: its levels were made when it came.
-    assert bench.frame("slot-3").level == 1
+    assert bench.frame("slot-4").level == 1
 
 
 def test_a_user_slot_is_shown_even_if_no_row_tells_of_it_yet() -> None:
-    """It leaves the working set, the hot list and the TLB within one command."""
-    bench = Bench(**BARE, tlb_entries=0, l1_pages=1)
-    pressed(bench, 960)
+    """It leaves the hot list and the TLB within one command."""
+    bench = Bench(**BARE, tlb_entries=0, l1_pages=1, map_slots=False)
     turn = BeginTurn(
         slots=(slot(100), *(slot(300, "tool") for _ in range(5))),
     )
@@ -143,7 +148,7 @@ def test_a_user_slot_is_shown_even_if_no_row_tells_of_it_yet() -> None:
 
 def test_a_user_slot_too_large_by_now_is_shown_at_the_level_sent_along() -> None:
     bench = Bench(**{**BARE, "budget_tokens": 4_000})
-    append(bench, 1_100, role="user")
+    append(bench, 1_250, role="user")
     bench.do(AmendThread(config={"budget_tokens": 2_000}))
     assert bench.mapped == []
     bench.do(BeginTurn())

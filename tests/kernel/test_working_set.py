@@ -117,19 +117,38 @@ def test_unmapped_is_told() -> None:
 
 def test_a_slot_too_large_is_mapped_at_the_level_that_fits() -> None:
     bench = Bench(**BARE)
-    events = append(bench, 900)
+    events = append(bench, 1_700)
     assert [*map(type, events)] == [SlotAppended, PageCompressed, PageMapped]
     assert not events[0].page.mapped
     assert bench.frame("slot-0").level == 1
     assert not bench.paging.hot
 
 
+def test_a_slot_is_whole_for_as_long_as_its_exchange_lasts() -> None:
+    bench = Bench(**BARE)
+    append(bench, 100, role="user")
+    events = append(bench, 900)
+    # Its levels are made now: once it is history it is larger than a page may be.
+    assert [*map(type, events)] == [SlotAppended, PageCompressed]
+    assert bench.frame("slot-1").level == 0
+    events = append(bench, 100, role="user")
+    assert [event.page_id for event in only(events, PageLowered)] == ["slot-1"]
+    assert bench.frame("slot-1").level == 1
+
+
+def test_the_newest_messages_of_an_exchange_stay() -> None:
+    bench = Bench(**BARE)
+    append(bench, 100, role="user")
+    append(bench, 600, 600, 600)
+    assert bench.mapped == ["slot-0", "slot-2", "slot-3"]
+
+
 def test_a_user_slot_that_fits_at_no_level_is_refused() -> None:
     bench = Bench(**{**SMALL, "pin_share": 0.9, "map_slots": False})
-    short = slot(3, "user", cost=700)
+    short = slot(3, "user", cost=1_700)
     with pytest.raises(NoRoomError):
         bench.do(AppendSlots(slots=(short,)))
-    bench.do(AppendSlots(slots=(slot(3, "tool", cost=700),)))
+    bench.do(AppendSlots(slots=(slot(3, "tool", cost=1_700),)))
     assert {*bench.paging.hot} == {"slot-0"}
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,19 +12,9 @@ from django.db import connections
 from pytest_django import Settings
 
 from memoryhub.queries import server_checks
-from tests.harness import parts
 from tests.harness.instances import Instance
 
 BOTH = ["default", "keys"]
-
-
-@pytest.fixture
-def redis_url() -> Iterator[str]:
-    try:
-        with parts.redis() as urls:
-            yield urls["REDIS_URL"]
-    except parts.MissingPartError as missing:
-        pytest.skip(str(missing))
 
 
 def ids(found: list[CheckMessage]) -> list[str | None]:

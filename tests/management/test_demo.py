@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import sqlite3
@@ -10,12 +11,13 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
-from itertools import chain, islice
+from itertools import chain, islice, pairwise
 from pathlib import Path
 from random import Random
 
 import pytest
 
+from memoryhub.journal import projections
 from memoryhub.kernel import names, transcripts
 from memoryhub.management.demo import (
     coder,
@@ -167,17 +169,42 @@ def bob_is_forgotten(folder: Path, rows: dict[str, int]) -> None:
 
 
 def the_agents_page(folder: Path) -> None:
-    """One keeps a stable set, one thrashes, one reads again, one pins too much."""
+    """One keeps a stable set, one comes and goes, one reads again, one pins much."""
     desk, repair = events(folder, "desk-case-1"), events(folder, "repair-1")
     assert desk["page.pinned"] == 1
     assert not desk["page.evicted"]
     assert desk["turn.packed"] == desk["turn.began"] > 2
-    assert repair["page.faulted"] > 1
+    assert repair["page.faulted"]
     topics = events(folder, "research-tides-and-maps")
     assert topics["page.evicted"] > 2 * research.NOTES < topics["page.faulted"]
+    rates_fall_and_rise(folder, "research-tides-and-maps")
     diary_days = events(folder, "diary")
     assert diary_days["page.pinned"] > 1
     assert diary_days["page.evicted"] > 5
+
+
+def rates_fall_and_rise(folder: Path, thread: str) -> None:
+    """Turn by turn, both of them."""
+    with sqlite3.connect(folder / "memoryhub.sqlite3") as database:
+        found = database.execute(
+            "SELECT u.counters FROM memoryhub_turn u "
+            "JOIN memoryhub_thread t ON t.id = u.thread_id WHERE t.name = ? "
+            "ORDER BY u.n",
+            [thread],
+        )
+        told = [json.loads(counters) for (counters,) in found]
+    resident = [rate for rate in map(projections.rate_of, told) if rate is not None]
+    assert min(resident) < 0.5
+    assert max(resident) > 0.8
+    steps = {later > sooner for sooner, later in pairwise(resident) if later != sooner}
+    assert steps == {True, False}
+    asked = [(each["hits"], each["misses"]) for each in told]
+    moved = [
+        (hits - before[0], misses - before[1])
+        for before, (hits, misses) in pairwise(asked)
+    ]
+    assert any(hits and not misses for hits, misses in moved)
+    assert any(misses > hits for hits, misses in moved)
 
 
 def events(folder: Path, thread: str) -> Counter[str]:

@@ -325,7 +325,7 @@ async def test_no_page_is_served(held_back: None, path: str, method: str) -> Non
 @pytest.mark.parametrize("path", ["/api/v1/threads", "/api/nowhere", "/api"])
 async def test_no_agent_is_served(held_back: None, path: str, method: str) -> None:
     """Before anything of the request is looked at, its key included."""
-    start, body = await replies(
+    start, body, *_ = await replies(
         Http(nobody), http(path, method), {"type": "http.request"}
     )
     assert start["status"] == 503

@@ -54,11 +54,11 @@ def damage(thread: Thread, *, seq: int) -> None:
 
 
 def alter(thread: Thread, *, turn: int) -> None:
-    """Say in a record that one page more was mapped than there was."""
+    """Say in a record that one page more was left out than there was."""
     row = thread.turns.get(n=turn)
     event = thread.events.get(seq=row.packed_seq or 0)
     told = json.loads(event.body)
-    told["manifest"]["mapped"] += 1
+    told["manifest"]["omitted"] += 1
     lift_guard()
     rows = Event.objects.filter(thread=thread, seq=event.seq)
     rows.update(body=json.dumps(told))

@@ -47,7 +47,7 @@ ROWS: dict[str, tuple[str, object, bool]] = {
     "patch /api/v1/threads/{thread}": ("/threads/{t}", {"labels": {}}, True),
     "post /api/v1/threads/{thread}:close": ("/threads/{t}:close", {}, True),
     "post /api/v1/threads/{thread}:reopen": ("/threads/{t}:reopen", {}, True),
-    "post /api/v1/threads/{thread}:fork": ("/threads/{t}:fork", {"name": "f"}, True),
+    "post /api/v1/threads/{thread}:fork": ("/threads/{t}:fork", {"thread": "f"}, True),
     "post /api/v1/threads/{thread}/slots": ("/threads/{t}/slots", SLOT, True),
     "post /api/v1/threads/{thread}/slots:batch": (
         "/threads/{t}/slots:batch",
@@ -91,6 +91,8 @@ ROWS: dict[str, tuple[str, object, bool]] = {
             ("post", "/turns", {}),
             ("get", "/turns", None),
             ("post", "/tool-calls", {}),
+            ("get", "/tools", None),
+            ("put", "/tools", {"items": []}),
         )
     },
     "put /api/v1/threads/{thread}/pages/{page_id}": (
@@ -173,6 +175,7 @@ MAKING = {
     "put /api/v1/threads/{thread}/keys/{key}",
     "post /api/v1/threads/{thread}/keys:batch",
     "put /api/v1/threads/{thread}/task",
+    "put /api/v1/threads/{thread}/tools",
     "post /api/v1/threads/{thread}/notes",
     "post /api/v1/threads/{thread}/notes:batch",
     "post /api/v1/threads/{thread}/checkpoints",

@@ -23,7 +23,7 @@ THEIRS, NOBODYS = "theirs-1", "nobody-1"
 DAYS = {"config": {"retention_idle_days": 30}}
 #: Requests that name a thread otherwise than the matrix does: method, where, what.
 OTHERS: dict[str, tuple[str, str, Any]] = {
-    "fork": ("POST", "/threads/mine:fork", {"name": "{t}"}),
+    "fork": ("POST", "/threads/mine:fork", {"thread": "{t}"}),
     "put with days": ("PUT", "/threads/{t}", DAYS),
     "patch with days": ("PATCH", "/threads/{t}", DAYS),
     "put with a user": ("PUT", "/threads/{t}", {"user_id": "bob"}),
@@ -195,9 +195,9 @@ def test_what_others_made_for_it_is_called_as_before(
         row.id
     )
     assert run(key.put("/threads/for-bob", {})).status == 200
-    taken = run(key.post("/threads/mine:fork", {"name": "for-bob"}))
+    taken = run(key.post("/threads/mine:fork", {"thread": "for-bob"}))
     assert (taken.status, taken.code) == (409, "name_taken")
-    run(key.post("/threads/for-bob:fork", {"name": "son"}))
+    run(key.post("/threads/for-bob:fork", {"thread": "son"}))
     forks = run(key.get("/threads?parent=for-bob")).json["items"]
     assert [each["thread"] for each in forks] == ["son"]
     assert Thread.objects.get(parent=row).name == f"{bob.id}:son"
@@ -210,8 +210,8 @@ def test_a_request_that_is_sent_again_is_answered_the_same(
     again = [("idempotency-key", "one")]
     for path, body in (
         ("/threads/once/slots", SLOT),
-        ("/threads/mine:fork", {"name": "forked"}),
-        ("/threads/begun/turns", {"slots": [SLOT]}),
+        ("/threads/mine:fork", {"thread": "forked"}),
+        ("/threads/begun/turns", {"items": [SLOT]}),
     ):
         again = [("idempotency-key", path)]
         first, second = (run(key.post(path, body, headers=again)) for _ in range(2))
@@ -222,7 +222,7 @@ def test_a_request_that_is_sent_again_is_answered_the_same(
 
 def test_a_context_of_it_is_the_same_for_everybody(acme: Project, bob: Subject) -> None:
     key, other = client(acme, subject=bob), client(acme)
-    made = run(key.post("/threads/talk/turns", {"slots": [SLOT]}))
+    made = run(key.post("/threads/talk/turns", {"items": [SLOT]}))
     assert str(bob.id) not in made.body.decode()
     for each, name in ((key, "talk"), (other, f"{bob.id}:talk")):
         kept = run(each.get(f"/threads/{name}/turns/1/context")).json
@@ -238,7 +238,7 @@ def test_nobody_else_makes_such_a_name(
     for asked in (
         other.put(f"/threads/{name}", {"user_id": "ann"}),
         other.post(f"/threads/{name}/slots", SLOT),
-        other.post(f"/threads/{THEIRS}:fork", {"name": name}),
+        other.post(f"/threads/{THEIRS}:fork", {"thread": name}),
     ):
         answer = run(asked)
         assert (answer.status, answer.code) == (422, "reserved_name")

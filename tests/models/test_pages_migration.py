@@ -10,6 +10,7 @@ from django.db import transaction
 from memoryhub.kernel.page_commands import BeginTurn
 from memoryhub.models.events import Event
 from memoryhub.models.pages import Page
+from memoryhub.models.slots import Turn
 from memoryhub.models.threads import Thread
 from memoryhub.queries.verification import verify
 from memoryhub.services.api_keys import Agent
@@ -53,10 +54,15 @@ def test_forth_back_and_forth_keeps_every_event_and_its_guard(agent: Agent) -> N
 
 def test_a_thread_from_before_paging_needs_no_rebuild(agent: Agent) -> None:
     """Its rows say at once what its journal folds to."""
+    make_thread(agent, "quiet")
     make_thread(agent)
     act(agent, BeginTurn())
     migrate(BEFORE)
     migrate()
+    assert verify(get_thread(agent, "quiet")) is None
+    assert Turn.objects.get().counters == '{"hits":0,"misses":0}'
+    # Turns of that time were not numbered by exchanges, as this one is.
+    rebuild(get_thread(agent))
     assert verify(get_thread(agent)) is None
 
 

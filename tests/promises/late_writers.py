@@ -276,7 +276,7 @@ class PartRace:
         self._derive(client, self.thread, made, "source")
         self._say(client)
         fenced = self._fenced.is_set()
-        answer = client.post(f"/threads/{self.thread}:fork", {"name": fork})
+        answer = client.post(f"/threads/{self.thread}:fork", {"thread": fork})
         if self.scope == "thread":
             self._noted_of(answer, fork, fenced=fenced)
         if answer.status != 201:

@@ -215,7 +215,7 @@ class Planter:
         asked = {"page_id": "slot-0", "target_level": 0}
         call = {"name": "page_fault", "arguments": json.dumps(asked)}
         yield from told(
-            self.client.post(f"{at}/turns", {"slots": [slot(message)]}),
+            self.client.post(f"{at}/turns", {"items": [slot(message)]}),
             self.client.post(
                 f"{at}/tool-calls",
                 {"id": new("call id"), "type": "function", "function": call},
@@ -258,7 +258,7 @@ class Planter:
         name, value = self.canaries.name("fork"), self.canaries.value
         at = f"/threads/{name}"
         yield from told(
-            self.client.post(f"/threads/{thread}:fork", {"name": name}),
+            self.client.post(f"/threads/{thread}:fork", {"thread": name}),
             self.client.append(name, value("fork")),
             self.client.put(f"{at}/keys/{self.canaries.name('key')}", {"value": 1}),
             self.client.post(f"{at}:close", {"reason": "failed"}),

@@ -7,7 +7,10 @@ by what it is shown and nothing else.
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,6 +19,7 @@ import pytest
 from openai import OpenAI
 from openai.types.chat import ChatCompletionMessage
 
+from tests.environment import ROOT
 from tests.harness.instances import Instance
 from tests.modelserver import Model, call, serving
 from tests.promises.clients import Client
@@ -23,7 +27,7 @@ from tests.promises.clients import Client
 pytestmark = pytest.mark.timeout(300)
 
 #: 2,200 tokens may be mapped: what was said first is gone when it is asked for.
-SMALL = {"budget_tokens": 3_000, "reserved_tokens": 800}
+SMALL = {"budget_tokens": 3_400, "reserved_tokens": 1_200}
 CODE = "4-17-22"
 #: Long enough for the code to be in no hint, and in no lower level.
 SECRET = (
@@ -32,7 +36,8 @@ SECRET = (
     + f"Its code is {CODE}."
 )
 TALK = "The parcel went by ship and by train, and nobody knows why it is late. " * 12
-MANIFEST = re.compile(r"<VM:MANIFEST_JSON>\n(.*)\n</VM:MANIFEST_JSON>", re.DOTALL)
+#: How a text begins that memory hands out.
+PAGE = re.compile(r"page (\S+) · ")
 
 
 @dataclass(slots=True)
@@ -41,29 +46,26 @@ class Script:
 
     calls: int = 0
     #: What it was told by the tool, as it came.
-    told: list[dict[str, Any]] = field(default_factory=list)
+    told: list[str] = field(default_factory=list)
 
     def __call__(self, request: dict[str, Any]) -> dict[str, Any]:
         messages = request["messages"]
         last = messages[-1]
         if last["role"] == "tool":
-            return self.go_on(request, json.loads(last["content"]))
+            return self.go_on(request, last["content"])
         if "I need" not in last["content"]:
             return {"content": "I have made a note of it. " + TALK}
         assert CODE not in json.dumps(messages)
         # As models do: first an id that it has made up.
         return self.ask(page_id="page-of-the-locker")
 
-    def go_on(self, request: dict[str, Any], told: dict[str, Any]) -> dict[str, Any]:
+    def go_on(self, request: dict[str, Any], told: str) -> dict[str, Any]:
         self.told.append(told)
-        if "error" in told:
+        if (page := PAGE.match(told)) is None:
             return self.ask(page_id=self.hinted(request), target_level=3)
-        text = json.dumps(told["page"]["content"])
-        if CODE in text:
-            page_id = told["page"]["page_id"]
-            return {"content": f"It is {CODE} [ref: {page_id}]."}
-        assert told["effects"]["faults_left"] > 0
-        return self.ask(page_id=told["page"]["page_id"], target_level=0)
+        if CODE in told:
+            return {"content": f"It is {CODE} [ref: {page[1]}]."}
+        return self.ask(page_id=page[1], target_level=0)
 
     def ask(self, **arguments: Any) -> dict[str, Any]:
         self.calls += 1
@@ -71,9 +73,9 @@ class Script:
 
     def hinted(self, request: dict[str, Any]) -> str:
         """The page whose hint speaks of the locker."""
-        found = MANIFEST.search(request["messages"][0]["content"])
-        assert found is not None
-        rows = json.loads(found[1])["available_pages"]
+        results = (m["content"] for m in request["messages"] if m["role"] == "tool")
+        (found,) = (text for text in results if text.startswith('{"available_pages"'))
+        rows = json.loads(found)["available_pages"]
         return str(next(row["page_id"] for row in rows if "locker" in row["hint"]))
 
 
@@ -103,7 +105,7 @@ class Agent:
     def think(self, said: list[dict[str, Any]]) -> ChatCompletionMessage:
         """Begin a turn with what was said, and give the model exactly its request."""
         begun = self.memory.post(
-            "/threads/talk/turns", {"slots": said, "mode": self.mode}
+            "/threads/talk/turns", {"items": said, "mode": self.mode}
         )
         assert begun.status == 201
         self.turns.append(begun.body)
@@ -140,11 +142,12 @@ def test_a_page_is_faulted_in_and_answers_the_question(
             agent.say(f"Also note this, number {number}: {TALK}")
         answer = agent.say("What was it about the locker? I need its code.")
     assert CODE in answer
-    errors = [told["error"] for told in script.told if "error" in told]
-    assert errors == ["page_unknown"]
-    served = [told for told in script.told if "page" in told]
-    assert served[-1]["page"]["page_id"] == "slot-0"
-    assert CODE in json.dumps(served[-1]["page"]["content"])
+    mistake, *served = script.told
+    assert mistake.endswith(".")
+    assert [told.partition(" · ")[0] for told in served] == ["page slot-0"] * 2
+    assert [CODE in told for told in served] == [False, True]
+    # What it read stands there once, though it was appended as well.
+    assert json.dumps(model.requests[-1]["messages"]).count(CODE) == 1
     # The model was given what the hub handed out and recorded, and nothing else.
     for request, turn in zip(model.requests, agent.turns, strict=True):
         assert request["messages"] == turn["request"]["messages"]
@@ -153,7 +156,7 @@ def test_a_page_is_faulted_in_and_answers_the_question(
         assert kept["verified"]
         assert kept["request"] == turn["request"]
     rules = memory.get(f"/threads/talk/turns/{len(agent.turns)}").body["rules"]
-    assert rules == f"{mode}/1"
+    assert rules == f"{mode}/3"
     # The answer to the next question needs no fault: the page is back.
     shown = memory.get("/threads/talk/working-set").body
     assert "slot-0" in json.dumps(shown)
@@ -165,10 +168,9 @@ def test_a_loop_of_tools_does_not_renew_its_budget(memory: Client) -> None:
 
     def greedy(request: dict[str, Any]) -> dict[str, Any]:
         last = request["messages"][-1]
-        told = json.loads(last["content"]) if last["role"] == "tool" else {}
         if last["role"] != "tool" and "everything" not in last["content"]:
             return {"content": "Noted. " + TALK}
-        if told.get("error") == "fault_budget":
+        if last["role"] == "tool" and not PAGE.match(last["content"]):
             return {"content": "I could not read more."}
         asked.append(last)
         return call(len(asked), page_id=f"slot-{2 * (len(asked) - 1)}", target_level=0)
@@ -180,3 +182,43 @@ def test_a_loop_of_tools_does_not_renew_its_budget(memory: Client) -> None:
         assert agent.say("Tell me everything.") == "I could not read more."
     # Three faults an exchange by default, and one call more that was refused.
     assert len(asked) == 4
+
+
+# The loop that the README shows
+
+EXAMPLE = ROOT / "examples" / "loop.py"
+
+
+def test_the_readme_shows_the_loop_as_it_runs() -> None:
+    code = EXAMPLE.read_text(encoding="utf-8")
+    shown = code[code.index("def send(") : code.index("# So small")].rstrip()
+    assert f"```python\n{shown}\n```" in (ROOT / "README.md").read_text("utf-8")
+    assert len([line for line in shown.splitlines() if line]) <= 25
+
+
+def said_by_the_loop(port: int, key: str, *words: str, **env: str) -> list[str]:
+    hub = {"MEMORYHUB_URL": f"http://127.0.0.1:{port}", "MEMORYHUB_KEY": key}
+    done = subprocess.run(
+        [sys.executable, EXAMPLE, *words],
+        env={"PATH": os.environ["PATH"], **hub, **env},
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    return done.stdout.splitlines()
+
+
+def test_the_loop_looks_up_what_left(instance: Instance, key: str) -> None:
+    with instance.serve() as server, Client(server.port, key) as client:
+        assert said_by_the_loop(server.port, key)[-1] == "The code is 4-17-22."
+        paging = client.get("/threads/loop/paging").body
+        assert (paging["exchanges"], paging["total"]["faults"]) == (6, 1)
+        assert paging["resident_rate"] == pytest.approx(5 / 6)
+        # And unchanged with any other model.
+        with serving(lambda _: {"content": "So it is."}) as model:
+            url = {"OPENAI_BASE_URL": model.base_url, "MODEL": "another"}
+            told = said_by_the_loop(server.port, key, "It rains.", **url)
+        assert told == ["> It rains.", "So it is."]
+        assert model.requests[0]["model"] == "another"
+        server.stop()

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import random
 import re
 import shutil
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +20,7 @@ from websockets import Origin
 from websockets.sync.client import ClientConnection, connect
 
 from inspector import BUILD
+from memoryhub.api.streams import LOOK_SECONDS
 from tests.harness import parts
 from tests.harness.instances import UNLIMITED, Instance, Server
 from tests.harness.instances import instance as fresh_instance
@@ -168,6 +172,42 @@ def test_two_processes_and_a_redis_that_goes_away(
             assert two.stop() in (0, -15)
             assert one.stop() in (0, -15)
     pair.managed("verify", "--all")
+
+
+@pytest.mark.grown
+@pytest.mark.slow
+@pytest.mark.timeout(180)
+def test_a_stream_is_rung_by_the_process_that_writes(
+    pair: Instance, program: str, place: Path
+) -> None:
+    """Its own or another: by looks alone half of the events would take longer."""
+    key = pair.managed("create_key", "acme").strip()
+    with redis(program, place), pair.serve() as one, pair.serve() as two:
+        rate(one, key, 1)
+        for server in (one, two):
+            late = delays(server, one, key, events=15)
+            assert percentile(late, 0.5) < LOOK_SECONDS / 4
+        assert two.stop() in (0, -15)
+        assert one.stop() in (0, -15)
+
+
+def delays(follows: Server, writes: Server, key: str, *, events: int) -> list[float]:
+    """Seconds from an append's answer to its event on a stream."""
+    line = HTTPConnection("127.0.0.1", follows.port, timeout=30)
+    headers = {"Authorization": f"Bearer {key}", "Accept": "text/event-stream"}
+    line.request("GET", "/api/v1/threads/t-1/events?after=0", headers=headers)
+    stream, found = line.getresponse(), []
+    assert stream.status == 200
+    for _ in range(events):
+        _, last = rate(writes, key, 1)
+        began = time.monotonic()
+        while stream.readline().strip() != f"id: {last}".encode():
+            assert not stream.closed
+        found.append(time.monotonic() - began)
+        # Anywhere between two looks.
+        time.sleep(random.random() * LOOK_SECONDS / 3)
+    line.close()
+    return found
 
 
 @pytest.mark.promise("P28", load="a doorbell that carries events", control=True)

@@ -100,7 +100,7 @@ def page_about(client: Client) -> None:
     """Two turns with pages that are evicted, come back and are pinned."""
     for turn in range(2):
         said = {"from": "user", "to": "agent", "type": "chat.user", "content": "Go on."}
-        assert client.post("/threads/trip/turns", {"slots": [said]}).status == 201
+        assert client.post("/threads/trip/turns", {"items": [said]}).status == 201
         for n in range(4):
             text = f"Page {n} of turn {turn} says a good deal about its fares. " * 20
             body = {"type": "artifact", "modality": "text", "content": {"text": text}}

@@ -71,7 +71,7 @@ def test_requests_that_carried_it_are_what_their_records_say(paged: Thread) -> N
     for page_id, turns in held.items():
         carried = uses_of(paged, page_id).carried
         assert [each.turn for each in carried] == turns
-    assert {each.section for each in uses_of(paged, "policy").carried} == {"context"}
+    assert {each.section for each in uses_of(paged, "policy").carried} == {"history"}
 
 
 def test_no_more_than_the_newest_turns_are_looked_at(

@@ -163,6 +163,9 @@ def test_a_row_that_no_event_made_shows(agent: Agent, thread: Thread) -> None:
         "fault_count",
         "eviction_count",
         "refault_count",
+        "exchange_count",
+        "faulted_exchange_count",
+        "faulted_lately_count",
     ],
 )
 def test_the_threads_figures_are_compared(

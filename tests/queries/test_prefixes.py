@@ -23,9 +23,12 @@ pytestmark = pytest.mark.django_db
 BREAKING = {"evicted", "lowered", "upgraded", "updated"}
 
 
-@pytest.fixture
-def paged(agent: Agent) -> Thread:
-    return make_paged(agent, rounds=10)
+CONTEXT = ("history", "context")
+
+
+@pytest.fixture(params=["conversation", "developer"])
+def paged(agent: Agent, request: pytest.FixtureRequest) -> Thread:
+    return make_paged(agent, rounds=10, layout=request.param)
 
 
 def request(thread: Thread, turn: int) -> bytes:
@@ -36,7 +39,7 @@ def request(thread: Thread, turn: int) -> bytes:
 def context(thread: Thread, turn: int) -> list[tuple[int, ...]]:
     record = contexts.recorded(thread, turn).record
     for section in record.sections:
-        if section.name == "context":
+        if section.name in CONTEXT:
             return [(ref.seq, ref.level) for ref in section.refs]
     return []
 
@@ -82,14 +85,10 @@ def test_order_breaks_only_by_four_causes(paged: Thread) -> None:
 def test_the_series_is_what_each_turn_recorded(paged: Thread) -> None:
     points = prefixes.list_points(paged)
     assert [point.turn for point in points] == list(range(1, paged.turn_count + 1))
-    assert points[0].prefix_tokens is None
-    assert points[0].share is None
-    for point in points[1:]:
+    for point in points:
         lens = prefixes.get_lens(paged, point.turn)
-        assert point.prefix_tokens is not None
-        assert lens.prefix_tokens is not None
-        # By refs alone: never more than the bytes, and nearly all of them.
-        assert point.prefix_tokens <= lens.prefix_tokens < point.prefix_tokens + 80
+        assert (point.prefix_tokens, point.share) == (lens.prefix_tokens, lens.share)
+        assert point.costs == lens.costs
     assert prefixes.list_points(paged, up_to=4, limit=2) == points[2:4]
 
 
@@ -106,7 +105,8 @@ def test_an_updated_page_breaks_it(agent: Agent, paged: Thread) -> None:
     do(agent, "paged", command)
     thread = go_on(agent)
     lens = prefixes.get_lens(thread, thread.turn_count)
-    assert (lens.section, lens.place, lens.page_id) == ("context", 0, "policy")
+    assert lens.section in CONTEXT
+    assert (lens.place, lens.page_id) == (0, "policy")
     assert lens.cause == "updated"
     assert lens.reason is not None
     assert lens.reason.type == "page.updated"
@@ -122,6 +122,7 @@ def test_a_new_page_only_adds_to_it(agent: Agent, paged: Thread) -> None:
     do(agent, "paged", EvictPage(page_id="slot-0"))
 
 
+@pytest.mark.parametrize("paged", ["developer"], indirect=True)
 def test_another_order_is_a_what_if(paged: Thread) -> None:
     turn = paged.turn_count
     recorded = prefixes.get_lens(paged, turn)

@@ -1,6 +1,10 @@
 from __future__ import annotations
 
+import json
+import re
+from collections.abc import Iterator
 from itertools import combinations
+from typing import Any
 
 import pytest
 
@@ -9,11 +13,12 @@ from memoryhub.kernel.page_commands import BeginTurn
 from memoryhub.models.events import Event
 from memoryhub.models.threads import Thread
 from memoryhub.queries import contexts, turn_diffs
+from memoryhub.queries import turns as listing
 from memoryhub.services import turns
 from memoryhub.services.api_keys import Agent
 from memoryhub.services.turns import NewTurn
 from tests import factories
-from tests.inspector.paged import do, make_paged, message
+from tests.inspector.paged import ROUNDS, do, make_paged, message
 from tests.services.acts import fork
 
 pytestmark = pytest.mark.django_db
@@ -39,6 +44,80 @@ def test_diff_reasons_complete(paged: Thread) -> None:
             assert found.base.seq < row.seq <= found.now.seq
             assert row.page in (change.page_id, None)
     assert {"entered", "left", "unchanged"} <= kinds
+
+
+@pytest.mark.parametrize("layout", ["conversation", "developer"])
+def test_diff_sets_equal_request_sets(agent: Agent, layout: str) -> None:
+    """Of the two requests, whatever their budgets left out of the working set."""
+    thread = make_paged(agent, layout=layout)
+    for budget in (1_000, 2_000, None, 1_200):
+        new = NewTurn(token_budget=budget)
+        factories.run(turns.begin(agent=agent, thread="paged", new=new))
+    thread, kinds = factories.get_thread(agent, "paged"), set[str]()
+    read = {n: read_back(thread, n) for n in range(1, thread.turn_count + 1)}
+    for (base, before), (turn, now) in combinations(read.items(), 2):
+        changes = turn_diffs.get_diff(thread, turn, base=base).changes
+        kept = {each.page_id for each in changes if each.kind != "entered"}
+        assert kept == before.keys()
+        assert {each.page_id for each in changes if each.kind != "left"} == now.keys()
+        for each in changes:
+            kinds.add(each.kind)
+            if each.kind in LONGER:
+                longer = now[each.page_id] - before[each.page_id]
+                assert (longer > 0) - (longer < 0) == LONGER[each.kind]
+    assert LONGER.keys() <= kinds
+
+
+LONGER = {"shortened": -1, "unchanged": 0, "lengthened": 1}
+#: How a request names what it does not show as it was said.
+NAMED = re.compile(r"(?:\[|page |^\w \()([a-z]+-\d+|policy)(?:, shortened| ·| ~)")
+#: What stands before a text that is not shown as it was said.
+HEADING = re.compile(r"^(?:\w \(.*?\): |page .*\n\n|\[.*, shortened\]\n)")
+#: How texts begin, and whose they are, the rounds being three slots each.
+BEGINS = re.compile(
+    r"(?P<asks>Round )(\d+)|(?P<finds>\\*\"round\\*\":\W*)(\d+)|(?P<tells>Answer )(\d+)"
+    r"|(?P<last>And now\?)|(?P<policy>Refunds within)"
+)
+
+
+def read_back(thread: Thread, turn: int) -> dict[str, int]:
+    """Characters that a request shows of each page, told by its messages alone."""
+    context = listing.get_context(thread, turn)
+    assert context is not None
+    assert context.request is not None
+    found = dict[str, int]()
+    for text in spoken(json.loads(context.request)["messages"]):
+        if (page_id := whose(text)) is not None:
+            assert page_id not in found
+            found[page_id] = len(HEADING.sub("", text).strip('"'))
+    return found
+
+
+def spoken(messages: list[Any]) -> Iterator[str]:
+    """What messages say, but for what the manifest lists."""
+    calls = {
+        call["id"]: call["function"]["name"]
+        for each in messages
+        for call in each.get("tool_calls") or ()
+    }
+    for each in messages:
+        if calls.get(each.get("tool_call_id")) == "page_list":
+            continue
+        said = re.sub(r"(?s)<VM:MANIFEST>.*?</VM:MANIFEST>", "", each["content"] or "")
+        fenced = said.startswith("<VM:") or "\n<VM:" in said
+        yield from said.splitlines() if fenced else [said]
+
+
+def whose(text: str) -> str | None:
+    if named := NAMED.match(text):
+        return named[1]
+    found = BEGINS.search(text[:60])
+    if found is None or found["policy"]:
+        return found and "policy"
+    if found["last"]:
+        return f"slot-{3 * ROUNDS}"
+    number, order = int(found[found.lastindex or 0]), ("asks", "finds", "tells")
+    return f"slot-{3 * number + next(n for n, name in enumerate(order) if found[name])}"
 
 
 def test_a_fault_and_an_eviction_say_whose_they_were(paged: Thread) -> None:

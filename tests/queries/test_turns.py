@@ -6,7 +6,6 @@ import pytest
 
 from memoryhub.errors import BadCursorError, NotFoundError
 from memoryhub.journal import state_at
-from memoryhub.kernel import lines
 from memoryhub.models.threads import Thread
 from memoryhub.queries import turn_faults, turns
 from memoryhub.services import operator_pages, operator_threads
@@ -83,11 +82,9 @@ def test_each_text_lies_in_the_request_where_it_says(paged: Thread) -> None:
             assert used.range[0] >= end
             end = used.range[1]
             text = shown.request[slice(*used.range)].decode()
-            if used.section == "exchange":
-                assert isinstance(json.loads(text), dict)
-            else:
-                parsed = lines.parse(json.loads(f'"{text}"'))
-                assert (parsed.page_id, parsed.level) == (used.page_id, used.level)
+            (*_, said) = json.loads(f"[{text}]")
+            if said["role"] == "tool":
+                assert said["content"].startswith(f"page {used.page_id} ·")
 
 
 def test_why_a_text_is_in_is_told_by_the_state_that_was_packed(paged: Thread) -> None:

@@ -28,8 +28,8 @@ MOVED = {
 }
 #: Of the fork's own history: made anew where it comes in.
 REMADE = {"ThreadForked.parent_chain"}
-#: Erasures are where they were ordered.
-LEFT = {"ThreadErased.erasure", "RecordsErased.erasure"}
+#: Erasures are where they were ordered; parts are numbers alone.
+LEFT = {"ThreadErased.erasure", "RecordsErased.erasure", "PageFaulted.parts"}
 
 
 def models() -> set[type[BaseModel]]:

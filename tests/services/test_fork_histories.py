@@ -117,7 +117,8 @@ def first_state(command: ForkThread, child: Thread) -> ThreadState:
         id=child.id,
         scope=command.scope,
         labels=tuple(sorted((command.labels or {}).items())),
-        config=command.config,
+        # What it inherits is counted and weighed as its parent's.
+        config=command.config.model_copy(update={"layout": parent.config.layout}),
         lineage=(*parent.lineage, own),
         depth=parent.depth + 1,
         inherited=parent.slot_count,

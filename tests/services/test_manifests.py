@@ -33,12 +33,26 @@ def begin(agent: Agent, said: str, **given: Any) -> Begun:
 
 
 def manifest_of(begun: Begun) -> dict[str, Any]:
-    """As the model reads it: the only JSON of the developer's message."""
+    """As the model reads it: what `page_list` has brought."""
+    told = json.loads(begun.request)["messages"]
+    (asked,) = (each for each in told if _lists(each))
+    result = told[told.index(asked) + 1]
+    found: dict[str, Any] = json.loads(result["content"])
+    return found
+
+
+def _lists(message: dict[str, Any]) -> bool:
+    calls = message.get("tool_calls") or ()
+    return any(call["function"]["name"] == "page_list" for call in calls)
+
+
+def policies_of(begun: Begun) -> dict[str, Any]:
+    """As the model of a thread from before reads them in the developer's message."""
     (first, *_) = json.loads(begun.request)["messages"]
     start = first["content"].index('{"thread"')
-    found: dict[str, Any]
     found, _ = json.JSONDecoder().raw_decode(first["content"][start:])
-    return found
+    told: dict[str, Any] = found["policies"]
+    return told
 
 
 def fault(agent: Agent, page_id: str, level: int = 0) -> Faulted:
@@ -47,10 +61,16 @@ def fault(agent: Agent, page_id: str, level: int = 0) -> Faulted:
 
 
 @pytest.fixture
-def paged(agent: Agent) -> Agent:
+def layout() -> str:
+    return "conversation"
+
+
+@pytest.fixture
+def paged(agent: Agent, layout: str) -> Agent:
     """Pages of which some were evicted, some have levels, and one is mapped."""
     make_thread(
         agent,
+        layout=layout,
         budget_tokens=9_000,
         reserved_tokens=4_000,
         max_faults_per_turn=2,
@@ -67,10 +87,11 @@ def paged(agent: Agent) -> Agent:
     return agent
 
 
+@pytest.mark.parametrize("layout", ["developer"])
 def test_manifest_agrees_with_policy(paged: Agent) -> None:
     """What it allows is granted, to the last fault, and what it does not is not."""
     for mode in ("strict", "relaxed"):
-        told = manifest_of(begin(paged, "and now?", mode=mode))["policies"]
+        told = policies_of(begin(paged, "and now?", mode=mode))
         left = wanting.policies_of(state_of(get_thread(paged)).paging)
         assert told["faults_left"] == left.faults_left == told["max_faults_per_turn"]
         assert told["upgrade_budget_tokens"] == left.upgrade_budget_tokens
@@ -113,4 +134,5 @@ def test_pack_cache_changes_no_byte(paged: Agent, mode: Any) -> None:
     for warmed in ((), places[:2], places):
         texts.texts.clear()
         texts.opened(row, warmed)
-        assert contexts.pack(row, state, asked).request == begun.request
+        again = contexts.pack(row, state, asked, before=None)
+        assert again.request == begun.request

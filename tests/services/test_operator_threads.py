@@ -64,14 +64,15 @@ def test_a_refused_fork_changes_nothing(
 
 
 def test_a_thread_gets_days_of_its_own(agent: Agent, talk: Thread) -> None:
+    made = orjson.loads(talk.config)
     first = operator_threads.keep(talk, actor=ACTOR, idle_days=9, owner=True)
     assert [event.event.event_type for event in first.events] == ["thread.configured"]
     row = factories.get_thread(agent)
-    assert orjson.loads(row.config) == {"max_slots": 50, "retention_idle_days": 9}
+    assert orjson.loads(row.config) == {**made, "retention_idle_days": 9}
     again = operator_threads.keep(talk, actor=ACTOR, idle_days=9, owner=True)
     assert again.events == ()
     operator_threads.keep(talk, actor=ACTOR, idle_days=None)
-    assert orjson.loads(factories.get_thread(agent).config) == {"max_slots": 50}
+    assert orjson.loads(factories.get_thread(agent).config) == made
 
 
 def test_only_owners_bring_nearer_when_a_thread_goes(

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
@@ -8,6 +7,7 @@ import pytest
 from memoryhub.errors import (
     FaultBudgetError,
     FaultConfidenceError,
+    NoRoomError,
     NotFoundError,
     PageErasedError,
     PageUnknownError,
@@ -19,7 +19,7 @@ from memoryhub.queries import pages, states
 from memoryhub.services import page_faults
 from memoryhub.services import pages as writing
 from memoryhub.services.api_keys import Agent
-from memoryhub.services.page_faults import Faulted
+from memoryhub.services.page_faults import Faulted, Part
 from memoryhub.services.turns import NewTurn, begin
 from tests import factories
 from tests.factories import run
@@ -27,6 +27,8 @@ from tests.paging import LOOSE, prose
 from tests.services.acts import paging
 
 pytestmark = pytest.mark.django_db
+
+UNKNOWN = " ".join((PageUnknownError.__doc__ or "").split())
 
 
 @pytest.fixture(autouse=True)
@@ -36,12 +38,15 @@ def thread(agent: Agent) -> None:
     factories.make_page(agent, "a", text=prose(900), map=False)
 
 
-def fault(agent: Agent, page_id: str, level: int = 2, **said: Any) -> Faulted:
+def fault(
+    agent: Agent, page_id: str, level: int = 2, part: Part | None = None, **said: Any
+) -> Faulted:
     command = FaultPage(page_id=page_id, level=level, **said)
-    return run(page_faults.fault(agent=agent, thread="t-1", command=command))
+    asked = page_faults.fault(agent=agent, thread="t-1", command=command, part=part)
+    return run(asked)
 
 
-def call(agent: Agent, arguments: Any, name: str = "page_fault") -> dict[str, Any]:
+def call(agent: Agent, arguments: Any, name: str = "page_fault") -> str:
     sent = {
         "id": "call_1",
         "type": "function",
@@ -49,8 +54,7 @@ def call(agent: Agent, arguments: Any, name: str = "page_fault") -> dict[str, An
     }
     message = run(page_faults.call(agent=agent, thread="t-1", sent=sent))
     assert (message["role"], message["tool_call_id"]) == ("tool", "call_1")
-    content: dict[str, Any] = json.loads(message["content"])
-    return content
+    return message["content"]
 
 
 def evict(agent: Agent, page_id: str) -> None:
@@ -118,18 +122,28 @@ def test_true_tokens_against_cap(agent: Agent) -> None:
     assert paging(agent).spent.faults == 1
 
 
-def test_promotion_is_told_truthfully(agent: Agent) -> None:
-    """A page that can't be mapped is served all the same, and said to be elsewhere."""
-    factories.make_page(agent, "big", text=prose(3_500))
-    found = fault(agent, "big", 0)
-    assert not found.promoted
-    assert found.envelope.tier == "L1"
-    assert "big" not in paging(agent).frames
-    assert "big" in paging(agent).hot
-    assert found.tokens > 2_000
-    small = fault(agent, "a", 2)
-    assert small.promoted
-    assert "a" in paging(agent).frames
+def test_refused_fault_names_what_fits(agent: Agent) -> None:
+    """A page that no request can show whole is refused, and nothing is charged."""
+    factories.make_page(agent, "big", text=prose(7_500))
+    with pytest.raises(NoRoomError) as refused:
+        fault(agent, "big", 0)
+    told: dict[str, Any] = refused.value.detail
+    level, tokens = told["fits_level"], told["fits_tokens"]
+    assert paging(agent).spent.faults == 0
+    part = fault(agent, "big", 0, part=Part(0, tokens))
+    assert part.promoted
+    assert part.part is not None
+    assert part.tokens == tokens
+    assert 3_400 < tokens <= 3_600
+    assert part.text == prose(7_500)[: part.part.end]
+    evict(agent, "big")
+    found = fault(agent, "big", level)
+    assert (found.promoted, found.envelope.level, found.envelope.tier) == (
+        True,
+        1,
+        "L0",
+    )
+    assert "big" in paging(agent).frames
 
 
 def test_refusals_counted_and_bounded(agent: Agent) -> None:
@@ -174,42 +188,70 @@ def test_a_deleted_page_is_gone_and_a_repeat_answers_the_same(agent: Agent) -> N
             fault(agent, "a")
 
 
-def test_a_models_call_is_answered_with_an_envelope(agent: Agent) -> None:
-    content = call(agent, '{"page_id": "a", "target_level": 1}')
-    assert content["page"]["level"] == 1
-    assert content["effects"]["faults_left"] == 2
+def test_a_models_call_is_answered_by_a_line_and_the_text_as_it_is(
+    agent: Agent,
+) -> None:
+    head, _, text = call(agent, '{"page_id": "a", "target_level": 0}').partition("\n\n")
+    assert head == "page a · artifact · full · 565 tokens · 2 faults left"
+    assert text == prose(900)
+    again = call(agent, {"page_id": "a"})
+    assert again == "page a · artifact · full · in your context already · 2 faults left"
     assert Event.objects.filter(type="page.faulted", body__contains='"by":"model"')
 
 
 @pytest.mark.parametrize(
-    ("arguments", "error"),
+    ("arguments", "told"),
     [
-        ("{", "arguments_json"),
-        ('{"page_id": 7}', "arguments"),
-        ({"page_id": "a", "target_level": 4}, "arguments"),
-        ({"page_id": "a", "target_level": True}, "arguments"),
-        ({"page_id": "a", "x": 1}, "arguments"),
-        ({"page_id": "nowhere"}, "page_unknown"),
-        ({"page_id": "ü" * 4_000}, "page_unknown"),
-        ({"page_id": "slot-" + "9" * 5_000}, "page_unknown"),
-        ({"page_id": "a'; DROP TABLE page--"}, "page_unknown"),
-        ({"page_id": ""}, "page_unknown"),
+        ("{", "expected JSON text"),
+        ('{"page_id": 7}', "page_id: expected a string"),
+        ({"page_id": "a", "target_level": 4}, "target_level: expected 0 to 3"),
+        ({"page_id": "a", "target_level": True}, "expected an integer"),
+        ({"page_id": "a", "x": 1}, "unknown field"),
+        ({"page_id": "a", "limit": 63}, "limit: expected 64 to"),
+        ({"page_id": "a", "target_level": 1, "offset": 0}, "of target_level 0"),
+        (
+            {"page_id": "a", "offset": 901},
+            "offset takes 0 to 564, where the page ends.",
+        ),
+        ({"page_id": "nowhere"}, UNKNOWN),
+        ({"page_id": "nowhere", "offset": 9}, UNKNOWN),
+        ({"page_id": "ü" * 4_000}, UNKNOWN),
+        ({"page_id": "slot-" + "9" * 5_000}, UNKNOWN),
+        ({"page_id": "a'; DROP TABLE page--"}, UNKNOWN),
+        ({"page_id": ""}, UNKNOWN),
     ],
 )
-def test_what_a_model_gets_wrong_is_told_to_it(
-    agent: Agent, arguments: Any, error: str
+def test_what_a_model_gets_wrong_is_told_to_it_in_a_sentence(
+    agent: Agent, arguments: Any, told: str
 ) -> None:
     content = call(agent, arguments)
-    assert content["error"] == error
-    assert content["detail"]
-    assert "page" not in content
+    assert told in content
+    assert "\n" not in content
+    assert "9999" not in content
+    assert "DROP" not in content
 
 
 def test_a_tool_that_is_not_ours_is_named_to_the_model(agent: Agent) -> None:
-    assert call(agent, {}, name="rm")["error"] == "tool_unknown"
+    assert "the tool is page_fault" in call(agent, {}, name="rm")
 
 
 def test_a_call_in_no_thread_is_no_mistake_of_the_model(agent: Agent) -> None:
     for sent in ({}, {"function": {"name": "page_fault", "arguments": "{}"}}):
         with pytest.raises(NotFoundError):
             run(page_faults.call(agent=agent, thread="absent", sent=sent))
+
+
+def test_a_page_is_read_in_parts_that_follow_each_other(agent: Agent) -> None:
+    """By a model: each answer says where the next part begins."""
+    text = " ".join(f"row {n}," for n in range(2_000))
+    factories.make_page(agent, "rows", text=text, map=False)
+    read, offset = "", 0
+    while True:
+        user_speaks(agent)
+        asked = {"page_id": "rows", "offset": offset, "limit": 1_500}
+        head, _, part = call(agent, asked).partition("\n\n")
+        read += part
+        if "to the end" in head:
+            break
+        offset = int(head.partition("next_offset ")[2].partition(" ")[0])
+    assert read == text

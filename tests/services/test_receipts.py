@@ -140,7 +140,8 @@ NAMED = {
     "types": {"type"},
     "keys": {"key"},
     "pages": {
-        *("page", "page_id", "displaced", "left_out", "derived_from", "provenance")
+        *("page", "page_id", "displaced", "left_out", "derived_from", "provenance"),
+        "carries",
     },
     "checkpoints": {"name"},
 }

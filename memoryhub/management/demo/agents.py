@@ -104,10 +104,10 @@ def support_desk(life: Life) -> None:
 
 
 def researcher(life: Life) -> None:
-    """One long thread that changes its topic with each question, and thrashes.
+    """One long thread that needs all notes on what it is asked about.
 
-    The notes on a topic fill most of the context: whoever comes back has to fetch all
-    of them again, and drives out those of the other topic.
+    It reads those in its context, and fetches the others: that drives out those of the
+    other topic.
     """
     thread = life.named("research-tides-and-maps")
     life.client.put_thread(
@@ -121,14 +121,18 @@ def researcher(life: Life) -> None:
         for number, text in enumerate(shelf):
             page_id = f"note-{topic}-{number}"
             life.client.put_page(thread, page_id, text=text, type="artifact", map=False)
-    for count, exchange in enumerate(research.rounds(life.chance)):
+    exchanges = research.rounds(life.chance)
+    for topic, exchange in zip(cycle(research.ORDER), exchanges, strict=False):
         asked, *found = messages.slots(exchange, at=_now())
-        life.client.begin_turn(thread, [asked])
+        shown = life.client.begin_turn(thread, [asked])["included"]
         for number in range(research.NOTES):
-            page_id = f"note-{count % len(shelves)}-{number}"
-            life.client.act_on(
-                thread, page_id, "fault", level=0, reason="user_requested_recall"
-            )
+            page_id = f"note-{topic}-{number}"
+            if page_id in shown:
+                life.client.act_on(thread, page_id, "reference")
+            else:
+                life.client.act_on(
+                    thread, page_id, "fault", level=0, reason="user_requested_recall"
+                )
         life.client.begin_turn(thread, found[:-1])
         life.client.append(thread, found[-1], request=life.request_key())
         life.rest(3.5)
@@ -158,7 +162,7 @@ def _repair(life: Life, name: str) -> None:
             break
         fork = f"{name}.try-{count + 1}"
         tried = {"scope": scope, "labels": {"try": count + 1}, "config": coder.CONFIG}
-        life.client.act(thread, "fork", name=fork, checkpoint=good, **tried)
+        life.client.act(thread, "fork", thread=fork, checkpoint=good, **tried)
         life.client.update_task(thread, status="failed")
         life.client.act(thread, "close", reason="failed")
         thread = fork
@@ -168,19 +172,21 @@ def _repair(life: Life, name: str) -> None:
 
 def _try(life: Life, thread: str, exchange: Exchange, *, log: str, count: int) -> None:
     """An attempt: thoughts go to the scratchpad, what is held goes to keys."""
-    life.client.note(thread, exchange[0]["content"])
+    urge, idea, *steps, report = exchange
+    life.client.note(thread, idea["content"])
     life.client.update_task(thread, current_step=count, progress_percent=20.0 * count)
     life.client.set_key(thread, "attempt", {"number": count, "of": "repair"})
     # The lock on the working copy lapses by itself if the agent dies.
     life.client.set_key(thread, "lock.working-copy", "coder-1", ttl_seconds=45)
+    life.write(thread, [urge], pause=0.9)
     _read_again(life, thread, log)
-    life.write(thread, exchange[:-1], pause=0.9)
+    life.write(thread, [idea, *steps], pause=0.9)
     _read_again(life, thread, log)
-    life.write(thread, exchange[-1:], pause=0.9)
+    life.write(thread, [report], pause=0.9)
 
 
 def _read_again(life: Life, thread: str, page_id: str) -> None:
-    """The model wants a page that is too large to stay; it may be refused, too."""
+    """The model wants a page that other messages have pushed out."""
     call = messages.fetching(life.chance, page_id, level=0)
     life.write(thread, [call], pause=0.5)
     answer = life.client.call_tool(thread, call["tool_calls"][0])

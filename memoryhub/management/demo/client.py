@@ -48,13 +48,13 @@ class Client:
             "POST", f"/threads/{thread}/slots:batch", body, request=request
         )
 
-    def act(self, thread: str, verb: str, **body: Any) -> dict[str, Any]:
+    def act(self, thread: str, verb: str, /, **body: Any) -> dict[str, Any]:
         """`close`, `reopen` or `fork`."""
         return self.request("POST", f"/threads/{thread}:{verb}", body)
 
     def begin_turn(self, thread: str, slots: list[dict[str, Any]]) -> dict[str, Any]:
         """Append what was said, and have the model's next request packed."""
-        return self.request("POST", f"/threads/{thread}/turns", {"slots": slots})
+        return self.request("POST", f"/threads/{thread}/turns", {"items": slots})
 
     def put_page(
         self, thread: str, page_id: str, *, text: str, **body: Any
@@ -66,7 +66,7 @@ class Client:
     def act_on(
         self, thread: str, page_id: str, verb: str, **body: Any
     ) -> dict[str, Any]:
-        """`pin`, `unpin` or `fault`."""
+        """`pin`, `unpin`, `reference` or `fault`."""
         path = f"/threads/{thread}/pages/{page_id}/{verb}"
         return self.request("POST", path, body)
 

@@ -45,6 +45,12 @@ BANK: Bank = {
         "takes a minute for ten thousand rows",
         "accepts a negative number",
     ],
+    "urge": [
+        "Try it, and run the tests.",
+        "And, what do you make of the log?",
+        "Please go on. Which line of the log tells most?",
+        "Readers are waiting. What is it, do you think?",
+    ],
     "idea": [
         "I think {cause}; let me look.",
         "My guess is that {cause}.",
@@ -101,9 +107,9 @@ BANK: Bank = {
 }
 
 
-#: A log is larger than any page may be that is shown whole in this context.
-CONFIG = {"budget_tokens": 6_000, "reserved_tokens": 2_000}
-LOG_LINES = 120
+#: A log takes nearly all of this context: what is said after it pushes it out.
+CONFIG = {"budget_tokens": 4_500, "reserved_tokens": 2_000}
+LOG_LINES = 100
 
 
 def log(chance: Random) -> Exchange:
@@ -144,6 +150,7 @@ def _attempt(grammar: Grammar, chance: Random, *, passed: bool) -> Exchange:
     report = {"passed": number - failed, "failed": failed, "took_ms": number * 7}
     said = grammar.say("passed" if passed else "failed", number=failed or number)
     return [
+        user(grammar.say("urge")),
         assistant(grammar.say("idea")),
         *used(chance, "read_file", {"file": file}, text),
         assistant(grammar.say("edit", change=change)),

@@ -1,8 +1,13 @@
-"""A researcher who changes between two topics and reads more than fits."""
+"""A researcher with two topics whose notes never fit together.
+
+While it keeps to one of them its context settles; where it changes with each question
+it thrashes. So both rates of its thread fall and rise.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import cycle
 from random import Random
 from typing import Any
 
@@ -98,13 +103,17 @@ MAPS: Bank = {
 }
 
 TOPICS = (TIDES, MAPS)
-#: The notes of one topic take about 70 % of this context, so that two never fit.
+#: The notes of one topic take more than half of this context, so that two never fit.
 CONFIG = {
-    "budget_tokens": 6_000,
+    "budget_tokens": 7_500,
     "reserved_tokens": 1_500,
     "max_faults_per_turn": 8,
+    # Of one topic and what is said meanwhile: a change of topics changes them all.
+    "tlb_entries": 16,
 }
 NOTES, PASSAGES = 7, 24
+#: Topics of the questions, over and over: settled, torn, settled with the other, torn.
+ORDER = (*[0] * 6, *[1, 0] * 3, *[1] * 6, *[0, 1] * 3)
 
 
 def notes(chance: Random) -> list[list[str]]:
@@ -123,16 +132,15 @@ def notes(chance: Random) -> list[list[str]]:
 
 
 def rounds(chance: Random) -> Iterator[Exchange]:
-    """Question, reading and verdict; the topic changes at nearly each round."""
-    while True:
-        for bank in TOPICS:
-            grammar = Grammar(bank=bank, chance=chance)
-            subject = grammar.pick("subject")
-            yield [
-                user(grammar.say("ask", subject=subject)),
-                *_read(grammar, chance, subject),
-                assistant(grammar.say("verdict", subject=subject)),
-            ]
+    """Question, reading and verdict, on the topics in their order."""
+    for topic in cycle(ORDER):
+        grammar = Grammar(bank=TOPICS[topic], chance=chance)
+        subject = grammar.pick("subject")
+        yield [
+            user(grammar.say("ask", subject=subject)),
+            *_read(grammar, chance, subject),
+            assistant(grammar.say("verdict", subject=subject)),
+        ]
 
 
 def _read(grammar: Grammar, chance: Random, subject: str) -> Exchange:

@@ -1,0 +1,136 @@
+"""Paging as it goes on: what is looked at moves, and a reload shows the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from memoryhub.models.projects import Project
+from memoryhub.models.threads import Thread
+from memoryhub.services import api_keys
+from memoryhub.services.api_keys import Agent
+from tests.inspector.paged import make_restless
+
+T = "/p/acme/threads/restless"
+ASKED = {"from": "user", "to": "assistant", "type": "chat.user", "content": "Again?"}
+Call = Callable[[str, Any], None]
+
+
+@pytest.fixture
+def restless(agent: Agent) -> Thread:
+    return make_restless(agent, exchanges=2)
+
+
+@pytest.fixture
+def call(acme: Project, restless: Thread, page: Page) -> Call:
+    """Posts to the thread as an agent does."""
+    _, key = api_keys.create(acme)
+
+    def posted(path: str, body: Any) -> None:
+        answer = page.request.post(
+            f"/api/v1/threads/restless{path}",
+            data=body,
+            headers={"Authorization": f"Bearer {key}"},
+        )
+        assert answer.ok, answer.text()
+
+    return posted
+
+
+def faults(call: Call, exchanges: int) -> None:
+    """The page leaves and is fetched again, in each of so many exchanges."""
+    for _ in range(exchanges):
+        call("/turns", {"slots": [ASKED]})
+        call("/pages/note/evict", {})
+        call("/pages/note/fault", {"level": 0})
+
+
+def live(page: Page, path: str) -> None:
+    """Opens a page that would lose its mark if it were loaded again."""
+    page.goto(path)
+    expect(page.locator("#live")).to_have_text("live")
+    page.evaluate("window.marked = true")
+
+
+def cards(page: Page) -> dict[str, str]:
+    names = page.locator("#paging .figures dt").all_inner_texts()
+    values = page.locator("#paging .figures dd").all_inner_texts()
+    return dict(zip(names, values, strict=True))
+
+
+def drawn(page: Page) -> list[str]:
+    """What the charts look like."""
+    said = "all => all.map(each => each.toDataURL())"
+    found: list[str] = page.locator("#paging .uplot canvas").evaluate_all(said)
+    return found
+
+
+def tlb(page: Page) -> list[str]:
+    return page.locator("#paging > h2, #paging .chip").all_inner_texts()
+
+
+def follow(page: Page, restless: Thread) -> None:
+    """Wait for the newest, pushed to the page that was opened."""
+    head = Thread.objects.get(id=restless.id).head_seq
+    expect(page.locator("[data-live=paging]")).to_have_attribute("data-seq", str(head))
+    assert page.evaluate("window.marked")
+
+
+def test_cards_charts_and_tlb_move_while_one_looks(
+    restless: Thread, page: Page, call: Call
+) -> None:
+    for _ in range(2):
+        call("/turns", {"slots": [ASKED]})
+    live(page, f"{T}/paging")
+    follow(page, restless)
+    before = cards(page), drawn(page), tlb(page)
+    assert before[0]["Resident rate"].startswith("0.50")
+    faults(call, 4)
+    call("/tlb:flush", {})
+    call("/pages/note/reference", {})
+    follow(page, restless)
+    after = cards(page), drawn(page), tlb(page)
+    moved = {name for name in after[0] if after[0][name] != before[0][name]}
+    rates = {"Resident rate", "TLB hit rate", "Thrash index"}
+    assert moved >= {*rates, "Faults", "Refaults"}
+    assert after[0]["Resident rate"].startswith("0.25")
+    assert len(after[1]) == len(before[1]) == 4
+    assert not {*after[1]} & {*before[1]}
+    assert before[2] != after[2]
+    assert after[2][1:] == ["note"]
+    page.reload()
+    expect(page.locator("#paging .uplot canvas")).to_have_count(4)
+    assert (cards(page), drawn(page), tlb(page)) == after
+
+
+def test_charts_come_with_the_first_look_up(
+    agent: Agent, restless: Thread, page: Page, call: Call
+) -> None:
+    """And others with what they tell of, while the page is open."""
+    live(page, f"{T}/paging")
+    call("/turns", {"slots": [ASKED]})
+    follow(page, restless)
+    expect(page.locator("#paging .uplot")).to_have_count(4)
+
+
+def test_the_threads_row_moves_in_the_list(
+    restless: Thread, page: Page, call: Call
+) -> None:
+    for _ in range(2):
+        call("/turns", {"slots": [ASKED]})
+    for place in ("/p/acme/threads", "/p/acme/"):
+        live(page, place)
+        row = page.locator("[data-live=row]")
+        rate = row.locator("[data-label='resident rate']")
+        shown = rate.inner_text()
+        faults(call, 2)
+        expect(rate).not_to_have_text(shown)
+        head = Thread.objects.get(id=restless.id).head_seq
+        expect(row).to_have_attribute("data-seq", str(head))
+        assert page.evaluate("window.marked")
+        cells = row.locator("[data-label]").all_inner_texts()
+        page.reload()
+        assert row.locator("[data-label]").all_inner_texts() == cells

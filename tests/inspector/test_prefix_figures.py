@@ -1,0 +1,65 @@
+"""One figure of what a request has in common with the one before, wherever it is shown.
+
+It is counted once, when the turn is packed, on the bytes of both.
+"""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from django.test import Client
+
+from inspector.templatetags import units
+from memoryhub.models.threads import Thread
+from memoryhub.queries import contexts, prefixes, turns
+from memoryhub.services.api_keys import Agent
+from tests.inspector.paged import make_paged, text_of
+
+pytestmark = pytest.mark.django_db
+
+T = "/p/acme/threads/paged"
+
+
+@pytest.fixture(params=["conversation", "developer"])
+def paged(agent: Agent, request: pytest.FixtureRequest) -> Thread:
+    return make_paged(agent, layout=request.param)
+
+
+def test_every_query_has_the_recorded_figure(paged: Thread) -> None:
+    points = {each.turn: each for each in prefixes.list_points(paged)}
+    listed = {each.n: each for each in turns.list_turns(paged).items}
+    assert len(points) == len(listed) == paged.turn_count
+    for n, line in listed.items():
+        told = contexts.recorded(paged, n).event.prefix_tokens
+        assert told is not None
+        lens = prefixes.get_lens(paged, n)
+        # A what-if of the order that it has is the same, counted anew.
+        again = prefixes.get_lens(paged, n, order=lens.order if lens.movable else ())
+        assert line.packed is not None
+        places = (line.packed, points[n], lens, again)
+        assert {each.prefix_tokens for each in places} == {told}
+        assert {each.share for each in (points[n], lens)} == {told / lens.tokens}
+
+
+def test_every_screen_has_the_recorded_figure(viewer: Client, paged: Thread) -> None:
+    rows = text_of(viewer, f"{T}/turns")
+    series = text_of(viewer, f"{T}/prefix")
+    for n in range(1, paged.turn_count + 1):
+        event = contexts.recorded(paged, n).event
+        assert event.prefix_tokens is not None
+        tokens = units.number(event.prefix_tokens)
+        share = units.share(event.prefix_tokens, event.tokens)
+        assert f"<dd>{tokens} tokens · {share}</dd>" in text_of(
+            viewer, f"{T}/turns/{n}"
+        )
+        assert f"<dd>{tokens} <small" in text_of(viewer, f"{T}/turns/{n}/prefix")
+        assert f'<td class="n">{share}</td>' in row(rows, f"/turns/{n}")
+        assert f'<td class="n">{tokens}</td>' in row(series, f"/turns/{n}/prefix")
+
+
+def row(page: str, path: str) -> str:
+    """The row of a table that links to this."""
+    rows: list[str] = re.findall(r"<tr>.*?</tr>", page, re.DOTALL)
+    (found,) = (each for each in rows if f'{path}"' in each)
+    return found

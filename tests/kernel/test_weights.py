@@ -1,0 +1,94 @@
+"""What pages weigh in a conversation: at least what they take in a request."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memoryhub.kernel import conversation, costs, weights
+from memoryhub.kernel.conversation import Said
+from memoryhub.kernel.opened import Opened
+from memoryhub.kernel.pages import Entry, LevelEntry, Location
+from memoryhub.kernel.paging_config import Settings
+from memoryhub.kernel.tokens import Count
+from memoryhub.queries import tokenizers
+
+COUNTS = [tokenizers.nearest(name).count for name in ("est/1", "o200k_base")]
+TALK = Settings(layout="conversation")
+NAMES = st.text("abcXYZ0123456789-_.", min_size=1, max_size=64)
+TEXTS = st.lists(
+    st.sampled_from(["word ", '"quoted"\n', "座席", "1234", "<VM:RULES>", "😀"]),
+    max_size=60,
+).map("".join)
+
+
+def entry(opened: Opened, cost: int) -> Entry:
+    place = LevelEntry(Location(UUID(int=1), 1, 0), 1, cost)
+    return Entry(
+        page_id=opened.page_id,
+        version=1,
+        type=opened.type,
+        modality=opened.modality,
+        importance=0.5,
+        created_seq=1,
+        created_turn=0,
+        levels=(place, place, place, place),
+        role=opened.role,
+        slot=opened.slot,
+    )
+
+
+def taken(page: Said, count: Count) -> int:
+    (written,) = conversation.messages([page])
+    return sum(count(text + ",") for text in written)
+
+
+@pytest.mark.parametrize("count", COUNTS)
+@given(page_id=NAMES, text=TEXTS)
+def test_what_memory_brings_takes_no_more_than_it_weighs(
+    count: Count, page_id: str, text: str
+) -> None:
+    opened = Opened(
+        page_id=page_id, type="artifact", modality="text", content={"text": text}
+    )
+    cost = costs.cost(opened, count=count)
+    weight = weights.weight(TALK, entry(opened, cost), 0, recalled=False)
+    assert taken(Said(opened, seq=7), count) <= weight
+    part = (0, len(text) // 2)
+    line = count(costs.in_line(opened, level=0, part=part))
+    most = line + weights.fetching(TALK, page_id)
+    assert taken(Said(opened, seq=7, part=part), count) <= most
+
+
+@pytest.mark.parametrize("count", COUNTS)
+@given(text=TEXTS.filter(bool), role=st.sampled_from(["user", "assistant"]))
+def test_a_message_takes_no_more_than_it_weighs(
+    count: Count, text: str, role: str
+) -> None:
+    content = {"role": role, "content": text}
+    said = Opened(
+        page_id="slot-12",
+        type="transcript",
+        modality="text",
+        content=content,
+        role=role,
+        slot=12,
+    )
+    whole = weights.weight(
+        TALK, entry(said, costs.cost(said, count=count)), 0, recalled=False
+    )
+    assert taken(Said(said, seq=7), count) <= whole
+    lower = Opened(
+        page_id="slot-12",
+        type="transcript",
+        modality="text",
+        content=text[:9],
+        role=role,
+        slot=12,
+    )
+    cost = costs.cost(lower, level=1, count=count)
+    less = weights.weight(TALK, entry(said, cost), 1, recalled=False)
+    assert taken(Said(said, seq=7, level=1, lower=lower), count) <= less
