@@ -1,6 +1,7 @@
 """What we stand on is pinned, whole, licensed, and fetched from one place."""
 
 import hashlib
+import json
 import lzma
 import platform
 import re
@@ -123,6 +124,20 @@ def runtime() -> set[str]:
     return found
 
 
+def test_packages_for_typescript_are_pinned_and_of_no_one_place() -> None:
+    """npm asks the registry that it is configured for, and compares digests."""
+    folder = ROOT / "tests" / "typescript"
+    asked = json.loads((folder / "package.json").read_text(encoding="utf-8"))
+    lock = json.loads((folder / "package-lock.json").read_text(encoding="utf-8"))
+    ours = lock["packages"].pop("")
+    assert ours["devDependencies"] == asked["devDependencies"]
+    for name, version in asked["devDependencies"].items():
+        assert lock["packages"][f"node_modules/{name}"]["version"] == version
+    for name, package in lock["packages"].items():
+        assert package["integrity"].startswith("sha512-"), name
+        assert "resolved" not in package, name
+
+
 # The bootstrap
 
 
@@ -193,3 +208,14 @@ def test_no_page_loads_from_another_place() -> None:
     for path in sources():
         for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), 1):
             assert not elsewhere.search(line), f"{path.relative_to(ROOT)}:{number}"
+
+
+def test_only_a_server_goes_to_the_databases_that_are_configured(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bootstrap = runpy.run_path(str(ROOT / "tools" / "bootstrap.py"))
+    for name in bootstrap["OTHERS"]:
+        monkeypatch.setenv(name, "elsewhere")
+    assert bootstrap["OTHERS"].isdisjoint(bootstrap["environment"](configured=False))
+    kept = bootstrap["environment"](configured=True)
+    assert bootstrap["OTHERS"] - kept.keys() == {"VIRTUAL_ENV"}

@@ -1,0 +1,56 @@
+"""An agent with memory: it is told things, forgets nothing, and looks up what left.
+
+    MEMORYHUB_KEY=mh_live_… python examples/loop.py ["What you say" "And then" …]
+
+The model is any chat-completions server (OPENAI_BASE_URL, OPENAI_API_KEY, MODEL); by
+default a scripted one, which plays a talk of its own.
+"""
+
+# ruff: noqa: S310, T201
+import json
+import os
+import sys
+import urllib.request
+
+import scripted
+
+HUB = os.environ.get("MEMORYHUB_URL", "http://127.0.0.1:8000") + "/api/v1/threads/loop"
+MODEL = os.environ.get("OPENAI_BASE_URL") or scripted.serve()
+NAME = os.environ.get("MODEL", "scripted")
+KEYS = {
+    HUB: f"Bearer {os.environ['MEMORYHUB_KEY']}",
+    MODEL: f"Bearer {os.environ.get('OPENAI_API_KEY', 'none')}",
+}
+
+
+def send(method: str, base: str, path: str, body: dict) -> dict:
+    headers = {"Authorization": KEYS[base], "Content-Type": "application/json"}
+    data = json.dumps(body).encode()
+    sent = urllib.request.Request(base + path, data, headers, method=method)
+    return json.load(urllib.request.urlopen(sent))
+
+
+def slot(said: dict) -> dict:
+    role = said["role"]
+    return {"from": role, "to": "agent", "type": f"chat.{role}", "content": said}
+
+
+def ask(text: str) -> str:
+    said = [{"role": "user", "content": text}]
+    while True:
+        turn = send("POST", HUB, "/turns", {"items": [slot(each) for each in said]})
+        request = {"model": NAME, **turn["request"]}
+        told = send("POST", MODEL, "/chat/completions", request)["choices"][0]
+        answer = told["message"]
+        calls = answer.get("tool_calls") or []
+        if not calls:
+            send("POST", HUB, "/slots", slot(answer))  # the final answer is kept, too
+            return answer["content"]
+        # Calls and what they bring go into the next turn; so do your own tools'.
+        said = [answer, *(send("POST", HUB, "/tool-calls", call) for call in calls)]
+
+
+# So small that what was said first has left when it is asked for.
+send("PUT", HUB, "", {"config": {"budget_tokens": 3_400, "reserved_tokens": 1_200}})
+for text in sys.argv[1:] or scripted.TALK:
+    print(f"> {text[:80]}\n{ask(text)}")

@@ -1,0 +1,75 @@
+"""A model that needs no network: it answers by what its request shows, from a script.
+
+It speaks chat completions, so the loop beside it can't tell it from another.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+_WAITING = "The train is late again, and nobody at the counter can say why. " * 30
+#: What a user says who has nothing else to say.
+TALK = [
+    (
+        "I have left my bag in the locker at the station. It is the green one beside "
+        "the stairs, and its door sticks a little, so lift it. Its code is 4-17-22."
+    ),
+    *(f"Note {number}. {_WAITING}" for number in range(1, 5)),
+    "What was the code of the locker?",
+]
+_CODE = re.compile(r"code is ([\d-]+)")
+
+
+def serve() -> str:
+    """Start it on a free port of this machine; its base URL."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    return f"http://127.0.0.1:{server.server_address[1]}/v1"
+
+
+def answer(messages: list[dict[str, Any]]) -> dict[str, Any]:
+    """The assistant's message."""
+    question = next(each for each in messages[::-1] if each["role"] == "user")
+    if "?" not in question["content"]:
+        return {"role": "assistant", "content": "Noted."}
+    shown = [each for each in messages if each["role"] != "system"]
+    if found := _CODE.search(json.dumps(shown)):
+        return {"role": "assistant", "content": f"The code is {found[1]}."}
+    if messages[-1]["role"] == "tool":
+        return {"role": "assistant", "content": "I could not find it."}
+    return _fetch(messages)
+
+
+def _fetch(messages: list[dict[str, Any]]) -> dict[str, Any]:
+    """Ask for the page whose hint speaks of a locker; memory lists what it has."""
+    for each in messages:
+        if each["role"] == "tool" and "available_pages" in each["content"]:
+            for row in json.loads(each["content"])["available_pages"]:
+                if "locker" in row["hint"]:
+                    return _call({"page_id": row["page_id"], "target_level": 0})
+    return {"role": "assistant", "content": "I know of no locker."}
+
+
+def _call(arguments: dict[str, Any]) -> dict[str, Any]:
+    function = {"name": "page_fault", "arguments": json.dumps(arguments)}
+    call = {"id": "call_1", "type": "function", "function": function}
+    return {"role": "assistant", "content": None, "tool_calls": [call]}
+
+
+class _Handler(BaseHTTPRequestHandler):
+    def do_POST(self) -> None:
+        sent = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        message = answer(sent["messages"])
+        raw = json.dumps({"choices": [{"index": 0, "message": message}]}).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(raw)))
+        self.end_headers()
+        self.wfile.write(raw)
+
+    def log_message(self, *args: Any) -> None:
+        """Nothing: the loop prints what is said."""

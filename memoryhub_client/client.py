@@ -1,0 +1,87 @@
+"""The client that waits."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Generator
+from contextlib import closing, suppress
+from itertools import count
+from typing import Any, Self, Unpack
+
+import httpx2
+
+from memoryhub_client.problems import Unreachable
+from memoryhub_client.requests import Download, Feed, Listing, Request
+from memoryhub_client.transport import (
+    DROPPED,
+    Following,
+    Patience,
+    Transport,
+    answer,
+)
+
+
+class Client(Transport):
+    """One hub by one key; its lines are kept open. Threads may share it."""
+
+    def __init__(self, url: str, key: str, **patience: Unpack[Patience]) -> None:
+        super().__init__(url, key, **patience)
+        self._http = httpx2.Client()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._http.close()
+
+    def send(self, request: Request) -> dict[str, Any]:
+        """What the server answers. Raises Problem, Unreachable."""
+        return answer(self._open(request))
+
+    def each(self, request: Listing) -> Generator[dict[str, Any], None, None]:
+        """All items to the end of the list, part by part."""
+        cursor: str | None = ""
+        while cursor is not None:
+            part = self.send(request.going_on(cursor) if cursor else request)
+            yield from part[request.items]
+            cursor = part["next"]
+
+    def follow(self, request: Feed) -> Generator[dict[str, Any], None, None]:
+        """Events as they happen, each once, across lines that drop."""
+        following = Following(request)
+        while True:
+            with (
+                suppress(*DROPPED),
+                closing(self._open(following.request, live=True)) as response,
+            ):
+                for sent in httpx2.EventSource(response, max_event_size=None):
+                    yield following.take(sent)
+            time.sleep(following.pause())
+
+    def download(self, request: Download) -> Generator[bytes, None, None]:
+        """The file in pieces. Raises Unreachable when it ends too early."""
+        with closing(self._open(request, live=True)) as response:
+            try:
+                yield from response.iter_bytes()
+            except DROPPED as failure:
+                raise Unreachable(str(failure)) from failure
+
+    def _open(self, request: Request, *, live: bool = False) -> httpx2.Response:
+        for tried in count():
+            built = self.build(request, self._http, live=live)
+            try:
+                response = self._http.send(built, stream=live)
+                if not response.is_success:
+                    response.read()
+            except DROPPED as failure:
+                pause = self.after_failure(request, tried, failure)
+            else:
+                wait = self.after_answer(request, tried, response)
+                if wait is None:
+                    return response
+                pause = wait
+            time.sleep(pause)
+        raise AssertionError("a count ends")

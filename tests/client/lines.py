@@ -1,0 +1,82 @@
+"""A line between client and hub that drops when a test says so."""
+
+from __future__ import annotations
+
+import socket
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+
+
+@dataclass(slots=True)
+class Line:
+    """A port that leads to another. What is sent arrives; answers can be lost."""
+
+    target: int
+    listener: socket.socket
+    #: So many answers are cut off before their first byte.
+    lose: int = 0
+    #: A line that has carried so many bytes of answers drops, wherever they end.
+    carries: int = sys.maxsize
+    opened: int = 0
+    _lines: list[socket.socket] = field(default_factory=list)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.listener.getsockname()[1]}"
+
+    def cut(self) -> None:
+        """Drop all lines that are open; new ones are taken."""
+        while self._lines:
+            end(self._lines.pop())
+
+    def serve(self) -> None:
+        while True:
+            try:
+                near, _ = self.listener.accept()
+            except OSError:
+                return
+            self.opened += 1
+            far = socket.create_connection(("127.0.0.1", self.target))
+            self._lines += [near, far]
+            for pump in (self.forth, self.back):
+                threading.Thread(target=pump, args=(near, far), daemon=True).start()
+
+    def forth(self, near: socket.socket, far: socket.socket) -> None:
+        with suppress(OSError):
+            while sent := near.recv(65_536):
+                far.sendall(sent)
+        end(far)
+
+    def back(self, near: socket.socket, far: socket.socket) -> None:
+        left = self.carries
+        with suppress(OSError):
+            while left and (told := far.recv(min(left, 65_536))):
+                if self.lose:
+                    self.lose -= 1
+                    break
+                near.sendall(told)
+                left -= len(told)
+        end(near)
+
+
+def end(line: socket.socket) -> None:
+    with suppress(OSError):
+        line.shutdown(socket.SHUT_RDWR)
+    line.close()
+
+
+@contextmanager
+def dropping(target: int) -> Iterator[Line]:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        line = Line(target, listener)
+        serving = threading.Thread(target=line.serve)
+        serving.start()
+        try:
+            yield line
+        finally:
+            end(listener)
+            line.cut()
+            serving.join()

@@ -1,0 +1,196 @@
+"""Both clients against a real server: what is sent, listed, refused, downloaded."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from memoryhub_client import (
+    BadRequest,
+    Conflict,
+    Forbidden,
+    Invalid,
+    NotFound,
+    Problem,
+    Request,
+    TooLarge,
+    TooMany,
+    Unauthorized,
+    Unreachable,
+    checkpoints,
+    erasures,
+    events,
+    keys,
+    notes,
+    pages,
+    slots,
+    subjects,
+    tasks,
+    threads,
+    tools,
+    turns,
+    working_memory,
+    working_set,
+)
+from memoryhub_client.slots import Slot
+from tests.client.conftest import Connect, Hub
+from tests.harness.instances import Server, free_port
+
+
+def said(text: object) -> Slot:
+    return {"from": "user", "to": "agent", "type": "chat.user", "content": text}
+
+
+def test_an_exchange_as_an_agent_has_it(hub: Hub) -> None:
+    hub.send(threads.put("talk", config={"budget_tokens": 8_000}))
+    hub.send(
+        pages.create(
+            "talk",
+            type="artifact",
+            modality="text",
+            content={"text": "The code is 4-17-22."},
+            page_id="code",
+        )
+    )
+    message = {"role": "user", "content": "What is the code?"}
+    turn = hub.send(turns.begin("talk", items=[said(message)]))
+    assert turn["request"]["messages"][-1]["content"] == "What is the code?"
+    arguments = '{"page_id": "code"}'
+    function = {"name": "page_fault", "arguments": arguments}
+    call = {"id": "call-1", "type": "function", "function": function}
+    assert hub.send(tools.call_tool("talk", call))["role"] == "tool"
+    assert hub.send(turns.get_context("talk", turn["turn"]))["verified"]
+    assert hub.send(working_set.get("talk"))["thread"] == "talk"
+
+
+def test_working_memory_is_written_and_read(hub: Hub) -> None:
+    hub.send(keys.put("talk", "city", {"name": "Kraków"}, if_none_match="*"))
+    hub.send(notes.add("talk", "It rains."))
+    hub.send(tasks.put("talk", description="Pack", status="running"))
+    taken = hub.send(checkpoints.take("talk", name="before"))
+    hub.send(keys.delete("talk", "city"))
+    compared = hub.each(checkpoints.compare("talk", "before"))
+    assert [change["key"] for change in compared] == ["city"]
+    hub.send(checkpoints.restore("talk", taken["name"]))
+    found = hub.send(working_memory.get("talk"))
+    assert found["task"]["description"] == "Pack"
+    assert hub.send(keys.get("talk", "city"))["value"] == {"name": "Kraków"}
+    assert hub.send(keys.get("talk", "city", at_seq=2))["value"] == {"name": "Kraków"}
+
+
+def test_a_list_goes_on_to_its_end(hub: Hub) -> None:
+    hub.send(slots.append_batch("talk", [said(n) for n in range(7)]))
+    found = hub.each(slots.list_all("talk", limit=3))
+    assert [slot["content"] for slot in found] == [*range(7)]
+    newest = hub.each(slots.list_all("talk", limit=2, order="desc", from_="user"))
+    assert [slot["index"] for slot in newest] == [*range(6, -1, -1)]
+    seqs = [event["seq"] for event in hub.each(events.list_all("talk", limit=3))]
+    assert seqs == [*range(1, len(seqs) + 1)]
+    assert len(seqs) > 7
+
+
+def test_a_list_that_is_posted_goes_on_as_well(hub: Hub) -> None:
+    for n in range(3):
+        hub.send(threads.put(f"talk-{n}", user_id="ann", labels={"kind": "a", "n": n}))
+    hub.send(threads.put("other"))
+    anns = hub.each(threads.search(user_id="ann", limit=2))
+    assert {thread["thread"] for thread in anns} == {"talk-0", "talk-1", "talk-2"}
+    labelled = hub.each(threads.list_all(labels={"kind": "a"}, limit=2))
+    assert {thread["thread"] for thread in labelled} == {"talk-0", "talk-1", "talk-2"}
+
+
+def test_an_export_comes_as_a_file(hub: Hub, officer: Hub) -> None:
+    hub.send(threads.put("talk", user_id="ann"))
+    hub.send(slots.append("talk", said("It is blue.")))
+    subject = officer.send(subjects.resolve("ann"))["id"]
+    bundle = officer.download(subjects.export(subject))
+    with zipfile.ZipFile(io.BytesIO(bundle)) as opened:
+        assert opened.testzip() is None
+        assert opened.namelist()
+
+
+# Refusals
+
+REFUSED: dict[str, tuple[Callable[[], Request], type[Problem], int]] = {
+    "bad_cursor": (lambda: slots.list_all("talk", after="x"), BadRequest, 400),
+    "not_found": (lambda: threads.get("nobody"), NotFound, 404),
+    "stale": (lambda: slots.append("talk", said(1), if_match=99), Conflict, 409),
+    "name": (lambda: threads.put("ü"), Invalid, 422),
+    "body_too_large": (
+        lambda: slots.append("talk", said("x" * 2**21)),
+        TooLarge,
+        413,
+    ),
+}
+
+
+@pytest.mark.parametrize("code", REFUSED)
+def test_a_refusal_is_an_exception_of_its_family(hub: Hub, code: str) -> None:
+    hub.send(threads.put("talk"))
+    make, family, status = REFUSED[code]
+    with pytest.raises(Problem) as refusal:
+        hub.send(make())
+    assert type(refusal.value) is family
+    assert (refusal.value.code, refusal.value.status) == (code, status)
+    assert refusal.value.detail in str(refusal.value)
+    assert refusal.value.request_id
+    assert refusal.value.retry is None
+
+
+def test_a_refusal_says_where(hub: Hub) -> None:
+    wrong: Any = {**said(1), "from": "Ü"}
+    with pytest.raises(Invalid) as refusal:
+        hub.send(slots.append_batch("talk", [said(0), wrong]))
+    (place,) = refusal.value.errors
+    assert place["loc"][-2:] == [1, "from"]
+
+
+def test_what_no_clock_renews_is_not_waited_for(hub: Hub) -> None:
+    hub.send(threads.put("talk", config={"max_faults_per_turn": 0}))
+    page = pages.put(
+        "talk",
+        "a",
+        type="artifact",
+        modality="text",
+        content={"text": "A"},
+        map=False,
+    )
+    hub.send(page)
+    hub.send(turns.begin("talk", items=[said({"role": "user", "content": "?"})]))
+    with pytest.raises(TooMany) as refusal:
+        hub.send(pages.fault("talk", "a"))
+    assert (refusal.value.code, refusal.value.retry) == ("fault_budget", None)
+    assert refusal.value.body["renews"] == "next_exchange"
+
+
+def test_a_wrong_key_is_told(connect: Connect, served: Server, key: str) -> None:
+    stranger = connect(served.url, key[:-1] + ("a" if key[-1] != "a" else "b"))
+    with pytest.raises(Unauthorized):
+        stranger.send(threads.get("talk"))
+
+
+def test_nobody_there_is_told(connect: Connect, key: str) -> None:
+    alone = connect(f"http://127.0.0.1:{free_port()}", key, retries=1)
+    with pytest.raises(Unreachable):
+        alone.send(threads.get("talk"))
+
+
+def test_an_erasure_is_planned_and_looked_at(hub: Hub, officer: Hub) -> None:
+    hub.send(threads.put("talk", user_id="bob"))
+    subject = officer.send(subjects.resolve("bob"))["id"]
+    plan = officer.send(erasures.plan(subject, "thread", "test", thread="talk"))
+    (listed,) = officer.each(erasures.list_all())
+    assert listed["id"] == plan["id"]
+    assert officer.send(erasures.cancel(plan["id"]))["state"] == "cancelled"
+
+
+def test_a_key_may_not_do_all(hub: Hub, officer: Hub) -> None:
+    with pytest.raises(Forbidden) as refusal:
+        officer.send(threads.get("talk"))
+    assert refusal.value.code == "scope"
+    with pytest.raises(Forbidden):
+        hub.download(subjects.export("01939d5e-6c0f-7a51-9d0e-2b1f6d3c8a49"))

@@ -1,0 +1,180 @@
+"""Lines that drop, servers that end, limits: what is sent again, and what is not."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from memoryhub_client import (
+    Client,
+    Request,
+    TooMany,
+    Unreachable,
+    events,
+    keys,
+    slots,
+    threads,
+)
+from memoryhub_client.slots import Slot
+from tests.client.conftest import Connect, Hub
+from tests.client.lines import Line, dropping
+from tests.harness.instances import Instance, Server
+from tests.promises.conftest import MAKE_KEY
+
+SAID: Slot = {"from": "user", "to": "agent", "type": "chat.user", "content": "Hello"}
+
+
+@pytest.fixture
+def line(served: Server) -> Iterator[Line]:
+    with dropping(served.port) as made:
+        yield made
+
+
+def test_a_write_whose_answer_is_lost_is_written_once(
+    connect: Connect, line: Line, key: str
+) -> None:
+    hub = connect(line.url, key)
+    line.lose = 2
+    told = hub.send(slots.append("talk", SAID))
+    assert line.opened == 3
+    assert told["index"] == 0
+    (slot,) = hub.each(slots.list_all("talk"))
+    assert slot["seq"] == told["seq"]
+
+
+def test_the_same_request_is_the_same_write(
+    connect: Connect, served: Server, key: str
+) -> None:
+    """A request is a value: kept, it can be sent again by another process."""
+    append = slots.append("talk", SAID)
+    first = connect(served.url, key).send(append)
+    assert connect(served.url, key).send(append) == first
+    other = slots.append("talk", SAID)
+    assert connect(served.url, key).send(other)["index"] == 1
+
+
+ONCE = {
+    "a merge, which late would undo another's": threads.patch("talk", labels={}),
+    "the first would refuse the second": keys.put("talk", "a", 1, if_none_match="*"),
+}
+
+
+@pytest.mark.parametrize("request_", ONCE.values(), ids=ONCE)
+def test_what_is_not_repeatable_is_sent_once(
+    connect: Connect, line: Line, key: str, request_: Request
+) -> None:
+    hub = connect(line.url, key)
+    hub.send(threads.put("talk"))
+    line.cut()
+    line.lose, opened = 1, line.opened
+    with pytest.raises(Unreachable):
+        hub.send(request_)
+    assert line.opened == opened + 1
+
+
+def test_what_is_repeatable_by_itself_has_no_key(
+    connect: Connect, line: Line, key: str
+) -> None:
+    hub = connect(line.url, key)
+    line.lose = 1
+    hub.send(keys.put("talk", "city", "Kraków"))
+    line.cut()
+    line.lose = 1
+    hub.send(keys.delete("talk", "city"))
+    assert hub.each(keys.list_all("talk")) == []
+    assert line.opened == 4
+
+
+def test_a_feed_goes_on_across_lines_that_drop(
+    connect: Connect, served: Server, line: Line, key: str
+) -> None:
+    """Each event once, whole and in order, though lines end in the middle of one."""
+    writer, reader = connect(served.url, key), connect(line.url, key)
+    # So that nothing but messages is written.
+    writer.send(threads.put("talk", config={"map_slots": False}))
+    for number in range(30):
+        content = "é" * 20_000 + str(number)
+        writer.send(slots.append("talk", {**SAID, "content": content}))
+    line.carries = 500_000
+    found = reader.follow(events.list_all("talk"), 31)
+    assert [event["seq"] for event in found] == [*range(1, 32)]
+    assert [event["payload"]["content"][20_000:] for event in found[1:]] == [
+        str(number) for number in range(30)
+    ]
+    assert line.opened >= 3
+
+
+def test_a_feed_waits_for_what_comes(
+    connect: Connect, served: Server, line: Line, key: str
+) -> None:
+    """Cut while nothing happens, it is there again when something does."""
+    with Client(served.url, key) as writer:
+        writer.send(threads.put("talk"))
+        timers = [
+            threading.Timer(0.3, line.cut),
+            threading.Timer(0.6, writer.send, [slots.append("talk", SAID)]),
+        ]
+        for timer in timers:
+            timer.start()
+        found = connect(line.url, key).follow(events.list_all("talk", after="1"), 1)
+        for timer in timers:
+            timer.join()
+    assert [(each["seq"], each["payload"]["content"]) for each in found] == [
+        (2, "Hello")
+    ]
+    assert line.opened == 2
+
+
+# Servers
+
+SLOW = {"MEMORYHUB_KEY_REQUESTS_PER_SECOND": "1", "MEMORYHUB_KEY_BURST": "1"}
+
+
+@pytest.mark.slow
+def test_a_rate_is_kept_by_waiting(connect: Connect, instance: Instance) -> None:
+    key = instance.call(MAKE_KEY).strip()
+    with instance.serve(**SLOW) as server:
+        hub = connect(server.url, key)
+        for _ in range(3):
+            hub.send(slots.append("talk", SAID))
+        hasty = connect(server.url, key, longest_wait=0.5)
+        with pytest.raises(TooMany) as refusal:
+            send_often(hasty)
+        assert (refusal.value.code, refusal.value.retry) == ("rate", 1.0)
+        assert len(hub.each(slots.list_all("talk"))) == 3
+        server.stop()
+
+
+def send_often(hub: Hub) -> None:
+    for _ in range(3):
+        hub.send(threads.get("talk"))
+
+
+@pytest.mark.slow
+def test_a_server_that_was_killed_is_waited_for(
+    connect: Connect, instance: Instance
+) -> None:
+    """What was sent while nobody was there is written once, and the feed goes on."""
+    key = instance.call(MAKE_KEY).strip()
+    with instance.serve() as server:
+        hub = connect(server.url, key, retries=12)
+        hub.send(slots.append("talk", SAID))
+        server.kill()
+    sent: list[int] = []
+
+    def append() -> None:
+        with Client(server.url, key, retries=12) as other:
+            sent.append(other.send(slots.append("talk", SAID))["index"])
+
+    appending = threading.Thread(target=append)
+    appending.start()
+    with instance.serve(port=server.port) as again:
+        found = hub.follow(events.list_all("talk", content="none"), 3)
+        appending.join()
+        assert [event["seq"] for event in found] == [1, 2, 3]
+        assert sent == [1]
+        assert len(hub.each(slots.list_all("talk"))) == 2
+        again.stop()
+    instance.managed("verify", "--all")
