@@ -47,6 +47,7 @@ from tests.harness.instances import (
     drop_model,
     model,
     named,
+    prepared,
 )
 from tests.harness.instances import instance as fresh_instance
 
@@ -354,8 +355,7 @@ def instance(empty: Instance) -> Instance:
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Instance]:
     """An instance of all tests of a module, each of which has a project of its own."""
-    with fresh_instance(tmp_path_factory.mktemp("shared") / "instance") as made:
-        made.prepare()
+    with prepared(tmp_path_factory.mktemp("shared") / "instance") as made:
         yield made
         made.managed("verify", "--all")
 

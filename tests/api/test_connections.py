@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import pytest
 
 from memoryhub.api import gate
-from tests.harness.instances import UNLIMITED, instance
+from tests.harness.instances import UNLIMITED, prepared
 from tests.promises.clients import Client
 
 pytestmark = pytest.mark.timeout(120)
@@ -47,8 +47,7 @@ class Hub:
 
 @pytest.fixture(scope="module")
 def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
-    with instance(tmp_path_factory.mktemp("connections") / "instance") as made:
-        made.prepare()
+    with prepared(tmp_path_factory.mktemp("connections") / "instance") as made:
         key = made.call("tests.promises.appender:make_key").strip()
         with made.serve(**UNLIMITED) as server:
             with Client(server.port, key) as client:

@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from http.client import HTTPConnection
-from pathlib import Path
 from statistics import median
 from threading import Event, Thread
 
@@ -18,7 +17,7 @@ import pytest
 from memoryhub.models.api_keys import MEMORY_SCOPES
 from memoryhub.services import erasures, subjects
 from tests import factories, graves
-from tests.harness.instances import Instance, Server, instance
+from tests.harness.instances import Instance, Server, prepared
 from tests.promises.clients import Answer, Client, slot
 
 PLACE = "tests.api.test_neighbours"
@@ -165,8 +164,7 @@ def print_cast() -> None:
 
 @pytest.fixture(scope="module")
 def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
-    with instance(tmp_path_factory.mktemp("neighbours") / "instance") as made:
-        made.prepare()
+    with prepared(tmp_path_factory.mktemp("neighbours") / "instance") as made:
         cast = json.loads(made.call(f"{PLACE}:print_cast"))
         with made.serve(**LOWERED) as server:
             yield Hub(server=server, **cast)
@@ -227,18 +225,11 @@ def print_keys() -> None:
     sys.stdout.write(json.dumps(keys))
 
 
-@pytest.fixture
-def place(tmp_path: Path) -> Iterator[Instance]:
-    with instance(tmp_path / "instance") as made:
-        made.prepare()
-        yield made
-
-
-def test_quiet_tenant_stays_fast(place: Instance) -> None:
-    loud, quiet = json.loads(place.call(f"{PLACE}:print_keys"))
-    with place.serve(**SLOW) as server, Client(server.port, quiet) as client:
+def test_quiet_tenant_stays_fast(instance: Instance) -> None:
+    loud, quiet = json.loads(instance.call(f"{PLACE}:print_keys"))
+    with instance.serve(**SLOW) as server, Client(server.port, quiet) as client:
         alone = written(client)
-        with place.start(f"{PLACE}:flood", server.port, loud) as flooding:
+        with instance.start(f"{PLACE}:flood", server.port, loud) as flooding:
             assert flooding.stdout is not None
             assert flooding.stdout.readline() == "over\n"
             beside = written(client)

@@ -8,7 +8,7 @@ from playwright.sync_api import Browser, expect
 
 from tests import provider as providing
 from tests.e2e.conftest import WATCH
-from tests.harness.instances import instance
+from tests.harness.instances import prepared
 from tests.provider import CLIENT_ID, SECRET
 
 
@@ -20,8 +20,7 @@ def test_there_and_back(chromium: Browser, tmp_path: Path) -> None:
             "MEMORYHUB_SSO_CLIENT_ID": CLIENT_ID,
             "MEMORYHUB_SSO_CLIENT_SECRET": SECRET,
         }
-        with instance(tmp_path, **given) as hub:
-            hub.prepare()
+        with prepared(tmp_path, **given) as hub:
             hub.managed("create_project", "acme")
             words = ("--project", "acme", "--sso", provider.subject)
             hub.managed("add_operator", "vera", *words)

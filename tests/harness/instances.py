@@ -204,6 +204,14 @@ def instance(folder: Path, **env: str) -> Iterator[Instance]:
             parts.drop(url)
 
 
+@contextmanager
+def prepared(folder: Path, **env: str) -> Iterator[Instance]:
+    """As `instance`, with its tables and its key ring."""
+    with instance(folder, **env) as made:
+        made.prepare()
+        yield made
+
+
 def _described(
     folder: Path, urls: Mapping[str, str], env: Mapping[str, str]
 ) -> Instance:

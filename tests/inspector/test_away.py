@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from email.message import Message
 from http.client import HTTPConnection
@@ -18,9 +16,8 @@ from django.db import IntegrityError, InterfaceError, OperationalError, Programm
 from django.db.utils import ConnectionHandler, DatabaseError
 
 from inspector import refusals
-from tests.harness import parts
-from tests.harness.instances import Instance, Server
-from tests.harness.instances import instance as fresh_instance
+from tests.harness.instances import Server
+from tests.harness.outages import Place, interruptible
 from tests.promises.clients import Client
 
 THREAD = "/p/acme/threads/t-1"
@@ -42,14 +39,6 @@ PAGES = {
 }
 FORMS = (f"{THREAD}/reopen", "/p/acme/api-keys/new", "/sign-in/" + "x" * 43)
 TOKEN = "x" * 32
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """An instance whose database can be taken away, for a block."""
-
-    instance: Instance
-    without_database: Callable[[], AbstractContextManager[None]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,66 +80,10 @@ class Browser:
             line.close()
 
 
-@contextmanager
-def unreadable(file: Path) -> Iterator[None]:
-    """A folder in the place of the database; rights would not stop root."""
-    kept = file.with_suffix(".kept")
-    file.rename(kept)
-    file.mkdir()
-    yield
-    file.rmdir()
-    kept.rename(file)
-
-
-class Postgres:
-    """A server that is stopped and started again, as an operator does."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.programs = parts.postgres_programs(folder)
-        self._running = ExitStack()
-        parts.make_cluster(self.programs, folder)
-
-    def start(self) -> None:
-        server = parts.running_postgres(self.programs, self.folder, durable=False)
-        self._running.enter_context(server)
-
-    def stop(self) -> None:
-        self._running.close()
-
-    @contextmanager
-    def stopped(self) -> Iterator[None]:
-        self.stop()
-        yield
-        self.start()
-
-
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
-    with prepared(tmp_path, monkeypatch) as made:
+    with interruptible(tmp_path, monkeypatch) as made:
         yield made
-
-
-@contextmanager
-def prepared(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
-    """With the project acme, and on PostgreSQL a server of its own."""
-    with ExitStack() as stack:
-        postgres = None
-        if os.environ.get("DATABASE_URL"):
-            postgres = Postgres(stack.enter_context(parts.temporary_folder()))
-            stack.callback(postgres.stop)
-            postgres.start()
-            monkeypatch.setenv("DATABASE_URL", parts.local_url(postgres.folder))
-        made = stack.enter_context(fresh_instance(folder / "instance"))
-        # Not as a copy of others, which lie on a server that stays.
-        made.call("tests.harness.instances:make_tables")
-        made.managed("create_project", "acme")
-        yield Place(
-            instance=made,
-            without_database=postgres.stopped
-            if postgres
-            else lambda: unreadable(made.data / "memoryhub.sqlite3"),
-        )
 
 
 def all_at_once(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,6 @@ from pytest_django import Settings
 from inspector.patterns import page
 from inspector.patterns.pattern import Pattern
 from tests.harness.instances import Instance
-from tests.harness.instances import instance as fresh_instance
 
 TEMPLATES = Path(configured.BASE_DIR) / "templates"
 #: Stands where a template wants what its context does not have.
@@ -86,19 +84,13 @@ def needed(template: str) -> set[str]:
     return names - {"nothing"} if words == {"nothing"} else names
 
 
-@pytest.fixture
-def instance(tmp_path: Path) -> Iterator[Instance]:
-    with fresh_instance(tmp_path / "instance") as made:
-        yield made
-
-
 @pytest.mark.parametrize(("debug", "status"), [("0", "404"), ("1", "200")])
 def test_the_page_is_there_under_debug_only(
-    instance: Instance, debug: str, status: str
+    empty: Instance, debug: str, status: str
 ) -> None:
     """In processes of their own, since a process makes its addresses once."""
     visit = "tests.inspector.visitor:print_page"
-    said = instance.call(visit, "/patterns/", MEMORYHUB_DEBUG=debug)
+    said = empty.call(visit, "/patterns/", MEMORYHUB_DEBUG=debug)
     answered, loaded, text = said.split(" ", 2)
     assert (answered, loaded) == (status, str(status == "200"))
     for template in BY_TEMPLATE:

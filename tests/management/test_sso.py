@@ -15,7 +15,7 @@ import pytest
 
 from inspector.middleware import POLICY
 from tests import provider as providing
-from tests.harness.instances import Instance, Server
+from tests.harness.instances import Instance, Server, prepared
 from tests.harness.instances import instance as fresh_instance
 from tests.provider import CLIENT_ID, SECRET, Provider
 
@@ -99,8 +99,7 @@ def hub(
         "MEMORYHUB_SSO_CLIENT_SECRET_FILE": str(secret),
         "MEMORYHUB_TRUSTED_PROXIES": "127.0.0.1",
     }
-    with fresh_instance(folder, **given) as made:
-        made.prepare()
+    with prepared(folder, **given) as made:
         made.managed("create_project", "acme")
         for name, role in (("vera", "viewer"), ("olga", "owner")):
             words = ("--project", "acme", "--role", role, "--sso", SUBJECTS[name])
@@ -322,8 +321,7 @@ def test_half_of_it_or_what_is_unsafe_does_not_start(
 
 
 def test_without_it_there_is_no_subject_to_bind(tmp_path: Path) -> None:
-    with fresh_instance(tmp_path) as made:
-        made.prepare()
+    with prepared(tmp_path) as made:
         made.managed("create_project", "acme")
         words = ("--project", "acme", "--sso", "x")
         refused = made.manage("add_operator", "vera", *words)

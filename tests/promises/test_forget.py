@@ -21,8 +21,7 @@ from memoryhub.services.api_keys import Agent
 from memoryhub.services.erasures import A_DAY
 from tests import bundled
 from tests.factories import append, get_thread, make_page, make_thread
-from tests.harness.instances import UNLIMITED, Instance
-from tests.harness.instances import instance as fresh_instance
+from tests.harness.instances import UNLIMITED, Instance, prepared
 from tests.promised import Count
 from tests.promises.clients import Client
 from tests.promises.late_writers import Race, await_complete
@@ -163,9 +162,8 @@ def test_forget_begins_on_a_full_disk(sqlite: None, tmp_path: Path) -> None:
     folder = tmp_path / "small"
     with (
         small_disk(folder, 32),
-        fresh_instance(folder, MEMORYHUB_BALLAST_MIB="4") as instance,
+        prepared(folder, MEMORYHUB_BALLAST_MIB="4") as instance,
     ):
-        instance.prepare()
         said = instance.call("tests.promises.full_disk:forget", "acme")
     # What fails meanwhile is logged there, too.
     told = json.loads(said.splitlines()[-1])
@@ -190,9 +188,8 @@ def test_full_disk_forgets(sqlite: None, tmp_path: Path) -> None:
     folder = tmp_path / "small"
     with (
         small_disk(folder, 64),
-        fresh_instance(folder, MEMORYHUB_BALLAST_MIB="8") as instance,
+        prepared(folder, MEMORYHUB_BALLAST_MIB="8") as instance,
     ):
-        instance.prepare()
         keys = json.loads(instance.call("tests.promises.erasing:make_keys", "acme"))
         with instance.serve(**UNLIMITED) as server:
             with Client(server.port, keys[0]) as client:

@@ -8,8 +8,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from tests.harness.instances import UNLIMITED, Instance, Server
-from tests.harness.instances import instance as fresh_instance
+from tests.harness.instances import UNLIMITED, Instance, Server, prepared
 from tests.promised import Count
 from tests.promises.clients import Client, at_once
 from tests.promises.linearizability import Operation, order
@@ -50,8 +49,7 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
     """Of all tests here, each of which has threads of its own."""
     with ExitStack() as stack:
         folder = tmp_path_factory.mktemp("pair")
-        made = stack.enter_context(fresh_instance(folder / "instance"))
-        made.prepare()
+        made = stack.enter_context(prepared(folder / "instance"))
         yield Pair(made, stack)
         made.managed("verify", "--all")
 

@@ -21,9 +21,8 @@ import pytest
 
 from tests.harness import parts
 from tests.harness.forks import Process
-from tests.harness.instances import UNLIMITED, Instance
-from tests.harness.instances import instance as fresh_instance
-from tests.inspector.test_away import Place, prepared
+from tests.harness.instances import UNLIMITED, Instance, prepared
+from tests.harness.outages import Place, interruptible
 from tests.promises.clients import Answer, Client, percentile
 from tests.promises.late_writers import DONE_SECONDS, await_complete
 
@@ -76,7 +75,7 @@ def ask(port: int, key: str, said: Said) -> Answer:
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
-    with prepared(tmp_path, monkeypatch) as made:
+    with interruptible(tmp_path, monkeypatch) as made:
         yield made
 
 
@@ -202,8 +201,7 @@ def redis(tmp_path: Path) -> Iterator[Redis]:
 def wired(tmp_path: Path, redis: Redis) -> Iterator[Instance]:
     """An instance whose processes hear of each other through that Redis."""
     extra = {**UNLIMITED, "REDIS_URL": f"unix://{redis.place}"}
-    with fresh_instance(tmp_path / "wired", **extra) as made:
-        made.prepare()
+    with prepared(tmp_path / "wired", **extra) as made:
         yield made
 
 

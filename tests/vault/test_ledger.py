@@ -26,7 +26,7 @@ from memoryhub.models.keys import KeyMeta, NewestLine
 from memoryhub.vault import chained, ledger, signing
 from memoryhub.vault.chained import Link, Place
 from memoryhub.vault.ledger import Kind, Line
-from tests.harness.instances import Instance, instance
+from tests.harness.instances import Instance
 from tests.promises.damages import flipped
 
 pytestmark = pytest.mark.django_db
@@ -318,13 +318,6 @@ def test_a_mirror_that_says_something_else_is_not_taken(mirrored: Path) -> None:
         ledger.recover()
 
 
-@pytest.fixture
-def apart(tmp_path: Path) -> Iterator[Instance]:
-    with instance(tmp_path / "instance") as made:
-        made.prepare()
-        yield made
-
-
 def append_many(count: int) -> None:
     """Runs in a process of its own."""
     for _ in range(count):
@@ -340,14 +333,14 @@ def check_all() -> None:
 
 
 @pytest.mark.timeout(300)
-def test_two_processes_append_to_one_chain(apart: Instance) -> None:
+def test_two_processes_append_to_one_chain(instance: Instance) -> None:
     here = "tests.vault.test_ledger"
     with (
-        apart.start(f"{here}:append_many", LINES) as one,
-        apart.start(f"{here}:append_many", LINES) as other,
+        instance.start(f"{here}:append_many", LINES) as one,
+        instance.start(f"{here}:append_many", LINES) as other,
     ):
         for process in (one, other):
             _, errors = process.communicate(timeout=200)
             assert process.returncode == 0, errors
     total = str(WRITERS * LINES)
-    assert apart.call(f"{here}:check_all").split() == [total, total]
+    assert instance.call(f"{here}:check_all").split() == [total, total]
