@@ -22,7 +22,7 @@ from urllib.parse import urlencode
 from memoryhub.errors import InvalidError
 from memoryhub.journal.audit import ACTIONS, PURPOSES
 from memoryhub.kernel import names
-from memoryhub.kernel.events import TYPES
+from memoryhub.kernel.nouns import TYPES
 from memoryhub.kernel.pages import MODALITIES, PAGE_TYPES
 from memoryhub.models.threads import Thread
 from memoryhub.queries import catalogue

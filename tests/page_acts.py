@@ -10,12 +10,11 @@ from memoryhub.journal import Order, Receipt
 from memoryhub.journal.page_table import PageTable
 from memoryhub.journal.projections import Rows
 from memoryhub.kernel import measuring, strict_json
-from memoryhub.kernel.commands import Command
+from memoryhub.kernel.commands import Command, MadeLevels
 from memoryhub.kernel.opened import Opened
 from memoryhub.kernel.page_commands import (
     CreatePages,
     FlushTlb,
-    MadeLevels,
     NewPage,
     UpdatePage,
 )

@@ -16,12 +16,20 @@ from uuid import UUID
 from memoryhub.kernel import replay
 from memoryhub.kernel import state as states
 from memoryhub.kernel.bodies import Event
-from memoryhub.kernel.commands import CreateThread, Draft, ForkThread, NewSlot
+from memoryhub.kernel.commands import (
+    CreateThread,
+    Draft,
+    ForkThread,
+    MadeLevels,
+    NewSlot,
+)
 from memoryhub.kernel.erase_events import Range
-from memoryhub.kernel.events import TYPES, Limits
+from memoryhub.kernel.events import (
+    Limits,
+)
+from memoryhub.kernel.nouns import TYPES
 from memoryhub.kernel.page_commands import (
     CreatePages,
-    MadeLevels,
     NewPage,
     UpdatePage,
 )

@@ -17,6 +17,7 @@ from memoryhub.kernel import checkpoint_tree, resident
 from memoryhub.kernel import memory_commands as asked
 from memoryhub.kernel import memory_events as told
 from memoryhub.kernel.course import Course, PageTable
+from memoryhub.kernel.parts import Part
 from memoryhub.kernel.state import ThreadState
 from memoryhub.kernel.working_memory import (
     AUTOMATIC_KEPT,
@@ -258,3 +259,17 @@ def _passed(
 def deleted(state: ThreadState, event: told.CheckpointDeleted) -> ThreadState:
     memory = checkpoint_tree.without(state.memory, event.target)
     return state._replace(memory=memory)
+
+
+PART = Part(
+    commands={
+        asked.TakeCheckpoint: take_checkpoint,
+        asked.RestoreCheckpoint: restore_checkpoint,
+        asked.DeleteCheckpoint: delete_checkpoint,
+    },
+    events={
+        told.CheckpointTaken: taken,
+        told.CheckpointRestored: restored,
+        told.CheckpointDeleted: deleted,
+    },
+)

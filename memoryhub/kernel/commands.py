@@ -19,12 +19,17 @@ from memoryhub.kernel.events import (
     Role,
     RunRecorded,
 )
-from memoryhub.kernel.memory_commands import MemoryCommand
-from memoryhub.kernel.page_commands import MadeLevels, PageCommand
+from memoryhub.kernel.page_events import LevelMade
 from memoryhub.kernel.pages import Modality
 from memoryhub.kernel.state import Scope, ThreadState
 
 Setting = str | int | float | bool | None
+
+
+class Command:
+    """Base of all commands."""
+
+    __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +41,7 @@ class Draft:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CreateThread:
+class CreateThread(Command):
     """Make the thread, or agree with the one that exists."""
 
     #: None accepts whichever subject the thread has.
@@ -48,7 +53,7 @@ class CreateThread:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ForkThread:
+class ForkThread(Command):
     """Make a thread that starts as its parent was at `parent.seq`."""
 
     parent: ThreadState
@@ -62,7 +67,7 @@ class ForkThread:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AmendThread:
+class AmendThread(Command):
     """Fill scope levels, replace labels, change limits."""
 
     scope: Scope = Scope()
@@ -72,23 +77,23 @@ class AmendThread:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CloseThread:
+class CloseThread(Command):
     reason: CloseReason = "completed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReopenThread:
+class ReopenThread(Command):
     pass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RetireThread:
+class RetireThread(Command):
     policy_days: int
     idle_days: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EraseThread:
+class EraseThread(Command):
     """Erase all of a thread, whatever its status. For the eraser alone."""
 
     erasure: UUID
@@ -96,7 +101,7 @@ class EraseThread:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EraseRecords:
+class EraseRecords(Command):
     """Erase records of a thread and of what it inherits. For the eraser alone.
 
     Ranges of other threads, and what lies beyond, are no concern of this thread.
@@ -115,6 +120,18 @@ class Handler:
     is_self_call: bool | None = None
     usage_instructions: str = ""
     todo_nudge: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MadeLevels:
+    """Levels of one version that were made beforehand, outside the transaction."""
+
+    page_id: str
+    version: int
+    producer: str
+    levels: tuple[LevelMade, ...]
+    #: One JSON object: {"levels": {"1": text or JSON, …}}.
+    payload: bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,7 +161,7 @@ class NewSlot:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AppendSlots:
+class AppendSlots(Command):
     slots: tuple[NewSlot, ...]
 
 
@@ -157,7 +174,7 @@ class Imported:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ImportMessages:
+class ImportMessages(Command):
     """The next messages of a recorded run, after the first `after`."""
 
     after: int
@@ -167,19 +184,3 @@ class ImportMessages:
     #: With the first batch only: the run and its info, JSON text.
     run: RunRecorded | None = None
     info: bytes | None = None
-
-
-Command = (
-    CreateThread
-    | ForkThread
-    | AmendThread
-    | CloseThread
-    | ReopenThread
-    | RetireThread
-    | AppendSlots
-    | ImportMessages
-    | EraseThread
-    | EraseRecords
-    | PageCommand
-    | MemoryCommand
-)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from heapq import heapify, heappop, heappush
@@ -77,9 +77,6 @@ class Course:
         if self._hot is not None and type(event) in _RESCORING:
             self._hot = None
         self.drafts.append(Draft(event=event, payload=payload))
-
-    def extend(self, drafts: Iterable[Draft]) -> None:
-        self.drafts.extend(drafts)
 
     @property
     def state(self) -> ThreadState:

@@ -61,6 +61,3 @@ class RecordsErased(Event):
     #: How many the ranges name.
     records: Count
     pages: list[ErasedPage]
-
-
-ERASE_EVENTS: tuple[type[Event], ...] = (ThreadErased, RecordsErased)

@@ -26,6 +26,7 @@ from memoryhub.kernel.erased import Erased, clipped, count, erased, stripped
 from memoryhub.kernel.erased_memory import without_values
 from memoryhub.kernel.pages import Entry
 from memoryhub.kernel.paging import Frame, Hot, Paging, listed, values
+from memoryhub.kernel.parts import Part
 from memoryhub.kernel.state import Counts, Scope, ThreadState
 from memoryhub.kernel.tlb import Tlb
 from memoryhub.kernel.working_memory import Resident, WorkingMemory
@@ -186,3 +187,9 @@ def _without(
         if name in known:
             known = known.remove(name)
     return known
+
+
+PART = Part(
+    upkeep={EraseThread: erase_thread, EraseRecords: erase_records},
+    events={ThreadErased: thread_erased, RecordsErased: records_erased},
+)

@@ -12,12 +12,9 @@ from uuid import UUID
 from pydantic import Field
 
 from memoryhub.kernel.bodies import Body, Bytes, Count, Event, Number, Seconds, Token
-from memoryhub.kernel.erase_events import ERASE_EVENTS
-from memoryhub.kernel.memory_events import MEMORY_EVENTS
 from memoryhub.kernel.names import Name, NameMark
-from memoryhub.kernel.page_events import PAGE_EVENTS, PlaceBody, SlotPage
+from memoryhub.kernel.page_events import PlaceBody, SlotPage
 from memoryhub.kernel.paging_config import PagingConfig
-from memoryhub.kernel.tool_events import TOOL_EVENTS
 
 #: Bumped when kernel code would fold an old event otherwise; the old evolver stays.
 REPLAY_FORMAT = 1
@@ -166,22 +163,3 @@ class ImportAdvanced(Event):
     count: Count
     #: Hex of the rolling keyed digest of the first `count` messages.
     digest: Token
-
-
-_EVENTS: tuple[type[Event], ...] = (
-    ThreadCreated,
-    ThreadForked,
-    ThreadDescribed,
-    ThreadConfigured,
-    ThreadClosed,
-    ThreadReopened,
-    ThreadRetired,
-    SlotAppended,
-    RunRecorded,
-    ImportAdvanced,
-    *PAGE_EVENTS,
-    *TOOL_EVENTS,
-    *MEMORY_EVENTS,
-    *ERASE_EVENTS,
-)
-TYPES: dict[str, type[Event]] = {event.event_type: event for event in _EVENTS}

@@ -20,6 +20,7 @@ from memoryhub.kernel.memory_commands import Expected, Expiry
 from memoryhub.kernel.padding import padded
 from memoryhub.kernel.page_events import PlaceBody
 from memoryhub.kernel.paging import listed
+from memoryhub.kernel.parts import Part
 from memoryhub.kernel.state import ThreadState
 from memoryhub.kernel.working_memory import Contents, KeyEntry, WorkingMemory
 
@@ -247,3 +248,21 @@ def _touched(
     memory: WorkingMemory = state.memory
     memory = memory._replace(contents=contents, touched=memory.touching(names))
     return state._replace(memory=memory)
+
+
+PART = Part(
+    commands={
+        asked.ChangeKeys: change_keys,
+        asked.RetimeKey: retime_key,
+        asked.ClearKeys: clear_keys,
+    },
+    upkeep={asked.ExpireKeys: expire_keys, asked.EraseValues: erase_values},
+    events={
+        told.KeySet: was_set,
+        told.KeyRetimed: retimed,
+        told.KeyDeleted: deleted,
+        told.KeysCleared: cleared,
+        told.KeysExpired: expired,
+        told.ValuesErased: erased,
+    },
+)

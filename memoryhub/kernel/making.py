@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from memoryhub.kernel import costs, levels, strict_json
+from memoryhub.kernel.commands import MadeLevels
 from memoryhub.kernel.opened import Opened, body
-from memoryhub.kernel.page_commands import MadeLevels
 from memoryhub.kernel.page_events import LevelMade
 from memoryhub.kernel.pages import FULL
 from memoryhub.kernel.paging_config import ESTIMATED

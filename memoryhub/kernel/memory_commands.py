@@ -5,11 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from memoryhub.kernel.commands import Command
 from memoryhub.kernel.memory_events import Part, TaskField
 from memoryhub.kernel.working_memory import TaskStatus
 
 #: The part of a checkpoint that is restored unless others are named.
 PARTS: tuple[Part, ...] = ("keys", "task", "notes")
+
+
+class MemoryCommand(Command):
+    """Base of these commands."""
+
+    __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +54,7 @@ class DeleteKey:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ChangeKeys:
+class ChangeKeys(MemoryCommand):
     """Sets and deletes on distinct keys, all or nothing."""
 
     changes: tuple[SetKey | DeleteKey, ...]
@@ -58,7 +65,7 @@ class ChangeKeys:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RetimeKey:
+class RetimeKey(MemoryCommand):
     key: str
     expiry: Expiry
     expected: Expected = Expected()
@@ -67,19 +74,19 @@ class RetimeKey:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClearKeys:
+class ClearKeys(MemoryCommand):
     pass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExpireKeys:
+class ExpireKeys(MemoryCommand):
     """Sweep keys, each if it still has that version and its instant has passed."""
 
     keys: tuple[tuple[str, int], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EraseValues:
+class EraseValues(MemoryCommand):
     """Take values out of the journal, each if it is still due."""
 
     seqs: tuple[int, ...]
@@ -88,7 +95,7 @@ class EraseValues:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SetTask:
+class SetTask(MemoryCommand):
     """The task as a whole; a start that is not said is now."""
 
     status: TaskStatus = "pending"
@@ -98,7 +105,7 @@ class SetTask:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UpdateTask:
+class UpdateTask(MemoryCommand):
     """Fields of the task; those not named stay."""
 
     status: TaskStatus | None = None
@@ -108,7 +115,7 @@ class UpdateTask:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClearTask:
+class ClearTask(MemoryCommand):
     expected: Expected = Expected()
 
 
@@ -121,46 +128,29 @@ class NewNote:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AddNotes:
+class AddNotes(MemoryCommand):
     notes: tuple[NewNote, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClearNotes:
+class ClearNotes(MemoryCommand):
     pass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TakeCheckpoint:
+class TakeCheckpoint(MemoryCommand):
     name: str | None = None
     #: JSON text, UTF-8.
     description: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RestoreCheckpoint:
+class RestoreCheckpoint(MemoryCommand):
     #: Clock or name.
     target: int | str
     parts: tuple[Part, ...] = PARTS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeleteCheckpoint:
+class DeleteCheckpoint(MemoryCommand):
     target: int | str
-
-
-MemoryCommand = (
-    ChangeKeys
-    | RetimeKey
-    | ClearKeys
-    | ExpireKeys
-    | EraseValues
-    | SetTask
-    | UpdateTask
-    | ClearTask
-    | AddNotes
-    | ClearNotes
-    | TakeCheckpoint
-    | RestoreCheckpoint
-    | DeleteCheckpoint
-)

@@ -185,21 +185,3 @@ class CheckpointDeleted(Event):
     event_type = "checkpoint.deleted"
 
     target: Count
-
-
-MEMORY_EVENTS: tuple[type[Event], ...] = (
-    KeySet,
-    KeyRetimed,
-    KeyDeleted,
-    KeysCleared,
-    KeysExpired,
-    ValuesErased,
-    TaskSet,
-    TaskUpdated,
-    TaskCleared,
-    NoteAdded,
-    NotesCleared,
-    CheckpointTaken,
-    CheckpointRestored,
-    CheckpointDeleted,
-)

@@ -8,6 +8,7 @@ from memoryhub.kernel import memory_commands as asked
 from memoryhub.kernel import memory_events as told
 from memoryhub.kernel.course import Course, PageTable
 from memoryhub.kernel.padding import padded
+from memoryhub.kernel.parts import Part
 from memoryhub.kernel.state import ThreadState
 from memoryhub.kernel.working_memory import Note
 
@@ -51,3 +52,9 @@ def cleared(state: ThreadState, event: told.NotesCleared) -> ThreadState:
 def _with(state: ThreadState, notes: Queue[Note], size: int) -> ThreadState:
     contents = state.memory.contents._replace(notes=notes, note_bytes=size)
     return state._replace(memory=state.memory._replace(contents=contents))
+
+
+PART = Part(
+    commands={asked.AddNotes: add_notes, asked.ClearNotes: clear_notes},
+    events={told.NoteAdded: added, told.NotesCleared: cleared},
+)

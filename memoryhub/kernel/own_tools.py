@@ -14,6 +14,7 @@ from memoryhub.kernel.course import Course, PageTable
 from memoryhub.kernel.page_commands import SetTools
 from memoryhub.kernel.pages import FULL, Location
 from memoryhub.kernel.paging import OwnTools
+from memoryhub.kernel.parts import Part
 from memoryhub.kernel.state import ThreadState
 from memoryhub.kernel.tool_events import ToolsSet
 
@@ -52,3 +53,9 @@ def tools_set(state: ThreadState, event: ToolsSet) -> ThreadState:
     place = Location(state.id, state.seq + 1, FULL)
     own = OwnTools(place, event.digest, event.tokens) if event.tools else None
     return state._replace(paging=state.paging.having(own))
+
+
+PART = Part(
+    commands={SetTools: set_tools},
+    events={ToolsSet: tools_set},
+)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from memoryhub.kernel.commands import Command, MadeLevels, NewSlot
 from memoryhub.kernel.contexts import Record
-from memoryhub.kernel.page_events import By, LevelMade, Reason
+from memoryhub.kernel.page_events import By, Reason
 from memoryhub.kernel.pages import Modality, PageType, Tier
 from memoryhub.kernel.paging_config import Mode
 
-if TYPE_CHECKING:
-    from memoryhub.kernel.commands import NewSlot
+
+class PageCommand(Command):
+    """Base of these commands."""
+
+    __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,18 +41,6 @@ class NewPage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MadeLevels:
-    """Levels of one version that were made beforehand, outside the transaction."""
-
-    page_id: str
-    version: int
-    producer: str
-    levels: tuple[LevelMade, ...]
-    #: One JSON object: {"levels": {"1": text or JSON, …}}.
-    payload: bytes
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Range:
     """A part of a page's FULL, made beforehand, outside the transaction."""
 
@@ -68,7 +59,7 @@ class Range:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CreatePages:
+class CreatePages(PageCommand):
     """Make pages; all or none. An id that exists is refused, unless `replace`."""
 
     pages: tuple[NewPage, ...]
@@ -77,7 +68,7 @@ class CreatePages:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UpdatePage:
+class UpdatePage(PageCommand):
     """Change a page's content, importance or hint."""
 
     page_id: str
@@ -98,19 +89,19 @@ class UpdatePage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeletePage:
+class DeletePage(PageCommand):
     page_id: str
     by: By = "tool"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WriteLevels:
+class WriteLevels(PageCommand):
     made: MadeLevels
     by: By = "system"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MapPage:
+class MapPage(PageCommand):
     page_id: str
     level: int = 0
     made: MadeLevels | None = None
@@ -118,32 +109,32 @@ class MapPage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EvictPage:
+class EvictPage(PageCommand):
     page_id: str
     by: By = "tool"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PinPage:
+class PinPage(PageCommand):
     page_id: str
     by: By = "tool"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UnpinPage:
+class UnpinPage(PageCommand):
     page_id: str
     by: By = "tool"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReferencePages:
+class ReferencePages(PageCommand):
     page_ids: tuple[str, ...]
     how: str = "read"
     by: By = "tool"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FaultPage:
+class FaultPage(PageCommand):
     """Fetch a page back for the model, at `level` or the nearest more faithful one."""
 
     #: Any text: a model may ask for what is no page at all.
@@ -159,7 +150,7 @@ class FaultPage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SetTools:
+class SetTools(PageCommand):
     """Keep what a model may call besides our own tools."""
 
     #: Their definitions as chat completions take them: JSON text of a list.
@@ -170,7 +161,7 @@ class SetTools:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BeginTurn:
+class BeginTurn(PageCommand):
     """Append what came since, then begin a model call."""
 
     slots: tuple[NewSlot, ...] = ()
@@ -186,7 +177,7 @@ class BeginTurn:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RecordContext:
+class RecordContext(PageCommand):
     """Keep what the request of a turn was made of."""
 
     turn: int
@@ -199,7 +190,7 @@ class RecordContext:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class InvalidateTlb:
+class InvalidateTlb(PageCommand):
     """Drop the entry of a page, or those of all pages that stand in a tier."""
 
     page_id: str | None = None
@@ -208,24 +199,5 @@ class InvalidateTlb:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FlushTlb:
+class FlushTlb(PageCommand):
     by: By = "tool"
-
-
-PageCommand = (
-    CreatePages
-    | UpdatePage
-    | DeletePage
-    | WriteLevels
-    | MapPage
-    | EvictPage
-    | PinPage
-    | UnpinPage
-    | ReferencePages
-    | FaultPage
-    | BeginTurn
-    | SetTools
-    | RecordContext
-    | InvalidateTlb
-    | FlushTlb
-)

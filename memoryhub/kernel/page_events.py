@@ -369,23 +369,3 @@ class TlbFlushed(PageEvent):
     event_type = "tlb.flushed"
 
     dropped: Count
-
-
-PAGE_EVENTS: tuple[type[Event], ...] = (
-    PageCreated,
-    PageUpdated,
-    PageCompressed,
-    PageMapped,
-    PageFaulted,
-    FaultRefused,
-    PageReferenced,
-    PageEvicted,
-    PageLowered,
-    PagePinned,
-    PageUnpinned,
-    PageDeleted,
-    TurnBegan,
-    TurnPacked,
-    TlbInvalidated,
-    TlbFlushed,
-)

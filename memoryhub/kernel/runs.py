@@ -8,6 +8,7 @@ from memoryhub.kernel.commands import ImportMessages
 from memoryhub.kernel.course import Course, PageTable
 from memoryhub.kernel.events import ImportAdvanced, RunRecorded
 from memoryhub.kernel.page_events import TurnBegan
+from memoryhub.kernel.parts import Part
 from memoryhub.kernel.state import ThreadState
 
 
@@ -42,3 +43,9 @@ def recorded(state: ThreadState, event: RunRecorded) -> ThreadState:
 
 def advanced(state: ThreadState, event: ImportAdvanced) -> ThreadState:
     return state._replace(imported=event.count, import_digest=event.digest)
+
+
+PART = Part(
+    commands={ImportMessages: advance},
+    events={RunRecorded: recorded, ImportAdvanced: advanced},
+)

@@ -12,14 +12,13 @@ from typing import Any, NamedTuple
 
 from memoryhub.errors import NoRoomError, ThreadFullError, TokensRequiredError
 from memoryhub.kernel import making, pins, residency, strict_json, working_set
-from memoryhub.kernel.commands import AppendSlots, Draft, NewSlot
+from memoryhub.kernel.commands import AppendSlots, Draft, MadeLevels, NewSlot
 from memoryhub.kernel.course import Course, PageTable
 from memoryhub.kernel.entries import place_body
 from memoryhub.kernel.events import Role, SlotAppended
 from memoryhub.kernel.lookups import Found
 from memoryhub.kernel.opened import Opened
 from memoryhub.kernel.padding import padded
-from memoryhub.kernel.page_commands import MadeLevels
 from memoryhub.kernel.page_events import PlaceBody, SlotPage
 from memoryhub.kernel.pages import (
     Entry,
@@ -31,6 +30,7 @@ from memoryhub.kernel.pages import (
 )
 from memoryhub.kernel.paging import Paging, UserSlot
 from memoryhub.kernel.paging_config import Settings
+from memoryhub.kernel.parts import Part
 from memoryhub.kernel.precedence import USER, Precedence, Rank
 from memoryhub.kernel.state import ThreadState, count
 
@@ -302,3 +302,9 @@ def slot_entry(state: ThreadState, event: SlotAppended, page: SlotPage) -> Entry
         role=event.role,
         slot=event.index,
     )
+
+
+PART = Part(
+    commands={AppendSlots: append},
+    events={SlotAppended: appended},
+)

@@ -10,6 +10,7 @@ from memoryhub.kernel import memory_commands as asked
 from memoryhub.kernel import memory_events as told
 from memoryhub.kernel.course import Course, PageTable
 from memoryhub.kernel.memory_events import TaskField
+from memoryhub.kernel.parts import Part
 from memoryhub.kernel.state import ThreadState
 from memoryhub.kernel.working_memory import Task
 
@@ -86,3 +87,17 @@ def cleared(state: ThreadState, event: told.TaskCleared) -> ThreadState:
 def _with(state: ThreadState, task: Task | None) -> ThreadState:
     contents = state.memory.contents._replace(task=task)
     return state._replace(memory=state.memory._replace(contents=contents))
+
+
+PART = Part(
+    commands={
+        asked.SetTask: set_task,
+        asked.UpdateTask: update_task,
+        asked.ClearTask: clear_task,
+    },
+    events={
+        told.TaskSet: was_set,
+        told.TaskUpdated: updated,
+        told.TaskCleared: cleared,
+    },
+)

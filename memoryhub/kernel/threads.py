@@ -5,7 +5,7 @@ Pure. Verbs decide, participles fold.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import fields, replace
 
 from memoryhub.errors import (
@@ -21,7 +21,6 @@ from memoryhub.kernel.commands import (
     AmendThread,
     CloseThread,
     CreateThread,
-    Draft,
     ForkThread,
     ReopenThread,
     RetireThread,
@@ -41,6 +40,7 @@ from memoryhub.kernel.events import (
     ThreadRetired,
 )
 from memoryhub.kernel.paging_config import FIXED, Settings, check, settings_of
+from memoryhub.kernel.parts import Part
 from memoryhub.kernel.state import (
     MAX_FORK_DEPTH,
     Scope,
@@ -52,17 +52,18 @@ Labels = Mapping[str, LabelValue]
 _FIXED = "what the thread was made with: it is fixed"
 
 
-def create(state: ThreadState, command: CreateThread) -> Iterator[Draft]:
+def create(course: Course, command: CreateThread, pages: PageTable) -> None:
     """Make a new thread, or fill what an existing one leaves open.
 
     Emits thread.created, or thread.described for scope levels newly set, or nothing.
     Raises ScopeConflictError and SubjectConflictError on a set value that differs.
     """
+    state = course.state
     if state.status == "new":
         config = _born(command.config)
         check(settings_of(config))
-        yield Draft(
-            event=ThreadCreated(
+        course.emit(
+            ThreadCreated(
                 subject=state.subject,
                 config=config,
                 replay_format=REPLAY_FORMAT,
@@ -73,7 +74,7 @@ def create(state: ThreadState, command: CreateThread) -> Iterator[Draft]:
         return
     if command.subject not in (None, state.subject):
         raise SubjectConflictError
-    yield from _describe(state, command.scope, labels=None)
+    _describe(course, command.scope, labels=None)
 
 
 def _born(sent: Limits) -> Limits:
@@ -133,7 +134,7 @@ def amend(course: Course, command: AmendThread, pages: PageTable) -> None:
     """
     state = course.state
     labels = None if command.labels is None else _sorted(command.labels)
-    course.extend(_describe(state, command.scope, labels=labels))
+    _describe(course, command.scope, labels=labels)
     if command.config is None:
         return
     config = Limits(**{**state.config.model_dump(), **command.config})
@@ -151,25 +152,25 @@ def amend(course: Course, command: AmendThread, pages: PageTable) -> None:
     course.emit(ThreadConfigured(config=config))
 
 
-def close(state: ThreadState, command: CloseThread) -> Iterator[Draft]:
+def close(course: Course, command: CloseThread, pages: PageTable) -> None:
     """Refuse agent writes from here on. Emits thread.closed; a repeat, nothing."""
-    if state.status == "open":
-        yield Draft(event=ThreadClosed(reason=command.reason))
+    if course.state.status == "open":
+        course.emit(ThreadClosed(reason=command.reason))
 
 
-def reopen(state: ThreadState, command: ReopenThread) -> Iterator[Draft]:
+def reopen(course: Course, command: ReopenThread, pages: PageTable) -> None:
     """Take agent writes again. Emits thread.reopened; a repeat, nothing."""
-    if state.status == "closed":
-        yield Draft(event=ThreadReopened())
+    if course.state.status == "closed":
+        course.emit(ThreadReopened())
 
 
-def retire(state: ThreadState, command: RetireThread) -> Iterator[Draft]:
+def retire(course: Course, command: RetireThread, pages: PageTable) -> None:
     """End a thread that its retention policy is done with. Emits thread.retired."""
-    yield Draft(
-        event=ThreadRetired(
+    course.emit(
+        ThreadRetired(
             policy_days=command.policy_days,
             idle_days=command.idle_days,
-            last_active_seq=state.active_seq,
+            last_active_seq=course.state.active_seq,
         )
     )
 
@@ -260,9 +261,8 @@ def _begun(state: ThreadState, event: ThreadCreated | ThreadForked) -> ThreadSta
     )
 
 
-def _describe(
-    state: ThreadState, scope: Scope, *, labels: Labels | None
-) -> Iterator[Draft]:
+def _describe(course: Course, scope: Scope, *, labels: Labels | None) -> None:
+    state = course.state
     wanted, current = _levels(scope), _levels(state.scope)
     for level, value in wanted.items():
         if value is not None and current[level] not in (None, value):
@@ -272,7 +272,7 @@ def _describe(
     relabelled = labels is not None and tuple(labels.items()) != state.labels
     if fresh or relabelled:
         listed = _listed(labels) if labels is not None and relabelled else None
-        yield Draft(event=ThreadDescribed(labels=listed, **fresh))
+        course.emit(ThreadDescribed(labels=listed, **fresh))
 
 
 def _levels(scope: Scope) -> dict[str, str | None]:
@@ -296,3 +296,24 @@ def _listed(labels: Labels) -> list[Label]:
 
 def _pairs(labels: list[Label]) -> tuple[tuple[str, LabelValue], ...]:
     return tuple((label.name, label.value) for label in labels)
+
+
+PART = Part(
+    upkeep={
+        CreateThread: create,
+        ForkThread: fork,
+        AmendThread: amend,
+        CloseThread: close,
+        ReopenThread: reopen,
+        RetireThread: retire,
+    },
+    events={
+        ThreadCreated: created,
+        ThreadForked: forked,
+        ThreadDescribed: described,
+        ThreadConfigured: configured,
+        ThreadClosed: closed,
+        ThreadReopened: reopened,
+        ThreadRetired: retired,
+    },
+)

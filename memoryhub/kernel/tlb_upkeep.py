@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from memoryhub.kernel import residency
 from memoryhub.kernel.course import Course, PageTable
 from memoryhub.kernel.page_commands import FlushTlb, InvalidateTlb
 from memoryhub.kernel.page_events import TlbFlushed, TlbInvalidated
-from memoryhub.kernel.residency import in_tier
+from memoryhub.kernel.parts import Part
 
 
 def invalidate(course: Course, command: InvalidateTlb, pages: PageTable) -> None:
@@ -14,7 +15,7 @@ def invalidate(course: Course, command: InvalidateTlb, pages: PageTable) -> None
     if command.page_id is not None:
         dropped = int(paging.tlb.find(command.page_id) is not None)
     else:
-        dropped = len(in_tier(paging, command.tier or ""))
+        dropped = len(residency.in_tier(paging, command.tier or ""))
     course.emit(
         TlbInvalidated(
             turn=course.turn,
@@ -30,3 +31,12 @@ def flush(course: Course, command: FlushTlb, pages: PageTable) -> None:
     """Drop all entries. Emits tlb.flushed."""
     dropped = len(course.paging.tlb.held)
     course.emit(TlbFlushed(turn=course.turn, by=command.by, dropped=dropped))
+
+
+PART = Part(
+    commands={InvalidateTlb: invalidate, FlushTlb: flush},
+    events={
+        TlbInvalidated: residency.tlb_invalidated,
+        TlbFlushed: residency.tlb_flushed,
+    },
+)

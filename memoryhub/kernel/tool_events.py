@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memoryhub.kernel.bodies import Count, Event, Token
+from memoryhub.kernel.bodies import Count, Token
 from memoryhub.kernel.page_events import PageEvent
 
 
@@ -19,6 +19,3 @@ class ToolsSet(PageEvent):
     tools: Count
     tokens: Count
     bytes: Count
-
-
-TOOL_EVENTS: tuple[type[Event], ...] = (ToolsSet,)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from memoryhub.errors import NotFoundError
 from memoryhub.kernel import (
     context_records,
@@ -12,10 +10,13 @@ from memoryhub.kernel import (
     strict_json,
     working_set,
 )
-from memoryhub.kernel.commands import Draft
+from memoryhub.kernel.commands import MadeLevels
 from memoryhub.kernel.course import Course, PageTable
 from memoryhub.kernel.lookups import Found
-from memoryhub.kernel.page_commands import BeginTurn, MadeLevels, RecordContext
+from memoryhub.kernel.page_commands import (
+    BeginTurn,
+    RecordContext,
+)
 from memoryhub.kernel.page_events import TurnBegan, TurnPacked
 from memoryhub.kernel.pages import Entry, slot_page_id
 from memoryhub.kernel.paging import (
@@ -27,6 +28,7 @@ from memoryhub.kernel.paging import (
     Spent,
     listed,
 )
+from memoryhub.kernel.parts import Part
 from memoryhub.kernel.precedence import USER
 from memoryhub.kernel.state import ThreadState
 
@@ -95,8 +97,9 @@ def _show_user(
     working_set.map_entry(course, found.live, 0, cause="turn", own=USER)
 
 
-def record_context(state: ThreadState, command: RecordContext) -> Iterator[Draft]:
+def record_context(course: Course, command: RecordContext, pages: PageTable) -> None:
     """Keep what a turn's request was made of. Emits turn.packed; a repeat, nothing."""
+    state = course.state
     if not 0 < command.turn <= state.turn_count:
         raise NotFoundError
     if command.turn in state.paging.packed:
@@ -109,7 +112,7 @@ def record_context(state: ThreadState, command: RecordContext) -> Iterator[Draft
         simulated=command.simulated,
         own=state.id,
     )
-    yield Draft(event=event, payload=strict_json.as_sent({"sha256": command.sha256}))
+    course.emit(event, strict_json.as_sent({"sha256": command.sha256}))
 
 
 def began(state: ThreadState, event: TurnBegan) -> ThreadState:
@@ -151,3 +154,10 @@ def _forgotten(paging: Paging, turn: int) -> Paging:
 def packed(state: ThreadState, event: TurnPacked) -> ThreadState:
     turns = (*state.paging.packed, event.turn)[-PACKED_KEPT:]
     return state._replace(paging=state.paging._replace(packed=turns))
+
+
+PART = Part(
+    commands={BeginTurn: begin_turn},
+    upkeep={RecordContext: record_context},
+    events={TurnBegan: began, TurnPacked: packed},
+)

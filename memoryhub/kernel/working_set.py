@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from memoryhub.errors import NoRoomError, PinnedError
 from memoryhub.kernel import eviction, groups, pins, precedence, weights
+from memoryhub.kernel.commands import MadeLevels
 from memoryhub.kernel.course import Course, PageTable
 from memoryhub.kernel.entries import compressed_entry, entry_body, place_body
 from memoryhub.kernel.lookups import Found, find_live, tell
 from memoryhub.kernel.padding import padded
 from memoryhub.kernel.page_commands import (
     EvictPage,
-    MadeLevels,
     MapPage,
     PinPage,
     ReferencePages,

@@ -8,8 +8,8 @@ from typing import Any
 from memoryhub.errors import PageErasedError
 from memoryhub.journal import log, texts
 from memoryhub.kernel import levels, making, strict_json
+from memoryhub.kernel.commands import MadeLevels
 from memoryhub.kernel.opened import Opened, body
-from memoryhub.kernel.page_commands import MadeLevels
 from memoryhub.kernel.pages import FULL, Entry
 from memoryhub.kernel.tokens import Count
 from memoryhub.models.events import Event

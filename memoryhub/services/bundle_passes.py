@@ -24,12 +24,12 @@ from memoryhub.kernel.bundles import CutThread, File, Manifest
 from memoryhub.kernel.erase_events import ThreadErased
 from memoryhub.kernel.events import (
     REPLAY_FORMAT,
-    TYPES,
     SlotAppended,
     ThreadConfigured,
     ThreadCreated,
     ThreadForked,
 )
+from memoryhub.kernel.nouns import TYPES
 from memoryhub.kernel.page_events import TurnBegan
 from memoryhub.kernel.replay import Recorded, evolve
 from memoryhub.kernel.state import ThreadState

@@ -10,8 +10,11 @@ from memoryhub import journal
 from memoryhub.errors import StaleError
 from memoryhub.journal import Address, Order, Receipt, texts
 from memoryhub.kernel import levels, making
+from memoryhub.kernel.commands import MadeLevels
 from memoryhub.kernel.opened import Opened
-from memoryhub.kernel.page_commands import MadeLevels, WriteLevels
+from memoryhub.kernel.page_commands import (
+    WriteLevels,
+)
 from memoryhub.kernel.pages import Entry
 from memoryhub.kernel.paging_config import Settings
 from memoryhub.kernel.state import ThreadState

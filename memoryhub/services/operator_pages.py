@@ -10,13 +10,12 @@ from typing import Any, Literal
 
 from memoryhub import journal
 from memoryhub.journal import Address, Order, Receipt
-from memoryhub.kernel.commands import AmendThread, Command
+from memoryhub.kernel.commands import AmendThread, Command, MadeLevels
 from memoryhub.kernel.page_commands import (
     DeletePage,
     EvictPage,
     FlushTlb,
     InvalidateTlb,
-    MadeLevels,
     MapPage,
     PinPage,
     UnpinPage,

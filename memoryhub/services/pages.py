@@ -11,11 +11,11 @@ from memoryhub import journal
 from memoryhub.errors import DerivedPageError
 from memoryhub.journal import Order, Receipt, Request
 from memoryhub.kernel import measuring, strict_json
+from memoryhub.kernel.commands import MadeLevels
 from memoryhub.kernel.events import SlotAppended
 from memoryhub.kernel.opened import Opened
 from memoryhub.kernel.page_commands import (
     CreatePages,
-    MadeLevels,
     MapPage,
     NewPage,
     PageCommand,

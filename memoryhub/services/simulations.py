@@ -23,10 +23,13 @@ from memoryhub.errors import (
 )
 from memoryhub.journal import Receipt, log, texts
 from memoryhub.kernel import making, names, tokens
-from memoryhub.kernel.commands import Command
+from memoryhub.kernel.commands import Command, MadeLevels
 from memoryhub.kernel.events import ImportAdvanced, Limits, SlotAppended
 from memoryhub.kernel.packing import TooSmallError
-from memoryhub.kernel.page_commands import BeginTurn, FaultPage, MadeLevels
+from memoryhub.kernel.page_commands import (
+    BeginTurn,
+    FaultPage,
+)
 from memoryhub.kernel.page_events import (
     By,
     FaultRefused,

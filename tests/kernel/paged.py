@@ -8,12 +8,11 @@ from typing import Any
 
 from memoryhub.kernel import making
 from memoryhub.kernel.bodies import Event
-from memoryhub.kernel.commands import AmendThread, NewSlot
+from memoryhub.kernel.commands import AmendThread, MadeLevels, NewSlot
 from memoryhub.kernel.opened import Opened
 from memoryhub.kernel.page_commands import (
     CreatePages,
     FaultPage,
-    MadeLevels,
     MapPage,
     UpdatePage,
 )

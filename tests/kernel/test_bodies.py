@@ -12,8 +12,11 @@ from pydantic import BaseModel, ValidationError
 
 from memoryhub.kernel import bodies
 from memoryhub.kernel.bodies import Body, Chosen, Ours
-from memoryhub.kernel.events import TYPES, Limits
+from memoryhub.kernel.events import (
+    Limits,
+)
 from memoryhub.kernel.names import NameMark
+from memoryhub.kernel.nouns import TYPES
 
 _MARKS = (Ours, Chosen, NameMark)
 _BARE = (bool, int, float, str, datetime, Any)

@@ -24,7 +24,7 @@ from memoryhub.errors import Refusal
 from memoryhub.kernel import pins
 from memoryhub.kernel import state as states
 from memoryhub.kernel.bodies import Event
-from memoryhub.kernel.commands import AmendThread, AppendSlots
+from memoryhub.kernel.commands import AmendThread, AppendSlots, MadeLevels
 from memoryhub.kernel.page_commands import (
     BeginTurn,
     CreatePages,
@@ -33,7 +33,6 @@ from memoryhub.kernel.page_commands import (
     FaultPage,
     FlushTlb,
     InvalidateTlb,
-    MadeLevels,
     MapPage,
     PinPage,
     ReferencePages,

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryhub.kernel import eviction, policies, replay
+from memoryhub.kernel import eviction, policies
 from memoryhub.kernel.commands import AppendSlots
 from memoryhub.kernel.course import Course
+from memoryhub.kernel.nouns import EVOLVE
 from memoryhub.kernel.page_commands import (
     BeginTurn,
     CreatePages,
@@ -51,7 +52,7 @@ def fill(bench: Bench, number: int = 11, **first: Any) -> None:
 
 def order(bench: Bench) -> list[str]:
     """Who would leave, first to last."""
-    course = Course(bench.state, replay.EVOLVE, at=bench.at)
+    course = Course(bench.state, EVOLVE, at=bench.at)
     return [frame.page_id for ring in eviction.victims(course) for _, frame in ring]
 
 

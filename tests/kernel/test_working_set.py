@@ -9,10 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memoryhub.errors import NoRoomError, PinnedError
-from memoryhub.kernel import eviction, pins, replay
+from memoryhub.kernel import eviction, pins
 from memoryhub.kernel.commands import AmendThread, AppendSlots
 from memoryhub.kernel.course import Course
 from memoryhub.kernel.events import SlotAppended
+from memoryhub.kernel.nouns import EVOLVE
 from memoryhub.kernel.page_commands import (
     BeginTurn,
     EvictPage,
@@ -281,5 +282,5 @@ def test_protected_pages_leave_last() -> None:
 
 
 def protected(bench: Bench) -> list[str]:
-    _, inside = eviction.victims(Course(bench.state, replay.EVOLVE, at=bench.at))
+    _, inside = eviction.victims(Course(bench.state, EVOLVE, at=bench.at))
     return [frame.page_id for _, frame in inside]

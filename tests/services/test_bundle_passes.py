@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from memoryhub.kernel import bundles
 from memoryhub.kernel.context_bodies import SectionBody
-from memoryhub.kernel.events import TYPES
+from memoryhub.kernel.nouns import TYPES
 from memoryhub.kernel.page_events import TurnPacked
 from memoryhub.services.bundle_passes import Ids
 

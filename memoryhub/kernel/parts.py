@@ -1,0 +1,28 @@
+"""What a noun declares of itself to the kernel: its commands and its events. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from memoryhub.kernel.bodies import Event
+from memoryhub.kernel.commands import Command
+from memoryhub.kernel.course import Course, Evolve, PageTable
+
+Decide = Callable[[Course, Any, PageTable], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """Commands with what decides them, events with what folds them.
+
+    From all parts together follow the tables of `replay` and the list of event types.
+    """
+
+    #: A closed thread refuses these.
+    commands: Mapping[type[Command], Decide] = field(default_factory=dict)
+    #: A closed thread takes these as well.
+    upkeep: Mapping[type[Command], Decide] = field(default_factory=dict)
+    #: In the order in which they are listed.
+    events: Mapping[type[Event], Evolve]
