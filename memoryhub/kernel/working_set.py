@@ -5,6 +5,8 @@ Verbs decide; how events fold is in `residency`.
 
 from __future__ import annotations
 
+from operator import attrgetter
+
 from memoryhub.errors import NoRoomError, PinnedError
 from memoryhub.kernel import eviction, groups, pins, precedence, weights
 from memoryhub.kernel.commands import MadeLevels
@@ -30,7 +32,7 @@ from memoryhub.kernel.page_events import (
     PageUnpinned,
 )
 from memoryhub.kernel.pages import Entry, LevelEntry
-from memoryhub.kernel.paging import Paging
+from memoryhub.kernel.paging import Paging, values
 from memoryhub.kernel.precedence import Precedence
 from memoryhub.kernel.tiers import returns
 
@@ -231,8 +233,11 @@ def settle(course: Course) -> None:
     """
     for index in course.paging.asking:
         eviction.evict_answered(course, index)
-    pinned = pins.pinned(course.state)
-    for frame in course.paging.oldest_first():
+    least = course.paging.settings.largest
+    # Seldom any: what follows looks at the whole working set.
+    beyond = [each for each in values(course.paging.frames) if each.tokens > least]
+    pinned = pins.pinned(course.state) if beyond else {}
+    for frame in sorted(beyond, key=attrgetter("mapped_seq")):
         if frame.page_id not in course.paging.frames:
             continue
         largest = pins.largest(course.paging, frame.page_id)
