@@ -10,7 +10,7 @@ from typing import Any
 import time_machine
 
 from memoryhub.journal import Receipt
-from memoryhub.kernel import memory_commands as asked
+from memoryhub.kernel import memory_commands as commands
 from memoryhub.kernel import strict_json
 from memoryhub.kernel.memory_commands import Expected, Expiry
 from memoryhub.kernel.memory_events import Part, TaskField
@@ -40,9 +40,9 @@ def lasting(ttl: timedelta | None) -> Expiry:
     return UNSAID if ttl is None else Expiry(said=True, ttl=ttl)
 
 
-def new_key(key: str, value: Any = "v", expiry: Expiry = UNSAID) -> asked.SetKey:
+def new_key(key: str, value: Any = "v", expiry: Expiry = UNSAID) -> commands.SetKey:
     text = strict_json.as_sent(value)
-    return asked.SetKey(key=key, value=text, bytes=len(text), expiry=expiry)
+    return commands.SetKey(key=key, value=text, bytes=len(text), expiry=expiry)
 
 
 def set_key(
@@ -56,13 +56,13 @@ def set_key(
     return set_keys(agent, new_key(key, value, lasting(ttl)), thread=thread)
 
 
-def set_keys(agent: Agent, *changes: asked.SetKey, thread: str = "t-1") -> Receipt:
-    return act(agent, asked.ChangeKeys(changes=changes), thread)
+def set_keys(agent: Agent, *changes: commands.SetKey, thread: str = "t-1") -> Receipt:
+    return act(agent, commands.ChangeKeys(changes=changes), thread)
 
 
 def delete_key(agent: Agent, key: str, thread: str = "t-1") -> Receipt:
-    change = asked.DeleteKey(key=key)
-    return act(agent, asked.ChangeKeys(changes=(change,)), thread)
+    change = commands.DeleteKey(key=key)
+    return act(agent, commands.ChangeKeys(changes=(change,)), thread)
 
 
 def retime(
@@ -75,14 +75,15 @@ def retime(
 
 
 def clear(agent: Agent, thread: str = "t-1") -> Receipt:
-    return act(agent, asked.ClearKeys(), thread)
+    return act(agent, commands.ClearKeys(), thread)
 
 
 def add_notes(agent: Agent, *texts: str, thread: str = "t-1") -> Receipt:
     notes = tuple(
-        asked.NewNote(text=strict_json.as_sent(text), bytes=len(text)) for text in texts
+        commands.NewNote(text=strict_json.as_sent(text), bytes=len(text))
+        for text in texts
     )
-    return act(agent, asked.AddNotes(notes=notes), thread)
+    return act(agent, commands.AddNotes(notes=notes), thread)
 
 
 def set_task(
@@ -92,25 +93,25 @@ def set_task(
     status: TaskStatus = "pending",
     fields: Mapping[TaskField, bytes] | None = None,
 ) -> Receipt:
-    command = asked.SetTask(status=status, fields=dict(fields or {}))
+    command = commands.SetTask(status=status, fields=dict(fields or {}))
     return act(agent, command, thread)
 
 
 def take(agent: Agent, name: str | None = None, thread: str = "t-1") -> Receipt:
-    return act(agent, asked.TakeCheckpoint(name=name), thread)
+    return act(agent, commands.TakeCheckpoint(name=name), thread)
 
 
 def restore(
     agent: Agent,
     target: int | str,
-    parts: tuple[Part, ...] = asked.PARTS,
+    parts: tuple[Part, ...] = commands.PARTS,
     thread: str = "t-1",
 ) -> Receipt:
-    return act(agent, asked.RestoreCheckpoint(target=target, parts=parts), thread)
+    return act(agent, commands.RestoreCheckpoint(target=target, parts=parts), thread)
 
 
 def forget_checkpoint(agent: Agent, target: int | str, thread: str = "t-1") -> Receipt:
-    return act(agent, asked.DeleteCheckpoint(target=target), thread)
+    return act(agent, commands.DeleteCheckpoint(target=target), thread)
 
 
 def kinds(receipt: Receipt) -> list[str]:

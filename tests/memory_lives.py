@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
 from memoryhub.errors import InvalidError, Refusal
-from memoryhub.kernel import memory_commands as asked
+from memoryhub.kernel import memory_commands as commands
 from memoryhub.kernel.commands import AmendThread
 from memoryhub.kernel.memory_commands import Expected, Expiry
 from memoryhub.kernel.memory_events import TASK_FIELDS
@@ -34,13 +34,13 @@ CONDITIONS = st.sampled_from(["none", "none", "none", "right", "wrong", "absent"
 NAMES = st.sampled_from([None, None, "one", "two", "three"])
 PARTS = st.sampled_from(
     [
-        asked.PARTS,
-        asked.PARTS,
+        commands.PARTS,
+        commands.PARTS,
         ("keys",),
         ("task",),
         ("notes",),
         ("task", "notes"),
-        (*asked.PARTS, "frames"),
+        (*commands.PARTS, "frames"),
     ]
 )
 PICKS = st.integers(0, 99)
@@ -110,8 +110,10 @@ class Lives(RuleBasedStateMachine):
         held = self.model.visible().get(key)
         return held.version if held else None
 
-    def setting(self, key: str, text: bytes, expiry: Expiry, said: str) -> asked.SetKey:
-        return asked.SetKey(
+    def setting(
+        self, key: str, text: bytes, expiry: Expiry, said: str
+    ) -> commands.SetKey:
+        return commands.SetKey(
             key=key,
             value=text,
             bytes=len(text),
@@ -128,7 +130,7 @@ class Lives(RuleBasedStateMachine):
     @rule(key=KEYS, text=TEXTS, expiry=EXPIRIES, said=CONDITIONS)
     def set_key(self, key: str, text: bytes, expiry: Expiry, said: str) -> None:
         change = self.setting(key, text, expiry, said)
-        self.both(asked.ChangeKeys(changes=(change,)))
+        self.both(commands.ChangeKeys(changes=(change,)))
 
     @rule(key=KEYS, text=TEXTS, seconds=st.sampled_from([-1, 0, 1, 9]))
     def set_until(self, key: str, text: bytes, seconds: int) -> None:
@@ -137,7 +139,7 @@ class Lives(RuleBasedStateMachine):
         default = timedelta(seconds=7)
         for expiry in (until, Expiry()):
             change = self.setting(key, text, expiry, "none")
-            self.both(asked.ChangeKeys(changes=(change,), default_ttl=default))
+            self.both(commands.ChangeKeys(changes=(change,), default_ttl=default))
 
     @rule(
         keys=st.lists(KEYS, min_size=1, max_size=4, unique=True),
@@ -150,17 +152,19 @@ class Lives(RuleBasedStateMachine):
         self, keys: list[str], text: bytes, expiry: Expiry, said: str, deletes: set[str]
     ) -> None:
         changes = [
-            asked.DeleteKey(key=key, expected=self.condition(said, self.seen(key)))
+            commands.DeleteKey(key=key, expected=self.condition(said, self.seen(key)))
             if key in deletes
             else self.setting(key, text, expiry, said)
             for key in keys
         ]
-        self.both(asked.ChangeKeys(changes=tuple(changes)))
+        self.both(commands.ChangeKeys(changes=tuple(changes)))
 
     @rule(key=KEYS, said=CONDITIONS)
     def delete_key(self, key: str, said: str) -> None:
-        change = asked.DeleteKey(key=key, expected=self.condition(said, self.seen(key)))
-        self.both(asked.ChangeKeys(changes=(change,)))
+        change = commands.DeleteKey(
+            key=key, expected=self.condition(said, self.seen(key))
+        )
+        self.both(commands.ChangeKeys(changes=(change,)))
 
     @rule(
         key=KEYS,
@@ -170,7 +174,7 @@ class Lives(RuleBasedStateMachine):
     )
     def retime_key(self, key: str, expiry: Expiry, said: str, value: bool) -> None:
         held = self.model.things.keys.get(key)
-        command = asked.RetimeKey(
+        command = commands.RetimeKey(
             key=key,
             expiry=expiry,
             expected=self.condition(said, self.seen(key)),
@@ -180,26 +184,26 @@ class Lives(RuleBasedStateMachine):
 
     @rule()
     def clear_keys(self) -> None:
-        self.both(asked.ClearKeys())
+        self.both(commands.ClearKeys())
 
     @rule(stale=st.booleans())
     def expire_keys(self, stale: bool) -> None:
         """As the worker asks, which may have looked a while ago, or twice."""
         held = self.model.things.keys.items()
         keys = [(name, each.version - stale) for name, each in held]
-        self.both(asked.ExpireKeys(keys=(*keys, *keys[:1], ("nothing", 1))))
+        self.both(commands.ExpireKeys(keys=(*keys, *keys[:1], ("nothing", 1))))
 
     @rule(grace=st.sampled_from([0, 10]), all_of_them=st.booleans())
     def erase_values(self, grace: int, all_of_them: bool) -> None:
         seqs = [self.model.seq(clock) for clock in self.model.given]
         chosen = tuple(seq for seq in seqs if seq > 0)[:: 1 if all_of_them else 2]
-        command = asked.EraseValues(seqs=chosen, grace=timedelta(seconds=grace))
+        command = commands.EraseValues(seqs=chosen, grace=timedelta(seconds=grace))
         self.both(command)
 
     @rule(status=STATUSES, fields=FIELDS, said=CONDITIONS)
     def set_task(self, status: Any, fields: dict[Any, bytes], said: str) -> None:
         expected = self.task_condition(said)
-        self.both(asked.SetTask(status=status, fields=fields, expected=expected))
+        self.both(commands.SetTask(status=status, fields=fields, expected=expected))
 
     @rule(
         status=st.none() | STATUSES,
@@ -210,7 +214,7 @@ class Lives(RuleBasedStateMachine):
     def update_task(
         self, status: Any, fields: dict[Any, bytes], said: str, cleared: set[Any]
     ) -> None:
-        command = asked.UpdateTask(
+        command = commands.UpdateTask(
             status=status,
             fields=fields,
             cleared=tuple(sorted(cleared - {*fields})),
@@ -220,7 +224,7 @@ class Lives(RuleBasedStateMachine):
 
     @rule(said=CONDITIONS)
     def clear_task(self, said: str) -> None:
-        self.both(asked.ClearTask(expected=self.task_condition(said)))
+        self.both(commands.ClearTask(expected=self.task_condition(said)))
 
     def task_condition(self, said: str) -> Expected:
         task = self.model.things.task
@@ -230,24 +234,24 @@ class Lives(RuleBasedStateMachine):
 
     @rule(texts=st.lists(TEXTS, min_size=1, max_size=3))
     def add_notes(self, texts: list[bytes]) -> None:
-        notes = [asked.NewNote(text=text, bytes=len(text)) for text in texts]
-        self.both(asked.AddNotes(notes=tuple(notes)))
+        notes = [commands.NewNote(text=text, bytes=len(text)) for text in texts]
+        self.both(commands.AddNotes(notes=tuple(notes)))
 
     @rule()
     def clear_notes(self) -> None:
-        self.both(asked.ClearNotes())
+        self.both(commands.ClearNotes())
 
     @rule(name=NAMES, description=st.sampled_from([None, b'"why"']))
     def take_checkpoint(self, name: str | None, description: bytes | None) -> None:
-        self.both(asked.TakeCheckpoint(name=name, description=description))
+        self.both(commands.TakeCheckpoint(name=name, description=description))
 
     @rule(pick=PICKS, parts=PARTS)
     def restore_checkpoint(self, pick: int, parts: Any) -> None:
-        self.both(asked.RestoreCheckpoint(target=self.point(pick), parts=parts))
+        self.both(commands.RestoreCheckpoint(target=self.point(pick), parts=parts))
 
     @rule(pick=PICKS)
     def delete_checkpoint(self, pick: int) -> None:
-        self.both(asked.DeleteCheckpoint(target=self.point(pick)))
+        self.both(commands.DeleteCheckpoint(target=self.point(pick)))
 
     @rule(seconds=SECONDS)
     def time_passes(self, seconds: int) -> None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from memoryhub.kernel import memory_commands as asked
+from memoryhub.kernel import memory_commands as commands
 from memoryhub.kernel.memory_events import TASK_FIELDS
 from memoryhub.kernel.padding import padded
 
@@ -122,18 +122,18 @@ class Model:
 
     # Keys
 
-    def _change_keys(self, command: asked.ChangeKeys) -> None:
+    def _change_keys(self, command: commands.ChangeKeys) -> None:
         for change in command.changes:
             held = self.visible().get(change.key)
             self._require(held, change.expected)
-            if isinstance(change, asked.SetKey):
+            if isinstance(change, commands.SetKey):
                 self._set(change, held, default=command.default_ttl)
             elif held:
                 self._tell("key.deleted", key=change.key)
                 del self.things.keys[change.key]
 
     def _set(
-        self, change: asked.SetKey, held: Held | None, *, default: timedelta | None
+        self, change: commands.SetKey, held: Held | None, *, default: timedelta | None
     ) -> None:
         if self.default_ttl:
             default = timedelta(seconds=self.default_ttl)
@@ -159,7 +159,7 @@ class Model:
         )
 
     def _until(
-        self, expiry: asked.Expiry, default: timedelta | None
+        self, expiry: commands.Expiry, default: timedelta | None
     ) -> datetime | None:
         if not expiry.said:
             return None if default is None else self.at + default
@@ -169,14 +169,14 @@ class Model:
             raise No("expiry_in_past")
         return expiry.at
 
-    def _require(self, held: Held | None, expected: asked.Expected) -> None:
+    def _require(self, held: Held | None, expected: commands.Expected) -> None:
         if expected.absent and held:
             raise No("key_exists")
         seen = self.seq(held.version) if held else None
         if expected.version is not None and seen != expected.version:
             raise No("stale")
 
-    def _retime_key(self, command: asked.RetimeKey) -> None:
+    def _retime_key(self, command: commands.RetimeKey) -> None:
         held = self.visible().get(command.key)
         if held is None:
             raise No("key_not_found")
@@ -191,12 +191,12 @@ class Model:
         held.until = until
         self.given[held.value].append(until)
 
-    def _clear_keys(self, command: asked.ClearKeys) -> None:
+    def _clear_keys(self, command: commands.ClearKeys) -> None:
         if count := len(self.visible()):
             self._tell("keys.cleared", count=count)
             self.things.keys.clear()
 
-    def _expire_keys(self, command: asked.ExpireKeys) -> None:
+    def _expire_keys(self, command: commands.ExpireKeys) -> None:
         assert self.heard is not None
         must = {
             (name, held.version)
@@ -218,7 +218,7 @@ class Model:
                 found.append(seq)
         return found
 
-    def _erase_values(self, command: asked.EraseValues) -> None:
+    def _erase_values(self, command: commands.EraseValues) -> None:
         if seqs := self.due(command.seqs, command.grace):
             self._tell("values.erased", seqs=seqs)
             self.erased |= {seq + self.inherited for seq in seqs}
@@ -230,7 +230,7 @@ class Model:
 
     # The task
 
-    def _set_task(self, command: asked.SetTask) -> None:
+    def _set_task(self, command: commands.SetTask) -> None:
         self._require_task(command.expected)
         now = json.dumps(self.at.isoformat()).encode()
         fields = {"started_at": now, **command.fields}
@@ -242,7 +242,7 @@ class Model:
             "version": clock,
         }
 
-    def _update_task(self, command: asked.UpdateTask) -> None:
+    def _update_task(self, command: commands.UpdateTask) -> None:
         if self.things.task is None:
             raise No("task_not_found")
         self._require_task(command.expected)
@@ -253,13 +253,13 @@ class Model:
             changed["status"] = command.status
         self.things.task = {**self.things.task, **changed, "version": clock}
 
-    def _clear_task(self, command: asked.ClearTask) -> None:
+    def _clear_task(self, command: commands.ClearTask) -> None:
         self._require_task(command.expected)
         if self.things.task is not None:
             self._tell("task.cleared")
             self.things.task = None
 
-    def _require_task(self, expected: asked.Expected) -> None:
+    def _require_task(self, expected: commands.Expected) -> None:
         task = self.things.task
         seen = self.seq(task["version"]) if task else None
         if expected.version is not None and seen != expected.version:
@@ -267,21 +267,21 @@ class Model:
 
     # Notes
 
-    def _add_notes(self, command: asked.AddNotes) -> None:
+    def _add_notes(self, command: commands.AddNotes) -> None:
         for note in command.notes:
             notes = self.things.notes
             trimmed = max(0, len(notes) + 1 - self.max_notes)
             clock = self._tell("note.added", bytes=padded(note.bytes), trimmed=trimmed)
             self.things.notes = [*notes[trimmed:], (clock, note.text)]
 
-    def _clear_notes(self, command: asked.ClearNotes) -> None:
+    def _clear_notes(self, command: commands.ClearNotes) -> None:
         if count := len(self.things.notes):
             self._tell("notes.cleared", count=count)
             self.things.notes = []
 
     # Checkpoints
 
-    def _take_checkpoint(self, command: asked.TakeCheckpoint) -> None:
+    def _take_checkpoint(self, command: commands.TakeCheckpoint) -> None:
         names = {point.name for point in self.points.values()}
         if command.name is not None and command.name in names:
             raise No("name_taken")
@@ -299,7 +299,7 @@ class Model:
                 return clock
         raise No("not_found")
 
-    def _restore_checkpoint(self, command: asked.RestoreCheckpoint) -> None:
+    def _restore_checkpoint(self, command: commands.RestoreCheckpoint) -> None:
         target = self.find(command.target)
         then, parts = self.points[target].things, command.parts
         now = self.visible()
@@ -344,7 +344,7 @@ class Model:
         kept = self.visible(then), then.task, then.notes
         return kept == (self.visible(), now.task, now.notes)
 
-    def _delete_checkpoint(self, command: asked.DeleteCheckpoint) -> None:
+    def _delete_checkpoint(self, command: commands.DeleteCheckpoint) -> None:
         try:
             target = self.find(command.target)
         except No:
@@ -358,17 +358,17 @@ def _told(clock: int, fields: Mapping[Any, bytes]) -> dict[str, tuple[int, bytes
 
 
 _ACTS: dict[type, Callable[[Model, Any], None]] = {
-    asked.ChangeKeys: Model._change_keys,
-    asked.RetimeKey: Model._retime_key,
-    asked.ClearKeys: Model._clear_keys,
-    asked.ExpireKeys: Model._expire_keys,
-    asked.EraseValues: Model._erase_values,
-    asked.SetTask: Model._set_task,
-    asked.UpdateTask: Model._update_task,
-    asked.ClearTask: Model._clear_task,
-    asked.AddNotes: Model._add_notes,
-    asked.ClearNotes: Model._clear_notes,
-    asked.TakeCheckpoint: Model._take_checkpoint,
-    asked.RestoreCheckpoint: Model._restore_checkpoint,
-    asked.DeleteCheckpoint: Model._delete_checkpoint,
+    commands.ChangeKeys: Model._change_keys,
+    commands.RetimeKey: Model._retime_key,
+    commands.ClearKeys: Model._clear_keys,
+    commands.ExpireKeys: Model._expire_keys,
+    commands.EraseValues: Model._erase_values,
+    commands.SetTask: Model._set_task,
+    commands.UpdateTask: Model._update_task,
+    commands.ClearTask: Model._clear_task,
+    commands.AddNotes: Model._add_notes,
+    commands.ClearNotes: Model._clear_notes,
+    commands.TakeCheckpoint: Model._take_checkpoint,
+    commands.RestoreCheckpoint: Model._restore_checkpoint,
+    commands.DeleteCheckpoint: Model._delete_checkpoint,
 }

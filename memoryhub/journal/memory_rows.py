@@ -16,7 +16,7 @@ from memoryhub.journal import statements
 from memoryhub.journal.rows import DueRow, KeyRow
 from memoryhub.journal.totals import Changes
 from memoryhub.kernel import checkpoint_tree
-from memoryhub.kernel import memory_events as told
+from memoryhub.kernel import memory_events as events
 from memoryhub.kernel.bodies import Event
 from memoryhub.kernel.erase_events import Range, RecordsErased
 from memoryhub.kernel.erased import erased, named
@@ -123,14 +123,14 @@ def project(
 
 def _set(rows: MemoryRows, change: Change) -> None:
     event = change.event
-    assert isinstance(event, told.KeySet)
+    assert isinstance(event, events.KeySet)
     _keys(rows, change, [event.key])
     rows.dues.set((change.before.id, change.after.seq), event.expires_at)
 
 
 def _retimed(rows: MemoryRows, change: Change) -> None:
     event = change.event
-    assert isinstance(event, told.KeyRetimed)
+    assert isinstance(event, events.KeyRetimed)
     _keys(rows, change, [event.key])
     value = change.before.memory.contents.keys[event.key].value
     rows.dues.move(change.before.place(value), event.expires_at)
@@ -138,7 +138,7 @@ def _retimed(rows: MemoryRows, change: Change) -> None:
 
 def _deleted(rows: MemoryRows, change: Change) -> None:
     event = change.event
-    assert isinstance(event, told.KeyDeleted)
+    assert isinstance(event, events.KeyDeleted)
     _keys(rows, change, [event.key])
 
 
@@ -148,13 +148,13 @@ def _cleared(rows: MemoryRows, change: Change) -> None:
 
 def _expired(rows: MemoryRows, change: Change) -> None:
     event = change.event
-    assert isinstance(event, told.KeysExpired)
+    assert isinstance(event, events.KeysExpired)
     _keys(rows, change, [each.key for each in event.keys])
 
 
 def _restored(rows: MemoryRows, change: Change) -> None:
     event = change.event
-    assert isinstance(event, told.CheckpointRestored)
+    assert isinstance(event, events.CheckpointRestored)
     if "keys" in event.parts:
         names = checkpoint_tree.names_between(change.before.memory, None, event.target)
         _keys(rows, change, names)
@@ -166,7 +166,7 @@ def _forked(rows: MemoryRows, change: Change) -> None:
 
 def _erased(rows: MemoryRows, change: Change) -> None:
     event = change.event
-    assert isinstance(event, told.ValuesErased)
+    assert isinstance(event, events.ValuesErased)
     rows.erased[change.before.id, change.after.seq] = event.seqs
     for seq in event.seqs:
         rows.dues.drop((change.before.id, seq))
@@ -227,13 +227,13 @@ def key_rows(state: ThreadState) -> list[KeyRow]:
 _MAKERS: dict[type[Event], Callable[[MemoryRows, Change], None]] = {
     ThreadForked: _forked,
     ThreadRetired: _retired,
-    told.KeySet: _set,
-    told.KeyRetimed: _retimed,
-    told.KeyDeleted: _deleted,
-    told.KeysCleared: _cleared,
-    told.KeysExpired: _expired,
-    told.CheckpointRestored: _restored,
-    told.ValuesErased: _erased,
+    events.KeySet: _set,
+    events.KeyRetimed: _retimed,
+    events.KeyDeleted: _deleted,
+    events.KeysCleared: _cleared,
+    events.KeysExpired: _expired,
+    events.CheckpointRestored: _restored,
+    events.ValuesErased: _erased,
     RecordsErased: _records_erased,
 }
 
@@ -278,7 +278,7 @@ def _purge(changes: Changes, thread: UUID, seqs: Collection[int], *, by: int) ->
     values = StoredEvent.objects.filter(
         thread_id=thread,
         seq__in=seqs,
-        type=told.KeySet.event_type,
+        type=events.KeySet.event_type,
         erased_by__isnull=True,
     )
     changes.take_payloads(values, thread, by=by)

@@ -14,8 +14,8 @@ from memoryhub.errors import (
     NameTakenError,
 )
 from memoryhub.kernel import checkpoint_tree, resident
-from memoryhub.kernel import memory_commands as asked
-from memoryhub.kernel import memory_events as told
+from memoryhub.kernel import memory_commands as commands
+from memoryhub.kernel import memory_events as events
 from memoryhub.kernel.course import Course, PageTable
 from memoryhub.kernel.parts import Part
 from memoryhub.kernel.state import ThreadState
@@ -31,7 +31,7 @@ from memoryhub.kernel.working_memory import (
 
 
 def take_checkpoint(
-    course: Course, command: asked.TakeCheckpoint, pages: PageTable
+    course: Course, command: commands.TakeCheckpoint, pages: PageTable
 ) -> None:
     """Keep what is now, by reference. Emits checkpoint.taken.
 
@@ -53,7 +53,7 @@ def _take(
 ) -> None:
     memory = course.state.memory
     course.emit(
-        told.CheckpointTaken(
+        events.CheckpointTaken(
             name=name,
             auto=auto,
             parent=memory.base,
@@ -76,7 +76,7 @@ def find(memory: WorkingMemory, target: int | str) -> Checkpoint:
 
 
 def restore_checkpoint(
-    course: Course, command: asked.RestoreCheckpoint, pages: PageTable
+    course: Course, command: commands.RestoreCheckpoint, pages: PageTable
 ) -> None:
     """Make parts of working memory what they were, in one event that can be undone.
 
@@ -94,7 +94,7 @@ def restore_checkpoint(
         return
     before = _before(course)
     course.emit(
-        told.CheckpointRestored(
+        events.CheckpointRestored(
             target=target.clock,
             parts=sorted(set(command.parts)),
             before=before,
@@ -123,14 +123,14 @@ def _before(course: Course) -> int:
 
 
 def delete_checkpoint(
-    course: Course, command: asked.DeleteCheckpoint, pages: PageTable
+    course: Course, command: commands.DeleteCheckpoint, pages: PageTable
 ) -> None:
     """Delete a checkpoint and nothing else. Emits checkpoint.deleted, or nothing."""
     memory = course.state.memory
     target = command.target
     clock = memory.names.get(target) if isinstance(target, str) else target
     if clock is not None and memory.live(clock):
-        course.emit(told.CheckpointDeleted(target=clock))
+        course.emit(events.CheckpointDeleted(target=clock))
 
 
 class Changes(NamedTuple):
@@ -150,7 +150,7 @@ class Changes(NamedTuple):
 def changes(
     state: ThreadState,
     target: Checkpoint,
-    parts: Iterable[told.Part],
+    parts: Iterable[events.Part],
     *,
     at: datetime,
 ) -> Changes:
@@ -197,7 +197,7 @@ def _kept(state: ThreadState) -> int | None:
     return base.clock if same else None
 
 
-def taken(state: ThreadState, event: told.CheckpointTaken) -> ThreadState:
+def taken(state: ThreadState, event: events.CheckpointTaken) -> ThreadState:
     memory = state.memory
     checkpoint = Checkpoint(
         clock=state.clock + 1,
@@ -211,7 +211,7 @@ def taken(state: ThreadState, event: told.CheckpointTaken) -> ThreadState:
     return state._replace(memory=checkpoint_tree.added(memory, checkpoint))
 
 
-def restored(state: ThreadState, event: told.CheckpointRestored) -> ThreadState:
+def restored(state: ThreadState, event: events.CheckpointRestored) -> ThreadState:
     memory = state.memory
     target = memory.checkpoints[event.target]
     if "keys" in event.parts:
@@ -256,20 +256,20 @@ def _passed(
             yield name, entry
 
 
-def deleted(state: ThreadState, event: told.CheckpointDeleted) -> ThreadState:
+def deleted(state: ThreadState, event: events.CheckpointDeleted) -> ThreadState:
     memory = checkpoint_tree.without(state.memory, event.target)
     return state._replace(memory=memory)
 
 
 PART = Part(
     commands={
-        asked.TakeCheckpoint: take_checkpoint,
-        asked.RestoreCheckpoint: restore_checkpoint,
-        asked.DeleteCheckpoint: delete_checkpoint,
+        commands.TakeCheckpoint: take_checkpoint,
+        commands.RestoreCheckpoint: restore_checkpoint,
+        commands.DeleteCheckpoint: delete_checkpoint,
     },
     events={
-        told.CheckpointTaken: taken,
-        told.CheckpointRestored: restored,
-        told.CheckpointDeleted: deleted,
+        events.CheckpointTaken: taken,
+        events.CheckpointRestored: restored,
+        events.CheckpointDeleted: deleted,
     },
 )

@@ -35,7 +35,7 @@ class Ref(NamedTuple):
     #: Of pack/2: the event that put it there, of which ids of our calls are made.
     placed: int | None = None
     #: Of pack/2: of a message below FULL, where it lies as it was said.
-    said: tuple[int, UUID | None] | None = None
+    message_at: tuple[int, UUID | None] | None = None
 
     def location(self, own: UUID) -> Location:
         return Location(self.thread or own, self.seq, self.level)
@@ -43,20 +43,20 @@ class Ref(NamedTuple):
     def as_json(self) -> list[Any]:
         thread = str(self.thread) if self.thread else None
         part = list(self.part) if self.part else None
-        seq, home = self.said or (None, None)
+        seq, home = self.message_at or (None, None)
         values = [self.seq, self.level, self.cut, thread, self.recalled or None, part]
-        said = [self.placed, seq, str(home) if home else None]
-        return _trimmed([*values, *said], least=2)
+        message = [self.placed, seq, str(home) if home else None]
+        return _trimmed([*values, *message], least=2)
 
     def message(self, own: UUID) -> Location:
         """Where it lies as it was said."""
-        if self.said is None:
+        if self.message_at is None:
             return self.location(own)
-        return Location(self.said[1] or own, self.said[0], FULL)
+        return Location(self.message_at[1] or own, self.message_at[0], FULL)
 
     @classmethod
     def of(cls, values: list[Any]) -> Ref:
-        seq, level, cut, thread, recalled, part, placed, *said = _padded(values, 9)
+        seq, level, cut, thread, recalled, part, placed, *message = _padded(values, 9)
         return cls(
             seq,
             level,
@@ -65,7 +65,9 @@ class Ref(NamedTuple):
             bool(recalled),
             (part[0], part[1]) if part else None,
             placed,
-            (said[0], UUID(said[1]) if said[1] else None) if said[0] else None,
+            (message[0], UUID(message[1]) if message[1] else None)
+            if message[0]
+            else None,
         )
 
 

@@ -1,4 +1,4 @@
-"""The conversation of `pack/2`: what was said stays said, by whom it was said.
+"""The conversation of `pack/2`: each message stays a message of who wrote it.
 
 Pure. Slots of any shape are read as chat completions, and written in the request's. A
 message keeps its role, calls keep their results. What comes out of memory, and what no
@@ -48,7 +48,7 @@ _SILENT = _Read()
 
 
 @dataclass(slots=True)
-class Said:
+class ShownPage:
     """A page as it stands in a conversation."""
 
     #: At FULL, which tells who said it and which call it answers.
@@ -71,7 +71,7 @@ class Said:
     calls: Sequence[Any] = field(init=False)
 
     def __post_init__(self) -> None:
-        read = _SILENT if _brought(self) else _read(self.opened)
+        read = _SILENT if _from_memory(self) else _read(self.opened)
         self.messages, self.role, self.calls = read
 
     @property
@@ -93,7 +93,7 @@ class Said:
 
 
 def messages(
-    pages: Sequence[Said], *, seen: set[str] | None = None, shape: Shape = CHAT
+    pages: Sequence[ShownPage], *, seen: set[str] | None = None, shape: Shape = CHAT
 ) -> list[list[str]]:
     """The JSON of messages, a list for each page; of some there is none.
 
@@ -104,7 +104,7 @@ def messages(
     return list(chain.from_iterable(written))
 
 
-def groups(pages: Sequence[Said]) -> Iterator[Sequence[Said]]:
+def groups(pages: Sequence[ShownPage]) -> Iterator[Sequence[ShownPage]]:
     """Each page; calls of tools together with their results that follow at once."""
     start = 0
     while start < len(pages):
@@ -121,7 +121,7 @@ def groups(pages: Sequence[Said]) -> Iterator[Sequence[Said]]:
         start = end
 
 
-def called(pages: Sequence[Said]) -> set[str]:
+def called(pages: Sequence[ShownPage]) -> set[str]:
     """Names of the tools that messages call."""
     names = (called_name(call) for page in pages for call in page.calls)
     return {name for name in names if name}
@@ -132,19 +132,19 @@ def _id(call: Any) -> str | None:
     return found if isinstance(found, str) else None
 
 
-def stands(group: Sequence[Said]) -> bool:
+def stands(group: Sequence[ShownPage]) -> bool:
     """Whether it takes no call of ours but those that bring its pages anyway."""
     first = group[0]
-    if _brought(first):
+    if _from_memory(first):
         return True
-    asked = _asked(first, group[1:])
-    if asked is None:
+    calls = _standing_calls(first, group[1:])
+    if calls is None:
         return _message(first, CHAT) is not None
-    return not asked or (first.whole and _answered(asked, group[1:]))
+    return not calls or (first.whole and _all_answered(calls, group[1:]))
 
 
-def brought(page: Said) -> str:
-    """What a tool's message says of a page: a line about it, and its text as it is."""
+def fetched_text(page: ShownPage) -> str:
+    """Write what a tool's message says of a page: a line about it, then its text."""
     opened = page.opened
     what = LEVELS[page.level]
     if page.part is not None:
@@ -152,66 +152,68 @@ def brought(page: Said) -> str:
     return f"page {opened.page_id} · {opened.type} · {what}\n\n{page.text}"
 
 
-def _written(group: Sequence[Said], seen: set[str], shape: Shape) -> list[list[str]]:
+def _written(
+    group: Sequence[ShownPage], seen: set[str], shape: Shape
+) -> list[list[str]]:
     first, results = group[0], group[1:]
-    asked = _asked(first, results)
-    if asked is None:
+    calls = _standing_calls(first, results)
+    if calls is None:
         message = _message(first, shape)
         return [_fetched(first, shape) if message is None else message]
-    if not asked:
+    if not calls:
         alone = _without_calls(first, shape)
         return [alone, *(_fetched(each, shape) for each in results)]
-    if not first.whole or not _answered(asked, results):
+    if not first.whole or not _all_answered(calls, results):
         return [_fetched(each, shape) for each in group]
-    ids = [call["id"] for call in asked]
+    ids = [call["id"] for call in calls]
     named = {call_id: _unused(call_id, first, seen, shape) for call_id in ids}
-    renamed = [{**call, "id": named[call["id"]]} for call in asked]
+    renamed = [{**call, "id": named[call["id"]]} for call in calls]
     content = {**first.messages[0], "tool_calls": renamed}
-    return [[shape.called(content)], *_results(results, named, shape)]
+    return [[shape.calls(content)], *_results(results, named, shape)]
 
 
-def _asked(first: Said, results: Sequence[Said]) -> list[Any] | None:
+def _standing_calls(first: ShownPage, results: Sequence[ShownPage]) -> list[Any] | None:
     """The calls that stand in the conversation; None for what calls nothing.
 
     What calls of ours have brought is shown by itself, unless a message says it.
     """
     if not first.calls:
         return None
-    told = {answer for each in results for answer in each.answers if answer}
+    answered = {answer for each in results for answer in each.answers if answer}
     return [
         call
         for call in first.calls
         if called_name(call) not in OWN
-        or (isinstance(call, dict) and _id(call) in told)
+        or (isinstance(call, dict) and _id(call) in answered)
     ]
 
 
-def _answered(calls: Sequence[Any], results: Sequence[Said]) -> bool:
+def _all_answered(calls: Sequence[Any], results: Sequence[ShownPage]) -> bool:
     """Whether each call has one result, and each result its call."""
-    asked = [_id(call) for call in calls]
-    ids = [answer for each in results for answer in each.answers]
-    if not all(isinstance(call_id, str) and call_id for call_id in asked):
+    ids = [_id(call) for call in calls]
+    answers = [answer for each in results for answer in each.answers]
+    if not all(isinstance(call_id, str) and call_id for call_id in ids):
         return False
-    return len({*asked}) == len(asked) == len(ids) and {*asked} == {*ids}
+    return len({*ids}) == len(ids) == len(answers) and {*ids} == {*answers}
 
 
 def _results(
-    pages: Sequence[Said], named: dict[Any, str], shape: Shape
+    pages: Sequence[ShownPage], named: dict[Any, str], shape: Shape
 ) -> list[list[str]]:
     """What follows a message's calls; of one page several results may come."""
-    told = [list(_told(page, named)) for page in pages]
-    written = iter(shape.results([each for part in told for each in part]))
-    found = [[next(written) for _ in part] for part in told]
+    parts = [list(_result_messages(page, named)) for page in pages]
+    written = iter(shape.results([each for part in parts for each in part]))
+    found = [[next(written) for _ in part] for part in parts]
     # What a user says beside results stands after all of them.
     for page, texts in zip(pages, found, strict=True):
-        beside = [each for each in page.messages if each["role"] not in _TOOLS]
-        if page.whole and beside:
-            found[-1] += filter(None, map(shape.said, beside))
+        others = [each for each in page.messages if each["role"] not in _TOOLS]
+        if page.whole and others:
+            found[-1] += filter(None, map(shape.message, others))
             assert texts
     return found
 
 
-def _told(page: Said, named: dict[Any, str]) -> Iterator[Chat]:
+def _result_messages(page: ShownPage, named: dict[Any, str]) -> Iterator[Chat]:
     """The results of a page; of one that is shortened the first says what is left."""
     for number, message in enumerate(
         each for each in page.messages if each["role"] in _TOOLS
@@ -220,12 +222,12 @@ def _told(page: Said, named: dict[Any, str]) -> Iterator[Chat]:
         if page.whole:
             yield {**message, "tool_call_id": call_id}
         else:
-            said = "" if number else _shortened(page)
-            yield {"role": "tool", "tool_call_id": call_id, "content": said}
+            text = "" if number else _shortened(page)
+            yield {"role": "tool", "tool_call_id": call_id, "content": text}
 
 
-def _message(page: Said, shape: Shape) -> list[str] | None:
-    """The message that somebody said; None for what can't be one."""
+def _message(page: ShownPage, shape: Shape) -> list[str] | None:
+    """Write the message that it is; None for what can't be one."""
     if page.role not in _SPEAKERS:
         return None
     shown, kept = page.opened.shown, shape is CHAT and page.whole
@@ -233,33 +235,33 @@ def _message(page: Said, shape: Shape) -> list[str] | None:
         return [shown[_MESSAGE]]
     if not page.messages:
         return []
-    said = page.messages[0]
-    if not plain_content(said):
+    message = page.messages[0]
+    if not plain_content(message):
         return None
     if not page.whole:
-        said = {"role": page.role, "content": _shortened(page)}
+        message = {"role": page.role, "content": _shortened(page)}
     # Some servers refuse a message that says nothing.
-    written = shape.said(said) if said["content"] else ""
+    written = shape.message(message) if message["content"] else ""
     if written and kept:
         shown[_MESSAGE] = written
     return [written] if written else []
 
 
-def _without_calls(page: Said, shape: Shape) -> list[str]:
+def _without_calls(page: ShownPage, shape: Shape) -> list[str]:
     """What an assistant said beside calls of ours."""
     content = page.messages[0].get("content")
-    said = content if isinstance(content, str) and content else None
-    return [shape.said({"role": "assistant", "content": said})] if said else []
+    text = content if isinstance(content, str) and content else None
+    return [shape.message({"role": "assistant", "content": text})] if text else []
 
 
-def _shortened(page: Said) -> str:
+def _shortened(page: ShownPage) -> str:
     return f"[{page.opened.page_id}, shortened]\n{page.text}"
 
 
-def _fetched(page: Said, shape: Shape) -> list[str]:
-    asked = {"page_id": page.opened.page_id, "target_level": page.level}
+def _fetched(page: ShownPage, shape: Shape) -> list[str]:
+    arguments = {"page_id": page.opened.page_id, "target_level": page.level}
     seed = f"{page.seq} {page.level} {page.part}"
-    return call(PAGE_FAULT, asked, brought(page), seed=seed, shape=shape)
+    return call(PAGE_FAULT, arguments, fetched_text(page), seed=seed, shape=shape)
 
 
 def call(
@@ -273,10 +275,10 @@ def call(
     """A call of ours and what it brings; its id follows from the seed."""
     call_id = _digest(seed)
     function = {"name": name, "arguments": dumped(arguments)}
-    asked = {"id": call_id, "type": "function", "function": function}
+    called = {"id": call_id, "type": "function", "function": function}
     result = {"role": "tool", "tool_call_id": call_id, "content": content}
-    said = {"role": "assistant", "content": None, "tool_calls": [asked]}
-    return [shape.called(said), *shape.results([result])]
+    message = {"role": "assistant", "content": None, "tool_calls": [called]}
+    return [shape.calls(message), *shape.results([result])]
 
 
 def _read(opened: Opened) -> _Read:
@@ -317,15 +319,15 @@ def _role(opened: Opened, messages: Sequence[Chat]) -> str | None:
 def _answer(message: Chat) -> str | None:
     found = message.get("tool_call_id")
     taken = isinstance(found, str) and message["role"] == "tool"
-    said = isinstance(message.get("content"), str | list)
-    return found if taken and said else None
+    readable = isinstance(message.get("content"), str | list)
+    return found if taken and readable else None
 
 
-def _brought(page: Said) -> bool:
+def _from_memory(page: ShownPage) -> bool:
     return page.recalled or page.part is not None or page.opened.slot is None
 
 
-def _unused(call_id: str, page: Said, seen: set[str], shape: Shape) -> str:
+def _unused(call_id: str, page: ShownPage, seen: set[str], shape: Shape) -> str:
     """The id as it came, unless it is taken already, or is none for this server."""
     if call_id in seen or not shape.call_id.fullmatch(call_id):
         call_id = _digest(f"{page.seq} {call_id}")

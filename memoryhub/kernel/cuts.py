@@ -40,15 +40,15 @@ def _cuts(record: Record, texts: Texts, thread: UUID, count: Count) -> Iterator[
             if opened is None or ref.cut == 0:
                 continue
             shown = text_at(opened, level=ref.level) or ""
-            whole = _said(ref, texts, thread) if running else None
+            whole = _message_text(ref, texts, thread) if running else None
             if ref.cut or whole is not None:
                 tokens = count(shown if whole is None else whole)
                 yield Cut(opened.page_id, tokens, count(shown[: ref.cut]))
 
 
-def _said(ref: Ref, texts: Texts, thread: UUID) -> str | None:
+def _message_text(ref: Ref, texts: Texts, thread: UUID) -> str | None:
     """What a message said that the exchange shows at a lower level."""
-    if ref.said is None or ref.recalled:
+    if ref.message_at is None or ref.recalled:
         return None
     opened = texts.get(ref.message(thread))
     return text_at(opened, level=FULL) if opened else None

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from memoryhub.kernel import page_events as told
+from memoryhub.kernel import page_events as events
 from memoryhub.kernel.pages import HINT, Entry, LevelEntry, Levels, Location
 
 
-def entry_body(entry: Entry, *, thread: UUID) -> told.EntryBody:
+def entry_body(entry: Entry, *, thread: UUID) -> events.EntryBody:
     """What the event of a miss carries; `thread` is the one it happens in."""
-    return told.EntryBody(
+    return events.EntryBody(
         version=entry.version,
         type=entry.type,
         modality=entry.modality,
@@ -28,15 +28,15 @@ def entry_body(entry: Entry, *, thread: UUID) -> told.EntryBody:
     )
 
 
-def place_body(place: Location, thread: UUID) -> told.PlaceBody:
+def place_body(place: Location, thread: UUID) -> events.PlaceBody:
     """Where a text lies, as an event of `thread` tells it."""
     own = place.thread == thread
-    return told.PlaceBody(seq=place.seq, thread=None if own else str(place.thread))
+    return events.PlaceBody(seq=place.seq, thread=None if own else str(place.thread))
 
 
-def _level_body(level: LevelEntry, thread: UUID) -> told.LevelBody:
+def _level_body(level: LevelEntry, thread: UUID) -> events.LevelBody:
     place = level.location
-    return told.LevelBody(
+    return events.LevelBody(
         seq=place.seq,
         tokens=level.tokens,
         cost=level.cost,
@@ -44,7 +44,7 @@ def _level_body(level: LevelEntry, thread: UUID) -> told.LevelBody:
     )
 
 
-def entry_of(page_id: str, body: told.EntryBody, *, thread: UUID) -> Entry:
+def entry_of(page_id: str, body: events.EntryBody, *, thread: UUID) -> Entry:
     """The entry that an event carries."""
     levels = [
         None
@@ -77,7 +77,7 @@ def entry_of(page_id: str, body: told.EntryBody, *, thread: UUID) -> Entry:
 
 
 def created_entry(
-    event: told.PageCreated, *, thread: UUID, seq: int, clock: int, turn: int
+    event: events.PageCreated, *, thread: UUID, seq: int, clock: int, turn: int
 ) -> Entry:
     """The entry of a page that was just made; `clock` is the thread's at its event."""
     full = LevelEntry(Location(thread, seq, 0), event.tokens, event.cost)
@@ -96,7 +96,7 @@ def created_entry(
 
 
 def updated_entry(
-    entry: Entry, event: told.PageUpdated, *, thread: UUID, seq: int
+    entry: Entry, event: events.PageUpdated, *, thread: UUID, seq: int
 ) -> Entry:
     """The entry after an update; a new version begins with its FULL alone."""
     after = entry._replace(
@@ -113,7 +113,7 @@ def updated_entry(
 
 
 def compressed_entry(
-    entry: Entry, event: told.PageCompressed, *, thread: UUID, seq: int
+    entry: Entry, event: events.PageCompressed, *, thread: UUID, seq: int
 ) -> Entry:
     """The entry with the levels that were made."""
     if event.version != entry.version:

@@ -37,7 +37,7 @@ def victims(
     paging, turn = course.paging, course.turn
     kept = _kept(course, sparing, more)
     # What leads results leaves with the last of them, and all stay with a pinned one.
-    kept |= groups.heads(paging) | groups.beside(
+    kept |= groups.heads(paging) | groups.leave_together(
         paging, kept, slots=course.state.slot_count
     )
     keep = policies.POLICIES[paging.settings.policy].frame

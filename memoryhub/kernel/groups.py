@@ -35,7 +35,7 @@ def answered(paging: Paging, slot: int) -> list[Frame]:
 
 def newest(paging: Paging, slots: int) -> Frame | None:
     """The calls at the end of a thread of so many slots: more results may follow."""
-    return _before(paging, slots) if _talks(paging) else None
+    return _before(paging, slots) if _is_conversation(paging) else None
 
 
 def heads(paging: Paging) -> set[str]:
@@ -45,7 +45,7 @@ def heads(paging: Paging) -> set[str]:
     return {each.page_id for each in found if each is not None}
 
 
-def beside(paging: Paging, kept: set[str], *, slots: int) -> set[str]:
+def leave_together(paging: Paging, kept: set[str], *, slots: int) -> set[str]:
     """Pages that would leave together with one of these."""
     named = (paging.frames.get(page_id) for page_id in kept)
     together = (group(paging, frame, slots=slots) for frame in named if frame)
@@ -97,17 +97,17 @@ def _role(paging: Paging, index: int) -> str | None:
 
 def spoken(paging: Paging, frame: Frame) -> bool:
     """Whether it stands in the conversation as the message that it was."""
-    return _talks(paging) and _said(frame)
+    return _is_conversation(paging) and _is_message(frame)
 
 
-def _talks(paging: Paging) -> bool:
+def _is_conversation(paging: Paging) -> bool:
     return paging.settings.layout == "conversation"
 
 
-def _said(frame: Frame) -> bool:
+def _is_message(frame: Frame) -> bool:
     return frame.entry.slot is not None and not frame.recalled
 
 
 def _message(paging: Paging, index: int) -> Frame | None:
     frame = paging.frames.get(slot_page_id(index))
-    return frame if frame is not None and _said(frame) else None
+    return frame if frame is not None and _is_message(frame) else None

@@ -13,8 +13,8 @@ from memoryhub.errors import (
     Refusal,
     StaleError,
 )
-from memoryhub.kernel import memory_commands as asked
-from memoryhub.kernel import memory_events as told
+from memoryhub.kernel import memory_commands as commands
+from memoryhub.kernel import memory_events as events
 from memoryhub.kernel.course import Course, PageTable
 from memoryhub.kernel.memory_commands import Expected, Expiry
 from memoryhub.kernel.padding import padded
@@ -28,7 +28,7 @@ from memoryhub.kernel.working_memory import Contents, KeyEntry, WorkingMemory
 SWEPT_AT_ONCE = 200
 
 
-def change_keys(course: Course, command: asked.ChangeKeys, pages: PageTable) -> None:
+def change_keys(course: Course, command: commands.ChangeKeys, pages: PageTable) -> None:
     """Set and delete, all or none. Emits key.set and key.deleted, one a change.
 
     A delete of what is not there emits nothing. Raises StaleError, KeyExistsError and
@@ -36,7 +36,7 @@ def change_keys(course: Course, command: asked.ChangeKeys, pages: PageTable) -> 
     """
     for index, change in enumerate(command.changes):
         try:
-            if isinstance(change, asked.DeleteKey):
+            if isinstance(change, commands.DeleteKey):
                 _delete(course, change)
             else:
                 _set(course, change, default=command.default_ttl)
@@ -46,13 +46,13 @@ def change_keys(course: Course, command: asked.ChangeKeys, pages: PageTable) -> 
             raise
 
 
-def _set(course: Course, change: asked.SetKey, *, default: timedelta | None) -> None:
+def _set(course: Course, change: commands.SetKey, *, default: timedelta | None) -> None:
     entry = _found(course, change.key)
     _require(entry, change.expected, course)
     expires_at = _expiry(course, change.expiry, default=default)
     _make_room(course, change)
     course.emit(
-        told.KeySet(
+        events.KeySet(
             key=change.key,
             bytes=padded(change.bytes),
             expires_at=expires_at,
@@ -62,14 +62,14 @@ def _set(course: Course, change: asked.SetKey, *, default: timedelta | None) -> 
     )
 
 
-def _delete(course: Course, change: asked.DeleteKey) -> None:
+def _delete(course: Course, change: commands.DeleteKey) -> None:
     entry = _found(course, change.key)
     _require(entry, change.expected, course)
     if entry is not None:
-        course.emit(told.KeyDeleted(key=change.key))
+        course.emit(events.KeyDeleted(key=change.key))
 
 
-def retime_key(course: Course, command: asked.RetimeKey, pages: PageTable) -> None:
+def retime_key(course: Course, command: commands.RetimeKey, pages: PageTable) -> None:
     """Change the expiry alone. Emits key.retimed; for an inherited value, key.set.
 
     Its payload belongs to the ancestor, which may erase it when its own time is over.
@@ -81,14 +81,14 @@ def retime_key(course: Course, command: asked.RetimeKey, pages: PageTable) -> No
     _require(entry, command.expected, course)
     expires_at = _expiry(course, command.expiry, default=None)
     if entry.value > course.state.inherited_clock:
-        course.emit(told.KeyRetimed(key=command.key, expires_at=expires_at))
+        course.emit(events.KeyRetimed(key=command.key, expires_at=expires_at))
         return
     if command.value is None:
         # Inherited by a fork that was made while the command was under way.
         raise StaleError(version=course.state.seq_of(entry.version))
     thread, seq = course.state.place(entry.value)
     course.emit(
-        told.KeySet(
+        events.KeySet(
             key=command.key,
             bytes=entry.bytes,
             expires_at=expires_at,
@@ -98,13 +98,13 @@ def retime_key(course: Course, command: asked.RetimeKey, pages: PageTable) -> No
     )
 
 
-def clear_keys(course: Course, command: asked.ClearKeys, pages: PageTable) -> None:
+def clear_keys(course: Course, command: commands.ClearKeys, pages: PageTable) -> None:
     """Remove every key and nothing else. Emits keys.cleared, or nothing for none."""
     if count := len(course.state.memory.contents.visible(course.at)):
-        course.emit(told.KeysCleared(count=count))
+        course.emit(events.KeysCleared(count=count))
 
 
-def expire_keys(course: Course, command: asked.ExpireKeys, pages: PageTable) -> None:
+def expire_keys(course: Course, command: commands.ExpireKeys, pages: PageTable) -> None:
     """Sweep keys whose instant has passed. Emits keys.expired, or nothing."""
     keys = course.state.memory.contents.keys
     due = []
@@ -115,12 +115,14 @@ def expire_keys(course: Course, command: asked.ExpireKeys, pages: PageTable) -> 
     _sweep(course, due)
 
 
-def erase_values(course: Course, command: asked.EraseValues, pages: PageTable) -> None:
+def erase_values(
+    course: Course, command: commands.EraseValues, pages: PageTable
+) -> None:
     """Take values out of the journal. Emits values.erased for those that are due."""
     dues = pages.dues(command.seqs)
     due = [s for s, at in sorted(dues.items()) if at + command.grace <= course.at]
     if due:
-        course.emit(told.ValuesErased(seqs=due))
+        course.emit(events.ValuesErased(seqs=due))
 
 
 def _found(course: Course, key: str) -> KeyEntry | None:
@@ -158,7 +160,7 @@ def _second(instant: datetime) -> datetime:
     return whole if whole == instant else whole + timedelta(seconds=1)
 
 
-def _make_room(course: Course, change: asked.SetKey) -> None:
+def _make_room(course: Course, change: commands.SetKey) -> None:
     if _fits(course, change):
         return
     contents = course.state.memory.contents
@@ -174,7 +176,7 @@ def _make_room(course: Course, change: asked.SetKey) -> None:
         )
 
 
-def _fits(course: Course, change: asked.SetKey) -> bool:
+def _fits(course: Course, change: commands.SetKey) -> bool:
     """Whether the limits allow it. What makes nothing more of it may pass them."""
     state, contents = course.state, course.state.memory.contents
     held, old = contents.keys.get(change.key), _found(course, change.key)
@@ -189,37 +191,37 @@ def _fits(course: Course, change: asked.SetKey) -> bool:
 def _sweep(course: Course, due: Sequence[tuple[str, int]]) -> None:
     for start in range(0, len(due), SWEPT_AT_ONCE):
         swept = [
-            told.ExpiredKey(key=name, version=version)
+            events.ExpiredKey(key=name, version=version)
             for name, version in due[start : start + SWEPT_AT_ONCE]
         ]
-        course.emit(told.KeysExpired(keys=swept))
+        course.emit(events.KeysExpired(keys=swept))
 
 
-def was_set(state: ThreadState, event: told.KeySet) -> ThreadState:
+def was_set(state: ThreadState, event: events.KeySet) -> ThreadState:
     clock = state.clock + 1
     entry = KeyEntry(clock, clock, event.expires_at, event.bytes)
     return _put(state, event.key, entry)
 
 
-def retimed(state: ThreadState, event: told.KeyRetimed) -> ThreadState:
+def retimed(state: ThreadState, event: events.KeyRetimed) -> ThreadState:
     entry = state.memory.contents.keys[event.key]
     entry = entry._replace(version=state.clock + 1, expires_at=event.expires_at)
     return _put(state, event.key, entry)
 
 
-def deleted(state: ThreadState, event: told.KeyDeleted) -> ThreadState:
+def deleted(state: ThreadState, event: events.KeyDeleted) -> ThreadState:
     return _without(state, [event.key])
 
 
-def cleared(state: ThreadState, event: told.KeysCleared) -> ThreadState:
+def cleared(state: ThreadState, event: events.KeysCleared) -> ThreadState:
     return _without(state, [*state.memory.contents.keys])
 
 
-def expired(state: ThreadState, event: told.KeysExpired) -> ThreadState:
+def expired(state: ThreadState, event: events.KeysExpired) -> ThreadState:
     return _without(state, [each.key for each in event.keys])
 
 
-def erased(state: ThreadState, event: told.ValuesErased) -> ThreadState:
+def erased(state: ThreadState, event: events.ValuesErased) -> ThreadState:
     return state
 
 
@@ -252,17 +254,17 @@ def _touched(
 
 PART = Part(
     commands={
-        asked.ChangeKeys: change_keys,
-        asked.RetimeKey: retime_key,
-        asked.ClearKeys: clear_keys,
+        commands.ChangeKeys: change_keys,
+        commands.RetimeKey: retime_key,
+        commands.ClearKeys: clear_keys,
     },
-    upkeep={asked.ExpireKeys: expire_keys, asked.EraseValues: erase_values},
+    upkeep={commands.ExpireKeys: expire_keys, commands.EraseValues: erase_values},
     events={
-        told.KeySet: was_set,
-        told.KeyRetimed: retimed,
-        told.KeyDeleted: deleted,
-        told.KeysCleared: cleared,
-        told.KeysExpired: expired,
-        told.ValuesErased: erased,
+        events.KeySet: was_set,
+        events.KeyRetimed: retimed,
+        events.KeyDeleted: deleted,
+        events.KeysCleared: cleared,
+        events.KeysExpired: expired,
+        events.ValuesErased: erased,
     },
 )

@@ -134,9 +134,9 @@ def _fill(costs: Iterator[tuple[Any, int]], room: int) -> tuple[list[Any], int]:
 
 def _beginning(value: Any) -> str:
     """The first characters of a value's JSON, without writing the rest."""
-    said = ""
+    hint = ""
     for piece in _ENCODER.iterencode(value):
-        said += piece
-        if len(said) >= HINT_CHARS:
+        hint += piece
+        if len(hint) >= HINT_CHARS:
             break
-    return said[:HINT_CHARS]
+    return hint[:HINT_CHARS]

@@ -33,15 +33,15 @@ def read(content: Any) -> list[Chat] | None:
         return _joined(message for each in read_items for message in each or ())
     if not isinstance(content, dict):
         return None
-    role, said = content.get("role"), content.get("content")
+    role, body = content.get("role"), content.get("content")
     if not isinstance(role, str) or content.get("type") == "message":
         return _item(content)
     if role in _OTHERS:
         return [content]
     if role not in _SPEAKERS:
         return None
-    if isinstance(said, list) and any(map(_foreign, said)):
-        return _blocks(role, said)
+    if isinstance(body, list) and any(map(_foreign, body)):
+        return _blocks(role, body)
     return [content]
 
 
@@ -68,12 +68,12 @@ def _item(item: Any) -> list[Chat] | None:
 
 
 def _message(item: Chat) -> list[Chat] | None:
-    role, said = item.get("role"), item.get("content")
+    role, body = item.get("role"), item.get("content")
     if not isinstance(role, str) or role not in _SPEAKERS:
         return None
-    if isinstance(said, list):
-        return _blocks(role, said)
-    return [{"role": role, "content": said}]
+    if isinstance(body, list):
+        return _blocks(role, body)
+    return [{"role": role, "content": body}]
 
 
 def _function_call(item: Chat) -> list[Chat]:
@@ -112,13 +112,13 @@ def _blocks(role: str, blocks: Sequence[Any]) -> list[Chat]:
             results.append(_result(block.get("tool_use_id"), block.get("content")))
         elif kind not in _LEFT_OUT:
             parts.append(_part(block))
-    said: Any = parts or None
+    body: Any = parts or None
     if parts and all(part["type"] == "text" for part in parts):
-        said = "\n".join(part["text"] for part in parts)
-    spoken: Chat = {"role": role, "content": said}
+        body = "\n".join(part["text"] for part in parts)
+    spoken: Chat = {"role": role, "content": body}
     if calls:
         spoken["tool_calls"] = calls
-    return [*results, spoken] if said or calls else results
+    return [*results, spoken] if body or calls else results
 
 
 def _part(block: Any) -> Chat:
@@ -151,15 +151,15 @@ def _call(call_id: Any, name: Any, asked: Any) -> Chat:
     return {"id": call_id, "type": "function", "function": function}
 
 
-def _result(call_id: Any, said: Any) -> Chat:
-    if isinstance(said, list):
-        parts = [_part(block) for block in said]
+def _result(call_id: Any, body: Any) -> Chat:
+    if isinstance(body, list):
+        parts = [_part(block) for block in body]
         texts = [part.get("text") for part in parts]
         plain = all(isinstance(text, str) for text in texts)
-        said = "\n".join(map(str, texts)) if plain else parts
-    elif not isinstance(said, str):
-        said = "" if said is None else dumped(said)
-    return {"role": "tool", "tool_call_id": call_id, "content": said}
+        body = "\n".join(map(str, texts)) if plain else parts
+    elif not isinstance(body, str):
+        body = "" if body is None else dumped(body)
+    return {"role": "tool", "tool_call_id": call_id, "content": body}
 
 
 def _joined(messages: Iterable[Chat]) -> list[Chat]:
@@ -173,9 +173,9 @@ def _joined(messages: Iterable[Chat]) -> list[Chat]:
         texts = [each["content"] for each in (before, message) if each["content"]]
         plain = all(isinstance(text, str) for text in texts)
         one = texts[0] if len(texts) == 1 else None
-        said = "\n".join(texts) if plain and texts else one
+        body = "\n".join(texts) if plain and texts else one
         calls = [*before.get("tool_calls", ()), *message.get("tool_calls", ())]
-        joined: Chat = {"role": "assistant", "content": said}
+        joined: Chat = {"role": "assistant", "content": body}
         found[-1] = joined | ({"tool_calls": calls} if calls else {})
     return found
 

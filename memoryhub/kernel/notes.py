@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from rpds import Queue
 
-from memoryhub.kernel import memory_commands as asked
-from memoryhub.kernel import memory_events as told
+from memoryhub.kernel import memory_commands as commands
+from memoryhub.kernel import memory_events as events
 from memoryhub.kernel.course import Course, PageTable
 from memoryhub.kernel.padding import padded
 from memoryhub.kernel.parts import Part
@@ -13,7 +13,7 @@ from memoryhub.kernel.state import ThreadState
 from memoryhub.kernel.working_memory import Note
 
 
-def add_notes(course: Course, command: asked.AddNotes, pages: PageTable) -> None:
+def add_notes(course: Course, command: commands.AddNotes, pages: PageTable) -> None:
     """Add lines; beyond `max_notes` the oldest leave the scratchpad, not the journal.
 
     Emits note.added, one a line.
@@ -23,18 +23,18 @@ def add_notes(course: Course, command: asked.AddNotes, pages: PageTable) -> None
         trimmed = max(0, held + 1 - course.state.max_notes)
         held += 1 - trimmed
         course.emit(
-            told.NoteAdded(bytes=padded(note.bytes), trimmed=trimmed),
+            events.NoteAdded(bytes=padded(note.bytes), trimmed=trimmed),
             b'{"text":' + note.text + b"}",
         )
 
 
-def clear_notes(course: Course, command: asked.ClearNotes, pages: PageTable) -> None:
+def clear_notes(course: Course, command: commands.ClearNotes, pages: PageTable) -> None:
     """Empty the scratchpad. Emits notes.cleared, or nothing when it is empty."""
     if count := len(course.state.memory.contents.notes):
-        course.emit(told.NotesCleared(count=count))
+        course.emit(events.NotesCleared(count=count))
 
 
-def added(state: ThreadState, event: told.NoteAdded) -> ThreadState:
+def added(state: ThreadState, event: events.NoteAdded) -> ThreadState:
     contents = state.memory.contents
     notes, size = contents.notes, contents.note_bytes
     for _ in range(event.trimmed):
@@ -45,7 +45,7 @@ def added(state: ThreadState, event: told.NoteAdded) -> ThreadState:
     return _with(state, notes, size + event.bytes)
 
 
-def cleared(state: ThreadState, event: told.NotesCleared) -> ThreadState:
+def cleared(state: ThreadState, event: events.NotesCleared) -> ThreadState:
     return _with(state, Queue(), 0)
 
 
@@ -55,6 +55,6 @@ def _with(state: ThreadState, notes: Queue[Note], size: int) -> ThreadState:
 
 
 PART = Part(
-    commands={asked.AddNotes: add_notes, asked.ClearNotes: clear_notes},
-    events={told.NoteAdded: added, told.NotesCleared: cleared},
+    commands={commands.AddNotes: add_notes, commands.ClearNotes: clear_notes},
+    events={events.NoteAdded: added, events.NotesCleared: cleared},
 )

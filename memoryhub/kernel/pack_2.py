@@ -14,7 +14,7 @@ from uuid import UUID
 from memoryhub.kernel import conversation, lines, manifest, prompts, tools
 from memoryhub.kernel.assembling import Rendered, fenced
 from memoryhub.kernel.contexts import Manifest, Record, Ref, Texts
-from memoryhub.kernel.conversation import Said
+from memoryhub.kernel.conversation import ShownPage
 from memoryhub.kernel.json_text import in_string
 from memoryhub.kernel.request_shapes import CHAT, SHAPES, Shape
 
@@ -45,7 +45,7 @@ def render(
     texts: Texts,
     *,
     thread: UUID,
-    known: Mapping[Ref, Said] | None = None,
+    known: Mapping[Ref, ShownPage] | None = None,
 ) -> Rendered:
     """The same as text, and each section as it stands in it.
 
@@ -97,18 +97,18 @@ def framing(shape: Shape, listed: str, called: Iterable[str] = ()) -> str:
 
 
 def listed(
-    told: Manifest, texts: Texts, *, thread: UUID, shape: Shape = CHAT
+    offered: Manifest, texts: Texts, *, thread: UUID, shape: Shape = CHAT
 ) -> list[str]:
     """The messages that say which pages there are besides."""
-    text = manifest.offered_text(told, texts=texts, thread=thread)
-    seed = f"list {told.turn}"
+    text = manifest.offered_text(offered, texts=texts, thread=thread)
+    seed = f"list {offered.turn}"
     return conversation.call(tools.PAGE_LIST, {}, text, seed=seed, shape=shape)
 
 
-def said(ref: Ref, texts: Texts, *, thread: UUID) -> Said:
+def shown_page(ref: Ref, texts: Texts, *, thread: UUID) -> ShownPage:
     """What a ref shows. Raises KeyError for a text that is not there."""
-    lower = texts[ref.location(thread)] if ref.said else None
-    return Said(
+    lower = texts[ref.location(thread)] if ref.message_at else None
+    return ShownPage(
         texts[ref.message(thread)],
         seq=ref.seq if ref.placed is None else ref.placed,
         level=ref.level,
@@ -123,7 +123,7 @@ class _Made:
     """The messages of a request, in their order, by what they are of."""
 
     def __init__(
-        self, record: Record, texts: Texts, thread: UUID, known: Mapping[Ref, Said]
+        self, record: Record, texts: Texts, thread: UUID, known: Mapping[Ref, ShownPage]
     ) -> None:
         self._record, self._texts, self._thread = record, texts, thread
         self._known = known
@@ -136,19 +136,19 @@ class _Made:
         head = "\n\n".join(self._head())
         self.opening = self._shape.opening(head, self._role)
         talk = self._talk()
-        told = record.manifest and listed(
+        offered = record.manifest and listed(
             record.manifest, texts, thread=thread, shape=self._shape
         )
         self.parts: list[tuple[str, list[str]]] = [
             ("system", self._shape.head(head, self._role) if head else []),
             ("history", talk["history"]),
-            ("manifest", told or []),
+            ("manifest", offered or []),
             ("exchange", talk["exchange"]),
         ]
         spoken = (text for _, part in self.parts for text in part)
         self.parts.insert(0, ("", self._shape.first(spoken)))
         defined = tools.listed(record.tools, record.own_tools, texts)
-        if told:
+        if offered:
             self._called.add(tools.PAGE_LIST)
         self.tools = self._shape.tools(defined, self._called)
 
@@ -181,18 +181,18 @@ class _Made:
         found, seen = dict[str, list[str]](), set[str]()
         for name in _TALK:
             refs = self._refs(name)
-            shown = [self._said(ref) for ref in refs]
+            shown = [self._shown_page(ref) for ref in refs]
             own = conversation.messages(shown, seen=seen, shape=self._shape)
             self._called |= self._names(shown)
             self.lengths[name] = [len(part) for part in own]
             found[name] = [message for part in own for message in part]
         return found
 
-    def _said(self, ref: Ref) -> Said:
+    def _shown_page(self, ref: Ref) -> ShownPage:
         found = self._known.get(ref)
-        return found or said(ref, self._texts, thread=self._thread)
+        return found or shown_page(ref, self._texts, thread=self._thread)
 
-    def _names(self, shown: Sequence[Said]) -> set[str]:
+    def _names(self, shown: Sequence[ShownPage]) -> set[str]:
         """Of the tools that are called, where each must have its definition."""
         if not self._shape.apart:
             return set()

@@ -49,7 +49,7 @@ _ROUNDS = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """All that packing is told: the state of a thread at one commit."""
+    """All that packing needs: the state of a thread at one commit."""
 
     thread: UUID
     #: The thread's name, as the manifest says it.
@@ -84,8 +84,8 @@ class Wanted:
     format: Format = "chat"
     #: At which the exchange began; None without a message of the user.
     since: int | None = None
-    #: What its exchange was told of pages already.
-    told: Manifest | None = None
+    #: What its exchange was offered already.
+    offered: Manifest | None = None
     #: Costs are to be counted, since those the pages come with were too low.
     exact: bool = False
 

@@ -1,7 +1,7 @@
 """Packing by pack/2: which messages and pages a conversation holds, and its record.
 
 Pure. Calls stand with their results or not at all, and no message changes its role;
-what is left out is told by the manifest, which an exchange is given once.
+what is left out the manifest names, which an exchange is given once.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class _Packer:
         self.wanted, self.texts, self.count = wanted, texts, count
         #: What is asked for again and again while units are made and written.
         self.refs: dict[tuple[Any, ...], Ref] = {}
-        self.known: dict[Ref, conversation.Said] = {}
+        self.known: dict[Ref, conversation.ShownPage] = {}
         self.packer = pack_2.packer(wanted.format, wanted.instructions_role)
         self.shape = SHAPES[wanted.format]
         self.called = self._called()
@@ -104,7 +104,7 @@ class _Packer:
             return set()
         pages = (Choice(each, "history") for each in self.wanted.candidates)
         own = {tools.PAGE_LIST, tools.PAGE_FAULT}
-        return own | conversation.called([self._said(each) for each in pages])
+        return own | conversation.called([self._shown_page(each) for each in pages])
 
     def framed(self, limit: int) -> tuple[_Sides, tuple[Choice, int] | None, int]:
         """What stands beside the pages, the newest message, and the room that is left.
@@ -137,26 +137,26 @@ class _Packer:
         if rules is None:
             return [bare]
         listed = tools.listed(wanted.tools, wanted.own_tools, self.texts)
-        said = in_string(fenced("VM:RULES", prompts.RULES[rules]))
-        fixed = self._framing(listed) + count(said)
+        fence = in_string(fenced("VM:RULES", prompts.RULES[rules]))
+        fixed = self._framing(listed) + count(fence)
         ruled = _Sides(rules, wanted.tools, None, fixed)
         sides = [ruled, bare]
-        told = self._told(fixed, limit)
-        if told is not None:
+        offered = self._offered(fixed, limit)
+        if offered is not None:
             text = pack_2.listed(
-                told, self.texts, thread=wanted.thread, shape=self.shape
+                offered, self.texts, thread=wanted.thread, shape=self.shape
             )
             tokens = fixed + sum(count(each + ",") for each in text)
-            sides.insert(0, ruled._replace(manifest=told, tokens=tokens))
+            sides.insert(0, ruled._replace(manifest=offered, tokens=tokens))
         return sides
 
     def _framing(self, listed: str) -> int:
         return self.count(pack_2.framing(self.shape, listed, self.called))
 
-    def _told(self, fixed: int, limit: int) -> Manifest | None:
-        """What the exchange was told before, so that its start stays; else anew."""
-        if self.wanted.told is not None:
-            return self.wanted.told
+    def _offered(self, fixed: int, limit: int) -> Manifest | None:
+        """What the exchange was offered before, so that its start stays; else anew."""
+        if self.wanted.offered is not None:
+            return self.wanted.offered
         around = fixed + weights.fetching(_SETTINGS, tools.PAGE_LIST)
         shown = packing.fitted_manifest(
             replace(self.wanted, candidates=()), self.texts, around, limit, self.count
@@ -214,8 +214,8 @@ class _Packer:
             exact = self.wanted.exact
             cost = self._counted([each]) if exact else each.candidate.cost
             units[index] = Unit((each,), cost)
-        said, done = [self._said(choices[index]) for index in spoken], 0
-        for group in conversation.groups(said):
+        shown, done = [self._shown_page(choices[index]) for index in spoken], 0
+        for group in conversation.groups(shown):
             members = spoken[done : done + len(group)]
             done += len(group)
             own = tuple(choices[index] for index in members)
@@ -224,7 +224,7 @@ class _Packer:
             yield units[index]
 
     def _cost(
-        self, choices: Sequence[Choice], group: Sequence[conversation.Said]
+        self, choices: Sequence[Choice], group: Sequence[conversation.ShownPage]
     ) -> int:
         if self.wanted.exact:
             return self._counted(choices)
@@ -236,8 +236,8 @@ class _Packer:
         return cost + sum(weights.fetching(_SETTINGS, each) for each in pages)
 
     def _counted(self, choices: Sequence[Choice]) -> int:
-        said = [self._said(each) for each in choices]
-        written = conversation.messages(said, shape=self.shape)
+        pages = [self._shown_page(each) for each in choices]
+        written = conversation.messages(pages, shape=self.shape)
         return sum(self.count(text + ",") for each in written for text in each)
 
     def true(self, unit: Unit) -> int:
@@ -304,15 +304,17 @@ class _Packer:
             own_tools=self.wanted.own_tools,
         )
 
-    def _said(self, choice: Choice) -> conversation.Said:
+    def _shown_page(self, choice: Choice) -> conversation.ShownPage:
         ref = self._ref(choice)
         if ref not in self.known:
-            self.known[ref] = pack_2.said(ref, self.texts, thread=self.wanted.thread)
+            self.known[ref] = pack_2.shown_page(
+                ref, self.texts, thread=self.wanted.thread
+            )
         return self.known[ref]
 
     def _write(self, choice: Choice, opened: Opened, cut: int) -> str:
-        said = [self._said(choice._replace(cut=cut))]
-        written = conversation.messages(said, shape=self.shape)
+        pages = [self._shown_page(choice._replace(cut=cut))]
+        written = conversation.messages(pages, shape=self.shape)
         return "".join(text + "," for each in written for text in each)
 
     def _ref(self, choice: Choice) -> Ref:
@@ -333,7 +335,7 @@ class _Packer:
             recalled=page.recalled,
             part=page.part,
             placed=page.at if _brought(page) else None,
-            said=page.full and (page.full.seq, _other(page.full.thread, own)),
+            message_at=page.full and (page.full.seq, _other(page.full.thread, own)),
         )
 
 

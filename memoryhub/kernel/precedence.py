@@ -53,7 +53,7 @@ def precedence(
     """
     rules = pins.pinned(state) if rules is None else rules
     found = {
-        frame.page_id: _of(frame, state, rules.get(frame.page_id))
+        frame.page_id: _frame_precedence(frame, state, rules.get(frame.page_id))
         for frame in values(state.paging.frames)
     }
     head = groups.newest(state.paging, state.slot_count)
@@ -68,7 +68,7 @@ def _next(state: ThreadState) -> Precedence:
     return Precedence(Rank.MESSAGE, -state.slot_count)
 
 
-def _of(frame: Frame, state: ThreadState, rule: str | None) -> Precedence:
+def _frame_precedence(frame: Frame, state: ThreadState, rule: str | None) -> Precedence:
     paging, slot = state.paging, frame.entry.slot
     begins = paging.exchange(state.slot_count)
     if rule in ("explicit", "system"):

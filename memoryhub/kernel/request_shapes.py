@@ -26,9 +26,9 @@ class Shape(NamedTuple):
     #: Of the request's messages.
     field: str
     #: A message without calls; "" where it says nothing that is taken.
-    said: Callable[[Chat], str]
+    message: Callable[[Chat], str]
     #: A message that calls tools.
-    called: Callable[[Chat], str]
+    calls: Callable[[Chat], str]
     #: Results that follow a message's calls, a text each.
     results: Callable[[Sequence[Chat]], list[str]]
     #: The definition of a tool.
@@ -56,7 +56,7 @@ class Shape(NamedTuple):
         return f'{self.opening("", role)}{{"role":"{role}","content":"'
 
     def first(self, messages: Iterable[str]) -> list[str]:
-        """What must be said before these messages."""
+        """What must stand before these messages."""
         if not self.apart or next(iter(messages), "").startswith('{"role":"user"'):
             return []
         return [dumped({"role": "user", "content": _EARLIER})]
@@ -95,12 +95,12 @@ CHAT = Shape(
 
 
 def _input(message: Chat) -> str:
-    role, said = message["role"], message["content"]
-    if role == "assistant" and isinstance(said, list):
-        said = "\n".join(filter(None, map(_text, said)))
-    elif isinstance(said, list):
-        said = [_input_part(part) for part in said]
-    return dumped({"role": role, "content": said}) if said else ""
+    role, content = message["role"], message["content"]
+    if role == "assistant" and isinstance(content, list):
+        content = "\n".join(filter(None, map(_text, content)))
+    elif isinstance(content, list):
+        content = [_input_part(part) for part in content]
+    return dumped({"role": role, "content": content}) if content else ""
 
 
 def _input_part(part: Any) -> Chat:
@@ -110,7 +110,7 @@ def _input_part(part: Any) -> Chat:
 
 
 def _input_calls(message: Chat) -> str:
-    said = [_input(message)] if message.get("content") else []
+    texts = [_input(message)] if message.get("content") else []
     calls = [
         {
             "type": "function_call",
@@ -121,15 +121,15 @@ def _input_calls(message: Chat) -> str:
         for call in message["tool_calls"]
         for name, arguments in [_function(call)]
     ]
-    return ",".join([*filter(None, said), *map(dumped, calls)])
+    return ",".join([*filter(None, texts), *map(dumped, calls)])
 
 
 def _input_result(result: Chat) -> Chat:
-    said = result["content"]
-    if isinstance(said, list):
-        said = [_input_part(part) for part in said]
-    called = result["tool_call_id"]
-    return {"type": "function_call_output", "call_id": called, "output": said}
+    content = result["content"]
+    if isinstance(content, list):
+        content = [_input_part(part) for part in content]
+    call_id = result["tool_call_id"]
+    return {"type": "function_call_output", "call_id": call_id, "output": content}
 
 
 def _input_results(results: Sequence[Chat]) -> list[str]:
@@ -151,16 +151,16 @@ RESPONSES = Shape(
 )
 
 
-def _spoken(message: Chat) -> str:
-    said = _blocks(message["content"])
-    return dumped({"role": message["role"], "content": said}) if said else ""
+def _message(message: Chat) -> str:
+    content = _blocks(message["content"])
+    return dumped({"role": message["role"], "content": content}) if content else ""
 
 
-def _blocks(said: Any) -> Any:
+def _blocks(content: Any) -> Any:
     """A text that says something, or what does of a list."""
-    if not isinstance(said, list):
-        return said if isinstance(said, str) and said.strip() else None
-    return [block for part in said if (block := _block(part))]
+    if not isinstance(content, list):
+        return content if isinstance(content, str) and content.strip() else None
+    return [block for part in content if (block := _block(part))]
 
 
 def _block(part: Any) -> Chat | None:
@@ -176,8 +176,10 @@ def _block(part: Any) -> Chat | None:
 
 
 def _uses(message: Chat) -> str:
-    said = _blocks(message.get("content")) or []
-    blocks = [{"type": "text", "text": said}] if isinstance(said, str) else said
+    content = _blocks(message.get("content")) or []
+    blocks = (
+        [{"type": "text", "text": content}] if isinstance(content, str) else content
+    )
     for call in message["tool_calls"]:
         name, arguments = _function(call)
         used = {"type": "tool_use", "id": call["id"], "name": name}
@@ -203,7 +205,7 @@ def _used(results: Sequence[Chat]) -> list[str]:
     return blocks
 
 
-def _taken(tool: Chat) -> Chat:
+def _bare_tool(tool: Chat) -> Chat:
     function = tool["function"]
     found = {
         "name": function["name"],
@@ -215,10 +217,10 @@ def _taken(tool: Chat) -> Chat:
 
 ANTHROPIC = Shape(
     "messages",
-    _spoken,
+    _message,
     _uses,
     _used,
-    _taken,
+    _bare_tool,
     re.compile("[A-Za-z0-9_-]{1,64}"),
     apart=True,
 )
@@ -233,9 +235,11 @@ SHAPES: dict[str, Shape] = {
 def _function(call: Chat) -> tuple[str, str]:
     """The name and arguments of a call, whichever kind."""
     inner = call.get("function") or call.get("custom") or {}
-    asked = inner.get("arguments", inner.get("input", ""))
+    arguments = inner.get("arguments", inner.get("input", ""))
     name = inner.get("name")
-    return str(name or "tool"), asked if isinstance(asked, str) else dumped(asked)
+    return str(name or "tool"), arguments if isinstance(arguments, str) else dumped(
+        arguments
+    )
 
 
 def _object(arguments: str) -> Chat:

@@ -7,7 +7,7 @@ from typing import TypeAlias, TypeVar
 from rpds import HashTrieMap
 
 from memoryhub.kernel import entries, groups, tiers
-from memoryhub.kernel import page_events as told
+from memoryhub.kernel import page_events as events
 from memoryhub.kernel.pages import Entry
 from memoryhub.kernel.paging import (
     HISTORY_PAGES,
@@ -24,7 +24,7 @@ Value = TypeVar("Value")
 Pasts: TypeAlias = "HashTrieMap[str, Past]"
 
 
-def created(state: ThreadState, event: told.PageCreated) -> ThreadState:
+def created(state: ThreadState, event: events.PageCreated) -> ThreadState:
     entry = entries.created_entry(
         event,
         thread=state.id,
@@ -48,7 +48,7 @@ def registered(
     return tiers.heated(state, paging, entry, displaced)
 
 
-def updated(state: ThreadState, event: told.PageUpdated) -> ThreadState:
+def updated(state: ThreadState, event: events.PageUpdated) -> ThreadState:
     paging = _looked_up(state, event)
     entry = _known(paging, event.page_id) or _carried(state, event)
     if entry is None:
@@ -58,7 +58,7 @@ def updated(state: ThreadState, event: told.PageUpdated) -> ThreadState:
     return state._replace(paging=tiers.rewritten(paging, after, state.clock + 1))
 
 
-def compressed(state: ThreadState, event: told.PageCompressed) -> ThreadState:
+def compressed(state: ThreadState, event: events.PageCompressed) -> ThreadState:
     paging = state.paging
     seq = state.seq + 1
     if (held := paging.tlb.find(event.page_id)) is not None:
@@ -75,7 +75,7 @@ def compressed(state: ThreadState, event: told.PageCompressed) -> ThreadState:
     return state._replace(paging=paging)
 
 
-def mapped(state: ThreadState, event: told.PageMapped) -> ThreadState:
+def mapped(state: ThreadState, event: events.PageMapped) -> ThreadState:
     paging = _looked_up(state, event)
     entry = _resident(paging, event.page_id) or _carried(state, event)
     entry = entry or paging.tlb.find(event.page_id)
@@ -85,7 +85,7 @@ def mapped(state: ThreadState, event: told.PageMapped) -> ThreadState:
     return state._replace(paging=_tallied(paging, "mapped"))
 
 
-def faulted(state: ThreadState, event: told.PageFaulted) -> ThreadState:
+def faulted(state: ThreadState, event: events.PageFaulted) -> ThreadState:
     paging = _looked_up(state, event)
     entry = _resident(paging, event.page_id) or _carried(state, event)
     entry = entry or paging.tlb.find(event.page_id)
@@ -111,7 +111,7 @@ def faulted(state: ThreadState, event: told.PageFaulted) -> ThreadState:
 
 
 def _brought(
-    state: ThreadState, paging: Paging, entry: Entry, event: told.PageFaulted
+    state: ThreadState, paging: Paging, entry: Entry, event: events.PageFaulted
 ) -> Paging:
     if not event.promoted:
         if event.tier_after == "L1":
@@ -125,7 +125,7 @@ def _brought(
     )
 
 
-def _parts(state: ThreadState, event: told.PageFaulted) -> tuple[Part, ...]:
+def _parts(state: ThreadState, event: events.PageFaulted) -> tuple[Part, ...]:
     """The parts that are shown then, each with the seq at which it was fetched."""
     frame = state.paging.frames.get(event.page_id)
     been = {part[:2]: part for part in (frame.parts if frame else ())}
@@ -133,7 +133,7 @@ def _parts(state: ThreadState, event: told.PageFaulted) -> tuple[Part, ...]:
     return tuple(been.get(part[:2], part) for part in new)
 
 
-def fault_refused(state: ThreadState, event: told.FaultRefused) -> ThreadState:
+def fault_refused(state: ThreadState, event: events.FaultRefused) -> ThreadState:
     paging = _looked_up(state, event)
     spent = paging.spent
     paging = paging._replace(spent=spent._replace(refusals=spent.refusals + 1))
@@ -141,12 +141,12 @@ def fault_refused(state: ThreadState, event: told.FaultRefused) -> ThreadState:
     return state._replace(paging=_tallied(paging, *names))
 
 
-def referenced(state: ThreadState, event: told.PageReferenced) -> ThreadState:
+def referenced(state: ThreadState, event: events.PageReferenced) -> ThreadState:
     paging = tiers.touched(state, _looked_up(state, event), event.page_id)
     return state._replace(paging=_tallied(paging, "referenced"))
 
 
-def evicted(state: ThreadState, event: told.PageEvicted) -> ThreadState:
+def evicted(state: ThreadState, event: events.PageEvicted) -> ThreadState:
     paging = _looked_up(state, event)
     if event.tier_before == "L1":
         hot = tiers.without(paging.hot, event.page_id)
@@ -167,7 +167,7 @@ def evicted(state: ThreadState, event: told.PageEvicted) -> ThreadState:
     return state._replace(paging=_tallied(paging, *names))
 
 
-def lowered(state: ThreadState, event: told.PageLowered) -> ThreadState:
+def lowered(state: ThreadState, event: events.PageLowered) -> ThreadState:
     paging = state.paging
     frame = paging.frames[event.page_id]
     after = frame._replace(
@@ -182,19 +182,19 @@ def lowered(state: ThreadState, event: told.PageLowered) -> ThreadState:
     return state._replace(paging=_tallied(paging, "lowered"))
 
 
-def pinned(state: ThreadState, event: told.PagePinned) -> ThreadState:
+def pinned(state: ThreadState, event: events.PagePinned) -> ThreadState:
     paging = _looked_up(state, event)
     pins = paging.pins.insert(event.page_id, True)
     return state._replace(paging=paging._replace(pins=pins))
 
 
-def unpinned(state: ThreadState, event: told.PageUnpinned) -> ThreadState:
+def unpinned(state: ThreadState, event: events.PageUnpinned) -> ThreadState:
     paging = _looked_up(state, event)
     pins = tiers.without(paging.pins, event.page_id)
     return state._replace(paging=paging._replace(pins=pins))
 
 
-def deleted(state: ThreadState, event: told.PageDeleted) -> ThreadState:
+def deleted(state: ThreadState, event: events.PageDeleted) -> ThreadState:
     paging = _looked_up(state, event)
     page_id = event.page_id
     frame = paging.frames.get(page_id)
@@ -212,7 +212,7 @@ def deleted(state: ThreadState, event: told.PageDeleted) -> ThreadState:
     return state._replace(paging=paging)
 
 
-def tlb_invalidated(state: ThreadState, event: told.TlbInvalidated) -> ThreadState:
+def tlb_invalidated(state: ThreadState, event: events.TlbInvalidated) -> ThreadState:
     paging = state.paging
     tlb = paging.tlb
     for page_id in (
@@ -231,14 +231,14 @@ def in_tier(paging: Paging, tier: str) -> list[str]:
     ]
 
 
-def tlb_flushed(state: ThreadState, event: told.TlbFlushed) -> ThreadState:
+def tlb_flushed(state: ThreadState, event: events.TlbFlushed) -> ThreadState:
     paging = state.paging
     return state._replace(paging=paging._replace(tlb=paging.tlb.flush()))
 
 
 def _looked_up(
     state: ThreadState,
-    event: told.LookUp | told.PageEvicted | told.FaultRefused,
+    event: events.LookUp | events.PageEvicted | events.FaultRefused,
 ) -> Paging:
     """The paging after the look-up that led to the event, if one did."""
     paging = state.paging
@@ -253,7 +253,7 @@ def _looked_up(
 
 def _carried(
     state: ThreadState,
-    event: told.LookUp | told.PageEvicted | told.FaultRefused,
+    event: events.LookUp | events.PageEvicted | events.FaultRefused,
 ) -> Entry | None:
     if event.entry is None or event.page_id is None:
         return None

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from memoryhub.errors import StaleError, TaskNotFoundError
-from memoryhub.kernel import memory_commands as asked
-from memoryhub.kernel import memory_events as told
+from memoryhub.kernel import memory_commands as commands
+from memoryhub.kernel import memory_events as events
 from memoryhub.kernel.course import Course, PageTable
 from memoryhub.kernel.memory_events import TaskField
 from memoryhub.kernel.parts import Part
@@ -15,17 +15,17 @@ from memoryhub.kernel.state import ThreadState
 from memoryhub.kernel.working_memory import Task
 
 
-def set_task(course: Course, command: asked.SetTask, pages: PageTable) -> None:
+def set_task(course: Course, command: commands.SetTask, pages: PageTable) -> None:
     """Set the whole of it. Emits task.set. Raises StaleError."""
     _require(course, command.expected)
     now = f'"{course.at.isoformat()}"'.encode()
     fields = {"started_at": now, **command.fields}
     course.emit(
-        told.TaskSet(status=command.status, fields=sorted(fields)), _payload(fields)
+        events.TaskSet(status=command.status, fields=sorted(fields)), _payload(fields)
     )
 
 
-def update_task(course: Course, command: asked.UpdateTask, pages: PageTable) -> None:
+def update_task(course: Course, command: commands.UpdateTask, pages: PageTable) -> None:
     """Change the fields that were sent; the rest stays, whoever changed it meanwhile.
 
     Emits task.updated, also when nothing changes: it is a heartbeat. Raises
@@ -35,7 +35,7 @@ def update_task(course: Course, command: asked.UpdateTask, pages: PageTable) -> 
         raise TaskNotFoundError
     _require(course, command.expected)
     course.emit(
-        told.TaskUpdated(
+        events.TaskUpdated(
             status=command.status,
             fields=sorted(command.fields),
             cleared=sorted(command.cleared),
@@ -44,14 +44,14 @@ def update_task(course: Course, command: asked.UpdateTask, pages: PageTable) -> 
     )
 
 
-def clear_task(course: Course, command: asked.ClearTask, pages: PageTable) -> None:
+def clear_task(course: Course, command: commands.ClearTask, pages: PageTable) -> None:
     """Remove the task. Emits task.cleared, or nothing. Raises StaleError."""
     _require(course, command.expected)
     if course.state.memory.contents.task is not None:
-        course.emit(told.TaskCleared())
+        course.emit(events.TaskCleared())
 
 
-def _require(course: Course, expected: asked.Expected) -> None:
+def _require(course: Course, expected: commands.Expected) -> None:
     task = course.state.memory.contents.task
     version = None if task is None else course.state.seq_of(task.version)
     seen = None if expected.absent else expected.version
@@ -64,13 +64,13 @@ def _payload(fields: Mapping[TaskField, bytes]) -> bytes:
     return b"{" + b",".join(parts) + b"}"
 
 
-def was_set(state: ThreadState, event: told.TaskSet) -> ThreadState:
+def was_set(state: ThreadState, event: events.TaskSet) -> ThreadState:
     clock = state.clock + 1
     told_here = dict.fromkeys(event.fields, clock)
     return _with(state, Task(status=event.status, version=clock, **told_here))
 
 
-def updated(state: ThreadState, event: told.TaskUpdated) -> ThreadState:
+def updated(state: ThreadState, event: events.TaskUpdated) -> ThreadState:
     task = state.memory.contents.task
     assert task is not None
     clock = state.clock + 1
@@ -80,7 +80,7 @@ def updated(state: ThreadState, event: told.TaskUpdated) -> ThreadState:
     return _with(state, task._replace(status=status, version=clock, **changes))
 
 
-def cleared(state: ThreadState, event: told.TaskCleared) -> ThreadState:
+def cleared(state: ThreadState, event: events.TaskCleared) -> ThreadState:
     return _with(state, None)
 
 
@@ -91,13 +91,13 @@ def _with(state: ThreadState, task: Task | None) -> ThreadState:
 
 PART = Part(
     commands={
-        asked.SetTask: set_task,
-        asked.UpdateTask: update_task,
-        asked.ClearTask: clear_task,
+        commands.SetTask: set_task,
+        commands.UpdateTask: update_task,
+        commands.ClearTask: clear_task,
     },
     events={
-        told.TaskSet: was_set,
-        told.TaskUpdated: updated,
-        told.TaskCleared: cleared,
+        events.TaskSet: was_set,
+        events.TaskUpdated: updated,
+        events.TaskCleared: cleared,
     },
 )

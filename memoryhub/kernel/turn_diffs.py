@@ -14,7 +14,7 @@ from operator import attrgetter
 from typing import Literal, NamedTuple, get_args
 from uuid import UUID
 
-from memoryhub.kernel import page_events as told
+from memoryhub.kernel import page_events as events
 from memoryhub.kernel.bodies import Event
 from memoryhub.kernel.events import SlotAppended
 from memoryhub.kernel.pages import FULL, slot_page_id
@@ -28,13 +28,13 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 #: The events that can change a frame; no others need to be read.
 FRAMING: tuple[type[Event], ...] = (
     SlotAppended,
-    told.PageCreated,
-    told.PageUpdated,
-    told.PageMapped,
-    told.PageFaulted,
-    told.PageEvicted,
-    told.PageLowered,
-    told.PageDeleted,
+    events.PageCreated,
+    events.PageUpdated,
+    events.PageMapped,
+    events.PageFaulted,
+    events.PageEvicted,
+    events.PageLowered,
+    events.PageDeleted,
 )
 
 
@@ -173,7 +173,7 @@ def _tell(stories: dict[str, _Story], happened: Happened) -> None:
     page_id, level = placed
     story = stories.setdefault(page_id, _Story(mapped=False, level=level or FULL))
     reason = Reason.of(happened)
-    if isinstance(event, told.PageUpdated):
+    if isinstance(event, events.PageUpdated):
         story.steps["updated"] = reason
         if not story.mapped:
             return
@@ -192,15 +192,19 @@ def _tell(stories: dict[str, _Story], happened: Happened) -> None:
 def _placed(event: Event) -> tuple[str, int | None] | None:
     """The page whose frame the event is about, and its level then; None: no frame."""
     match event:
-        case SlotAppended(page=told.SlotPage(mapped=True)):
+        case SlotAppended(page=events.SlotPage(mapped=True)):
             return slot_page_id(event.index), FULL
-        case told.PageCreated(mapped=True):
+        case events.PageCreated(mapped=True):
             return event.page_id, FULL
-        case told.PageUpdated(tokens=int()):
+        case events.PageUpdated(tokens=int()):
             return event.page_id, FULL
-        case told.PageMapped() | told.PageFaulted(promoted=True) | told.PageLowered():
+        case (
+            events.PageMapped()
+            | events.PageFaulted(promoted=True)
+            | events.PageLowered()
+        ):
             return event.page_id, event.level
-        case told.PageEvicted(tier_before="L0") | told.PageDeleted():
+        case events.PageEvicted(tier_before="L0") | events.PageDeleted():
             return event.page_id, None
     return None
 

@@ -37,7 +37,7 @@ class Asked:
 
 
 def wanted(state: ThreadState, asked: Asked, *, home: Sequence[Entry]) -> Wanted:
-    """All that packing is told. `home` are pages at home, newest first."""
+    """All that packing needs. `home` are pages at home, newest first."""
     paging, settings = state.paging, state.paging.settings
     system, candidates = _mapped(state)
     if settings.layout == "conversation":
@@ -131,15 +131,15 @@ def places(wanted: Wanted) -> list[Location]:
     pages = (*wanted.system, *wanted.candidates, *wanted.newest)
     forms = (*wanted.candidates, *wanted.newest)
     said = (page.full for page in forms if page.full is not None)
-    told = wanted.told.rows if wanted.told else ()
-    rows = (row.location(wanted.thread) for row in (*wanted.available, *told))
+    offered = wanted.offered.rows if wanted.offered else ()
+    rows = (row.location(wanted.thread) for row in (*wanted.available, *offered))
     own = [wanted.own_tools] if wanted.own_tools else []
     texts = (page.location for page in pages)
     return [*dict.fromkeys([*texts, *said, *rows, *own])]
 
 
 def continued(wanted: Wanted, previous: Record | None) -> Wanted:
-    """The same, told of pages what its exchange was told: that breaks no prefix.
+    """The same, with what its exchange was offered before: that breaks no prefix.
 
     `previous` is the request of the turn before.
     """
@@ -151,7 +151,7 @@ def continued(wanted: Wanted, previous: Record | None) -> Wanted:
     said = newest.full or newest.location
     if not opened or opened[0].message(wanted.thread) != said:
         return wanted
-    return replace(wanted, told=previous.manifest)
+    return replace(wanted, offered=previous.manifest)
 
 
 def without(wanted: Wanted, gone: Collection[Location]) -> Wanted:
@@ -184,7 +184,8 @@ def without(wanted: Wanted, gone: Collection[Location]) -> Wanted:
         candidates=kept(wanted.candidates),
         newest=kept(wanted.newest),
         available=rows(wanted.available),
-        told=wanted.told and replace(wanted.told, rows=rows(wanted.told.rows)),
+        offered=wanted.offered
+        and replace(wanted.offered, rows=rows(wanted.offered.rows)),
     )
 
 

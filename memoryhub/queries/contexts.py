@@ -247,7 +247,7 @@ def record_places(record: Record, own: UUID) -> list[Location]:
     refs = [ref for section in record.sections for ref in section.refs]
     rows = record.manifest.rows if record.manifest else ()
     places = [ref.location(own) for ref in refs]
-    places += [ref.message(own) for ref in refs if ref.said]
+    places += [ref.message(own) for ref in refs if ref.message_at]
     named = [record.own_tools] if record.own_tools else []
     return [*dict.fromkeys([*places, *(row.location(own) for row in rows), *named])]
 

@@ -11,7 +11,7 @@ import pytest
 from memoryhub.errors import Refusal
 from memoryhub.journal import Receipt
 from memoryhub.journal.writer import writer
-from memoryhub.kernel import memory_commands as asked
+from memoryhub.kernel import memory_commands as commands
 from memoryhub.kernel.commands import AmendThread, Command
 from memoryhub.kernel.memory_events import ValuesErased
 from memoryhub.models.threads import Thread
@@ -91,14 +91,14 @@ def test_rows_follow_every_event(agent: Agent) -> None:
             lambda: set_key(agent, "b"),
             lambda: add_notes(agent, "one", "two"),
             lambda: set_task(agent, fields={"description": b'"d"'}),
-            lambda: act(agent, asked.UpdateTask(fields={"current_step": b"2"})),
+            lambda: act(agent, commands.UpdateTask(fields={"current_step": b"2"})),
             lambda: take(agent, "here"),
             lambda: retime(agent, "b", 2 * MINUTE),
             lambda: delete_key(agent, "a"),
             lambda: restore(agent, "here"),
             lambda: clear(agent),
-            lambda: act(agent, asked.ClearNotes()),
-            lambda: act(agent, asked.ClearTask()),
+            lambda: act(agent, commands.ClearNotes()),
+            lambda: act(agent, commands.ClearTask()),
             lambda: restore(agent, "here"),
             lambda: forget_checkpoint(agent, "here"),
         )
@@ -145,7 +145,7 @@ def test_an_erasure_is_judged_again_when_it_is_decided(agent: Agent) -> None:
         set_key(agent, "a", ttl=MINUTE)
         set_key(agent, "b")
         set_task(agent, fields={"description": b'"d"'})
-    erase = asked.EraseValues(seqs=(1, 2, 3, 4, 99), grace=DAY)
+    erase = commands.EraseValues(seqs=(1, 2, 3, 4, 99), grace=DAY)
     with at(NOON + MINUTE + DAY - SECOND):
         assert act(agent, erase).events == ()
     with at(NOON + MINUTE + DAY):
@@ -304,23 +304,23 @@ def batched(agent: Agent, *commands: Command) -> list[Receipt]:
     return outcomes  # type: ignore[return-value]  # none is a refusal
 
 
-def _changed(*changes: asked.SetKey | asked.DeleteKey) -> asked.ChangeKeys:
-    return asked.ChangeKeys(changes=changes)
+def _changed(*changes: commands.SetKey | commands.DeleteKey) -> commands.ChangeKeys:
+    return commands.ChangeKeys(changes=changes)
 
 
 def test_one_batch_may_set_retime_and_erase_a_value(agent: Agent) -> None:
     """Each decision sees what those before it have left, before any row is written."""
-    erase = asked.EraseValues(seqs=(2, 3, 4), grace=timedelta(0))
+    erase = commands.EraseValues(seqs=(2, 3, 4), grace=timedelta(0))
     with at(NOON):
         set_key(agent, "a", ttl=SECOND)
         set_key(agent, "b", ttl=SECOND)
         receipts = batched(
             agent,
             _changed(new_key("c", expiry=lasting(SECOND))),
-            asked.RetimeKey(key="a", expiry=NEVER),
-            asked.RetimeKey(key="b", expiry=lasting(DAY)),
-            asked.RetimeKey(key="b", expiry=lasting(MINUTE)),
-            _changed(asked.DeleteKey(key="c")),
+            commands.RetimeKey(key="a", expiry=NEVER),
+            commands.RetimeKey(key="b", expiry=lasting(DAY)),
+            commands.RetimeKey(key="b", expiry=lasting(MINUTE)),
+            _changed(commands.DeleteKey(key="c")),
             erase,
         )
     thread = get_thread(agent)
@@ -339,11 +339,11 @@ def test_one_batch_may_make_a_key_and_take_it(agent: Agent) -> None:
         batched(
             agent,
             _changed(new_key("a", expiry=lasting(DAY)), new_key("b")),
-            asked.TakeCheckpoint(name="here"),
-            asked.ClearKeys(),
+            commands.TakeCheckpoint(name="here"),
+            commands.ClearKeys(),
             _changed(new_key("b", "second", UNSAID)),
-            asked.RestoreCheckpoint(target="here"),
-            _changed(asked.DeleteKey(key="b")),
+            commands.RestoreCheckpoint(target="here"),
+            _changed(commands.DeleteKey(key="b")),
         )
     thread = get_thread(agent)
     assert versions(thread) == {"a": 2}

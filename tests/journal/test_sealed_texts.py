@@ -12,7 +12,7 @@ import pytest
 
 from memoryhub.errors import PageUnknownError, ValueErasedError
 from memoryhub.journal import tombstones
-from memoryhub.kernel import memory_commands as asked
+from memoryhub.kernel import memory_commands as commands
 from memoryhub.kernel import strict_json
 from memoryhub.kernel.memory_events import TaskField
 from memoryhub.kernel.page_commands import FaultPage
@@ -35,12 +35,12 @@ Write = Callable[[Agent, Any], object]
 
 def task(field: TaskField, agent: Agent, value: Any) -> object:
     fields = {field: strict_json.as_sent(value)}
-    return act(agent, asked.SetTask(fields=fields), "ann-1")
+    return act(agent, commands.SetTask(fields=fields), "ann-1")
 
 
 def new_task(field: TaskField, agent: Agent, value: Any) -> object:
     fields = {field: strict_json.as_sent(value)}
-    return act(agent, asked.UpdateTask(fields=fields), "ann-1")
+    return act(agent, commands.UpdateTask(fields=fields), "ann-1")
 
 
 def hint(agent: Agent, value: Any) -> object:
@@ -59,7 +59,7 @@ def page(agent: Agent, value: Any, **fields: Any) -> object:
 
 def description(agent: Agent, value: Any) -> object:
     text = strict_json.as_sent(value)
-    return act(agent, asked.TakeCheckpoint(description=text), "ann-1")
+    return act(agent, commands.TakeCheckpoint(description=text), "ann-1")
 
 
 def fault(agent: Agent, value: Any) -> object:
@@ -124,7 +124,7 @@ SHAPES: dict[str, Callable[[str], Any]] = {
 def ann(agent: Agent) -> Subject:
     factories.make_thread(agent, "ann-1", user_id="ann")
     factories.make_page(agent, "old", thread="ann-1", text="Nothing about anybody.")
-    act(agent, asked.SetTask(), "ann-1")
+    act(agent, commands.SetTask(), "ann-1")
     return subjects.find_or_create(agent.project, "ann")
 
 

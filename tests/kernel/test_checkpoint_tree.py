@@ -12,7 +12,7 @@ from rpds import HashTrieMap
 
 from memoryhub.errors import CheckpointUnknownError
 from memoryhub.kernel import checkpoint_tree, checkpoints, working_memory
-from memoryhub.kernel import memory_commands as asked
+from memoryhub.kernel import memory_commands as commands
 from memoryhub.kernel.memory_commands import (
     ChangeKeys,
     ClearKeys,
@@ -205,10 +205,10 @@ def test_checkpoint_cost_follows_change(
     seen = visited(bench, monkeypatch)
     changes = tuple(setting(f"k{number:05}", 2) for number in range(10))
     bench.do(ChangeKeys(changes=changes))
-    (told,) = bench.do(asked.TakeCheckpoint())
+    (told,) = bench.do(commands.TakeCheckpoint())
     assert (told.keys, told.touched, seen) == (size, 10, [])
     target = checkpoints.find(bench.state.memory, kept)
-    checkpoints.changes(bench.state, target, asked.PARTS, at=bench.at)
+    checkpoints.changes(bench.state, target, commands.PARTS, at=bench.at)
     assert [len(names) for names in seen] == [10]
     # Once to decide, and once each time the event is folded.
     (told,) = restore(bench, kept)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memoryhub.kernel import conversation
-from memoryhub.kernel.conversation import Said
+from memoryhub.kernel.conversation import ShownPage
 from memoryhub.kernel.opened import Opened, slot_modality
 from memoryhub.kernel.tools import OWN
 from tests.loops import asks
@@ -69,7 +69,7 @@ SAID = st.one_of(
 )
 
 
-def said(index: int, role: str | None, content: Any, **fields: Any) -> Said:
+def said(index: int, role: str | None, content: Any, **fields: Any) -> ShownPage:
     opened = Opened(
         page_id=f"slot-{index}",
         type="transcript",
@@ -88,10 +88,10 @@ def said(index: int, role: str | None, content: Any, **fields: Any) -> Said:
             slot=index,
         )
         fields = {**fields, "level": level, "lower": lower}
-    return Said(opened, seq=index + 10, **fields)
+    return ShownPage(opened, seq=index + 10, **fields)
 
 
-def written(pages: list[Said]) -> list[dict[str, Any]]:
+def written(pages: list[ShownPage]) -> list[dict[str, Any]]:
     return [json.loads(m) for each in conversation.messages(pages) for m in each]
 
 
@@ -192,7 +192,7 @@ def test_memory_never_gains_authority() -> None:
     opened = Opened(
         page_id="p", type="artifact", modality="text", content={"text": text}
     )
-    call, result = written([Said(opened, seq=7)])
+    call, result = written([ShownPage(opened, seq=7)])
     assert (call["role"], result["role"]) == ("assistant", "tool")
     assert result["content"] == f"page p · artifact · full\n\n{text}"
     assert json.loads(call["tool_calls"][0]["function"]["arguments"])["page_id"] == "p"

@@ -73,7 +73,11 @@ def test_cut_is_told(
         (ref, lowered)
         for section in packed.record.sections
         for ref in section.refs
-        if (lowered := section.name == "exchange" and ref.said and not ref.recalled)
+        if (
+            lowered := section.name == "exchange"
+            and ref.message_at
+            and not ref.recalled
+        )
         or ref.cut
     ]
     told = {each.page_id: each for each in packed.cut}

@@ -66,7 +66,7 @@ class Talk:
             role=said.role,
             slot=said.slot,
         )
-        return Ref(seq, 2, said=(ref.seq, None))
+        return Ref(seq, 2, message_at=(ref.seq, None))
 
     def record(
         self,

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memoryhub.kernel import conversation, costs, weights
-from memoryhub.kernel.conversation import Said
+from memoryhub.kernel.conversation import ShownPage
 from memoryhub.kernel.opened import Opened
 from memoryhub.kernel.pages import Entry, LevelEntry, Location
 from memoryhub.kernel.paging_config import Settings
@@ -41,7 +41,7 @@ def entry(opened: Opened, cost: int) -> Entry:
     )
 
 
-def taken(page: Said, count: Count) -> int:
+def taken(page: ShownPage, count: Count) -> int:
     (written,) = conversation.messages([page])
     return sum(count(text + ",") for text in written)
 
@@ -56,11 +56,11 @@ def test_what_memory_brings_takes_no_more_than_it_weighs(
     )
     cost = costs.cost(opened, count=count)
     weight = weights.weight(TALK, entry(opened, cost), 0, recalled=False)
-    assert taken(Said(opened, seq=7), count) <= weight
+    assert taken(ShownPage(opened, seq=7), count) <= weight
     part = (0, len(text) // 2)
     line = count(costs.in_line(opened, level=0, part=part))
     most = line + weights.fetching(TALK, page_id)
-    assert taken(Said(opened, seq=7, part=part), count) <= most
+    assert taken(ShownPage(opened, seq=7, part=part), count) <= most
 
 
 @pytest.mark.parametrize("count", COUNTS)
@@ -80,7 +80,7 @@ def test_a_message_takes_no_more_than_it_weighs(
     whole = weights.weight(
         TALK, entry(said, costs.cost(said, count=count)), 0, recalled=False
     )
-    assert taken(Said(said, seq=7), count) <= whole
+    assert taken(ShownPage(said, seq=7), count) <= whole
     lower = Opened(
         page_id="slot-12",
         type="transcript",
@@ -91,4 +91,4 @@ def test_a_message_takes_no_more_than_it_weighs(
     )
     cost = costs.cost(lower, level=1, count=count)
     less = weights.weight(TALK, entry(said, cost), 1, recalled=False)
-    assert taken(Said(said, seq=7, level=1, lower=lower), count) <= less
+    assert taken(ShownPage(said, seq=7, level=1, lower=lower), count) <= less
