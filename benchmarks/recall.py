@@ -54,7 +54,7 @@ class Desk:
 
     def turn(self, *said: dict[str, Any]) -> str:
         """Append these, begin a model call, and answer what its messages say."""
-        slots = [_slot(each) for each in said]
+        slots = [slot(each) for each in said]
         self.slots += len(slots)
         told: Any = self._post("turns", {"slots": slots})
         self.request = told["request"]
@@ -62,7 +62,7 @@ class Desk:
 
     def say(self, *said: dict[str, Any]) -> int:
         """Append these without a model call; the index of the last."""
-        self._post("slots:batch", {"items": [_slot(each) for each in said]})
+        self._post("slots:batch", {"items": [slot(each) for each in said]})
         self.slots += len(said)
         return self.slots - 1
 
@@ -206,7 +206,7 @@ def _next(told: str, offset: int) -> int:
     return max(offset, 0)
 
 
-def _slot(message: dict[str, Any]) -> dict[str, Any]:
+def slot(message: dict[str, Any]) -> dict[str, Any]:
     role = message["role"]
     return {
         "from": role,
