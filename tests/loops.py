@@ -8,10 +8,11 @@ from typing import Any
 from memoryhub.kernel import making, measuring, packers, ranges, wanting
 from memoryhub.kernel.commands import AppendSlots, Draft, NewSlot
 from memoryhub.kernel.contexts import Record
+from memoryhub.kernel.events import SlotAppended
 from memoryhub.kernel.opened import Opened, slot_modality
 from memoryhub.kernel.packing import Packed
 from memoryhub.kernel.page_commands import CreatePages, FaultPage, NewPage, SetTools
-from memoryhub.kernel.page_events import PageCompressed, PageCreated
+from memoryhub.kernel.page_events import PageCompressed
 from memoryhub.kernel.pages import Entry, Location, slot_page_id
 from memoryhub.kernel.tokens import estimate, text_of
 from memoryhub.kernel.tool_events import ToolsSet
@@ -29,34 +30,8 @@ class Loop(Bench):
 
     def _record(self, draft: Draft) -> Any:
         event = super()._record(draft)
-        payload = json.loads(draft.payload) if draft.payload else {}
         place = Location(self.state.id, self.state.seq, 0)
-        if draft.event.event_type == "slot.appended" and event.page is not None:
-            self.texts[place] = _opened_slot(event, payload["content"])
-        elif isinstance(event, PageCreated):
-            self.texts[place] = Opened(
-                page_id=event.page_id,
-                type=event.type,
-                modality=event.modality,
-                content=payload["content"],
-            )
-        elif isinstance(event, PageCompressed):
-            for level, text in payload["levels"].items():
-                self.texts[place._replace(level=int(level))] = Opened(
-                    page_id=event.page_id,
-                    type=event.type,
-                    modality=event.modality,
-                    content=text,
-                    role=event.role,
-                    slot=event.slot,
-                )
-        elif isinstance(event, ToolsSet):
-            self.texts[place] = Opened(
-                page_id="tools",
-                type="procedure",
-                modality="structured",
-                content=payload["tools"],
-            )
+        self.texts |= opened_texts(event, draft.payload, place)
         return event
 
     def give(self, *names: str, words: int) -> Any:
@@ -131,6 +106,41 @@ class Loop(Bench):
         live = self.rows.live.values()
         away = [each for each in live if not paging.tier(each.page_id)]
         return sorted(away, key=lambda each: -each.created_seq)[:50]
+
+
+def opened_texts(
+    event: Any, payload: bytes | None, place: Location
+) -> dict[Location, Opened]:
+    """What an event's payload holds, as it is read at `place`."""
+    held = json.loads(payload) if payload else {}
+    if isinstance(event, SlotAppended):
+        return {place: _opened_slot(event, held["content"])} if event.page else {}
+    if isinstance(event, PageCompressed):
+        return {
+            place._replace(level=int(level)): _opened_page(
+                event, text, role=event.role, slot=event.slot
+            )
+            for level, text in held["levels"].items()
+        }
+    if isinstance(event, ToolsSet):
+        tools = Opened(
+            page_id="tools",
+            type="procedure",
+            modality="structured",
+            content=held["tools"],
+        )
+        return {place: tools}
+    return {place: _opened_page(event, held["content"])} if "content" in held else {}
+
+
+def _opened_page(event: Any, content: Any, **fields: Any) -> Opened:
+    return Opened(
+        page_id=event.page_id,
+        type=event.type,
+        modality=event.modality,
+        content=content,
+        **fields,
+    )
 
 
 def _opened_slot(event: Any, content: Any) -> Opened:

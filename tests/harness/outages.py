@@ -1,8 +1,12 @@
-"""Instances whose database can be taken away and given back."""
+"""Servers that tests take away and give back, and instances on them."""
 
 from __future__ import annotations
 
 import os
+import shutil
+import signal
+import socket
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
@@ -33,18 +37,18 @@ def unreadable(file: Path) -> Iterator[None]:
     kept.rename(file)
 
 
-class Postgres:
+class Stoppable(ABC):
     """A server that is stopped and started again, as an operator does."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.programs = parts.postgres_programs(folder)
+    def __init__(self) -> None:
         self._running = ExitStack()
-        parts.make_cluster(self.programs, folder)
+
+    @abstractmethod
+    def run(self) -> AbstractContextManager[None]:
+        """It runs, and answers, for a block."""
 
     def start(self) -> None:
-        server = parts.running_postgres(self.programs, self.folder, durable=False)
-        self._running.enter_context(server)
+        self._running.enter_context(self.run())
 
     def stop(self) -> None:
         self._running.close()
@@ -54,6 +58,49 @@ class Postgres:
         self.stop()
         yield
         self.start()
+
+
+class Postgres(Stoppable):
+    """With an empty cluster."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        self.folder = folder
+        self.programs = parts.postgres_programs(folder)
+        parts.make_cluster(self.programs, folder)
+
+    def run(self) -> AbstractContextManager[None]:
+        return parts.running_postgres(self.programs, self.folder, durable=False)
+
+
+class Redis(Stoppable):
+    """It can be suspended, too."""
+
+    def __init__(self, place: Path) -> None:
+        super().__init__()
+        found = shutil.which("redis-server", path=parts.search_path())
+        assert found is not None, "grown tests run where there is a Redis"
+        self.program, self.place = found, place
+
+    def run(self) -> AbstractContextManager[None]:
+        return parts.redis_server(self.program, self.place)
+
+    @contextmanager
+    def suspended(self) -> Iterator[None]:
+        """It takes connections, and answers nothing."""
+        process = self._process()
+        os.kill(process, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.kill(process, signal.SIGCONT)
+
+    def _process(self) -> int:
+        with socket.socket(socket.AF_UNIX) as line:
+            line.connect(str(self.place))
+            line.sendall(b"INFO server\r\n")
+            info = line.recv(65_536).decode()
+        return int(info.partition("process_id:")[2].split()[0])
 
 
 @contextmanager

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
@@ -34,6 +33,7 @@ from memoryhub.kernel.pages import Location
 from memoryhub.kernel.tokens import estimate, text_of
 from memoryhub.kernel.wanting import Asked
 from tests.kernel.packs import call, result
+from tests.loops import opened_texts
 from tests.paging import Bench, prose
 
 #: 4,000 tokens are usable; a page of 1,600 may be mapped whole.
@@ -69,8 +69,8 @@ class Talk(Bench):
     def _record(self, draft: Draft) -> Any:
         event: Any = draft.event
         before = self.paging.frames
-        if draft.payload is not None:
-            self._open(event, json.loads(draft.payload))
+        place = Location(self.state.id, self.state.seq + 1, 0)
+        self.texts |= opened_texts(event, draft.payload, place)
         match event.event_type:
             case "page.evicted" | "page.deleted":
                 self.gone.add(event.page_id)
@@ -81,37 +81,6 @@ class Talk(Bench):
             case "page.mapped" | "page.faulted" if event.page_id in before:
                 self.changed.add(event.page_id)
         return super()._record(draft)
-
-    def _open(self, event: Any, payload: dict[str, Any]) -> None:
-        place = Location(self.state.id, self.state.seq + 1, 0)
-        if event.event_type == "slot.appended":
-            if event.page is None:
-                return
-            self.texts[place] = Opened(
-                page_id=f"slot-{event.index}",
-                type=event.page.type,
-                modality=event.page.modality,
-                content=payload["content"],
-                role=event.role,
-                slot=event.index,
-            )
-        elif event.event_type == "page.compressed":
-            for level, text in payload["levels"].items():
-                self.texts[place._replace(level=int(level))] = Opened(
-                    page_id=event.page_id,
-                    type=event.type,
-                    modality=event.modality,
-                    content=text,
-                    role=event.role,
-                    slot=event.slot,
-                )
-        elif "content" in payload:
-            self.texts[place] = Opened(
-                page_id=event.page_id,
-                type=event.type,
-                modality=event.modality,
-                content=payload["content"],
-            )
 
     def pick(self, number: int) -> str:
         ids = sorted(self.rows.live)

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import resource
-import shutil
-import signal
-import socket
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -19,10 +15,9 @@ from typing import Any
 
 import pytest
 
-from tests.harness import parts
 from tests.harness.forks import Process
 from tests.harness.instances import UNLIMITED, Instance, prepared
-from tests.harness.outages import Place, interruptible
+from tests.harness.outages import Place, Redis, interruptible
 from tests.promises.clients import Answer, Client, percentile
 from tests.promises.late_writers import DONE_SECONDS, await_complete
 
@@ -147,46 +142,6 @@ def test_no_fallback_on_a_full_disk(sqlite: None, instance: Instance, key: str) 
     assert_refused(writes)
     assert during.body == before.body
     instance.managed("verify", "--all")
-
-
-class Redis:
-    """A Redis of this test's own, which it may stop, start and suspend."""
-
-    def __init__(self, place: Path) -> None:
-        found = shutil.which("redis-server", path=parts.search_path())
-        assert found is not None, "grown tests run where there is a Redis"
-        self.program, self.place = found, place
-        self._running = ExitStack()
-
-    def start(self) -> None:
-        server = parts.redis_server(self.program, self.place)
-        self._running.enter_context(server)
-
-    def stop(self) -> None:
-        self._running.close()
-
-    @contextmanager
-    def stopped(self) -> Iterator[None]:
-        self.stop()
-        yield
-        self.start()
-
-    @contextmanager
-    def suspended(self) -> Iterator[None]:
-        """It takes connections, and answers nothing."""
-        process = self._process()
-        os.kill(process, signal.SIGSTOP)
-        try:
-            yield
-        finally:
-            os.kill(process, signal.SIGCONT)
-
-    def _process(self) -> int:
-        with socket.socket(socket.AF_UNIX) as line:
-            line.connect(str(self.place))
-            line.sendall(b"INFO server\r\n")
-            told = line.recv(65_536).decode()
-        return int(told.partition("process_id:")[2].split()[0])
 
 
 @pytest.fixture
