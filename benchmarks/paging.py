@@ -20,9 +20,9 @@ from benchmarks.rounds import Sample, Series, ratio, take_turns
 from memoryhub.kernel import eviction
 from memoryhub.kernel.commands import AppendSlots
 from memoryhub.kernel.course import Course
-from memoryhub.kernel.nouns import EVOLVE
 from memoryhub.kernel.page_commands import BeginTurn, PinPage
 from memoryhub.kernel.pages import Entry
+from memoryhub.kernel.registry import EVOLVE
 from memoryhub.kernel.tlb import Tlb
 from tests.paging import Bench, make, page, slot
 

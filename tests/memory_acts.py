@@ -13,8 +13,9 @@ from memoryhub.journal import Receipt
 from memoryhub.kernel import memory_commands as commands
 from memoryhub.kernel import strict_json
 from memoryhub.kernel.memory_commands import Expected, Expiry
-from memoryhub.kernel.memory_events import Part, TaskField
-from memoryhub.kernel.working_memory import TaskStatus
+from memoryhub.kernel.memory_events import Part
+from memoryhub.kernel.notes import AddNotes, NewNote
+from memoryhub.kernel.tasks import SetTask, TaskField, TaskStatus
 from memoryhub.models.events import Event
 from memoryhub.models.threads import Thread
 from memoryhub.models.working_memory import DueValue, Key
@@ -80,10 +81,9 @@ def clear(agent: Agent, thread: str = "t-1") -> Receipt:
 
 def add_notes(agent: Agent, *texts: str, thread: str = "t-1") -> Receipt:
     notes = tuple(
-        commands.NewNote(text=strict_json.as_sent(text), bytes=len(text))
-        for text in texts
+        NewNote(text=strict_json.as_sent(text), bytes=len(text)) for text in texts
     )
-    return act(agent, commands.AddNotes(notes=notes), thread)
+    return act(agent, AddNotes(notes=notes), thread)
 
 
 def set_task(
@@ -93,7 +93,7 @@ def set_task(
     status: TaskStatus = "pending",
     fields: Mapping[TaskField, bytes] | None = None,
 ) -> Receipt:
-    command = commands.SetTask(status=status, fields=dict(fields or {}))
+    command = SetTask(status=status, fields=dict(fields or {}))
     return act(agent, command, thread)
 
 

@@ -16,7 +16,8 @@ from memoryhub.errors import InvalidError, Refusal
 from memoryhub.kernel import memory_commands as commands
 from memoryhub.kernel.commands import AmendThread
 from memoryhub.kernel.memory_commands import Expected, Expiry
-from memoryhub.kernel.memory_events import TASK_FIELDS
+from memoryhub.kernel.notes import AddNotes, ClearNotes, NewNote
+from memoryhub.kernel.tasks import TASK_FIELDS, ClearTask, SetTask, UpdateTask
 from tests.memory_model import Model, No
 
 KEYS = st.sampled_from(["a", "a.b", "b", "c", "Z"])
@@ -203,7 +204,7 @@ class Lives(RuleBasedStateMachine):
     @rule(status=STATUSES, fields=FIELDS, said=CONDITIONS)
     def set_task(self, status: Any, fields: dict[Any, bytes], said: str) -> None:
         expected = self.task_condition(said)
-        self.both(commands.SetTask(status=status, fields=fields, expected=expected))
+        self.both(SetTask(status=status, fields=fields, expected=expected))
 
     @rule(
         status=st.none() | STATUSES,
@@ -214,7 +215,7 @@ class Lives(RuleBasedStateMachine):
     def update_task(
         self, status: Any, fields: dict[Any, bytes], said: str, cleared: set[Any]
     ) -> None:
-        command = commands.UpdateTask(
+        command = UpdateTask(
             status=status,
             fields=fields,
             cleared=tuple(sorted(cleared - {*fields})),
@@ -224,7 +225,7 @@ class Lives(RuleBasedStateMachine):
 
     @rule(said=CONDITIONS)
     def clear_task(self, said: str) -> None:
-        self.both(commands.ClearTask(expected=self.task_condition(said)))
+        self.both(ClearTask(expected=self.task_condition(said)))
 
     def task_condition(self, said: str) -> Expected:
         task = self.model.things.task
@@ -234,12 +235,12 @@ class Lives(RuleBasedStateMachine):
 
     @rule(texts=st.lists(TEXTS, min_size=1, max_size=3))
     def add_notes(self, texts: list[bytes]) -> None:
-        notes = [commands.NewNote(text=text, bytes=len(text)) for text in texts]
-        self.both(commands.AddNotes(notes=tuple(notes)))
+        notes = [NewNote(text=text, bytes=len(text)) for text in texts]
+        self.both(AddNotes(notes=tuple(notes)))
 
     @rule()
     def clear_notes(self) -> None:
-        self.both(commands.ClearNotes())
+        self.both(ClearNotes())
 
     @rule(name=NAMES, description=st.sampled_from([None, b'"why"']))
     def take_checkpoint(self, name: str | None, description: bytes | None) -> None:

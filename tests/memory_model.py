@@ -15,8 +15,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from memoryhub.kernel import memory_commands as commands
-from memoryhub.kernel.memory_events import TASK_FIELDS
+from memoryhub.kernel.notes import AddNotes, ClearNotes
 from memoryhub.kernel.padding import padded
+from memoryhub.kernel.tasks import TASK_FIELDS, ClearTask, SetTask, UpdateTask
 
 AUTOMATIC_KEPT = 20
 
@@ -230,7 +231,7 @@ class Model:
 
     # The task
 
-    def _set_task(self, command: commands.SetTask) -> None:
+    def _set_task(self, command: SetTask) -> None:
         self._require_task(command.expected)
         now = json.dumps(self.at.isoformat()).encode()
         fields = {"started_at": now, **command.fields}
@@ -242,7 +243,7 @@ class Model:
             "version": clock,
         }
 
-    def _update_task(self, command: commands.UpdateTask) -> None:
+    def _update_task(self, command: UpdateTask) -> None:
         if self.things.task is None:
             raise No("task_not_found")
         self._require_task(command.expected)
@@ -253,7 +254,7 @@ class Model:
             changed["status"] = command.status
         self.things.task = {**self.things.task, **changed, "version": clock}
 
-    def _clear_task(self, command: commands.ClearTask) -> None:
+    def _clear_task(self, command: ClearTask) -> None:
         self._require_task(command.expected)
         if self.things.task is not None:
             self._tell("task.cleared")
@@ -267,14 +268,14 @@ class Model:
 
     # Notes
 
-    def _add_notes(self, command: commands.AddNotes) -> None:
+    def _add_notes(self, command: AddNotes) -> None:
         for note in command.notes:
             notes = self.things.notes
             trimmed = max(0, len(notes) + 1 - self.max_notes)
             clock = self._tell("note.added", bytes=padded(note.bytes), trimmed=trimmed)
             self.things.notes = [*notes[trimmed:], (clock, note.text)]
 
-    def _clear_notes(self, command: commands.ClearNotes) -> None:
+    def _clear_notes(self, command: ClearNotes) -> None:
         if count := len(self.things.notes):
             self._tell("notes.cleared", count=count)
             self.things.notes = []
@@ -363,11 +364,11 @@ _ACTS: dict[type, Callable[[Model, Any], None]] = {
     commands.ClearKeys: Model._clear_keys,
     commands.ExpireKeys: Model._expire_keys,
     commands.EraseValues: Model._erase_values,
-    commands.SetTask: Model._set_task,
-    commands.UpdateTask: Model._update_task,
-    commands.ClearTask: Model._clear_task,
-    commands.AddNotes: Model._add_notes,
-    commands.ClearNotes: Model._clear_notes,
+    SetTask: Model._set_task,
+    UpdateTask: Model._update_task,
+    ClearTask: Model._clear_task,
+    AddNotes: Model._add_notes,
+    ClearNotes: Model._clear_notes,
     commands.TakeCheckpoint: Model._take_checkpoint,
     commands.RestoreCheckpoint: Model._restore_checkpoint,
     commands.DeleteCheckpoint: Model._delete_checkpoint,

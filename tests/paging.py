@@ -13,8 +13,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 from uuid import UUID
 
-from memoryhub.kernel import replay
-from memoryhub.kernel import state as states
+from memoryhub.kernel import replay, state_json
 from memoryhub.kernel.bodies import Event
 from memoryhub.kernel.commands import (
     CreateThread,
@@ -27,7 +26,6 @@ from memoryhub.kernel.erase_events import Range
 from memoryhub.kernel.events import (
     Limits,
 )
-from memoryhub.kernel.nouns import TYPES
 from memoryhub.kernel.page_commands import (
     CreatePages,
     NewPage,
@@ -36,6 +34,7 @@ from memoryhub.kernel.page_commands import (
 from memoryhub.kernel.page_events import LevelMade
 from memoryhub.kernel.pages import HINT, Entry, LevelEntry, Location
 from memoryhub.kernel.paging import Frame, Hot, Paging
+from memoryhub.kernel.registry import TYPES
 from memoryhub.kernel.state import ThreadState
 from memoryhub.kernel.threads import inherit
 from memoryhub.kernel.tokens import estimate
@@ -304,9 +303,9 @@ class Bench:
 
     def restart(self) -> None:
         """Go on from a snapshot."""
-        kept = json.loads(json.dumps(states.to_json(self.state)))
-        self.state = states.from_json(kept)
-        assert states.to_json(self.state) == kept
+        kept = json.loads(json.dumps(state_json.to_json(self.state)))
+        self.state = state_json.from_json(kept)
+        assert state_json.to_json(self.state) == kept
 
     @property
     def paging(self) -> Paging:

@@ -9,7 +9,7 @@ import pytest
 
 from memoryhub import errors
 from memoryhub.api import api
-from memoryhub.kernel.nouns import TYPES
+from memoryhub.kernel.registry import TYPES
 from memoryhub.settings import Environment
 
 ROOT = Path(__file__).parent.parent

@@ -13,7 +13,7 @@ from memoryhub import errors
 from memoryhub.api.errors import STATUS
 from memoryhub.kernel.bodies import Event
 from memoryhub.kernel.commands import Command
-from memoryhub.kernel.nouns import DECIDE, EVOLVE
+from memoryhub.kernel.registry import DECIDE, EVOLVE
 from tests.row_writes import calls, row_writes
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -12,6 +12,7 @@ from inspector.access import signed_in
 from inspector.memories import Jotted
 from inspector.search import Asked
 from inspector.visits import Visit
+from memoryhub.kernel.notes import NOTES
 from memoryhub.models.clock import clock
 from memoryhub.queries import event_search, notes, states
 from memoryhub.queries.cursors import Batch, walk
@@ -90,7 +91,7 @@ def _since(visit: Visit) -> int:
         return 0
     state = states.state_of(visit.row)
     clock_ = visit.moment.seq + state.inherited_clock
-    return sum(note.clock > clock_ for note in state.memory.contents.notes)
+    return sum(note.clock > clock_ for note in NOTES.value(state).lines)
 
 
 def _found(request: HttpRequest, visit: Visit, asked: Asked) -> dict[str, Any]:

@@ -277,7 +277,7 @@ def _preview(
         set=found.set,
         removed=found.removed,
         expired=found.expired,
-        notes=found.notes,
+        notes=found.slices.get("notes", 0),
         left_out=list(left_out),
         comparison=CompareOut.of(compared),
     )

@@ -18,6 +18,7 @@ from memoryhub.api.fields import (
     TtlSeconds,
 )
 from memoryhub.kernel.events import Limits
+from memoryhub.kernel.notes import DEFAULT_MAX_NOTES
 from memoryhub.kernel.paging_config import (
     DECIMALS,
     RANGES,
@@ -31,11 +32,7 @@ from memoryhub.kernel.paging_config import (
     settings_of,
 )
 from memoryhub.kernel.state import DEFAULT_MAX_SLOTS
-from memoryhub.kernel.working_memory import (
-    DEFAULT_MAX_KEY_BYTES,
-    DEFAULT_MAX_KEYS,
-    DEFAULT_MAX_NOTES,
-)
+from memoryhub.kernel.working_memory import DEFAULT_MAX_KEY_BYTES, DEFAULT_MAX_KEYS
 
 
 def _told(schema: dict[str, Any]) -> None:

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from memoryhub.kernel.working_memory import (
-    DEFAULT_MAX_KEY_BYTES,
-    DEFAULT_MAX_KEYS,
-    DEFAULT_MAX_NOTES,
-)
+from memoryhub.kernel.notes import DEFAULT_MAX_NOTES
+from memoryhub.kernel.working_memory import DEFAULT_MAX_KEY_BYTES, DEFAULT_MAX_KEYS
 
 _THREAD = "booking:204"
 _THREAD_ID = "01939d5e-6c0f-7a51-9d0e-2b1f6d3c8a47"

@@ -28,7 +28,7 @@ from memoryhub.api.memory_fields import (
     one_expiry,
 )
 from memoryhub.api.schemas import AsOf, Part
-from memoryhub.kernel.working_memory import TaskStatus
+from memoryhub.kernel.tasks import TaskStatus
 from memoryhub.queries.keys import KeyLine
 from memoryhub.queries.notes import NoteLine
 from memoryhub.queries.tasks import TaskView

@@ -22,8 +22,13 @@ from memoryhub.api.reading import GONE, find_thread, seq_of
 from memoryhub.errors import BadCursorError, ProjectFullError, SeqUnknownError
 from memoryhub.journal import Receipt
 from memoryhub.kernel import strict_json
-from memoryhub.kernel.memory_commands import AddNotes, ClearNotes, NewNote
-from memoryhub.kernel.memory_events import NoteAdded, NotesCleared
+from memoryhub.kernel.notes import (
+    AddNotes,
+    ClearNotes,
+    NewNote,
+    NoteAdded,
+    NotesCleared,
+)
 from memoryhub.queries import notes
 from memoryhub.queries.readers import read
 from memoryhub.services import working_memory

@@ -18,8 +18,13 @@ from memoryhub.errors import (
 )
 from memoryhub.journal import Receipt
 from memoryhub.kernel import strict_json
-from memoryhub.kernel.memory_commands import ClearTask, SetTask, UpdateTask
-from memoryhub.kernel.memory_events import TASK_FIELDS, TaskField
+from memoryhub.kernel.tasks import (
+    TASK_FIELDS,
+    ClearTask,
+    SetTask,
+    TaskField,
+    UpdateTask,
+)
 from memoryhub.queries import tasks
 from memoryhub.queries.readers import read
 from memoryhub.services import working_memory

@@ -15,7 +15,7 @@ from uuid import UUID
 from memoryhub.errors import BadBundleError
 from memoryhub.journal import chain
 from memoryhub.kernel import strict_json
-from memoryhub.kernel.nouns import TYPES
+from memoryhub.kernel.registry import TYPES
 from memoryhub.kernel.strict_json import JsonRefusedError
 
 _FIELDS: Final = frozenset(

@@ -14,7 +14,7 @@ from memoryhub.errors import CorruptError, NewerFormatError, SeqUnknownError
 from memoryhub.journal import chain, snapshots
 from memoryhub.kernel import strict_json
 from memoryhub.kernel.events import REPLAY_FORMAT
-from memoryhub.kernel.nouns import TYPES
+from memoryhub.kernel.registry import TYPES
 from memoryhub.kernel.replay import Recorded, evolve
 from memoryhub.kernel.state import ThreadState
 from memoryhub.kernel.threads import inherit

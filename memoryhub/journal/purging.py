@@ -22,7 +22,7 @@ from memoryhub.errors import NewerFormatError, ProjectDeletedError
 from memoryhub.journal import chain, statements
 from memoryhub.journal.totals import Changes, Figures
 from memoryhub.kernel import names
-from memoryhub.kernel.nouns import TYPES
+from memoryhub.kernel.registry import TYPES
 from memoryhub.models.derivations import Derivation
 from memoryhub.models.events import Event
 from memoryhub.models.pages import Page, PageLevel

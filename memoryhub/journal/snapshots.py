@@ -10,8 +10,9 @@ from uuid import UUID
 import orjson
 
 from memoryhub.journal import projections
-from memoryhub.kernel import state as states
+from memoryhub.kernel import state_json
 from memoryhub.kernel.events import REPLAY_FORMAT
+from memoryhub.kernel.nouns import counts
 from memoryhub.kernel.state import ThreadState
 from memoryhub.models.events import Snapshot
 from memoryhub.models.threads import Thread
@@ -73,14 +74,14 @@ def due(state: ThreadState, *, kept_seq: int) -> bool:
     # Entries of resident pages stand there once.
     pages = max(resident, len(paging.tlb.held))
     memory = state.memory
-    kept = len(memory.contents.keys) + len(memory.contents.notes) + memory.weight
+    kept: int = sum(counts(memory.contents).values()) + memory.weight
     every = max(INTERVAL, (names + pages + kept) // 2)
     return state.seq - kept_seq >= every
 
 
 def sealed_row(state: ThreadState, *, key: keys.SubjectKeys) -> Snapshot:
     """The snapshot of a state, to be inserted."""
-    plain = orjson.dumps(states.to_json(state))
+    plain = orjson.dumps(state_json.to_json(state))
     return Snapshot(
         thread_id=state.id,
         seq=state.seq,
@@ -133,7 +134,7 @@ def opened(row: Snapshot, thread: Thread) -> ThreadState:
     )
     key = keys.subject_keys(thread.subject_id, epoch=thread.subject.epoch)
     plain = payloads.open_sealed(key, place, bytes(row.sealed))
-    return states.from_json(orjson.loads(plain))
+    return state_json.from_json(orjson.loads(plain))
 
 
 def _place(state: ThreadState) -> payloads.Place:

@@ -26,7 +26,7 @@ from memoryhub.errors import (
 from memoryhub.kernel import strict_json
 from memoryhub.kernel.bodies import Event
 from memoryhub.kernel.commands import Draft
-from memoryhub.kernel.nouns import TYPES as EVENTS
+from memoryhub.kernel.registry import TYPES as EVENTS
 from memoryhub.models.clock import clock
 from memoryhub.models.erasures import Erasure, Tombstone
 from memoryhub.models.subjects import Subject

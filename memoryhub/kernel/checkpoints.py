@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
-from typing import NamedTuple
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from rpds import HashTrieMap, HashTrieSet
 
@@ -17,7 +18,9 @@ from memoryhub.kernel import checkpoint_tree, resident
 from memoryhub.kernel import memory_commands as commands
 from memoryhub.kernel import memory_events as events
 from memoryhub.kernel.course import Course, PageTable
+from memoryhub.kernel.nouns import SLICES, counts
 from memoryhub.kernel.parts import Part
+from memoryhub.kernel.slices import Slice
 from memoryhub.kernel.state import ThreadState
 from memoryhub.kernel.working_memory import (
     AUTOMATIC_KEPT,
@@ -57,10 +60,8 @@ def _take(
             name=name,
             auto=auto,
             parent=memory.base,
-            keys=len(memory.contents.keys),
-            notes=len(memory.contents.notes),
-            has_task=memory.contents.task is not None,
             touched=None if memory.touched is None else len(memory.touched),
+            **counts(memory.contents),
         ),
         payload,
     )
@@ -102,7 +103,7 @@ def restore_checkpoint(
             set=change.set,
             removed=change.removed,
             expired=change.expired,
-            notes=change.notes,
+            notes=change.slices.get("notes", 0),
             pruned=list(course.state.memory.automatic[:-AUTOMATIC_KEPT]),
             left_out=back.left_out if back else [],
             refreshed=back.refreshed if back else [],
@@ -134,17 +135,16 @@ def delete_checkpoint(
 
 
 class Changes(NamedTuple):
-    """What restoring would change; counts of names, and of notes that differ."""
+    """What restoring would change: counts of names, and of records by slice."""
 
     set: int = 0
     removed: int = 0
     expired: int = 0
-    notes: int = 0
-    task: bool = False
+    slices: Mapping[str, int] = MappingProxyType({})
 
     @property
     def any(self) -> bool:
-        return bool(self.set or self.removed or self.notes or self.task)
+        return bool(self.set or self.removed or any(self.slices.values()))
 
 
 def changes(
@@ -159,12 +159,15 @@ def changes(
     found = Changes()
     if "keys" in parts:
         found = _key_changes(state.memory, target, at=at)
-    if "task" in parts and now.task != then.task:
-        found = found._replace(task=True)
-    if "notes" in parts and now.notes != then.notes:
-        one, other = {*now.notes}, {*then.notes}
-        found = found._replace(notes=len(one ^ other))
-    return found
+    differing = {
+        part.name: part.differing(part.get(now), part.get(then))
+        for part in _slices(parts)
+    }
+    return found._replace(slices=differing)
+
+
+def _slices(parts: Iterable[events.Part]) -> Iterator[Slice[Any]]:
+    return (SLICES[name] for name in parts if name in SLICES)
 
 
 def _key_changes(memory: WorkingMemory, target: Checkpoint, *, at: datetime) -> Changes:
@@ -189,9 +192,8 @@ def _kept(state: ThreadState) -> int | None:
     base = None if memory.base is None else memory.live(memory.base)
     if base is None or memory.touched is None or len(memory.touched):
         return None
-    same = (base.contents.task, base.contents.notes, base.resident) == (
-        memory.contents.task,
-        memory.contents.notes,
+    same = (base.contents.slices, base.resident) == (
+        memory.contents.slices,
         resident.of(state.paging),
     )
     return base.clock if same else None
@@ -216,13 +218,8 @@ def restored(state: ThreadState, event: events.CheckpointRestored) -> ThreadStat
     target = memory.checkpoints[event.target]
     if "keys" in event.parts:
         memory = _keys_restored(memory, target, at=event.judged_at)
-    if "task" in event.parts:
-        contents = memory.contents._replace(task=target.contents.task)
-        memory = memory._replace(contents=contents)
-    if "notes" in event.parts:
-        contents = memory.contents._replace(
-            notes=target.contents.notes, note_bytes=target.contents.note_bytes
-        )
+    for part in _slices(event.parts):
+        contents = part.put(memory.contents, part.get(target.contents))
         memory = memory._replace(contents=contents)
     for clock in event.pruned:
         memory = checkpoint_tree.without(memory, clock)

@@ -7,19 +7,20 @@ differ between two points stay what they were.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import Any
 
-from rpds import HashTrieMap, Queue
+from rpds import HashTrieMap
 
 from memoryhub.kernel import checkpoint_tree
 from memoryhub.kernel.erased import Erased
+from memoryhub.kernel.nouns import SLICES
 from memoryhub.kernel.paging import listed
+from memoryhub.kernel.slices import Slice
 from memoryhub.kernel.working_memory import (
     Checkpoint,
     Contents,
     KeyEntry,
-    Note,
     Resident,
-    Task,
     Touched,
     WorkingMemory,
 )
@@ -37,7 +38,7 @@ class _Stripping:
         self.gone = gone
         self._resident = resident
         #: By identity: points share what did not change between them.
-        self._notes: dict[int, Queue[Note]] = {}
+        self._slices: dict[tuple[str, int], Any] = {}
         self._residents: dict[tuple[int, ...], Resident] = {}
 
     def contents(
@@ -49,16 +50,9 @@ class _Stripping:
         for name in went:
             size -= keys[name].bytes
             keys = keys.remove(name)
-        notes = self._kept_notes(contents.notes)
-        stay = Contents(
-            keys=keys,
-            key_bytes=size,
-            task=self._task(contents.task),
-            notes=notes,
-            note_bytes=contents.note_bytes
-            if notes is contents.notes
-            else sum(note.bytes for note in notes),
-        )
+        stay = contents._replace(keys=keys, key_bytes=size)
+        for part in SLICES.values():
+            stay = part.put(stay, self._slice(part, part.get(contents)))
         return stay, went
 
     def _erased(
@@ -69,20 +63,11 @@ class _Stripping:
         held = ((name, keys.get(name)) for name in suspects)
         return [name for name, each in held if each and self.gone.at(each.value)]
 
-    def _task(self, task: Task | None) -> Task | None:
-        if task is None:
-            return None
-        if self.gone.at(task.description):
-            task = task._replace(description=None)
-        return task._replace(data=None) if self.gone.at(task.data) else task
-
-    def _kept_notes(self, notes: Queue[Note]) -> Queue[Note]:
-        known = self._notes.get(id(notes))
-        if known is None:
-            stay = [note for note in notes if not self.gone.at(note.clock)]
-            known = notes if len(stay) == len(notes) else Queue(stay)
-            self._notes[id(notes)] = known
-        return known
+    def _slice(self, part: Slice[Any], value: Any) -> Any:
+        key = (part.name, id(value))
+        if key not in self._slices:
+            self._slices[key] = part.without(value, self.gone)
+        return self._slices[key]
 
     def resident(self, resident: Resident) -> Resident:
         key = tuple(map(id, resident))

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from memoryhub.kernel.commands import Command
-from memoryhub.kernel.memory_events import Part, TaskField
-from memoryhub.kernel.working_memory import TaskStatus
+from memoryhub.kernel.memory_events import Part
 
 #: The part of a checkpoint that is restored unless others are named.
 PARTS: tuple[Part, ...] = ("keys", "task", "notes")
@@ -34,6 +33,9 @@ class Expected:
 
     version: int | None = None
     absent: bool = False
+
+
+ANY_VERSION = Expected()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,49 +94,6 @@ class EraseValues(MemoryCommand):
     seqs: tuple[int, ...]
     #: How long after its latest expiry a value stays in history.
     grace: timedelta
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SetTask(MemoryCommand):
-    """The task as a whole; a start that is not said is now."""
-
-    status: TaskStatus = "pending"
-    #: By field: JSON text, UTF-8; `null` for a start that is said to be none.
-    fields: dict[TaskField, bytes] = field(default_factory=dict)
-    expected: Expected = Expected()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UpdateTask(MemoryCommand):
-    """Fields of the task; those not named stay."""
-
-    status: TaskStatus | None = None
-    fields: dict[TaskField, bytes] = field(default_factory=dict)
-    cleared: tuple[TaskField, ...] = ()
-    expected: Expected = Expected()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClearTask(MemoryCommand):
-    expected: Expected = Expected()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewNote:
-    #: JSON text, UTF-8.
-    text: bytes
-    #: Of the text itself, UTF-8.
-    bytes: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AddNotes(MemoryCommand):
-    notes: tuple[NewNote, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClearNotes(MemoryCommand):
-    pass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

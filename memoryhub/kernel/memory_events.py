@@ -6,20 +6,15 @@ the seq in a thread that is no fork.
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+from typing import Literal
 
 from pydantic import Field
 
 from memoryhub.kernel.bodies import Body, Count, Event, Flag, Instant, Until
 from memoryhub.kernel.names import Name
 from memoryhub.kernel.page_events import EntryBody, PlaceBody
-from memoryhub.kernel.working_memory import TaskStatus
 
 Part = Literal["keys", "task", "notes", "frames"]
-TaskField = Literal[
-    "description", "current_step", "progress_percent", "started_at", "data"
-]
-TASK_FIELDS: tuple[TaskField, ...] = get_args(TaskField)
 
 
 class KeySet(Event):
@@ -84,53 +79,6 @@ class ValuesErased(Event):
 
     seqs: list[Count]
     reason: Literal["expired"] = "expired"
-
-
-class TaskSet(Event):
-    """The task's state as a whole. Payload: all but its status."""
-
-    event_type = "task.set"
-    sealed = True
-
-    status: TaskStatus
-    #: Which fields the payload has.
-    fields: list[TaskField] = Field(default_factory=list)
-
-
-class TaskUpdated(Event):
-    """Fields of the task changed; what is absent stays. Payload: all but the status."""
-
-    event_type = "task.updated"
-    sealed = True
-
-    status: TaskStatus | None = None
-    fields: list[TaskField] = Field(default_factory=list)
-    cleared: list[TaskField] = Field(default_factory=list)
-
-
-class TaskCleared(Event):
-    """There is no task any more."""
-
-    event_type = "task.cleared"
-
-
-class NoteAdded(Event):
-    """A line was added to the scratchpad. Payload: its text."""
-
-    event_type = "note.added"
-    sealed = True
-
-    bytes: Count
-    #: Oldest notes that left the scratchpad for it.
-    trimmed: Count = 0
-
-
-class NotesCleared(Event):
-    """The scratchpad is empty."""
-
-    event_type = "notes.cleared"
-
-    count: Count
 
 
 class CheckpointTaken(Event):

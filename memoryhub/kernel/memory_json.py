@@ -8,20 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from itertools import islice
 from typing import Any, TypeVar
 from uuid import UUID
 
-from rpds import HashTrieMap, HashTrieSet, Queue
+from rpds import HashTrieMap, HashTrieSet
 
 from memoryhub.kernel import checkpoint_tree, paging_json
+from memoryhub.kernel.nouns import SLICES
 from memoryhub.kernel.working_memory import (
     Checkpoint,
     Contents,
     KeyEntry,
-    Note,
     Resident,
-    Task,
     Touched,
     WorkingMemory,
 )
@@ -99,9 +97,10 @@ def _contents(
             if after.keys.get(name) != before.keys.get(name)
         ],
         "key_bytes": after.key_bytes,
-        "task": _task(after.task),
-        "notes": _notes([*before.notes], [*after.notes]),
-        "note_bytes": after.note_bytes,
+    } | {
+        name: value
+        for part in SLICES.values()
+        for name, value in part.to_json(part.get(after), part.get(before)).items()
     }
 
 
@@ -110,19 +109,6 @@ def _key(entry: KeyEntry | None) -> list[Any]:
         return []
     until = entry.expires_at.isoformat() if entry.expires_at else None
     return [entry.value, entry.version, until, entry.bytes]
-
-
-def _task(task: Task | None) -> list[Any] | None:
-    return None if task is None else [*task]
-
-
-def _notes(before: list[Note], after: list[Note]) -> list[Any]:
-    """[how many of the older ones' last stay, those that follow them]."""
-    newest = before[-1].clock if before else -1
-    shared = sum(1 for note in after if note.clock <= newest)
-    if after[:shared] != before[len(before) - shared :]:
-        shared = 0
-    return [shared, [[*note] for note in after[shared:]]]
 
 
 def _resident(
@@ -199,28 +185,16 @@ def _read_contents(plain: dict[str, Any], before: Contents) -> Contents:
     keys = before.keys
     for name, *entry in plain["keys"]:
         keys = keys.insert(name, _read_key(entry)) if entry else keys.remove(name)
-    shared, added = plain["notes"]
-    notes = before.notes
-    if added or shared != len(notes):
-        stay = islice(notes, len(notes) - shared, None)
-        notes = Queue([*stay, *(Note(*each) for each in added)])
-    return Contents(
-        keys=keys,
-        key_bytes=plain["key_bytes"],
-        task=_read_task(plain["task"]),
-        notes=notes,
-        note_bytes=plain["note_bytes"],
-    )
+    contents = Contents(keys=keys, key_bytes=plain["key_bytes"])
+    for part in SLICES.values():
+        contents = part.put(contents, part.from_json(plain, part.get(before)))
+    return contents
 
 
 def _read_key(row: list[Any]) -> KeyEntry:
     value, version, until, size = row
     expires_at = datetime.fromisoformat(until) if until else None
     return KeyEntry(value, version, expires_at, size)
-
-
-def _read_task(row: list[Any] | None) -> Task | None:
-    return None if row is None else Task._make(row)
 
 
 def _read_resident(plain: dict[str, Any], before: Resident, thread: UUID) -> Resident:

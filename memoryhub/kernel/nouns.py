@@ -1,10 +1,13 @@
-"""The nouns of the kernel, a line each, and the lists that follow from them. Pure."""
+"""The nouns of a thread, a line each. Pure.
+
+What acts on all of them (threads, checkpoints, erasing) stands in `registry`.
+"""
 
 from __future__ import annotations
 
+from typing import Any
+
 from memoryhub.kernel import (
-    checkpoints,
-    erasing,
     keys,
     notes,
     own_tools,
@@ -12,17 +15,14 @@ from memoryhub.kernel import (
     runs,
     slots,
     tasks,
-    threads,
     tlb_upkeep,
     turns,
 )
-from memoryhub.kernel.bodies import Event
-from memoryhub.kernel.commands import Command
-from memoryhub.kernel.course import Course, Evolve, PageTable
-from memoryhub.kernel.parts import Decide, Part
+from memoryhub.kernel.parts import Part
+from memoryhub.kernel.slices import Slice
+from memoryhub.kernel.working_memory import Contents
 
 NOUNS: tuple[Part, ...] = (
-    threads.PART,
     slots.PART,
     runs.PART,
     page_parts.PART,
@@ -32,33 +32,17 @@ NOUNS: tuple[Part, ...] = (
     keys.PART,
     tasks.PART,
     notes.PART,
-    checkpoints.PART,
-    erasing.PART,
 )
 
-
-def _when_open(decide: Decide) -> Decide:
-    """The decision, which a closed thread refuses."""
-
-    def decided(course: Course, command: Command, pages: PageTable) -> None:
-        threads.require_open(course.state)
-        decide(course, command, pages)
-
-    return decided
-
-
-#: By command: what decides it.
-DECIDE: dict[type[Command], Decide] = {
-    command: decide
-    for noun in NOUNS
-    for command, decide in [
-        *((command, _when_open(decide)) for command, decide in noun.commands.items()),
-        *noun.upkeep.items(),
-    ]
+#: By name, what they keep in working memory.
+SLICES: dict[str, Slice[Any]] = {
+    noun.slice.name: noun.slice for noun in NOUNS if noun.slice is not None
 }
-#: By event: what folds it.
-EVOLVE: dict[type[Event], Evolve] = {
-    event: evolve for noun in NOUNS for event, evolve in noun.events.items()
-}
-#: By its word in the journal, each event.
-TYPES: dict[str, type[Event]] = {event.event_type: event for event in EVOLVE}
+
+
+def counts(contents: Contents) -> dict[str, Any]:
+    """What a checkpoint says of its contents; keys not yet swept included."""
+    found: dict[str, Any] = {"keys": len(contents.keys)}
+    for part in SLICES.values():
+        found |= part.counts(part.get(contents))
+    return found

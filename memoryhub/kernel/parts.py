@@ -9,6 +9,7 @@ from typing import Any
 from memoryhub.kernel.bodies import Event
 from memoryhub.kernel.commands import Command
 from memoryhub.kernel.course import Course, Evolve, PageTable
+from memoryhub.kernel.slices import Slice
 
 Decide = Callable[[Course, Any, PageTable], None]
 
@@ -17,7 +18,7 @@ Decide = Callable[[Course, Any, PageTable], None]
 class Part:
     """Commands with what decides them, events with what folds them.
 
-    From all parts together follow the tables of `replay` and the list of event types.
+    From all parts together follow the tables of `registry`.
     """
 
     #: A closed thread refuses these.
@@ -26,3 +27,5 @@ class Part:
     upkeep: Mapping[type[Command], Decide] = field(default_factory=dict)
     #: In the order in which they are listed.
     events: Mapping[type[Event], Evolve]
+    #: What it keeps in working memory, checkpoints included.
+    slice: Slice[Any] | None = None

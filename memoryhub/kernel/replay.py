@@ -9,7 +9,7 @@ from memoryhub.kernel import commands, threads
 from memoryhub.kernel.bodies import Event
 from memoryhub.kernel.commands import Command
 from memoryhub.kernel.course import Course, PageTable
-from memoryhub.kernel.nouns import DECIDE, EVOLVE
+from memoryhub.kernel.registry import DECIDE, EVOLVE
 from memoryhub.kernel.state import ThreadState
 
 #: The eraser's: they are taken whatever became of the thread.

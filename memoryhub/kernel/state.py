@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal, NamedTuple, TypeAlias, get_args
+from typing import Literal, NamedTuple, TypeAlias, get_args
 from uuid import UUID
 
 from rpds import HashTrieMap
 
-from memoryhub.kernel import memory_json, paging_json
 from memoryhub.kernel.events import LabelValue, Limits
 from memoryhub.kernel.paging import Paging
-from memoryhub.kernel.paging_config import settings_of
 from memoryhub.kernel.working_memory import (
     DEFAULT_MAX_KEY_BYTES,
     DEFAULT_MAX_KEYS,
-    DEFAULT_MAX_NOTES,
     WorkingMemory,
 )
 
@@ -104,10 +101,6 @@ class ThreadState(NamedTuple):
         return self.config.max_key_bytes or DEFAULT_MAX_KEY_BYTES
 
     @property
-    def max_notes(self) -> int:
-        return self.config.max_notes or DEFAULT_MAX_NOTES
-
-    @property
     def clock(self) -> int:
         """The seq, counted on from those of the ancestors that a fork goes on from.
 
@@ -147,53 +140,3 @@ def count(counts: Counts, name: str) -> Counts:
     if name not in counts and len(counts) >= MAX_COUNTED:
         name = OTHER
     return counts.insert(name, counts.get(name, 0) + 1)
-
-
-def to_json(state: ThreadState) -> dict[str, Any]:
-    """The canonical form: plain JSON values, everything unordered sorted."""
-    plain = state._asdict()
-    plain["scope"] = {
-        each.name: getattr(state.scope, each.name) for each in fields(Scope)
-    }
-    plain["labels"] = [list(label) for label in state.labels]
-    plain["config"] = state.config.model_dump()
-    plain["lineage"] = [
-        [str(part.thread), part.first, part.end, part.up_to_seq]
-        for part in state.lineage
-    ]
-    plain["paging"] = paging_json.to_json(state.paging, thread=state.id)
-    plain["memory"] = memory_json.to_json(state.memory, thread=state.id)
-    for name in ("types", "senders"):
-        # Persistent maps iterate otherwise in every process: sort what leaves.
-        plain[name] = dict(sorted(plain[name].items()))
-    for name in ("id", "project", "subject"):
-        plain[name] = str(plain[name])
-    for name in ("at", "created_at", "active_at"):
-        plain[name] = plain[name].isoformat() if plain[name] else None
-    return plain
-
-
-def from_json(plain: dict[str, Any]) -> ThreadState:
-    """The state whose `to_json` this is."""
-    known = dict(plain)
-    known["scope"] = Scope(**plain["scope"])
-    known["labels"] = tuple((name, value) for name, value in plain["labels"])
-    known["config"] = Limits(**plain["config"])
-    known["lineage"] = tuple(
-        Segment(thread=UUID(thread), first=first, end=end, up_to_seq=up_to)
-        for thread, first, end, up_to in plain["lineage"]
-    )
-    for name in ("types", "senders"):
-        known[name] = HashTrieMap(plain[name])
-    for name in ("id", "project", "subject"):
-        known[name] = UUID(plain[name])
-    for name in ("at", "created_at", "active_at"):
-        known[name] = datetime.fromisoformat(plain[name]) if plain[name] else None
-    settings = settings_of(known["config"])
-    paging = plain.get("paging")
-    known["paging"] = paging_json.from_json(
-        paging or {}, settings=settings, thread=known["id"]
-    )
-    memory = plain.get("memory") or {}
-    known["memory"] = memory_json.from_json(memory, thread=known["id"])
-    return ThreadState(**known)

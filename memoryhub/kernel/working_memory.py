@@ -8,20 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime
-from typing import Literal, NamedTuple, TypeAlias, get_args
+from typing import Any, NamedTuple, TypeAlias
 
-from rpds import HashTrieMap, HashTrieSet, Queue
+from rpds import HashTrieMap, HashTrieSet
 
 from memoryhub.kernel.paging import Frame, Hot, listed
 
-TaskStatus = Literal[
-    "pending", "running", "blocked", "paused", "completed", "failed", "cancelled"
-]
-TASK_STATUSES: tuple[str, ...] = get_args(TaskStatus)
-
 DEFAULT_MAX_KEYS = 10_000
 DEFAULT_MAX_KEY_BYTES = 64 * 1_048_576
-DEFAULT_MAX_NOTES = 1_000
 #: Checkpoints of a thread that were asked for.
 MAX_CHECKPOINTS = 1_000
 #: Automatic checkpoints that stay, newest ones.
@@ -48,37 +42,14 @@ class KeyEntry(NamedTuple):
         return self.expires_at is None or now < self.expires_at
 
 
-class Task(NamedTuple):
-    """The state of the task. Its fields lie in payloads; None: there is none."""
-
-    status: TaskStatus
-    #: Of the event that last set or updated it.
-    version: int
-    #: Of the events whose payloads hold them.
-    description: int | None = None
-    current_step: int | None = None
-    progress_percent: int | None = None
-    started_at: int | None = None
-    data: int | None = None
-
-
-class Note(NamedTuple):
-    """A line of the scratchpad; its text is the payload of its event."""
-
-    clock: int
-    bytes: int
-
-
 class Contents(NamedTuple):
-    """Keys, task and scratchpad at one moment."""
+    """What working memory holds at one moment: keys, and a slice of each other noun."""
 
     keys: HashTrieMap[str, KeyEntry] = HashTrieMap()
     #: Of all values, those expired and not yet swept included.
     key_bytes: int = 0
-    task: Task | None = None
-    #: Oldest first.
-    notes: Queue[Note] = Queue()
-    note_bytes: int = 0
+    #: By name, those that are not empty.
+    slices: HashTrieMap[str, Any] = HashTrieMap()
 
     def find(self, key: str, *, now: datetime) -> KeyEntry | None:
         """The key's entry, unless its instant has passed."""
@@ -117,7 +88,7 @@ class Checkpoint(NamedTuple):
 
 
 class WorkingMemory(NamedTuple):
-    """Keys, task and notes of now, and the tree of checkpoints."""
+    """The contents of now, and the tree of checkpoints."""
 
     contents: Contents = Contents()
     #: The checkpoint that the contents descend from.

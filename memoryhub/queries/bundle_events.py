@@ -14,7 +14,7 @@ from memoryhub.errors import CorruptError
 from memoryhub.journal import chain, event_lines, statements
 from memoryhub.journal.event_lines import EventLine
 from memoryhub.kernel import names
-from memoryhub.kernel.nouns import TYPES
+from memoryhub.kernel.registry import TYPES
 from memoryhub.models.subjects import Subject
 from memoryhub.queries import bundle_cuts
 from memoryhub.queries.bundle_cuts import Cut, Part

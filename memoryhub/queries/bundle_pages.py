@@ -16,7 +16,7 @@ import orjson
 
 from memoryhub.journal.event_lines import EventLine
 from memoryhub.kernel import strict_json
-from memoryhub.kernel.nouns import TYPES
+from memoryhub.kernel.registry import TYPES
 from memoryhub.queries import bundle_events, exact_json
 from memoryhub.queries.bundle_cuts import Cut, Part
 from memoryhub.queries.bundle_files import Archive, Chunk

@@ -20,8 +20,10 @@ from memoryhub.journal import log, projections
 from memoryhub.journal.page_rows import entry_of
 from memoryhub.journal.rows import LevelRow, PageRow
 from memoryhub.kernel import pins
+from memoryhub.kernel.notes import NOTES
 from memoryhub.kernel.pages import Entry
 from memoryhub.kernel.state import ThreadState
+from memoryhub.kernel.tasks import TASK
 from memoryhub.models.pages import Page, PageLevel
 from memoryhub.models.threads import Thread
 from memoryhub.queries import checkpoints, exact_json, keys, notes, pages, tasks
@@ -152,7 +154,7 @@ def key_records(
 def task_records(
     thread: Thread, state: ThreadState, now: datetime
 ) -> Iterator[TaskRecord]:
-    task = state.memory.contents.task
+    task = TASK.value(state)
     if task is None:
         return
     view = tasks.view_of(thread, state, task)
@@ -171,7 +173,7 @@ def task_records(
 def note_records(
     thread: Thread, state: ThreadState, now: datetime
 ) -> Iterator[NoteRecord]:
-    left = iter(state.memory.contents.notes)
+    left = iter(NOTES.value(state).lines)
     while some := list(islice(left, CHUNK)):
         for line in notes.lines(thread, state, some):
             yield NoteRecord(

@@ -11,7 +11,7 @@ from django.db.models import Max, Min, Sum
 from pydantic import TypeAdapter
 
 from memoryhub.journal import audit
-from memoryhub.kernel.nouns import TYPES
+from memoryhub.kernel.registry import TYPES
 from memoryhub.models.audit import AuditEntry, DailyUse
 from memoryhub.models.projects import Project
 from memoryhub.queries import bundle_states, exact_json

@@ -10,7 +10,9 @@ import orjson
 
 from memoryhub.journal import Receipt
 from memoryhub.kernel import checkpoints
+from memoryhub.kernel.notes import NOTES
 from memoryhub.kernel.state import ThreadState
+from memoryhub.kernel.tasks import TASK
 from memoryhub.kernel.working_memory import Checkpoint
 from memoryhub.models.threads import Thread
 from memoryhub.queries import payloads
@@ -116,8 +118,8 @@ def lines(
             auto=each.auto,
             parent=None if each.parent is None else state.seq_of(each.parent),
             keys=len(each.contents.keys),
-            notes=len(each.contents.notes),
-            has_task=each.contents.task is not None,
+            notes=len(NOTES.get(each.contents).lines),
+            has_task=TASK.get(each.contents) is not None,
             touched=None if each.touched is None else len(each.touched),
         )
         for each in found

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from memoryhub.kernel import checkpoints
+from memoryhub.kernel.notes import NOTES
 from memoryhub.kernel.state import ThreadState
+from memoryhub.kernel.tasks import TASK
 from memoryhub.kernel.working_memory import Contents
 from memoryhub.models.threads import Thread
 from memoryhub.queries import comparisons, notes, tasks
@@ -17,7 +19,7 @@ from memoryhub.queries.states import state_of
 from memoryhub.queries.tasks import TaskView
 
 #: Notes whose texts are shown on each side, and keys of a batch.
-NOTES, KEYS = 20, 200
+SHOWN_NOTES, KEYS = 20, 200
 KINDS = ("added", "removed", "changed", "rewritten", "retimed")
 _FIELDS = (
     "status", "description", "current_step", "progress_percent", "started_at", "data",
@@ -111,12 +113,15 @@ def _fields(
 
 
 def _task(thread: Thread, state: ThreadState, contents: Contents) -> TaskView | None:
-    return tasks.view_of(thread, state, contents.task) if contents.task else None
+    task = TASK.get(contents)
+    return tasks.view_of(thread, state, task) if task else None
 
 
 def _notes(
     thread: Thread, state: ThreadState, contents: Contents, seqs: tuple[int, ...]
 ) -> tuple[NoteLine, ...]:
-    wanted = {*seqs[-NOTES:]}
-    found = [note for note in contents.notes if state.seq_of(note.clock) in wanted]
+    wanted = {*seqs[-SHOWN_NOTES:]}
+    found = [
+        note for note in NOTES.get(contents).lines if state.seq_of(note.clock) in wanted
+    ]
     return notes.lines(thread, state, found)

@@ -12,8 +12,10 @@ from memoryhub.journal.projections import Rows
 from memoryhub.kernel import checkpoint_tree, checkpoints, resident, strict_json
 from memoryhub.kernel.checkpoints import Changes
 from memoryhub.kernel.memory_events import Part
+from memoryhub.kernel.notes import NOTES
 from memoryhub.kernel.state import ThreadState
-from memoryhub.kernel.working_memory import Contents, KeyEntry, Resident, Task
+from memoryhub.kernel.tasks import TASK, Task
+from memoryhub.kernel.working_memory import Contents, KeyEntry, Resident
 from memoryhub.models.threads import Thread
 from memoryhub.queries import payloads, tasks
 from memoryhub.queries.checkpoints import clock_of
@@ -247,14 +249,16 @@ def _compared(
     other: _Moment,
     keys: Batch[KeyDifference],
 ) -> Comparison:
-    here = [note.clock for note in one.contents.notes]
-    there = [note.clock for note in other.contents.notes]
+    here = [note.clock for note in NOTES.get(one.contents).lines]
+    there = [note.clock for note in NOTES.get(other.contents).lines]
     frames = {*one.resident.frames}, {*other.resident.frames}
     pins = {*one.resident.pins}, {*other.resident.pins}
     return Comparison(
         seq=state.seq,
         keys=keys,
-        task=_task_fields(thread, state, one.contents.task, other.contents.task),
+        task=_task_fields(
+            thread, state, TASK.get(one.contents), TASK.get(other.contents)
+        ),
         notes_added=_numbers(state, {*there} - {*here}),
         notes_removed=_numbers(state, {*here} - {*there}),
         frames_in=tuple(sorted(frames[1] - frames[0])),

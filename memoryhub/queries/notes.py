@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
+from memoryhub.kernel.notes import NOTES, Note
 from memoryhub.kernel.state import ThreadState
-from memoryhub.kernel.working_memory import Note
 from memoryhub.models.threads import Thread
 from memoryhub.queries import payloads
 from memoryhub.queries.cursors import PART_BYTES, Batch, Listing, fitting
@@ -48,7 +48,7 @@ def list_notes(
         filters=[thread.id, order, content, seq],
     )
     state = state_of(thread, seq)
-    notes = [*state.memory.contents.notes]
+    notes = [*NOTES.value(state).lines]
     if order == "desc":
         notes.reverse()
     if after is not None:

@@ -14,7 +14,9 @@ import orjson
 from memoryhub.kernel import checkpoint_tree, checkpoints
 from memoryhub.kernel.memory_commands import RestoreCheckpoint
 from memoryhub.kernel.memory_events import CheckpointRestored, Part
+from memoryhub.kernel.notes import NOTES
 from memoryhub.kernel.state import ThreadState
+from memoryhub.kernel.tasks import TASK
 from memoryhub.kernel.working_memory import Checkpoint, KeyEntry
 from memoryhub.models.threads import Thread
 from memoryhub.queries import previews
@@ -104,7 +106,11 @@ def get_drift(thread: Thread, line: EventLine, *, seen: int) -> Drift | None:
     if told.target not in before.memory.checkpoints:
         return None
     one, other = before.memory.contents, after.memory.contents
-    notes = ({*one.notes}, {*other.notes}) if "notes" in told.parts else (set(), set())
+    notes = (
+        ({*NOTES.get(one).lines}, {*NOTES.get(other).lines})
+        if "notes" in told.parts
+        else (set(), set())
+    )
     frames: tuple[set[str], set[str]] = (set(), set())
     if "frames" in told.parts:
         frames = ({*before.paging.frames}, {*after.paging.frames})
@@ -112,7 +118,7 @@ def get_drift(thread: Thread, line: EventLine, *, seen: int) -> Drift | None:
         seen=seen,
         found=_head_before(after, told),
         keys=_key_drift(before, after, told) if "keys" in told.parts else (),
-        task="task" in told.parts and one.task != other.task,
+        task="task" in told.parts and TASK.get(one) != TASK.get(other),
         notes_added=len(notes[1] - notes[0]),
         notes_cleared=len(notes[0] - notes[1]),
         pages_in=len(frames[1] - frames[0]),
@@ -170,8 +176,8 @@ def get_restoration(
     (line,) = lines(thread, state, [found])
     change, go, come, expired = _keys(state, found) if "keys" in parts else (0,) * 4
     now, then = state.memory.contents, found.contents
-    here = {*now.notes} if "notes" in parts else set()
-    there = {*then.notes} if "notes" in parts else set()
+    here = {*NOTES.get(now).lines} if "notes" in parts else set()
+    there = {*NOTES.get(then).lines} if "notes" in parts else set()
     return Restoration(
         seq=state.seq,
         target=line,
@@ -180,7 +186,7 @@ def get_restoration(
         go=go,
         come=come,
         expired=expired,
-        task="task" in parts and now.task != then.task,
+        task="task" in parts and TASK.get(now) != TASK.get(then),
         notes_go=len(here - there),
         notes_come=len(there - here),
         preview=_preview(thread, found, parts),

@@ -11,6 +11,7 @@ import orjson
 
 from memoryhub.journal import log
 from memoryhub.kernel.state import ThreadState
+from memoryhub.kernel.tasks import TASK
 from memoryhub.models.events import Event
 from memoryhub.models.threads import Thread
 from memoryhub.queries import tasks
@@ -54,7 +55,7 @@ def get_history(thread: Thread, *, seq: int | None = None) -> TaskHistory:
     `thread` comes with its subject.
     """
     state = state_of(thread, seq)
-    task = state.memory.contents.task
+    task = TASK.value(state)
     rows = Event.objects.filter(
         thread_id=thread.id,
         type__in=_TYPES,
@@ -80,7 +81,7 @@ def _before(thread: Thread, state: ThreadState) -> TaskStep:
     if not state.inherited_clock:
         return TaskStep(seq=0)
     begun = state_of(thread, min(1, state.seq))
-    task = begun.memory.contents.task
+    task = TASK.value(begun)
     view = tasks.view_of(thread, begun, task) if task else None
     said = {name: getattr(view, name) for name in _SAID} if view else {}
     return TaskStep(seq=0, **said)

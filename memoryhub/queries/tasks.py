@@ -9,9 +9,8 @@ from typing import Any
 
 from memoryhub.errors import TaskNotFoundError
 from memoryhub.journal import Receipt
-from memoryhub.kernel.memory_events import TASK_FIELDS
 from memoryhub.kernel.state import ThreadState
-from memoryhub.kernel.working_memory import Task
+from memoryhub.kernel.tasks import TASK, TASK_FIELDS, Task
 from memoryhub.models.threads import Thread
 from memoryhub.queries import payloads
 from memoryhub.queries.states import state_of
@@ -38,7 +37,7 @@ def get_task(thread: Thread, *, seq: int | None = None) -> TaskView:
     Raises TaskNotFoundError.
     """
     state = state_of(thread, seq)
-    task = state.memory.contents.task
+    task = TASK.value(state)
     if task is None:
         raise TaskNotFoundError
     return view_of(thread, state, task)
@@ -48,7 +47,7 @@ def after(receipt: Receipt) -> TaskView:
     """The task once a command was done. Two queries."""
     thread = Thread.objects.select_related("subject").get(id=receipt.thread)
     state = receipt.state or state_of(thread, receipt.seq)
-    task = state.memory.contents.task
+    task = TASK.value(state)
     if task is None:
         raise TaskNotFoundError
     return view_of(thread, state, task)

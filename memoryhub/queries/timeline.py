@@ -9,10 +9,12 @@ from typing import Any
 import orjson
 
 from memoryhub.journal import log, projections
-from memoryhub.kernel import state as states
+from memoryhub.kernel import state_json
 from memoryhub.kernel.events import SlotAppended
+from memoryhub.kernel.notes import NOTES
 from memoryhub.kernel.paging import Paging
 from memoryhub.kernel.state import ThreadState
+from memoryhub.kernel.tasks import TASK
 from memoryhub.kernel.working_memory import WorkingMemory
 from memoryhub.models.events import Event, Snapshot
 from memoryhub.models.slots import Slot, Turn
@@ -128,7 +130,7 @@ def _plain(state: ThreadState) -> dict[str, Any]:
     Which of them moved is what the event itself tells.
     """
     paging = state.paging
-    plain = states.to_json(state._replace(paging=Paging(), memory=WorkingMemory()))
+    plain = state_json.to_json(state._replace(paging=Paging(), memory=WorkingMemory()))
     plain["paging"] = {
         "mapped": len(paging.frames),
         "tokens": paging.used,
@@ -147,12 +149,12 @@ def _plain(state: ThreadState) -> dict[str, Any]:
 def _memory(memory: WorkingMemory) -> dict[str, Any]:
     """Figures and the task's words; what is expired and not yet swept counts."""
     contents = memory.contents
-    task = contents.task
+    task = TASK.get(contents)
     return {
         "keys": len(contents.keys),
         "key_bytes": contents.key_bytes,
-        "notes": len(contents.notes),
-        "note_bytes": contents.note_bytes,
+        "notes": len(NOTES.get(contents).lines),
+        "note_bytes": NOTES.get(contents).bytes,
         "checkpoints": memory.taken,
         "automatic_checkpoints": len(memory.automatic),
         "task_status": task.status if task else None,

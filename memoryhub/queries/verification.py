@@ -17,7 +17,7 @@ from memoryhub.errors import Refusal
 from memoryhub.journal import chain, log, projections, snapshots, statements
 from memoryhub.journal.sealing import page_of
 from memoryhub.journal.statements import RowCounts
-from memoryhub.kernel import state as states
+from memoryhub.kernel import state_json
 from memoryhub.kernel.erased import named
 from memoryhub.kernel.replay import Recorded, evolve
 from memoryhub.kernel.state import ThreadState
@@ -133,7 +133,7 @@ def _true(kept: Snapshot, walk: _Walk) -> bool:
     if kept.counters != snapshots.counters(walk.state):
         return False
     state = snapshots.opened(kept, walk.thread)
-    return states.to_json(state) == states.to_json(walk.state)
+    return state_json.to_json(state) == state_json.to_json(walk.state)
 
 
 def _link(walk: _Walk, row: Event, recorded: Recorded) -> bytes:

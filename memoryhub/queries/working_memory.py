@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
 
+from memoryhub.kernel.notes import NOTES
 from memoryhub.kernel.state import ThreadState
+from memoryhub.kernel.tasks import TASK
 from memoryhub.models.projects import Project
 from memoryhub.models.threads import Thread
 from memoryhub.queries import checkpoints, keys, notes, tasks
@@ -63,8 +65,8 @@ def get_memory(
     contents = state.memory.contents
     first = list(islice(contents.visible(now).items(), max_keys))
     size = fitting((entry.bytes for _, entry in first), max_bytes=PART_BYTES)
-    newest = [*contents.notes][-max_notes:] if max_notes else []
-    task = contents.task
+    newest = [*NOTES.get(contents).lines][-max_notes:] if max_notes else []
+    task = TASK.get(contents)
     return MemoryView(
         seq=state.seq,
         task=tasks.view_of(thread, state, task) if task else None,
@@ -88,9 +90,9 @@ def stats_of(thread: Thread, state: ThreadState, *, now: datetime) -> MemoryStat
         expiring=len(until),
         next_expiry_at=min(until, default=None),
         default_ttl_seconds=_default_ttl(thread, state),
-        notes=len(memory.contents.notes),
-        note_bytes=memory.contents.note_bytes,
-        has_task=memory.contents.task is not None,
+        notes=len(NOTES.get(memory.contents).lines),
+        note_bytes=NOTES.get(memory.contents).bytes,
+        has_task=TASK.get(memory.contents) is not None,
         checkpoints=memory.taken,
         automatic=len(memory.automatic),
     )

@@ -29,8 +29,8 @@ from memoryhub.kernel.events import (
     ThreadCreated,
     ThreadForked,
 )
-from memoryhub.kernel.nouns import TYPES
 from memoryhub.kernel.page_events import TurnBegan
+from memoryhub.kernel.registry import TYPES
 from memoryhub.kernel.replay import Recorded, evolve
 from memoryhub.kernel.state import ThreadState
 from memoryhub.kernel.threads import inherit

@@ -21,7 +21,7 @@ from django.db.models.functions import Substr
 from memoryhub.errors import InvalidError, Refusal
 from memoryhub.journal.log import open_payload
 from memoryhub.kernel import names
-from memoryhub.kernel.nouns import TYPES
+from memoryhub.kernel.registry import TYPES
 from memoryhub.models.erasures import Erasure, Tombstone
 from memoryhub.models.events import Event
 from memoryhub.models.threads import Thread

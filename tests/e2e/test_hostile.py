@@ -8,9 +8,9 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from memoryhub.kernel import strict_json
-from memoryhub.kernel.memory_commands import SetTask, TakeCheckpoint
-from memoryhub.kernel.memory_events import TaskField
+from memoryhub.kernel.memory_commands import TakeCheckpoint
 from memoryhub.kernel.page_commands import CreatePages
+from memoryhub.kernel.tasks import SetTask, TaskField
 from memoryhub.services import slots, turns
 from memoryhub.services.api_keys import Agent
 from memoryhub.services.turns import NewTurn

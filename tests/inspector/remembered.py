@@ -9,10 +9,9 @@ import time_machine
 from django.utils import timezone
 
 from memoryhub.kernel import strict_json
-from memoryhub.kernel.memory_commands import ChangeKeys, SetTask, UpdateTask
-from memoryhub.kernel.memory_events import TaskField
+from memoryhub.kernel.memory_commands import ChangeKeys
 from memoryhub.kernel.state import Scope
-from memoryhub.kernel.working_memory import TaskStatus
+from memoryhub.kernel.tasks import SetTask, TaskField, TaskStatus, UpdateTask
 from memoryhub.models.threads import Thread
 from memoryhub.services import keys
 from memoryhub.services.api_keys import Agent

@@ -13,6 +13,8 @@ import pytest
 from django.test import Client
 
 from memoryhub.kernel.memory_commands import DeleteCheckpoint
+from memoryhub.kernel.notes import NOTES
+from memoryhub.kernel.tasks import TASK
 from memoryhub.models.threads import Thread
 from memoryhub.queries import (
     checkpoint_trees,
@@ -197,8 +199,8 @@ def test_restore_keeps_history_and_undoes(browser: Browser, desk: Thread) -> Non
     assert "/checkpoints/19/restore?part=keys" in undo[1]
     assert editor.post(undo[1], form_of(editor, undo[1])).status_code == 302
     assert state_now(desk).memory.contents.keys == held.keys
-    assert state_now(desk).memory.contents.notes == held.notes
-    assert state_now(desk).memory.contents.task == held.task
+    assert NOTES.value(state_now(desk)).lines == NOTES.get(held).lines
+    assert TASK.value(state_now(desk)) == TASK.get(held)
     types = [*row_of(desk).events.order_by("seq").values_list("type", flat=True)]
     # What the undo would keep is the checkpoint that was restored.
     assert types[18:] == ["checkpoint.taken", *["checkpoint.restored"] * 2]
@@ -231,7 +233,7 @@ def test_what_came_after_the_preview_is_restored_over_and_told(
         ("token", "goes", "nothing"),
     ]
     assert "1 added, 0 cleared" in told
-    assert len(state_now(desk).memory.contents.notes) == 3
+    assert len(NOTES.value(state_now(desk)).lines) == 3
     # A link without a preview, or with one that is none, is the plain event.
     for query in ("", "?seen=x", "?seen=24", f"?seen={'9' * 30}", "?seen=0"):
         assert 'id="differed"' not in text_of(editor, f"{T}/events/24{query}")
@@ -257,7 +259,7 @@ def test_parts_are_chosen(browser: Browser, desk: Thread) -> None:
     assert form_of(editor, path) == {"seen": ["18"], "part": ["notes"]}
     assert editor.post(path, form_of(editor, path)).status_code == 302
     assert keys.get_key(row_of(desk), "seat").value == "12A"
-    assert len(state_now(desk).memory.contents.notes) == 3
+    assert len(NOTES.value(state_now(desk)).lines) == 3
     assert editor.get(f"{T}/checkpoints/12/restore?part=all").status_code == 422
     same = text_of(editor, f"{T}/checkpoints/12/restore?part=notes")
     assert "Nothing differs" in same

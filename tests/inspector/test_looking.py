@@ -11,7 +11,7 @@ from django.db import connections
 from django.test import Client
 
 from memoryhub.journal.writer import writer
-from memoryhub.kernel import state as states
+from memoryhub.kernel import state_json
 from memoryhub.services.api_keys import Agent
 from tests import factories
 from tests.conftest import DATABASES
@@ -76,7 +76,7 @@ def digest() -> str:
         for table, rows in stored(name):
             found.update(repr((name, table, rows)).encode())
     for thread, head in writer.journal.heads._kept.items():
-        kept = (thread, states.to_json(head.state), head.chain, head.listed_at)
+        kept = (thread, state_json.to_json(head.state), head.chain, head.listed_at)
         found.update(repr(kept).encode())
     return found.hexdigest()
 

@@ -14,6 +14,8 @@ from memoryhub.journal.writer import writer
 from memoryhub.kernel import memory_commands as commands
 from memoryhub.kernel.commands import AmendThread, Command
 from memoryhub.kernel.memory_events import ValuesErased
+from memoryhub.kernel.notes import ClearNotes
+from memoryhub.kernel.tasks import ClearTask, UpdateTask
 from memoryhub.models.threads import Thread
 from memoryhub.queries.verification import verify
 from memoryhub.services.api_keys import Agent
@@ -91,14 +93,14 @@ def test_rows_follow_every_event(agent: Agent) -> None:
             lambda: set_key(agent, "b"),
             lambda: add_notes(agent, "one", "two"),
             lambda: set_task(agent, fields={"description": b'"d"'}),
-            lambda: act(agent, commands.UpdateTask(fields={"current_step": b"2"})),
+            lambda: act(agent, UpdateTask(fields={"current_step": b"2"})),
             lambda: take(agent, "here"),
             lambda: retime(agent, "b", 2 * MINUTE),
             lambda: delete_key(agent, "a"),
             lambda: restore(agent, "here"),
             lambda: clear(agent),
-            lambda: act(agent, commands.ClearNotes()),
-            lambda: act(agent, commands.ClearTask()),
+            lambda: act(agent, ClearNotes()),
+            lambda: act(agent, ClearTask()),
             lambda: restore(agent, "here"),
             lambda: forget_checkpoint(agent, "here"),
         )

@@ -7,6 +7,7 @@ import pytest
 
 from memoryhub.journal import log, snapshots
 from memoryhub.kernel import state as states
+from memoryhub.kernel import state_json
 from memoryhub.kernel.replay import evolve
 from memoryhub.models.events import Snapshot
 from memoryhub.models.threads import Thread
@@ -83,7 +84,7 @@ def test_a_snapshot_is_the_fold(agent: Agent, every_event: None, name: str) -> N
         opened = snapshots.opened(row, thread)
         plain = folded(thread, row.seq)
         assert opened.memory == plain.memory
-        assert states.to_json(opened) == states.to_json(plain)
+        assert state_json.to_json(opened) == state_json.to_json(plain)
     joints = [*state_of(thread).memory.checkpoints.values()]
     assert [each for each in joints if each.joint]
     assert verify(thread) is None
@@ -124,7 +125,7 @@ def test_a_snapshot_with_other_memory_shows(agent: Agent, every_event: None) -> 
 
 
 def size(thread: Thread) -> int:
-    return len(orjson.dumps(states.to_json(state_of(thread))["memory"]))
+    return len(orjson.dumps(state_json.to_json(state_of(thread))["memory"]))
 
 
 def test_checkpoints_cost_their_differences(agent: Agent) -> None:

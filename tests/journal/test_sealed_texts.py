@@ -14,8 +14,8 @@ from memoryhub.errors import PageUnknownError, ValueErasedError
 from memoryhub.journal import tombstones
 from memoryhub.kernel import memory_commands as commands
 from memoryhub.kernel import strict_json
-from memoryhub.kernel.memory_events import TaskField
 from memoryhub.kernel.page_commands import FaultPage
+from memoryhub.kernel.tasks import SetTask, TaskField, UpdateTask
 from memoryhub.models import Event, Project, Subject, Thread
 from memoryhub.queries import pages
 from memoryhub.services import page_faults, subjects
@@ -35,12 +35,12 @@ Write = Callable[[Agent, Any], object]
 
 def task(field: TaskField, agent: Agent, value: Any) -> object:
     fields = {field: strict_json.as_sent(value)}
-    return act(agent, commands.SetTask(fields=fields), "ann-1")
+    return act(agent, SetTask(fields=fields), "ann-1")
 
 
 def new_task(field: TaskField, agent: Agent, value: Any) -> object:
     fields = {field: strict_json.as_sent(value)}
-    return act(agent, commands.UpdateTask(fields=fields), "ann-1")
+    return act(agent, UpdateTask(fields=fields), "ann-1")
 
 
 def hint(agent: Agent, value: Any) -> object:
@@ -124,7 +124,7 @@ SHAPES: dict[str, Callable[[str], Any]] = {
 def ann(agent: Agent) -> Subject:
     factories.make_thread(agent, "ann-1", user_id="ann")
     factories.make_page(agent, "old", thread="ann-1", text="Nothing about anybody.")
-    act(agent, commands.SetTask(), "ann-1")
+    act(agent, SetTask(), "ann-1")
     return subjects.find_or_create(agent.project, "ann")
 
 

@@ -13,8 +13,9 @@ from memoryhub.errors import (
 from memoryhub.journal import log, tombstones
 from memoryhub.kernel import strict_json
 from memoryhub.kernel.events import Limits
-from memoryhub.kernel.memory_commands import AddNotes, Expiry, NewNote, RetimeKey
-from memoryhub.kernel.memory_events import KeySet, NoteAdded
+from memoryhub.kernel.memory_commands import Expiry, RetimeKey
+from memoryhub.kernel.memory_events import KeySet
+from memoryhub.kernel.notes import AddNotes, NewNote, NoteAdded
 from memoryhub.kernel.page_events import PageCreated, PageUpdated
 from memoryhub.kernel.state import Scope
 from memoryhub.models import Event, Project, Subject, Thread, Tombstone

@@ -8,17 +8,16 @@ from typing import Any
 
 from memoryhub.kernel.memory_commands import (
     PARTS,
-    AddNotes,
     ChangeKeys,
     DeleteKey,
     Expected,
     Expiry,
-    NewNote,
     RestoreCheckpoint,
     SetKey,
     TakeCheckpoint,
 )
 from memoryhub.kernel.memory_events import Part
+from memoryhub.kernel.notes import AddNotes, NewNote
 from tests.paging import Bench
 
 

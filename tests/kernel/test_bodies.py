@@ -16,7 +16,7 @@ from memoryhub.kernel.events import (
     Limits,
 )
 from memoryhub.kernel.names import NameMark
-from memoryhub.kernel.nouns import TYPES
+from memoryhub.kernel.registry import TYPES
 
 _MARKS = (Ours, Chosen, NameMark)
 _BARE = (bool, int, float, str, datetime, Any)

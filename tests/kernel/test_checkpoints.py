@@ -16,15 +16,13 @@ from memoryhub.kernel.memory_commands import (
     DeleteCheckpoint,
     EraseValues,
     ExpireKeys,
-    SetTask,
     TakeCheckpoint,
 )
 from memoryhub.kernel.memory_events import CheckpointRestored, CheckpointTaken
-from memoryhub.kernel.working_memory import (
-    AUTOMATIC_KEPT,
-    MAX_CHECKPOINTS,
-    Contents,
-)
+from memoryhub.kernel.notes import NOTES
+from memoryhub.kernel.nouns import SLICES
+from memoryhub.kernel.tasks import TASK, SetTask
+from memoryhub.kernel.working_memory import AUTOMATIC_KEPT, MAX_CHECKPOINTS, Contents
 from tests.kernel.remembered import (
     delete,
     listed,
@@ -90,11 +88,11 @@ def test_a_part_alone_leaves_the_others(part: str) -> None:
     restore(bench, kept, (part,))  # type: ignore[arg-type]  # one of them
     after = contents(bench)
     assert (dict(after.keys) == {}) is (part == "keys")
-    assert (after.task is None) is (part == "task")
-    assert (len(after.notes) == 0) is (part == "notes")
-    left = {"keys": 0, "task": 2, "notes": 3}
-    for other in left.keys() - {part}:
-        assert after[left[other]] == before[left[other]]
+    assert (TASK.get(after) is None) is (part == "task")
+    assert bool(NOTES.get(after)) is not (part == "notes")
+    assert part == "keys" or after.keys == before.keys
+    for name in SLICES.keys() - {part}:
+        assert SLICES[name].get(after) == SLICES[name].get(before)
 
 
 def test_restore_keeps_other_checkpoints() -> None:
@@ -260,9 +258,8 @@ def test_a_preview_is_what_a_restore_says() -> None:
     seen = checkpoints.changes(bench.state, target, PARTS, at=bench.at)
     state = bench.state
     _, told = restore(bench, kept)
-    assert (
-        seen[:4] == (told.set, told.removed, told.expired, told.notes) == (1, 1, 1, 0)
-    )
+    assert seen[:3] == (told.set, told.removed, told.expired) == (1, 1, 1)
+    assert seen.slices["notes"] == told.notes == 0
     assert state.memory.contents.keys["b"] != contents(bench).keys["b"]
 
 

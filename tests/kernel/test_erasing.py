@@ -11,8 +11,7 @@ from uuid import UUID
 import pytest
 
 from memoryhub.errors import Refusal, ThreadErasedError
-from memoryhub.kernel import checkpoint_tree
-from memoryhub.kernel import state as states
+from memoryhub.kernel import checkpoint_tree, state_json
 from memoryhub.kernel.commands import (
     AppendSlots,
     CloseThread,
@@ -23,13 +22,8 @@ from memoryhub.kernel.commands import (
 )
 from memoryhub.kernel.erase_events import Range, RecordsErased, ThreadErased
 from memoryhub.kernel.events import Limits
-from memoryhub.kernel.memory_commands import (
-    ChangeKeys,
-    Expiry,
-    RetimeKey,
-    SetTask,
-    UpdateTask,
-)
+from memoryhub.kernel.memory_commands import ChangeKeys, Expiry, RetimeKey
+from memoryhub.kernel.notes import NOTES
 from memoryhub.kernel.page_commands import (
     BeginTurn,
     DeletePage,
@@ -41,6 +35,7 @@ from memoryhub.kernel.page_commands import (
 from memoryhub.kernel.pages import Entry
 from memoryhub.kernel.paging import Frame
 from memoryhub.kernel.state import ThreadState
+from memoryhub.kernel.tasks import TASK, SetTask, UpdateTask
 from memoryhub.kernel.threads import inherit
 from memoryhub.kernel.working_memory import Contents, Resident
 from tests.kernel.paged import thirds
@@ -75,13 +70,10 @@ def leads_to(state: ThreadState) -> set[Place]:
     found = set()
     for contents in contents_of(state):
         clocks = [each.value for each in contents.keys.values()]
-        clocks += [each.clock for each in contents.notes]
-        if contents.task:
-            clocks += [
-                clock
-                for clock in (contents.task.description, contents.task.data)
-                if clock is not None
-            ]
+        clocks += [each.clock for each in NOTES.get(contents).lines]
+        if task := TASK.get(contents):
+            held = (task.description, task.data)
+            clocks += [clock for clock in held if clock is not None]
         found |= {state.place(clock) for clock in clocks}
     entries = [*state.paging.tlb.held.values()]
     for resident in residents_of(state):
@@ -98,17 +90,19 @@ def kept_contents(state: ThreadState, it: Contents, gone: set[Place]) -> Any:
         return clock is not None and state.place(clock) not in gone
 
     keys = {name: e for name, e in it.keys.items() if there(e.value)}
-    notes = [each for each in it.notes if there(each.clock)]
-    task = it.task and it.task._replace(
-        description=it.task.description if there(it.task.description) else None,
-        data=it.task.data if there(it.task.data) else None,
+    notes = [each for each in NOTES.get(it).lines if there(each.clock)]
+    task = TASK.get(it)
+    task = task and task._replace(
+        description=task.description if there(task.description) else None,
+        data=task.data if there(task.data) else None,
     )
     size = sum(each.bytes for each in keys.values())
     return keys, size, task, notes, sum(each.bytes for each in notes)
 
 
 def plain_contents(it: Contents) -> Any:
-    return dict(it.keys.items()), it.key_bytes, it.task, [*it.notes], it.note_bytes
+    lines, size = NOTES.get(it)
+    return dict(it.keys.items()), it.key_bytes, TASK.get(it), [*lines], size
 
 
 def kept_entry(entry: Entry, gone: set[Place]) -> Entry | None:
@@ -191,7 +185,7 @@ def _new_page(bench: Bench, dice: random.Random) -> None:
 
 def _task(bench: Bench, dice: random.Random) -> None:
     fields: Any = {"description": b'"d"'} if dice.random() < 0.6 else {"data": b"{}"}
-    held = bench.state.memory.contents.task and dice.random() < 0.5
+    held = TASK.value(bench.state) and dice.random() < 0.5
     bench.do(UpdateTask(fields=fields) if held else SetTask(fields=fields))
 
 
@@ -264,9 +258,9 @@ def test_what_is_erased_is_gone_from_the_state_and_nothing_else_is(seed: int) ->
         live(bench, dice, 15)
         assert not leads_to(bench.state) & erased
         assert leads_to(bench.state)
-        assert states.to_json(bench.refolded()) == states.to_json(bench.state)
-        kept = json.loads(json.dumps(states.to_json(bench.state)))
-        assert states.to_json(states.from_json(kept)) == kept
+        assert state_json.to_json(bench.refolded()) == state_json.to_json(bench.state)
+        kept = json.loads(json.dumps(state_json.to_json(bench.state)))
+        assert state_json.to_json(state_json.from_json(kept)) == kept
 
 
 def test_a_page_goes_with_its_text_and_not_with_an_older_one() -> None:

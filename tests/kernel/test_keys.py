@@ -26,6 +26,7 @@ from memoryhub.kernel.memory_commands import (
     RetimeKey,
 )
 from memoryhub.kernel.memory_events import KeyDeleted, KeyRetimed, KeySet, KeysExpired
+from memoryhub.kernel.notes import NOTES
 from memoryhub.kernel.working_memory import KeyEntry
 from tests.kernel.remembered import (
     delete,
@@ -192,7 +193,7 @@ def test_clear_leaves_the_rest() -> None:
     after = bench.state.memory
     assert told.count == 2
     assert (dict(after.contents.keys), after.contents.key_bytes) == ({}, 0)
-    assert after.contents.notes == before.contents.notes
+    assert NOTES.get(after.contents).lines == NOTES.get(before.contents).lines
     assert after.checkpoints == before.checkpoints
     assert listed(bench) == [kept]
     assert bench.do(ClearKeys()) == []

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from memoryhub.kernel import memory_json
-from memoryhub.kernel import state as states
-from memoryhub.kernel.memory_commands import DeleteCheckpoint, SetTask
+from memoryhub.kernel import memory_json, state_json
+from memoryhub.kernel.memory_commands import DeleteCheckpoint
 from memoryhub.kernel.page_commands import EvictPage, PinPage
+from memoryhub.kernel.tasks import SetTask
 from memoryhub.kernel.working_memory import WorkingMemory
 from tests.kernel.remembered import delete, note, put, restore, take, wait
 from tests.paging import SMALL, Bench, make, page
@@ -49,7 +49,7 @@ def grown() -> Bench:
 def written() -> str:
     bench = grown()
     told = [recorded.event.model_dump(mode="json") for recorded in bench.log]
-    return json.dumps([states.to_json(bench.state), told])
+    return json.dumps([state_json.to_json(bench.state), told])
 
 
 def test_what_is_written_is_read_back() -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from memoryhub.kernel.commands import AmendThread
-from memoryhub.kernel.memory_commands import ClearNotes
+from memoryhub.kernel.notes import NOTES, ClearNotes
 from tests.kernel.remembered import note, restore, take
 from tests.paging import Bench
 
 
 def clocks(bench: Bench) -> list[int]:
-    return [each.clock for each in bench.state.memory.contents.notes]
+    return [each.clock for each in NOTES.value(bench.state).lines]
 
 
 def test_one_note_is_one_event_however_many_there_are() -> None:
@@ -17,7 +17,7 @@ def test_one_note_is_one_event_however_many_there_are() -> None:
     told = [note(bench, 7)[0].trimmed for _ in range(10)]
     assert told == [0] * 3 + [1] * 7
     assert clocks(bench) == [9, 10, 11]
-    assert bench.state.memory.contents.note_bytes == 3 * 64
+    assert NOTES.value(bench.state).bytes == 3 * 64
 
 
 def test_max_notes_one_keeps_one() -> None:
@@ -25,7 +25,7 @@ def test_max_notes_one_keeps_one() -> None:
     told = note(bench, 1, 2, 3)
     assert [each.trimmed for each in told] == [0, 1, 1]
     assert clocks(bench) == [bench.state.clock]
-    assert bench.state.memory.contents.note_bytes == 64
+    assert NOTES.value(bench.state).bytes == 64
 
 
 def test_a_lowered_limit_trims_with_the_next_note() -> None:
@@ -36,7 +36,7 @@ def test_a_lowered_limit_trims_with_the_next_note() -> None:
     first, second = note(bench, 5, 5)
     assert (first.trimmed, second.trimmed) == (7, 1)
     assert len(clocks(bench)) == 4
-    assert bench.state.memory.contents.note_bytes == 4 * 64
+    assert NOTES.value(bench.state).bytes == 4 * 64
 
 
 def test_clear_empties_the_scratchpad_and_counts() -> None:
@@ -44,7 +44,7 @@ def test_clear_empties_the_scratchpad_and_counts() -> None:
     note(bench, 1, 1)
     (told,) = bench.do(ClearNotes())
     assert told.count == 2
-    assert (clocks(bench), bench.state.memory.contents.note_bytes) == ([], 0)
+    assert (clocks(bench), NOTES.value(bench.state).bytes) == ([], 0)
     assert bench.do(ClearNotes()) == []
 
 
@@ -55,11 +55,11 @@ def test_later_note_not_in_checkpoint() -> None:
     held = clocks(bench)
     note(bench, 2)
     then = bench.state.memory.checkpoints[kept].contents
-    assert [each.clock for each in then.notes] == held
+    assert [each.clock for each in NOTES.get(then).lines] == held
     (_, told) = restore(bench, kept)
     assert told.notes == 1
     assert clocks(bench) == held
-    assert bench.state.memory.contents.note_bytes == 64
+    assert NOTES.value(bench.state).bytes == 64
 
 
 def test_notes_restored_follow_the_limit_of_now() -> None:

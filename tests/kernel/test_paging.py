@@ -21,8 +21,7 @@ from hypothesis.stateful import (
 from rpds import HashTrieMap
 
 from memoryhub.errors import Refusal
-from memoryhub.kernel import pins
-from memoryhub.kernel import state as states
+from memoryhub.kernel import pins, state_json
 from memoryhub.kernel.bodies import Event
 from memoryhub.kernel.commands import AmendThread, AppendSlots, MadeLevels
 from memoryhub.kernel.page_commands import (
@@ -333,8 +332,8 @@ class Threads(RuleBasedStateMachine):
 
     @invariant()
     def any_process_folds_the_same(self) -> None:
-        folded = states.to_json(self.bench.refolded())
-        assert folded == states.to_json(self.bench.state)
+        folded = state_json.to_json(self.bench.refolded())
+        assert folded == state_json.to_json(self.bench.state)
 
 
 def test_model() -> None:

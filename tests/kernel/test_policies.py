@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from memoryhub.kernel import eviction, policies
 from memoryhub.kernel.commands import AppendSlots
 from memoryhub.kernel.course import Course
-from memoryhub.kernel.nouns import EVOLVE
 from memoryhub.kernel.page_commands import (
     BeginTurn,
     CreatePages,
@@ -24,6 +23,7 @@ from memoryhub.kernel.page_commands import (
 from memoryhub.kernel.page_events import PageEvicted
 from memoryhub.kernel.paging_config import POLICY_NAMES
 from memoryhub.kernel.policies import POLICIES, Terms
+from memoryhub.kernel.registry import EVOLVE
 from tests.paging import BARE, Bench, only, page, slot
 
 SHARES = st.floats(0, 1)

@@ -33,6 +33,7 @@ from memoryhub.kernel import (
     own_tools,
     page_parts,
     replay,
+    state_json,
     tasks,
     tlb_upkeep,
     turns,
@@ -41,7 +42,7 @@ from memoryhub.kernel import state as states
 from memoryhub.kernel.bodies import Event
 from memoryhub.kernel.commands import AppendSlots, CreateThread, NewSlot
 from memoryhub.kernel.erase_events import RecordsErased, ThreadErased
-from memoryhub.kernel.nouns import TYPES
+from memoryhub.kernel.registry import TYPES
 from memoryhub.kernel.state import Scope, ThreadState
 from memoryhub.kernel.threads import inherit
 from tests.paging import Rows
@@ -197,8 +198,8 @@ class Threads(RuleBasedStateMachine):
 
     @invariant()
     def a_snapshot_is_the_state(self) -> None:
-        kept = json.loads(json.dumps(states.to_json(self.state)))
-        assert states.from_json(kept) == self.state
+        kept = json.loads(json.dumps(state_json.to_json(self.state)))
+        assert state_json.from_json(kept) == self.state
 
 
 TestThreads = Threads.TestCase
@@ -229,7 +230,7 @@ def fold_golden(name: str) -> str:
             event=kind.model_validate_json(json.dumps(row["body"])),
         )
         state = replay.evolve(state, recorded)
-    return json.dumps(states.to_json(state))
+    return json.dumps(state_json.to_json(state))
 
 
 def golden(name: str) -> Any:
@@ -242,8 +243,8 @@ def test_a_golden_history_folds_to_its_state(name: str) -> None:
 
     What a state did not have yet when it was written is as in a new thread.
     """
-    written = states.from_json(golden(name)["state"])
-    assert json.loads(fold_golden(name)) == states.to_json(written)
+    written = state_json.from_json(golden(name)["state"])
+    assert json.loads(fold_golden(name)) == state_json.to_json(written)
 
 
 @pytest.mark.parametrize(

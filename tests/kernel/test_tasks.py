@@ -6,15 +6,22 @@ import pytest
 
 from memoryhub.errors import StaleError, TaskNotFoundError
 from memoryhub.kernel.commands import Draft
-from memoryhub.kernel.memory_commands import ClearTask, Expected, SetTask, UpdateTask
-from memoryhub.kernel.memory_events import TaskField, TaskSet
+from memoryhub.kernel.memory_commands import Expected
 from memoryhub.kernel.replay import decide
-from memoryhub.kernel.working_memory import Task
+from memoryhub.kernel.tasks import (
+    TASK,
+    ClearTask,
+    SetTask,
+    Task,
+    TaskField,
+    TaskSet,
+    UpdateTask,
+)
 from tests.paging import Bench
 
 
 def task(bench: Bench) -> Task:
-    found = bench.state.memory.contents.task
+    found = TASK.value(bench.state)
     assert found is not None
     return found
 

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from memoryhub.errors import InvalidError, PinBudgetError
-from memoryhub.kernel import paging_config
-from memoryhub.kernel import state as states
+from memoryhub.kernel import paging_config, state_json
 from memoryhub.kernel.commands import AmendThread, AppendSlots
 from memoryhub.kernel.events import ThreadConfigured, ThreadForked
 from memoryhub.kernel.page_commands import (
@@ -131,8 +130,8 @@ def test_every_range_is_of_a_setting() -> None:
 def test_a_fork_begins_with_the_working_set_of_its_parent() -> None:
     parent = lived()
     child = parent.fork(thread=9, **BARE)
-    before = states.to_json(parent.state)["paging"]
-    after = states.to_json(child.state)["paging"]
+    before = state_json.to_json(parent.state)["paging"]
+    after = state_json.to_json(child.state)["paging"]
     assert [*map(place, after["frames"])] == [*map(place, before["frames"])]
     for name in ("used", "pins", "history", "spent", "counts", "last_user", "pages"):
         assert after[name] == before[name]

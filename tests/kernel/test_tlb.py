@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryhub.kernel import state as states
+from memoryhub.kernel import state_json
 from memoryhub.kernel import tlb as tlbs
 from memoryhub.kernel.commands import AmendThread, AppendSlots
 from memoryhub.kernel.page_commands import (
@@ -155,7 +155,7 @@ def test_replay_gives_equal_counters() -> None:
     bench.restart()
     bench.do(ReferencePages(page_ids=("p0", "p1")))
     again = bench.refolded()
-    assert states.to_json(again) == states.to_json(bench.state)
+    assert state_json.to_json(again) == state_json.to_json(bench.state)
     assert (again.paging.tlb.hits, again.paging.tlb.misses) == (2, 17)
 
 

@@ -12,14 +12,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, rule, run_state_machine_as_test
 
 from memoryhub.kernel import checkpoint_tree
-from memoryhub.kernel.memory_events import TASK_FIELDS
+from memoryhub.kernel.notes import NOTES
 from memoryhub.kernel.state import MAX_FORK_DEPTH
-from memoryhub.kernel.working_memory import (
-    AUTOMATIC_KEPT,
-    Contents,
-    Task,
-    WorkingMemory,
-)
+from memoryhub.kernel.tasks import TASK, TASK_FIELDS, Task
+from memoryhub.kernel.working_memory import AUTOMATIC_KEPT, Contents, WorkingMemory
 from tests.memory_lives import LIMITS, Lives
 from tests.memory_model import Model, Things
 from tests.paging import Bench
@@ -99,8 +95,10 @@ def assert_same(contents: Contents, things: Things, model: Model) -> None:
         for name, each in model.visible(things).items()
     }
     assert list(shown) == sorted(shown)
-    assert contents.task == (_task(things.task) if things.task else None)
-    assert [note.clock for note in contents.notes] == [c for c, _ in things.notes]
+    assert TASK.get(contents) == (_task(things.task) if things.task else None)
+    assert [note.clock for note in NOTES.get(contents).lines] == [
+        c for c, _ in things.notes
+    ]
 
 
 def _task(known: dict[str, Any]) -> Task:
@@ -115,7 +113,9 @@ def assert_sound(memory: WorkingMemory) -> None:
     live = memory.listed()
     for contents in (memory.contents, *(each.contents for each in live)):
         assert contents.key_bytes == sum(each.bytes for each in contents.keys.values())
-        assert contents.note_bytes == sum(each.bytes for each in contents.notes)
+        assert NOTES.get(contents).bytes == sum(
+            each.bytes for each in NOTES.get(contents).lines
+        )
     automatic = [each.clock for each in live if each.auto]
     assert list(memory.automatic) == automatic
     assert len(automatic) <= AUTOMATIC_KEPT

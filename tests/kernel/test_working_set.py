@@ -13,7 +13,6 @@ from memoryhub.kernel import eviction, pins
 from memoryhub.kernel.commands import AmendThread, AppendSlots
 from memoryhub.kernel.course import Course
 from memoryhub.kernel.events import SlotAppended
-from memoryhub.kernel.nouns import EVOLVE
 from memoryhub.kernel.page_commands import (
     BeginTurn,
     EvictPage,
@@ -30,6 +29,7 @@ from memoryhub.kernel.page_events import (
     PageLowered,
     PageMapped,
 )
+from memoryhub.kernel.registry import EVOLVE
 from tests.paging import BARE, SMALL, Bench, made, make, only, page, slot
 
 

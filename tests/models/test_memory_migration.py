@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.db import connection
 
-from memoryhub.kernel import state as states
+from memoryhub.kernel import state_json
 from memoryhub.models.events import Event
 from memoryhub.models.projects import Project
 from memoryhub.models.threads import Thread
@@ -100,6 +100,6 @@ def test_snapshots_of_before_are_read_as_they_are(agent: Agent) -> None:
     """They tell of no working memory, since there was none."""
     append(agent, "t-1", "one")
     state = state_of(get_thread(agent))
-    plain = states.to_json(state)
+    plain = state_json.to_json(state)
     del plain["memory"]
-    assert states.from_json(plain) == state
+    assert state_json.from_json(plain) == state

@@ -14,6 +14,8 @@ from typing import Any
 from django.db import transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 
+from memoryhub.kernel.notes import NOTES
+from memoryhub.kernel.tasks import TASK
 from memoryhub.models.projects import Project
 from memoryhub.services.api_keys import Agent
 from tests import memory_acts as acts
@@ -115,8 +117,8 @@ def _shown(thread: str) -> Any:
             "keys": {n: e.value for n, e in sorted(memory.contents.keys.items())},
             "rows": {each["key"]: each["value_seq"] for each in acts.key_rows(row)},
             "dues": sorted(acts.dues(row)),
-            "notes": [note.clock for note in memory.contents.notes],
-            "task": memory.contents.task is not None,
+            "notes": [note.clock for note in NOTES.get(memory.contents).lines],
+            "task": TASK.get(memory.contents) is not None,
             "checkpoints": [each.clock for each in memory.listed()],
             "base": memory.base,
         }

@@ -7,10 +7,8 @@ from typing import Any
 import pytest
 
 from memoryhub.kernel import strict_json
-from memoryhub.kernel.memory_commands import (
-    Expiry,
-    SetTask,
-)
+from memoryhub.kernel.memory_commands import Expiry
+from memoryhub.kernel.tasks import SetTask
 from memoryhub.queries import comparisons, cursors
 from memoryhub.queries.comparisons import HEAD
 from memoryhub.services import keys

@@ -11,8 +11,8 @@ from pydantic import BaseModel
 
 from memoryhub.kernel import bundles
 from memoryhub.kernel.context_bodies import SectionBody
-from memoryhub.kernel.nouns import TYPES
 from memoryhub.kernel.page_events import TurnPacked
+from memoryhub.kernel.registry import TYPES
 from memoryhub.services.bundle_passes import Ids
 
 #: Fields whose name or type says id, and what becomes of each.

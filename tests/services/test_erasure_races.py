@@ -26,7 +26,7 @@ from memoryhub.journal.orders import Order
 from memoryhub.journal.tombstones import Value
 from memoryhub.journal.writer import Journal
 from memoryhub.kernel import strict_json
-from memoryhub.kernel.memory_commands import AddNotes, NewNote
+from memoryhub.kernel.notes import AddNotes, NewNote
 from memoryhub.kernel.page_commands import DeletePage
 from memoryhub.models import Membership, Subject
 from memoryhub.models.clock import clock

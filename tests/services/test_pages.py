@@ -15,7 +15,7 @@ from memoryhub.errors import (
     UnknownPageError,
 )
 from memoryhub.journal import Receipt
-from memoryhub.kernel import state as kernel_state
+from memoryhub.kernel import state_json
 from memoryhub.kernel.page_commands import (
     DeletePage,
     EvictPage,
@@ -249,7 +249,7 @@ def test_reads_touch_nothing(agent: Agent) -> None:
     factories.make_page(agent, "a", text=prose(900))
     factories.append(agent, "t-1", "hello")
     row = factories.get_thread(agent)
-    before = kernel_state.to_json(states.state_of(row))
+    before = state_json.to_json(states.state_of(row))
     events = Event.objects.count()
     for level in range(4):
         served(agent, "a", level)
@@ -257,4 +257,4 @@ def test_reads_touch_nothing(agent: Agent) -> None:
     with pytest.raises(PageUnknownError):
         pages.find_entry(states.state_of(row), "nowhere")
     assert Event.objects.count() == events
-    assert kernel_state.to_json(states.state_of(factories.get_thread(agent))) == before
+    assert state_json.to_json(states.state_of(factories.get_thread(agent))) == before

@@ -14,7 +14,7 @@ from django.db import DatabaseError, transaction
 
 from memoryhub.errors import NotCompleteError
 from memoryhub.kernel import names, strict_json
-from memoryhub.kernel.nouns import EVOLVE
+from memoryhub.kernel.registry import EVOLVE
 from memoryhub.models.erasures import Erasure, Receipt
 from memoryhub.models.ids import uuid7
 from memoryhub.models.projects import Project

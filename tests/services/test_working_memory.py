@@ -14,22 +14,24 @@ from memoryhub.errors import (
 )
 from memoryhub.journal import Receipt, Request
 from memoryhub.kernel.memory_commands import (
-    AddNotes,
-    ClearNotes,
-    ClearTask,
     Expected,
     Expiry,
     MemoryCommand,
-    NewNote,
-    SetTask,
     TakeCheckpoint,
-    UpdateTask,
 )
-from memoryhub.kernel.memory_events import (
+from memoryhub.kernel.notes import (
+    AddNotes,
+    ClearNotes,
+    NewNote,
     NoteAdded,
     NotesCleared,
+)
+from memoryhub.kernel.tasks import (
+    ClearTask,
+    SetTask,
     TaskField,
     TaskUpdated,
+    UpdateTask,
 )
 from memoryhub.models import Event, Subject
 from memoryhub.queries import notes, tasks

@@ -1,0 +1,39 @@
+"""The tables of commands and events that follow from the list of nouns. Pure."""
+
+from __future__ import annotations
+
+from memoryhub.kernel import checkpoints, erasing, threads
+from memoryhub.kernel.bodies import Event
+from memoryhub.kernel.commands import Command
+from memoryhub.kernel.course import Course, Evolve, PageTable
+from memoryhub.kernel.nouns import NOUNS
+from memoryhub.kernel.parts import Decide, Part
+
+PARTS: tuple[Part, ...] = (threads.PART, *NOUNS, checkpoints.PART, erasing.PART)
+
+
+def _when_open(decide: Decide) -> Decide:
+    """The decision, which a closed thread refuses."""
+
+    def decided(course: Course, command: Command, pages: PageTable) -> None:
+        threads.require_open(course.state)
+        decide(course, command, pages)
+
+    return decided
+
+
+#: By command: what decides it.
+DECIDE: dict[type[Command], Decide] = {
+    command: decide
+    for part in PARTS
+    for command, decide in [
+        *((command, _when_open(decide)) for command, decide in part.commands.items()),
+        *part.upkeep.items(),
+    ]
+}
+#: By event: what folds it.
+EVOLVE: dict[type[Event], Evolve] = {
+    event: evolve for part in PARTS for event, evolve in part.events.items()
+}
+#: By its word in the journal, each event.
+TYPES: dict[str, type[Event]] = {event.event_type: event for event in EVOLVE}

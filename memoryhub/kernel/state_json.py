@@ -1,0 +1,65 @@
+"""The canonical form of a thread's state, which snapshots keep. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from rpds import HashTrieMap
+
+from memoryhub.kernel import memory_json, paging_json
+from memoryhub.kernel.events import Limits
+from memoryhub.kernel.paging_config import settings_of
+from memoryhub.kernel.state import Scope, Segment, ThreadState
+
+
+def to_json(state: ThreadState) -> dict[str, Any]:
+    """The canonical form: plain JSON values, everything unordered sorted."""
+    plain = state._asdict()
+    plain["scope"] = {
+        each.name: getattr(state.scope, each.name) for each in fields(Scope)
+    }
+    plain["labels"] = [list(label) for label in state.labels]
+    plain["config"] = state.config.model_dump()
+    plain["lineage"] = [
+        [str(part.thread), part.first, part.end, part.up_to_seq]
+        for part in state.lineage
+    ]
+    plain["paging"] = paging_json.to_json(state.paging, thread=state.id)
+    plain["memory"] = memory_json.to_json(state.memory, thread=state.id)
+    for name in ("types", "senders"):
+        # Persistent maps iterate otherwise in every process: sort what leaves.
+        plain[name] = dict(sorted(plain[name].items()))
+    for name in ("id", "project", "subject"):
+        plain[name] = str(plain[name])
+    for name in ("at", "created_at", "active_at"):
+        plain[name] = plain[name].isoformat() if plain[name] else None
+    return plain
+
+
+def from_json(plain: dict[str, Any]) -> ThreadState:
+    """The state whose `to_json` this is."""
+    known = dict(plain)
+    known["scope"] = Scope(**plain["scope"])
+    known["labels"] = tuple((name, value) for name, value in plain["labels"])
+    known["config"] = Limits(**plain["config"])
+    known["lineage"] = tuple(
+        Segment(thread=UUID(thread), first=first, end=end, up_to_seq=up_to)
+        for thread, first, end, up_to in plain["lineage"]
+    )
+    for name in ("types", "senders"):
+        known[name] = HashTrieMap(plain[name])
+    for name in ("id", "project", "subject"):
+        known[name] = UUID(plain[name])
+    for name in ("at", "created_at", "active_at"):
+        known[name] = datetime.fromisoformat(plain[name]) if plain[name] else None
+    settings = settings_of(known["config"])
+    paging = plain.get("paging")
+    known["paging"] = paging_json.from_json(
+        paging or {}, settings=settings, thread=known["id"]
+    )
+    memory = plain.get("memory") or {}
+    known["memory"] = memory_json.from_json(memory, thread=known["id"])
+    return ThreadState(**known)
