@@ -14,10 +14,10 @@ from memoryhub.journal import audit
 from memoryhub.kernel.registry import TYPES
 from memoryhub.models.audit import AuditEntry, DailyUse
 from memoryhub.models.projects import Project
-from memoryhub.queries import bundle_states, exact_json
+from memoryhub.queries import exact_json, nouns
 from memoryhub.queries.bundle_cuts import Cut
 from memoryhub.queries.bundle_files import Chunk
-from memoryhub.queries.bundle_records import ThreadRecord
+from memoryhub.queries.bundle_states import ThreadRecord
 from memoryhub.queries.recipients import list_recipients
 
 ACCESS: Final = "access.jsonl"
@@ -188,7 +188,7 @@ def schemas() -> Mapping[str, bytes]:
         for kind, event in TYPES.items()
     }
     told["schemas/threads.json"] = _schema(ThreadRecord)
-    for path, file in bundle_states.FILES.items():
+    for path, file in nouns.FILES.items():
         told[schema_of(path)] = _schema(file.record)
     told["schemas/events.json"] = _EVENT
     return {

@@ -21,6 +21,7 @@ from memoryhub.queries import (
     bundle_pages,
     bundle_states,
     bundle_texts,
+    nouns,
 )
 from memoryhub.queries.bundle_cuts import Cut
 from memoryhub.queries.bundle_events import Seen
@@ -53,7 +54,7 @@ def stream(
 def parts() -> frozenset[str]:
     """The files of every bundle that hold records, as the registry names them."""
     fixed = (EVENTS, MANIFEST, bundle_states.THREADS, bundle_texts.ACCESS)
-    return frozenset({*fixed, *bundle_states.FILES})
+    return frozenset({*fixed, *nouns.FILES})
 
 
 def canonical(manifest: dict[str, Any]) -> bytes:
@@ -89,7 +90,7 @@ def _states(archive: Archive, cut: Cut, seen: Seen) -> Iterator[bytes]:
     path = bundle_states.THREADS
     threads = bundle_states.thread_texts(cut)
     yield from archive.add(path, threads, schema=_described(path))
-    for path, file in bundle_states.FILES.items():
+    for path, file in nouns.FILES.items():
         among = seen.among(file.needs, cut)
         chunks = bundle_states.texts(cut, file.lines, among=among)
         yield from archive.add(path, chunks, schema=_described(path))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import islice
+from uuid import UUID
 
 import orjson
 
@@ -17,6 +19,7 @@ from memoryhub.kernel.working_memory import Checkpoint
 from memoryhub.models.threads import Thread
 from memoryhub.queries import payloads
 from memoryhub.queries.cursors import Batch, Listing
+from memoryhub.queries.state_files import CHUNK, StateFile
 from memoryhub.queries.states import state_of
 
 
@@ -38,6 +41,23 @@ class CheckpointLine:
     has_task: bool
     #: Names touched since the parent; None: any.
     touched: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointRecord:
+    """A point that a thread's working memory can return to."""
+
+    thread: UUID
+    seq: int
+    name: str | None
+    description: str | None
+    at: datetime
+    by: str
+    auto: bool
+    parent: int | None
+    keys: int
+    notes: int
+    has_task: bool
 
 
 def list_checkpoints(
@@ -138,3 +158,32 @@ def number_of(receipt: Receipt, clock: int | None) -> int | None:
 def inherited_clock(thread: Thread) -> int:
     """The thread's clock at the last event that it inherits."""
     return sum(up_to for _, _, _, up_to in orjson.loads(thread.lineage))
+
+
+def _records(
+    thread: Thread, state: ThreadState, now: datetime
+) -> Iterator[CheckpointRecord]:
+    left = iter(state.memory.listed())
+    while some := list(islice(left, CHUNK)):
+        for line in lines(thread, state, some):
+            yield CheckpointRecord(
+                thread=thread.id,
+                seq=line.seq,
+                name=line.name,
+                description=line.description,
+                at=line.at,
+                by=line.by,
+                auto=line.auto,
+                parent=line.parent,
+                keys=line.keys,
+                notes=line.notes,
+                has_task=line.has_task,
+            )
+
+
+STATES = StateFile(
+    path="state/checkpoints.jsonl",
+    record=CheckpointRecord,
+    lines=_records,
+    needs=frozenset({"checkpoint.taken"}),
+)

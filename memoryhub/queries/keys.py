@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import islice
 from typing import Any, Literal
+from uuid import UUID
 
 from memoryhub.errors import ContentErasedError, KeyNotFoundError
 from memoryhub.kernel import globs
@@ -19,6 +21,7 @@ from memoryhub.kernel.working_memory import KeyEntry
 from memoryhub.models.threads import Thread
 from memoryhub.queries import key_search, payloads
 from memoryhub.queries.cursors import PART_BYTES, Batch, Listing, fitting, walk
+from memoryhub.queries.state_files import StateFile
 from memoryhub.queries.states import now_of, state_of
 from memoryhub.queries.terms import Term
 
@@ -44,6 +47,19 @@ class KeyLine:
     erased: bool
     #: The value is an ancestor's.
     inherited: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyRecord:
+    """A key of working memory, visible when the bundle was made."""
+
+    thread: UUID
+    key: str
+    value: Any
+    erased: bool
+    set_at: datetime
+    set_by: str
+    expires_at: datetime | None
 
 
 def get_key(
@@ -208,3 +224,29 @@ def _line(
         erased=value is not None and value.erased,
         inherited=entry.value <= state.inherited_clock,
     )
+
+
+def _records(thread: Thread, state: ThreadState, now: datetime) -> Iterator[KeyRecord]:
+    left = iter(state.memory.contents.visible(now).items())
+    while some := list(islice(left, CHUNK)):
+        while some:
+            size = fitting((each.bytes for _, each in some), max_bytes=PART_BYTES)
+            shown, some = dict(some[:size]), some[size:]
+            for line in lines(thread, state, shown, content=True):
+                yield KeyRecord(
+                    thread=thread.id,
+                    key=line.name,
+                    value=line.value,
+                    erased=line.erased,
+                    set_at=line.set_at,
+                    set_by=line.set_by,
+                    expires_at=line.expires_at,
+                )
+
+
+STATES = StateFile(
+    path="state/keys.jsonl",
+    record=KeyRecord,
+    lines=_records,
+    needs=frozenset({"key.set"}),
+)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import islice
 from typing import Literal
+from uuid import UUID
 
 from memoryhub.kernel.notes import NOTES, Note
 from memoryhub.kernel.state import ThreadState
 from memoryhub.models.threads import Thread
 from memoryhub.queries import payloads
 from memoryhub.queries.cursors import PART_BYTES, Batch, Listing, fitting
+from memoryhub.queries.state_files import CHUNK, StateFile
 from memoryhub.queries.states import state_of
 
 Order = Literal["asc", "desc"]
@@ -25,6 +28,17 @@ class NoteLine:
     by: str
     bytes: int
     #: None when it was not asked for, or was erased.
+    text: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoteRecord:
+    """A line of a thread's scratchpad."""
+
+    thread: UUID
+    seq: int
+    at: datetime
+    by: str
     text: str | None
 
 
@@ -80,3 +94,24 @@ def lines(
         )
         for note in notes
     )
+
+
+def _records(thread: Thread, state: ThreadState, now: datetime) -> Iterator[NoteRecord]:
+    left = iter(NOTES.value(state).lines)
+    while some := list(islice(left, CHUNK)):
+        for line in lines(thread, state, some):
+            yield NoteRecord(
+                thread=thread.id,
+                seq=line.seq,
+                at=line.at,
+                by=line.by,
+                text=line.text,
+            )
+
+
+STATES = StateFile(
+    path="state/notes.jsonl",
+    record=NoteRecord,
+    lines=_records,
+    needs=frozenset({"note.added"}),
+)

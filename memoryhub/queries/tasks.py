@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
+from uuid import UUID
 
 from memoryhub.errors import TaskNotFoundError
 from memoryhub.journal import Receipt
@@ -13,6 +14,7 @@ from memoryhub.kernel.state import ThreadState
 from memoryhub.kernel.tasks import TASK, TASK_FIELDS, Task
 from memoryhub.models.threads import Thread
 from memoryhub.queries import payloads
+from memoryhub.queries.state_files import StateFile
 from memoryhub.queries.states import state_of
 
 
@@ -28,6 +30,20 @@ class TaskView:
     updated_at: datetime
     #: The number of the event that last set or updated it; ≤ 0 if inherited.
     version: int
+    data: Mapping[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskRecord:
+    """The task of a thread."""
+
+    thread: UUID
+    status: str
+    description: str | None
+    current_step: int | None
+    progress_percent: float | None
+    started_at: datetime | None
+    updated_at: datetime
     data: Mapping[str, Any] | None
 
 
@@ -70,3 +86,28 @@ def view_of(thread: Thread, state: ThreadState, task: Task) -> TaskView:
         updated_at=opened[task.version].at,
         version=state.seq_of(task.version),
     )
+
+
+def _records(thread: Thread, state: ThreadState, now: datetime) -> Iterator[TaskRecord]:
+    task = TASK.value(state)
+    if task is None:
+        return
+    view = view_of(thread, state, task)
+    yield TaskRecord(
+        thread=thread.id,
+        status=view.status,
+        description=view.description,
+        current_step=view.current_step,
+        progress_percent=view.progress_percent,
+        started_at=view.started_at,
+        updated_at=view.updated_at,
+        data=view.data,
+    )
+
+
+STATES = StateFile(
+    path="state/tasks.jsonl",
+    record=TaskRecord,
+    lines=_records,
+    needs=frozenset({"task.set"}),
+)

@@ -17,10 +17,7 @@ pytestmark = [pytest.mark.nightly, pytest.mark.timeout(1_800)]
 
 BATCH = "memoryhub/journal/batch.py"
 VERIFICATION = "memoryhub/queries/verification.py"
-EVENTS, STATES = (
-    "memoryhub/queries/bundle_events.py",
-    "memoryhub/queries/bundle_states.py",
-)
+EVENTS = "memoryhub/queries/bundle_events.py"
 #: So long the fault shows, so that no luck is needed to see it.
 PAUSE = "__import__('time').sleep(2)"
 FINAL = "test_forget.py::test_forget_is_final[few]"
@@ -95,14 +92,7 @@ ERASES_BY_VALUE = Fault(
     "    )\n"
     "    return closure([(row.thread_id, row.seq, row.seq) for row in same])\n",
 )
-LISTS_NO_NOTES = Fault(
-    STATES,
-    '        "state/notes.jsonl": StateFile(\n'
-    "            record=NoteRecord, lines=note_records, "
-    'needs=frozenset({"note.added"})\n'
-    "        ),\n",
-    "",
-)
+LISTS_NO_NOTES = Fault("memoryhub/queries/nouns.py", "    notes.STATES,\n", "")
 STOPS_AFTER_A_BATCH = (
     Fault(EVENTS, "BATCH = 1_000\n", "BATCH = 10\n"),
     Fault(

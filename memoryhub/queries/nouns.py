@@ -1,0 +1,23 @@
+"""The nouns whose states are exported, a line each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from memoryhub.queries import checkpoints, keys, notes, page_states, tasks
+from memoryhub.queries.state_files import StateFile
+
+NOUNS: tuple[StateFile, ...] = (
+    keys.STATES,
+    tasks.STATES,
+    notes.STATES,
+    page_states.STATES,
+    checkpoints.STATES,
+)
+
+#: By path in the bundle.
+FILES: Final[Mapping[str, StateFile]] = MappingProxyType(
+    {file.path: file for file in NOUNS}
+)
