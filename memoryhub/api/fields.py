@@ -44,6 +44,15 @@ _TIME = re.compile(
 )
 
 
+#: Changes that one request makes.
+MAX_BATCH = 200
+
+
+def example(value: dict[str, Any]) -> ConfigDict:
+    """A schema's example, as its configuration."""
+    return ConfigDict(json_schema_extra={"examples": [value]})
+
+
 class In(BaseModel):
     """What is sent: strict, and nothing beside what is named here."""
 

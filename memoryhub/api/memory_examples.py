@@ -34,7 +34,6 @@ _TASK_IN = {
 }
 _TASK = {**_TASK_IN, "started_at": _AT, "updated_at": _AT, "version": 42}
 _NOTE = {"seq": 43, "at": _AT, "bytes": 64, "text": "The fare allows one free change."}
-_ADDED = {"seq": 43, "at": _AT, "trimmed": 0}
 _CHECKPOINT_IN = {"name": "before-payment", "description": "The seat is held."}
 _CHECKPOINT = {
     **_CHECKPOINT_IN,
@@ -115,11 +114,6 @@ EXAMPLES: dict[str, Any] = {
     "TaskIn": _TASK_IN,
     "TaskPatch": {"current_step": 4, "progress_percent": 80.0},
     "TaskOut": _TASK,
-    "NoteIn": {"text": _NOTE["text"]},
-    "NotesIn": {"items": [{"text": _NOTE["text"]}]},
-    "AddedOut": _ADDED,
-    "AddedBatchOut": {"items": [_ADDED]},
-    "NotesOut": {"items": [_NOTE], "next": None},
     "CheckpointIn": _CHECKPOINT_IN,
     "CheckpointOut": _CHECKPOINT,
     "CheckpointsOut": {"items": [_CHECKPOINT], "next": None},

@@ -15,25 +15,23 @@ from pydantic import (
 )
 
 from memoryhub.api.checkpoint_schemas import CheckpointOut
-from memoryhub.api.fields import In, Out, RefusedError, Time, whole
+from memoryhub.api.fields import MAX_BATCH, In, Out, RefusedError, Time, whole
 from memoryhub.api.memory_fields import (
     Description,
     ExpiringIn,
     Glob,
     KeyName,
-    NoteText,
     Percent,
     Step,
     TaskData,
     one_expiry,
 )
+from memoryhub.api.note_schemas import NoteOut
 from memoryhub.api.schemas import AsOf, Part
 from memoryhub.kernel.tasks import TaskStatus
 from memoryhub.queries.keys import KeyLine
-from memoryhub.queries.notes import NoteLine
 from memoryhub.queries.tasks import TaskView
 
-MAX_BATCH = 200
 VERSION = "Of the key, for If-Match: a seq; 0 or less of what a fork inherits."
 
 
@@ -109,11 +107,6 @@ class KeysQuery(AsOf, Part):
     glob: Glob = Field("*", description="`*`, `?`, `[abc]`, `[a-c]`, `[!a]`.")
     values: Literal["true", "false"] = "false"
     sort: Literal["name", "expiry", "bytes"] = "name"
-
-
-class NotesQuery(AsOf, Part):
-    order: Literal["asc", "desc"] = "asc"
-    content: Literal["full", "none"] = "full"
 
 
 class SetOut(Out):
@@ -226,50 +219,6 @@ class TaskOut(Out):
     def of(cls, task: TaskView) -> TaskOut:
         told = {name: getattr(task, name) for name in task.__slots__}
         return cls(**told)
-
-
-class NoteIn(In):
-    text: NoteText
-
-
-def _batch(items: list[NoteIn]) -> list[NoteIn]:
-    if not 1 <= len(items) <= MAX_BATCH:
-        raise RefusedError("batch_size")
-    return items
-
-
-class NotesIn(In):
-    items: Annotated[
-        list[NoteIn],
-        AfterValidator(_batch),
-        Field(json_schema_extra={"minItems": 1, "maxItems": MAX_BATCH}),
-    ]
-
-
-class AddedOut(Out):
-    seq: int
-    at: datetime
-    trimmed: int = Field(description="Oldest notes that left the scratchpad for it.")
-
-
-class AddedBatchOut(Out):
-    items: list[AddedOut]
-
-
-class NoteOut(Out):
-    seq: int
-    at: datetime
-    bytes: int
-    text: str | None
-
-    @classmethod
-    def of(cls, line: NoteLine) -> NoteOut:
-        return cls(seq=line.seq, at=line.at, bytes=line.bytes, text=line.text)
-
-
-class NotesOut(Out):
-    items: list[NoteOut]
-    next: str | None
 
 
 class MemoryStatsOut(Out):

@@ -5,11 +5,10 @@ from ninja import Path, Query
 
 from memoryhub.api import auth
 from memoryhub.api.fields import ThreadName
-from memoryhub.api.memory_schemas import (
+from memoryhub.api.memory_schemas import ClearedOut, EmptyIn
+from memoryhub.api.note_schemas import (
     AddedBatchOut,
     AddedOut,
-    ClearedOut,
-    EmptyIn,
     NoteIn,
     NoteOut,
     NotesIn,

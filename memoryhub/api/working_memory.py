@@ -11,9 +11,9 @@ from memoryhub.api.memory_schemas import (
     MemoryOut,
     MemoryQuery,
     MemoryStatsOut,
-    NoteOut,
     TaskOut,
 )
+from memoryhub.api.note_schemas import NoteOut
 from memoryhub.api.operations import StrictRouter, rendered
 from memoryhub.api.reading import GONE, find_thread, seq_of
 from memoryhub.errors import SeqUnknownError

@@ -15,7 +15,6 @@ import pytest
 
 from memoryhub.api import allowed, auth, limits
 from memoryhub.api.application import api as agent_api
-from memoryhub.api.examples import EXAMPLES
 from memoryhub.models.projects import Project
 from tests import factories
 from tests.api.client import Client
@@ -60,6 +59,7 @@ def _operations() -> dict[str, Any]:
 
 
 OPERATIONS = _operations()
+SCHEMAS: Any = agent_api.get_openapi_schema()["components"]["schemas"]
 
 
 def _inputs(operation: Any, source: str) -> list[Any]:
@@ -211,7 +211,7 @@ async def test_a_body_is_told_what_it_takes(client: Client, label: str) -> None:
     method, path = label.split()
     operation = OPERATIONS[label]
     (body,) = _inputs(operation, "body")
-    right = EXAMPLES[body.schema["title"]]
+    (right,) = SCHEMAS[body.schema["title"]]["examples"]
     target = _target(operation, path)
     for sent in _wrong_bodies(body.schema, right):
         await _require(client, method, target, sent)
