@@ -41,7 +41,8 @@ _VALUE_CODES = (
 )
 _QUERY_CODES = (
     *("extra_parameter", "duplicate_parameter", "limit", "at", "value"),
-    *("name", "reserved_name", "reserved_key", "glob_too_complex"),
+    *("name", "reserved_name", "type_not_qualified", "reserved_key"),
+    "glob_too_complex",
     *("time", "time_range"),
 )
 

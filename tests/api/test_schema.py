@@ -285,6 +285,13 @@ def test_no_request_finds_what_is_not_documented(
     holds()
 
 
+def test_a_filter_of_slots_documents_what_a_type_must_be(api: Client) -> None:
+    answer = run(api.get("/threads/t-1/slots?type=Refund"))
+    operation = OPERATIONS["get /api/v1/threads/{thread}/slots"]
+    assert answer.json["code"] == "type_not_qualified"
+    assert "type_not_qualified" in _codes(operation, answer.status)
+
+
 def _by_name(headers: list[tuple[bytes, bytes]]) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for name, value in headers:
