@@ -7,13 +7,53 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
 
-from memoryhub.api.fields import In, Limit, Name, Out, RefusedError
+from memoryhub.api.fields import In, Limit, Name, Out, RefusedError, example
 from memoryhub.api.memory_fields import CheckpointName, CheckpointRef, Remark
+from memoryhub.api.samples import AT, UNTIL
 from memoryhub.api.schemas import AsOf, Part
 from memoryhub.kernel.memory_commands import PARTS
 from memoryhub.kernel.memory_events import Part as RestoredPart
 from memoryhub.queries.checkpoints import CheckpointLine
 from memoryhub.queries.comparisons import Comparison, KeyDifference, Side
+
+_CHECKPOINT_IN = {"name": "before-payment", "description": "The seat is held."}
+CHECKPOINT = {
+    **_CHECKPOINT_IN,
+    "seq": 44,
+    "at": AT,
+    "auto": False,
+    "parent": None,
+    "keys": 2,
+    "notes": 1,
+    "has_task": True,
+    "touched": None,
+}
+_SIDE = {"seq": 41, "expires_at": UNTIL, "bytes": 64}
+_COMPARISON = {
+    "seq": 52,
+    "keys": [
+        {
+            "key": "seat",
+            "kind": "changed",
+            "before": {**_SIDE, "value": None, "erased": False},
+            "after": {
+                "seq": 50,
+                "expires_at": None,
+                "bytes": 64,
+                "value": None,
+                "erased": False,
+            },
+        }
+    ],
+    "next": None,
+    "task": ["status", "current_step"],
+    "notes_added": [51],
+    "notes_removed": [],
+    "frames_in": ["slot-9"],
+    "frames_out": ["slot-2"],
+    "pins_in": [],
+    "pins_out": [],
+}
 
 
 class CheckpointsQuery(AsOf, Part):
@@ -29,11 +69,15 @@ class CompareQuery(AsOf, Part):
 
 
 class CheckpointIn(In):
+    model_config = example(_CHECKPOINT_IN)
+
     name: CheckpointName | None = None
     description: Remark | None = None
 
 
 class CheckpointOut(Out):
+    model_config = example(CHECKPOINT)
+
     seq: int
     name: str | None
     description: str | None
@@ -52,6 +96,8 @@ class CheckpointOut(Out):
 
 
 class CheckpointsOut(Out):
+    model_config = example({"items": [CHECKPOINT], "next": None})
+
     items: list[CheckpointOut]
     next: str | None
 
@@ -63,6 +109,8 @@ def _parts(parts: list[RestoredPart]) -> list[RestoredPart]:
 
 
 class RestoreIn(In):
+    model_config = example({"parts": ["keys", "task"], "dry_run": False})
+
     parts: Annotated[list[RestoredPart], AfterValidator(_parts)] = list(PARTS)
     dry_run: bool = Field(
         default=False, description="Only tell what would change; nothing is written."
@@ -112,6 +160,8 @@ class DifferenceOut(Out):
 class CompareOut(Out):
     """What differs from `a` to `b`. The keys come in parts, the rest with each."""
 
+    model_config = example(_COMPARISON)
+
     seq: int
     keys: list[DifferenceOut]
     next: str | None
@@ -135,6 +185,20 @@ class CompareOut(Out):
 
 
 class RestoredOut(Out):
+    model_config = example(
+        {
+            "seq": 54,
+            "parts": ["keys", "task"],
+            "before": 53,
+            "set": 1,
+            "removed": 0,
+            "expired": 0,
+            "notes": 0,
+            "left_out": [],
+            "comparison": None,
+        }
+    )
+
     seq: int | None = Field(description="Null when nothing differs, and on a dry run.")
     parts: list[RestoredPart]
     before: int | None = Field(description="The checkpoint whose restore undoes this.")

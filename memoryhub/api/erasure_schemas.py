@@ -14,8 +14,10 @@ from memoryhub.api.fields import (
     ThreadName,
     Time,
     counted,
+    example,
     within,
 )
+from memoryhub.api.samples import AT, SUBJECT_ID
 from memoryhub.api.schemas import Part
 from memoryhub.kernel.erase_events import Reason
 from memoryhub.kernel.strict_json import MAX_INTEGER
@@ -40,6 +42,47 @@ State = Literal[
 ]
 
 
+_ERASURE_ID = "01939d60-11c4-7d2b-8f53-9a7c0b1e2d34"
+_LATER = "2026-03-01T09:45:00.250000+00:00"
+_EVENTS = {
+    "place": "events",
+    "erase": 2,
+    "derive": 0,
+    "keep": 0,
+    "why": None,
+    "method": "nulled",
+    "fenced": None,
+    "erased": None,
+}
+_ERASURE = {
+    "id": _ERASURE_ID,
+    "subject_id": SUBJECT_ID,
+    "scope": "subject",
+    "reason": "consent_withdrawn",
+    "ticket": "LEGAL-42",
+    "before": None,
+    "record": None,
+    "restrict": False,
+    "state": "planned",
+    "waiting_on": None,
+    "count": 2,
+    "threads": 1,
+    "forks": 0,
+    "unlinked": 0,
+    "holds": 0,
+    "residue": ["backups", "key_backups", "process_memory"],
+    "places": [_EVENTS],
+    "times": {"planned": AT},
+    "expires_at": _LATER,
+}
+_FENCED = {
+    **_ERASURE,
+    "state": "fenced",
+    "places": [{**_EVENTS, "fenced": 2, "erased": 0}],
+    "times": {"planned": AT, "fenced": _LATER},
+}
+
+
 def _ticket(text: str) -> str:
     if not TICKET.fullmatch(text):
         raise RefusedError("value")
@@ -56,6 +99,15 @@ Count = Annotated[int, within(0, MAX_INTEGER), counted(0, MAX_INTEGER)]
 
 
 class ErasureIn(In):
+    model_config = example(
+        {
+            "scope": "subject",
+            "reason": "consent_withdrawn",
+            "ticket": "LEGAL-42",
+            "restrict": True,
+        }
+    )
+
     scope: Scope
     #: The words of the plan: why, never in whose words.
     reason: Reason
@@ -91,6 +143,8 @@ class ErasureIn(In):
 
 
 class ConfirmIn(In):
+    model_config = example({"plan_token": "5f" * 32, "count": 2})
+
     plan_token: Annotated[str, Field(max_length=128)]
     count: Count = Field(description="The plan's own `count`, read and repeated.")
 
@@ -112,6 +166,8 @@ class PlaceOut(Out):
 
 class ErasureOut(Out):
     """An erasure, from its plan to its receipt."""
+
+    model_config = example(_FENCED)
 
     id: UUID
     subject_id: UUID
@@ -155,16 +211,43 @@ class ErasureOut(Out):
 class PlanOut(ErasureOut):
     """A plan, with what confirms just this one."""
 
+    model_config = example({**_ERASURE, "plan_token": "5f" * 32})
+
     plan_token: str
 
 
 class ErasuresOut(Out):
+    model_config = example({"items": [_FENCED], "next": None})
+
     items: list[ErasureOut]
     next: str | None
 
 
 class ReceiptOut(Out):
     """A receipt: canonical JSON, signed. More is in it; none of it is content."""
+
+    model_config = example(
+        {
+            "v": "memoryhub.receipt/2",
+            "receipt": "01939d60-77aa-7c1e-a111-0f1e2d3c4b5a",
+            "erasure": _ERASURE_ID,
+            "scope": "subject",
+            "status": "verified_with_residue",
+            "planned": {"events": 2},
+            "fenced": {"events": 2},
+            "residue": [
+                {
+                    "what": "backups",
+                    "until": "2026-03-31",
+                    "control": "contents_sealed",
+                    "names": ["threads", "keys", "pages"],
+                }
+            ],
+            "root": "3f" * 32,
+            "key_id": "01939d5e-6c0f-7a51-9d0e-2b1f6d3c8a49",
+            "sig": "ab" * 64,
+        }
+    )
 
     v: Literal["memoryhub.receipt/2"]
     receipt: UUID
@@ -199,6 +282,26 @@ class AddendumOut(Out):
 
 
 class AddendaOut(Out):
+    model_config = example(
+        {
+            "items": [
+                {
+                    "v": "memoryhub.receipt-addendum/1",
+                    "receipt": "01939d61-90b2-7f4c-8c05-6e7d8c9b0a12",
+                    "erasure": _ERASURE_ID,
+                    "to": "01939d60-77aa-7c1e-a111-0f1e2d3c4b5a",
+                    "to_sha256": "cd" * 32,
+                    "what": "rewritten",
+                    "numbers": {},
+                    "issued_at": _LATER,
+                    "root": "3f" * 32,
+                    "key_id": "01939d5e-6c0f-7a51-9d0e-2b1f6d3c8a49",
+                    "sig": "ab" * 64,
+                }
+            ]
+        }
+    )
+
     items: list[AddendumOut]
 
 

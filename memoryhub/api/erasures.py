@@ -16,7 +16,7 @@ from memoryhub.api.erasure_schemas import (
     PlanOut,
     ReceiptOut,
 )
-from memoryhub.api.fields import Id, In
+from memoryhub.api.fields import Id, In, example
 from memoryhub.api.operations import StrictRouter, rendered
 from memoryhub.api.preconditions import REPEATABLE, asked
 from memoryhub.errors import (
@@ -53,6 +53,8 @@ router = StrictRouter(tags=["erasures"])
 
 class CancelIn(In):
     """No fields."""
+
+    model_config = example({})
 
 
 @router.route(

@@ -12,9 +12,10 @@ from ninja import Path, Query
 from pydantic import Field
 
 from memoryhub.api import auth, limits, streams
-from memoryhub.api.fields import Out, ThreadName
+from memoryhub.api.fields import Out, ThreadName, example
 from memoryhub.api.operations import StrictRouter, rendered
 from memoryhub.api.reading import GONE, find_thread, seq_of
+from memoryhub.api.samples import AT, SLOT_IN
 from memoryhub.api.schemas import AsOf, Part
 from memoryhub.api.streams import Place, next_part
 from memoryhub.errors import BadCursorError, Refusal, SeqUnknownError
@@ -28,6 +29,19 @@ router = StrictRouter(tags=["events"])
 HEARTBEAT_SECONDS = 15.0
 #: How long a revoked key may go on following.
 RECHECK_SECONDS = 5.0
+
+
+_EVENT = {
+    "seq": 2,
+    "at": AT,
+    "type": "slot.appended",
+    "actor": "agent:Zk3fW0aB",
+    "body": {"index": 0, "from": "user", "to": "assistant", "tokens": 12, "bytes": 46},
+    "sealed": True,
+    "erased": False,
+    "payload": {"content": SLOT_IN["content"]},
+    "chain": "9f" * 32,
+}
 
 
 class EventsQuery(AsOf, Part):
@@ -52,6 +66,8 @@ class EventOut(Out):
 
 
 class EventsOut(Out):
+    model_config = example({"items": [_EVENT], "next": "2"})
+
     items: list[EventOut]
     next: str | None
 

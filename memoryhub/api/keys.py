@@ -5,13 +5,9 @@ from ninja import Path, Query
 
 from memoryhub.api import auth
 from memoryhub.api.fields import ThreadName
-from memoryhub.api.memory_fields import KeyName, expected
-from memoryhub.api.memory_schemas import (
+from memoryhub.api.key_schemas import (
     ChangedOut,
     ChangesOut,
-    ClearedOut,
-    EmptyIn,
-    ExistedOut,
     KeyChangeIn,
     KeyChangesIn,
     KeyIn,
@@ -22,6 +18,8 @@ from memoryhub.api.memory_schemas import (
     RetimeIn,
     SetOut,
 )
+from memoryhub.api.memory_fields import KeyName, expected
+from memoryhub.api.memory_schemas import ClearedOut, EmptyIn, ExistedOut
 from memoryhub.api.operations import StrictRouter, rendered
 from memoryhub.api.preconditions import CONDITIONAL, KEEPING, idempotency, if_match
 from memoryhub.api.reading import GONE, find_thread, seq_of

@@ -9,12 +9,12 @@ from pydantic import AfterValidator, Field
 
 from memoryhub.api.fields import MAX_BATCH, In, Out, RefusedError, example
 from memoryhub.api.memory_fields import NoteText
+from memoryhub.api.samples import AT
 from memoryhub.api.schemas import AsOf, Part
 from memoryhub.queries.notes import NoteLine
 
-_AT = "2026-03-01T09:30:00.250000+00:00"
-_NOTE = {"seq": 43, "at": _AT, "bytes": 64, "text": "The fare allows one free change."}
-_ADDED = {"seq": 43, "at": _AT, "trimmed": 0}
+NOTE = {"seq": 43, "at": AT, "bytes": 64, "text": "The fare allows one free change."}
+_ADDED = {"seq": 43, "at": AT, "trimmed": 0}
 
 
 class NotesQuery(AsOf, Part):
@@ -23,7 +23,7 @@ class NotesQuery(AsOf, Part):
 
 
 class NoteIn(In):
-    model_config = example({"text": _NOTE["text"]})
+    model_config = example({"text": NOTE["text"]})
 
     text: NoteText
 
@@ -35,7 +35,7 @@ def _batch(items: list[NoteIn]) -> list[NoteIn]:
 
 
 class NotesIn(In):
-    model_config = example({"items": [{"text": _NOTE["text"]}]})
+    model_config = example({"items": [{"text": NOTE["text"]}]})
 
     items: Annotated[
         list[NoteIn],
@@ -70,7 +70,7 @@ class NoteOut(Out):
 
 
 class NotesOut(Out):
-    model_config = example({"items": [_NOTE], "next": None})
+    model_config = example({"items": [NOTE], "next": None})
 
     items: list[NoteOut]
     next: str | None

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, Final
 
 from memoryhub.api import compact, glossary
-from memoryhub.api.examples import EXAMPLES
 from memoryhub.api.refused import Refusals
 from memoryhub.api.schemas import ErrorOut
 from memoryhub.errors import (
@@ -121,9 +120,6 @@ def complete(document: dict[str, Any]) -> None:
     errors = {"$ref": "#/components/schemas/ErrorOut"}
     compact.prune(schemas, [document["paths"], errors])
     glossary.describe(schemas)
-    for name, example in EXAMPLES.items():
-        if name in schemas:
-            schemas[name]["examples"] = [example]
     refusals, parameters = Refusals(), compact.Shared("parameters")
     for path, methods in document["paths"].items():
         for method, operation in methods.items():

@@ -8,7 +8,7 @@ from ninja import Path, Query
 from pydantic import AfterValidator, Field
 
 from memoryhub.api import auth
-from memoryhub.api.fields import In, Out, RefusedError, Text, ThreadName
+from memoryhub.api.fields import In, Out, RefusedError, Text, ThreadName, example
 from memoryhub.api.operations import StrictRouter, rendered
 from memoryhub.api.preconditions import CONDITIONAL, if_match
 from memoryhub.api.reading import GONE, find_state
@@ -26,6 +26,12 @@ from memoryhub.services.api_keys import Agent
 router = StrictRouter(tags=["tools"])
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+_OWN_TOOL = {
+    "name": "find_flight",
+    "parameters": {"type": "object", "properties": {"number": {"type": "string"}}},
+}
 
 
 def _name(name: str) -> str:
@@ -73,10 +79,14 @@ Tools = Annotated[
 class ToolsIn(In):
     """All tools of an agent's; what is left out is gone."""
 
+    model_config = example({"items": [_OWN_TOOL]})
+
     items: Tools
 
 
 class OwnToolsOut(Out):
+    model_config = example({"items": [_OWN_TOOL], "seq": 17, "tokens": 41})
+
     items: list[dict[str, Any]]
     seq: int | None = Field(description="Of the event that has them.")
     tokens: int = Field(description="Of every request.")

@@ -7,8 +7,7 @@ from pydantic import BaseModel
 from memoryhub.api import auth
 from memoryhub.api.fields import Name, ThreadName
 from memoryhub.api.operations import StrictRouter, rendered
-from memoryhub.api.page_conditions import OF_A_PAGE, conditions
-from memoryhub.api.page_schemas import (
+from memoryhub.api.page_act_schemas import (
     ActIn,
     EffectOut,
     FaultIn,
@@ -16,6 +15,7 @@ from memoryhub.api.page_schemas import (
     MapIn,
     ReferenceIn,
 )
+from memoryhub.api.page_conditions import OF_A_PAGE, conditions
 from memoryhub.api.preconditions import CONDITIONAL
 from memoryhub.errors import (
     FaultBudgetError,

@@ -15,34 +15,63 @@ from pydantic import (
 
 from memoryhub.api import contents
 from memoryhub.api.fields import (
+    MAX_BATCH,
     Hint,
     Importance,
     In,
-    LevelNumber,
     Name,
     Out,
     OwnPageId,
     PageLevel,
     RefusedError,
     SentTokens,
-    counted,
-    within,
+    example,
 )
+from memoryhub.api.samples import PAGE, PLACE
 from memoryhub.api.schemas import AsOf, Part
 from memoryhub.errors import InvalidError
-from memoryhub.kernel.page_events import Reason
 from memoryhub.kernel.pages import Entry, Modality, PageType, Tier
-from memoryhub.kernel.strict_json import MAX_INTEGER
-from memoryhub.kernel.tools import LEAST
 from memoryhub.queries.envelopes import Envelope
 from memoryhub.queries.pages import PageLine
 from memoryhub.services.pages import PageChange, PageDraft
 
-MAX_BATCH = 200
 MAX_PROVENANCE = 64
 #: On whose account; what is of the system is never an agent's.
 By = Literal["user", "model", "tool"]
 Rule = Literal["explicit", "system", "exchange", "recent", "claim"]
+
+
+_PAGE_IN = {
+    "type": "artifact",
+    "modality": "text",
+    "content": {"text": "Fares of class Q can be changed once, at no cost."},
+    "importance": 0.7,
+    "provenance": ["slot-4"],
+    "hint": "fare rules of class Q",
+    "meta": {"mime_type": "text/plain"},
+}
+_WRITTEN = {
+    **PLACE,
+    "seq": 14,
+    "page_id": "fare-rules",
+    "version": 1,
+    "mapped": True,
+    "evictions": ["slot-0"],
+}
+ENVELOPE = {
+    "page_id": "fare-rules",
+    "modality": "text",
+    "level": 0,
+    "tier": "L0",
+    "content": _PAGE_IN["content"],
+    "meta": {
+        "source_tier": "L2",
+        "mime_type": "text/plain",
+        "size_bytes": 60,
+        "dimensions": None,
+        "duration_seconds": None,
+    },
+}
 
 
 def _provenance(ids: list[str]) -> list[str]:
@@ -58,12 +87,10 @@ Provenance = Annotated[
 ]
 
 
-Offset = Annotated[int, within(0, MAX_INTEGER), counted(0, MAX_INTEGER)]
-PartLimit = Annotated[int, within(LEAST, MAX_INTEGER), counted(LEAST, MAX_INTEGER)]
-
-
 class PagePut(In):
     """A page as it is written: content by its modality, and what is known of it."""
+
+    model_config = example(_PAGE_IN)
 
     type: PageType
     modality: Modality
@@ -122,6 +149,8 @@ class PagePut(In):
 
 
 class PageIn(PagePut):
+    model_config = example({"page_id": "fare-rules", **_PAGE_IN})
+
     page_id: OwnPageId | None = Field(None, description="Absent: one is made.")
 
 
@@ -132,6 +161,8 @@ def _batch(items: list[PageIn]) -> list[PageIn]:
 
 
 class PagesIn(In):
+    model_config = example({"items": [{"page_id": "fare-rules", **_PAGE_IN}]})
+
     items: Annotated[
         list[PageIn],
         AfterValidator(_batch),
@@ -142,6 +173,8 @@ class PagesIn(In):
 
 class PagePatch(In):
     """What changes of a page; a new content is a new version."""
+
+    model_config = example({"importance": 0.9, "hint": "what class Q may change"})
 
     content: dict[str, Any] | None = None
     importance: Importance | None = None
@@ -166,36 +199,10 @@ class PagePatch(In):
 
 
 class PromptIn(In):
+    model_config = example({"text": "You book flights."})
+
     text: str
     tokens: SentTokens = None
-
-
-class FaultIn(In):
-    level: LevelNumber | None = Field(
-        None, description="2 without it; with `offset` or `limit` it is 0."
-    )
-    offset: Offset | None = Field(
-        None, description="Serve a part of FULL: tokens to skip, or a `next_offset`."
-    )
-    limit: PartLimit | None = Field(
-        None, description="Tokens of the part; without it as many as fit."
-    )
-    reason: Reason = "resolve_reference"
-    by: By = "tool"
-
-
-class MapIn(In):
-    level: LevelNumber = 0
-    by: By = "tool"
-
-
-class ActIn(In):
-    by: By = "tool"
-
-
-class ReferenceIn(In):
-    how: Literal["cited", "read"] = "read"
-    by: By = "tool"
 
 
 class PagesQuery(AsOf, Part):
@@ -214,6 +221,8 @@ class HistoryQuery(AsOf, Part):
 
 
 class WrittenOut(Out):
+    model_config = example(_WRITTEN)
+
     thread: str
     thread_id: UUID
     seq: int
@@ -224,23 +233,14 @@ class WrittenOut(Out):
 
 
 class WrittenBatchOut(Out):
+    model_config = example({"items": [_WRITTEN]})
+
     items: list[WrittenOut]
 
 
-class EffectOut(Out):
-    """What stands where after a command of paging."""
-
-    thread: str
-    thread_id: UUID
-    seq: int
-    page_id: str
-    tier: Tier
-    level: int | None = Field(description="As it is mapped; null when it is not.")
-    pinned: bool
-    evictions: list[str]
-
-
 class DeletedOut(Out):
+    model_config = example({**PLACE, "seq": 18, "page_id": "fare-rules"})
+
     thread: str
     thread_id: UUID
     seq: int
@@ -296,6 +296,8 @@ class PageOut(Out):
 
 
 class PagesOut(Out):
+    model_config = example({"tokenizer": "est/1", "items": [PAGE], "next": None})
+
     tokenizer: str = Field(description="Who counts in this thread.")
     items: list[PageOut]
     next: str | None
@@ -325,24 +327,17 @@ class EnvelopeOut(Out):
 class PageViewOut(PageOut):
     """A page with its content at a level; reading it has no effect."""
 
+    model_config = example(
+        {
+            **PAGE,
+            "tokenizer": "est/1",
+            "hint": _PAGE_IN["hint"],
+            "provenance": ["slot-4"],
+            "page": ENVELOPE,
+        }
+    )
+
     tokenizer: str = Field(description="Who counted `tokens`.")
     hint: str | None
     provenance: list[str]
     page: EnvelopeOut
-
-
-class EffectsOut(Out):
-    promoted_to_working_set: bool
-    tokens_est: int
-    evictions: list[str]
-    faults_left: int
-    fault_tokens_left: int
-    offset: int | None = Field(description="Of a part that was served, in tokens.")
-    next_offset: int | None = Field(
-        description="Where the next part begins; null behind the last."
-    )
-
-
-class FaultOut(Out):
-    page: EnvelopeOut
-    effects: EffectsOut

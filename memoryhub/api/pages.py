@@ -26,9 +26,9 @@ from memoryhub.api.page_schemas import (
     WrittenBatchOut,
     WrittenOut,
 )
+from memoryhub.api.paging_schemas import MutationOut, MutationsOut
 from memoryhub.api.preconditions import CONDITIONAL, KEEPING, if_match
 from memoryhub.api.reading import GONE, find_state, find_thread
-from memoryhub.api.working_set_schemas import MutationOut, MutationsOut
 from memoryhub.errors import (
     BadCursorError,
     DerivedPageError,

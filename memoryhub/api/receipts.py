@@ -5,7 +5,7 @@ from typing import Any, Literal
 from django.http import HttpRequest
 
 from memoryhub.api import auth
-from memoryhub.api.fields import In, Out
+from memoryhub.api.fields import In, Out, example
 from memoryhub.api.operations import StrictRouter
 from memoryhub.errors import LedgerBrokenError
 from memoryhub.kernel import strict_json
@@ -18,10 +18,25 @@ router = StrictRouter(tags=["receipts"])
 class ReceiptIn(In):
     """A receipt or an addendum, with all of its members; their order does not count."""
 
+    model_config = example(
+        {
+            "receipt": {
+                "v": "memoryhub.receipt/2",
+                "receipt": "01939d5e-6c0f-7a51-9d0e-2b1f6d3c8a48",
+                "status": "verified_with_residue",
+                "root": "3f" * 32,
+                "key_id": "01939d5e-6c0f-7a51-9d0e-2b1f6d3c8a49",
+                "sig": "5f…",
+            }
+        }
+    )
+
     receipt: dict[str, Any]
 
 
 class ReceiptVerdictOut(Out):
+    model_config = example({"valid": False, "reason": "bad_signature"})
+
     valid: bool
     #: What is wrong with it.
     reason: receipts.Reason | None
@@ -39,6 +54,20 @@ class EndorsedOut(Out):
 
 class PublicKeysOut(Out):
     """Public keys by their id; as `receipt verify --pub` takes them."""
+
+    model_config = example(
+        {
+            "format": "memoryhub.public-keys/2",
+            "root": "3f" * 32,
+            "keys": {
+                "01939d5e-6c0f-7a51-9d0e-2b1f6d3c8a49": {
+                    "public": "ab" * 32,
+                    "by": "01939d5e-6c0f-7a51-9d0e-2b1f6d3c8a49",
+                    "sig": "cd" * 64,
+                }
+            },
+        }
+    )
 
     format: Literal["memoryhub.public-keys/2"]
     #: SHA-256 of the first key, which all others lead back to; in every receipt, too.

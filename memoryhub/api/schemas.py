@@ -7,16 +7,7 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from memoryhub.api.config_schemas import ConfigIn
-from memoryhub.api.fields import (
-    AtTurn,
-    In,
-    Labels,
-    Limit,
-    Name,
-    Out,
-    RefusedError,
-    Seq,
-)
+from memoryhub.api.fields import AtTurn, In, Labels, Limit, Name, Out, RefusedError, Seq
 from memoryhub.kernel.state import Scope
 
 Status = Literal["open", "closed", "retired", "erased"]

@@ -7,16 +7,13 @@ from django.http import HttpRequest
 from ninja import Path, Query
 
 from memoryhub.api import auth
-from memoryhub.api.fields import Out, ThreadName
-from memoryhub.api.memory_schemas import MemoryStatsOut
+from memoryhub.api.fields import Out, ThreadName, example
+from memoryhub.api.memory_schemas import STATS, MemoryStatsOut
 from memoryhub.api.operations import StrictRouter
 from memoryhub.api.reading import GONE, find_thread, require_unrestricted, seq_of
+from memoryhub.api.samples import AT, THREAD
 from memoryhub.api.schemas import AsOf, ScopeOut
-from memoryhub.errors import (
-    SeqUnknownError,
-    SubjectErasedError,
-    SubjectRestrictedError,
-)
+from memoryhub.errors import SeqUnknownError, SubjectErasedError, SubjectRestrictedError
 from memoryhub.models.clock import clock
 from memoryhub.queries.readers import read
 from memoryhub.queries.stats import (
@@ -28,6 +25,9 @@ from memoryhub.queries.stats import (
 from memoryhub.services.api_keys import Agent
 
 router = StrictRouter(tags=["stats"])
+
+
+_TALLY = {"top": {"chat.user": 1, "chat.assistant": 1}, "other": 0}
 
 
 class TallyOut(Out):
@@ -42,6 +42,30 @@ class TallyOut(Out):
 
 
 class ThreadStatsOut(MemoryStatsOut):
+    model_config = example(
+        {
+            "thread": "booking:204",
+            "seq": 3,
+            "slots": 2,
+            "inherited": 0,
+            "turns": 0,
+            "events": 3,
+            "tokens": 31,
+            "bytes": 120,
+            "max_slots": 50000,
+            "headroom": 49998,
+            "first_at": AT,
+            "last_at": AT,
+            "idle_seconds": 12.5,
+            "types": _TALLY,
+            "senders": _TALLY,
+            "forks": 0,
+            "scope": THREAD["scope"],
+            "created_at": AT,
+            **STATS,
+        }
+    )
+
     thread: str
     seq: int
     slots: int
@@ -67,6 +91,19 @@ class ProjectStatsOut(Out):
 
     For a key that is bound to a subject they are of its threads only, taken now.
     """
+
+    model_config = example(
+        {
+            "taken_at": AT,
+            "age_seconds": 4.2,
+            "threads": {"open": 3, "closed": 1, "retired": 0, "erased": 0},
+            "max_threads": 100000,
+            "nearly_full_threads": 0,
+            "slots": 9,
+            "tokens": 310,
+            "bytes": 1200,
+        }
+    )
 
     taken_at: datetime
     age_seconds: float

@@ -8,7 +8,7 @@ from django.http import HttpRequest, StreamingHttpResponse
 from ninja import Path
 
 from memoryhub.api import auth, limits
-from memoryhub.api.fields import Id, In
+from memoryhub.api.fields import Id, In, example
 from memoryhub.api.operations import StrictRouter
 from memoryhub.errors import (
     ExportBusyError,
@@ -28,6 +28,8 @@ router = StrictRouter(tags=["subjects"])
 
 class ExportIn(In):
     """No fields."""
+
+    model_config = example({})
 
 
 @router.route(

@@ -9,9 +9,10 @@ from django.http import HttpRequest, HttpResponse
 from ninja import Path
 
 from memoryhub.api import auth
-from memoryhub.api.fields import Id, In, Out, UserId
+from memoryhub.api.fields import Id, In, Out, UserId, example
 from memoryhub.api.operations import StrictRouter, rendered
 from memoryhub.api.preconditions import REPEATABLE, asked
+from memoryhub.api.samples import AT, SUBJECT_ID
 from memoryhub.errors import (
     ErasureInProgressError,
     NotErasedError,
@@ -33,24 +34,70 @@ State = Literal["active", "restricted"]
 GONE = (SubjectErasedError,)
 
 
+_SUBJECT = {"id": SUBJECT_ID, "state": "active", "generation": 1}
+_USE = {
+    "prefix": "Zk3fW0aB",
+    "first_day": "2026-03-01",
+    "last_day": "2026-03-01",
+    "reads": 12,
+    "writes": 3,
+}
+_PROFILE = {
+    **_SUBJECT,
+    "anonymous": False,
+    "basis": None,
+    "epoch": 1,
+    "created_at": AT,
+    "first_seen": AT,
+    "last_seen": AT,
+    "threads": {"open": 1},
+    "events": 3,
+    "kinds": {
+        "thread.created": {"events": 1, "sealed": 0, "erased": 0, "bytes": 0},
+        "slot.appended": {"events": 2, "sealed": 2, "erased": 0, "bytes": 182},
+    },
+    "bytes": 182,
+    "turns": 0,
+    "slots": 2,
+    "pages": 2,
+    "deleted_pages": 0,
+    "levels": {"1": 1},
+    "keys": 0,
+    "notes": 0,
+    "checkpoints": 0,
+    "tombstones": {},
+    "uses": [_USE],
+    "days": [_USE],
+    "holds": [],
+    "erasures": [],
+    "retention_due_at": None,
+}
+
+
 class UserIdIn(In):
     """In a body, never in an address: those end up in logs."""
+
+    model_config = example({"user_id": "customer-7"})
 
     user_id: UserId
 
 
 class BasisIn(In):
+    model_config = example({"basis": "accuracy_contested"})
+
     basis: Literal[
         "accuracy_contested", "unlawful_objected", "claims", "objection_pending"
     ]
 
 
 class UnrestrictIn(In):
-    pass
+    model_config = example({})
 
 
 class SubjectOut(Out):
     """A subject, by the id that every other route knows her by."""
+
+    model_config = example(_SUBJECT)
 
     id: UUID
     state: State
@@ -97,6 +144,8 @@ class ErasureLineOut(Out):
 
 class ProfileOut(SubjectOut):
     """What is held of a subject, counted exactly; no content and no name of hers."""
+
+    model_config = example(_PROFILE)
 
     anonymous: bool
     basis: str | None

@@ -6,16 +6,13 @@ from ninja import Path, Query
 from memoryhub.api import auth
 from memoryhub.api.fields import ThreadName
 from memoryhub.api.memory_fields import expected
-from memoryhub.api.memory_schemas import ExistedOut, TaskIn, TaskOut, TaskPatch
+from memoryhub.api.memory_schemas import ExistedOut
 from memoryhub.api.operations import StrictRouter, rendered
 from memoryhub.api.preconditions import CONDITIONAL
 from memoryhub.api.reading import GONE, find_thread, seq_of
 from memoryhub.api.schemas import AsOf
-from memoryhub.errors import (
-    ProjectFullError,
-    SeqUnknownError,
-    TaskNotFoundError,
-)
+from memoryhub.api.task_schemas import TaskIn, TaskOut, TaskPatch
+from memoryhub.errors import ProjectFullError, SeqUnknownError, TaskNotFoundError
 from memoryhub.journal import Receipt
 from memoryhub.kernel import strict_json
 from memoryhub.kernel.tasks import (

@@ -21,9 +21,11 @@ from memoryhub.api.fields import (
     Time,
     UserId,
     counted,
+    example,
     within,
 )
 from memoryhub.api.memory_fields import CheckpointRef
+from memoryhub.api.samples import THREAD, THREAD_ID
 from memoryhub.api.schemas import Described, Part, ScopeOut, Status
 from memoryhub.kernel.events import CloseReason, Limits
 from memoryhub.kernel.state import Segment, ThreadState
@@ -36,18 +38,29 @@ Origin = Annotated[int, within(1, MAX_INTEGER), counted(1, MAX_INTEGER)]
 OriginTurn = Annotated[int, within(0, MAX_INTEGER), counted(0, MAX_INTEGER)]
 
 
+_DESCRIBED = {
+    "scope": {"agent_type": "booking", "session": "s-204"},
+    "labels": {"channel": "web", "trial": 1},
+    "config": {"max_slots": 50000},
+}
+
+
 class ThreadIn(Described):
+    model_config = example({"user_id": "customer-7", **_DESCRIBED})
+
     user_id: UserId | None = Field(
         None, description="The subject; absent: the key's, else the anonymous one."
     )
 
 
 class ThreadPatch(Described):
-    pass
+    model_config = example(_DESCRIBED)
 
 
 class ForkIn(Described):
     """From where to fork: a seq, a turn, a checkpoint, or the head if none is given."""
+
+    model_config = example({"thread": "booking:204-retry", "seq": 3})
 
     thread: ThreadName
     seq: Origin | None = None
@@ -65,11 +78,13 @@ class ForkIn(Described):
 
 
 class CloseIn(In):
+    model_config = example({"reason": "completed"})
+
     reason: CloseReason = "completed"
 
 
 class ReopenIn(In):
-    pass
+    model_config = example({})
 
 
 class SegmentOut(Out):
@@ -82,6 +97,8 @@ class SegmentOut(Out):
 
 
 class ThreadOut(Out):
+    model_config = example(THREAD)
+
     thread: str
     thread_id: UUID
     status: Status
@@ -158,6 +175,15 @@ class ThreadOut(Out):
 
 
 class ClosedOut(Out):
+    model_config = example(
+        {
+            "thread": "booking:204",
+            "thread_id": THREAD_ID,
+            "seq": 4,
+            "status": "closed",
+        }
+    )
+
     thread: str
     thread_id: UUID
     seq: int
@@ -165,6 +191,8 @@ class ClosedOut(Out):
 
 
 class ThreadsOut(Out):
+    model_config = example({"items": [THREAD], "next": None})
+
     items: list[ThreadOut]
     next: str | None
 
@@ -198,6 +226,8 @@ class ThreadsQuery(Part):
 
 class SearchIn(In):
     """The filters of the list, and a `user_id`, which stays out of URLs and logs."""
+
+    model_config = example({"user_id": "customer-7", "status": "open"})
 
     user_id: UserId | None = None
     status: Status | None = None

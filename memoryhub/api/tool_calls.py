@@ -8,10 +8,11 @@ from ninja import Path, Query
 from pydantic import BaseModel, ConfigDict, Field
 
 from memoryhub.api import auth
-from memoryhub.api.fields import In, Out, ThreadName
+from memoryhub.api.fields import In, Out, ThreadName, example
 from memoryhub.api.operations import StrictRouter, rendered
 from memoryhub.api.page_conditions import conditions
 from memoryhub.api.preconditions import CONDITIONAL
+from memoryhub.api.samples import REQUEST
 from memoryhub.kernel import tools
 from memoryhub.kernel.paging_config import Mode
 from memoryhub.services import page_faults
@@ -19,10 +20,15 @@ from memoryhub.services import page_faults
 router = StrictRouter(tags=["tools"])
 
 
+_CALL = {"name": "page_fault", "arguments": '{"page_id": "fare-rules"}'}
+
+
 class CallIn(BaseModel):
     """A model's call as it came; what is wrong with it is told to the model."""
 
-    model_config = ConfigDict(extra="allow", strict=True)
+    model_config = ConfigDict(extra="allow", strict=True) | example(
+        {"id": "call_7", "type": "function", "function": _CALL}
+    )
 
     id: Any = None
     type: Any = "function"
@@ -31,6 +37,16 @@ class CallIn(BaseModel):
 
 class ToolMessageOut(Out):
     """The answer to hand back to the model."""
+
+    model_config = example(
+        {
+            "role": "tool",
+            "tool_call_id": "call_7",
+            "name": "page_fault",
+            "content": "page slot-0 · transcript · full · 12 tokens · 2 faults left\n\n"
+            "Is seat 12A free?",
+        }
+    )
 
     role: Literal["tool"]
     tool_call_id: str
@@ -44,6 +60,8 @@ class ToolsQuery(In):
 
 
 class ToolsOut(Out):
+    model_config = example({"tools": REQUEST["tools"], "version": tools.CURRENT})
+
     tools: list[dict[str, Any]]
     version: str | None
 

@@ -8,9 +8,10 @@ from ninja import Path, Query
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from memoryhub.api import auth
-from memoryhub.api.fields import In, Out, ThreadName, counted, whole
+from memoryhub.api.fields import In, Out, ThreadName, counted, example, whole
 from memoryhub.api.operations import StrictRouter, rendered
 from memoryhub.api.reading import GONE, find_thread
+from memoryhub.api.samples import THREAD_ID, THREAD_NAME
 from memoryhub.errors import InvalidError, NotFoundError, NotRecordedError
 from memoryhub.kernel.prefixes import OrderError
 from memoryhub.kernel.turn_diffs import Change, Kind, Reason
@@ -35,6 +36,15 @@ Block = Annotated[
     BeforeValidator(whole("value", low=1, high=MAX_BLOCK)),
     counted(1, MAX_BLOCK),
 ]
+
+
+_REASON = {
+    "thread_id": THREAD_ID,
+    "seq": 14,
+    "event": "page.created",
+    "cause": "command",
+    "by": "tool",
+}
 
 
 class DiffQuery(In):
@@ -91,6 +101,32 @@ class ChangeOut(Out):
 class DiffOut(Out):
     """Every page that either request shows, and what became of it."""
 
+    model_config = example(
+        {
+            "thread": THREAD_NAME,
+            "base": 2,
+            "turn": 3,
+            "counts": {"entered": 1, "unchanged": 4},
+            "tokens_delta": 24,
+            "request_tokens_delta": 24,
+            "changes": [
+                {
+                    "page_id": "fare-rules",
+                    "kind": "entered",
+                    "type": "artifact",
+                    "level_before": None,
+                    "level_after": 0,
+                    "version_before": None,
+                    "version_after": 1,
+                    "tokens_before": 0,
+                    "tokens_after": 24,
+                    "moved": False,
+                    "reason": _REASON,
+                }
+            ],
+        }
+    )
+
     thread: str
     base: int
     turn: int
@@ -114,6 +150,25 @@ class DiffOut(Out):
 
 class PrefixOut(Out):
     """What a request has in common with the one before, and what broke it."""
+
+    model_config = example(
+        {
+            "thread": THREAD_NAME,
+            "turn": 3,
+            "tokens": 131,
+            "bytes": 612,
+            "prefix_tokens": 90,
+            "prefix_bytes": 400,
+            "share": 0.687,
+            "order": ["system", "rules", "context", "manifest", "exchange", "tools"],
+            "section": "context",
+            "place": 4,
+            "page_id": "fare-rules",
+            "cause": "entered",
+            "reason": _REASON,
+            "costs": {"small": 0.00003},
+        }
+    )
 
     thread: str
     turn: int

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 from datetime import datetime
 from typing import Annotated, Any, Self
 from uuid import UUID
 
+import orjson
 from pydantic import (
     AfterValidator,
     BeforeValidator,
@@ -14,11 +16,12 @@ from pydantic import (
     model_validator,
 )
 
-from memoryhub.api.fields import In, Out, RefusedError, counted, whole, within
+from memoryhub.api.fields import In, Out, RefusedError, counted, example, whole, within
 from memoryhub.api.own_tools import Tools
 from memoryhub.api.page_schemas import By
+from memoryhub.api.samples import AT, PLACE, REQUEST, THREAD_ID, THREAD_NAME
 from memoryhub.api.schemas import AsOf, Part
-from memoryhub.api.slots import SlotIn
+from memoryhub.api.slot_schemas import SlotIn
 from memoryhub.kernel.paging_config import ESTIMATED, RANGES, Format, Mode
 from memoryhub.queries.turns import Began, TurnLine
 
@@ -27,6 +30,40 @@ MOST_TOKENS = int(RANGES["budget_tokens"][1])
 
 
 _ITEMS = {"slots": "items"}
+
+
+_PACKED = {
+    "turn": 3,
+    "seq": 17,
+    "request": REQUEST,
+    "sha256": hashlib.sha256(orjson.dumps(REQUEST)).hexdigest(),
+    "tokens": 131,
+    "tokenizer": "est/1",
+    "included": ["system-prompt", "slot-5"],
+    "cut": [{"page_id": "slot-4", "tokens": 1200, "shown_tokens": 485}],
+    "omitted": ["fare-rules"],
+}
+_TURN = {
+    "turn": 3,
+    "thread_id": THREAD_ID,
+    "inherited": False,
+    "seq": 16,
+    "at": AT,
+    "mode": "strict",
+    "continues": False,
+    "over_budget": False,
+    "recorded": True,
+    "packed_seq": 17,
+    "packer": "pack/1",
+    "rules": "strict/1",
+    "budget": 128000,
+    "tokens": 131,
+    "tokenizer": "est/1",
+    "bytes": 612,
+    "prefix_tokens": 90,
+    "pages": 2,
+    "counts": {"hits": 1},
+}
 
 
 def _slots(items: list[SlotIn]) -> list[SlotIn]:
@@ -60,6 +97,19 @@ Request = Annotated[
 
 class TurnIn(In):
     """A model call that begins, with the messages that came since the one before."""
+
+    model_config = example(
+        {
+            "items": [
+                {
+                    "from": "user",
+                    "to": "assistant",
+                    "type": "chat.user",
+                    "content": {"role": "user", "content": "Is seat 12A free?"},
+                }
+            ]
+        }
+    )
 
     mode: Mode | None = None
     items: Annotated[
@@ -106,6 +156,8 @@ class CutOut(Out):
 
 
 class TurnOut(Out):
+    model_config = example({**PLACE, **_PACKED})
+
     thread: str
     thread_id: UUID
     turn: int
@@ -121,6 +173,8 @@ class TurnOut(Out):
 
 class ContextOut(Out):
     """What a model call would be given now, or was."""
+
+    model_config = example({"thread": THREAD_NAME, "verified": True, **_PACKED})
 
     thread: str
     turn: int
@@ -140,6 +194,8 @@ _OF_ITS_REQUEST = ("packer", "rules", "budget", "tokens", "bytes", "prefix_token
 
 
 class TurnLineOut(Out):
+    model_config = example(_TURN)
+
     turn: int
     thread_id: UUID = Field(description="Whose journal has it: an ancestor's, maybe.")
     inherited: bool
@@ -181,6 +237,8 @@ class TurnLineOut(Out):
 
 
 class TurnsOut(Out):
+    model_config = example({"items": [_TURN], "next": None})
+
     items: list[TurnLineOut]
     next: str | None
 

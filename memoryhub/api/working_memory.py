@@ -6,16 +6,12 @@ from ninja import Path, Query
 from memoryhub.api import auth
 from memoryhub.api.checkpoint_schemas import CheckpointOut
 from memoryhub.api.fields import ThreadName
-from memoryhub.api.memory_schemas import (
-    KeyValueOut,
-    MemoryOut,
-    MemoryQuery,
-    MemoryStatsOut,
-    TaskOut,
-)
+from memoryhub.api.key_schemas import KeyValueOut
+from memoryhub.api.memory_schemas import MemoryOut, MemoryQuery, MemoryStatsOut
 from memoryhub.api.note_schemas import NoteOut
 from memoryhub.api.operations import StrictRouter, rendered
 from memoryhub.api.reading import GONE, find_thread, seq_of
+from memoryhub.api.task_schemas import TaskOut
 from memoryhub.errors import SeqUnknownError
 from memoryhub.queries.readers import read
 from memoryhub.queries.working_memory import get_memory

@@ -6,8 +6,16 @@ from ninja import Path, Query
 from memoryhub.api import auth
 from memoryhub.api.fields import ThreadName
 from memoryhub.api.operations import StrictRouter, rendered
+from memoryhub.api.page_act_schemas import ActIn
 from memoryhub.api.page_conditions import conditions
-from memoryhub.api.page_schemas import ActIn
+from memoryhub.api.paging_schemas import (
+    MutationOut,
+    MutationsOut,
+    MutationsQuery,
+    PagingOut,
+    PagingTallyOut,
+    TurnTallyOut,
+)
 from memoryhub.api.preconditions import CONDITIONAL
 from memoryhub.api.reading import GONE, find_state, find_thread, seq_of
 from memoryhub.api.schemas import AsOf
@@ -16,21 +24,12 @@ from memoryhub.api.working_set_schemas import (
     DroppedOut,
     InvalidateIn,
     ManifestOut,
-    MutationOut,
-    MutationsOut,
-    MutationsQuery,
-    PagingOut,
-    PagingTallyOut,
     TlbEntryOut,
     TlbOut,
-    TurnTallyOut,
     VerdictOut,
     WorkingSetOut,
 )
-from memoryhub.errors import (
-    BadCursorError,
-    SeqUnknownError,
-)
+from memoryhub.errors import BadCursorError, SeqUnknownError
 from memoryhub.journal import Receipt
 from memoryhub.kernel.page_commands import FlushTlb, InvalidateTlb
 from memoryhub.kernel.page_events import TlbFlushed, TlbInvalidated

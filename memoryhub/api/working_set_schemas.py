@@ -2,20 +2,65 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-from typing import Any, Literal, Self
+from typing import Literal, Self
 from uuid import UUID
 
 from pydantic import Field, model_validator
 
-from memoryhub.api.fields import In, Name, Out, RefusedError, Turn
+from memoryhub.api.fields import In, Name, Out, RefusedError, example
 from memoryhub.api.page_schemas import By, LevelOut, Rule
-from memoryhub.api.schemas import AsOf, Part
+from memoryhub.api.samples import PAGE, PLACE, THREAD_NAME
 from memoryhub.kernel.pages import Entry, Modality, PageType, Tier
 from memoryhub.kernel.state import ThreadState
-from memoryhub.queries.mutations import Mutation
-from memoryhub.queries.paging_metrics import Tally, Verdict
+from memoryhub.queries.paging_metrics import Verdict
 from memoryhub.queries.residency import Budget, Cell, Residency, Warm
+
+BUDGET = {
+    "budget_tokens": 128000,
+    "reserved_tokens": 4000,
+    "usable_tokens": 124000,
+    "used_tokens": 31000,
+    "utilization": 0.25,
+    "pinned_tokens": 1200,
+    "explicit_tokens": 400,
+    "protected_tokens": 0,
+    "evict_at_tokens": 105400,
+    "evict_to_tokens": 86800,
+}
+_FRAME = {
+    "page_id": "fare-rules",
+    "type": "artifact",
+    "modality": "text",
+    "role": None,
+    "version": 1,
+    "level": 0,
+    "tokens": 24,
+    "importance": 0.7,
+    "recalled": False,
+    "references": 1,
+    "cause_seq": 14,
+    "cause": "page.created",
+    "rule": None,
+    "protected_until": None,
+    "score": 0.62,
+    "terms": [
+        {"name": "recency", "value": 1.0, "adds": 0.4},
+        {"name": "value", "value": 0.55, "adds": 0.22},
+        {"name": "penalty", "value": 0.0, "adds": 0.0},
+    ],
+    "rank": 1,
+}
+_HOT = {
+    "page_id": "slot-0",
+    "type": "transcript",
+    "modality": "text",
+    "tokens": 12,
+    "references": 1,
+    "score": 0.31,
+    "since_seq": 13,
+    "unmapped": False,
+    "too_large": False,
+}
 
 
 class BudgetOut(Out):
@@ -120,6 +165,19 @@ class VerdictOut(Out):
 
 
 class WorkingSetOut(Out):
+    model_config = example(
+        {
+            "thread": THREAD_NAME,
+            "seq": 17,
+            "turn": 3,
+            "budget": BUDGET,
+            "frames": [_FRAME],
+            "hot": [_HOT],
+            "over_budget": False,
+            "thrash_index": 0.0,
+        }
+    )
+
     thread: str
     seq: int
     turn: int
@@ -156,6 +214,25 @@ class TlbEntryOut(Out):
 
 
 class TlbOut(Out):
+    model_config = example(
+        {
+            "thread": THREAD_NAME,
+            "seq": 17,
+            "size": 512,
+            "hits": 8,
+            "misses": 2,
+            "hit_rate": 0.8,
+            "items": [
+                {
+                    **{n: PAGE[n] for n in ("page_id", "version", "type", "modality")},
+                    "importance": 0.7,
+                    "tier": "L0",
+                    "levels": PAGE["levels"],
+                }
+            ],
+        }
+    )
+
     thread: str
     seq: int
     size: int = Field(description="Entries it may hold.")
@@ -167,6 +244,8 @@ class TlbOut(Out):
 
 class InvalidateIn(In):
     """One page, or all pages that stand in a tier."""
+
+    model_config = example({"tier": "L1"})
 
     page_id: Name | None = None
     tier: Tier | None = None
@@ -181,86 +260,12 @@ class InvalidateIn(In):
 
 
 class DroppedOut(Out):
+    model_config = example({**PLACE, "seq": 19, "dropped": 6})
+
     thread: str
     thread_id: UUID
     seq: int
     dropped: int
-
-
-class PagingTallyOut(Out):
-    """Counts over some time; a rate is null without samples."""
-
-    hits: int
-    misses: int
-    hit_rate: float | None = Field(
-        description="Of the TLB: look-ups answered without the page table."
-    )
-    faults: int
-    faults_by_reason: dict[str, int]
-    faults_by_tier: dict[str, int]
-    refusals: int
-    refusals_by_code: dict[str, int]
-    referenced: int
-    fault_rate: float | None
-    refaults: int
-    mapped: int
-    evictions: int
-    evictions_by_cause: dict[str, int]
-    lowerings: int
-    saved_tokens: int
-
-    @classmethod
-    def of(cls, tally: Tally) -> Self:
-        return cls(
-            hits=tally.count("hits"),
-            misses=tally.count("misses"),
-            hit_rate=tally.hit_rate,
-            faults=tally.count("faults"),
-            faults_by_reason=tally.by("fault.reason."),
-            faults_by_tier=tally.by("fault.from."),
-            refusals=tally.count("refused"),
-            refusals_by_code=tally.by("refused."),
-            referenced=tally.count("referenced"),
-            fault_rate=tally.fault_rate,
-            refaults=tally.count("refaults"),
-            mapped=tally.count("mapped"),
-            evictions=tally.count("evicted"),
-            evictions_by_cause=tally.by("evicted."),
-            lowerings=tally.count("lowered"),
-            saved_tokens=tally.count("saved_tokens"),
-        )
-
-
-class TurnTallyOut(Out):
-    turn: int
-    resident_rate: float | None = Field(
-        description="Of the last 20 exchanges, as of the turn's end."
-    )
-    counts: PagingTallyOut
-
-
-class PagingOut(Out):
-    thread: str
-    seq: int
-    turn: int
-    budget: BudgetOut
-    pages: int
-    mapped: int
-    hot: int
-    exchanges: int
-    resident_rate: float | None = Field(
-        description="Exchanges in which nothing was fetched ÷ exchanges, of the last "
-        "20: read this first. Null before the first."
-    )
-    resident_rate_in_all: float | None = Field(
-        description="The same of all exchanges of the thread."
-    )
-    total: PagingTallyOut
-    this_turn: PagingTallyOut
-    turns: list[TurnTallyOut] = Field(description="The last that are over, new first.")
-    thrash_index: float
-    over_budget: bool
-    verdict: VerdictOut
 
 
 class ManifestFrameOut(Out):
@@ -290,6 +295,41 @@ class PoliciesOut(Out):
 class ManifestOut(Out):
     """What a model can know of the pages there are; here with every frame."""
 
+    model_config = example(
+        {
+            "thread": THREAD_NAME,
+            "turn": 3,
+            "mapped": 6,
+            "tokenizer": "est/1",
+            "working_set": [
+                {
+                    "page_id": "fare-rules",
+                    "modality": "text",
+                    "level": 0,
+                    "tokens_est": 24,
+                    "importance": 0.7,
+                }
+            ],
+            "available_pages": [
+                {
+                    "page_id": "slot-0",
+                    "modality": "text",
+                    "tier": "L1",
+                    "levels": [0, 1, 2, 3],
+                    "hint": "[user] Is seat 12A free?",
+                }
+            ],
+            "omitted": 0,
+            "policies": {
+                "faults_allowed": True,
+                "max_faults_per_turn": 3,
+                "faults_left": 3,
+                "upgrade_budget_tokens": 8192,
+                "prefer_levels": [2, 1, 0],
+            },
+        }
+    )
+
     thread: str
     turn: int
     mapped: int
@@ -298,36 +338,3 @@ class ManifestOut(Out):
     available_pages: list[OfferedOut]
     omitted: int
     policies: PoliciesOut
-
-
-class MutationsQuery(AsOf, Part):
-    type: Literal["create", "update", "fault_in", "evict", "compress"] | None = None
-    by: Literal["user", "model", "tool", "system"] | None = None
-    page_id: Name | None = None
-    turn: Turn | None = None
-
-
-class MutationOut(Out):
-    thread_id: UUID = Field(description="Whose journal has it: an ancestor's, maybe.")
-    inherited: bool
-    seq: int
-    at: datetime
-    type: Literal["create", "update", "fault_in", "evict", "compress"] | None = Field(
-        description="Null for a step of another kind."
-    )
-    event: str
-    actor: str
-    page_id: str | None
-    turn: int | None
-    cause: str
-    by: str
-    body: dict[str, Any] = Field(description="By the event's type; never content.")
-
-    @classmethod
-    def of(cls, found: Mutation) -> Self:
-        return cls.like(found, thread_id=found.home, body=dict(found.body))
-
-
-class MutationsOut(Out):
-    items: list[MutationOut]
-    next: str | None
