@@ -15,6 +15,7 @@ from memoryhub.kernel.memory_commands import (
     SetKey,
     TakeCheckpoint,
 )
+from memoryhub.kernel.nouns import RESTORED
 from memoryhub.models.projects import Project
 from memoryhub.queries import comparisons
 from memoryhub.services.api_keys import Agent
@@ -59,7 +60,7 @@ class Keeper:
         assert len(found.keys.items) == CHANGED
 
     def restore(self) -> None:
-        self.do(RestoreCheckpoint(target=self.base))
+        self.do(RestoreCheckpoint(target=self.base, parts=RESTORED))
 
     def round(self) -> dict[str, float]:
         """CPU seconds of each act, after ten keys have changed."""

@@ -17,6 +17,7 @@ from memoryhub.kernel import memory_commands as commands
 from memoryhub.kernel.commands import AmendThread
 from memoryhub.kernel.memory_commands import Expected, Expiry
 from memoryhub.kernel.notes import AddNotes, ClearNotes, NewNote
+from memoryhub.kernel.nouns import RESTORED
 from memoryhub.kernel.tasks import TASK_FIELDS, ClearTask, SetTask, UpdateTask
 from tests.memory_model import Model, No
 
@@ -35,13 +36,13 @@ CONDITIONS = st.sampled_from(["none", "none", "none", "right", "wrong", "absent"
 NAMES = st.sampled_from([None, None, "one", "two", "three"])
 PARTS = st.sampled_from(
     [
-        commands.PARTS,
-        commands.PARTS,
+        RESTORED,
+        RESTORED,
         ("keys",),
         ("task",),
         ("notes",),
         ("task", "notes"),
-        (*commands.PARTS, "frames"),
+        (*RESTORED, "frames"),
     ]
 )
 PICKS = st.integers(0, 99)

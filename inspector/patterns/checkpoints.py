@@ -7,6 +7,7 @@ from typing import Any
 from inspector.patterns.memory import AGENT
 from inspector.patterns.pattern import Pattern
 from inspector.patterns.scenery import BASE, NOW, Context, of_thread
+from memoryhub.kernel.slices import Moved
 from memoryhub.queries.checkpoint_trees import Branch, Tree
 from memoryhub.queries.checkpoints import CheckpointLine
 from memoryhub.queries.comparison_views import ComparisonView, FieldDifference
@@ -79,9 +80,7 @@ RESTORATION = Restoration(
     go=2,
     come=1,
     expired=1,
-    task=True,
-    notes_go=1,
-    notes_come=2,
+    slices={"task": Moved(1, 1), "notes": Moved(gone=1, come=2)},
 )
 DRIFT = Drift(
     seen=1_204,
@@ -90,15 +89,11 @@ DRIFT = Drift(
         KeyDrift(name="seat", previewed="changes", done="changes"),
         KeyDrift(name="beat", previewed="nothing", done="goes"),
     ),
-    task=True,
-    notes_added=2,
-    notes_cleared=0,
+    slices={"task": Moved(1, 1), "notes": Moved(come=2)},
     pages_in=1,
     pages_out=3,
 )
-NO_DRIFT = replace(
-    DRIFT, found=1_205, keys=(), task=False, notes_added=0, pages_in=0, pages_out=0
-)
+NO_DRIFT = replace(DRIFT, found=1_205, keys=(), slices={}, pages_in=0, pages_out=0)
 
 
 def branch(line: CheckpointLine | None, level: int = 0, **more: Any) -> Context:
@@ -126,8 +121,8 @@ PATTERNS = (
             "in all parts": {"found": RESTORATION, "base": BASE},
             "in none": {
                 "found": replace(
-                    RESTORATION, change=0, go=0, come=0, expired=0, task=False,
-                    notes_go=0, notes_come=0,
+                    RESTORATION, change=0, go=0, come=0, expired=0,
+                    slices={"task": Moved(), "notes": Moved()},
                 ),
                 "base": BASE,
             },

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from typing import Any, get_args
+from typing import Any
 from urllib.parse import urlencode
 
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
@@ -13,15 +13,14 @@ from inspector.access import signed_in
 from inspector.panels import Scene
 from inspector.places import Place
 from memoryhub.errors import CheckpointUnknownError, InvalidError, Refusal
-from memoryhub.kernel.memory_commands import PARTS
-from memoryhub.kernel.memory_events import CheckpointRestored, Part
+from memoryhub.kernel.memory_events import CheckpointRestored
+from memoryhub.kernel.nouns import RESTORABLE, RESTORED
 from memoryhub.models.operators import Membership
 from memoryhub.models.threads import Thread
 from memoryhub.queries import checkpoints, restorations
 from memoryhub.queries.restorations import Restoration
 from memoryhub.services import operator_memory
 
-CHOICES: tuple[Part, ...] = get_args(Part)
 #: A seq is never longer.
 _LONGEST = 18
 
@@ -90,7 +89,7 @@ def _done(
     place: Place,
     row: Thread,
     number: int,
-    parts: tuple[Part, ...],
+    parts: tuple[str, ...],
 ) -> HttpResponse:
     receipt = operator_memory.restore(row, number, parts, actor=place.actor)
     kwargs: dict[str, Any] = {"project": place.project.slug, "thread": row.name}
@@ -102,13 +101,13 @@ def _done(
     return HttpResponseRedirect(f"{where}?{seen}")
 
 
-def _parts(sent: QueryDict) -> tuple[Part, ...]:
+def _parts(sent: QueryDict) -> tuple[str, ...]:
     """The parts ticked; without any word of them, those that are so by default."""
     words = sent.getlist("part")
-    if unknown := {*words} - {*CHOICES}:
+    if unknown := {*words} - {*RESTORABLE}:
         raise InvalidError(loc="part", count=len(unknown))
-    chosen = tuple(part for part in CHOICES if part in words)
-    return chosen or PARTS
+    chosen = tuple(part for part in RESTORABLE if part in words)
+    return chosen or RESTORED
 
 
 def _form(
@@ -117,14 +116,14 @@ def _form(
     row: Thread,
     number: int,
     *,
-    parts: tuple[Part, ...],
+    parts: tuple[str, ...],
     found: Restoration | None,
     problem: Refusal | None,
 ) -> HttpResponse:
     context: dict[str, Any] = {
         **panels.shared(Scene(thread=row)),
         "number": number,
-        "choices": [(part, part in parts) for part in CHOICES],
+        "choices": [(part, part in parts) for part in RESTORABLE],
         "parts": parts,
         "found": found,
         "problem": problem.sentence if problem else "",

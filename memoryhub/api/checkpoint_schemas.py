@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
 
@@ -11,10 +11,14 @@ from memoryhub.api.fields import In, Limit, Name, Out, RefusedError, example
 from memoryhub.api.memory_fields import CheckpointName, CheckpointRef, Remark
 from memoryhub.api.samples import AT, UNTIL
 from memoryhub.api.schemas import AsOf, Part
-from memoryhub.kernel.memory_commands import PARTS
-from memoryhub.kernel.memory_events import Part as RestoredPart
+from memoryhub.kernel.nouns import RESTORABLE, RESTORED
 from memoryhub.queries.checkpoints import CheckpointLine
 from memoryhub.queries.comparisons import Comparison, KeyDifference, Side
+
+if TYPE_CHECKING:
+    RestoredPart = str
+else:
+    RestoredPart = Literal[RESTORABLE]
 
 _CHECKPOINT_IN = {"name": "before-payment", "description": "The seat is held."}
 CHECKPOINT = {
@@ -111,7 +115,7 @@ def _parts(parts: list[RestoredPart]) -> list[RestoredPart]:
 class RestoreIn(In):
     model_config = example({"parts": ["keys", "task"], "dry_run": False})
 
-    parts: Annotated[list[RestoredPart], AfterValidator(_parts)] = list(PARTS)
+    parts: Annotated[list[RestoredPart], AfterValidator(_parts)] = list(RESTORED)
     dry_run: bool = Field(
         default=False, description="Only tell what would change; nothing is written."
     )

@@ -277,7 +277,7 @@ def _preview(
         set=found.set,
         removed=found.removed,
         expired=found.expired,
-        notes=found.slices.get("notes", 0),
+        notes=sum(found.slices.get("notes", ())),
         left_out=list(left_out),
         comparison=CompareOut.of(compared),
     )

@@ -20,7 +20,7 @@ from memoryhub.kernel import memory_events as events
 from memoryhub.kernel.course import Course, PageTable
 from memoryhub.kernel.nouns import SLICES, counts
 from memoryhub.kernel.parts import Part
-from memoryhub.kernel.slices import Slice
+from memoryhub.kernel.slices import Moved, Slice
 from memoryhub.kernel.state import ThreadState
 from memoryhub.kernel.working_memory import (
     AUTOMATIC_KEPT,
@@ -103,7 +103,7 @@ def restore_checkpoint(
             set=change.set,
             removed=change.removed,
             expired=change.expired,
-            notes=change.slices.get("notes", 0),
+            notes=sum(change.slices.get("notes", ())),
             pruned=list(course.state.memory.automatic[:-AUTOMATIC_KEPT]),
             left_out=back.left_out if back else [],
             refreshed=back.refreshed if back else [],
@@ -135,22 +135,22 @@ def delete_checkpoint(
 
 
 class Changes(NamedTuple):
-    """What restoring would change: counts of names, and of records by slice."""
+    """What restoring would change: names, counted, and records by slice."""
 
     set: int = 0
     removed: int = 0
     expired: int = 0
-    slices: Mapping[str, int] = MappingProxyType({})
+    slices: Mapping[str, Moved] = MappingProxyType({})
 
     @property
     def any(self) -> bool:
-        return bool(self.set or self.removed or any(self.slices.values()))
+        return bool(self.set or self.removed or any(map(any, self.slices.values())))
 
 
 def changes(
     state: ThreadState,
     target: Checkpoint,
-    parts: Iterable[events.Part],
+    parts: Iterable[str],
     *,
     at: datetime,
 ) -> Changes:
@@ -159,14 +159,11 @@ def changes(
     found = Changes()
     if "keys" in parts:
         found = _key_changes(state.memory, target, at=at)
-    differing = {
-        part.name: part.differing(part.get(now), part.get(then))
-        for part in _slices(parts)
-    }
-    return found._replace(slices=differing)
+    moved = {part.name: part.moved(now, then) for part in _slices(parts)}
+    return found._replace(slices=moved)
 
 
-def _slices(parts: Iterable[events.Part]) -> Iterator[Slice[Any]]:
+def _slices(parts: Iterable[str]) -> Iterator[Slice[Any]]:
     return (SLICES[name] for name in parts if name in SLICES)
 
 

@@ -6,10 +6,6 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from memoryhub.kernel.commands import Command
-from memoryhub.kernel.memory_events import Part
-
-#: The part of a checkpoint that is restored unless others are named.
-PARTS: tuple[Part, ...] = ("keys", "task", "notes")
 
 
 class MemoryCommand(Command):
@@ -107,7 +103,7 @@ class TakeCheckpoint(MemoryCommand):
 class RestoreCheckpoint(MemoryCommand):
     #: Clock or name.
     target: int | str
-    parts: tuple[Part, ...] = PARTS
+    parts: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,11 +10,9 @@ from typing import Literal
 
 from pydantic import Field
 
-from memoryhub.kernel.bodies import Body, Count, Event, Flag, Instant, Until
+from memoryhub.kernel.bodies import Body, Count, Event, Flag, Instant, Token, Until
 from memoryhub.kernel.names import Name
 from memoryhub.kernel.page_events import EntryBody, PlaceBody
-
-Part = Literal["keys", "task", "notes", "frames"]
 
 
 class KeySet(Event):
@@ -111,7 +109,8 @@ class CheckpointRestored(Event):
     event_type = "checkpoint.restored"
 
     target: Count
-    parts: list[Part]
+    #: Names of slices, `keys`, `frames`.
+    parts: list[Token]
     #: The checkpoint that holds what it was before.
     before: Count
     #: The instant by which expiry was judged.

@@ -142,10 +142,6 @@ def _without(scratchpad: Scratchpad, gone: Erased) -> Scratchpad:
     return Scratchpad(Queue(stay), sum(note.bytes for note in stay))
 
 
-def _differing(one: Scratchpad, other: Scratchpad) -> int:
-    return 0 if one == other else len({*one.lines} ^ {*other.lines})
-
-
 NOTES = Slice(
     name="notes",
     empty=Scratchpad(),
@@ -153,7 +149,7 @@ NOTES = Slice(
     from_json=_from_json,
     without=_without,
     counts=lambda scratchpad: {"notes": len(scratchpad.lines)},
-    differing=_differing,
+    records=lambda scratchpad: scratchpad.lines,
 )
 PART = Part(
     commands={AddNotes: add_notes, ClearNotes: clear_notes},

@@ -38,6 +38,9 @@ NOUNS: tuple[Part, ...] = (
 SLICES: dict[str, Slice[Any]] = {
     noun.slice.name: noun.slice for noun in NOUNS if noun.slice is not None
 }
+#: What of a checkpoint is restored unless parts are named, and what may be named.
+RESTORED: tuple[str, ...] = ("keys", *SLICES)
+RESTORABLE: tuple[str, ...] = (*RESTORED, "frames")
 
 
 def counts(contents: Contents) -> dict[str, Any]:

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from memoryhub.kernel.erased import Erased
 from memoryhub.kernel.state import ThreadState
 from memoryhub.kernel.working_memory import Contents
 
 Value = TypeVar("Value")
+
+
+class Moved(NamedTuple):
+    """How many records go, and how many come, from one value to another."""
+
+    gone: int = 0
+    come: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,8 +39,8 @@ class Slice(Generic[Value]):
     without: Callable[[Value, Erased], Value]
     #: What `checkpoint.taken` says of it.
     counts: Callable[[Value], dict[str, int]]
-    #: How many records of two values differ.
-    differing: Callable[[Value, Value], int]
+    #: By which two values are compared: each record with what makes it another.
+    records: Callable[[Value], Iterable[Hashable]]
 
     def get(self, contents: Contents) -> Value:
         """The value at one moment."""
@@ -49,6 +56,14 @@ class Slice(Generic[Value]):
     def value(self, state: ThreadState) -> Value:
         """What the thread holds now."""
         return self.get(state.memory.contents)
+
+    def moved(self, before: Contents, after: Contents) -> Moved:
+        """What differs between two moments; nothing is counted where they are equal."""
+        one, other = self.get(before), self.get(after)
+        if one == other:
+            return Moved()
+        here, there = {*self.records(one)}, {*self.records(other)}
+        return Moved(gone=len(here - there), come=len(there - here))
 
     def changed(self, state: ThreadState, value: Value) -> ThreadState:
         """The thread with another value."""

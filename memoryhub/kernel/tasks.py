@@ -184,7 +184,7 @@ TASK: Slice[Task | None] = Slice(
     from_json=_from_json,
     without=_without,
     counts=lambda task: {"has_task": task is not None},
-    differing=lambda one, other: one != other,
+    records=lambda task: () if task is None else (task,),
 )
 PART = Part(
     commands={

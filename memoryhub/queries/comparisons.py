@@ -11,7 +11,6 @@ from memoryhub.journal.page_table import PageTable
 from memoryhub.journal.projections import Rows
 from memoryhub.kernel import checkpoint_tree, checkpoints, resident, strict_json
 from memoryhub.kernel.checkpoints import Changes
-from memoryhub.kernel.memory_events import Part
 from memoryhub.kernel.notes import NOTES
 from memoryhub.kernel.state import ThreadState
 from memoryhub.kernel.tasks import TASK, Task
@@ -123,7 +122,7 @@ def compare(
 
 
 def preview(
-    thread: Thread, target: Point, parts: Sequence[Part]
+    thread: Thread, target: Point, parts: Sequence[str]
 ) -> tuple[Changes, tuple[str, ...]]:
     """What restoring these parts would change now, and pages that can't come back.
 

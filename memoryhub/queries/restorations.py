@@ -5,19 +5,19 @@ Never writes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Literal
 
 import orjson
 
 from memoryhub.kernel import checkpoint_tree, checkpoints
 from memoryhub.kernel.memory_commands import RestoreCheckpoint
-from memoryhub.kernel.memory_events import CheckpointRestored, Part
-from memoryhub.kernel.notes import NOTES
+from memoryhub.kernel.memory_events import CheckpointRestored
+from memoryhub.kernel.nouns import SLICES
+from memoryhub.kernel.slices import Moved
 from memoryhub.kernel.state import ThreadState
-from memoryhub.kernel.tasks import TASK
-from memoryhub.kernel.working_memory import Checkpoint, KeyEntry
+from memoryhub.kernel.working_memory import Checkpoint, Contents, KeyEntry
 from memoryhub.models.threads import Thread
 from memoryhub.queries import previews
 from memoryhub.queries.checkpoints import CheckpointLine, clock_of, lines
@@ -33,16 +33,15 @@ class Restoration:
     #: The thread's head that it was judged by.
     seq: int
     target: CheckpointLine
-    parts: tuple[Part, ...]
+    parts: tuple[str, ...]
     #: Keys that would have another value or expiry, go, and come back.
     change: int = 0
     go: int = 0
     come: int = 0
     #: Keys of the checkpoint whose instant has passed: they stay away.
     expired: int = 0
-    task: bool = False
-    notes_go: int = 0
-    notes_come: int = 0
+    #: Records that would go and come, by slice.
+    slices: Mapping[str, Moved] = field(default_factory=dict)
     #: All that would happen, when the working set is a part.
     preview: Preview | None = None
 
@@ -50,7 +49,7 @@ class Restoration:
     def any(self) -> bool:
         kept = self.preview is not None and bool(self.preview.effects)
         keys = self.change or self.go or self.come
-        return bool(keys or self.task or self.notes_go or self.notes_come or kept)
+        return bool(keys or kept or any(map(any, self.slices.values())))
 
 
 #: What restoring does to a key.
@@ -74,10 +73,8 @@ class Drift:
     seen: int
     found: int
     keys: tuple[KeyDrift, ...]
-    task: bool
-    #: Notes that were added since, and those that were cleared.
-    notes_added: int
-    notes_cleared: int
+    #: By slice what went since, and what came; those that are the same left out.
+    slices: Mapping[str, Moved]
     #: Pages that had entered the working set since, and those that had left it.
     pages_in: int
     pages_out: int
@@ -89,8 +86,7 @@ class Drift:
 
     @property
     def any(self) -> bool:
-        notes = self.notes_added or self.notes_cleared
-        return bool(self.keys or self.task or notes or self.pages_in or self.pages_out)
+        return bool(self.keys or self.slices or self.pages_in or self.pages_out)
 
 
 def get_drift(thread: Thread, line: EventLine, *, seen: int) -> Drift | None:
@@ -106,11 +102,7 @@ def get_drift(thread: Thread, line: EventLine, *, seen: int) -> Drift | None:
     if told.target not in before.memory.checkpoints:
         return None
     one, other = before.memory.contents, after.memory.contents
-    notes = (
-        ({*NOTES.get(one).lines}, {*NOTES.get(other).lines})
-        if "notes" in told.parts
-        else (set(), set())
-    )
+    moved = _moved(told.parts, one, other)
     frames: tuple[set[str], set[str]] = (set(), set())
     if "frames" in told.parts:
         frames = ({*before.paging.frames}, {*after.paging.frames})
@@ -118,12 +110,16 @@ def get_drift(thread: Thread, line: EventLine, *, seen: int) -> Drift | None:
         seen=seen,
         found=_head_before(after, told),
         keys=_key_drift(before, after, told) if "keys" in told.parts else (),
-        task="task" in told.parts and TASK.get(one) != TASK.get(other),
-        notes_added=len(notes[1] - notes[0]),
-        notes_cleared=len(notes[0] - notes[1]),
+        slices={name: each for name, each in moved.items() if any(each)},
         pages_in=len(frames[1] - frames[0]),
         pages_out=len(frames[0] - frames[1]),
     )
+
+
+def _moved(parts: Sequence[str], one: Contents, other: Contents) -> dict[str, Moved]:
+    return {
+        name: part.moved(one, other) for name, part in SLICES.items() if name in parts
+    }
 
 
 def _head_before(after: ThreadState, told: CheckpointRestored) -> int:
@@ -164,7 +160,7 @@ def _effect(old: KeyEntry | None, new: KeyEntry | None) -> Effect:
 
 
 def get_restoration(
-    thread: Thread, target: int | str, parts: Sequence[Part]
+    thread: Thread, target: int | str, parts: Sequence[str]
 ) -> Restoration:
     """What restoring these parts would do now. Three queries, more for frames.
 
@@ -175,9 +171,6 @@ def get_restoration(
     found = checkpoints.find(state.memory, clock_of(state, target))
     (line,) = lines(thread, state, [found])
     change, go, come, expired = _keys(state, found) if "keys" in parts else (0,) * 4
-    now, then = state.memory.contents, found.contents
-    here = {*NOTES.get(now).lines} if "notes" in parts else set()
-    there = {*NOTES.get(then).lines} if "notes" in parts else set()
     return Restoration(
         seq=state.seq,
         target=line,
@@ -186,9 +179,7 @@ def get_restoration(
         go=go,
         come=come,
         expired=expired,
-        task="task" in parts and TASK.get(now) != TASK.get(then),
-        notes_go=len(here - there),
-        notes_come=len(there - here),
+        slices=_moved(parts, state.memory.contents, found.contents),
         preview=_preview(thread, found, parts),
     )
 
@@ -207,7 +198,7 @@ def _keys(state: ThreadState, target: Checkpoint) -> tuple[int, int, int, int]:
 
 
 def _preview(
-    thread: Thread, target: Checkpoint, parts: Sequence[Part]
+    thread: Thread, target: Checkpoint, parts: Sequence[str]
 ) -> Preview | None:
     if "frames" not in parts:
         return None

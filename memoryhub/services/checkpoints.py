@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from memoryhub.journal import Receipt, Request
 from memoryhub.kernel.memory_commands import (
-    PARTS,
     DeleteCheckpoint,
     RestoreCheckpoint,
     TakeCheckpoint,
 )
-from memoryhub.kernel.memory_events import Part
+from memoryhub.kernel.nouns import RESTORED
 from memoryhub.models.threads import Thread
 from memoryhub.queries import checkpoints, threads
 from memoryhub.queries.readers import read
@@ -48,7 +47,7 @@ async def restore(
     agent: Agent,
     thread: str,
     target: Target,
-    parts: tuple[Part, ...] = PARTS,
+    parts: tuple[str, ...] = RESTORED,
     if_match: int | None = None,
     request: Request | None = None,
 ) -> Receipt:

@@ -14,7 +14,6 @@ from memoryhub.kernel.memory_commands import (
     RestoreCheckpoint,
     TakeCheckpoint,
 )
-from memoryhub.kernel.memory_events import Part
 from memoryhub.models.threads import Thread
 from memoryhub.queries.comparisons import HEAD
 from memoryhub.services import checkpoints, keys, working_memory
@@ -68,7 +67,7 @@ def take(thread: Thread, *, name: str | None, actor: str) -> Receipt:
 def restore(
     thread: Thread,
     target: int,
-    parts: tuple[Part, ...],
+    parts: tuple[str, ...],
     *,
     actor: str,
 ) -> Receipt:

@@ -15,6 +15,7 @@ from memoryhub.kernel import memory_commands as commands
 from memoryhub.kernel.commands import AmendThread, Command
 from memoryhub.kernel.memory_events import ValuesErased
 from memoryhub.kernel.notes import ClearNotes
+from memoryhub.kernel.nouns import RESTORED
 from memoryhub.kernel.tasks import ClearTask, UpdateTask
 from memoryhub.models.threads import Thread
 from memoryhub.queries.verification import verify
@@ -344,7 +345,7 @@ def test_one_batch_may_make_a_key_and_take_it(agent: Agent) -> None:
             commands.TakeCheckpoint(name="here"),
             commands.ClearKeys(),
             _changed(new_key("b", "second", UNSAID)),
-            commands.RestoreCheckpoint(target="here"),
+            commands.RestoreCheckpoint(target="here", parts=RESTORED),
             _changed(commands.DeleteKey(key="b")),
         )
     thread = get_thread(agent)

@@ -7,7 +7,6 @@ from datetime import timedelta
 from typing import Any
 
 from memoryhub.kernel.memory_commands import (
-    PARTS,
     ChangeKeys,
     DeleteKey,
     Expected,
@@ -16,8 +15,8 @@ from memoryhub.kernel.memory_commands import (
     SetKey,
     TakeCheckpoint,
 )
-from memoryhub.kernel.memory_events import Part
 from memoryhub.kernel.notes import AddNotes, NewNote
+from memoryhub.kernel.nouns import RESTORED
 from tests.paging import Bench
 
 
@@ -64,7 +63,7 @@ def take(bench: Bench, name: str | None = None) -> int:
 
 
 def restore(
-    bench: Bench, target: int | str, parts: tuple[Part, ...] = PARTS
+    bench: Bench, target: int | str, parts: tuple[str, ...] = RESTORED
 ) -> list[Any]:
     return bench.do(RestoreCheckpoint(target=target, parts=parts))
 

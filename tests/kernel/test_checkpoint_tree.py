@@ -19,6 +19,7 @@ from memoryhub.kernel.memory_commands import (
     DeleteCheckpoint,
     ExpireKeys,
 )
+from memoryhub.kernel.nouns import RESTORED
 from memoryhub.kernel.working_memory import Contents, KeyEntry
 from tests.kernel.remembered import (
     delete,
@@ -208,7 +209,7 @@ def test_checkpoint_cost_follows_change(
     (told,) = bench.do(commands.TakeCheckpoint())
     assert (told.keys, told.touched, seen) == (size, 10, [])
     target = checkpoints.find(bench.state.memory, kept)
-    checkpoints.changes(bench.state, target, commands.PARTS, at=bench.at)
+    checkpoints.changes(bench.state, target, RESTORED, at=bench.at)
     assert [len(names) for names in seen] == [10]
     # Once to decide, and once each time the event is folded.
     (told,) = restore(bench, kept)

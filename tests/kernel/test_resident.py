@@ -6,8 +6,8 @@ import pytest
 
 from memoryhub.errors import PinBudgetError
 from memoryhub.kernel.commands import AmendThread
-from memoryhub.kernel.memory_commands import PARTS
 from memoryhub.kernel.memory_events import CheckpointRestored
+from memoryhub.kernel.nouns import RESTORED
 from memoryhub.kernel.page_commands import (
     DeletePage,
     EvictPage,
@@ -65,9 +65,9 @@ def test_the_usual_parts_leave_the_working_set_alone() -> None:
     put(bench, "k")
     evict(bench, "p1")
     paging = bench.paging
-    restore(bench, kept, PARTS)
+    restore(bench, kept, RESTORED)
     assert bench.paging == paging
-    assert restore(bench, kept, PARTS) == []
+    assert restore(bench, kept, RESTORED) == []
 
 
 def test_a_working_set_comes_back_with_an_empty_tlb() -> None:

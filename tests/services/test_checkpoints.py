@@ -19,7 +19,6 @@ from memoryhub.kernel.memory_events import (
     CheckpointDeleted,
     CheckpointRestored,
     CheckpointTaken,
-    Part,
 )
 from memoryhub.models import Event, Key
 from memoryhub.queries import checkpoints as reading
@@ -48,7 +47,7 @@ def take(
 def restore(
     agent: Agent,
     target: int | str,
-    *parts: Part,
+    *parts: str,
     thread: str = "t-1",
     if_match: int | None = None,
     request: Request | None = None,

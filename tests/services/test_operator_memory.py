@@ -12,7 +12,8 @@ from memoryhub.errors import (
     StaleError,
     ValueTooLargeError,
 )
-from memoryhub.kernel.memory_commands import PARTS, Expiry
+from memoryhub.kernel.memory_commands import Expiry
+from memoryhub.kernel.nouns import RESTORED
 from memoryhub.kernel.strict_json import JsonRefusedError
 from memoryhub.models.threads import Thread
 from memoryhub.queries import checkpoints, keys
@@ -96,7 +97,7 @@ def test_checkpoints_are_taken_restored_and_deleted(
             operator_memory.take(thread, name=name, actor=BY)
     memory_acts.set_key(agent, "seat", "14C")
     # What is written while somebody reads the preview does not matter.
-    operator_memory.restore(thread, taken.seq, PARTS, actor=BY)
+    operator_memory.restore(thread, taken.seq, RESTORED, actor=BY)
     assert line(agent).value == "12A"
     operator_memory.delete_checkpoint(thread, taken.seq, actor=BY)
     again = operator_memory.delete_checkpoint(thread, taken.seq, actor=BY)
