@@ -59,9 +59,7 @@ def checkpoint(thread: str, line: CheckpointLine, *, content: bool = True) -> Re
         "by": line.by,
         "auto": line.auto,
         "parent": line.parent,
-        "keys": line.keys,
-        "notes": line.notes,
-        "has_task": line.has_task,
+        **line.counts,
         "touched": line.touched,
     }
     return record | {"description": line.description} if content else record

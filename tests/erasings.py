@@ -19,7 +19,9 @@ from memoryhub.queries.verification import verify
 from memoryhub.services.rebuild import rebuild
 
 #: Tables whose rows repeat the fold, but for snapshots, which come and go.
-FOLDED = ("Slot", "Turn", "Page", "PageLevel", "Key", "DueValue", "Derivation")
+FOLDED = (
+    "Slot", "Turn", "Page", "PageLevel", "Key", "Checkpoint", "DueValue", "Derivation"
+)  # fmt: skip
 
 
 def erasure_of(thread: Thread, scope: str = "record", state: str = "fenced") -> Erasure:

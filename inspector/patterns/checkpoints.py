@@ -24,15 +24,19 @@ LINE = CheckpointLine(
     by=AGENT,
     auto=False,
     parent=None,
-    keys=3,
-    notes=12,
-    has_task=True,
+    counts={"keys": 3, "has_task": True, "notes": 12},
     touched=None,
 )
 AUTO = replace(
-    LINE, seq=1_160, name=None, description=None, auto=True, keys=1, notes=1, touched=2
+    LINE,
+    seq=1_160,
+    name=None,
+    description=None,
+    auto=True,
+    counts={"keys": 1, "has_task": False, "notes": 1},
+    touched=2,
 )
-OLD = replace(LINE, seq=-6, name=None, description=None, has_task=False, touched=1)
+OLD = replace(LINE, seq=-6, name=None, description=None, touched=1)
 TREE = Tree(branches=(), touched=2, taken=2, automatic=1, more=0)
 
 BEFORE = Side(

@@ -90,6 +90,18 @@ def number(value: float | None) -> str:
 
 
 @register.filter
+def counted(counts: Mapping[str, int]) -> str:
+    """`{"keys": 1, "has_task": True, "notes": 3}` is `1 key · task · 3 notes`."""
+    shown = []
+    for name, count in counts.items():
+        if not name.startswith("has_"):
+            shown.append(f"{count:,} {name.removesuffix('s') if count == 1 else name}")
+        elif count:
+            shown.append(name.removeprefix("has_"))
+    return " · ".join(shown)
+
+
+@register.filter
 def figure(value: float) -> str:
     """A measured number, in as many digits as tell."""
     return f"{value:.4g}"

@@ -95,8 +95,9 @@ class CheckpointOut(Out):
 
     @classmethod
     def of(cls, line: CheckpointLine) -> CheckpointOut:
-        told = {n: getattr(line, n) for n in line.__slots__ if n != "by"}
-        return cls(**told)
+        left_out = ("by", "counts")
+        told = {n: getattr(line, n) for n in line.__slots__ if n not in left_out}
+        return cls(**told, **line.counts)
 
 
 class CheckpointsOut(Out):

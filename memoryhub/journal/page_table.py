@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 
-from memoryhub.journal import memory_rows
+from memoryhub.journal import due_rows
 from memoryhub.journal.inherited_pages import all_inherited, was_deleted
 from memoryhub.journal.page_rows import TEXTS, entry_of, with_levels
 from memoryhub.journal.projections import Rows
@@ -39,7 +39,7 @@ class PageTable:
         self.state = state
         self._key = key
         self.pending = rows.pages
-        self._dues = rows.memory.dues
+        self._dues = rows.due.dues
         self._derivations = rows.derivations
 
     def entry(self, page_id: str) -> Entry | None:
@@ -138,7 +138,7 @@ class PageTable:
 
     def dues(self, seqs: Collection[int]) -> dict[int, datetime]:
         """When those of these values are due that are. One query."""
-        stored = memory_rows.stored_dues(self.state.id, seqs)
+        stored = due_rows.stored_dues(self.state.id, seqs)
         known = self._dues.over(stored)
         return {
             seq: known[self.state.id, seq]

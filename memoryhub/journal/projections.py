@@ -14,16 +14,19 @@ import orjson
 
 from memoryhub.journal import (
     derivation_rows,
+    due_rows,
     erased_rows,
-    memory_rows,
     page_rows,
+    standing,
     statements,
     totals,
 )
+from memoryhub.journal.due_rows import DueRows
 from memoryhub.journal.erased_rows import ErasedRecords
-from memoryhub.journal.memory_rows import MemoryRows
+from memoryhub.journal.nouns import PROJECTIONS
 from memoryhub.journal.page_rows import PageRows
 from memoryhub.journal.rows import DerivationRow, SlotRow, TurnRow
+from memoryhub.journal.standing import Change, StandingRows
 from memoryhub.journal.totals import Changes
 from memoryhub.kernel import events, page_events
 from memoryhub.kernel.bodies import Event
@@ -46,7 +49,8 @@ class Rows:
     #: (thread, turn) → seq of the turn.packed that is its newest.
     packed: dict[tuple[UUID, int], int] = field(default_factory=dict)
     pages: PageRows = field(default_factory=PageRows)
-    memory: MemoryRows = field(default_factory=MemoryRows)
+    standing: StandingRows = field(default_factory=StandingRows)
+    due: DueRows = field(default_factory=DueRows)
     derivations: list[DerivationRow] = field(default_factory=list)
     #: Records that events took out of the journal.
     erased: list[ErasedRecords] = field(default_factory=list)
@@ -61,13 +65,20 @@ def project(
     if make := _ROWS.get(type(recorded.event)):
         make(rows, before, recorded)
     page_rows.project(rows.pages, before, recorded)
-    memory_rows.project(rows.memory, before, recorded, after)
+    change = Change(before, recorded.event, after)
+    standing.project(rows.standing, PROJECTIONS, change)
+    due_rows.project(rows.due, change)
     rows.derivations += derivation_rows.made(before.id, recorded)
     if erased := erased_rows.made(before, recorded):
         rows.erased.append(erased)
     # A newborn fork has the keys of its parent before it has rows of its own.
-    had = memory_rows.key_count(before) if before.seq else 0
-    rows.totals.rows(before.id, totals.KEYS, memory_rows.key_count(after) - had)
+    had = _key_count(before) if before.seq else 0
+    rows.totals.rows(before.id, totals.KEYS, _key_count(after) - had)
+
+
+def _key_count(state: ThreadState) -> int:
+    """How many rows its keys have; none once it has ended."""
+    return 0 if standing.ended(state) else len(state.memory.contents.keys)
 
 
 def _slot(rows: Rows, before: ThreadState, recorded: Recorded) -> None:
@@ -129,7 +140,9 @@ def write(rows: Rows) -> None:
     page_rows.write(rows.pages, rows.totals)
     for (thread, page_id), seq in rows.pages.deleted.items():
         _purge(rows.totals, thread, page_id, by=seq)
-    memory_rows.write(rows.memory, rows.totals)
+    for each in PROJECTIONS:
+        each.write(rows.standing.of.get(each.word, {}))
+    due_rows.write(rows.due, rows.totals)
     statements.DERIVATIONS.rows(rows.derivations)
     # Last: it changes rows that the same events may have made.
     erased_rows.write(rows.erased, rows.totals)

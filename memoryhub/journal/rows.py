@@ -93,6 +93,21 @@ class KeyRow(NamedTuple):
     expires_at: datetime | None
 
 
+class CheckpointRow(NamedTuple):
+    thread_id: UUID
+    seq: int
+    name: str | None
+    #: With `by` filled from the event, once it is written or listed.
+    at: datetime | None
+    by: str | None
+    auto: bool
+    parent: int | None
+    counts: str
+    touched: int | None
+    event_thread: UUID
+    event_seq: int
+
+
 class DerivationRow(NamedTuple):
     thread_id: UUID
     source_seq: int

@@ -18,7 +18,6 @@ from memoryhub.journal.rows import (
     DerivationRow,
     DueRow,
     EventRow,
-    KeyRow,
     LevelRow,
     PageRow,
     SlotRow,
@@ -31,7 +30,7 @@ from memoryhub.models.projects import Project
 from memoryhub.models.slots import Slot, Turn
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
-from memoryhub.models.working_memory import DueValue, Key
+from memoryhub.models.working_memory import DueValue
 
 Values = Sequence[Any]
 
@@ -317,4 +316,3 @@ EVENTS, SLOTS, TURNS, PAGES, LEVELS, DUES, DERIVATIONS = (
 #: A page's row in the place of the one that is there, which keeps its own seq.
 PAGE_CHANGES = Replace(Page, PageRow, key=("thread_id", "page_id"), kept=("seq",))
 BLANKED = Blank()
-KEYS = Replace(Key, KeyRow, key=("thread_id", "key"), kept=())

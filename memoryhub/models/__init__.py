@@ -26,11 +26,12 @@ from memoryhub.models.slots import Slot, Turn
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread, ThreadLabel
 from memoryhub.models.totals import Total
-from memoryhub.models.working_memory import DueValue, Key
+from memoryhub.models.working_memory import Checkpoint, DueValue, Key
 
 __all__ = [
     "ApiKey",
     "AuditEntry",
+    "Checkpoint",
     "DailyUse",
     "Derivation",
     "DestroyedKey",

@@ -54,6 +54,37 @@ class Key(models.Model):
         return f"{self.thread_id}/{self.key}"
 
 
+class Checkpoint(models.Model):
+    """A point that a thread's working memory can return to, its ancestors' included.
+
+    What it holds is folded from the journal: nothing of it is stored twice.
+    """
+
+    pk = models.CompositePrimaryKey("thread_id", "seq")
+    thread = models.ForeignKey(
+        Thread, models.PROTECT, related_name="checkpoints", db_index=False
+    )
+    #: As the thread numbers its event; of an ancestor's 0 or less.
+    seq = models.BigIntegerField()
+    name = NameField(null=True)
+    at = models.DateTimeField()
+    by = models.CharField(max_length=64)
+    #: Taken by a restore, so that it can be undone.
+    auto = models.BooleanField()
+    #: The one that its state descended from, numbered so too.
+    parent = models.BigIntegerField(null=True)
+    #: JSON: how much it holds, `{"keys": 2, "notes": 1, "has_task": true}`.
+    counts = models.TextField()
+    #: Names touched since the parent; null: any.
+    touched = models.IntegerField(null=True)
+    #: Where its event stands, which may be an ancestor.
+    event_thread = models.UUIDField()
+    event_seq = models.BigIntegerField()
+
+    def __str__(self) -> str:
+        return f"{self.thread_id}/{self.name or self.seq}"
+
+
 class DueValue(models.Model):
     """A value to be erased once its time in history is over."""
 

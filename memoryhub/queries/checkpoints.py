@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
+from typing import Any
 from uuid import UUID
 
 import orjson
 
 from memoryhub.journal import Receipt
+from memoryhub.journal.checkpoint_rows import CHECKPOINTS
+from memoryhub.journal.rows import CheckpointRow
 from memoryhub.kernel import checkpoints
-from memoryhub.kernel.notes import NOTES
 from memoryhub.kernel.state import ThreadState
-from memoryhub.kernel.tasks import TASK
 from memoryhub.kernel.working_memory import Checkpoint
 from memoryhub.models.threads import Thread
 from memoryhub.queries import payloads
 from memoryhub.queries.cursors import Batch, Listing
+from memoryhub.queries.payloads import Opened
 from memoryhub.queries.state_files import CHUNK, StateFile
 from memoryhub.queries.states import state_of
 
@@ -35,10 +37,8 @@ class CheckpointLine:
     by: str
     auto: bool
     parent: int | None
-    #: Those not yet swept included.
-    keys: int
-    notes: int
-    has_task: bool
+    #: How much it holds; keys not yet swept included.
+    counts: Mapping[str, Any]
     #: Names touched since the parent; None: any.
     touched: int | None
 
@@ -79,18 +79,33 @@ def list_checkpoints(
         project=thread.project_id,
         filters=[thread.id, name, auto, seq],
     )
-    state = state_of(thread, seq)
-    found = [
-        each
-        for each in state.memory.listed()
-        if name in (None, each.name) and auto in (None, each.auto)
-    ]
+    last: int | None = None
     if after is not None:
         (last,) = listing.open(after)
-        found = [each for each in found if each.clock > last]
+    asked = {"name": name, "auto": auto}
+    wanted = {field: each for field, each in asked.items() if each is not None}
+    if seq is None:
+        found = _stored(thread, wanted, last, limit + 1)
+    else:
+        state = state_of(thread, seq)
+        found = [
+            row
+            for row in _rows(state, state.memory.listed())
+            if all(getattr(row, field) == each for field, each in wanted.items())
+            and (last is None or row.seq > last)
+        ]
     batch = found[:limit]
-    more = listing.seal([batch[-1].clock]) if len(found) > limit else None
-    return Batch(items=lines(thread, state, batch), next=more)
+    more = listing.seal([batch[-1].seq]) if len(found) > limit else None
+    return Batch(items=_lines(thread, batch), next=more)
+
+
+def _stored(
+    thread: Thread, wanted: dict[str, Any], last: int | None, limit: int
+) -> list[CheckpointRow]:
+    rows = CHECKPOINTS.of(thread.id).filter(**wanted).order_by("seq")
+    if last is not None:
+        rows = rows.filter(seq__gt=last)
+    return CHECKPOINTS.read(rows[:limit])
 
 
 def get_checkpoint(
@@ -124,25 +139,37 @@ def clock_of(state: ThreadState, target: int | str) -> int | str:
 
 
 def lines(
-    thread: Thread, state: ThreadState, found: Sequence[Checkpoint]
+    thread: Thread, state: ThreadState, found: Iterable[Checkpoint]
 ) -> tuple[CheckpointLine, ...]:
-    """These checkpoints with their times and descriptions. One query."""
-    told = payloads.opened(thread, state, [each.clock for each in found])
+    """These checkpoints of a state, with their descriptions. One query."""
+    return _lines(thread, _rows(state, found))
+
+
+def _rows(state: ThreadState, found: Iterable[Checkpoint]) -> list[CheckpointRow]:
+    """As they are stored where the state is that of now."""
+    rows = (CHECKPOINTS.made(state, state.seq_of(each.clock)) for each in found)
+    return [row for row in rows if row is not None]
+
+
+def _lines(thread: Thread, rows: Sequence[CheckpointRow]) -> tuple[CheckpointLine, ...]:
+    places = [(row.event_thread, row.event_seq) for row in rows]
+    opened = payloads.opened_at(thread, places)
     return tuple(
-        CheckpointLine(
-            seq=state.seq_of(each.clock),
-            name=each.name,
-            description=(told[each.clock].content or {}).get("description"),
-            at=told[each.clock].at,
-            by=told[each.clock].actor,
-            auto=each.auto,
-            parent=None if each.parent is None else state.seq_of(each.parent),
-            keys=len(each.contents.keys),
-            notes=len(NOTES.get(each.contents).lines),
-            has_task=TASK.get(each.contents) is not None,
-            touched=None if each.touched is None else len(each.touched),
-        )
-        for each in found
+        _line(row, opened[place]) for row, place in zip(rows, places, strict=True)
+    )
+
+
+def _line(row: CheckpointRow, opened: Opened) -> CheckpointLine:
+    return CheckpointLine(
+        seq=row.seq,
+        name=row.name,
+        description=(opened.content or {}).get("description"),
+        at=opened.at,
+        by=opened.actor,
+        auto=row.auto,
+        parent=row.parent,
+        counts=orjson.loads(row.counts),
+        touched=row.touched,
     )
 
 
@@ -175,9 +202,7 @@ def _records(
                 by=line.by,
                 auto=line.auto,
                 parent=line.parent,
-                keys=line.keys,
-                notes=line.notes,
-                has_task=line.has_task,
+                **line.counts,
             )
 
 

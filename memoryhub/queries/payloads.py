@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -39,21 +39,28 @@ def opened(
     `thread` comes with its subject: forks share it. Raises CorruptError for a missing
     event.
     """
-    wanted = sorted(set(clocks))
-    found: dict[int, Opened] = {}
-    for start in range(0, len(wanted), CHUNK):
-        some = wanted[start : start + CHUNK]
-        places = {state.place(each): each for each in some}
-        found |= _read(thread, places, content=content)
-    for each in wanted:
+    places = {state.place(clock): clock for clock in sorted(set(clocks))}
+    found = opened_at(thread, [*places], content=content)
+    return {places[place]: each for place, each in found.items()}
+
+
+def opened_at(
+    thread: Thread, places: Sequence[tuple[UUID, int]], *, content: bool = True
+) -> dict[tuple[UUID, int], Opened]:
+    """The events at these places, (thread, seq); else the same."""
+    found: dict[tuple[UUID, int], Opened] = {}
+    for start in range(0, len(places), CHUNK):
+        some = places[start : start + CHUNK]
+        found |= _read(thread, some, content=content)
+    for each in places:
         if each not in found:
-            raise CorruptError(missing_seq=state.place(each)[1])
+            raise CorruptError(missing_seq=each[1])
     return found
 
 
 def _read(
-    thread: Thread, places: Mapping[tuple[UUID, int], int], *, content: bool
-) -> dict[int, Opened]:
+    thread: Thread, places: Sequence[tuple[UUID, int]], *, content: bool
+) -> dict[tuple[UUID, int], Opened]:
     by_thread: dict[UUID, list[int]] = {}
     for home, seq in places:
         by_thread.setdefault(home, []).append(seq)
@@ -64,7 +71,7 @@ def _read(
     if not content:
         rows = rows.defer("body", "chain", "payload_digest", "payload")
     return {
-        places[row.thread_id, row.seq]: Opened(
+        (row.thread_id, row.seq): Opened(
             at=row.at,
             actor=row.actor,
             content=replay.opened(thread, row) if content and row.payload else None,

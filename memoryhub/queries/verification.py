@@ -154,9 +154,9 @@ def _chunk_rows(walk: _Walk) -> str | None:
     """Compare the rows that a batch of events leads to with the stored ones."""
     made, walk.rows = walk.rows, projections.Rows()
     walk.packed |= {n: seq for (_, n), seq in made.packed.items()}
-    walk.dues = made.memory.dues.over(walk.dues)
+    walk.dues = made.due.dues.over(walk.dues)
     walk.erased.add(made)
-    if memory_verification.kept_values(walk.thread, made.memory.erased):
+    if memory_verification.kept_values(walk.thread, made.due.erased):
         return "payload"
     return (
         _compare("slot_rows", Slot, walk.thread, made.slots, but="erased")

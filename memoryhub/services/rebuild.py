@@ -10,6 +10,7 @@ from django.db import transaction
 
 from memoryhub.errors import CorruptError
 from memoryhub.journal import log, projections, run, totals
+from memoryhub.journal.nouns import PROJECTIONS
 from memoryhub.kernel.replay import evolve
 from memoryhub.kernel.state import ThreadState
 from memoryhub.models.derivations import Derivation
@@ -17,7 +18,7 @@ from memoryhub.models.events import Snapshot
 from memoryhub.models.pages import Page, PageLevel
 from memoryhub.models.slots import Slot, Turn
 from memoryhub.models.threads import Thread
-from memoryhub.models.working_memory import DueValue, Key
+from memoryhub.models.working_memory import DueValue
 
 #: Rows inserted at once.
 CHUNK = 500
@@ -46,7 +47,8 @@ def rebuild(
         Turn.objects.filter(thread=thread).delete()
         Page.objects.filter(thread=thread).delete()
         PageLevel.objects.filter(thread=thread).delete()
-        Key.objects.filter(thread=thread).delete()
+        for each in PROJECTIONS:
+            each.of(thread.id).delete()
         DueValue.objects.filter(thread=thread).delete()
         Derivation.objects.filter(derived_thread=thread.id).delete()
         _refold(log.origin(thread, origins=origins), locked, progress)

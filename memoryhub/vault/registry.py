@@ -102,6 +102,20 @@ TABLES: Mapping[str, Table] = MappingProxyType(
                 time="expires_at",
             ),
         ),
+        "memoryhub.Checkpoint": Table(
+            subject="thread__subject",
+            exported="state/checkpoints.jsonl",
+            forget=Fate.DELETED,
+            fields=_fields(
+                id="thread event_thread",
+                name="name",
+                word="auto",
+                number="seq parent touched event_seq",
+                number_word="counts",
+                time="at",
+                id_word="by",
+            ),
+        ),
         "memoryhub.DueValue": Table(
             subject="thread__subject",
             exported=_EVENTS,

@@ -51,7 +51,7 @@ def test_every_registered_kind_has_a_part() -> None:
 
 
 #: Folded from events alone: they have no table.
-UNSTORED = {"state/notes.jsonl", "state/checkpoints.jsonl"}
+UNSTORED = {"state/notes.jsonl"}
 #: What is told by another table's part as well, or is about no memory of hers.
 OTHERS = {
     "memoryhub.Snapshot": "made of the events alone",

@@ -14,7 +14,7 @@ from memoryhub.models.events import Event
 from memoryhub.models.ids import uuid7
 from memoryhub.models.projects import Project
 from memoryhub.models.threads import Thread
-from memoryhub.models.working_memory import DueValue, Key
+from memoryhub.models.working_memory import Checkpoint, DueValue, Key
 from memoryhub.queries.verification import Difference, verify
 from memoryhub.services.api_keys import Agent
 from memoryhub.services.rebuild import rebuild
@@ -49,6 +49,15 @@ OTHER: dict[str, Any] = {
     "expires_at": NOON + 77 * DAY,
     "seq": 77,
     "due_at": NOON + 77 * DAY,
+    "name": "other",
+    "at": NOON + 77 * DAY,
+    "by": "worker:other",
+    "auto": True,
+    "parent": 77,
+    "counts": "{}",
+    "touched": 77,
+    "event_thread": uuid7(),
+    "event_seq": 77,
 }
 
 
@@ -95,6 +104,20 @@ def test_each_column_of_a_key_is_compared(
     mend(agent)
 
 
+@pytest.mark.parametrize("name", ["before", "own"])
+@pytest.mark.parametrize("column", columns(Checkpoint))
+def test_each_column_of_a_checkpoint_is_compared(
+    agent: Agent, thread: Thread, column: str, name: str
+) -> None:
+    with at(NOON):
+        take(agent, "own", "child")
+    rows = Checkpoint.objects.filter(thread=thread, name=name)
+    assert rows.update(**{column: OTHER[column]}) == 1
+    head = get_thread(agent, "child").head_seq
+    assert look(agent) == Difference(seq=head, what="checkpoint_rows")
+    mend(agent)
+
+
 @pytest.mark.parametrize("seq", [2, 4])
 @pytest.mark.parametrize("column", columns(DueValue))
 def test_each_column_of_a_due_value_is_compared(
@@ -117,7 +140,12 @@ def test_an_expiry_that_is_lost_or_found_shows(agent: Agent, thread: Thread) -> 
 def test_rows_that_are_missing_or_planted_show(agent: Agent, thread: Thread) -> None:
     key = Key.objects.get(thread=thread, key="old")
     due = DueValue.objects.get(thread=thread, seq=2)
-    for row, what in ((key, "key_rows"), (due, "due_values")):
+    kept = Checkpoint.objects.get(thread=thread, name="before")
+    for row, what in (
+        (key, "key_rows"),
+        (kept, "checkpoint_rows"),
+        (due, "due_values"),
+    ):
         type(row)._default_manager.filter(pk=row.pk).delete()
         assert look(agent) == Difference(seq=thread.head_seq, what=what)
         mend(agent)
