@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from pathlib import Path
 
 import pytest
@@ -86,19 +86,38 @@ DIFFER = (
     "vault/test_rotation.py",
     "workers",
 )
-#: What needs a database but says nothing of one: by day its pass on SQLite is enough.
-#: Of matrices, walks and generated requests every route is tried on both where it
-#: stands; sockets and sign-in read a row or two that others read, too. Of what tries a
-#: promise only the matrix and generated requests are among them.
+#: What needs a database but says nothing of one, files or functions: by day its pass on
+#: SQLite is enough. Of matrices, walks and generated requests every route is tried on
+#: both where it stands; sockets and sign-in read a row or two that others read, too.
+#: What pages, packs and folds is the kernel's doing; what shows the rules of governance
+#: stands on tests of erasing, which run on both.
 BY_NIGHT = (
     "api/test_schema.py",
     "api/test_socket.py",
+    "governance",
     "inspector/test_consumers.py",
     "inspector/test_content_reads.py",
     "inspector/test_erased_screens.py",
+    "inspector/test_event_search.py",
+    "inspector/test_looking.py",
+    "inspector/test_timeline.py",
+    "journal/test_log.py::test_a_chain_of_forks_is_folded_once",
+    "journal/test_log.py::test_each_fork_more_costs_as_many_queries",
     "management/test_serve.py",
     "management/test_sso.py",
     "matrix",
+    "promises/test_clocks.py",
+    "promises/test_contexts.py",
+    "promises/test_forget_recorded.py",
+    "promises/test_no_row_cap.py",
+    "promises/test_replay.py",
+    "promises/test_sockets.py",
+    "queries/test_page_verification.py",
+    "queries/test_prefixes.py",
+    "services/test_fork_histories.py",
+    "services/test_imports.py",
+    "services/test_lost_needles.py",
+    "services/test_receipt_counts.py",
 )
 #: The fixtures by which a test comes to a database.
 REACHING = {"db", "transactional_db", "instance", "empty", "shared", "pair"}
@@ -126,7 +145,9 @@ def by_night(item: pytest.Item) -> bool:
     return within(item, BY_NIGHT)
 
 
-def within(item: pytest.Item, places: Iterable[str]) -> bool:
-    """Whether it stands in one of these files or folders."""
+def within(item: pytest.Item, places: Collection[str]) -> bool:
+    """Whether it stands in one of these files or folders, or is one of these."""
     place = item.path.relative_to(HERE).as_posix()
+    if f"{place}::{getattr(item, 'originalname', item.name)}" in places:
+        return True
     return f"{place}/".startswith(tuple(f"{each}/" for each in places))
