@@ -1,7 +1,6 @@
 from __future__ import annotations
 
-from django import conf
-from django.urls import URLPattern, URLResolver, include, path, register_converter
+from django.urls import URLPattern, URLResolver, path, register_converter
 
 from inspector.views import (
     api_keys,
@@ -212,6 +211,3 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path(f"{T}/slots.<format:kind>", slots.export, name="slots-export"),
     path(f"{T}/messages.ndjson", slots.messages, name="messages-export"),
 ]
-if conf.settings.DEBUG:
-    # By name, so that its samples are loaded only where they can be seen.
-    urlpatterns.append(path("patterns/", include("inspector.patterns.page")))

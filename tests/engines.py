@@ -13,6 +13,7 @@ HERE = Path(__file__).parent
 FREE = (
     # Of the server before the application: it ends such connections by itself.
     "api/test_connections.py",
+    "gallery",
     "governance/test_table.py",
     "inspector/test_privacy_words.py",
     "kernel",

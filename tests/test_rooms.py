@@ -302,8 +302,6 @@ BANNED: dict[str, re.Pattern[str]] = {
 }
 
 
-#: Shows on purpose what an agent might say.
-HOSTILE = ROOT / "inspector" / "patterns" / "scenery.py"
 #: What calls a text markup that nobody has escaped.
 UNESCAPED = {"mark_safe", "SafeData", "SafeString", "html_safe", "is_safe"}
 
@@ -317,7 +315,7 @@ def markup() -> list[tuple[str, str]]:
 def _markup() -> Iterator[tuple[str, str]]:
     for path in templates():
         yield short(path), path.read_text(encoding="utf-8")
-    for path in {*modules("memoryhub", "inspector")} - {HOSTILE}:
+    for path in modules("memoryhub", "inspector"):
         for node in ast.walk(tree(path)):
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
                 yield f"{short(path)}:{node.lineno}", node.value

@@ -84,28 +84,33 @@ def list_checkpoints(
         (last,) = listing.open(after)
     asked = {"name": name, "auto": auto}
     wanted = {field: each for field, each in asked.items() if each is not None}
-    if seq is None:
-        found = _stored(thread, wanted, last, limit + 1)
-    else:
-        state = state_of(thread, seq)
-        found = [
-            row
-            for row in _rows(state, state.memory.listed())
-            if all(getattr(row, field) == each for field, each in wanted.items())
-            and (last is None or row.seq > last)
-        ]
+    found = _found(thread, wanted, seq=seq, after=last, limit=limit + 1)
     batch = found[:limit]
     more = listing.seal([batch[-1].seq]) if len(found) > limit else None
     return Batch(items=_lines(thread, batch), next=more)
 
 
-def _stored(
-    thread: Thread, wanted: dict[str, Any], last: int | None, limit: int
+def _found(
+    thread: Thread,
+    wanted: Mapping[str, Any],
+    *,
+    seq: int | None,
+    after: int | None,
+    limit: int,
 ) -> list[CheckpointRow]:
-    rows = CHECKPOINTS.of(thread.id).filter(**wanted).order_by("seq")
-    if last is not None:
-        rows = rows.filter(seq__gt=last)
-    return CHECKPOINTS.read(rows[:limit])
+    """Those of now as they are stored, those of then from the state."""
+    if seq is None:
+        rows = CHECKPOINTS.of(thread.id).filter(**wanted).order_by("seq")
+        if after is not None:
+            rows = rows.filter(seq__gt=after)
+        return CHECKPOINTS.read(rows[:limit])
+    state = state_of(thread, seq)
+    return [
+        row
+        for row in _rows(state, state.memory.listed())
+        if all(getattr(row, field) == each for field, each in wanted.items())
+        and (after is None or row.seq > after)
+    ]
 
 
 def get_checkpoint(

@@ -23,9 +23,6 @@ PROCESS: Mapping[str, Place] = MappingProxyType(
             found="thread id",
             forget=Fate.PASSES,
         ),
-        "inspector.patterns.scenery.ANN": Place(holds="a made-up operator"),
-        "inspector.patterns.scenery.PROJECT": Place(holds="a made-up project"),
-        "inspector.patterns.turns.ROW": Place(holds="a made-up thread"),
         "inspector.tries.Tries": Place(
             holds="addresses that tried to sign in", forget=Fate.PASSES
         ),
@@ -72,10 +69,12 @@ PROCESS: Mapping[str, Place] = MappingProxyType(
             found="(subject, epoch); the epoch is read before use",
             forget=Fate.VOID,
         ),
+        "memoryhub.journal.standing._statement": Place(
+            holds="a statement of each projection, without values"
+        ),
         "memoryhub.journal.statements.BLANKED": Place(
             holds="a statement, without values"
         ),
-        "memoryhub.journal.statements.KEYS": Place(holds="a statement, without values"),
         "memoryhub.journal.statements.PAGE_CHANGES": Place(
             holds="a statement, without values"
         ),

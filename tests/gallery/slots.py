@@ -2,8 +2,9 @@ from __future__ import annotations
 
 from inspector.asof import AsOf
 from inspector.chat import Block
-from inspector.patterns.pattern import Pattern
-from inspector.patterns.scenery import (
+from memoryhub.queries.slots import SlotFilter, SlotLine
+from tests.gallery.pattern import Pattern
+from tests.gallery.scenery import (
     BASE,
     CALL,
     CUT,
@@ -24,7 +25,6 @@ from inspector.patterns.scenery import (
     bubble,
     of_thread,
 )
-from memoryhub.queries.slots import SlotFilter, SlotLine
 
 LIVE = AsOf(seq=1_204, head=1_204, live=True)
 PAUSED = AsOf(seq=40, head=1_204, live=False)

@@ -5,14 +5,14 @@ from datetime import date, timedelta
 from uuid import UUID
 
 from inspector import forgetting
-from inspector.patterns.pattern import Pattern
-from inspector.patterns.scenery import NOW, OPEN, OWNER, Context
 from memoryhub.models.subjects import Subject
 from memoryhub.queries.holds import HoldLine
 from memoryhub.queries.profiles import Kind, Use
 from memoryhub.queries.receipt_views import ReceiptLine, Sum
 from memoryhub.queries.subject_lists import SubjectLine
 from memoryhub.queries.tombstones import TombstoneLine
+from tests.gallery.pattern import Pattern
+from tests.gallery.scenery import NOW, OPEN, OWNER, Context
 
 ERASURE = UUID("00000000-0000-7000-8000-0000e5a5e001")
 LINE = SubjectLine(

@@ -2,8 +2,11 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from inspector.patterns.pattern import Pattern
-from inspector.patterns.scenery import (
+from inspector.views.timeline import SPEEDS
+from memoryhub.kernel.state import ThreadState
+from memoryhub.queries.timeline import Bucket, Change, Marks, Moment
+from tests.gallery.pattern import Pattern
+from tests.gallery.scenery import (
     APPENDED,
     BASE,
     CALL,
@@ -20,9 +23,6 @@ from inspector.patterns.scenery import (
     of_thread,
     told,
 )
-from inspector.views.timeline import SPEEDS
-from memoryhub.kernel.state import ThreadState
-from memoryhub.queries.timeline import Bucket, Change, Marks, Moment
 
 EARLY = ThreadState(id=OPEN.id, project=UUID(int=1), subject=OPEN.subject)
 LATE = ThreadState(

@@ -1,9 +1,11 @@
-"""The page of all partials: none is missing, and none wants what its sample lacks."""
+"""The gallery has every partial, and none wants what its sample lacks."""
 
 from __future__ import annotations
 
 import copy
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +16,8 @@ from django.http import HttpRequest
 from django.test import RequestFactory
 from pytest_django import Settings
 
-from inspector.patterns import page
-from inspector.patterns.pattern import Pattern
-from tests.harness.instances import Instance
+from tests.gallery import page
+from tests.gallery.pattern import Pattern
 
 TEMPLATES = Path(configured.BASE_DIR) / "templates"
 #: Stands where a template wants what its context does not have.
@@ -26,7 +27,7 @@ BY_TEMPLATE = {pattern.template: pattern for pattern in page.PATTERNS}
 
 @pytest.fixture
 def request_() -> HttpRequest:
-    request = RequestFactory().get("/patterns/")
+    request = RequestFactory().get("/")
     request.user = AnonymousUser()
     return request
 
@@ -84,14 +85,12 @@ def needed(template: str) -> set[str]:
     return names - {"nothing"} if words == {"nothing"} else names
 
 
-@pytest.mark.parametrize(("debug", "status"), [("0", "404"), ("1", "200")])
-def test_the_page_is_there_under_debug_only(
-    empty: Instance, debug: str, status: str
-) -> None:
-    """In processes of their own, since a process makes its addresses once."""
-    visit = "tests.inspector.visitor:print_page"
-    said = empty.call(visit, "/patterns/", MEMORYHUB_DEBUG=debug)
-    answered, loaded, text = said.split(" ", 2)
-    assert (answered, loaded) == (status, str(status == "200"))
+def test_it_is_drawn_into_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "folder" / "gallery.html"
+    command = [sys.executable, "-m", "tests.gallery", str(file)]
+    subprocess.run(command, cwd=configured.BASE_DIR, check=True)
+    drawn = file.read_text(encoding="utf-8")
     for template in BY_TEMPLATE:
-        assert (f">{template}</h2>" in text) == (status == "200")
+        assert f">{template}</h2>" in drawn
+    (style,) = re.findall(r'rel="stylesheet" href="file://([^"]+)"', drawn)
+    assert Path(style).is_file()

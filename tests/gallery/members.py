@@ -3,9 +3,9 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from inspector.patterns.pattern import Pattern
-from inspector.patterns.scenery import NOW, OWNER, PROJECT, Context
 from memoryhub.models.operators import Membership, Operator
+from tests.gallery.pattern import Pattern
+from tests.gallery.scenery import NOW, OWNER, PROJECT, Context
 
 
 def member(role: str, **fields: Any) -> Context:

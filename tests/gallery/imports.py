@@ -3,9 +3,9 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
-from inspector.patterns.pattern import Pattern
-from inspector.patterns.scenery import LONG_NAME, NOW, OWNER
 from memoryhub.queries.imports import Rewards, Source
+from tests.gallery.pattern import Pattern
+from tests.gallery.scenery import LONG_NAME, NOW, OWNER
 
 SPREAD = Rewards(
     count=480, mean=0.6354, least=0.0, most=1.0, bars=(140, 2, 0, 9, 0, 0, 31, 8, 290)

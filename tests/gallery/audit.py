@@ -4,13 +4,13 @@ from dataclasses import replace
 from uuid import UUID
 
 from inspector.looks import DEFAULT_PURPOSE
-from inspector.patterns.pattern import Pattern
-from inspector.patterns.scenery import ANN, LONG_NAME, NOW, OWNER, PROJECT
 from inspector.search import AUDIT, asked
 from inspector.views.audit import EXAMPLES
 from memoryhub.journal.audit import PURPOSES
 from memoryhub.models.keys import Passkey
 from memoryhub.queries.audit import Line, Verdict
+from tests.gallery.pattern import Pattern
+from tests.gallery.scenery import ANN, LONG_NAME, NOW, OWNER, PROJECT
 
 LINE = Line(
     seq=4_711,

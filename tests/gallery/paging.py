@@ -3,8 +3,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from inspector import cells
-from inspector.patterns.pattern import Pattern
-from inspector.patterns.scenery import (
+from inspector.settings_form import Field
+from memoryhub.kernel.paging import Exchanges
+from memoryhub.kernel.paging_config import Settings
+from memoryhub.queries.checks import Checks
+from memoryhub.queries.paging_charts import Bucket, Charts
+from memoryhub.queries.residency import Budget, Cell, Residency, Term, Warm, Why
+from tests.gallery.pattern import Pattern
+from tests.gallery.scenery import (
     BASE,
     FRESH,
     OWNER,
@@ -12,12 +18,6 @@ from inspector.patterns.scenery import (
     Context,
     of_thread,
 )
-from inspector.settings_form import Field
-from memoryhub.kernel.paging import Exchanges
-from memoryhub.kernel.paging_config import Settings
-from memoryhub.queries.checks import Checks
-from memoryhub.queries.paging_charts import Bucket, Charts
-from memoryhub.queries.residency import Budget, Cell, Residency, Term, Warm, Why
 
 MOSTLY = Exchanges(begun=44, faulted=9, last=(True,) * 15 + (False,) * 5)
 SELDOM = Exchanges(begun=3, faulted=2, last=(True, False, False))

@@ -1,7 +1,10 @@
 from __future__ import annotations
 
-from inspector.patterns.pattern import Pattern
-from inspector.patterns.scenery import (
+from inspector.views.threads import Asked
+from memoryhub.queries import catalogue
+from memoryhub.queries.facets import Choice, Facet, Facets
+from tests.gallery.pattern import Pattern
+from tests.gallery.scenery import (
     BASE,
     CLOSED,
     FRESH,
@@ -14,9 +17,6 @@ from inspector.patterns.scenery import (
     VIEWER,
     of_thread,
 )
-from inspector.views.threads import Asked
-from memoryhub.queries import catalogue
-from memoryhub.queries.facets import Choice, Facet, Facets
 
 SEARCHED = Asked(text="status:open", sort="active", after="")
 UNASKED = Asked(text="", sort="active", after="")

@@ -5,8 +5,6 @@ from typing import Any
 from uuid import UUID
 
 from inspector import cells, summaries
-from inspector.patterns.pattern import Pattern
-from inspector.patterns.scenery import BASE, NOW, PROJECT, Context, of_thread
 from inspector.views.turn_changes import BLOCKS
 from memoryhub.kernel.context_records import packed
 from memoryhub.kernel.contexts import Record, Ref, Section
@@ -18,6 +16,8 @@ from memoryhub.queries.inclusions import Inclusion
 from memoryhub.queries.prefixes import Cost, Lens, Point
 from memoryhub.queries.turn_faults import Fault, TurnFaults
 from memoryhub.queries.turns import Part, Shown, TurnLine, Used
+from tests.gallery.pattern import Pattern
+from tests.gallery.scenery import BASE, NOW, PROJECT, Context, of_thread
 
 HOME, OTHER = UUID(int=3), UUID(int=99)
 RECORD = Record(

@@ -1,14 +1,20 @@
+"""The gallery: every partial of the inspector in each of its states."""
+
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
-from django.http import HttpRequest, HttpResponse
+from django import conf
+from django.contrib.auth.models import AnonymousUser
+from django.http import HttpRequest
 from django.template.loader import get_template, render_to_string
-from django.urls import path
-from django.views.decorators.http import require_safe
+from django.test import RequestFactory, override_settings
 
 from inspector import shell
-from inspector.patterns import (
+from tests.gallery import (
     api_keys,
     audit,
     checkpoints,
@@ -27,7 +33,7 @@ from inspector.patterns import (
     timeline,
     turns,
 )
-from inspector.patterns.pattern import Pattern
+from tests.gallery.pattern import Pattern
 
 PATTERNS: tuple[Pattern, ...] = (
     *shared.PATTERNS,
@@ -49,6 +55,8 @@ PATTERNS: tuple[Pattern, ...] = (
     *privacy.PATTERNS,
 )
 _NEEDS = "{# Needs:"
+#: Of this folder, which is no part of the product.
+TEMPLATE = "gallery.html"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,11 +74,15 @@ class Drawn:
         return f"{noun}-{file.strip('_').removesuffix('.html')}"
 
 
-@require_safe
-def index(request: HttpRequest) -> HttpResponse:
-    """Ids come again here, one to a state; nothing but this page shows them so."""
-    drawn = [draw(request, pattern) for pattern in PATTERNS]
-    return shell.page(request, "inspector/patterns/index.html", {"drawn": drawn})
+def text() -> str:
+    """The page. Ids come again here, one to a state; nothing else shows them so."""
+    request = RequestFactory(headers={"host": "127.0.0.1"}).get("/")
+    request.user = AnonymousUser()
+    around = {"drawn": [draw(request, pattern) for pattern in PATTERNS]}
+    templates: list[dict[str, Any]] = copy.deepcopy(conf.settings.TEMPLATES)
+    templates[0]["DIRS"] = [*templates[0]["DIRS"], Path(__file__).parent]
+    with override_settings(TEMPLATES=templates):
+        return shell.page(request, TEMPLATE, around).content.decode()
 
 
 def draw(request: HttpRequest, pattern: Pattern) -> Drawn:
@@ -85,6 +97,3 @@ def needs(template: str) -> str:
     """What the first line of a partial says that it wants of its context."""
     source: str = get_template(template).template.source  # type: ignore[attr-defined]  # Django's engine
     return source.partition(_NEEDS)[2].partition("#}")[0].strip()
-
-
-urlpatterns = [path("", index, name="patterns")]

@@ -4,9 +4,6 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from inspector.patterns.memory import AGENT
-from inspector.patterns.pattern import Pattern
-from inspector.patterns.scenery import BASE, NOW, Context, of_thread
 from memoryhub.kernel.slices import Moved
 from memoryhub.queries.checkpoint_trees import Branch, Tree
 from memoryhub.queries.checkpoints import CheckpointLine
@@ -15,6 +12,9 @@ from memoryhub.queries.comparisons import Comparison, KeyDifference, Side
 from memoryhub.queries.cursors import Batch
 from memoryhub.queries.notes import NoteLine
 from memoryhub.queries.restorations import Drift, KeyDrift, Restoration
+from tests.gallery.memory import AGENT
+from tests.gallery.pattern import Pattern
+from tests.gallery.scenery import BASE, NOW, Context, of_thread
 
 LINE = CheckpointLine(
     seq=1_100,

@@ -6,14 +6,6 @@ from uuid import UUID
 
 from inspector import cells, panels, summaries
 from inspector.chat import Block
-from inspector.patterns.paging import LOOSE, PINNED, SPARED
-from inspector.patterns.pattern import Pattern
-from inspector.patterns.scenery import (
-    BASE,
-    NOW,
-    Context,
-    of_thread,
-)
 from inspector.search import Asked
 from inspector.views.pages import EXAMPLES, Side
 from memoryhub.kernel.pages import Entry, LevelEntry, Location
@@ -22,6 +14,14 @@ from memoryhub.queries.page_views import LevelView, PageView, Step, Version
 from memoryhub.queries.pages import PageLine
 from memoryhub.queries.previews import Effect, Fill, Preview
 from memoryhub.queries.residency import Why
+from tests.gallery.paging import LOOSE, PINNED, SPARED
+from tests.gallery.pattern import Pattern
+from tests.gallery.scenery import (
+    BASE,
+    NOW,
+    Context,
+    of_thread,
+)
 
 HOME = UUID(int=3)
 

@@ -5,11 +5,11 @@ from datetime import timedelta
 from uuid import UUID
 
 from inspector import forgetting
-from inspector.patterns.pattern import Pattern
-from inspector.patterns.scenery import ANN, NOW, OPEN, OWNER, VIEWER, Context
 from memoryhub.queries.erasure_views import Remains
 from memoryhub.queries.erasures import ErasureLine, PlaceLine
 from memoryhub.queries.privacy_checks import Verdict
+from tests.gallery.pattern import Pattern
+from tests.gallery.scenery import ANN, NOW, OPEN, OWNER, VIEWER, Context
 
 WORDS = forgetting
 RECEIPT = UUID("00000000-0000-7000-8000-0000d00d0001")
@@ -175,11 +175,11 @@ PATTERNS = (
     Pattern(
         template="inspector/erasures/_confirm.html",
         states={
-            "to be typed": of(PLAN, token="t", typed=""),  # noqa: S106 # a sample
-            "typed wrong": of(PLAN, token="t", typed="forget 4"),  # noqa: S106 # a sample
-            "a thread": of(ONE, token="t", typed=""),  # noqa: S106 # a sample
-            "one record": of(RECORD, token="t", typed=""),  # noqa: S106 # a sample
-            "nothing to erase": of(NOTHING, token="t", typed=""),  # noqa: S106 # a sample
+            "to be typed": of(PLAN, token="t", typed=""),  # a sample
+            "typed wrong": of(PLAN, token="t", typed="forget 4"),  # a sample
+            "a thread": of(ONE, token="t", typed=""),  # a sample
+            "one record": of(RECORD, token="t", typed=""),  # a sample
+            "nothing to erase": of(NOTHING, token="t", typed=""),  # a sample
         },
     ),
     Pattern(

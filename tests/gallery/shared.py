@@ -7,8 +7,9 @@ from django.contrib.auth.models import AnonymousUser
 
 from inspector.asof import AsOf
 from inspector.chat import Block
-from inspector.patterns.pattern import Pattern
-from inspector.patterns.scenery import (
+from inspector.templatetags.units import pieces
+from tests.gallery.pattern import Pattern
+from tests.gallery.scenery import (
     ANN,
     HOST,
     HOSTILE,
@@ -19,7 +20,6 @@ from inspector.patterns.scenery import (
     VIEWER,
     Context,
 )
-from inspector.templatetags.units import pieces
 
 
 def bar(*, user: object, **more: object) -> Context:

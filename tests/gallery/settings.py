@@ -3,10 +3,10 @@ from __future__ import annotations
 from datetime import timedelta
 
 from inspector.lifetimes import Lifetimes
-from inspector.patterns.pattern import Pattern
-from inspector.patterns.scenery import NOW, OWNER
 from memoryhub.queries.expiry import Doomed
 from memoryhub.queries.retention import DueLine, Horizon
+from tests.gallery.pattern import Pattern
+from tests.gallery.scenery import NOW, OWNER
 
 LINES = tuple(
     DueLine(name=f"ticket-{n}", due_at=NOW + timedelta(days=2 * n - 1))

@@ -3,8 +3,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from inspector.asof import AsOf
-from inspector.patterns.pattern import Pattern
-from inspector.patterns.scenery import (
+from inspector.search import Asked, SearchError
+from memoryhub.queries.events import EventLine
+from tests.gallery.pattern import Pattern
+from tests.gallery.scenery import (
     APPENDED,
     BASE,
     CALLED,
@@ -19,8 +21,6 @@ from inspector.patterns.scenery import (
     of_thread,
     told,
 )
-from inspector.search import Asked, SearchError
-from memoryhub.queries.events import EventLine
 
 LIVE = AsOf(seq=1_204, head=1_204, live=True)
 PAUSED = AsOf(seq=40, head=1_204, live=False)

@@ -4,9 +4,9 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
-from inspector.patterns.pattern import Pattern
-from inspector.patterns.scenery import NOW, OPEN, OWNER, PROJECT, Context
 from memoryhub.models.api_keys import ApiKey
+from tests.gallery.pattern import Pattern
+from tests.gallery.scenery import NOW, OPEN, OWNER, PROJECT, Context
 
 
 def key(**fields: Any) -> Context:

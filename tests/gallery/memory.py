@@ -9,16 +9,6 @@ from rpds import HashTrieMap
 
 from inspector import memories, panels, search, trees
 from inspector.memories import Jotted
-from inspector.patterns.pattern import Pattern
-from inspector.patterns.scenery import (
-    BASE,
-    HOSTILE,
-    NOW,
-    OPEN,
-    OWNER,
-    Context,
-    of_thread,
-)
 from inspector.search import Asked
 from inspector.views import keys as key_lists
 from inspector.views import notes as note_lists
@@ -31,6 +21,16 @@ from memoryhub.queries.page_views import Step
 from memoryhub.queries.task_views import TaskHistory, TaskStep
 from memoryhub.queries.tasks import TaskView
 from memoryhub.queries.working_memory import MemoryStats, MemoryView
+from tests.gallery.pattern import Pattern
+from tests.gallery.scenery import (
+    BASE,
+    HOSTILE,
+    NOW,
+    OPEN,
+    OWNER,
+    Context,
+    of_thread,
+)
 
 AGENT = "agent:mh7f3a2c"
 SEAT = KeyLine(
