@@ -46,6 +46,7 @@ PLACES: Mapping[str, str] = {
     "pages": _ALL.format(table="page") + " AND x.deleted_seq IS NULL",
     "page_levels": _ALL.format(table="pagelevel"),
     "keys": _ALL.format(table="key"),
+    "checkpoints": _ALL.format(table="checkpoint"),
     "due_values": _ALL.format(table="duevalue"),
     "snapshots": _ALL.format(table="snapshot"),
     "thread_labels": _ALL.format(table="threadlabel"),
