@@ -7,7 +7,6 @@ from datetime import datetime
 from uuid import UUID
 
 import orjson
-from django.db.models import Q
 
 from memoryhub.journal.rows import CheckpointRow
 from memoryhub.journal.standing import CHUNK, Change, Projection
@@ -58,14 +57,11 @@ def _completed(rows: list[CheckpointRow]) -> list[CheckpointRow]:
     """With the time and the actor of their events. One query for 500 of them."""
     found: dict[tuple[UUID, int], tuple[datetime, str]] = {}
     for start in range(0, len(rows), CHUNK):
-        seqs: dict[UUID, list[int]] = {}
-        for row in rows[start : start + CHUNK]:
-            seqs.setdefault(row.event_thread, []).append(row.event_seq)
-        places = Q()
-        for thread, some in seqs.items():
-            places |= Q(thread_id=thread, seq__in=some)
-        columns = ("thread_id", "seq", "at", "actor")
-        for thread, seq, at, by in Event.objects.filter(places).values_list(*columns):
+        places = [(r.event_thread, r.event_seq) for r in rows[start : start + CHUNK]]
+        stored = Event.objects.at_places(places)
+        for thread, seq, at, by in stored.values_list(
+            "thread_id", "seq", "at", "actor"
+        ):
             found[thread, seq] = at, by
     return [_dated(row, found.get((row.event_thread, row.event_seq))) for row in rows]
 

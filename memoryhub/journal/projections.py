@@ -49,7 +49,7 @@ class Rows:
     #: (thread, turn) → seq of the turn.packed that is its newest.
     packed: dict[tuple[UUID, int], int] = field(default_factory=dict)
     pages: PageRows = field(default_factory=PageRows)
-    standing: StandingRows = field(default_factory=StandingRows)
+    standing: StandingRows = field(default_factory=dict)
     due: DueRows = field(default_factory=DueRows)
     derivations: list[DerivationRow] = field(default_factory=list)
     #: Records that events took out of the journal.
@@ -141,7 +141,7 @@ def write(rows: Rows) -> None:
     for (thread, page_id), seq in rows.pages.deleted.items():
         _purge(rows.totals, thread, page_id, by=seq)
     for each in PROJECTIONS:
-        each.write(rows.standing.of.get(each.word, {}))
+        each.write(rows.standing.get(each.word, {}))
     due_rows.write(rows.due, rows.totals)
     statements.DERIVATIONS.rows(rows.derivations)
     # Last: it changes rows that the same events may have made.

@@ -7,9 +7,9 @@ What a row says follows from the journal alone.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 from uuid import UUID
 
 from django.db.models import Model, QuerySet
@@ -25,6 +25,9 @@ CHUNK = 500
 _ENDED = (Thread.Status.RETIRED, Thread.Status.ERASED)
 
 Row = TypeVar("Row", bound="tuple[Any, ...]")
+#: Rows to put in the place of those there may be, by projection, by (thread, name);
+#: None for one that is gone.
+StandingRows: TypeAlias = dict[str, dict[tuple[UUID, Any], Any]]
 
 
 def ended(state: ThreadState) -> bool:
@@ -77,14 +80,15 @@ class Projection(Generic[Row]):
 
     def stored(self, thread: UUID) -> list[Row]:
         """The same as it is stored. One query."""
-        return self.read(self.of(thread).order_by(self.name))
+        return self.read(self.queryset(thread).order_by(self.name))
 
     def read(self, found: QuerySet[Model]) -> list[Row]:
         """These as rows. One query."""
         fields: tuple[str, ...] = self.row._fields  # type: ignore[attr-defined]
         return [self.row(*each) for each in found.values_list(*fields)]
 
-    def of(self, thread: UUID) -> QuerySet[Model]:
+    def queryset(self, thread: UUID) -> QuerySet[Model]:
+        """The stored rows of a thread."""
         return self.model._default_manager.filter(thread=thread)
 
     def write(self, rows: Mapping[tuple[UUID, Any], Row | None]) -> None:
@@ -99,20 +103,12 @@ class Projection(Generic[Row]):
         for thread, names in gone.items():
             for start in range(0, len(names), CHUNK):
                 some = {f"{self.name}__in": names[start : start + CHUNK]}
-                self.of(thread).filter(**some).delete()
+                self.queryset(thread).filter(**some).delete()
 
 
 @cache
 def _statement(model: type[Model], row: Any) -> Replace:
     return Replace(model, row, key=row._fields[:2], kept=())
-
-
-@dataclass(slots=True)
-class StandingRows:
-    """Rows to put in the place of those there may be; None for one that is gone."""
-
-    #: By projection, by (thread, name).
-    of: dict[str, dict[tuple[UUID, Any], Any]] = field(default_factory=dict)
 
 
 def project(
@@ -123,7 +119,7 @@ def project(
         names = _touched(each, change)
         if names is None:
             continue
-        there = rows.of.setdefault(each.word, {})
+        there = rows.setdefault(each.word, {})
         thread, over = change.before.id, ended(change.after)
         for name in names:
             row = None if over else each.made(change.after, name)

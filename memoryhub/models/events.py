@@ -1,5 +1,9 @@
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Self
+from uuid import UUID
+
 from django.db import models
 
 from memoryhub.models.erasures import Erasure
@@ -7,6 +11,18 @@ from memoryhub.models.ids import NameField, uuid7
 from memoryhub.models.projects import Project
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
+
+
+class EventQuerySet(models.QuerySet["Event"]):
+    def at_places(self, places: Iterable[tuple[UUID, int]]) -> Self:
+        """The events at these places, (thread, seq), in no order."""
+        seqs: dict[UUID, list[int]] = {}
+        for thread, seq in places:
+            seqs.setdefault(thread, []).append(seq)
+        named = models.Q()
+        for thread, some in seqs.items():
+            named |= models.Q(thread_id=thread, seq__in=some)
+        return self.filter(named) if seqs else self.none()
 
 
 class Event(models.Model):
@@ -29,6 +45,8 @@ class Event(models.Model):
     chain = models.BinaryField(max_length=32)
     #: Id of the page that the event is about, as its body says.
     page = NameField(null=True)
+
+    objects = EventQuerySet.as_manager()
 
     class Meta:
         indexes = [

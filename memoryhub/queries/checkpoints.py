@@ -100,7 +100,7 @@ def _found(
 ) -> list[CheckpointRow]:
     """Those of now as they are stored, those of then from the state."""
     if seq is None:
-        rows = CHECKPOINTS.of(thread.id).filter(**wanted).order_by("seq")
+        rows = CHECKPOINTS.queryset(thread.id).filter(**wanted).order_by("seq")
         if after is not None:
             rows = rows.filter(seq__gt=after)
         return CHECKPOINTS.read(rows[:limit])

@@ -183,7 +183,7 @@ def _of_page(page_id: str, home: UUID) -> QuerySet[Event]:
 def _rows(where: MutationFilter, home: UUID) -> QuerySet[Event]:
     """Rows that hold all that match, and maybe more."""
     kinds = [kind for kind, word in KINDS.items() if where.type in (None, word)]
-    rows = Event.objects.filter(thread_id=home)
+    rows: QuerySet[Event] = Event.objects.filter(thread_id=home)
     if where.page_id is not None:
         rows = _of_page(where.page_id, home)
     return rows.filter(type__in=kinds)

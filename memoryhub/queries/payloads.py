@@ -8,8 +8,6 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Q
-
 from memoryhub.errors import CorruptError
 from memoryhub.kernel.state import ThreadState
 from memoryhub.models.events import Event
@@ -61,13 +59,7 @@ def opened_at(
 def _read(
     thread: Thread, places: Sequence[tuple[UUID, int]], *, content: bool
 ) -> dict[tuple[UUID, int], Opened]:
-    by_thread: dict[UUID, list[int]] = {}
-    for home, seq in places:
-        by_thread.setdefault(home, []).append(seq)
-    named = Q()
-    for home, seqs in by_thread.items():
-        named |= Q(thread_id=home, seq__in=seqs)
-    rows = Event.objects.filter(named).defer("body", "chain", "payload_digest")
+    rows = Event.objects.at_places(places).defer("body", "chain", "payload_digest")
     if not content:
         rows = rows.defer("body", "chain", "payload_digest", "payload")
     return {

@@ -48,7 +48,7 @@ def rebuild(
         Page.objects.filter(thread=thread).delete()
         PageLevel.objects.filter(thread=thread).delete()
         for each in PROJECTIONS:
-            each.of(thread.id).delete()
+            each.queryset(thread.id).delete()
         DueValue.objects.filter(thread=thread).delete()
         Derivation.objects.filter(derived_thread=thread.id).delete()
         _refold(log.origin(thread, origins=origins), locked, progress)
