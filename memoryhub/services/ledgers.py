@@ -157,10 +157,11 @@ def compare() -> Standing:
         intents = {
             line.erasure: line for line in ledger.lines() if line.kind is Kind.INTENT
         }
-    except LedgerUnwritableError:
+    except LedgerUnwritableError as failure:
         raise StartRefusedError(
-            f"ledger_unwritable: {ledger.path()} can not be written, so nothing could "
-            "be erased; see to its rights and its disk"
+            f"ledger_unwritable: {ledger.path()} can not be written "
+            f"({failure.__cause__}), so nothing could be erased; see to its rights and "
+            "its disk"
         ) from None
     except LedgerBrokenError as broken:
         raise StartRefusedError(_refusal(broken)) from None

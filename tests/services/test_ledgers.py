@@ -326,7 +326,8 @@ def test_a_damaged_ledger_is_refused(ann: Subject) -> None:
 
 def test_a_ledger_that_can_not_be_written_is_refused(ann: Subject) -> None:
     settings.LEDGER.write_text("a file where the folder would be")
-    assert refusal() == "ledger_unwritable"
+    with pytest.raises(StartRefusedError, match=r"ledger_unwritable: .*File exists"):
+        ledgers.compare()
     settings.LEDGER.unlink()
     row = planned(ann)
     ledgers.intend(row)
