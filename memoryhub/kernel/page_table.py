@@ -13,7 +13,7 @@ from memoryhub.errors import (
     PageErasedError,
     UnknownPageError,
 )
-from memoryhub.kernel import eviction, pins, slots, weights, working_set
+from memoryhub.kernel import eviction, pins, weights, working_set
 from memoryhub.kernel.course import Course, PageTable
 from memoryhub.kernel.entries import place_body, updated_entry
 from memoryhub.kernel.lookups import Found, find_live, tell
@@ -43,7 +43,7 @@ def create_pages(course: Course, command: CreatePages, pages: PageTable) -> None
     """
     made: dict[str, Location] = {}
     for page in command.pages:
-        slots.require_tokens(course.paging.settings, counted_by=page.counted_by)
+        course.paging.settings.require_tokens(page.counted_by)
     for page in command.pages:
         # No row tells of a page that this very command has made.
         known = page.page_id in made or _known(course, page.page_id, pages)
@@ -176,7 +176,7 @@ def _update(
 ) -> Entry:
     """The entry as it is then."""
     entry, found = find_live(course, command.page_id, pages)
-    slots.require_tokens(course.paging.settings, counted_by=command.counted_by)
+    course.paging.settings.require_tokens(command.counted_by)
     if command.tokens is not None and entry.slot is not None:
         raise DerivedPageError
     _make_room_to_grow(course, entry, command)

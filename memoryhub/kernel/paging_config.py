@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from memoryhub.errors import InvalidError
+from memoryhub.errors import InvalidError, TokensRequiredError
 from memoryhub.kernel.bodies import Body, Number, Share, Switch
 
 Policy = Literal["importance_lru", "lru"]
@@ -118,6 +118,11 @@ class Settings:
     def largest(self) -> float:
         """A page of more tokens is never mapped at that level."""
         return (1 - self.pin_share) * self.usable
+
+    def require_tokens(self, counted_by: str | None) -> None:
+        """Raise unless tokens are counted by the thread's own tokenizer, or not yet."""
+        if counted_by not in (None, self.tokenizer):
+            raise TokensRequiredError(self.tokenizer, largest=self.largest)
 
 
 #: What may be chosen.

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from memoryhub.errors import NoRoomError, ThreadFullError, TokensRequiredError
+from memoryhub.errors import NoRoomError, ThreadFullError
 from memoryhub.kernel import making, pins, residency, strict_json, working_set
 from memoryhub.kernel.commands import AppendSlots, Draft, MadeLevels, NewSlot
 from memoryhub.kernel.course import Course, PageTable
@@ -29,7 +29,6 @@ from memoryhub.kernel.pages import (
     slot_type,
 )
 from memoryhub.kernel.paging import Paging, UserSlot
-from memoryhub.kernel.paging_config import Settings
 from memoryhub.kernel.parts import Part
 from memoryhub.kernel.precedence import USER, Precedence, Rank
 from memoryhub.kernel.state import ThreadState, count
@@ -67,7 +66,7 @@ def append_one(course: Course, slot: NewSlot, pages: PageTable) -> None:
 
     What asks for a page, or brings it, is none: the page itself is shown in its place.
     """
-    require_tokens(course.paging.settings, counted_by=slot.counted_by)
+    course.paging.settings.require_tokens(slot.counted_by)
     index, role = course.state.slot_count, role_of(slot)
     fetched = _fetched(course, slot, pages)
     if fetched is not None or _brought(course, slot, pages):
@@ -129,12 +128,6 @@ def require_room(state: ThreadState, added: int) -> None:
     # Refuse rather than drop the oldest: memory leaves only when asked to.
     if state.slot_count + added > state.max_slots:
         raise ThreadFullError(max_slots=state.max_slots)
-
-
-def require_tokens(settings: Settings, *, counted_by: str | None) -> None:
-    """Raise unless tokens are counted by the thread's own tokenizer."""
-    if counted_by not in (None, settings.tokenizer):
-        raise TokensRequiredError(settings.tokenizer, largest=settings.largest)
 
 
 def _map_smaller(course: Course, entry: Entry, slot: NewSlot, own: Precedence) -> None:
