@@ -15,7 +15,7 @@ from memoryhub.kernel.memory_commands import (
     SetKey,
     TakeCheckpoint,
 )
-from memoryhub.kernel.nouns import RESTORED
+from memoryhub.kernel.memory_nouns import RESTORED
 from memoryhub.models.projects import Project
 from memoryhub.queries import comparisons
 from memoryhub.services.api_keys import Agent

@@ -13,8 +13,8 @@ from memoryhub.journal import Receipt
 from memoryhub.kernel import memory_commands as commands
 from memoryhub.kernel import strict_json
 from memoryhub.kernel.memory_commands import Expected, Expiry
+from memoryhub.kernel.memory_nouns import RESTORED
 from memoryhub.kernel.notes import AddNotes, NewNote
-from memoryhub.kernel.nouns import RESTORED
 from memoryhub.kernel.tasks import SetTask, TaskField, TaskStatus
 from memoryhub.models.events import Event
 from memoryhub.models.threads import Thread

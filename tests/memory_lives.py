@@ -16,8 +16,8 @@ from memoryhub.errors import InvalidError, Refusal
 from memoryhub.kernel import memory_commands as commands
 from memoryhub.kernel.commands import AmendThread
 from memoryhub.kernel.memory_commands import Expected, Expiry
+from memoryhub.kernel.memory_nouns import RESTORED
 from memoryhub.kernel.notes import AddNotes, ClearNotes, NewNote
-from memoryhub.kernel.nouns import RESTORED
 from memoryhub.kernel.tasks import TASK_FIELDS, ClearTask, SetTask, UpdateTask
 from tests.memory_model import Model, No
 

@@ -14,7 +14,7 @@ from inspector.panels import Scene
 from inspector.places import Place
 from memoryhub.errors import CheckpointUnknownError, InvalidError, Refusal
 from memoryhub.kernel.memory_events import CheckpointRestored
-from memoryhub.kernel.nouns import RESTORABLE, RESTORED
+from memoryhub.kernel.memory_nouns import RESTORABLE, RESTORED
 from memoryhub.models.operators import Membership
 from memoryhub.models.threads import Thread
 from memoryhub.queries import checkpoints, restorations

@@ -18,7 +18,7 @@ from memoryhub.kernel import checkpoint_tree, resident
 from memoryhub.kernel import memory_commands as commands
 from memoryhub.kernel import memory_events as events
 from memoryhub.kernel.course import Course, PageTable
-from memoryhub.kernel.nouns import SLICES, counts
+from memoryhub.kernel.memory_nouns import SLICES, counts
 from memoryhub.kernel.parts import Part
 from memoryhub.kernel.slices import Moved, Slice
 from memoryhub.kernel.state import ThreadState

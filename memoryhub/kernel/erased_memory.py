@@ -13,7 +13,7 @@ from rpds import HashTrieMap
 
 from memoryhub.kernel import checkpoint_tree
 from memoryhub.kernel.erased import Erased
-from memoryhub.kernel.nouns import SLICES
+from memoryhub.kernel.memory_nouns import SLICES
 from memoryhub.kernel.paging import listed
 from memoryhub.kernel.slices import Slice
 from memoryhub.kernel.working_memory import (

@@ -14,7 +14,7 @@ from uuid import UUID
 from rpds import HashTrieMap, HashTrieSet
 
 from memoryhub.kernel import checkpoint_tree, paging_json
-from memoryhub.kernel.nouns import SLICES
+from memoryhub.kernel.memory_nouns import SLICES
 from memoryhub.kernel.working_memory import (
     Checkpoint,
     Contents,

@@ -14,7 +14,7 @@ import orjson
 from memoryhub.kernel import checkpoint_tree, checkpoints
 from memoryhub.kernel.memory_commands import RestoreCheckpoint
 from memoryhub.kernel.memory_events import CheckpointRestored
-from memoryhub.kernel.nouns import SLICES
+from memoryhub.kernel.memory_nouns import SLICES
 from memoryhub.kernel.slices import Moved
 from memoryhub.kernel.state import ThreadState
 from memoryhub.kernel.working_memory import Checkpoint, Contents, KeyEntry

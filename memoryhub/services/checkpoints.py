@@ -8,7 +8,7 @@ from memoryhub.kernel.memory_commands import (
     RestoreCheckpoint,
     TakeCheckpoint,
 )
-from memoryhub.kernel.nouns import RESTORED
+from memoryhub.kernel.memory_nouns import RESTORED
 from memoryhub.models.threads import Thread
 from memoryhub.queries import checkpoints, threads
 from memoryhub.queries.readers import read

@@ -14,8 +14,8 @@ from memoryhub.journal.writer import writer
 from memoryhub.kernel import memory_commands as commands
 from memoryhub.kernel.commands import AmendThread, Command
 from memoryhub.kernel.memory_events import ValuesErased
+from memoryhub.kernel.memory_nouns import RESTORED
 from memoryhub.kernel.notes import ClearNotes
-from memoryhub.kernel.nouns import RESTORED
 from memoryhub.kernel.tasks import ClearTask, UpdateTask
 from memoryhub.models.threads import Thread
 from memoryhub.queries.verification import verify

@@ -15,8 +15,8 @@ from memoryhub.kernel.memory_commands import (
     SetKey,
     TakeCheckpoint,
 )
+from memoryhub.kernel.memory_nouns import RESTORED
 from memoryhub.kernel.notes import AddNotes, NewNote
-from memoryhub.kernel.nouns import RESTORED
 from tests.paging import Bench
 
 

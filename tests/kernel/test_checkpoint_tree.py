@@ -19,7 +19,7 @@ from memoryhub.kernel.memory_commands import (
     DeleteCheckpoint,
     ExpireKeys,
 )
-from memoryhub.kernel.nouns import RESTORED
+from memoryhub.kernel.memory_nouns import RESTORED
 from memoryhub.kernel.working_memory import Contents, KeyEntry
 from tests.kernel.remembered import (
     delete,

@@ -18,8 +18,8 @@ from memoryhub.kernel.memory_commands import (
     TakeCheckpoint,
 )
 from memoryhub.kernel.memory_events import CheckpointRestored, CheckpointTaken
+from memoryhub.kernel.memory_nouns import RESTORED, SLICES
 from memoryhub.kernel.notes import NOTES
-from memoryhub.kernel.nouns import RESTORED, SLICES
 from memoryhub.kernel.tasks import TASK, SetTask
 from memoryhub.kernel.working_memory import AUTOMATIC_KEPT, MAX_CHECKPOINTS, Contents
 from tests.kernel.remembered import (

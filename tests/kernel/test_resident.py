@@ -7,7 +7,7 @@ import pytest
 from memoryhub.errors import PinBudgetError
 from memoryhub.kernel.commands import AmendThread
 from memoryhub.kernel.memory_events import CheckpointRestored
-from memoryhub.kernel.nouns import RESTORED
+from memoryhub.kernel.memory_nouns import RESTORED
 from memoryhub.kernel.page_commands import (
     DeletePage,
     EvictPage,

@@ -13,7 +13,7 @@ from memoryhub.errors import (
     ValueTooLargeError,
 )
 from memoryhub.kernel.memory_commands import Expiry
-from memoryhub.kernel.nouns import RESTORED
+from memoryhub.kernel.memory_nouns import RESTORED
 from memoryhub.kernel.strict_json import JsonRefusedError
 from memoryhub.models.threads import Thread
 from memoryhub.queries import checkpoints, keys

@@ -9,6 +9,7 @@ from django.utils import timezone
 from memoryhub import journal
 from memoryhub.errors import StaleError, ThreadErasedError
 from memoryhub.journal import Order
+from memoryhub.journal.log import recorded
 from memoryhub.journal.writer import Journal, writer
 from memoryhub.kernel.commands import AmendThread, CloseThread
 from memoryhub.kernel.events import Limits, ThreadRetired
@@ -60,7 +61,7 @@ def test_an_idle_thread_is_retired_by_an_event(agent: Agent, acme: Project) -> N
     assert retention.retire(active + 33 * DAY) == 1
     row = get_thread(agent)
     assert row.status == "retired"
-    last = journal.log.recorded(Event.objects.get(thread=row, seq=row.head_seq))
+    last = recorded(Event.objects.get(thread=row, seq=row.head_seq))
     assert isinstance(last.event, ThreadRetired)
     assert last.actor == "worker:retention"
     assert (last.event.policy_days, last.event.idle_days) == (30, 33)
