@@ -112,10 +112,9 @@ def _failure(
 
 
 def _frames(found: TracebackType | None) -> list[str]:
-    """File, line and function of each, the innermost last."""
+    """Module, line and function of each, the innermost last."""
     return [
-        f"{'/'.join(PurePath(frame.f_code.co_filename).parts[-2:])}:{line}"
-        f" {frame.f_code.co_name}"
+        f"{frame.f_globals.get('__name__')}:{line} {frame.f_code.co_name}"
         for frame, line in list(traceback.walk_tb(found))[-FRAMES:]
     ]
 

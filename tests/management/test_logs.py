@@ -70,7 +70,7 @@ def test_a_failure_is_its_type_and_its_frames(stream: io.StringIO) -> None:
         log.exception("request.failed", status=500)
     (line,) = lines(stream)
     assert (line["type"], line["level"]) == ("ValueError", "error")
-    assert line["frames"][-1].startswith("management/test_logs.py:")
+    assert line["frames"][-1].startswith(f"{__name__}:")
     assert line["frames"][-1].endswith(" fail")
 
 
