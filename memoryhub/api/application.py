@@ -7,6 +7,7 @@ from typing import Any
 from django.http import HttpRequest
 from ninja import NinjaAPI
 from ninja.openapi.schema import OpenAPISchema
+from ninja.operation import Operation
 from ninja.security import HttpBearer
 
 from memoryhub import __version__
@@ -62,6 +63,11 @@ class AgentAPI(NinjaAPI):
             openapi.complete(document)
             self._document = document
         return self._document
+
+    def get_openapi_operation_id(self, operation: Operation) -> str:
+        """Name it by module and function: clients keep it wherever the module lies."""
+        view = operation.view_func
+        return f"{view.__module__.rpartition('.')[2]}_{view.__name__}"
 
 
 api = AgentAPI(

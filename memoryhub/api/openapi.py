@@ -153,8 +153,7 @@ def _complete(
         parameters.append(_header("If-None-Match", _NONE_SCHEMA))
     elif StaleError in refusals:
         parameters.append(_header("If-Match", _SEQ_SCHEMA))
-    name = operation["operationId"].removeprefix("memoryhub_api_")
-    operation["operationId"] = name
+    name = operation["operationId"]
     summary, _, more = operation.pop("description").partition(".")
     operation["summary"] = f"{summary}."
     if more.strip():

@@ -51,11 +51,9 @@ from memoryhub.models.ids import uuid7
 from memoryhub.models.threads import Thread
 from memoryhub.queries import envelopes, pages, states
 from memoryhub.queries.mutations import list_history
-from memoryhub.queries.pages import PageFilter
 from memoryhub.queries.readers import read
 from memoryhub.services import pages as writing
 from memoryhub.services.api_keys import Agent
-from memoryhub.services.pages import Terms
 
 router = StrictRouter(tags=["pages"])
 
@@ -145,7 +143,7 @@ async def put(
         drafts=[body.draft(page_id)],
         replace=True,
         by=body.by,
-        terms=Terms(if_match=if_match(request)),
+        terms=writing.Terms(if_match=if_match(request)),
     )
     return await _put(receipt)
 
@@ -167,7 +165,7 @@ async def put_system_prompt(
         thread=thread,
         text=body.text,
         tokens=body.tokens,
-        terms=Terms(if_match=if_match(request)),
+        terms=writing.Terms(if_match=if_match(request)),
     )
     return await _put(receipt)
 
@@ -256,7 +254,7 @@ async def patch(
         entry=entry,
         change=body.change(),
         by=body.by,
-        terms=Terms(if_match=if_match(request)),
+        terms=writing.Terms(if_match=if_match(request)),
     )
     return await _put(receipt)
 
@@ -282,7 +280,7 @@ async def delete(
         auth.caller(request),
         thread,
         DeletePage(page_id=page_id),
-        terms=Terms(if_match=if_match(request)),
+        terms=writing.Terms(if_match=if_match(request)),
     )
     name, home = receipt.name, receipt.thread
     out = DeletedOut(thread=name, thread_id=home, seq=receipt.seq, page_id=page_id)
@@ -352,7 +350,7 @@ def _list(agent: Agent, name: str, query: PagesQuery) -> HttpResponse:
     batch = pages.list_pages(
         thread,
         state,
-        where=PageFilter(
+        where=pages.PageFilter(
             type=query.type,
             modality=query.modality,
             tier=query.tier,
