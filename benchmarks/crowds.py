@@ -17,10 +17,10 @@ from benchmarks.threads import COMMANDS_A_COMMIT, SLOTS_A_COMMAND, parts
 from memoryhub.journal import Order
 from memoryhub.journal.writer import Journal
 from memoryhub.kernel.commands import AppendSlots, Command
-from memoryhub.kernel.memory_commands import ChangeKeys, TakeCheckpoint
-from memoryhub.kernel.notes import AddNotes, NewNote
-from memoryhub.kernel.page_commands import BeginTurn, FaultPage
-from memoryhub.kernel.tasks import SetTask
+from memoryhub.kernel.memory.memory_commands import ChangeKeys, TakeCheckpoint
+from memoryhub.kernel.memory.notes import AddNotes, NewNote
+from memoryhub.kernel.memory.tasks import SetTask
+from memoryhub.kernel.paging.page_commands import BeginTurn, FaultPage
 from memoryhub.management.progress import Progress
 from memoryhub.models.events import Snapshot
 from memoryhub.models.projects import Project

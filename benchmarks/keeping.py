@@ -9,13 +9,13 @@ from collections.abc import Callable
 
 from benchmarks.hubs import PROJECT
 from memoryhub.kernel.commands import Command
-from memoryhub.kernel.memory_commands import (
+from memoryhub.kernel.memory.memory_commands import (
     ChangeKeys,
     RestoreCheckpoint,
     SetKey,
     TakeCheckpoint,
 )
-from memoryhub.kernel.memory_nouns import RESTORED
+from memoryhub.kernel.memory.nouns import RESTORED
 from memoryhub.models.projects import Project
 from memoryhub.queries import comparisons
 from memoryhub.services.api_keys import Agent

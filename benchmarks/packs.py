@@ -13,8 +13,8 @@ from benchmarks.hubs import PROJECT
 from memoryhub.journal import Order, perform
 from memoryhub.journal.texts import texts
 from memoryhub.kernel.commands import AppendSlots, NewSlot
-from memoryhub.kernel.page_commands import BeginTurn
-from memoryhub.kernel.wanting import Asked
+from memoryhub.kernel.packing.wanting import Asked
+from memoryhub.kernel.paging.page_commands import BeginTurn
 from memoryhub.models.projects import Project
 from memoryhub.models.threads import Thread
 from memoryhub.queries import contexts, replay

@@ -17,13 +17,13 @@ from benchmarks.figures import Figure, Goal, Pace
 from benchmarks.hubs import Hub, Server, workplace
 from benchmarks.load import append_request, fault_request, send_all
 from benchmarks.rounds import Sample, Series, ratio, take_turns
-from memoryhub.kernel import eviction
 from memoryhub.kernel.commands import AppendSlots
 from memoryhub.kernel.course import Course
-from memoryhub.kernel.page_commands import BeginTurn, PinPage
-from memoryhub.kernel.pages import Entry
+from memoryhub.kernel.paging import eviction
+from memoryhub.kernel.paging.page_commands import BeginTurn, PinPage
 from memoryhub.kernel.registry import EVOLVE
-from memoryhub.kernel.tlb import Tlb
+from memoryhub.kernel.state.pages import Entry
+from memoryhub.kernel.state.tlb import Tlb
 from tests.paging import Bench, make, page, slot
 
 ENTRIES, FRAMES, PACKED = 512, 500, 200

@@ -13,7 +13,7 @@ from benchmarks.hubs import PROJECT
 from memoryhub.journal import Address, Birth, Order
 from memoryhub.journal.writer import Journal
 from memoryhub.kernel.commands import AppendSlots, CreateThread, NewSlot
-from memoryhub.kernel.events import Limits
+from memoryhub.kernel.state.events import Limits
 from memoryhub.models.projects import Project
 from memoryhub.services import subjects
 from memoryhub.vault import keyring

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from memoryhub.kernel import strict_json
-from memoryhub.kernel.strict_json import JsonRefusedError
+from memoryhub.kernel.text import strict_json
+from memoryhub.kernel.text.strict_json import JsonRefusedError
 from memoryhub.queries.slots import SlotLine
 
 #: Characters shown of one payload, and of all on one page.

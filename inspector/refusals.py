@@ -14,7 +14,7 @@ from django.shortcuts import render
 
 from inspector import shell
 from memoryhub import errors
-from memoryhub.kernel.strict_json import JsonRefusedError
+from memoryhub.kernel.text.strict_json import JsonRefusedError
 
 log = structlog.get_logger()
 

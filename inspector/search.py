@@ -21,9 +21,9 @@ from urllib.parse import urlencode
 
 from memoryhub.errors import InvalidError
 from memoryhub.journal.audit import ACTIONS, PURPOSES
-from memoryhub.kernel import names
-from memoryhub.kernel.pages import MODALITIES, PAGE_TYPES
 from memoryhub.kernel.registry import TYPES
+from memoryhub.kernel.state.pages import MODALITIES, PAGE_TYPES
+from memoryhub.kernel.text import names
 from memoryhub.models.threads import Thread
 from memoryhub.queries import catalogue
 from memoryhub.queries.key_search import NEVER

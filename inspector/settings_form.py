@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 
 from memoryhub.errors import InvalidError
-from memoryhub.kernel.paging_config import (
+from memoryhub.kernel.state.paging_config import (
     CHOICES,
     CONFIDENCES,
     FIXED,

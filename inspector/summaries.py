@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from memoryhub.kernel.tokens import text_of
+from memoryhub.kernel.levels.tokens import text_of
 from memoryhub.queries.events import EventLine
 
 Body = Mapping[str, Any]

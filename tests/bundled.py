@@ -14,8 +14,8 @@ from typing import Any
 from zipfile import ZIP_DEFLATED, ZipFile
 
 from memoryhub.journal import tombstones
-from memoryhub.kernel.events import LabelValue
-from memoryhub.kernel.page_commands import DeletePage
+from memoryhub.kernel.paging.page_commands import DeletePage
+from memoryhub.kernel.state.events import LabelValue
 from memoryhub.models.projects import Project
 from memoryhub.models.subjects import Subject
 from memoryhub.queries import bundles

@@ -11,7 +11,7 @@ from django.db import transaction
 from django.forms import model_to_dict
 
 from memoryhub.journal import erasing, purging
-from memoryhub.kernel.erase_events import Range
+from memoryhub.kernel.state.erase_events import Range
 from memoryhub.models.clock import clock
 from memoryhub.models.erasures import Erasure
 from memoryhub.models.threads import Thread

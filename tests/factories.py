@@ -6,10 +6,12 @@ from collections.abc import Coroutine, Iterable
 from typing import Any, TypeVar
 
 from memoryhub.journal import Receipt
-from memoryhub.kernel import measuring, strict_json, tokens
 from memoryhub.kernel.commands import NewSlot
-from memoryhub.kernel.events import LabelValue, Limits
-from memoryhub.kernel.state import Scope
+from memoryhub.kernel.levels import tokens
+from memoryhub.kernel.state.events import LabelValue, Limits
+from memoryhub.kernel.state.state import Scope
+from memoryhub.kernel.text import strict_json
+from memoryhub.kernel.threads import measuring
 from memoryhub.models.api_keys import MEMORY_SCOPES
 from memoryhub.models.projects import Project
 from memoryhub.models.subjects import Subject

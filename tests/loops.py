@@ -5,17 +5,24 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from memoryhub.kernel import making, measuring, packers, ranges, wanting
 from memoryhub.kernel.commands import AppendSlots, Draft, NewSlot
-from memoryhub.kernel.contexts import Record
-from memoryhub.kernel.events import SlotAppended
-from memoryhub.kernel.opened import Opened, slot_modality
-from memoryhub.kernel.packing import Packed
-from memoryhub.kernel.page_commands import CreatePages, FaultPage, NewPage, SetTools
-from memoryhub.kernel.page_events import PageCompressed
-from memoryhub.kernel.pages import Entry, Location, slot_page_id
-from memoryhub.kernel.tokens import estimate, text_of
-from memoryhub.kernel.tool_events import ToolsSet
+from memoryhub.kernel.levels import making
+from memoryhub.kernel.levels.contexts import Record
+from memoryhub.kernel.levels.opened import Opened, slot_modality
+from memoryhub.kernel.levels.tokens import estimate, text_of
+from memoryhub.kernel.packing import packers, ranges, wanting
+from memoryhub.kernel.packing.packing import Packed
+from memoryhub.kernel.paging.page_commands import (
+    CreatePages,
+    FaultPage,
+    NewPage,
+    SetTools,
+)
+from memoryhub.kernel.state.events import SlotAppended
+from memoryhub.kernel.state.page_events import PageCompressed
+from memoryhub.kernel.state.pages import Entry, Location, slot_page_id
+from memoryhub.kernel.state.tool_events import ToolsSet
+from memoryhub.kernel.threads import measuring
 from tests.paging import Bench
 from tests.validators import require_request
 

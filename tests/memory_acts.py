@@ -10,12 +10,12 @@ from typing import Any
 import time_machine
 
 from memoryhub.journal import Receipt
-from memoryhub.kernel import memory_commands as commands
-from memoryhub.kernel import strict_json
-from memoryhub.kernel.memory_commands import Expected, Expiry
-from memoryhub.kernel.memory_nouns import RESTORED
-from memoryhub.kernel.notes import AddNotes, NewNote
-from memoryhub.kernel.tasks import SetTask, TaskField, TaskStatus
+from memoryhub.kernel.memory import memory_commands as commands
+from memoryhub.kernel.memory.memory_commands import Expected, Expiry
+from memoryhub.kernel.memory.notes import AddNotes, NewNote
+from memoryhub.kernel.memory.nouns import RESTORED
+from memoryhub.kernel.memory.tasks import SetTask, TaskField, TaskStatus
+from memoryhub.kernel.text import strict_json
 from memoryhub.models.events import Event
 from memoryhub.models.threads import Thread
 from memoryhub.models.working_memory import DueValue, Key

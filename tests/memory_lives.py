@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
 from memoryhub.errors import InvalidError, Refusal
-from memoryhub.kernel import memory_commands as commands
 from memoryhub.kernel.commands import AmendThread
-from memoryhub.kernel.memory_commands import Expected, Expiry
-from memoryhub.kernel.memory_nouns import RESTORED
-from memoryhub.kernel.notes import AddNotes, ClearNotes, NewNote
-from memoryhub.kernel.tasks import TASK_FIELDS, ClearTask, SetTask, UpdateTask
+from memoryhub.kernel.memory import memory_commands as commands
+from memoryhub.kernel.memory.memory_commands import Expected, Expiry
+from memoryhub.kernel.memory.notes import AddNotes, ClearNotes, NewNote
+from memoryhub.kernel.memory.nouns import RESTORED
+from memoryhub.kernel.memory.tasks import TASK_FIELDS, ClearTask, SetTask, UpdateTask
 from tests.memory_model import Model, No
 
 KEYS = st.sampled_from(["a", "a.b", "b", "c", "Z"])

@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from memoryhub.kernel import memory_commands as commands
-from memoryhub.kernel.notes import AddNotes, ClearNotes
-from memoryhub.kernel.padding import padded
-from memoryhub.kernel.tasks import TASK_FIELDS, ClearTask, SetTask, UpdateTask
+from memoryhub.kernel.memory import memory_commands as commands
+from memoryhub.kernel.memory.notes import AddNotes, ClearNotes
+from memoryhub.kernel.memory.tasks import TASK_FIELDS, ClearTask, SetTask, UpdateTask
+from memoryhub.kernel.text.padding import padded
 
 AUTOMATIC_KEPT = 20
 

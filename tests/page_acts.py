@@ -9,17 +9,18 @@ from memoryhub import journal
 from memoryhub.journal import Order, Receipt
 from memoryhub.journal.page_table import PageTable
 from memoryhub.journal.projections import Rows
-from memoryhub.kernel import measuring, strict_json
 from memoryhub.kernel.commands import Command, MadeLevels
-from memoryhub.kernel.opened import Opened
-from memoryhub.kernel.page_commands import (
+from memoryhub.kernel.levels.opened import Opened
+from memoryhub.kernel.paging.page_commands import (
     CreatePages,
     FlushTlb,
     NewPage,
     UpdatePage,
 )
-from memoryhub.kernel.page_events import LevelMade
-from memoryhub.kernel.pages import Entry
+from memoryhub.kernel.state.page_events import LevelMade
+from memoryhub.kernel.state.pages import Entry
+from memoryhub.kernel.text import strict_json
+from memoryhub.kernel.threads import measuring
 from memoryhub.models.threads import Thread
 from memoryhub.services.api_keys import Agent
 from tests.services.acts import state_of

@@ -14,7 +14,6 @@ from typing import Any, TypeVar
 from uuid import UUID
 
 from memoryhub.kernel import replay, state_json
-from memoryhub.kernel.bodies import Event
 from memoryhub.kernel.commands import (
     CreateThread,
     Draft,
@@ -22,22 +21,23 @@ from memoryhub.kernel.commands import (
     MadeLevels,
     NewSlot,
 )
-from memoryhub.kernel.erase_events import Range
-from memoryhub.kernel.events import (
-    Limits,
-)
-from memoryhub.kernel.page_commands import (
+from memoryhub.kernel.levels.tokens import estimate
+from memoryhub.kernel.paging.page_commands import (
     CreatePages,
     NewPage,
     UpdatePage,
 )
-from memoryhub.kernel.page_events import LevelMade
-from memoryhub.kernel.pages import HINT, Entry, LevelEntry, Location
-from memoryhub.kernel.paging import Frame, Hot, Paging
 from memoryhub.kernel.registry import TYPES
-from memoryhub.kernel.state import ThreadState
-from memoryhub.kernel.threads import inherit
-from memoryhub.kernel.tokens import estimate
+from memoryhub.kernel.state.bodies import Event
+from memoryhub.kernel.state.erase_events import Range
+from memoryhub.kernel.state.events import (
+    Limits,
+)
+from memoryhub.kernel.state.page_events import LevelMade
+from memoryhub.kernel.state.pages import HINT, Entry, LevelEntry, Location
+from memoryhub.kernel.state.paging import Frame, Hot, Paging
+from memoryhub.kernel.state.state import ThreadState
+from memoryhub.kernel.threads.threads import inherit
 
 BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
 #: 1,600 tokens are usable: a page of up to 640 can be mapped, pins may hold 960.

@@ -9,9 +9,9 @@ from typing import Any
 
 from memoryhub import journal
 from memoryhub.journal import log
-from memoryhub.kernel import formats
-from memoryhub.kernel.records import Bad
-from memoryhub.kernel.transcripts import Item, Options
+from memoryhub.kernel.formats import formats
+from memoryhub.kernel.formats.records import Bad
+from memoryhub.kernel.formats.transcripts import Item, Options
 from memoryhub.models.events import Event
 from memoryhub.models.projects import Project
 from memoryhub.models.threads import Thread

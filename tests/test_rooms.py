@@ -11,9 +11,9 @@ import pytest
 
 from memoryhub import errors
 from memoryhub.api.errors import STATUS
-from memoryhub.kernel.bodies import Event
 from memoryhub.kernel.commands import Command
 from memoryhub.kernel.registry import DECIDE, EVOLVE
+from memoryhub.kernel.state.bodies import Event
 from tests.row_writes import calls, row_writes
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -244,9 +244,9 @@ def test_nothing_happens_behind_a_save() -> None:
 
 
 def test_every_service_has_its_tests() -> None:
-    services = (ROOT / "memoryhub" / "services").glob("*.py")
+    services = (ROOT / "memoryhub" / "services").rglob("*.py")
     nouns = {path.stem for path in services} - {"__init__"}
-    tested = {path.stem for path in (ROOT / "tests" / "services").glob("test_*.py")}
+    tested = {path.stem for path in (ROOT / "tests" / "services").rglob("test_*.py")}
     assert nouns
     assert {f"test_{noun}" for noun in nouns} <= tested
 

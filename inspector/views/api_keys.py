@@ -13,7 +13,7 @@ from inspector import access, refusals, shell
 from inspector.access import signed_in
 from inspector.places import Place
 from memoryhub.errors import InvalidError, Refusal
-from memoryhub.kernel import user_ids
+from memoryhub.kernel.text import user_ids
 from memoryhub.models.api_keys import MEMORY_SCOPES, SUBJECT_SCOPES, ApiKey
 from memoryhub.models.clock import clock
 from memoryhub.models.operators import Membership

@@ -23,7 +23,7 @@ from inspector.access import signed_in
 from inspector.panels import Scene
 from inspector.search import Asked
 from memoryhub.errors import NotFoundError
-from memoryhub.kernel.memory_events import CheckpointRestored
+from memoryhub.kernel.state.memory_events import CheckpointRestored
 from memoryhub.models.clock import clock
 from memoryhub.models.threads import Thread
 from memoryhub.queries import (

@@ -23,7 +23,7 @@ from memoryhub.errors import (
     Refusal,
     SeqUnknownError,
 )
-from memoryhub.kernel import user_ids
+from memoryhub.kernel.text import user_ids
 from memoryhub.models.erasures import Erasure
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread

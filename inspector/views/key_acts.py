@@ -16,8 +16,8 @@ from inspector.panels import Scene
 from inspector.places import Place
 from inspector.templatetags.units import typed
 from memoryhub.errors import InvalidError, Refusal, StaleError
-from memoryhub.kernel.memory_commands import Expiry
-from memoryhub.kernel.strict_json import JsonRefusedError
+from memoryhub.kernel.memory.memory_commands import Expiry
+from memoryhub.kernel.text.strict_json import JsonRefusedError
 from memoryhub.models.operators import Membership
 from memoryhub.models.projects import MOST_TTL_SECONDS
 from memoryhub.models.threads import Thread

@@ -22,7 +22,7 @@ from inspector.access import signed_in
 from inspector.search import Asked, SearchError
 from inspector.visits import Visit
 from memoryhub.errors import InvalidError
-from memoryhub.kernel import globs
+from memoryhub.kernel.text import globs
 from memoryhub.queries import erasure_views, key_views, keys
 from memoryhub.queries.cursors import Batch
 from memoryhub.queries.keys import KeyLine, Sort

@@ -12,7 +12,7 @@ from inspector.access import signed_in
 from inspector.memories import Jotted
 from inspector.search import Asked
 from inspector.visits import Visit
-from memoryhub.kernel.notes import NOTES
+from memoryhub.kernel.memory.notes import NOTES
 from memoryhub.models.clock import clock
 from memoryhub.queries import event_search, notes, states
 from memoryhub.queries.cursors import Batch, walk

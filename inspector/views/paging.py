@@ -26,7 +26,7 @@ from inspector.access import signed_in
 from inspector.panels import Scene
 from inspector.places import Place
 from memoryhub.errors import InvalidError, Refusal
-from memoryhub.kernel import names
+from memoryhub.kernel.text import names
 from memoryhub.models.operators import Membership
 from memoryhub.models.threads import Thread
 from memoryhub.queries import paging_charts, previews

@@ -13,8 +13,8 @@ from inspector.access import signed_in
 from inspector.panels import Scene
 from inspector.places import Place
 from memoryhub.errors import CheckpointUnknownError, InvalidError, Refusal
-from memoryhub.kernel.memory_events import CheckpointRestored
-from memoryhub.kernel.memory_nouns import RESTORABLE, RESTORED
+from memoryhub.kernel.memory.nouns import RESTORABLE, RESTORED
+from memoryhub.kernel.state.memory_events import CheckpointRestored
 from memoryhub.models.operators import Membership
 from memoryhub.models.threads import Thread
 from memoryhub.queries import checkpoints, restorations

@@ -15,7 +15,7 @@ from inspector.backends import NOBODY
 from inspector.tries import Tries
 from memoryhub.errors import InvalidError, Refusal
 from memoryhub.journal.audit import PURPOSES
-from memoryhub.kernel import names
+from memoryhub.kernel.text import names
 from memoryhub.models.operators import Operator
 from memoryhub.services import audit, operators, passkeys, sign_ins
 

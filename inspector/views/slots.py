@@ -12,7 +12,7 @@ from inspector import access, asof, chat, exports, panels, records, shell, visit
 from inspector.access import signed_in
 from inspector.panels import Scene
 from memoryhub.errors import InvalidError
-from memoryhub.kernel import names
+from memoryhub.kernel.text import names
 from memoryhub.models.threads import Thread
 from memoryhub.queries import erasure_views, forks, slots
 from memoryhub.queries.cursors import walk

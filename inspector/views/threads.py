@@ -20,7 +20,7 @@ from inspector import access, asof, exports, policy, records, refusals, search, 
 from inspector.access import signed_in, signed_in_panel
 from inspector.places import Place
 from memoryhub.errors import InvalidError, Refusal
-from memoryhub.kernel.events import CloseReason
+from memoryhub.kernel.state.events import CloseReason
 from memoryhub.models.clock import clock
 from memoryhub.models.operators import Membership
 from memoryhub.queries import catalogue, facets

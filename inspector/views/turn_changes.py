@@ -10,7 +10,7 @@ from inspector import access, asof, panels, shell
 from inspector.access import signed_in
 from inspector.panels import Scene
 from memoryhub.errors import InvalidError, NotFoundError, NotRecordedError
-from memoryhub.kernel.prefixes import OrderError
+from memoryhub.kernel.packing.prefixes import OrderError
 from memoryhub.models.threads import Thread
 from memoryhub.queries import prefixes, turn_diffs
 from memoryhub.queries.prefixes import Lens, Point

@@ -12,7 +12,7 @@ from inspector.access import signed_in
 from inspector.chat import Block
 from inspector.panels import Scene
 from memoryhub.errors import NotFoundError
-from memoryhub.kernel import strict_json
+from memoryhub.kernel.text import strict_json
 from memoryhub.queries import turn_faults, turns
 from memoryhub.queries.turns import Shown
 

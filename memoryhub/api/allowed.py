@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, Final
 
-from memoryhub.kernel import names
+from memoryhub.kernel.text import names
 from memoryhub.services.erasure_plans import TICKET, TICKET_RULE
 
 Schema = Mapping[str, Any]

@@ -11,7 +11,7 @@ from memoryhub.api.fields import In, Limit, Name, Out, RefusedError, example
 from memoryhub.api.memory_fields import CheckpointName, CheckpointRef, Remark
 from memoryhub.api.samples import AT, UNTIL
 from memoryhub.api.schemas import AsOf, Part
-from memoryhub.kernel.memory_nouns import RESTORABLE, RESTORED
+from memoryhub.kernel.memory.nouns import RESTORABLE, RESTORED
 from memoryhub.queries.checkpoints import CheckpointLine
 from memoryhub.queries.comparisons import Comparison, KeyDifference, Side
 

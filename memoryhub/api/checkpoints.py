@@ -32,9 +32,9 @@ from memoryhub.errors import (
     StaleError,
 )
 from memoryhub.journal import Receipt
-from memoryhub.kernel import strict_json
-from memoryhub.kernel.memory_commands import TakeCheckpoint
-from memoryhub.kernel.memory_events import CheckpointRestored, CheckpointTaken
+from memoryhub.kernel.memory.memory_commands import TakeCheckpoint
+from memoryhub.kernel.state.memory_events import CheckpointRestored, CheckpointTaken
+from memoryhub.kernel.text import strict_json
 from memoryhub.queries import checkpoints, comparisons
 from memoryhub.queries.comparisons import HEAD
 from memoryhub.queries.readers import read

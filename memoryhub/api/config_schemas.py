@@ -17,9 +17,9 @@ from memoryhub.api.fields import (
     RetentionDays,
     TtlSeconds,
 )
-from memoryhub.kernel.events import Limits
-from memoryhub.kernel.notes import DEFAULT_MAX_NOTES
-from memoryhub.kernel.paging_config import (
+from memoryhub.kernel.memory.notes import DEFAULT_MAX_NOTES
+from memoryhub.kernel.state.events import Limits
+from memoryhub.kernel.state.paging_config import (
     DECIMALS,
     RANGES,
     Confidence,
@@ -31,8 +31,11 @@ from memoryhub.kernel.paging_config import (
     TokenizerName,
     settings_of,
 )
-from memoryhub.kernel.state import DEFAULT_MAX_SLOTS
-from memoryhub.kernel.working_memory import DEFAULT_MAX_KEY_BYTES, DEFAULT_MAX_KEYS
+from memoryhub.kernel.state.state import DEFAULT_MAX_SLOTS
+from memoryhub.kernel.state.working_memory import (
+    DEFAULT_MAX_KEY_BYTES,
+    DEFAULT_MAX_KEYS,
+)
 
 
 def _told(schema: dict[str, Any]) -> None:

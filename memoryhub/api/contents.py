@@ -11,7 +11,7 @@ from pydantic import AfterValidator, ConfigDict, ValidationError, model_validato
 
 from memoryhub.api import allowed
 from memoryhub.api.fields import In, RefusedError
-from memoryhub.kernel import strict_json
+from memoryhub.kernel.text import strict_json
 
 MAX_EMBEDDING: Final = 4_096
 MAX_META_BYTES: Final = 16 * 1024

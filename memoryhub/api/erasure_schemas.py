@@ -19,8 +19,8 @@ from memoryhub.api.fields import (
 )
 from memoryhub.api.samples import AT, SUBJECT_ID
 from memoryhub.api.schemas import Part
-from memoryhub.kernel.erase_events import Reason
-from memoryhub.kernel.strict_json import MAX_INTEGER
+from memoryhub.kernel.state.erase_events import Reason
+from memoryhub.kernel.text.strict_json import MAX_INTEGER
 from memoryhub.models.erasures import Erasure
 from memoryhub.queries.erasures import ErasureLine
 from memoryhub.services.erasure_plans import TICKET

@@ -13,7 +13,7 @@ from django.http import HttpResponse
 from memoryhub import errors
 from memoryhub.api.allowed import BY_CODE
 from memoryhub.errors import InvalidError, RateError, Refusal, UnavailableError
-from memoryhub.kernel.strict_json import JsonRefusedError
+from memoryhub.kernel.text.strict_json import JsonRefusedError
 
 Loc = tuple[str | int, ...]
 

@@ -21,12 +21,12 @@ from pydantic import (
 )
 
 from memoryhub.errors import NotFoundError
-from memoryhub.kernel import names, strict_json, user_ids
-from memoryhub.kernel.bodies import whole_mib
-from memoryhub.kernel.events import LabelValue
-from memoryhub.kernel.pages import REFERENCE, SYSTEM_PROMPT
-from memoryhub.kernel.state import MAX_LABELS
-from memoryhub.kernel.strict_json import MAX_INTEGER
+from memoryhub.kernel.state.bodies import whole_mib
+from memoryhub.kernel.state.events import LabelValue
+from memoryhub.kernel.state.pages import REFERENCE, SYSTEM_PROMPT
+from memoryhub.kernel.state.state import MAX_LABELS
+from memoryhub.kernel.text import names, strict_json, user_ids
+from memoryhub.kernel.text.strict_json import MAX_INTEGER
 
 MAX_LIMIT: Final = 200
 MAX_TEXT_BYTES: Final = 16 * 1024

@@ -35,8 +35,13 @@ from memoryhub.errors import (
     ValueTooLargeError,
 )
 from memoryhub.journal import Receipt
-from memoryhub.kernel.memory_commands import DeleteKey, Expected, SetKey
-from memoryhub.kernel.memory_events import KeyDeleted, KeyRetimed, KeysCleared, KeySet
+from memoryhub.kernel.memory.memory_commands import DeleteKey, Expected, SetKey
+from memoryhub.kernel.state.memory_events import (
+    KeyDeleted,
+    KeyRetimed,
+    KeysCleared,
+    KeySet,
+)
 from memoryhub.queries import keys
 from memoryhub.queries.readers import read
 from memoryhub.services import keys as writing

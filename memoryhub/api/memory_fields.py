@@ -12,8 +12,8 @@ from pydantic import AfterValidator, PlainValidator, WithJsonSchema
 
 from memoryhub.api.fields import In, Name, RefusedError, Time, TtlSeconds, within
 from memoryhub.errors import BadPreconditionError
-from memoryhub.kernel import names, strict_json
-from memoryhub.kernel.memory_commands import Expected, Expiry
+from memoryhub.kernel.memory.memory_commands import Expected, Expiry
+from memoryhub.kernel.text import names, strict_json
 from memoryhub.queries.comparisons import HEAD
 
 MAX_STEP: Final = 1_000_000

@@ -20,14 +20,14 @@ from memoryhub.api.preconditions import CONDITIONAL, KEEPING, idempotency, if_ma
 from memoryhub.api.reading import GONE, find_thread, seq_of
 from memoryhub.errors import BadCursorError, ProjectFullError, SeqUnknownError
 from memoryhub.journal import Receipt
-from memoryhub.kernel import strict_json
-from memoryhub.kernel.notes import (
+from memoryhub.kernel.memory.notes import (
     AddNotes,
     ClearNotes,
     NewNote,
     NoteAdded,
     NotesCleared,
 )
+from memoryhub.kernel.text import strict_json
 from memoryhub.queries import notes
 from memoryhub.queries.readers import read
 from memoryhub.services import working_memory

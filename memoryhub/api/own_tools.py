@@ -14,10 +14,11 @@ from memoryhub.api.preconditions import CONDITIONAL, if_match
 from memoryhub.api.reading import GONE, find_state
 from memoryhub.api.schemas import AsOf
 from memoryhub.errors import NoRoomError, ProjectFullError, SeqUnknownError
-from memoryhub.kernel import strict_json, tokens
-from memoryhub.kernel.own_tools import MOST, MOST_BYTES
-from memoryhub.kernel.page_commands import SetTools
-from memoryhub.kernel.tools import OWN
+from memoryhub.kernel.levels import tokens
+from memoryhub.kernel.levels.tools import OWN
+from memoryhub.kernel.paging.page_commands import SetTools
+from memoryhub.kernel.text import strict_json
+from memoryhub.kernel.turns.own_tools import MOST, MOST_BYTES
 from memoryhub.queries import own_tools
 from memoryhub.queries.readers import read
 from memoryhub.services import working_memory

@@ -10,10 +10,10 @@ from pydantic import Field
 from memoryhub.api.fields import In, LevelNumber, Out, counted, example, within
 from memoryhub.api.page_schemas import ENVELOPE, By, EnvelopeOut
 from memoryhub.api.samples import PLACE
-from memoryhub.kernel.page_events import Reason
-from memoryhub.kernel.pages import Tier
-from memoryhub.kernel.strict_json import MAX_INTEGER
-from memoryhub.kernel.tools import LEAST
+from memoryhub.kernel.levels.tools import LEAST
+from memoryhub.kernel.state.page_events import Reason
+from memoryhub.kernel.state.pages import Tier
+from memoryhub.kernel.text.strict_json import MAX_INTEGER
 
 Offset = Annotated[int, within(0, MAX_INTEGER), counted(0, MAX_INTEGER)]
 PartLimit = Annotated[int, within(LEAST, MAX_INTEGER), counted(LEAST, MAX_INTEGER)]

@@ -26,7 +26,8 @@ from memoryhub.errors import (
     PinnedError,
 )
 from memoryhub.journal import Receipt
-from memoryhub.kernel.page_commands import (
+from memoryhub.kernel.levels.tools import DEFAULT_LEVEL
+from memoryhub.kernel.paging.page_commands import (
     EvictPage,
     FaultPage,
     MapPage,
@@ -35,7 +36,6 @@ from memoryhub.kernel.page_commands import (
     ReferencePages,
     UnpinPage,
 )
-from memoryhub.kernel.tools import DEFAULT_LEVEL
 from memoryhub.services import page_faults
 from memoryhub.services import pages as writing
 from memoryhub.services.page_faults import Part

@@ -30,7 +30,7 @@ from memoryhub.api.fields import (
 from memoryhub.api.samples import PAGE, PLACE
 from memoryhub.api.schemas import AsOf, Part
 from memoryhub.errors import InvalidError
-from memoryhub.kernel.pages import Entry, Modality, PageType, Tier
+from memoryhub.kernel.state.pages import Entry, Modality, PageType, Tier
 from memoryhub.queries.envelopes import Envelope
 from memoryhub.queries.pages import PageLine
 from memoryhub.services.pages import PageChange, PageDraft

@@ -44,9 +44,9 @@ from memoryhub.errors import (
     UnknownPageError,
 )
 from memoryhub.journal import Receipt
-from memoryhub.kernel.page_commands import DeletePage
-from memoryhub.kernel.page_events import PageCreated, PageEvicted, PageUpdated
-from memoryhub.kernel.pages import SYSTEM_PROMPT, Entry
+from memoryhub.kernel.paging.page_commands import DeletePage
+from memoryhub.kernel.state.page_events import PageCreated, PageEvicted, PageUpdated
+from memoryhub.kernel.state.pages import SYSTEM_PROMPT, Entry
 from memoryhub.models.ids import uuid7
 from memoryhub.models.threads import Thread
 from memoryhub.queries import envelopes, pages, states

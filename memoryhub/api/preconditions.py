@@ -20,7 +20,7 @@ from memoryhub.errors import (
 )
 from memoryhub.journal import Request
 from memoryhub.journal.requests import Asked
-from memoryhub.kernel import strict_json
+from memoryhub.kernel.text import strict_json
 from memoryhub.services.api_keys import Agent
 
 #: What any write to a thread that is there may answer.

@@ -13,8 +13,8 @@ from memoryhub import errors
 from memoryhub.api.events import EventOut
 from memoryhub.api.fields import In, ThreadName
 from memoryhub.errors import Refusal
-from memoryhub.kernel import strict_json
-from memoryhub.kernel.strict_json import JsonRefusedError
+from memoryhub.kernel.text import strict_json
+from memoryhub.kernel.text.strict_json import JsonRefusedError
 from memoryhub.queries import exact_json
 from memoryhub.queries.events import EventLine
 

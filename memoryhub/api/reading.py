@@ -14,7 +14,7 @@ from memoryhub.errors import (
     ThreadErasedError,
 )
 from memoryhub.journal.uses import uses
-from memoryhub.kernel.state import ThreadState
+from memoryhub.kernel.state.state import ThreadState
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
 from memoryhub.queries import replay, states, threads

@@ -8,7 +8,7 @@ from memoryhub.api import auth
 from memoryhub.api.fields import In, Out, example
 from memoryhub.api.operations import StrictRouter
 from memoryhub.errors import LedgerBrokenError
-from memoryhub.kernel import strict_json
+from memoryhub.kernel.text import strict_json
 from memoryhub.queries.readers import read
 from memoryhub.vault import receipts, signing
 

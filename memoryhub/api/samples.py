@@ -6,10 +6,13 @@ from typing import Any, Final
 
 import orjson
 
-from memoryhub.kernel import tools
-from memoryhub.kernel.notes import DEFAULT_MAX_NOTES
-from memoryhub.kernel.paging_config import Settings
-from memoryhub.kernel.working_memory import DEFAULT_MAX_KEY_BYTES, DEFAULT_MAX_KEYS
+from memoryhub.kernel.levels import tools
+from memoryhub.kernel.memory.notes import DEFAULT_MAX_NOTES
+from memoryhub.kernel.state.paging_config import Settings
+from memoryhub.kernel.state.working_memory import (
+    DEFAULT_MAX_KEY_BYTES,
+    DEFAULT_MAX_KEYS,
+)
 
 AT: Final = "2026-03-01T09:30:00.250000+00:00"
 UNTIL: Final = "2026-03-01T10:30:00.250000+00:00"

@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from memoryhub.api.config_schemas import ConfigIn
 from memoryhub.api.fields import AtTurn, In, Labels, Limit, Name, Out, RefusedError, Seq
-from memoryhub.kernel.state import Scope
+from memoryhub.kernel.state.state import Scope
 
 Status = Literal["open", "closed", "retired", "erased"]
 

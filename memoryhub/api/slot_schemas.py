@@ -25,9 +25,11 @@ from memoryhub.api.fields import (
 from memoryhub.api.operations import StrictRouter
 from memoryhub.api.samples import AT, SLOT_IN, THREAD_ID
 from memoryhub.api.schemas import AsOf, Part
-from memoryhub.kernel import measuring, strict_json, tokens
 from memoryhub.kernel.commands import Handler, NewSlot
-from memoryhub.kernel.events import Role
+from memoryhub.kernel.levels import tokens
+from memoryhub.kernel.state.events import Role
+from memoryhub.kernel.text import strict_json
+from memoryhub.kernel.threads import measuring
 from memoryhub.queries.slots import SlotLine
 
 router = StrictRouter(tags=["slots"])

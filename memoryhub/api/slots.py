@@ -34,8 +34,8 @@ from memoryhub.errors import (
     TokensRequiredError,
 )
 from memoryhub.journal import Receipt
-from memoryhub.kernel.events import SlotAppended
-from memoryhub.kernel.pages import slot_page_id
+from memoryhub.kernel.state.events import SlotAppended
+from memoryhub.kernel.state.pages import slot_page_id
 from memoryhub.queries.cursors import PART_BYTES
 from memoryhub.queries.readers import read
 from memoryhub.queries.slots import SlotFilter, get_slot, list_slots

@@ -10,7 +10,7 @@ from pydantic import Field
 from memoryhub.api.fields import In, Out, Time, example
 from memoryhub.api.memory_fields import Description, Percent, Step, TaskData
 from memoryhub.api.samples import AT
-from memoryhub.kernel.tasks import TaskStatus
+from memoryhub.kernel.memory.tasks import TaskStatus
 from memoryhub.queries.tasks import TaskView
 
 _TASK_IN = {

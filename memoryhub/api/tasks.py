@@ -14,14 +14,14 @@ from memoryhub.api.schemas import AsOf
 from memoryhub.api.task_schemas import TaskIn, TaskOut, TaskPatch
 from memoryhub.errors import ProjectFullError, SeqUnknownError, TaskNotFoundError
 from memoryhub.journal import Receipt
-from memoryhub.kernel import strict_json
-from memoryhub.kernel.tasks import (
+from memoryhub.kernel.memory.tasks import (
     TASK_FIELDS,
     ClearTask,
     SetTask,
     TaskField,
     UpdateTask,
 )
+from memoryhub.kernel.text import strict_json
 from memoryhub.queries import tasks
 from memoryhub.queries.readers import read
 from memoryhub.services import working_memory

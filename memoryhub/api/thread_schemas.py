@@ -27,9 +27,9 @@ from memoryhub.api.fields import (
 from memoryhub.api.memory_fields import CheckpointRef
 from memoryhub.api.samples import THREAD, THREAD_ID
 from memoryhub.api.schemas import Described, Part, ScopeOut, Status
-from memoryhub.kernel.events import CloseReason, Limits
-from memoryhub.kernel.state import Segment, ThreadState
-from memoryhub.kernel.strict_json import MAX_INTEGER
+from memoryhub.kernel.state.events import CloseReason, Limits
+from memoryhub.kernel.state.state import Segment, ThreadState
+from memoryhub.kernel.text.strict_json import MAX_INTEGER
 from memoryhub.models.threads import Thread
 from memoryhub.queries.threads import ThreadFilter, ThreadLine
 

@@ -47,9 +47,9 @@ from memoryhub.errors import (
     ThreadErasedError,
 )
 from memoryhub.journal import Receipt, projections
-from memoryhub.kernel import names
 from memoryhub.kernel.commands import ForkThread
-from memoryhub.kernel.events import Limits
+from memoryhub.kernel.state.events import Limits
+from memoryhub.kernel.text import names
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
 from memoryhub.queries import checkpoints, replay

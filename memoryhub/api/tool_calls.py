@@ -13,8 +13,8 @@ from memoryhub.api.operations import StrictRouter, rendered
 from memoryhub.api.page_conditions import conditions
 from memoryhub.api.preconditions import CONDITIONAL
 from memoryhub.api.samples import REQUEST
-from memoryhub.kernel import tools
-from memoryhub.kernel.paging_config import Mode
+from memoryhub.kernel.levels import tools
+from memoryhub.kernel.state.paging_config import Mode
 from memoryhub.services import page_faults
 
 router = StrictRouter(tags=["tools"])

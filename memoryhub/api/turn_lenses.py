@@ -13,8 +13,8 @@ from memoryhub.api.operations import StrictRouter, rendered
 from memoryhub.api.reading import GONE, find_thread
 from memoryhub.api.samples import THREAD_ID, THREAD_NAME
 from memoryhub.errors import InvalidError, NotFoundError, NotRecordedError
-from memoryhub.kernel.prefixes import OrderError
-from memoryhub.kernel.turn_diffs import Change, Kind, Reason
+from memoryhub.kernel.packing.prefixes import OrderError
+from memoryhub.kernel.turns.turn_diffs import Change, Kind, Reason
 from memoryhub.queries import prefixes, turn_diffs
 from memoryhub.queries.prefixes import Cause, Lens
 from memoryhub.queries.readers import read

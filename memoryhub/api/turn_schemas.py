@@ -22,7 +22,7 @@ from memoryhub.api.page_schemas import By
 from memoryhub.api.samples import AT, PLACE, REQUEST, THREAD_ID, THREAD_NAME
 from memoryhub.api.schemas import AsOf, Part
 from memoryhub.api.slot_schemas import SlotIn
-from memoryhub.kernel.paging_config import ESTIMATED, RANGES, Format, Mode
+from memoryhub.kernel.state.paging_config import ESTIMATED, RANGES, Format, Mode
 from memoryhub.queries.turns import Began, TurnLine
 
 MAX_SLOTS = 20

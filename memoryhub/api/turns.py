@@ -30,9 +30,10 @@ from memoryhub.errors import (
     ThreadFullError,
     TokensRequiredError,
 )
-from memoryhub.kernel import names, packing
-from memoryhub.kernel.paging_config import Format
-from memoryhub.kernel.wanting import Asked
+from memoryhub.kernel.packing import packing
+from memoryhub.kernel.packing.wanting import Asked
+from memoryhub.kernel.state.paging_config import Format
+from memoryhub.kernel.text import names
 from memoryhub.queries import contexts, turns
 from memoryhub.queries.readers import read
 from memoryhub.services import turns as beginning

@@ -31,8 +31,8 @@ from memoryhub.api.working_set_schemas import (
 )
 from memoryhub.errors import BadCursorError, SeqUnknownError
 from memoryhub.journal import Receipt
-from memoryhub.kernel.page_commands import FlushTlb, InvalidateTlb
-from memoryhub.kernel.page_events import TlbFlushed, TlbInvalidated
+from memoryhub.kernel.paging.page_commands import FlushTlb, InvalidateTlb
+from memoryhub.kernel.state.page_events import TlbFlushed, TlbInvalidated
 from memoryhub.queries import manifests
 from memoryhub.queries.mutations import MutationFilter, list_mutations
 from memoryhub.queries.paging_metrics import Tally, get_metrics

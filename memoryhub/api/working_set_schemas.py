@@ -10,8 +10,8 @@ from pydantic import Field, model_validator
 from memoryhub.api.fields import In, Name, Out, RefusedError, example
 from memoryhub.api.page_schemas import By, LevelOut, Rule
 from memoryhub.api.samples import PAGE, PLACE, THREAD_NAME
-from memoryhub.kernel.pages import Entry, Modality, PageType, Tier
-from memoryhub.kernel.state import ThreadState
+from memoryhub.kernel.state.pages import Entry, Modality, PageType, Tier
+from memoryhub.kernel.state.state import ThreadState
 from memoryhub.queries.paging_metrics import Verdict
 from memoryhub.queries.residency import Budget, Cell, Residency, Warm
 

@@ -43,7 +43,7 @@ from memoryhub.journal.heads import Head
 from memoryhub.journal.rows import EventRow
 from memoryhub.journal.writer import run
 from memoryhub.kernel.replay import Recorded
-from memoryhub.kernel.state import ThreadState
+from memoryhub.kernel.state.state import ThreadState
 from memoryhub.models.clock import clock
 from memoryhub.models.events import Snapshot
 from memoryhub.models.projects import Project

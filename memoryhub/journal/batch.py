@@ -42,11 +42,11 @@ from memoryhub.journal.orders import Address, Order, Receipt
 from memoryhub.journal.page_table import PageTable
 from memoryhub.journal.rows import EventRow
 from memoryhub.kernel.commands import Draft, ForkThread, RetireThread
-from memoryhub.kernel.memory_commands import EraseValues
-from memoryhub.kernel.page_commands import DeletePage
+from memoryhub.kernel.memory.memory_commands import EraseValues
+from memoryhub.kernel.paging.page_commands import DeletePage
 from memoryhub.kernel.replay import Recorded, decide, evolve
-from memoryhub.kernel.state import ThreadState
-from memoryhub.kernel.threads import inherit, require_alive
+from memoryhub.kernel.state.state import ThreadState
+from memoryhub.kernel.threads.threads import inherit, require_alive
 from memoryhub.models.events import Event, Snapshot
 from memoryhub.models.ids import uuid7
 from memoryhub.models.threads import name_salt

@@ -12,9 +12,9 @@ from uuid import UUID
 
 import orjson
 
-from memoryhub.kernel import names
-from memoryhub.kernel.bodies import Event
 from memoryhub.kernel.replay import Recorded
+from memoryhub.kernel.state.bodies import Event
+from memoryhub.kernel.text import names
 from memoryhub.models.events import Event as Row
 
 #: What the first event of a thread follows.

@@ -10,10 +10,10 @@ import orjson
 
 from memoryhub.journal.rows import CheckpointRow
 from memoryhub.journal.standing import CHUNK, Change, Projection
-from memoryhub.kernel import memory_events as events
-from memoryhub.kernel.erase_events import RecordsErased
-from memoryhub.kernel.memory_nouns import counts
-from memoryhub.kernel.state import ThreadState
+from memoryhub.kernel.memory.nouns import counts
+from memoryhub.kernel.state import memory_events as events
+from memoryhub.kernel.state.erase_events import RecordsErased
+from memoryhub.kernel.state.state import ThreadState
 from memoryhub.models.events import Event
 from memoryhub.models.working_memory import Checkpoint
 

@@ -6,15 +6,15 @@ from collections.abc import Collection
 from uuid import UUID
 
 from memoryhub.journal.rows import DerivationRow
-from memoryhub.kernel.events import SlotAppended
-from memoryhub.kernel.memory_events import KeySet
-from memoryhub.kernel.page_events import (
+from memoryhub.kernel.replay import Recorded
+from memoryhub.kernel.state.events import SlotAppended
+from memoryhub.kernel.state.memory_events import KeySet
+from memoryhub.kernel.state.page_events import (
     PageCompressed,
     PageCreated,
     PageUpdated,
     PlaceBody,
 )
-from memoryhub.kernel.replay import Recorded
 
 
 def made(thread: UUID, recorded: Recorded) -> list[DerivationRow]:

@@ -12,11 +12,11 @@ from memoryhub.journal import statements
 from memoryhub.journal.rows import DueRow
 from memoryhub.journal.standing import CHUNK, Change
 from memoryhub.journal.totals import Changes
-from memoryhub.kernel import memory_events as events
-from memoryhub.kernel.bodies import Event
-from memoryhub.kernel.erase_events import Range, RecordsErased
-from memoryhub.kernel.erased import named
-from memoryhub.kernel.events import ThreadRetired
+from memoryhub.kernel.state import memory_events as events
+from memoryhub.kernel.state.bodies import Event
+from memoryhub.kernel.state.erase_events import Range, RecordsErased
+from memoryhub.kernel.state.erased import named
+from memoryhub.kernel.state.events import ThreadRetired
 from memoryhub.models.events import Event as StoredEvent
 from memoryhub.models.working_memory import DueValue
 

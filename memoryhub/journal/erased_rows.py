@@ -10,10 +10,10 @@ from memoryhub.errors import ThreadErasedError
 from memoryhub.journal.spans import asked as spans_asked
 from memoryhub.journal.spans import overlapped as spans_overlapped
 from memoryhub.journal.totals import Changes
-from memoryhub.kernel.erase_events import Range, RecordsErased
-from memoryhub.kernel.erased import Spans, erased, named
 from memoryhub.kernel.replay import Recorded
-from memoryhub.kernel.state import ThreadState
+from memoryhub.kernel.state.erase_events import Range, RecordsErased
+from memoryhub.kernel.state.erased import Spans, erased, named
+from memoryhub.kernel.state.state import ThreadState
 from memoryhub.models.derivations import Derivation
 from memoryhub.models.erasures import Erasure
 from memoryhub.models.events import Event, RequestKey, Snapshot

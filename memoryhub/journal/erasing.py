@@ -19,7 +19,7 @@ from memoryhub.journal.heads import Heads
 from memoryhub.journal.orders import Address, Order
 from memoryhub.journal.writer import run, writer
 from memoryhub.kernel.commands import EraseRecords, EraseThread
-from memoryhub.kernel.erase_events import Range, Reason
+from memoryhub.kernel.state.erase_events import Range, Reason
 from memoryhub.models.clock import clock
 from memoryhub.models.events import Snapshot
 from memoryhub.models.threads import Thread

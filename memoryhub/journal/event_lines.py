@@ -14,9 +14,9 @@ from uuid import UUID
 
 from memoryhub.errors import BadBundleError
 from memoryhub.journal import chain
-from memoryhub.kernel import strict_json
 from memoryhub.kernel.registry import TYPES
-from memoryhub.kernel.strict_json import JsonRefusedError
+from memoryhub.kernel.text import strict_json
+from memoryhub.kernel.text.strict_json import JsonRefusedError
 
 _FIELDS: Final = frozenset(
     {

@@ -12,7 +12,7 @@ from django.db.models import F, Max
 from memoryhub.errors import InvalidError, ProjectDeletedError, ProjectFullError
 from memoryhub.journal import statements
 from memoryhub.journal.orders import Address
-from memoryhub.kernel import names
+from memoryhub.kernel.text import names
 from memoryhub.models.erasures import Hold
 from memoryhub.models.projects import Project
 from memoryhub.models.subjects import Subject

@@ -19,7 +19,7 @@ from memoryhub.journal import log, projections, statements
 from memoryhub.journal.chain import GENESIS
 from memoryhub.journal.orders import Address
 from memoryhub.journal.statements import Move
-from memoryhub.kernel.state import ThreadState
+from memoryhub.kernel.state.state import ThreadState
 from memoryhub.models.threads import Thread
 
 #: How long a thread's place in lists may lag behind its newest event.

@@ -9,17 +9,17 @@ from collections.abc import Collection, Iterator, Sequence
 from uuid import UUID
 
 from memoryhub.journal import log
-from memoryhub.kernel import entries
-from memoryhub.kernel.events import SlotAppended
-from memoryhub.kernel.page_events import (
+from memoryhub.kernel.paging import entries
+from memoryhub.kernel.replay import Recorded
+from memoryhub.kernel.state.events import SlotAppended
+from memoryhub.kernel.state.page_events import (
     PageCompressed,
     PageCreated,
     PageDeleted,
     PageUpdated,
 )
-from memoryhub.kernel.pages import Entry, LevelEntry, Location, slot_page_id
-from memoryhub.kernel.replay import Recorded
-from memoryhub.kernel.state import Segment
+from memoryhub.kernel.state.pages import Entry, LevelEntry, Location, slot_page_id
+from memoryhub.kernel.state.state import Segment
 from memoryhub.models.events import Event
 from memoryhub.models.pages import Page
 from memoryhub.models.slots import Slot

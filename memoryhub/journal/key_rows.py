@@ -6,12 +6,12 @@ from collections.abc import Iterable
 
 from memoryhub.journal.rows import KeyRow
 from memoryhub.journal.standing import Change, Projection
-from memoryhub.kernel import checkpoint_tree
-from memoryhub.kernel import memory_events as events
-from memoryhub.kernel.erase_events import RecordsErased
-from memoryhub.kernel.erased import erased
-from memoryhub.kernel.paging import listed
-from memoryhub.kernel.state import ThreadState
+from memoryhub.kernel.memory import checkpoint_tree
+from memoryhub.kernel.state import memory_events as events
+from memoryhub.kernel.state.erase_events import RecordsErased
+from memoryhub.kernel.state.erased import erased
+from memoryhub.kernel.state.paging import listed
+from memoryhub.kernel.state.state import ThreadState
 from memoryhub.models.working_memory import Key
 
 

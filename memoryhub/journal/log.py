@@ -12,12 +12,12 @@ from pydantic import ValidationError
 
 from memoryhub.errors import CorruptError, NewerFormatError, SeqUnknownError
 from memoryhub.journal import chain, snapshots
-from memoryhub.kernel import strict_json
-from memoryhub.kernel.events import REPLAY_FORMAT
 from memoryhub.kernel.registry import TYPES
 from memoryhub.kernel.replay import Recorded, evolve
-from memoryhub.kernel.state import ThreadState
-from memoryhub.kernel.threads import inherit
+from memoryhub.kernel.state.events import REPLAY_FORMAT
+from memoryhub.kernel.state.state import ThreadState
+from memoryhub.kernel.text import strict_json
+from memoryhub.kernel.threads.threads import inherit
 from memoryhub.models.events import Event
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from typing import TypeVar
 from uuid import UUID
 
-from memoryhub.kernel import names
-from memoryhub.kernel.bodies import Event
 from memoryhub.kernel.commands import (
     Command,
     CreateThread,
@@ -15,7 +13,9 @@ from memoryhub.kernel.commands import (
     EraseThread,
 )
 from memoryhub.kernel.replay import Recorded
-from memoryhub.kernel.state import ThreadState
+from memoryhub.kernel.state.bodies import Event
+from memoryhub.kernel.state.state import ThreadState
+from memoryhub.kernel.text import names
 
 Kind = TypeVar("Kind", bound=Event)
 

@@ -11,10 +11,10 @@ from uuid import UUID
 import orjson
 
 from memoryhub.journal.heads import Head, Heads
-from memoryhub.kernel.events import Limits
-from memoryhub.kernel.paging import Paging
-from memoryhub.kernel.paging_config import settings_of
-from memoryhub.kernel.state import Scope, Segment, ThreadState
+from memoryhub.kernel.state.events import Limits
+from memoryhub.kernel.state.paging import Paging
+from memoryhub.kernel.state.paging_config import settings_of
+from memoryhub.kernel.state.state import Scope, Segment, ThreadState
 from memoryhub.models.threads import Thread
 
 

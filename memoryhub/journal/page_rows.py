@@ -15,15 +15,17 @@ from uuid import UUID
 from memoryhub.journal import statements, totals
 from memoryhub.journal.rows import LevelRow, PageRow
 from memoryhub.journal.totals import Changes
-from memoryhub.kernel import entries, erasing, page_events
-from memoryhub.kernel.bodies import Event
-from memoryhub.kernel.erase_events import RecordsErased
-from memoryhub.kernel.events import SlotAppended
-from memoryhub.kernel.page_events import PageCompressed
-from memoryhub.kernel.pages import HINT, Entry, LevelEntry, Location
+from memoryhub.kernel.forget import erasing
+from memoryhub.kernel.paging import entries
 from memoryhub.kernel.replay import Recorded
-from memoryhub.kernel.slots import slot_entry
-from memoryhub.kernel.state import ThreadState
+from memoryhub.kernel.state import page_events
+from memoryhub.kernel.state.bodies import Event
+from memoryhub.kernel.state.erase_events import RecordsErased
+from memoryhub.kernel.state.events import SlotAppended
+from memoryhub.kernel.state.page_events import PageCompressed
+from memoryhub.kernel.state.pages import HINT, Entry, LevelEntry, Location
+from memoryhub.kernel.state.state import ThreadState
+from memoryhub.kernel.threads.slots import slot_entry
 from memoryhub.models.pages import Page, PageLevel
 
 Key = tuple[UUID, str]

@@ -11,11 +11,11 @@ from memoryhub.journal.page_rows import TEXTS, entry_of, with_levels
 from memoryhub.journal.projections import Rows
 from memoryhub.journal.rows import LevelRow
 from memoryhub.journal.spans import asked as spans_asked
-from memoryhub.kernel import names
-from memoryhub.kernel.erase_events import Range
-from memoryhub.kernel.erased import named, stripped
-from memoryhub.kernel.pages import FULL, Entry, Location, slot_page_id
-from memoryhub.kernel.state import ThreadState
+from memoryhub.kernel.state.erase_events import Range
+from memoryhub.kernel.state.erased import named, stripped
+from memoryhub.kernel.state.pages import FULL, Entry, Location, slot_page_id
+from memoryhub.kernel.state.state import ThreadState
+from memoryhub.kernel.text import names
 from memoryhub.models.derivations import Derivation
 from memoryhub.models.events import Event
 from memoryhub.models.pages import Page, PageLevel

@@ -28,11 +28,11 @@ from memoryhub.journal.page_rows import PageRows
 from memoryhub.journal.rows import DerivationRow, SlotRow, TurnRow
 from memoryhub.journal.standing import Change, StandingRows
 from memoryhub.journal.totals import Changes
-from memoryhub.kernel import events, page_events
-from memoryhub.kernel.bodies import Event
-from memoryhub.kernel.paging import Exchanges, lately, resident_rate
 from memoryhub.kernel.replay import Recorded
-from memoryhub.kernel.state import Scope, ThreadState
+from memoryhub.kernel.state import events, page_events
+from memoryhub.kernel.state.bodies import Event
+from memoryhub.kernel.state.paging import Exchanges, lately, resident_rate
+from memoryhub.kernel.state.state import Scope, ThreadState
 from memoryhub.models.events import Event as StoredEvent
 from memoryhub.models.slots import Turn
 from memoryhub.models.threads import ThreadLabel

@@ -21,8 +21,8 @@ from django.db.models import Field, Model
 from memoryhub.errors import NewerFormatError, ProjectDeletedError
 from memoryhub.journal import chain, statements
 from memoryhub.journal.totals import Changes, Figures
-from memoryhub.kernel import names
 from memoryhub.kernel.registry import TYPES
+from memoryhub.kernel.text import names
 from memoryhub.models.derivations import Derivation
 from memoryhub.models.events import Event
 from memoryhub.models.pages import Page, PageLevel

@@ -7,9 +7,9 @@ import hashlib
 from memoryhub.journal import chain
 from memoryhub.journal.heads import Head
 from memoryhub.journal.rows import EventRow
-from memoryhub.kernel.bodies import Event
 from memoryhub.kernel.replay import Recorded
-from memoryhub.kernel.state import ThreadState
+from memoryhub.kernel.state.bodies import Event
+from memoryhub.kernel.state.state import ThreadState
 from memoryhub.vault import keys, payloads
 
 

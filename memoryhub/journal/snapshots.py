@@ -11,9 +11,9 @@ import orjson
 
 from memoryhub.journal import projections
 from memoryhub.kernel import state_json
-from memoryhub.kernel.events import REPLAY_FORMAT
-from memoryhub.kernel.memory_nouns import counts
-from memoryhub.kernel.state import ThreadState
+from memoryhub.kernel.memory.nouns import counts
+from memoryhub.kernel.state.events import REPLAY_FORMAT
+from memoryhub.kernel.state.state import ThreadState
 from memoryhub.models.events import Snapshot
 from memoryhub.models.threads import Thread
 from memoryhub.vault import keys, payloads

@@ -15,9 +15,9 @@ from uuid import UUID
 from django.db.models import Model, QuerySet
 
 from memoryhub.journal.statements import Replace
-from memoryhub.kernel.bodies import Event
-from memoryhub.kernel.events import ThreadForked, ThreadRetired
-from memoryhub.kernel.state import ThreadState
+from memoryhub.kernel.state.bodies import Event
+from memoryhub.kernel.state.events import ThreadForked, ThreadRetired
+from memoryhub.kernel.state.state import ThreadState
 from memoryhub.models.threads import Thread
 
 #: Rows named in one statement.

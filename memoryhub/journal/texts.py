@@ -9,18 +9,18 @@ from typing import Any
 from uuid import UUID
 
 from memoryhub.journal import log
-from memoryhub.kernel.erase_events import Range
-from memoryhub.kernel.erased import named
-from memoryhub.kernel.events import SlotAppended
-from memoryhub.kernel.opened import Opened
-from memoryhub.kernel.page_events import (
+from memoryhub.kernel.levels.opened import Opened
+from memoryhub.kernel.state.erase_events import Range
+from memoryhub.kernel.state.erased import named
+from memoryhub.kernel.state.events import SlotAppended
+from memoryhub.kernel.state.page_events import (
     PageCompressed,
     PageCreated,
     PageUpdated,
     SlotPage,
 )
-from memoryhub.kernel.pages import FULL, HINT, Location, slot_page_id
-from memoryhub.kernel.tool_events import ToolsSet
+from memoryhub.kernel.state.pages import FULL, HINT, Location, slot_page_id
+from memoryhub.kernel.state.tool_events import ToolsSet
 from memoryhub.models.events import Event
 from memoryhub.models.threads import Thread
 

@@ -23,10 +23,10 @@ from memoryhub.errors import (
     ThreadErasedError,
     ValueErasedError,
 )
-from memoryhub.kernel import strict_json
-from memoryhub.kernel.bodies import Event
 from memoryhub.kernel.commands import Draft
 from memoryhub.kernel.registry import TYPES as EVENTS
+from memoryhub.kernel.state.bodies import Event
+from memoryhub.kernel.text import strict_json
 from memoryhub.models.clock import clock
 from memoryhub.models.erasures import Erasure, Tombstone
 from memoryhub.models.subjects import Subject

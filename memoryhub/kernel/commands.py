@@ -10,18 +10,18 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from memoryhub.kernel.bodies import Event
-from memoryhub.kernel.erase_events import Range, Reason, RecordsErased
-from memoryhub.kernel.events import (
+from memoryhub.kernel.state.bodies import Event
+from memoryhub.kernel.state.erase_events import Range, Reason, RecordsErased
+from memoryhub.kernel.state.events import (
     CloseReason,
     LabelValue,
     Limits,
     Role,
     RunRecorded,
 )
-from memoryhub.kernel.page_events import LevelMade
-from memoryhub.kernel.pages import Modality
-from memoryhub.kernel.state import Scope, ThreadState
+from memoryhub.kernel.state.page_events import LevelMade
+from memoryhub.kernel.state.pages import Modality
+from memoryhub.kernel.state.state import Scope, ThreadState
 
 Setting = str | int | float | bool | None
 

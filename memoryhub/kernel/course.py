@@ -8,20 +8,20 @@ from datetime import datetime
 from heapq import heapify, heappop, heappush
 from typing import Any, Protocol
 
-from memoryhub.kernel import policies
-from memoryhub.kernel.bodies import Event
 from memoryhub.kernel.commands import Draft
-from memoryhub.kernel.erase_events import Range
-from memoryhub.kernel.page_events import (
+from memoryhub.kernel.state import policies
+from memoryhub.kernel.state.bodies import Event
+from memoryhub.kernel.state.erase_events import Range
+from memoryhub.kernel.state.page_events import (
     PageFaulted,
     PageReferenced,
     PageUpdated,
     TurnBegan,
 )
-from memoryhub.kernel.pages import Entry, Location
-from memoryhub.kernel.paging import Hot, Paging, values
-from memoryhub.kernel.paging_config import Settings
-from memoryhub.kernel.state import ThreadState
+from memoryhub.kernel.state.pages import Entry, Location
+from memoryhub.kernel.state.paging import Hot, Paging, values
+from memoryhub.kernel.state.paging_config import Settings
+from memoryhub.kernel.state.state import ThreadState
 
 Evolve = Callable[[ThreadState, Any], ThreadState]
 #: Events that change keep scores of pages that are hot already.

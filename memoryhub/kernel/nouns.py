@@ -5,9 +5,11 @@ What acts on all of them (threads, checkpoints, erasing) stands in `registry`.
 
 from __future__ import annotations
 
-from memoryhub.kernel import own_tools, page_parts, runs, slots, tlb_upkeep, turns
-from memoryhub.kernel.memory_nouns import MEMORY
+from memoryhub.kernel.memory.nouns import MEMORY
+from memoryhub.kernel.paging import page_parts, tlb_upkeep
 from memoryhub.kernel.parts import Part
+from memoryhub.kernel.threads import slots
+from memoryhub.kernel.turns import own_tools, runs, turns
 
 NOUNS: tuple[Part, ...] = (
     slots.PART,

@@ -12,9 +12,9 @@ from uuid import UUID
 
 from rpds import HashTrieMap
 
-from memoryhub.kernel import tlb
-from memoryhub.kernel.pages import FULL, HINT, Entry, LevelEntry, Location
-from memoryhub.kernel.paging import (
+from memoryhub.kernel.state import tlb
+from memoryhub.kernel.state.pages import FULL, HINT, Entry, LevelEntry, Location
+from memoryhub.kernel.state.paging import (
     Exchanges,
     Frame,
     Hot,
@@ -26,8 +26,8 @@ from memoryhub.kernel.paging import (
     UserSlot,
     listed,
 )
-from memoryhub.kernel.paging_config import Settings
-from memoryhub.kernel.tlb import Tlb
+from memoryhub.kernel.state.paging_config import Settings
+from memoryhub.kernel.state.tlb import Tlb
 
 
 def to_json(paging: Paging, *, thread: UUID) -> dict[str, Any]:

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from memoryhub.kernel.bodies import Event
 from memoryhub.kernel.commands import Command
 from memoryhub.kernel.course import Course, Evolve, PageTable
 from memoryhub.kernel.slices import Slice
+from memoryhub.kernel.state.bodies import Event
 
 Decide = Callable[[Course, Any, PageTable], None]
 

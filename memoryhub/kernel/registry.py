@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from memoryhub.kernel import checkpoints, erasing, threads
-from memoryhub.kernel.bodies import Event
 from memoryhub.kernel.commands import Command
 from memoryhub.kernel.course import Course, Evolve, PageTable
+from memoryhub.kernel.forget import erasing
+from memoryhub.kernel.memory import checkpoints
 from memoryhub.kernel.nouns import NOUNS
 from memoryhub.kernel.parts import Decide, Part
+from memoryhub.kernel.state.bodies import Event
+from memoryhub.kernel.threads import threads
 
 PARTS: tuple[Part, ...] = (threads.PART, *NOUNS, checkpoints.PART, erasing.PART)
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from memoryhub.kernel import commands, threads
-from memoryhub.kernel.bodies import Event
+from memoryhub.kernel import commands
 from memoryhub.kernel.commands import Command
 from memoryhub.kernel.course import Course, PageTable
 from memoryhub.kernel.registry import DECIDE, EVOLVE
-from memoryhub.kernel.state import ThreadState
+from memoryhub.kernel.state.bodies import Event
+from memoryhub.kernel.state.state import ThreadState
+from memoryhub.kernel.threads import threads
 
 #: The eraser's: they are taken whatever became of the thread.
 _ERASING = (commands.EraseThread, commands.EraseRecords)

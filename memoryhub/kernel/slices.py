@@ -6,9 +6,9 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from memoryhub.kernel.erased import Erased
-from memoryhub.kernel.state import ThreadState
-from memoryhub.kernel.working_memory import Contents
+from memoryhub.kernel.state.erased import Erased
+from memoryhub.kernel.state.state import ThreadState
+from memoryhub.kernel.state.working_memory import Contents
 
 Value = TypeVar("Value")
 

@@ -9,10 +9,11 @@ from uuid import UUID
 
 from rpds import HashTrieMap
 
-from memoryhub.kernel import memory_json, paging_json
-from memoryhub.kernel.events import Limits
-from memoryhub.kernel.paging_config import settings_of
-from memoryhub.kernel.state import Scope, Segment, ThreadState
+from memoryhub.kernel import paging_json
+from memoryhub.kernel.memory import memory_json
+from memoryhub.kernel.state.events import Limits
+from memoryhub.kernel.state.paging_config import settings_of
+from memoryhub.kernel.state.state import Scope, Segment, ThreadState
 
 
 def to_json(state: ThreadState) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Any
 
-from memoryhub.kernel.records import Bad
+from memoryhub.kernel.formats.records import Bad
 from memoryhub.services.imports import Counts
 
 #: Exit codes: 2, wrong usage, never comes this far.

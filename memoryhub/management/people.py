@@ -7,7 +7,7 @@ import sys
 from typing import Any
 from uuid import UUID
 
-from memoryhub.kernel import user_ids
+from memoryhub.kernel.text import user_ids
 from memoryhub.management.terminal import WRONG_USAGE
 from memoryhub.management.terminal import Command as Base
 from memoryhub.models.projects import Project

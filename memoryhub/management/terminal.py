@@ -10,7 +10,7 @@ from django.core.management.base import BaseCommand, CommandParser
 from django.db import Error
 
 from memoryhub.errors import InvalidError, Refusal, StartRefusedError
-from memoryhub.kernel import user_ids
+from memoryhub.kernel.text import user_ids
 from memoryhub.management import logs
 
 #: Exit codes: the command could not do it; the instance must not run like this.

@@ -13,8 +13,8 @@ import orjson
 from memoryhub.errors import CorruptError
 from memoryhub.journal import chain, event_lines, statements
 from memoryhub.journal.event_lines import EventLine
-from memoryhub.kernel import names
 from memoryhub.kernel.registry import TYPES
+from memoryhub.kernel.text import names
 from memoryhub.models.subjects import Subject
 from memoryhub.queries import bundle_cuts
 from memoryhub.queries.bundle_cuts import Cut, Part

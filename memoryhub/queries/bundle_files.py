@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
-from memoryhub.kernel.bundles import File
+from memoryhub.kernel.formats.bundles import File
 
 #: Level 1: half as much again on the wire, for a third of the time.
 _LEVEL = 1

@@ -15,8 +15,8 @@ from typing import Any, Final
 import orjson
 
 from memoryhub.journal.event_lines import EventLine
-from memoryhub.kernel import strict_json
 from memoryhub.kernel.registry import TYPES
+from memoryhub.kernel.text import strict_json
 from memoryhub.queries import bundle_events, exact_json
 from memoryhub.queries.bundle_cuts import Cut, Part
 from memoryhub.queries.bundle_files import Archive, Chunk

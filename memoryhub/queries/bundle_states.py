@@ -15,7 +15,7 @@ from uuid import UUID
 import orjson
 
 from memoryhub.journal import log, projections
-from memoryhub.kernel.state import ThreadState
+from memoryhub.kernel.state.state import ThreadState
 from memoryhub.models.threads import Thread
 from memoryhub.queries import exact_json
 from memoryhub.queries.bundle_cuts import Cut, Part

@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 
 from memoryhub.errors import SubjectErasedError
-from memoryhub.kernel.bundles import EVENTS, FORMAT, MANIFEST
+from memoryhub.kernel.formats.bundles import EVENTS, FORMAT, MANIFEST
 from memoryhub.models.erasures import Hold
 from memoryhub.models.subjects import Subject
 from memoryhub.queries import (

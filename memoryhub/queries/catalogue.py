@@ -9,7 +9,7 @@ from django.db.models import Exists, F, OuterRef, Q, QuerySet
 from django.db.models.functions import Least
 from django.db.models.lookups import GreaterThan, GreaterThanOrEqual
 
-from memoryhub.kernel.paging import EXCHANGES_KEPT
+from memoryhub.kernel.state.paging import EXCHANGES_KEPT
 from memoryhub.models.projects import Project
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread, ThreadLabel

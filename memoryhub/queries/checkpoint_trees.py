@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from memoryhub.kernel.working_memory import Checkpoint, WorkingMemory
+from memoryhub.kernel.state.working_memory import Checkpoint, WorkingMemory
 from memoryhub.models.threads import Thread
 from memoryhub.queries import checkpoints
 from memoryhub.queries.checkpoints import CheckpointLine

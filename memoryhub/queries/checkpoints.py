@@ -14,9 +14,9 @@ import orjson
 from memoryhub.journal import Receipt
 from memoryhub.journal.checkpoint_rows import CHECKPOINTS
 from memoryhub.journal.rows import CheckpointRow
-from memoryhub.kernel import checkpoints
-from memoryhub.kernel.state import ThreadState
-from memoryhub.kernel.working_memory import Checkpoint
+from memoryhub.kernel.memory import checkpoints
+from memoryhub.kernel.state.state import ThreadState
+from memoryhub.kernel.state.working_memory import Checkpoint
 from memoryhub.models.threads import Thread
 from memoryhub.queries import payloads
 from memoryhub.queries.cursors import Batch, Listing

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from memoryhub.kernel import checkpoints
-from memoryhub.kernel.notes import NOTES
-from memoryhub.kernel.state import ThreadState
-from memoryhub.kernel.tasks import TASK
-from memoryhub.kernel.working_memory import Contents
+from memoryhub.kernel.memory import checkpoints
+from memoryhub.kernel.memory.notes import NOTES
+from memoryhub.kernel.memory.tasks import TASK
+from memoryhub.kernel.state.state import ThreadState
+from memoryhub.kernel.state.working_memory import Contents
 from memoryhub.models.threads import Thread
 from memoryhub.queries import comparisons, notes, tasks
 from memoryhub.queries.checkpoints import clock_of

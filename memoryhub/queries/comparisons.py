@@ -9,12 +9,13 @@ from typing import Any, Literal, NamedTuple
 
 from memoryhub.journal.page_table import PageTable
 from memoryhub.journal.projections import Rows
-from memoryhub.kernel import checkpoint_tree, checkpoints, resident, strict_json
-from memoryhub.kernel.checkpoints import Changes
-from memoryhub.kernel.notes import NOTES
-from memoryhub.kernel.state import ThreadState
-from memoryhub.kernel.tasks import TASK, Task
-from memoryhub.kernel.working_memory import Contents, KeyEntry, Resident
+from memoryhub.kernel.memory import checkpoint_tree, checkpoints, resident
+from memoryhub.kernel.memory.checkpoints import Changes
+from memoryhub.kernel.memory.notes import NOTES
+from memoryhub.kernel.memory.tasks import TASK, Task
+from memoryhub.kernel.state.state import ThreadState
+from memoryhub.kernel.state.working_memory import Contents, KeyEntry, Resident
+from memoryhub.kernel.text import strict_json
 from memoryhub.models.threads import Thread
 from memoryhub.queries import payloads, tasks
 from memoryhub.queries.checkpoints import clock_of

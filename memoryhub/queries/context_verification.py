@@ -12,8 +12,8 @@ from uuid import UUID
 from django.db.models import Q, QuerySet
 
 from memoryhub.errors import Refusal
-from memoryhub.kernel import packers
-from memoryhub.kernel.pages import Location
+from memoryhub.kernel.packing import packers
+from memoryhub.kernel.state.pages import Location
 from memoryhub.models.events import Event
 from memoryhub.models.slots import Turn
 from memoryhub.models.threads import Thread

@@ -13,17 +13,18 @@ from uuid import UUID
 from memoryhub.errors import NotFoundError, NotRecordedError, PageErasedError
 from memoryhub.journal import log, texts
 from memoryhub.journal.page_rows import entry_of
-from memoryhub.kernel import context_records, names, packers, prefixes, wanting
-from memoryhub.kernel.contexts import Record, Texts
-from memoryhub.kernel.cuts import Cut, cuts
-from memoryhub.kernel.packing import Packed
-from memoryhub.kernel.page_events import TurnPacked
-from memoryhub.kernel.pages import Entry, Location, system_prompt
-from memoryhub.kernel.paging import listed
-from memoryhub.kernel.paging_config import Format
-from memoryhub.kernel.prefixes import Request
-from memoryhub.kernel.state import ThreadState
-from memoryhub.kernel.wanting import Asked
+from memoryhub.kernel.levels.contexts import Record, Texts
+from memoryhub.kernel.packing import context_records, packers, prefixes, wanting
+from memoryhub.kernel.packing.cuts import Cut, cuts
+from memoryhub.kernel.packing.packing import Packed
+from memoryhub.kernel.packing.prefixes import Request
+from memoryhub.kernel.packing.wanting import Asked
+from memoryhub.kernel.state.page_events import TurnPacked
+from memoryhub.kernel.state.pages import Entry, Location, system_prompt
+from memoryhub.kernel.state.paging import listed
+from memoryhub.kernel.state.paging_config import Format
+from memoryhub.kernel.state.state import ThreadState
+from memoryhub.kernel.text import names
 from memoryhub.models.events import Event
 from memoryhub.models.pages import Page, PageLevel
 from memoryhub.models.slots import Turn

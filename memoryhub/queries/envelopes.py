@@ -7,11 +7,12 @@ from typing import Any
 
 from memoryhub.errors import PageErasedError
 from memoryhub.journal import log, texts
-from memoryhub.kernel import levels, making, strict_json
 from memoryhub.kernel.commands import MadeLevels
-from memoryhub.kernel.opened import Opened, body
-from memoryhub.kernel.pages import FULL, Entry
-from memoryhub.kernel.tokens import Count
+from memoryhub.kernel.levels import levels, making
+from memoryhub.kernel.levels.opened import Opened, body
+from memoryhub.kernel.levels.tokens import Count
+from memoryhub.kernel.state.pages import FULL, Entry
+from memoryhub.kernel.text import strict_json
 from memoryhub.models.events import Event
 from memoryhub.models.threads import Thread
 from memoryhub.queries import tokenizers

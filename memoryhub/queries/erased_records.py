@@ -12,10 +12,10 @@ from memoryhub.journal import log, projections
 from memoryhub.journal.page_rows import PURGED
 from memoryhub.journal.rows import DerivationRow
 from memoryhub.journal.spans import asked
-from memoryhub.kernel.erase_events import Range, RecordsErased, ThreadErased
-from memoryhub.kernel.erased import Erased, Spans, named
-from memoryhub.kernel.memory_events import KeySet, ValuesErased
-from memoryhub.kernel.page_events import PageDeleted
+from memoryhub.kernel.state.erase_events import Range, RecordsErased, ThreadErased
+from memoryhub.kernel.state.erased import Erased, Spans, named
+from memoryhub.kernel.state.memory_events import KeySet, ValuesErased
+from memoryhub.kernel.state.page_events import PageDeleted
 from memoryhub.models.derivations import Derivation
 from memoryhub.models.events import Event
 from memoryhub.models.pages import PageLevel

@@ -14,8 +14,8 @@ from django.apps import apps
 from memoryhub.errors import Refusal
 from memoryhub.journal import chain, log, purging
 from memoryhub.journal.sealing import page_of
-from memoryhub.kernel.erase_events import ThreadErased
 from memoryhub.kernel.replay import Recorded
+from memoryhub.kernel.state.erase_events import ThreadErased
 from memoryhub.models.erasures import Erasure
 from memoryhub.models.events import Event
 from memoryhub.models.threads import Thread

@@ -6,8 +6,8 @@ import hashlib
 from collections.abc import Iterator
 
 from memoryhub.journal import log
-from memoryhub.kernel.events import ThreadForked
 from memoryhub.kernel.replay import Recorded
+from memoryhub.kernel.state.events import ThreadForked
 from memoryhub.models.events import Event
 from memoryhub.models.threads import Thread
 from memoryhub.queries.erased_records import Erasers

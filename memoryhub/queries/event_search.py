@@ -14,7 +14,7 @@ from datetime import datetime
 from django.db.models import OuterRef, Q, QuerySet, Subquery, Value
 from django.db.models.functions import Coalesce
 
-from memoryhub.kernel.state import MAX_MAX_SLOTS
+from memoryhub.kernel.state.state import MAX_MAX_SLOTS
 from memoryhub.models.events import Event
 from memoryhub.models.slots import Slot, Turn
 from memoryhub.models.threads import Thread

@@ -13,7 +13,7 @@ from functools import partial
 
 from django.db.models import Count, QuerySet
 
-from memoryhub.kernel.paging import lately
+from memoryhub.kernel.state.paging import lately
 from memoryhub.models.projects import Project
 from memoryhub.models.threads import Thread, ThreadLabel
 from memoryhub.queries import catalogue

@@ -8,7 +8,7 @@ from uuid import UUID
 import orjson
 from django.db import connection
 
-from memoryhub.kernel.state import Segment
+from memoryhub.kernel.state.state import Segment
 from memoryhub.models.threads import Thread
 
 #: Threads that are shown at most.

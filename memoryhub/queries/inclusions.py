@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from memoryhub.journal import log
-from memoryhub.kernel import pins
-from memoryhub.kernel.contexts import Ref
-from memoryhub.kernel.paging import Frame
-from memoryhub.kernel.state import ThreadState
+from memoryhub.kernel.levels.contexts import Ref
+from memoryhub.kernel.paging import pins
+from memoryhub.kernel.state.paging import Frame
+from memoryhub.kernel.state.state import ThreadState
 from memoryhub.queries.contexts import Recorded
 from memoryhub.queries.residency import own_seq
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from math import inf
 
-from memoryhub.kernel.working_memory import KeyEntry
+from memoryhub.kernel.state.working_memory import KeyEntry
 from memoryhub.queries.terms import Span, Term, Value, Word, within
 
 #: The word for a key that never expires, where a time is asked for.

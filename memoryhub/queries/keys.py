@@ -14,10 +14,10 @@ from typing import Any, Literal
 from uuid import UUID
 
 from memoryhub.errors import ContentErasedError, KeyNotFoundError
-from memoryhub.kernel import globs
-from memoryhub.kernel.paging import listed
-from memoryhub.kernel.state import ThreadState
-from memoryhub.kernel.working_memory import KeyEntry
+from memoryhub.kernel.state.paging import listed
+from memoryhub.kernel.state.state import ThreadState
+from memoryhub.kernel.state.working_memory import KeyEntry
+from memoryhub.kernel.text import globs
 from memoryhub.models.threads import Thread
 from memoryhub.queries import key_search, payloads
 from memoryhub.queries.cursors import PART_BYTES, Batch, Listing, fitting, walk

@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from memoryhub.journal import texts
-from memoryhub.kernel import manifest, names, wanting
-from memoryhub.kernel.contexts import FrameRow
-from memoryhub.kernel.paging import Frame
-from memoryhub.kernel.state import ThreadState
-from memoryhub.kernel.wanting import Asked
+from memoryhub.kernel.levels import manifest
+from memoryhub.kernel.levels.contexts import FrameRow
+from memoryhub.kernel.packing import wanting
+from memoryhub.kernel.packing.wanting import Asked
+from memoryhub.kernel.state.paging import Frame
+from memoryhub.kernel.state.state import ThreadState
+from memoryhub.kernel.text import names
 from memoryhub.models.threads import Thread
 from memoryhub.queries import contexts
 

@@ -9,7 +9,10 @@ from datetime import datetime, timedelta
 import orjson
 from django.db.models import Count, Sum
 
-from memoryhub.kernel.working_memory import DEFAULT_MAX_KEY_BYTES, DEFAULT_MAX_KEYS
+from memoryhub.kernel.state.working_memory import (
+    DEFAULT_MAX_KEY_BYTES,
+    DEFAULT_MAX_KEYS,
+)
 from memoryhub.models.projects import Project
 from memoryhub.models.threads import Thread
 from memoryhub.models.working_memory import Key

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from memoryhub.journal.nouns import PROJECTIONS
 from memoryhub.journal.rows import DueRow
-from memoryhub.kernel.state import ThreadState
+from memoryhub.kernel.state.state import ThreadState
 from memoryhub.models.events import Event
 from memoryhub.models.threads import Thread
 from memoryhub.models.working_memory import DueValue

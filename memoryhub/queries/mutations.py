@@ -13,16 +13,16 @@ from uuid import UUID
 import orjson
 from django.db.models import Q, QuerySet
 
-from memoryhub.kernel.events import SlotAppended
-from memoryhub.kernel.page_events import (
+from memoryhub.kernel.state.events import SlotAppended
+from memoryhub.kernel.state.page_events import (
     PageCreated,
     PageEvicted,
     PageFaulted,
     PageLowered,
     PageUpdated,
 )
-from memoryhub.kernel.pages import slot_page_id
-from memoryhub.kernel.state import Segment
+from memoryhub.kernel.state.pages import slot_page_id
+from memoryhub.kernel.state.state import Segment
 from memoryhub.models.events import Event
 from memoryhub.models.slots import Slot, Turn
 from memoryhub.models.threads import Thread

@@ -9,8 +9,8 @@ from itertools import islice
 from typing import Literal
 from uuid import UUID
 
-from memoryhub.kernel.notes import NOTES, Note
-from memoryhub.kernel.state import ThreadState
+from memoryhub.kernel.memory.notes import NOTES, Note
+from memoryhub.kernel.state.state import ThreadState
 from memoryhub.models.threads import Thread
 from memoryhub.queries import payloads
 from memoryhub.queries.cursors import PART_BYTES, Batch, Listing, fitting

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from memoryhub.journal import texts
-from memoryhub.kernel.state import ThreadState
+from memoryhub.kernel.state.state import ThreadState
 from memoryhub.models.threads import Thread
 
 

@@ -9,9 +9,9 @@ from uuid import UUID
 
 from memoryhub.journal.page_rows import entry_of
 from memoryhub.journal.rows import LevelRow, PageRow
-from memoryhub.kernel import pins
-from memoryhub.kernel.pages import Entry
-from memoryhub.kernel.state import ThreadState
+from memoryhub.kernel.paging import pins
+from memoryhub.kernel.state.pages import Entry
+from memoryhub.kernel.state.state import ThreadState
 from memoryhub.models.pages import Page, PageLevel
 from memoryhub.models.threads import Thread
 from memoryhub.queries import pages

@@ -12,10 +12,10 @@ from uuid import UUID
 import orjson
 from django.db.models import Q
 
-from memoryhub.kernel.contexts import Ref
-from memoryhub.kernel.page_events import PageCreated, PageUpdated
-from memoryhub.kernel.pages import Entry
-from memoryhub.kernel.state import ThreadState
+from memoryhub.kernel.levels.contexts import Ref
+from memoryhub.kernel.state.page_events import PageCreated, PageUpdated
+from memoryhub.kernel.state.pages import Entry
+from memoryhub.kernel.state.state import ThreadState
 from memoryhub.models.derivations import Derivation
 from memoryhub.models.events import Event
 from memoryhub.models.pages import Page, PageLevel

@@ -10,8 +10,8 @@ from uuid import UUID
 from memoryhub.journal.page_rows import PURGED, PageRows
 from memoryhub.journal.rows import LevelRow, PageRow
 from memoryhub.journal.statements import RowCounts
-from memoryhub.kernel.erased import Erased
-from memoryhub.kernel.page_events import PageCreated
+from memoryhub.kernel.state.erased import Erased
+from memoryhub.kernel.state.page_events import PageCreated
 from memoryhub.models.events import Event
 from memoryhub.models.pages import Page, PageLevel
 from memoryhub.models.threads import Thread

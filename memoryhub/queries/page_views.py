@@ -13,8 +13,8 @@ from typing import Any
 import orjson
 
 from memoryhub.journal import texts
-from memoryhub.kernel.opened import Opened, body
-from memoryhub.kernel.pages import LEVEL_NAMES, Entry
+from memoryhub.kernel.levels.opened import Opened, body
+from memoryhub.kernel.state.pages import LEVEL_NAMES, Entry
 from memoryhub.models.events import Event
 from memoryhub.models.pages import PageLevel
 from memoryhub.models.threads import Thread

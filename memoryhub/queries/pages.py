@@ -16,12 +16,12 @@ from memoryhub.errors import PageErasedError, PageUnknownError
 from memoryhub.journal.inherited_pages import SHAPING, all_inherited, inherited
 from memoryhub.journal.page_rows import entry_of, with_levels
 from memoryhub.journal.page_table import asks_above, known
-from memoryhub.kernel import pins
-from memoryhub.kernel.events import Limits
-from memoryhub.kernel.page_events import PageCreated, PageUpdated
-from memoryhub.kernel.pages import Entry
-from memoryhub.kernel.paging_config import Settings, settings_of
-from memoryhub.kernel.state import Segment, ThreadState
+from memoryhub.kernel.paging import pins
+from memoryhub.kernel.state.events import Limits
+from memoryhub.kernel.state.page_events import PageCreated, PageUpdated
+from memoryhub.kernel.state.pages import Entry
+from memoryhub.kernel.state.paging_config import Settings, settings_of
+from memoryhub.kernel.state.state import Segment, ThreadState
 from memoryhub.models.events import Event
 from memoryhub.models.pages import Page, PageLevel
 from memoryhub.models.threads import Thread

@@ -14,8 +14,8 @@ import orjson
 from django.db.models import Max, Min
 
 from memoryhub.journal import projections
-from memoryhub.kernel.page_events import Cause
-from memoryhub.kernel.paging import REFAULT_TURNS, Exchanges
+from memoryhub.kernel.state.page_events import Cause
+from memoryhub.kernel.state.paging import REFAULT_TURNS, Exchanges
 from memoryhub.models.events import Snapshot
 from memoryhub.models.slots import Turn
 from memoryhub.models.threads import Thread

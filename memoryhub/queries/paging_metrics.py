@@ -9,7 +9,7 @@ from itertools import pairwise
 import orjson
 
 from memoryhub.journal import projections
-from memoryhub.kernel.state import ThreadState
+from memoryhub.kernel.state.state import ThreadState
 from memoryhub.models.slots import Turn
 from memoryhub.models.threads import Thread
 from memoryhub.queries.residency import THRASHING, Residency, get_residency

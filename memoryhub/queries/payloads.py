@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from memoryhub.errors import CorruptError
-from memoryhub.kernel.state import ThreadState
+from memoryhub.kernel.state.state import ThreadState
 from memoryhub.models.events import Event
 from memoryhub.models.threads import Thread
 from memoryhub.queries import replay

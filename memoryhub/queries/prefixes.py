@@ -11,12 +11,13 @@ from typing import Literal
 from django.conf import settings
 
 from memoryhub.journal import log, texts
-from memoryhub.kernel import prefixes, turn_diffs
-from memoryhub.kernel.contexts import Ref
-from memoryhub.kernel.packing import PACKER
-from memoryhub.kernel.page_events import TurnPacked
-from memoryhub.kernel.prefixes import Break, Common, Request
-from memoryhub.kernel.turn_diffs import Change, Happened, Reason
+from memoryhub.kernel.levels.contexts import Ref
+from memoryhub.kernel.packing import prefixes
+from memoryhub.kernel.packing.packing import PACKER
+from memoryhub.kernel.packing.prefixes import Break, Common, Request
+from memoryhub.kernel.state.page_events import TurnPacked
+from memoryhub.kernel.turns import turn_diffs
+from memoryhub.kernel.turns.turn_diffs import Change, Happened, Reason
 from memoryhub.models.events import Event
 from memoryhub.models.slots import Turn
 from memoryhub.models.threads import Thread

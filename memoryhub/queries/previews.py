@@ -14,11 +14,11 @@ import orjson
 
 from memoryhub.journal.page_table import PageTable
 from memoryhub.journal.projections import Rows
-from memoryhub.kernel import pins
-from memoryhub.kernel.bodies import Event
 from memoryhub.kernel.commands import Command
+from memoryhub.kernel.paging import pins
 from memoryhub.kernel.replay import Recorded, decide, evolve
-from memoryhub.kernel.state import ThreadState
+from memoryhub.kernel.state.bodies import Event
+from memoryhub.kernel.state.state import ThreadState
 from memoryhub.models.threads import Thread
 from memoryhub.queries import residency, states
 from memoryhub.queries.residency import Why

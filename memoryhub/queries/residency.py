@@ -10,13 +10,15 @@ from dataclasses import dataclass
 
 import orjson
 
-from memoryhub.kernel import lines, pins, policies
-from memoryhub.kernel.opened import Opened
-from memoryhub.kernel.pages import Entry
-from memoryhub.kernel.paging import REFAULT_TURNS, Frame, Hot, Paging, Past
-from memoryhub.kernel.paging_config import Settings
-from memoryhub.kernel.policies import Terms
-from memoryhub.kernel.state import ThreadState
+from memoryhub.kernel.levels import lines
+from memoryhub.kernel.levels.opened import Opened
+from memoryhub.kernel.paging import pins
+from memoryhub.kernel.state import policies
+from memoryhub.kernel.state.pages import Entry
+from memoryhub.kernel.state.paging import REFAULT_TURNS, Frame, Hot, Paging, Past
+from memoryhub.kernel.state.paging_config import Settings
+from memoryhub.kernel.state.policies import Terms
+from memoryhub.kernel.state.state import ThreadState
 from memoryhub.models.events import Event
 from memoryhub.models.slots import Turn
 from memoryhub.models.threads import Thread

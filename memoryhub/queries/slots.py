@@ -13,7 +13,7 @@ from uuid import UUID
 
 from memoryhub.errors import CorruptError, NotFoundError
 from memoryhub.journal import log
-from memoryhub.kernel.events import SlotAppended
+from memoryhub.kernel.state.events import SlotAppended
 from memoryhub.models.events import Event
 from memoryhub.models.slots import Slot
 from memoryhub.models.threads import Thread

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from memoryhub.kernel.state import ThreadState
+from memoryhub.kernel.state.state import ThreadState
 from memoryhub.models.threads import Thread
 
 #: Lines made at once.

@@ -11,7 +11,7 @@ from uuid import UUID
 from django.db.models import Count, Q, Sum
 
 from memoryhub.errors import NotFoundError
-from memoryhub.kernel.state import OTHER, Counts, Scope, ThreadState
+from memoryhub.kernel.state.state import OTHER, Counts, Scope, ThreadState
 from memoryhub.models.projects import Project, ProjectStats
 from memoryhub.models.threads import Thread
 from memoryhub.queries.states import now_of, state_of

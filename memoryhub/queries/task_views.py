@@ -10,8 +10,8 @@ from typing import Any
 import orjson
 
 from memoryhub.journal import log
-from memoryhub.kernel.state import ThreadState
-from memoryhub.kernel.tasks import TASK
+from memoryhub.kernel.memory.tasks import TASK
+from memoryhub.kernel.state.state import ThreadState
 from memoryhub.models.events import Event
 from memoryhub.models.threads import Thread
 from memoryhub.queries import tasks

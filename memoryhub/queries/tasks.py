@@ -10,8 +10,8 @@ from uuid import UUID
 
 from memoryhub.errors import TaskNotFoundError
 from memoryhub.journal import Receipt
-from memoryhub.kernel.state import ThreadState
-from memoryhub.kernel.tasks import TASK, TASK_FIELDS, Task
+from memoryhub.kernel.memory.tasks import TASK, TASK_FIELDS, Task
+from memoryhub.kernel.state.state import ThreadState
 from memoryhub.models.threads import Thread
 from memoryhub.queries import payloads
 from memoryhub.queries.state_files import StateFile

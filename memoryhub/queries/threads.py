@@ -12,9 +12,9 @@ import orjson
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from memoryhub.errors import NotFoundError, SubjectRestrictedError
-from memoryhub.kernel import names
-from memoryhub.kernel.paging import lately, resident_rate
-from memoryhub.kernel.state import DEFAULT_MAX_SLOTS
+from memoryhub.kernel.state.paging import lately, resident_rate
+from memoryhub.kernel.state.state import DEFAULT_MAX_SLOTS
+from memoryhub.kernel.text import names
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread, ThreadQuerySet
 from memoryhub.queries import tombstones

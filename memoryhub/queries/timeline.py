@@ -10,12 +10,12 @@ import orjson
 
 from memoryhub.journal import log, projections
 from memoryhub.kernel import state_json
-from memoryhub.kernel.events import SlotAppended
-from memoryhub.kernel.notes import NOTES
-from memoryhub.kernel.paging import Paging
-from memoryhub.kernel.state import ThreadState
-from memoryhub.kernel.tasks import TASK
-from memoryhub.kernel.working_memory import WorkingMemory
+from memoryhub.kernel.memory.notes import NOTES
+from memoryhub.kernel.memory.tasks import TASK
+from memoryhub.kernel.state.events import SlotAppended
+from memoryhub.kernel.state.paging import Paging
+from memoryhub.kernel.state.state import ThreadState
+from memoryhub.kernel.state.working_memory import WorkingMemory
 from memoryhub.models.events import Event, Snapshot
 from memoryhub.models.slots import Slot, Turn
 from memoryhub.models.threads import Thread

@@ -14,10 +14,10 @@ from types import MappingProxyType
 import orjson
 import structlog
 
-from memoryhub.kernel import making
-from memoryhub.kernel.opened import Opened
-from memoryhub.kernel.paging_config import ESTIMATED, TOKENIZERS
-from memoryhub.kernel.tokens import EST, Count, Tokenizer
+from memoryhub.kernel.levels import making
+from memoryhub.kernel.levels.opened import Opened
+from memoryhub.kernel.levels.tokens import EST, Count, Tokenizer
+from memoryhub.kernel.state.paging_config import ESTIMATED, TOKENIZERS
 from memoryhub.models.threads import Thread
 
 log = structlog.get_logger()

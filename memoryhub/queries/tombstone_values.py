@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from memoryhub.errors import Refusal
 from memoryhub.journal import tombstones
-from memoryhub.kernel import strict_json
+from memoryhub.kernel.text import strict_json
 from memoryhub.models.erasures import Tombstone
 from memoryhub.models.subjects import Subject
 from memoryhub.queries.tombstones import TombstoneLine, get_tombstone

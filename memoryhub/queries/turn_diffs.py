@@ -11,9 +11,9 @@ from uuid import UUID
 
 from memoryhub.errors import NotFoundError
 from memoryhub.journal import log
-from memoryhub.kernel import turn_diffs
-from memoryhub.kernel.paging import Frame, Paging
-from memoryhub.kernel.turn_diffs import FRAMING, Change, Happened, Kind
+from memoryhub.kernel.state.paging import Frame, Paging
+from memoryhub.kernel.turns import turn_diffs
+from memoryhub.kernel.turns.turn_diffs import FRAMING, Change, Happened, Kind
 from memoryhub.models.events import Event
 from memoryhub.models.threads import Thread
 from memoryhub.queries import contexts, replay

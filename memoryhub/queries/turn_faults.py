@@ -12,7 +12,7 @@ from typing import Any
 
 import orjson
 
-from memoryhub.kernel.page_events import FaultRefused, PageFaulted
+from memoryhub.kernel.state.page_events import FaultRefused, PageFaulted
 from memoryhub.models.events import Event
 from memoryhub.models.slots import Turn
 from memoryhub.models.threads import Thread

@@ -14,12 +14,13 @@ import orjson
 
 from memoryhub.errors import NotFoundError, NotRecordedError
 from memoryhub.journal import log, projections, texts
-from memoryhub.kernel import costs, packers
-from memoryhub.kernel.cuts import Cut
-from memoryhub.kernel.opened import Opened
-from memoryhub.kernel.page_events import TurnBegan, TurnPacked
-from memoryhub.kernel.pages import Location
-from memoryhub.kernel.state import Segment
+from memoryhub.kernel.levels import costs
+from memoryhub.kernel.levels.opened import Opened
+from memoryhub.kernel.packing import packers
+from memoryhub.kernel.packing.cuts import Cut
+from memoryhub.kernel.state.page_events import TurnBegan, TurnPacked
+from memoryhub.kernel.state.pages import Location
+from memoryhub.kernel.state.state import Segment
 from memoryhub.models.slots import Turn
 from memoryhub.models.threads import Thread
 from memoryhub.queries import contexts

@@ -18,9 +18,9 @@ from memoryhub.journal import chain, log, projections, snapshots, statements
 from memoryhub.journal.sealing import page_of
 from memoryhub.journal.statements import RowCounts
 from memoryhub.kernel import state_json
-from memoryhub.kernel.erased import named
 from memoryhub.kernel.replay import Recorded, evolve
-from memoryhub.kernel.state import ThreadState
+from memoryhub.kernel.state.erased import named
+from memoryhub.kernel.state.state import ThreadState
 from memoryhub.models.events import Event, Snapshot
 from memoryhub.models.slots import Slot, Turn
 from memoryhub.models.threads import Thread, ThreadLabel

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
 
-from memoryhub.kernel.notes import NOTES
-from memoryhub.kernel.state import ThreadState
-from memoryhub.kernel.tasks import TASK
+from memoryhub.kernel.memory.notes import NOTES
+from memoryhub.kernel.memory.tasks import TASK
+from memoryhub.kernel.state.state import ThreadState
 from memoryhub.models.projects import Project
 from memoryhub.models.threads import Thread
 from memoryhub.queries import checkpoints, keys, notes, tasks

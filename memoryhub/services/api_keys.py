@@ -18,8 +18,8 @@ from django.db import transaction
 from memoryhub import journal
 from memoryhub.errors import InvalidError
 from memoryhub.journal import Address, Birth, audit, fence
-from memoryhub.kernel import names
 from memoryhub.kernel.commands import CreateThread
+from memoryhub.kernel.text import names
 from memoryhub.models.api_keys import MEMORY_SCOPES, SUBJECT_SCOPES, ApiKey
 from memoryhub.models.clock import clock
 from memoryhub.models.projects import Project

@@ -17,7 +17,7 @@ from typing import IO, Final
 from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 
 from memoryhub.errors import BadBundleError
-from memoryhub.kernel.bundles import (
+from memoryhub.kernel.formats.bundles import (
     MOST_BYTES,
     MOST_ENTRIES,
     MOST_RATIO,

@@ -18,22 +18,23 @@ from pydantic import ValidationError
 from memoryhub.errors import BadBundleError, NewerFormatError, Refusal
 from memoryhub.journal import chain, event_lines
 from memoryhub.journal.event_lines import EventLine
-from memoryhub.kernel import bundles, turns
-from memoryhub.kernel.bodies import Event
-from memoryhub.kernel.bundles import CutThread, File, Manifest
-from memoryhub.kernel.erase_events import ThreadErased
-from memoryhub.kernel.events import (
+from memoryhub.kernel.formats import bundles
+from memoryhub.kernel.formats.bundles import CutThread, File, Manifest
+from memoryhub.kernel.registry import TYPES
+from memoryhub.kernel.replay import Recorded, evolve
+from memoryhub.kernel.state.bodies import Event
+from memoryhub.kernel.state.erase_events import ThreadErased
+from memoryhub.kernel.state.events import (
     REPLAY_FORMAT,
     SlotAppended,
     ThreadConfigured,
     ThreadCreated,
     ThreadForked,
 )
-from memoryhub.kernel.page_events import TurnBegan
-from memoryhub.kernel.registry import TYPES
-from memoryhub.kernel.replay import Recorded, evolve
-from memoryhub.kernel.state import ThreadState
-from memoryhub.kernel.threads import inherit
+from memoryhub.kernel.state.page_events import TurnBegan
+from memoryhub.kernel.state.state import ThreadState
+from memoryhub.kernel.threads.threads import inherit
+from memoryhub.kernel.turns import turns
 from memoryhub.queries.erased_records import ERASERS
 
 #: Where a fork goes on from: a thread by its id of here, and a seq.

@@ -26,8 +26,7 @@ from memoryhub.errors import (
 from memoryhub.journal import arrivals, tombstones
 from memoryhub.journal.arrivals import Arrival
 from memoryhub.journal.heads import Head
-from memoryhub.kernel import names
-from memoryhub.kernel.bundles import (
+from memoryhub.kernel.formats.bundles import (
     EVENTS,
     FORMAT,
     MANIFEST,
@@ -35,8 +34,9 @@ from memoryhub.kernel.bundles import (
     File,
     Manifest,
 )
-from memoryhub.kernel.events import ThreadForked
 from memoryhub.kernel.replay import evolve
+from memoryhub.kernel.state.events import ThreadForked
+from memoryhub.kernel.text import names
 from memoryhub.models.ids import uuid7
 from memoryhub.models.projects import Instance, Project
 from memoryhub.models.subjects import Subject

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from memoryhub.journal import Receipt, Request
-from memoryhub.kernel.memory_commands import (
+from memoryhub.kernel.memory.memory_commands import (
     DeleteCheckpoint,
     RestoreCheckpoint,
     TakeCheckpoint,
 )
-from memoryhub.kernel.memory_nouns import RESTORED
+from memoryhub.kernel.memory.nouns import RESTORED
 from memoryhub.models.threads import Thread
 from memoryhub.queries import checkpoints, threads
 from memoryhub.queries.readers import read

@@ -13,10 +13,10 @@ from typing import TypeVar
 from memoryhub import journal
 from memoryhub.errors import TokensRequiredError
 from memoryhub.journal import Order, Receipt
-from memoryhub.kernel import measuring
 from memoryhub.kernel.commands import AppendSlots, Command
-from memoryhub.kernel.page_commands import BeginTurn
-from memoryhub.kernel.tokens import Tokenizer
+from memoryhub.kernel.levels.tokens import Tokenizer
+from memoryhub.kernel.paging.page_commands import BeginTurn
+from memoryhub.kernel.threads import measuring
 from memoryhub.queries import tokenizers
 from memoryhub.queries.readers import read
 

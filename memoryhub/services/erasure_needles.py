@@ -20,8 +20,8 @@ from django.db.models.functions import Substr
 
 from memoryhub.errors import InvalidError, Refusal
 from memoryhub.journal.log import open_payload
-from memoryhub.kernel import names
 from memoryhub.kernel.registry import TYPES
+from memoryhub.kernel.text import names
 from memoryhub.models.erasures import Erasure, Tombstone
 from memoryhub.models.events import Event
 from memoryhub.models.threads import Thread

@@ -28,7 +28,7 @@ from memoryhub.errors import (
 )
 from memoryhub.journal import audit, requests
 from memoryhub.journal.requests import Asked
-from memoryhub.kernel.erase_events import REASONS
+from memoryhub.kernel.state.erase_events import REASONS
 from memoryhub.models.clock import clock
 from memoryhub.models.erasures import Erasure
 from memoryhub.models.subjects import Subject

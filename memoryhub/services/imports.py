@@ -23,8 +23,8 @@ from memoryhub.errors import (
     UnavailableError,
     ValueErasedError,
 )
-from memoryhub.kernel.records import Bad, Place
-from memoryhub.kernel.transcripts import Item, Line, Message, Run, Thread
+from memoryhub.kernel.formats.records import Bad, Place
+from memoryhub.kernel.formats.transcripts import Item, Line, Message, Run, Thread
 from memoryhub.models.projects import Project
 from memoryhub.services.intakes import Intake
 from memoryhub.services.simulations import Simulation

@@ -15,7 +15,6 @@ from uuid import UUID
 from memoryhub import journal
 from memoryhub.errors import StaleError, ThreadErasedError
 from memoryhub.journal import Address, Birth, Order, Receipt, tombstones
-from memoryhub.kernel import measuring, strict_json, tokens, transcripts
 from memoryhub.kernel.commands import (
     Command,
     CreateThread,
@@ -23,9 +22,13 @@ from memoryhub.kernel.commands import (
     ImportMessages,
     NewSlot,
 )
-from memoryhub.kernel.events import ImportAdvanced, Limits, RunRecorded
-from memoryhub.kernel.tokens import Tokenizer
-from memoryhub.kernel.transcripts import Message
+from memoryhub.kernel.formats import transcripts
+from memoryhub.kernel.formats.transcripts import Message
+from memoryhub.kernel.levels import tokens
+from memoryhub.kernel.levels.tokens import Tokenizer
+from memoryhub.kernel.state.events import ImportAdvanced, Limits, RunRecorded
+from memoryhub.kernel.text import strict_json
+from memoryhub.kernel.threads import measuring
 from memoryhub.models.events import Event
 from memoryhub.models.projects import Project
 from memoryhub.models.subjects import Subject

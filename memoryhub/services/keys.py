@@ -6,8 +6,7 @@ from typing import Any, Final
 
 from memoryhub.errors import ValueTooLargeError
 from memoryhub.journal import Receipt, Request
-from memoryhub.kernel import strict_json
-from memoryhub.kernel.memory_commands import (
+from memoryhub.kernel.memory.memory_commands import (
     ChangeKeys,
     ClearKeys,
     DeleteKey,
@@ -16,6 +15,7 @@ from memoryhub.kernel.memory_commands import (
     RetimeKey,
     SetKey,
 )
+from memoryhub.kernel.text import strict_json
 from memoryhub.models.threads import Thread
 from memoryhub.queries import keys, threads
 from memoryhub.queries.readers import read

@@ -9,15 +9,15 @@ from dataclasses import dataclass
 from memoryhub import journal
 from memoryhub.errors import StaleError
 from memoryhub.journal import Address, Order, Receipt, texts
-from memoryhub.kernel import levels, making
 from memoryhub.kernel.commands import MadeLevels
-from memoryhub.kernel.opened import Opened
-from memoryhub.kernel.page_commands import (
+from memoryhub.kernel.levels import levels, making
+from memoryhub.kernel.levels.opened import Opened
+from memoryhub.kernel.paging.page_commands import (
     WriteLevels,
 )
-from memoryhub.kernel.pages import Entry
-from memoryhub.kernel.paging_config import Settings
-from memoryhub.kernel.state import ThreadState
+from memoryhub.kernel.state.pages import Entry
+from memoryhub.kernel.state.paging_config import Settings
+from memoryhub.kernel.state.state import ThreadState
 from memoryhub.models.threads import Thread
 from memoryhub.queries import tokenizers
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from memoryhub.errors import InvalidError
 from memoryhub.journal import Receipt
-from memoryhub.kernel import names
-from memoryhub.kernel.memory_commands import (
+from memoryhub.kernel.memory.memory_commands import (
     ChangeKeys,
     DeleteCheckpoint,
     DeleteKey,
@@ -14,6 +13,7 @@ from memoryhub.kernel.memory_commands import (
     RestoreCheckpoint,
     TakeCheckpoint,
 )
+from memoryhub.kernel.text import names
 from memoryhub.models.threads import Thread
 from memoryhub.queries.comparisons import HEAD
 from memoryhub.services import checkpoints, keys, working_memory

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from memoryhub import journal
 from memoryhub.journal import Address, Order, Receipt
 from memoryhub.kernel.commands import AmendThread, Command, MadeLevels
-from memoryhub.kernel.page_commands import (
+from memoryhub.kernel.paging.page_commands import (
     DeletePage,
     EvictPage,
     FlushTlb,
@@ -20,7 +20,7 @@ from memoryhub.kernel.page_commands import (
     PinPage,
     UnpinPage,
 )
-from memoryhub.kernel.pages import FULL, Tier
+from memoryhub.kernel.state.pages import FULL, Tier
 from memoryhub.models.threads import Thread
 from memoryhub.queries import envelopes, pages
 

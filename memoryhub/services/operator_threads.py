@@ -7,15 +7,15 @@ import orjson
 from memoryhub import journal
 from memoryhub.errors import BeyondHeadError, InvalidError, SeqUnknownError
 from memoryhub.journal import Address, Order, Receipt
-from memoryhub.kernel import names
 from memoryhub.kernel.commands import (
     AmendThread,
     CloseThread,
     Command,
     ReopenThread,
 )
-from memoryhub.kernel.events import CloseReason, Limits
-from memoryhub.kernel.state import Scope
+from memoryhub.kernel.state.events import CloseReason, Limits
+from memoryhub.kernel.state.state import Scope
+from memoryhub.kernel.text import names
 from memoryhub.models.threads import Thread
 from memoryhub.services import projects, threads
 

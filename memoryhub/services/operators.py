@@ -15,7 +15,7 @@ from django.db import IntegrityError, transaction
 from memoryhub import journal
 from memoryhub.errors import InvalidError, NameTakenError
 from memoryhub.journal import audit, fence
-from memoryhub.kernel import names
+from memoryhub.kernel.text import names
 from memoryhub.models.clock import clock
 from memoryhub.models.operators import Membership, Operator, SignInLink
 from memoryhub.models.projects import Project

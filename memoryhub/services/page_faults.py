@@ -16,15 +16,18 @@ from memoryhub.errors import (
 )
 from memoryhub.journal import Receipt
 from memoryhub.journal.uses import uses
-from memoryhub.kernel import faults, names, ranges, tools, wanting, working_set
-from memoryhub.kernel.lines import shown_text
-from memoryhub.kernel.opened import Opened
-from memoryhub.kernel.page_commands import FaultPage, Range
-from memoryhub.kernel.page_events import FaultRefused, PageFaulted
-from memoryhub.kernel.pages import FULL, Entry
-from memoryhub.kernel.state import ThreadState
-from memoryhub.kernel.tokens import Count
-from memoryhub.kernel.tools import Call, Mistake
+from memoryhub.kernel.levels import tools
+from memoryhub.kernel.levels.lines import shown_text
+from memoryhub.kernel.levels.opened import Opened
+from memoryhub.kernel.levels.tokens import Count
+from memoryhub.kernel.levels.tools import Call, Mistake
+from memoryhub.kernel.packing import ranges, wanting
+from memoryhub.kernel.paging import faults, working_set
+from memoryhub.kernel.paging.page_commands import FaultPage, Range
+from memoryhub.kernel.state.page_events import FaultRefused, PageFaulted
+from memoryhub.kernel.state.pages import FULL, Entry
+from memoryhub.kernel.state.state import ThreadState
+from memoryhub.kernel.text import names
 from memoryhub.models.threads import Thread
 from memoryhub.queries import envelopes, pages, states, threads, tokenizers
 from memoryhub.queries.envelopes import Envelope

@@ -10,27 +10,28 @@ from typing import Any
 from memoryhub import journal
 from memoryhub.errors import DerivedPageError
 from memoryhub.journal import Order, Receipt, Request
-from memoryhub.kernel import measuring, strict_json
 from memoryhub.kernel.commands import MadeLevels
-from memoryhub.kernel.events import SlotAppended
-from memoryhub.kernel.opened import Opened
-from memoryhub.kernel.page_commands import (
+from memoryhub.kernel.levels.opened import Opened
+from memoryhub.kernel.levels.tokens import EST, Tokenizer
+from memoryhub.kernel.paging.page_commands import (
     CreatePages,
     MapPage,
     NewPage,
     PageCommand,
     UpdatePage,
 )
-from memoryhub.kernel.page_events import By, PageCreated, PageEvicted, PageMapped
-from memoryhub.kernel.pages import (
+from memoryhub.kernel.state.events import SlotAppended
+from memoryhub.kernel.state.page_events import By, PageCreated, PageEvicted, PageMapped
+from memoryhub.kernel.state.pages import (
     SYSTEM_PROMPT,
     Entry,
     Modality,
     PageType,
     slot_page_id,
 )
-from memoryhub.kernel.state import ThreadState
-from memoryhub.kernel.tokens import EST, Tokenizer
+from memoryhub.kernel.state.state import ThreadState
+from memoryhub.kernel.text import strict_json
+from memoryhub.kernel.threads import measuring
 from memoryhub.models.threads import Thread
 from memoryhub.queries import envelopes, pages, states, threads, tokenizers
 from memoryhub.queries.readers import read

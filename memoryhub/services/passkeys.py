@@ -33,7 +33,7 @@ from fido2.webauthn import (
 )
 
 from memoryhub.errors import InvalidError
-from memoryhub.kernel import names, strict_json
+from memoryhub.kernel.text import names, strict_json
 from memoryhub.models.clock import clock
 from memoryhub.models.keys import Passkey
 from memoryhub.models.operators import Operator

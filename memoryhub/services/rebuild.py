@@ -12,7 +12,7 @@ from memoryhub.errors import CorruptError
 from memoryhub.journal import log, projections, run, totals
 from memoryhub.journal.nouns import PROJECTIONS
 from memoryhub.kernel.replay import evolve
-from memoryhub.kernel.state import ThreadState
+from memoryhub.kernel.state.state import ThreadState
 from memoryhub.models.derivations import Derivation
 from memoryhub.models.events import Snapshot
 from memoryhub.models.pages import Page, PageLevel

@@ -14,7 +14,7 @@ import structlog
 from django.db import transaction
 
 from memoryhub import journal
-from memoryhub.kernel import strict_json
+from memoryhub.kernel.text import strict_json
 from memoryhub.models.clock import clock
 from memoryhub.models.erasures import Erasure
 from memoryhub.models.projects import Project

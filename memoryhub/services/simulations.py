@@ -22,15 +22,17 @@ from memoryhub.errors import (
     PageUnknownError,
 )
 from memoryhub.journal import Receipt, log, texts
-from memoryhub.kernel import making, names, tokens
 from memoryhub.kernel.commands import Command, MadeLevels
-from memoryhub.kernel.events import ImportAdvanced, Limits, SlotAppended
-from memoryhub.kernel.packing import TooSmallError
-from memoryhub.kernel.page_commands import (
+from memoryhub.kernel.formats.transcripts import Message
+from memoryhub.kernel.levels import making, tokens
+from memoryhub.kernel.packing.packing import TooSmallError
+from memoryhub.kernel.packing.wanting import Asked
+from memoryhub.kernel.paging.page_commands import (
     BeginTurn,
     FaultPage,
 )
-from memoryhub.kernel.page_events import (
+from memoryhub.kernel.state.events import ImportAdvanced, Limits, SlotAppended
+from memoryhub.kernel.state.page_events import (
     By,
     FaultRefused,
     PageEvicted,
@@ -41,11 +43,10 @@ from memoryhub.kernel.page_events import (
     TurnBegan,
     TurnPacked,
 )
-from memoryhub.kernel.pages import FULL, Location, slot_page_id
-from memoryhub.kernel.references import References
-from memoryhub.kernel.state import ThreadState
-from memoryhub.kernel.transcripts import Message
-from memoryhub.kernel.wanting import Asked
+from memoryhub.kernel.state.pages import FULL, Location, slot_page_id
+from memoryhub.kernel.state.state import ThreadState
+from memoryhub.kernel.text import names
+from memoryhub.kernel.text.references import References
 from memoryhub.models.events import Event
 from memoryhub.models.slots import Slot
 from memoryhub.models.threads import Thread

@@ -11,7 +11,7 @@ from django.db import IntegrityError, transaction
 from memoryhub import journal
 from memoryhub.errors import ProjectDeletedError, SubjectErasedError
 from memoryhub.journal import fence, tombstones
-from memoryhub.kernel import user_ids
+from memoryhub.kernel.text import user_ids
 from memoryhub.models.clock import clock
 from memoryhub.models.ids import uuid7
 from memoryhub.models.subjects import Subject

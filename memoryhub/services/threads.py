@@ -30,8 +30,8 @@ from memoryhub.kernel.commands import (
     ReopenThread,
     Setting,
 )
-from memoryhub.kernel.events import CloseReason, LabelValue, Limits
-from memoryhub.kernel.state import Scope
+from memoryhub.kernel.state.events import CloseReason, LabelValue, Limits
+from memoryhub.kernel.state.state import Scope
 from memoryhub.models.projects import Project
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread

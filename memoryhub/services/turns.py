@@ -10,15 +10,15 @@ from memoryhub import journal
 from memoryhub.errors import NoRoomError, NotRecordedError
 from memoryhub.journal import Order, Receipt, Request
 from memoryhub.journal.uses import uses
-from memoryhub.kernel import names
 from memoryhub.kernel.commands import NewSlot
-from memoryhub.kernel.cuts import Cut
-from memoryhub.kernel.packing import Packed, TooSmallError
-from memoryhub.kernel.page_commands import BeginTurn, RecordContext, SetTools
-from memoryhub.kernel.page_events import By, TurnBegan
-from memoryhub.kernel.paging_config import Mode
-from memoryhub.kernel.state import ThreadState
-from memoryhub.kernel.wanting import Asked
+from memoryhub.kernel.packing.cuts import Cut
+from memoryhub.kernel.packing.packing import Packed, TooSmallError
+from memoryhub.kernel.packing.wanting import Asked
+from memoryhub.kernel.paging.page_commands import BeginTurn, RecordContext, SetTools
+from memoryhub.kernel.state.page_events import By, TurnBegan
+from memoryhub.kernel.state.paging_config import Mode
+from memoryhub.kernel.state.state import ThreadState
+from memoryhub.kernel.text import names
 from memoryhub.models.threads import Thread
 from memoryhub.queries import contexts
 from memoryhub.queries.readers import read

@@ -14,13 +14,13 @@ from uuid import UUID
 from memoryhub.journal import tombstones
 from memoryhub.journal.page_table import PageTable
 from memoryhub.journal.projections import Rows
-from memoryhub.kernel import strict_json
-from memoryhub.kernel.bodies import Event
 from memoryhub.kernel.commands import EraseRecords
-from memoryhub.kernel.erase_events import Range, RecordsErased
-from memoryhub.kernel.page_events import PlaceBody
 from memoryhub.kernel.replay import Recorded, decide
-from memoryhub.kernel.state import ThreadState
+from memoryhub.kernel.state.bodies import Event
+from memoryhub.kernel.state.erase_events import Range, RecordsErased
+from memoryhub.kernel.state.page_events import PlaceBody
+from memoryhub.kernel.state.state import ThreadState
+from memoryhub.kernel.text import strict_json
 from memoryhub.models.clock import clock
 from memoryhub.models.erasures import Erasure
 from memoryhub.models.subjects import Subject

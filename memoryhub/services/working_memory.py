@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from memoryhub import journal
 from memoryhub.journal import Address, Order, Receipt, Request
-from memoryhub.kernel.memory_commands import MemoryCommand
-from memoryhub.kernel.page_commands import SetTools
+from memoryhub.kernel.memory.memory_commands import MemoryCommand
+from memoryhub.kernel.paging.page_commands import SetTools
 from memoryhub.models.threads import Thread
 from memoryhub.services.api_keys import Agent
 

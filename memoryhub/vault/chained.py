@@ -17,7 +17,7 @@ from types import MappingProxyType
 from typing import Any, BinaryIO, Final
 
 from memoryhub.errors import LedgerBrokenError, LedgerUnwritableError, Refusal
-from memoryhub.kernel import strict_json
+from memoryhub.kernel.text import strict_json
 from memoryhub.vault import signing
 from memoryhub.vault.ring_file import sync_folder
 from memoryhub.vault.signing import Signer

@@ -19,7 +19,7 @@ from uuid import UUID
 from cryptography.exceptions import InvalidTag
 
 from memoryhub.errors import SealBrokenError
-from memoryhub.kernel.padding import padded
+from memoryhub.kernel.text.padding import padded
 from memoryhub.vault import seal_count
 from memoryhub.vault.keys import SubjectKeys
 

@@ -97,19 +97,25 @@ PROCESS: Mapping[str, Place] = MappingProxyType(
             found="thread ids of the subject; epoch is read before use",
             forget=Fate.VOID,
         ),
-        "memoryhub.kernel.bundles._places": Place(holds="field names of event bodies"),
-        "memoryhub.kernel.names.blank": Place(
+        "memoryhub.kernel.formats.bundles._places": Place(
+            holds="field names of event bodies"
+        ),
+        "memoryhub.kernel.text.names.blank": Place(
             holds="names and the salts of their threads",
             found="the salts of the subject's threads",
             forget=Fate.VOID,
         ),
-        "memoryhub.kernel.names._fields": Place(holds="field names of event bodies"),
-        "memoryhub.kernel.references.References": Place(
+        "memoryhub.kernel.text.names._fields": Place(
+            holds="field names of event bodies"
+        ),
+        "memoryhub.kernel.text.references.References": Place(
             holds="tool names and digests of call ids; lives as long as one import",
             forget=Fate.PASSES,
         ),
-        "memoryhub.kernel.tlb._NONE": Place(holds="nothing: what an empty TLB holds"),
-        "memoryhub.kernel.transcripts.Calls": Place(
+        "memoryhub.kernel.state.tlb._NONE": Place(
+            holds="nothing: what an empty TLB holds"
+        ),
+        "memoryhub.kernel.formats.transcripts.Calls": Place(
             holds="tool names and digests of call ids; lives as long as one import",
             forget=Fate.PASSES,
         ),

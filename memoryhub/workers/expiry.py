@@ -17,9 +17,13 @@ from django.db.models import Model, Q, QuerySet
 from memoryhub import journal
 from memoryhub.errors import Refusal
 from memoryhub.journal import Address, Order, wal
-from memoryhub.kernel.keys import SWEPT_AT_ONCE
-from memoryhub.kernel.memory_commands import EraseValues, ExpireKeys, MemoryCommand
-from memoryhub.kernel.memory_events import KeysExpired, ValuesErased
+from memoryhub.kernel.memory.keys import SWEPT_AT_ONCE
+from memoryhub.kernel.memory.memory_commands import (
+    EraseValues,
+    ExpireKeys,
+    MemoryCommand,
+)
+from memoryhub.kernel.state.memory_events import KeysExpired, ValuesErased
 from memoryhub.queries import expiry
 
 ACTOR = "worker:expiry"

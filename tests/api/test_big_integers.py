@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from memoryhub.kernel import strict_json
+from memoryhub.kernel.text import strict_json
 from memoryhub.models import Project, Subject
 from tests import bundled
 from tests.api.client import SLOT, Answer, Client

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from memoryhub.api import api as agent_api
-from memoryhub.kernel.page_commands import WriteLevels
+from memoryhub.kernel.paging.page_commands import WriteLevels
 from memoryhub.models.events import Event
 from memoryhub.models.projects import Project
 from memoryhub.models.threads import Thread

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from memoryhub.kernel import strict_json
-from memoryhub.kernel.paging_config import TOKENIZERS
+from memoryhub.kernel.state.paging_config import TOKENIZERS
+from memoryhub.kernel.text import strict_json
 from memoryhub.models import Event, Subject
 from memoryhub.models.clock import clock
 from memoryhub.models.erasures import Hold

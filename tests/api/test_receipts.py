@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from memoryhub.kernel import strict_json
+from memoryhub.kernel.text import strict_json
 from memoryhub.models.clock import clock
 from memoryhub.models.projects import Project
 from memoryhub.vault import receipts, signing

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memoryhub.kernel import strict_json
-from memoryhub.kernel.padding import padded
+from memoryhub.kernel.text import strict_json
+from memoryhub.kernel.text.padding import padded
 from tests.api.client import SLOT, Client, run
 
 pytestmark = pytest.mark.django_db

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from memoryhub.kernel import strict_json
-from memoryhub.kernel.memory_commands import TakeCheckpoint
-from memoryhub.kernel.page_commands import CreatePages
-from memoryhub.kernel.tasks import SetTask, TaskField
+from memoryhub.kernel.memory.memory_commands import TakeCheckpoint
+from memoryhub.kernel.memory.tasks import SetTask, TaskField
+from memoryhub.kernel.paging.page_commands import CreatePages
+from memoryhub.kernel.text import strict_json
 from memoryhub.services import slots, turns
 from memoryhub.services.api_keys import Agent
 from memoryhub.services.turns import NewTurn

@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 from playwright.sync_api import Page, expect
 
-from memoryhub.kernel.tasks import TaskField
+from memoryhub.kernel.memory.tasks import TaskField
 from memoryhub.models.threads import Thread
 from memoryhub.services.api_keys import Agent
 from tests import memory_acts

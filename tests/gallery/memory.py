@@ -12,8 +12,8 @@ from inspector.memories import Jotted
 from inspector.search import Asked
 from inspector.views import keys as key_lists
 from inspector.views import notes as note_lists
-from memoryhub.kernel.state import ThreadState
-from memoryhub.kernel.working_memory import Contents, KeyEntry, WorkingMemory
+from memoryhub.kernel.state.state import ThreadState
+from memoryhub.kernel.state.working_memory import Contents, KeyEntry, WorkingMemory
 from memoryhub.queries.key_views import KeyView
 from memoryhub.queries.keys import KeyLine
 from memoryhub.queries.memory_checks import LargeKey, MemoryChecks

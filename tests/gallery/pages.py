@@ -8,7 +8,7 @@ from inspector import cells, panels, summaries
 from inspector.chat import Block
 from inspector.search import Asked
 from inspector.views.pages import EXAMPLES, Side
-from memoryhub.kernel.pages import Entry, LevelEntry, Location
+from memoryhub.kernel.state.pages import Entry, LevelEntry, Location
 from memoryhub.queries.page_uses import Carried, Derived, Uses
 from memoryhub.queries.page_views import LevelView, PageView, Step, Version
 from memoryhub.queries.pages import PageLine

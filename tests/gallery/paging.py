@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from inspector import cells
 from inspector.settings_form import Field
-from memoryhub.kernel.paging import Exchanges
-from memoryhub.kernel.paging_config import Settings
+from memoryhub.kernel.state.paging import Exchanges
+from memoryhub.kernel.state.paging_config import Settings
 from memoryhub.queries.checks import Checks
 from memoryhub.queries.paging_charts import Bucket, Charts
 from memoryhub.queries.residency import Budget, Cell, Residency, Term, Warm, Why

@@ -3,7 +3,7 @@ from __future__ import annotations
 from uuid import UUID
 
 from inspector.views.timeline import SPEEDS
-from memoryhub.kernel.state import ThreadState
+from memoryhub.kernel.state.state import ThreadState
 from memoryhub.queries.timeline import Bucket, Change, Marks, Moment
 from tests.gallery.pattern import Pattern
 from tests.gallery.scenery import (

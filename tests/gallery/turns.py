@@ -6,10 +6,10 @@ from uuid import UUID
 
 from inspector import cells, summaries
 from inspector.views.turn_changes import BLOCKS
-from memoryhub.kernel.context_records import packed
-from memoryhub.kernel.contexts import Record, Ref, Section
-from memoryhub.kernel.cuts import Cut
-from memoryhub.kernel.turn_diffs import Change, Reason
+from memoryhub.kernel.levels.contexts import Record, Ref, Section
+from memoryhub.kernel.packing.context_records import packed
+from memoryhub.kernel.packing.cuts import Cut
+from memoryhub.kernel.turns.turn_diffs import Change, Reason
 from memoryhub.models.threads import Thread
 from memoryhub.queries.contexts import Recorded
 from memoryhub.queries.inclusions import Inclusion

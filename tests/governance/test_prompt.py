@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from memoryhub.kernel import lines
+from memoryhub.kernel.levels import lines
 from tests.governance.hubs import Hub, ok
 from tests.promises.clients import Client
 

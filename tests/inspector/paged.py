@@ -9,17 +9,19 @@ from typing import Any
 from django.test import Client
 
 from memoryhub.journal import Order, perform, state_at
-from memoryhub.kernel import measuring, strict_json, tokens
 from memoryhub.kernel.commands import AppendSlots, NewSlot
-from memoryhub.kernel.opened import Opened
-from memoryhub.kernel.page_commands import (
+from memoryhub.kernel.levels import tokens
+from memoryhub.kernel.levels.opened import Opened
+from memoryhub.kernel.paging.page_commands import (
     CreatePages,
     EvictPage,
     FaultPage,
     NewPage,
     PinPage,
 )
-from memoryhub.kernel.state import ThreadState
+from memoryhub.kernel.state.state import ThreadState
+from memoryhub.kernel.text import strict_json
+from memoryhub.kernel.threads import measuring
 from memoryhub.models.threads import Thread
 from memoryhub.queries import replay
 from memoryhub.services import turns

@@ -8,10 +8,10 @@ from datetime import timedelta
 import time_machine
 from django.utils import timezone
 
-from memoryhub.kernel import strict_json
-from memoryhub.kernel.memory_commands import ChangeKeys
-from memoryhub.kernel.state import Scope
-from memoryhub.kernel.tasks import SetTask, TaskField, TaskStatus, UpdateTask
+from memoryhub.kernel.memory.memory_commands import ChangeKeys
+from memoryhub.kernel.memory.tasks import SetTask, TaskField, TaskStatus, UpdateTask
+from memoryhub.kernel.state.state import Scope
+from memoryhub.kernel.text import strict_json
 from memoryhub.models.threads import Thread
 from memoryhub.services import keys
 from memoryhub.services.api_keys import Agent

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from memoryhub.kernel.memory_commands import DeleteCheckpoint
-from memoryhub.kernel.notes import NOTES
-from memoryhub.kernel.tasks import TASK
+from memoryhub.kernel.memory.memory_commands import DeleteCheckpoint
+from memoryhub.kernel.memory.notes import NOTES
+from memoryhub.kernel.memory.tasks import TASK
 from memoryhub.models.threads import Thread
 from memoryhub.queries import (
     checkpoint_trees,

@@ -17,7 +17,7 @@ from inspector.hub import hub
 from inspector.panels import PANELS
 from memoryhub.journal import audit
 from memoryhub.journal.writer import writer
-from memoryhub.kernel import strict_json
+from memoryhub.kernel.text import strict_json
 from memoryhub.models.audit import AuditEntry
 from memoryhub.models.operators import Operator, SignInLink
 from memoryhub.models.projects import Project

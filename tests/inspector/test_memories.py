@@ -17,8 +17,8 @@ from django.utils import timezone
 
 from inspector import memories, panels, summaries
 from memoryhub.kernel.commands import AmendThread
+from memoryhub.kernel.memory.tasks import ClearTask, UpdateTask
 from memoryhub.kernel.registry import TYPES
-from memoryhub.kernel.tasks import ClearTask, UpdateTask
 from memoryhub.models.threads import Thread
 from memoryhub.queries import task_views
 from memoryhub.queries.task_views import TaskStep

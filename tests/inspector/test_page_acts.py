@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from memoryhub.kernel import pins
+from memoryhub.kernel.paging import pins
 from memoryhub.models.threads import Thread
 from memoryhub.services import operator_pages
 from memoryhub.services.api_keys import Agent

@@ -9,8 +9,8 @@ import pytest
 from django.test import Client
 
 from memoryhub.journal import state_at
-from memoryhub.kernel import packers
-from memoryhub.kernel.page_commands import CreatePages
+from memoryhub.kernel.packing import packers
+from memoryhub.kernel.paging.page_commands import CreatePages
 from memoryhub.models.threads import Thread
 from memoryhub.queries import contexts, prefixes, turn_diffs, turns
 from memoryhub.services import turns as beginning

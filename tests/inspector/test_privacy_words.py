@@ -6,7 +6,7 @@ from typing import get_args
 
 from inspector import forgetting
 from inspector.views import subject_acts
-from memoryhub.kernel.erase_events import Reason
+from memoryhub.kernel.state.erase_events import Reason
 from memoryhub.models.erasures import Erasure, Hold
 from memoryhub.queries import reach
 from memoryhub.services import receipts, restrictions

@@ -8,7 +8,7 @@ import pytest
 from django.test import Client
 
 from memoryhub.journal import writer
-from memoryhub.kernel.state import Scope
+from memoryhub.kernel.state.state import Scope
 from memoryhub.models.projects import Project
 from memoryhub.models.threads import Thread
 from memoryhub.services.api_keys import Agent

@@ -12,8 +12,7 @@ from django.test.utils import CaptureQueriesContext
 
 from memoryhub.errors import Refusal, ThreadErasedError
 from memoryhub.journal import erasing, texts
-from memoryhub.kernel.events import Limits
-from memoryhub.kernel.page_commands import (
+from memoryhub.kernel.paging.page_commands import (
     BeginTurn,
     DeletePage,
     EvictPage,
@@ -21,7 +20,8 @@ from memoryhub.kernel.page_commands import (
     PinPage,
     WriteLevels,
 )
-from memoryhub.kernel.state import Scope
+from memoryhub.kernel.state.events import Limits
+from memoryhub.kernel.state.state import Scope
 from memoryhub.models.derivations import Derivation
 from memoryhub.models.events import Event, Snapshot
 from memoryhub.models.pages import Page, PageLevel

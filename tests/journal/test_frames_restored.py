@@ -11,8 +11,7 @@ from django.test.utils import CaptureQueriesContext
 from memoryhub.errors import PinBudgetError
 from memoryhub.journal import Receipt
 from memoryhub.kernel.commands import AmendThread, AppendSlots
-from memoryhub.kernel.memory_events import CheckpointRestored
-from memoryhub.kernel.page_commands import (
+from memoryhub.kernel.paging.page_commands import (
     DeletePage,
     EvictPage,
     FaultPage,
@@ -21,6 +20,7 @@ from memoryhub.kernel.page_commands import (
     UpdatePage,
     WriteLevels,
 )
+from memoryhub.kernel.state.memory_events import CheckpointRestored
 from memoryhub.models.threads import Thread
 from memoryhub.queries.verification import verify
 from memoryhub.services.api_keys import Agent

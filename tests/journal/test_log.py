@@ -13,7 +13,7 @@ from memoryhub.errors import CorruptError
 from memoryhub.journal import log
 from memoryhub.journal.log import Origins
 from memoryhub.kernel.replay import Recorded, evolve
-from memoryhub.kernel.state import MAX_FORK_DEPTH, ThreadState
+from memoryhub.kernel.state.state import MAX_FORK_DEPTH, ThreadState
 from memoryhub.models.threads import Thread
 from memoryhub.queries.verification import verify
 from memoryhub.services.api_keys import Agent

@@ -11,12 +11,12 @@ import pytest
 from memoryhub.errors import Refusal
 from memoryhub.journal import Receipt
 from memoryhub.journal.writer import writer
-from memoryhub.kernel import memory_commands as commands
 from memoryhub.kernel.commands import AmendThread, Command
-from memoryhub.kernel.memory_events import ValuesErased
-from memoryhub.kernel.memory_nouns import RESTORED
-from memoryhub.kernel.notes import ClearNotes
-from memoryhub.kernel.tasks import ClearTask, UpdateTask
+from memoryhub.kernel.memory import memory_commands as commands
+from memoryhub.kernel.memory.notes import ClearNotes
+from memoryhub.kernel.memory.nouns import RESTORED
+from memoryhub.kernel.memory.tasks import ClearTask, UpdateTask
+from memoryhub.kernel.state.memory_events import ValuesErased
 from memoryhub.models.threads import Thread
 from memoryhub.queries.verification import verify
 from memoryhub.services.api_keys import Agent

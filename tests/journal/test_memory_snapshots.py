@@ -6,9 +6,9 @@ import orjson
 import pytest
 
 from memoryhub.journal import log, snapshots
-from memoryhub.kernel import state as states
 from memoryhub.kernel import state_json
 from memoryhub.kernel.replay import evolve
+from memoryhub.kernel.state import state as states
 from memoryhub.models.events import Snapshot
 from memoryhub.models.threads import Thread
 from memoryhub.queries.verification import Difference, verify

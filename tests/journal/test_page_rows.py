@@ -12,7 +12,7 @@ from memoryhub.errors import PageErasedError
 from memoryhub.journal import Receipt, log
 from memoryhub.journal.texts import opened, texts
 from memoryhub.journal.writer import Journal
-from memoryhub.kernel.page_commands import (
+from memoryhub.kernel.paging.page_commands import (
     CreatePages,
     DeletePage,
     EvictPage,
@@ -22,7 +22,7 @@ from memoryhub.kernel.page_commands import (
     UpdatePage,
     WriteLevels,
 )
-from memoryhub.kernel.pages import Location
+from memoryhub.kernel.state.pages import Location
 from memoryhub.models.events import Event
 from memoryhub.models.pages import Page, PageLevel
 from memoryhub.models.threads import Thread

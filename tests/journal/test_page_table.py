@@ -8,7 +8,7 @@ from django.test.utils import CaptureQueriesContext
 
 from memoryhub.errors import PageErasedError
 from memoryhub.journal.texts import opened
-from memoryhub.kernel.page_commands import (
+from memoryhub.kernel.paging.page_commands import (
     CreatePages,
     DeletePage,
     PinPage,

@@ -12,10 +12,10 @@ import pytest
 
 from memoryhub.errors import PageUnknownError, ValueErasedError
 from memoryhub.journal import tombstones
-from memoryhub.kernel import memory_commands as commands
-from memoryhub.kernel import strict_json
-from memoryhub.kernel.page_commands import FaultPage
-from memoryhub.kernel.tasks import SetTask, TaskField, UpdateTask
+from memoryhub.kernel.memory import memory_commands as commands
+from memoryhub.kernel.memory.tasks import SetTask, TaskField, UpdateTask
+from memoryhub.kernel.paging.page_commands import FaultPage
+from memoryhub.kernel.text import strict_json
 from memoryhub.models import Event, Project, Subject, Thread
 from memoryhub.queries import pages
 from memoryhub.services import page_faults, subjects

@@ -11,13 +11,13 @@ from memoryhub.errors import (
     ValueErasedError,
 )
 from memoryhub.journal import log, tombstones
-from memoryhub.kernel import strict_json
-from memoryhub.kernel.events import Limits
-from memoryhub.kernel.memory_commands import Expiry, RetimeKey
-from memoryhub.kernel.memory_events import KeySet
-from memoryhub.kernel.notes import AddNotes, NewNote, NoteAdded
-from memoryhub.kernel.page_events import PageCreated, PageUpdated
-from memoryhub.kernel.state import Scope
+from memoryhub.kernel.memory.memory_commands import Expiry, RetimeKey
+from memoryhub.kernel.memory.notes import AddNotes, NewNote, NoteAdded
+from memoryhub.kernel.state.events import Limits
+from memoryhub.kernel.state.memory_events import KeySet
+from memoryhub.kernel.state.page_events import PageCreated, PageUpdated
+from memoryhub.kernel.state.state import Scope
+from memoryhub.kernel.text import strict_json
 from memoryhub.models import Event, Project, Subject, Thread, Tombstone
 from memoryhub.models.clock import clock
 from memoryhub.queries import envelopes, pages

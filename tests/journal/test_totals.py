@@ -19,7 +19,12 @@ from memoryhub.errors import Refusal
 from memoryhub.journal import totals
 from memoryhub.journal.totals import Figures
 from memoryhub.kernel.commands import RetireThread
-from memoryhub.kernel.page_commands import BeginTurn, DeletePage, FaultPage, WriteLevels
+from memoryhub.kernel.paging.page_commands import (
+    BeginTurn,
+    DeletePage,
+    FaultPage,
+    WriteLevels,
+)
 from memoryhub.models import (
     Event,
     Key,

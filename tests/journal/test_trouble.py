@@ -17,7 +17,7 @@ from memoryhub.errors import (
 from memoryhub.journal import Order, Receipt, Request
 from memoryhub.journal.writer import Journal
 from memoryhub.kernel.commands import AppendSlots, CloseThread, NewSlot
-from memoryhub.kernel.state import MAX_COUNTED, OTHER
+from memoryhub.kernel.state.state import MAX_COUNTED, OTHER
 from memoryhub.models.events import Event, Snapshot
 from memoryhub.models.projects import Project
 from memoryhub.models.slots import Slot

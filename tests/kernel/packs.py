@@ -10,14 +10,15 @@ from uuid import UUID
 
 from hypothesis import strategies as st
 
-from memoryhub.kernel import costs, lines, packers, packing
-from memoryhub.kernel.choosing import Candidate
-from memoryhub.kernel.contexts import Policies, Record
-from memoryhub.kernel.lines import Parsed
-from memoryhub.kernel.opened import Opened
-from memoryhub.kernel.packing import Packed, Wanted
-from memoryhub.kernel.pages import Location
-from memoryhub.kernel.tokens import estimate
+from memoryhub.kernel.levels import costs, lines
+from memoryhub.kernel.levels.contexts import Policies, Record
+from memoryhub.kernel.levels.lines import Parsed
+from memoryhub.kernel.levels.opened import Opened
+from memoryhub.kernel.levels.tokens import estimate
+from memoryhub.kernel.packing import packers, packing
+from memoryhub.kernel.packing.choosing import Candidate
+from memoryhub.kernel.packing.packing import Packed, Wanted
+from memoryhub.kernel.state.pages import Location
 
 THREAD, PARENT = UUID(int=1), UUID(int=2)
 LIMITS = Policies(

@@ -6,18 +6,18 @@ import json
 from collections import Counter
 from typing import Any
 
-from memoryhub.kernel import making
-from memoryhub.kernel.bodies import Event
 from memoryhub.kernel.commands import AmendThread, MadeLevels, NewSlot
-from memoryhub.kernel.opened import Opened
-from memoryhub.kernel.page_commands import (
+from memoryhub.kernel.levels import making
+from memoryhub.kernel.levels.opened import Opened
+from memoryhub.kernel.paging.page_commands import (
     CreatePages,
     FaultPage,
     MapPage,
     UpdatePage,
 )
-from memoryhub.kernel.paging import Paging
-from memoryhub.kernel.state import ThreadState
+from memoryhub.kernel.state.bodies import Event
+from memoryhub.kernel.state.paging import Paging
+from memoryhub.kernel.state.state import ThreadState
 from tests.paging import Bench, made
 from tests.paging_model import Model
 

@@ -6,7 +6,7 @@ import json
 from datetime import timedelta
 from typing import Any
 
-from memoryhub.kernel.memory_commands import (
+from memoryhub.kernel.memory.memory_commands import (
     ChangeKeys,
     DeleteKey,
     Expected,
@@ -15,8 +15,8 @@ from memoryhub.kernel.memory_commands import (
     SetKey,
     TakeCheckpoint,
 )
-from memoryhub.kernel.memory_nouns import RESTORED
-from memoryhub.kernel.notes import AddNotes, NewNote
+from memoryhub.kernel.memory.notes import AddNotes, NewNote
+from memoryhub.kernel.memory.nouns import RESTORED
 from tests.paging import Bench
 
 

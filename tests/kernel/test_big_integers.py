@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from memoryhub.kernel import strict_json
-from memoryhub.kernel.strict_json import JsonRefusedError
+from memoryhub.kernel.text import strict_json
+from memoryhub.kernel.text.strict_json import JsonRefusedError
 
 BEYOND = (
     2**63,

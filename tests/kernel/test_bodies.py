@@ -10,13 +10,13 @@ from uuid import UUID
 import pytest
 from pydantic import BaseModel, ValidationError
 
-from memoryhub.kernel import bodies
-from memoryhub.kernel.bodies import Body, Chosen, Ours
-from memoryhub.kernel.events import (
+from memoryhub.kernel.registry import TYPES
+from memoryhub.kernel.state import bodies
+from memoryhub.kernel.state.bodies import Body, Chosen, Ours
+from memoryhub.kernel.state.events import (
     Limits,
 )
-from memoryhub.kernel.names import NameMark
-from memoryhub.kernel.registry import TYPES
+from memoryhub.kernel.text.names import NameMark
 
 _MARKS = (Ours, Chosen, NameMark)
 _BARE = (bool, int, float, str, datetime, Any)

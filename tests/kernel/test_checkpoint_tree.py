@@ -11,16 +11,17 @@ import pytest
 from rpds import HashTrieMap
 
 from memoryhub.errors import CheckpointUnknownError
-from memoryhub.kernel import checkpoint_tree, checkpoints, working_memory
-from memoryhub.kernel import memory_commands as commands
-from memoryhub.kernel.memory_commands import (
+from memoryhub.kernel.memory import checkpoint_tree, checkpoints
+from memoryhub.kernel.memory import memory_commands as commands
+from memoryhub.kernel.memory.memory_commands import (
     ChangeKeys,
     ClearKeys,
     DeleteCheckpoint,
     ExpireKeys,
 )
-from memoryhub.kernel.memory_nouns import RESTORED
-from memoryhub.kernel.working_memory import Contents, KeyEntry
+from memoryhub.kernel.memory.nouns import RESTORED
+from memoryhub.kernel.state import working_memory
+from memoryhub.kernel.state.working_memory import Contents, KeyEntry
 from tests.kernel.remembered import (
     delete,
     listed,

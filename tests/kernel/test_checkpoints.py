@@ -9,19 +9,23 @@ from memoryhub.errors import (
     CheckpointUnknownError,
     NameTakenError,
 )
-from memoryhub.kernel import checkpoints
-from memoryhub.kernel.memory_commands import (
+from memoryhub.kernel.memory import checkpoints
+from memoryhub.kernel.memory.memory_commands import (
     ClearKeys,
     DeleteCheckpoint,
     EraseValues,
     ExpireKeys,
     TakeCheckpoint,
 )
-from memoryhub.kernel.memory_events import CheckpointRestored, CheckpointTaken
-from memoryhub.kernel.memory_nouns import RESTORED, SLICES
-from memoryhub.kernel.notes import NOTES
-from memoryhub.kernel.tasks import TASK, SetTask
-from memoryhub.kernel.working_memory import AUTOMATIC_KEPT, MAX_CHECKPOINTS, Contents
+from memoryhub.kernel.memory.notes import NOTES
+from memoryhub.kernel.memory.nouns import RESTORED, SLICES
+from memoryhub.kernel.memory.tasks import TASK, SetTask
+from memoryhub.kernel.state.memory_events import CheckpointRestored, CheckpointTaken
+from memoryhub.kernel.state.working_memory import (
+    AUTOMATIC_KEPT,
+    MAX_CHECKPOINTS,
+    Contents,
+)
 from tests.kernel.remembered import (
     delete,
     listed,

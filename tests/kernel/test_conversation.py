@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memoryhub.kernel import conversation
-from memoryhub.kernel.conversation import ShownPage
-from memoryhub.kernel.opened import Opened, slot_modality
-from memoryhub.kernel.tools import OWN
+from memoryhub.kernel.levels.opened import Opened, slot_modality
+from memoryhub.kernel.levels.tools import OWN
+from memoryhub.kernel.packing import conversation
+from memoryhub.kernel.packing.conversation import ShownPage
 from tests.loops import asks
 from tests.validators import require_chat
 

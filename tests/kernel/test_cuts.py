@@ -9,13 +9,13 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memoryhub.kernel import assembling, packers
-from memoryhub.kernel.contexts import Record, Ref
-from memoryhub.kernel.lines import shown_text
-from memoryhub.kernel.packing import TooSmallError
-from memoryhub.kernel.page_commands import BeginTurn
-from memoryhub.kernel.pages import slot_page_id
-from memoryhub.kernel.tokens import estimate
+from memoryhub.kernel.levels.contexts import Record, Ref
+from memoryhub.kernel.levels.lines import shown_text
+from memoryhub.kernel.levels.tokens import estimate
+from memoryhub.kernel.packing import assembling, packers
+from memoryhub.kernel.packing.packing import TooSmallError
+from memoryhub.kernel.paging.page_commands import BeginTurn
+from memoryhub.kernel.state.pages import slot_page_id
 from tests.kernel.test_talk import CONFIGS, STEPS, Talk
 from tests.loops import said, shown
 

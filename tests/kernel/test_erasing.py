@@ -11,7 +11,7 @@ from uuid import UUID
 import pytest
 
 from memoryhub.errors import Refusal, ThreadErasedError
-from memoryhub.kernel import checkpoint_tree, state_json
+from memoryhub.kernel import state_json
 from memoryhub.kernel.commands import (
     AppendSlots,
     CloseThread,
@@ -20,11 +20,11 @@ from memoryhub.kernel.commands import (
     ForkThread,
     RetireThread,
 )
-from memoryhub.kernel.erase_events import Range, RecordsErased, ThreadErased
-from memoryhub.kernel.events import Limits
-from memoryhub.kernel.memory_commands import ChangeKeys, Expiry, RetimeKey
-from memoryhub.kernel.notes import NOTES
-from memoryhub.kernel.page_commands import (
+from memoryhub.kernel.memory import checkpoint_tree
+from memoryhub.kernel.memory.memory_commands import ChangeKeys, Expiry, RetimeKey
+from memoryhub.kernel.memory.notes import NOTES
+from memoryhub.kernel.memory.tasks import TASK, SetTask, UpdateTask
+from memoryhub.kernel.paging.page_commands import (
     BeginTurn,
     DeletePage,
     EvictPage,
@@ -32,12 +32,13 @@ from memoryhub.kernel.page_commands import (
     PinPage,
     WriteLevels,
 )
-from memoryhub.kernel.pages import Entry
-from memoryhub.kernel.paging import Frame
-from memoryhub.kernel.state import ThreadState
-from memoryhub.kernel.tasks import TASK, SetTask, UpdateTask
-from memoryhub.kernel.threads import inherit
-from memoryhub.kernel.working_memory import Contents, Resident
+from memoryhub.kernel.state.erase_events import Range, RecordsErased, ThreadErased
+from memoryhub.kernel.state.events import Limits
+from memoryhub.kernel.state.pages import Entry
+from memoryhub.kernel.state.paging import Frame
+from memoryhub.kernel.state.state import ThreadState
+from memoryhub.kernel.state.working_memory import Contents, Resident
+from memoryhub.kernel.threads.threads import inherit
 from tests.kernel.paged import thirds
 from tests.kernel.remembered import delete, note, put, restore, setting, take
 from tests.paging import LOOSE, Bench, make, page, places, rewrite, slot

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from memoryhub.errors import FaultBudgetError, PageUnknownError
-from memoryhub.kernel import faults, replay
+from memoryhub.kernel import replay
 from memoryhub.kernel.commands import AppendSlots
-from memoryhub.kernel.page_commands import (
+from memoryhub.kernel.paging import faults
+from memoryhub.kernel.paging.page_commands import (
     BeginTurn,
     DeletePage,
     EvictPage,
@@ -18,14 +19,14 @@ from memoryhub.kernel.page_commands import (
     FlushTlb,
     WriteLevels,
 )
-from memoryhub.kernel.page_events import (
+from memoryhub.kernel.state.page_events import (
     FaultRefused,
     PageCompressed,
     PageEvicted,
     PageFaulted,
     PageReferenced,
 )
-from memoryhub.kernel.paging import Spent
+from memoryhub.kernel.state.paging import Spent
 from tests.paging import BARE, SMALL, Bench, made, make, only, page, rewrite, slot
 
 

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from memoryhub.errors import InvalidError
-from memoryhub.kernel import formats
-from memoryhub.kernel.records import Bad, Place
-from memoryhub.kernel.state import Scope
-from memoryhub.kernel.transcripts import Item, Line, Options, Run
+from memoryhub.kernel.formats import formats
+from memoryhub.kernel.formats.records import Bad, Place
+from memoryhub.kernel.formats.transcripts import Item, Line, Options, Run
+from memoryhub.kernel.state.state import Scope
 from tests import sample
 
 OPTIONS = Options(source="acme")

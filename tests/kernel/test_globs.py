@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from memoryhub.errors import InvalidError
-from memoryhub.kernel import globs
+from memoryhub.kernel.text import globs
 
 SIGNS = st.sampled_from("ab-!]^\\.éZ")
 NAMES = st.text(SIGNS, max_size=7)

@@ -15,7 +15,7 @@ from memoryhub.errors import (
     StaleError,
 )
 from memoryhub.kernel.commands import AmendThread
-from memoryhub.kernel.memory_commands import (
+from memoryhub.kernel.memory.memory_commands import (
     ChangeKeys,
     ClearKeys,
     DeleteKey,
@@ -25,9 +25,14 @@ from memoryhub.kernel.memory_commands import (
     Expiry,
     RetimeKey,
 )
-from memoryhub.kernel.memory_events import KeyDeleted, KeyRetimed, KeySet, KeysExpired
-from memoryhub.kernel.notes import NOTES
-from memoryhub.kernel.working_memory import KeyEntry
+from memoryhub.kernel.memory.notes import NOTES
+from memoryhub.kernel.state.memory_events import (
+    KeyDeleted,
+    KeyRetimed,
+    KeySet,
+    KeysExpired,
+)
+from memoryhub.kernel.state.working_memory import KeyEntry
 from tests.kernel.remembered import (
     delete,
     lasting,

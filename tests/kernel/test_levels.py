@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memoryhub.kernel import levels
-from memoryhub.kernel.json_text import dumped
-from memoryhub.kernel.levels import LevelText
-from memoryhub.kernel.opened import text_of_slot
-from memoryhub.kernel.pages import ABSTRACT, FULL, REDUCED, REFERENCE
-from memoryhub.kernel.tokens import estimate
+from memoryhub.kernel.levels import levels
+from memoryhub.kernel.levels.levels import LevelText
+from memoryhub.kernel.levels.opened import text_of_slot
+from memoryhub.kernel.levels.tokens import estimate
+from memoryhub.kernel.state.pages import ABSTRACT, FULL, REDUCED, REFERENCE
+from memoryhub.kernel.text.json_text import dumped
 
 # A megabyte of anything must stay far below this; a quadratic scan would take minutes.
 MEBIBYTE = 1 << 20

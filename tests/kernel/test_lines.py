@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memoryhub.kernel import costs, lines
-from memoryhub.kernel.exchange import Shown, as_text, verbatim
-from memoryhub.kernel.json_text import in_string
-from memoryhub.kernel.opened import Opened
-from memoryhub.kernel.tokens import estimate
+from memoryhub.kernel.levels import costs, lines
+from memoryhub.kernel.levels.exchange import Shown, as_text, verbatim
+from memoryhub.kernel.levels.opened import Opened
+from memoryhub.kernel.levels.tokens import estimate
+from memoryhub.kernel.text.json_text import in_string
 
 # What could end a line, a string, a fence or a page, and anything else.
 hostile = st.lists(

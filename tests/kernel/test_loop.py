@@ -9,15 +9,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memoryhub.kernel import lines, ranges
-from memoryhub.kernel.lines import shown_text
-from memoryhub.kernel.opened import Opened
-from memoryhub.kernel.page_commands import BeginTurn, DeletePage
-from memoryhub.kernel.page_events import PageEvicted, PageFaulted, PageReferenced
-from memoryhub.kernel.pages import Modality
-from memoryhub.kernel.ranges import WORD
-from memoryhub.kernel.tokens import Count, estimate
-from memoryhub.kernel.tools import LEAST
+from memoryhub.kernel.levels import lines
+from memoryhub.kernel.levels.lines import shown_text
+from memoryhub.kernel.levels.opened import Opened
+from memoryhub.kernel.levels.tokens import Count, estimate
+from memoryhub.kernel.levels.tools import LEAST
+from memoryhub.kernel.packing import ranges
+from memoryhub.kernel.packing.ranges import WORD
+from memoryhub.kernel.paging.page_commands import BeginTurn, DeletePage
+from memoryhub.kernel.state.page_events import PageEvicted, PageFaulted, PageReferenced
+from memoryhub.kernel.state.pages import Modality
 from tests.loops import Loop, asks, brings, said, shown
 
 LAYOUTS = st.sampled_from(["conversation", "developer"])

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryhub.kernel import manifest
-from memoryhub.kernel.contexts import FrameRow, Manifest, Policies, Row
-from memoryhub.kernel.json_text import in_string
-from memoryhub.kernel.opened import Opened
-from memoryhub.kernel.pages import HINT, Location
-from memoryhub.kernel.tokens import estimate
+from memoryhub.kernel.levels import manifest
+from memoryhub.kernel.levels.contexts import FrameRow, Manifest, Policies, Row
+from memoryhub.kernel.levels.opened import Opened
+from memoryhub.kernel.levels.tokens import estimate
+from memoryhub.kernel.state.pages import HINT, Location
+from memoryhub.kernel.text.json_text import in_string
 
 THREAD = UUID(int=7)
 ANCESTOR = UUID(int=8)

@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
-from memoryhub.kernel import memory_json, state_json
-from memoryhub.kernel.memory_commands import DeleteCheckpoint
-from memoryhub.kernel.page_commands import EvictPage, PinPage
-from memoryhub.kernel.tasks import SetTask
-from memoryhub.kernel.working_memory import WorkingMemory
+from memoryhub.kernel import state_json
+from memoryhub.kernel.memory import memory_json
+from memoryhub.kernel.memory.memory_commands import DeleteCheckpoint
+from memoryhub.kernel.memory.tasks import SetTask
+from memoryhub.kernel.paging.page_commands import EvictPage, PinPage
+from memoryhub.kernel.state.working_memory import WorkingMemory
 from tests.kernel.remembered import delete, note, put, restore, take, wait
 from tests.paging import SMALL, Bench, make, page
 

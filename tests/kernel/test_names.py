@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryhub.kernel import names
-from memoryhub.kernel.events import Label, SlotAppended, ThreadCreated
+from memoryhub.kernel.state.events import Label, SlotAppended, ThreadCreated
+from memoryhub.kernel.text import names
 
 SALT = b"0123456789abcdef"
 

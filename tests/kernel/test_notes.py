@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from memoryhub.kernel.commands import AmendThread
-from memoryhub.kernel.notes import NOTES, ClearNotes
+from memoryhub.kernel.memory.notes import NOTES, ClearNotes
 from tests.kernel.remembered import note, restore, take
 from tests.paging import Bench
 

@@ -10,11 +10,18 @@ from uuid import UUID
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memoryhub.kernel import pack_2, prefixes
-from memoryhub.kernel.contexts import Manifest, Policies, Record, Ref, Row, Section
-from memoryhub.kernel.opened import Opened, slot_modality
-from memoryhub.kernel.pages import Location
-from memoryhub.kernel.tokens import estimate
+from memoryhub.kernel.levels.contexts import (
+    Manifest,
+    Policies,
+    Record,
+    Ref,
+    Row,
+    Section,
+)
+from memoryhub.kernel.levels.opened import Opened, slot_modality
+from memoryhub.kernel.levels.tokens import estimate
+from memoryhub.kernel.packing import pack_2, prefixes
+from memoryhub.kernel.state.pages import Location
 from tests.kernel.test_conversation import CALL, RESULT, SAID
 from tests.loops import asks
 from tests.validators import require_chat

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memoryhub.kernel import assembling, packers, prefixes
-from memoryhub.kernel.contexts import Ref, Row
-from memoryhub.kernel.packing import Packed
-from memoryhub.kernel.tokens import estimate
+from memoryhub.kernel.levels.contexts import Ref, Row
+from memoryhub.kernel.levels.tokens import estimate
+from memoryhub.kernel.packing import assembling, packers, prefixes
+from memoryhub.kernel.packing.packing import Packed
 from tests.kernel.packs import (
     PARENT,
     THREAD,

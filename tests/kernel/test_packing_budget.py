@@ -5,10 +5,11 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memoryhub.kernel import choosing, opened, packing
-from memoryhub.kernel.choosing import Choice, Unit
-from memoryhub.kernel.packing import TooSmallError
-from memoryhub.kernel.tokens import Tokenizer, estimate
+from memoryhub.kernel.levels import opened
+from memoryhub.kernel.levels.tokens import Tokenizer, estimate
+from memoryhub.kernel.packing import choosing, packing
+from memoryhub.kernel.packing.choosing import Choice, Unit
+from memoryhub.kernel.packing.packing import TooSmallError
 from tests.kernel.packs import (
     Thread,
     context,

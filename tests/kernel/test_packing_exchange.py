@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from memoryhub.kernel.packing import TooSmallError
+from memoryhub.kernel.packing.packing import TooSmallError
 from tests.kernel.packs import (
     Thread,
     call,

@@ -11,11 +11,14 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from memoryhub.errors import Refusal
-from memoryhub.kernel import making, measuring, packing, strict_json, wanting
 from memoryhub.kernel.commands import AppendSlots, Draft, NewSlot
-from memoryhub.kernel.contexts import Ref
-from memoryhub.kernel.opened import Opened
-from memoryhub.kernel.page_commands import (
+from memoryhub.kernel.levels import making
+from memoryhub.kernel.levels.contexts import Ref
+from memoryhub.kernel.levels.opened import Opened
+from memoryhub.kernel.levels.tokens import estimate, text_of
+from memoryhub.kernel.packing import packing, wanting
+from memoryhub.kernel.packing.wanting import Asked
+from memoryhub.kernel.paging.page_commands import (
     BeginTurn,
     CreatePages,
     DeletePage,
@@ -29,9 +32,9 @@ from memoryhub.kernel.page_commands import (
     UpdatePage,
     WriteLevels,
 )
-from memoryhub.kernel.pages import Location
-from memoryhub.kernel.tokens import estimate, text_of
-from memoryhub.kernel.wanting import Asked
+from memoryhub.kernel.state.pages import Location
+from memoryhub.kernel.text import strict_json
+from memoryhub.kernel.threads import measuring
 from tests.kernel.packs import call, result
 from tests.loops import opened_texts
 from tests.paging import Bench, prose

@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryhub.kernel.padding import padded
+from memoryhub.kernel.text.padding import padded
 
 
 @given(st.integers(0, 1 << 40), st.integers(0, 1 << 20))

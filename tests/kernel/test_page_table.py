@@ -17,7 +17,7 @@ from memoryhub.errors import (
 )
 from memoryhub.kernel import replay
 from memoryhub.kernel.commands import AppendSlots, CloseThread
-from memoryhub.kernel.page_commands import (
+from memoryhub.kernel.paging.page_commands import (
     BeginTurn,
     CreatePages,
     DeletePage,
@@ -32,7 +32,7 @@ from memoryhub.kernel.page_commands import (
     UpdatePage,
     WriteLevels,
 )
-from memoryhub.kernel.page_events import PageCreated, PageMapped, PageUpdated
+from memoryhub.kernel.state.page_events import PageCreated, PageMapped, PageUpdated
 from tests.paging import BARE, Bench, made, make, page, rewrite, slot
 
 

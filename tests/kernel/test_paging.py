@@ -21,10 +21,10 @@ from hypothesis.stateful import (
 from rpds import HashTrieMap
 
 from memoryhub.errors import Refusal
-from memoryhub.kernel import pins, state_json
-from memoryhub.kernel.bodies import Event
+from memoryhub.kernel import state_json
 from memoryhub.kernel.commands import AmendThread, AppendSlots, MadeLevels
-from memoryhub.kernel.page_commands import (
+from memoryhub.kernel.paging import pins
+from memoryhub.kernel.paging.page_commands import (
     BeginTurn,
     CreatePages,
     DeletePage,
@@ -39,9 +39,10 @@ from memoryhub.kernel.page_commands import (
     UpdatePage,
     WriteLevels,
 )
-from memoryhub.kernel.paging import listed
-from memoryhub.kernel.paging_config import settings_of
-from memoryhub.kernel.state import MAX_FORK_DEPTH
+from memoryhub.kernel.state.bodies import Event
+from memoryhub.kernel.state.paging import listed
+from memoryhub.kernel.state.paging_config import settings_of
+from memoryhub.kernel.state.state import MAX_FORK_DEPTH
 from tests.kernel.paged import (
     appended,
     bounded,

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from memoryhub.errors import PinBudgetError, PinnedError
-from memoryhub.kernel import pins
 from memoryhub.kernel.commands import AppendSlots
-from memoryhub.kernel.page_commands import (
+from memoryhub.kernel.paging import pins
+from memoryhub.kernel.paging.page_commands import (
     BeginTurn,
     CreatePages,
     EvictPage,
@@ -19,7 +19,7 @@ from memoryhub.kernel.page_commands import (
     PinPage,
     UnpinPage,
 )
-from memoryhub.kernel.page_events import PageEvicted, PageMapped, PagePinned
+from memoryhub.kernel.state.page_events import PageEvicted, PageMapped, PagePinned
 from tests.paging import BARE, SMALL, Bench, made, make, only, page, rewrite, slot
 
 #: 960 tokens of 1,600 may be pinned.

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryhub.kernel import eviction, policies
 from memoryhub.kernel.commands import AppendSlots
 from memoryhub.kernel.course import Course
-from memoryhub.kernel.page_commands import (
+from memoryhub.kernel.paging import eviction
+from memoryhub.kernel.paging.page_commands import (
     BeginTurn,
     CreatePages,
     EvictPage,
@@ -20,10 +20,11 @@ from memoryhub.kernel.page_commands import (
     MapPage,
     ReferencePages,
 )
-from memoryhub.kernel.page_events import PageEvicted
-from memoryhub.kernel.paging_config import POLICY_NAMES
-from memoryhub.kernel.policies import POLICIES, Terms
 from memoryhub.kernel.registry import EVOLVE
+from memoryhub.kernel.state import policies
+from memoryhub.kernel.state.page_events import PageEvicted
+from memoryhub.kernel.state.paging_config import POLICY_NAMES
+from memoryhub.kernel.state.policies import POLICIES, Terms
 from tests.paging import BARE, Bench, only, page, slot
 
 SHARES = st.floats(0, 1)

@@ -13,13 +13,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memoryhub.kernel import prefixes
-from memoryhub.kernel.assembling import DEVELOPER, SECTIONS
-from memoryhub.kernel.contexts import Record
-from memoryhub.kernel.packing import Packed
-from memoryhub.kernel.pages import Location
-from memoryhub.kernel.prefixes import Common, OrderError, Request
-from memoryhub.kernel.tokens import estimate
+from memoryhub.kernel.levels.contexts import Record
+from memoryhub.kernel.levels.tokens import estimate
+from memoryhub.kernel.packing import prefixes
+from memoryhub.kernel.packing.assembling import DEVELOPER, SECTIONS
+from memoryhub.kernel.packing.packing import Packed
+from memoryhub.kernel.packing.prefixes import Common, OrderError, Request
+from memoryhub.kernel.state.pages import Location
 from tests.kernel.packs import PARENT, THREAD, Thread, call, hostile, result
 
 #: A page or a message: what it is, its text, and whether it is a summary of it only.

@@ -6,9 +6,9 @@ import hashlib
 
 import pytest
 
-from memoryhub.kernel import prompts
-from memoryhub.kernel.json_text import in_string
-from memoryhub.kernel.tokens import estimate
+from memoryhub.kernel.levels.tokens import estimate
+from memoryhub.kernel.text import prompts
+from memoryhub.kernel.text.json_text import in_string
 
 
 @pytest.mark.parametrize("version", prompts.RULES)

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-from memoryhub.kernel import packers
-from memoryhub.kernel.contexts import Record
-from memoryhub.kernel.opened import Opened
-from memoryhub.kernel.pages import Location
+from memoryhub.kernel.levels.contexts import Record
+from memoryhub.kernel.levels.opened import Opened
+from memoryhub.kernel.packing import packers
+from memoryhub.kernel.state.pages import Location
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryhub.kernel.records import (
+from memoryhub.kernel.formats.records import (
     Bad,
     Place,
     Record,

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryhub.kernel import references
-from memoryhub.kernel.references import References, ids
+from memoryhub.kernel.text import references
+from memoryhub.kernel.text.references import References, ids
 
 
 @pytest.mark.parametrize(

@@ -25,26 +25,17 @@ from memoryhub.errors import (
     ThreadErasedError,
     ThreadFullError,
 )
-from memoryhub.kernel import (
-    checkpoints,
-    commands,
-    keys,
-    notes,
-    own_tools,
-    page_parts,
-    replay,
-    state_json,
-    tasks,
-    tlb_upkeep,
-    turns,
-)
-from memoryhub.kernel import state as states
-from memoryhub.kernel.bodies import Event
+from memoryhub.kernel import commands, replay, state_json
 from memoryhub.kernel.commands import AppendSlots, CreateThread, NewSlot
-from memoryhub.kernel.erase_events import RecordsErased, ThreadErased
+from memoryhub.kernel.memory import checkpoints, keys, notes, tasks
+from memoryhub.kernel.paging import page_parts, tlb_upkeep
 from memoryhub.kernel.registry import TYPES
-from memoryhub.kernel.state import Scope, ThreadState
-from memoryhub.kernel.threads import inherit
+from memoryhub.kernel.state import state as states
+from memoryhub.kernel.state.bodies import Event
+from memoryhub.kernel.state.erase_events import RecordsErased, ThreadErased
+from memoryhub.kernel.state.state import Scope, ThreadState
+from memoryhub.kernel.threads.threads import inherit
+from memoryhub.kernel.turns import own_tools, turns
 from tests.paging import Rows
 
 BEGAN = datetime(2026, 1, 1, tzinfo=UTC)

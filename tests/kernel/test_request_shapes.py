@@ -10,10 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memoryhub.errors import InvalidError
-from memoryhub.kernel import message_shapes, pack_2, packers
-from memoryhub.kernel.page_commands import BeginTurn
-from memoryhub.kernel.paging_config import FORMATS, Settings, check
-from memoryhub.kernel.tokens import estimate
+from memoryhub.kernel.levels import message_shapes
+from memoryhub.kernel.levels.tokens import estimate
+from memoryhub.kernel.packing import pack_2, packers
+from memoryhub.kernel.paging.page_commands import BeginTurn
+from memoryhub.kernel.state.paging_config import FORMATS, Settings, check
 from tests.kernel.test_talk import CONFIGS, STEPS, Talk, regular
 from tests.loops import Loop, said
 from tests.validators import require_request

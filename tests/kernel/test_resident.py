@@ -6,9 +6,8 @@ import pytest
 
 from memoryhub.errors import PinBudgetError
 from memoryhub.kernel.commands import AmendThread
-from memoryhub.kernel.memory_events import CheckpointRestored
-from memoryhub.kernel.memory_nouns import RESTORED
-from memoryhub.kernel.page_commands import (
+from memoryhub.kernel.memory.nouns import RESTORED
+from memoryhub.kernel.paging.page_commands import (
     DeletePage,
     EvictPage,
     MapPage,
@@ -16,7 +15,8 @@ from memoryhub.kernel.page_commands import (
     UnpinPage,
     WriteLevels,
 )
-from memoryhub.kernel.page_events import PageEvicted
+from memoryhub.kernel.state.memory_events import CheckpointRestored
+from memoryhub.kernel.state.page_events import PageEvicted
 from tests.kernel.paged import bounded, rows_agree
 from tests.kernel.remembered import put, restore, take
 from tests.paging import SMALL, Bench, made, make, only, page, rewrite

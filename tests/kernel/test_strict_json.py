@@ -10,8 +10,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from memoryhub.kernel import strict_json
-from memoryhub.kernel.strict_json import JsonRefusedError, Limits
+from memoryhub.kernel.text import strict_json
+from memoryhub.kernel.text.strict_json import JsonRefusedError, Limits
 
 MAX = strict_json.MAX_INTEGER
 LIMIT = strict_json.DEFAULT

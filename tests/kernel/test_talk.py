@@ -11,12 +11,13 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from memoryhub.errors import NoRoomError, PinnedError
-from memoryhub.kernel import groups, packers
 from memoryhub.kernel.commands import Draft
-from memoryhub.kernel.packing import Packed
-from memoryhub.kernel.page_commands import BeginTurn, MapPage
-from memoryhub.kernel.page_events import PageFaulted
-from memoryhub.kernel.paging import values
+from memoryhub.kernel.packing import packers
+from memoryhub.kernel.packing.packing import Packed
+from memoryhub.kernel.paging import groups
+from memoryhub.kernel.paging.page_commands import BeginTurn, MapPage
+from memoryhub.kernel.state.page_events import PageFaulted
+from memoryhub.kernel.state.paging import values
 from tests.loops import Loop, brings, said
 
 #: What happens between two requests.

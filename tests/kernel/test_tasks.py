@@ -6,9 +6,8 @@ import pytest
 
 from memoryhub.errors import StaleError, TaskNotFoundError
 from memoryhub.kernel.commands import Draft
-from memoryhub.kernel.memory_commands import Expected
-from memoryhub.kernel.replay import decide
-from memoryhub.kernel.tasks import (
+from memoryhub.kernel.memory.memory_commands import Expected
+from memoryhub.kernel.memory.tasks import (
     TASK,
     ClearTask,
     SetTask,
@@ -17,6 +16,7 @@ from memoryhub.kernel.tasks import (
     TaskSet,
     UpdateTask,
 )
+from memoryhub.kernel.replay import decide
 from tests.paging import Bench
 
 

@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 
 from memoryhub.errors import InvalidError, PinBudgetError
-from memoryhub.kernel import paging_config, state_json
+from memoryhub.kernel import state_json
 from memoryhub.kernel.commands import AmendThread, AppendSlots
-from memoryhub.kernel.events import ThreadConfigured, ThreadForked
-from memoryhub.kernel.page_commands import (
+from memoryhub.kernel.paging.page_commands import (
     BeginTurn,
     EvictPage,
     FaultPage,
@@ -18,9 +17,11 @@ from memoryhub.kernel.page_commands import (
     ReferencePages,
     WriteLevels,
 )
-from memoryhub.kernel.page_events import PageEvicted
-from memoryhub.kernel.paging_config import FIXED, Settings
-from memoryhub.kernel.state import ThreadState
+from memoryhub.kernel.state import paging_config
+from memoryhub.kernel.state.events import ThreadConfigured, ThreadForked
+from memoryhub.kernel.state.page_events import PageEvicted
+from memoryhub.kernel.state.paging_config import FIXED, Settings
+from memoryhub.kernel.state.state import ThreadState
 from tests.paging import BARE, Bench, made, make, only, page, slot
 
 

@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memoryhub.kernel import state_json
-from memoryhub.kernel import tlb as tlbs
 from memoryhub.kernel.commands import AmendThread, AppendSlots
-from memoryhub.kernel.page_commands import (
+from memoryhub.kernel.paging.page_commands import (
     BeginTurn,
     DeletePage,
     EvictPage,
@@ -27,8 +26,9 @@ from memoryhub.kernel.page_commands import (
     UpdatePage,
     WriteLevels,
 )
-from memoryhub.kernel.pages import Entry, LevelEntry, Location
-from memoryhub.kernel.tlb import Tlb
+from memoryhub.kernel.state import tlb as tlbs
+from memoryhub.kernel.state.pages import Entry, LevelEntry, Location
+from memoryhub.kernel.state.tlb import Tlb
 from tests.paging import BARE, Bench, made, make, page, rewrite, slot
 
 NAMES = [f"p{n}" for n in range(12)]

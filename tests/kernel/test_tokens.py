@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryhub.kernel.tokens import estimate, text_of
+from memoryhub.kernel.levels.tokens import estimate, text_of
 
 
 def by_the_definition(text: str) -> int:

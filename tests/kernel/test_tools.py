@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryhub.kernel import tools
-from memoryhub.kernel.tools import Call, Mistake
+from memoryhub.kernel.levels import tools
+from memoryhub.kernel.levels.tools import Call, Mistake
 
 anything = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),

@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 
 from memoryhub.errors import InvalidError
-from memoryhub.kernel.strict_json import JsonRefusedError
-from memoryhub.kernel.transcripts import (
+from memoryhub.kernel.formats.transcripts import (
     Calls,
     Message,
     read_message,
     read_time,
     require_thread_name,
 )
+from memoryhub.kernel.text.strict_json import JsonRefusedError
 
 
 def read(content: Any, calls: Calls | None = None) -> Message:

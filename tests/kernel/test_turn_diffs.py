@@ -10,16 +10,16 @@ import pytest
 from hypothesis import settings
 from hypothesis.stateful import invariant, run_state_machine_as_test
 
-from memoryhub.kernel import turn_diffs
 from memoryhub.kernel.commands import AppendSlots
-from memoryhub.kernel.page_commands import (
+from memoryhub.kernel.paging.page_commands import (
     DeletePage,
     EvictPage,
     FaultPage,
     MapPage,
 )
-from memoryhub.kernel.paging import Frame
-from memoryhub.kernel.turn_diffs import Change, Happened
+from memoryhub.kernel.state.paging import Frame
+from memoryhub.kernel.turns import turn_diffs
+from memoryhub.kernel.turns.turn_diffs import Change, Happened
 from tests.kernel.paged import thirds
 from tests.kernel.test_paging import Threads
 from tests.paging import SMALL, Bench, make, page, rewrite, slot

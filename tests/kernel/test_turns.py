@@ -14,16 +14,16 @@ from memoryhub.kernel.commands import (
     Imported,
     ImportMessages,
 )
-from memoryhub.kernel.contexts import Record
-from memoryhub.kernel.events import SlotAppended
-from memoryhub.kernel.page_commands import (
+from memoryhub.kernel.levels.contexts import Record
+from memoryhub.kernel.paging.page_commands import (
     BeginTurn,
     EvictPage,
     MapPage,
     PinPage,
     RecordContext,
 )
-from memoryhub.kernel.page_events import PageMapped, TurnBegan, TurnPacked
+from memoryhub.kernel.state.events import SlotAppended
+from memoryhub.kernel.state.page_events import PageMapped, TurnBegan, TurnPacked
 from tests.paging import BARE, Bench, made, make, only, page, slot
 
 EMPTY = Record(

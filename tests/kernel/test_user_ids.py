@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from memoryhub.errors import InvalidError
-from memoryhub.kernel import user_ids
+from memoryhub.kernel.text import user_ids
 
 
 @pytest.mark.parametrize(

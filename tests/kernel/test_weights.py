@@ -8,12 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryhub.kernel import conversation, costs, weights
-from memoryhub.kernel.conversation import ShownPage
-from memoryhub.kernel.opened import Opened
-from memoryhub.kernel.pages import Entry, LevelEntry, Location
-from memoryhub.kernel.paging_config import Settings
-from memoryhub.kernel.tokens import Count
+from memoryhub.kernel.levels import costs
+from memoryhub.kernel.levels.opened import Opened
+from memoryhub.kernel.levels.tokens import Count
+from memoryhub.kernel.packing import conversation
+from memoryhub.kernel.packing.conversation import ShownPage
+from memoryhub.kernel.paging import weights
+from memoryhub.kernel.state.pages import Entry, LevelEntry, Location
+from memoryhub.kernel.state.paging_config import Settings
 from memoryhub.queries import tokenizers
 
 COUNTS = [tokenizers.nearest(name).count for name in ("est/1", "o200k_base")]

@@ -11,11 +11,15 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, rule, run_state_machine_as_test
 
-from memoryhub.kernel import checkpoint_tree
-from memoryhub.kernel.notes import NOTES
-from memoryhub.kernel.state import MAX_FORK_DEPTH
-from memoryhub.kernel.tasks import TASK, TASK_FIELDS, Task
-from memoryhub.kernel.working_memory import AUTOMATIC_KEPT, Contents, WorkingMemory
+from memoryhub.kernel.memory import checkpoint_tree
+from memoryhub.kernel.memory.notes import NOTES
+from memoryhub.kernel.memory.tasks import TASK, TASK_FIELDS, Task
+from memoryhub.kernel.state.state import MAX_FORK_DEPTH
+from memoryhub.kernel.state.working_memory import (
+    AUTOMATIC_KEPT,
+    Contents,
+    WorkingMemory,
+)
 from tests.memory_lives import LIMITS, Lives
 from tests.memory_model import Model, Things
 from tests.paging import Bench

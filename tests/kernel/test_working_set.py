@@ -9,11 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memoryhub.errors import NoRoomError, PinnedError
-from memoryhub.kernel import eviction, pins
 from memoryhub.kernel.commands import AmendThread, AppendSlots
 from memoryhub.kernel.course import Course
-from memoryhub.kernel.events import SlotAppended
-from memoryhub.kernel.page_commands import (
+from memoryhub.kernel.paging import eviction, pins
+from memoryhub.kernel.paging.page_commands import (
     BeginTurn,
     EvictPage,
     FaultPage,
@@ -22,14 +21,15 @@ from memoryhub.kernel.page_commands import (
     ReferencePages,
     WriteLevels,
 )
-from memoryhub.kernel.page_events import (
+from memoryhub.kernel.registry import EVOLVE
+from memoryhub.kernel.state.events import SlotAppended
+from memoryhub.kernel.state.page_events import (
     PageCompressed,
     PageCreated,
     PageEvicted,
     PageLowered,
     PageMapped,
 )
-from memoryhub.kernel.registry import EVOLVE
 from tests.paging import BARE, SMALL, Bench, made, make, only, page, slot
 
 

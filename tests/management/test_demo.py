@@ -18,7 +18,8 @@ from random import Random
 import pytest
 
 from memoryhub.journal import projections
-from memoryhub.kernel import names, transcripts
+from memoryhub.kernel.formats import transcripts
+from memoryhub.kernel.text import names
 from memoryhub.management.demo import (
     coder,
     concierge,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 
-from memoryhub.kernel.records import Bad, Place
+from memoryhub.kernel.formats.records import Bad, Place
 from memoryhub.management.import_progress import ImportProgress
 from memoryhub.management.import_summary import Summary, bad_line
 from memoryhub.models.projects import Project

@@ -13,9 +13,9 @@ from django.utils import timezone
 
 from memoryhub.api import api as agent_api
 from memoryhub.api import auth
-from memoryhub.kernel.memory_commands import Expiry, TakeCheckpoint
-from memoryhub.kernel.notes import AddNotes, NewNote
-from memoryhub.kernel.tasks import SetTask
+from memoryhub.kernel.memory.memory_commands import Expiry, TakeCheckpoint
+from memoryhub.kernel.memory.notes import AddNotes, NewNote
+from memoryhub.kernel.memory.tasks import SetTask
 from memoryhub.models import ApiKey, Project, Subject, Thread
 from memoryhub.services import (
     api_keys,

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from django.db import transaction
 
-from memoryhub.kernel.page_commands import BeginTurn
+from memoryhub.kernel.paging.page_commands import BeginTurn
 from memoryhub.models.events import Event
 from memoryhub.models.pages import Page
 from memoryhub.models.slots import Turn

@@ -10,7 +10,7 @@ from memoryhub import journal
 from memoryhub.errors import Refusal
 from memoryhub.journal import Order
 from memoryhub.kernel.commands import AppendSlots
-from memoryhub.kernel.events import SlotAppended
+from memoryhub.kernel.state.events import SlotAppended
 from memoryhub.models.projects import Project
 from memoryhub.models.threads import Thread
 from memoryhub.services import api_keys

@@ -10,8 +10,8 @@ import orjson
 
 from memoryhub.journal import log
 from memoryhub.journal.texts import texts
-from memoryhub.kernel.page_events import TurnPacked
 from memoryhub.kernel.replay import evolve
+from memoryhub.kernel.state.page_events import TurnPacked
 from memoryhub.kernel.state_json import to_json
 from memoryhub.models.events import Event
 from memoryhub.models.keys import SubjectKey

@@ -13,7 +13,7 @@ from memoryhub import journal
 from memoryhub.errors import Refusal
 from memoryhub.kernel import paging_json
 from memoryhub.kernel.commands import AppendSlots, Command
-from memoryhub.kernel.page_commands import (
+from memoryhub.kernel.paging.page_commands import (
     BeginTurn,
     CreatePages,
     DeletePage,

@@ -19,8 +19,8 @@ from memoryhub import journal
 from memoryhub.errors import InvalidError, Refusal
 from memoryhub.journal import Order, log, writer
 from memoryhub.journal.writer import Journal
-from memoryhub.kernel.events import Limits
-from memoryhub.kernel.state import Scope
+from memoryhub.kernel.state.events import Limits
+from memoryhub.kernel.state.state import Scope
 from memoryhub.models.clock import clock
 from memoryhub.models.projects import Project
 from memoryhub.models.threads import Thread

@@ -14,8 +14,8 @@ from typing import Any
 from django.db import transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from memoryhub.kernel.notes import NOTES
-from memoryhub.kernel.tasks import TASK
+from memoryhub.kernel.memory.notes import NOTES
+from memoryhub.kernel.memory.tasks import TASK
 from memoryhub.models.projects import Project
 from memoryhub.services.api_keys import Agent
 from tests import memory_acts as acts

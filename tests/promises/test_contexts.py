@@ -19,10 +19,12 @@ import pytest
 
 from memoryhub.journal import log
 from memoryhub.journal.texts import texts
-from memoryhub.kernel import pins, tokens
-from memoryhub.kernel.bodies import Event
-from memoryhub.kernel.events import Limits, SlotAppended
-from memoryhub.kernel.page_events import (
+from memoryhub.kernel.levels import tokens
+from memoryhub.kernel.paging import pins
+from memoryhub.kernel.replay import evolve
+from memoryhub.kernel.state.bodies import Event
+from memoryhub.kernel.state.events import Limits, SlotAppended
+from memoryhub.kernel.state.page_events import (
     FaultRefused,
     PageCompressed,
     PageEvicted,
@@ -32,9 +34,8 @@ from memoryhub.kernel.page_events import (
     TurnBegan,
     TurnPacked,
 )
-from memoryhub.kernel.paging_config import FORMATS, settings_of
-from memoryhub.kernel.replay import evolve
-from memoryhub.kernel.state import Scope, ThreadState
+from memoryhub.kernel.state.paging_config import FORMATS, settings_of
+from memoryhub.kernel.state.state import Scope, ThreadState
 from memoryhub.models.projects import Project
 from memoryhub.models.threads import Thread
 from memoryhub.queries import contexts, tokenizers

@@ -73,7 +73,7 @@ FOLLOWS_ANY_CLOCK = Fault(
     CLOCK, "abs(behind_ns) <= TOLERANCE_NS", "behind_ns == behind_ns"
 )
 SORTS_NO_MAP = Fault(
-    "memoryhub/kernel/state.py",
+    "memoryhub/kernel/state/state.py",
     "dict(sorted(plain[name].items()))",
     "dict(plain[name].items())",
 )
@@ -108,7 +108,7 @@ KEEPS_THE_FIRST_STATE = (
     ),
 )
 COMPARES_NO_INSTANT = Fault(
-    "memoryhub/kernel/working_memory.py",
+    "memoryhub/kernel/state/working_memory.py",
     "return self.expires_at is None or now < self.expires_at",
     "return True",
 )

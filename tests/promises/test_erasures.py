@@ -13,9 +13,9 @@ import time_machine
 
 from memoryhub.errors import Refusal, UnavailableError
 from memoryhub.journal.log import Origins
-from memoryhub.kernel.memory_commands import Expiry
-from memoryhub.kernel.page_commands import DeletePage
-from memoryhub.kernel.working_memory import KeyEntry
+from memoryhub.kernel.memory.memory_commands import Expiry
+from memoryhub.kernel.paging.page_commands import DeletePage
+from memoryhub.kernel.state.working_memory import KeyEntry
 from memoryhub.models.events import Event
 from memoryhub.models.projects import Project
 from memoryhub.models.threads import Thread

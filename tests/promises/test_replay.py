@@ -12,9 +12,9 @@ import pytest
 
 from memoryhub import journal
 from memoryhub.journal import log
-from memoryhub.kernel.events import Limits
 from memoryhub.kernel.replay import evolve
-from memoryhub.kernel.state import Scope
+from memoryhub.kernel.state.events import Limits
+from memoryhub.kernel.state.state import Scope
 from memoryhub.kernel.state_json import to_json
 from memoryhub.models.events import Snapshot
 from memoryhub.models.threads import Thread

@@ -11,8 +11,8 @@ from django.db import DatabaseError, connection, transaction
 
 from memoryhub import journal
 from memoryhub.kernel.commands import Imported, ImportMessages
-from memoryhub.kernel.events import Limits, RunRecorded
-from memoryhub.kernel.state import Scope
+from memoryhub.kernel.state.events import Limits, RunRecorded
+from memoryhub.kernel.state.state import Scope
 from memoryhub.models.events import Snapshot
 from memoryhub.models.threads import Thread, ThreadLabel
 from memoryhub.queries.verification import Difference, verify

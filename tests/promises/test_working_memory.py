@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, rule, run_state_machine_as_test
 
 from memoryhub.errors import Refusal
+from memoryhub.kernel.memory.tasks import TASK_FIELDS
 from memoryhub.kernel.registry import TYPES
-from memoryhub.kernel.tasks import TASK_FIELDS
 from tests.harness.forks import Process
 from tests.harness.instances import Instance
 from tests.memory_lives import LIMITS, Lives

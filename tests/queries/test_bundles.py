@@ -16,7 +16,7 @@ from django.test.utils import CaptureQueriesContext
 from jsonschema_rs import validator_for
 
 from memoryhub.errors import SubjectErasedError
-from memoryhub.kernel.state import Scope
+from memoryhub.kernel.state.state import Scope
 from memoryhub.models import ApiKey, Event, Hold, Project, Subject, Thread
 from memoryhub.models.audit import DailyUse
 from memoryhub.models.clock import clock

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from memoryhub.kernel import strict_json
-from memoryhub.kernel.memory_commands import Expiry
-from memoryhub.kernel.tasks import SetTask
+from memoryhub.kernel.memory.memory_commands import Expiry
+from memoryhub.kernel.memory.tasks import SetTask
+from memoryhub.kernel.text import strict_json
 from memoryhub.queries import comparisons, cursors
 from memoryhub.queries.comparisons import HEAD
 from memoryhub.services import keys

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from memoryhub.errors import BadCursorError
-from memoryhub.kernel.events import LabelValue
+from memoryhub.kernel.state.events import LabelValue
 from memoryhub.models.projects import Project
 from memoryhub.models.threads import Thread
 from memoryhub.queries import imports

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from memoryhub.kernel.page_commands import CreatePages, DeletePage
+from memoryhub.kernel.paging.page_commands import CreatePages, DeletePage
 from memoryhub.models.pages import PageLevel
 from memoryhub.models.threads import Thread
 from memoryhub.queries import contexts, page_uses, pages, states

@@ -9,7 +9,7 @@ from django.db import connection
 from django.db.models import Model
 
 from memoryhub.journal.log import Origins
-from memoryhub.kernel.page_commands import (
+from memoryhub.kernel.paging.page_commands import (
     BeginTurn,
     DeletePage,
     UpdatePage,

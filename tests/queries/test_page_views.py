@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from memoryhub.errors import PageErasedError, PageUnknownError
-from memoryhub.kernel.page_commands import CreatePages
+from memoryhub.kernel.paging.page_commands import CreatePages
 from memoryhub.models.threads import Thread
 from memoryhub.queries import page_views
 from memoryhub.queries.terms import Span, Term, Word

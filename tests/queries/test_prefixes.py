@@ -4,10 +4,10 @@ from itertools import takewhile
 
 import pytest
 
-from memoryhub.kernel import assembling
-from memoryhub.kernel.page_commands import CreatePages, EvictPage, UpdatePage
-from memoryhub.kernel.prefixes import OrderError
-from memoryhub.kernel.tokens import estimate
+from memoryhub.kernel.levels.tokens import estimate
+from memoryhub.kernel.packing import assembling
+from memoryhub.kernel.packing.prefixes import OrderError
+from memoryhub.kernel.paging.page_commands import CreatePages, EvictPage, UpdatePage
 from memoryhub.models.events import Event
 from memoryhub.models.threads import Thread
 from memoryhub.queries import contexts, prefixes

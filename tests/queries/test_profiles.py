@@ -11,9 +11,9 @@ from django.db.models import Sum
 from django.db.models.functions import Length
 
 from memoryhub.errors import NotFoundError, SubjectErasedError
-from memoryhub.kernel.memory_commands import Expiry, TakeCheckpoint
-from memoryhub.kernel.notes import AddNotes, NewNote
-from memoryhub.kernel.tasks import SetTask
+from memoryhub.kernel.memory.memory_commands import Expiry, TakeCheckpoint
+from memoryhub.kernel.memory.notes import AddNotes, NewNote
+from memoryhub.kernel.memory.tasks import SetTask
 from memoryhub.models import Event, Project, Subject
 from memoryhub.models.audit import DailyUse
 from memoryhub.models.clock import clock

@@ -8,8 +8,8 @@ import pytest
 from memoryhub.errors import NotFoundError, SeqUnknownError
 from memoryhub.journal import Address, Order, log, perform
 from memoryhub.kernel.commands import Imported, ImportMessages
-from memoryhub.kernel.events import Limits
-from memoryhub.kernel.state import Scope
+from memoryhub.kernel.state.events import Limits
+from memoryhub.kernel.state.state import Scope
 from memoryhub.models import Thread
 from memoryhub.models.ids import uuid7
 from memoryhub.queries import events, replay, slots, stats

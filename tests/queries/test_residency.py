@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from memoryhub.kernel import policies
 from memoryhub.kernel.commands import AppendSlots
+from memoryhub.kernel.state import policies
 from memoryhub.models.threads import Thread
 from memoryhub.queries import replay, residency
 from memoryhub.services.api_keys import Agent

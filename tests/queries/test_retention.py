@@ -7,8 +7,8 @@ import pytest
 import time_machine
 from django.utils import timezone
 
-from memoryhub.kernel.events import Limits
-from memoryhub.kernel.state import Scope
+from memoryhub.kernel.state.events import Limits
+from memoryhub.kernel.state.state import Scope
 from memoryhub.models.projects import Project
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread

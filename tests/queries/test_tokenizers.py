@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from structlog.testing import capture_logs
 from tiktoken_ext import openai_public
 
-from memoryhub.kernel import packing
-from memoryhub.kernel.tokens import EST, Count
+from memoryhub.kernel.levels.tokens import EST, Count
+from memoryhub.kernel.packing import packing
 from memoryhub.queries import o200k, tokenizers
 from tests import sample
 from tests.kernel.packs import pages, thread_of

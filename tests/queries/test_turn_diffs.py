@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from memoryhub.errors import NotFoundError, NotRecordedError
-from memoryhub.kernel.page_commands import BeginTurn
+from memoryhub.kernel.paging.page_commands import BeginTurn
 from memoryhub.models.events import Event
 from memoryhub.models.threads import Thread
 from memoryhub.queries import contexts, turn_diffs

@@ -6,9 +6,9 @@ from typing import Any
 
 from memoryhub import journal
 from memoryhub.journal import Receipt
-from memoryhub.kernel.events import LabelValue, Limits
-from memoryhub.kernel.paging import Paging
-from memoryhub.kernel.state import Scope, ThreadState
+from memoryhub.kernel.state.events import LabelValue, Limits
+from memoryhub.kernel.state.paging import Paging
+from memoryhub.kernel.state.state import Scope, ThreadState
 from memoryhub.models.threads import Thread
 from memoryhub.services import threads
 from memoryhub.services.api_keys import Agent

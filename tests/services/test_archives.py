@@ -13,7 +13,7 @@ from zipfile import ZIP_BZIP2, ZIP_DEFLATED, ZipFile, ZipInfo
 import pytest
 
 from memoryhub.errors import BadBundleError
-from memoryhub.kernel.bundles import MOST_BYTES, MOST_ENTRIES
+from memoryhub.kernel.formats.bundles import MOST_BYTES, MOST_ENTRIES
 from memoryhub.services import archives
 
 MIB = 2**20

@@ -9,10 +9,10 @@ import orjson
 import pytest
 from pydantic import BaseModel
 
-from memoryhub.kernel import bundles
-from memoryhub.kernel.context_bodies import SectionBody
-from memoryhub.kernel.page_events import TurnPacked
+from memoryhub.kernel.formats import bundles
 from memoryhub.kernel.registry import TYPES
+from memoryhub.kernel.state.context_bodies import SectionBody
+from memoryhub.kernel.state.page_events import TurnPacked
 from memoryhub.services.bundle_passes import Ids
 
 #: Fields whose name or type says id, and what becomes of each.

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from memoryhub.kernel.page_commands import DeletePage
-from memoryhub.kernel.page_events import PageCreated
+from memoryhub.kernel.paging.page_commands import DeletePage
+from memoryhub.kernel.state.page_events import PageCreated
 from memoryhub.models.derivations import Derivation
 from memoryhub.models.events import Event
 from memoryhub.models.slots import Slot

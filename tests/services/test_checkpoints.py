@@ -13,9 +13,9 @@ from memoryhub.errors import (
     ThreadClosedError,
 )
 from memoryhub.journal import Receipt, Request
-from memoryhub.kernel import working_memory as kernel
-from memoryhub.kernel.memory_commands import DeleteKey, Expiry, TakeCheckpoint
-from memoryhub.kernel.memory_events import (
+from memoryhub.kernel.memory.memory_commands import DeleteKey, Expiry, TakeCheckpoint
+from memoryhub.kernel.state import working_memory as kernel
+from memoryhub.kernel.state.memory_events import (
     CheckpointDeleted,
     CheckpointRestored,
     CheckpointTaken,
@@ -96,7 +96,7 @@ def test_a_name_is_unique_among_those_there_are(agent: Agent) -> None:
 def test_there_is_a_limit_to_those_that_were_asked_for(
     agent: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("memoryhub.kernel.checkpoints.MAX_CHECKPOINTS", 3)
+    monkeypatch.setattr("memoryhub.kernel.memory.checkpoints.MAX_CHECKPOINTS", 3)
     assert kernel.MAX_CHECKPOINTS == 1_000
     put(agent, 1)
     first, *_ = [take(agent).seq for _ in range(3)]

@@ -8,13 +8,13 @@ import pytest
 from memoryhub.errors import TokensRequiredError
 from memoryhub.journal import Request
 from memoryhub.journal.texts import texts
-from memoryhub.kernel import tokens
 from memoryhub.kernel.commands import NewSlot
-from memoryhub.kernel.opened import body
-from memoryhub.kernel.page_commands import MapPage
-from memoryhub.kernel.page_events import PageCompressed
-from memoryhub.kernel.pages import Entry
-from memoryhub.kernel.tokens import estimate
+from memoryhub.kernel.levels import tokens
+from memoryhub.kernel.levels.opened import body
+from memoryhub.kernel.levels.tokens import estimate
+from memoryhub.kernel.paging.page_commands import MapPage
+from memoryhub.kernel.state.page_events import PageCompressed
+from memoryhub.kernel.state.pages import Entry
 from memoryhub.queries import contexts, envelopes, manifests, pages, tokenizers
 from memoryhub.services import pages as writing
 from memoryhub.services import slots, turns

@@ -21,8 +21,8 @@ from memoryhub.errors import (
 from memoryhub.journal import erasing
 from memoryhub.journal.orders import Request
 from memoryhub.kernel.commands import NewSlot
-from memoryhub.kernel.events import Limits
-from memoryhub.kernel.state import Scope
+from memoryhub.kernel.state.events import Limits
+from memoryhub.kernel.state.state import Scope
 from memoryhub.models import Project, Subject, Thread
 from memoryhub.models.clock import clock
 from memoryhub.models.erasures import Erasure, Receipt, Tombstone

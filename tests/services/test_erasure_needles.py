@@ -4,7 +4,7 @@ from uuid import uuid4
 
 import pytest
 
-from memoryhub.kernel.events import LabelValue
+from memoryhub.kernel.state.events import LabelValue
 from memoryhub.models.erasures import Erasure
 from memoryhub.models.events import Event
 from memoryhub.models.keys import SubjectKey

@@ -25,9 +25,9 @@ from memoryhub.journal import tombstones
 from memoryhub.journal.orders import Order
 from memoryhub.journal.tombstones import Value
 from memoryhub.journal.writer import Journal
-from memoryhub.kernel import strict_json
-from memoryhub.kernel.notes import AddNotes, NewNote
-from memoryhub.kernel.page_commands import DeletePage
+from memoryhub.kernel.memory.notes import AddNotes, NewNote
+from memoryhub.kernel.paging.page_commands import DeletePage
+from memoryhub.kernel.text import strict_json
 from memoryhub.models import Membership, Subject
 from memoryhub.models.clock import clock
 from memoryhub.models.erasures import Hold

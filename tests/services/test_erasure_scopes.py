@@ -11,8 +11,8 @@ from memoryhub.errors import (
     ThreadErasedError,
     ValueErasedError,
 )
-from memoryhub.kernel.events import Limits
-from memoryhub.kernel.state import Scope
+from memoryhub.kernel.state.events import Limits
+from memoryhub.kernel.state.state import Scope
 from memoryhub.models.erasures import Erasure, Tombstone
 from memoryhub.models.events import Event
 from memoryhub.models.subjects import Subject

@@ -17,8 +17,8 @@ from memoryhub.errors import (
 )
 from memoryhub.journal.log import Origins
 from memoryhub.kernel.commands import ForkThread, Imported, ImportMessages
-from memoryhub.kernel.events import LabelValue, Limits
-from memoryhub.kernel.state import MAX_FORK_DEPTH, Scope, Segment, ThreadState
+from memoryhub.kernel.state.events import LabelValue, Limits
+from memoryhub.kernel.state.state import MAX_FORK_DEPTH, Scope, Segment, ThreadState
 from memoryhub.kernel.state_json import to_json
 from memoryhub.models.events import Event
 from memoryhub.models.threads import Thread

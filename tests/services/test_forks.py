@@ -11,8 +11,8 @@ from memoryhub.errors import (
     SeqUnknownError,
     ThreadFullError,
 )
-from memoryhub.kernel.events import Limits
-from memoryhub.kernel.state import Scope
+from memoryhub.kernel.state.events import Limits
+from memoryhub.kernel.state.state import Scope
 from memoryhub.models.events import Event, Snapshot
 from memoryhub.models.threads import Thread
 from memoryhub.services import slots, threads

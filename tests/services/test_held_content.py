@@ -10,8 +10,8 @@ from memoryhub import journal
 from memoryhub.errors import Refusal, SubjectHeldError, SubjectRestrictedError
 from memoryhub.journal import Address, Order
 from memoryhub.kernel.commands import RetireThread
-from memoryhub.kernel.memory_commands import EraseValues
-from memoryhub.kernel.page_commands import DeletePage
+from memoryhub.kernel.memory.memory_commands import EraseValues
+from memoryhub.kernel.paging.page_commands import DeletePage
 from memoryhub.models.clock import clock
 from memoryhub.models.erasures import Hold
 from memoryhub.models.events import Event

@@ -12,8 +12,8 @@ from django.core.management import call_command
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from memoryhub.kernel import strict_json
-from memoryhub.kernel.transcripts import Item
+from memoryhub.kernel.formats.transcripts import Item
+from memoryhub.kernel.text import strict_json
 from memoryhub.models.events import Event
 from memoryhub.models.projects import Project
 from memoryhub.models.slots import Slot, Turn

@@ -20,9 +20,9 @@ from memoryhub.errors import (
     ValueTooLargeError,
 )
 from memoryhub.journal import Receipt, Request
-from memoryhub.kernel.memory_commands import DeleteKey, Expected, Expiry
-from memoryhub.kernel.memory_events import KeyRetimed, KeysCleared, KeySet
-from memoryhub.kernel.strict_json import JsonRefusedError
+from memoryhub.kernel.memory.memory_commands import DeleteKey, Expected, Expiry
+from memoryhub.kernel.state.memory_events import KeyRetimed, KeysCleared, KeySet
+from memoryhub.kernel.text.strict_json import JsonRefusedError
 from memoryhub.models import DueValue, Event, Key, Project, Subject, Thread
 from memoryhub.models.clock import clock
 from memoryhub.queries import keys as reading

@@ -12,9 +12,9 @@ from memoryhub.errors import ThreadErasedError
 from memoryhub.journal import Order
 from memoryhub.journal.writer import writer
 from memoryhub.kernel.commands import AppendSlots, CloseThread, RetireThread
-from memoryhub.kernel.page_commands import CreatePages
-from memoryhub.kernel.page_events import PageCompressed, PageEvicted, PageLowered
-from memoryhub.kernel.tokens import estimate
+from memoryhub.kernel.levels.tokens import estimate
+from memoryhub.kernel.paging.page_commands import CreatePages
+from memoryhub.kernel.state.page_events import PageCompressed, PageEvicted, PageLowered
 from memoryhub.models.events import Event
 from memoryhub.models.pages import PageLevel
 from memoryhub.models.subjects import Subject

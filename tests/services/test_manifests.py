@@ -9,9 +9,9 @@ import pytest
 
 from memoryhub.errors import FaultBudgetError
 from memoryhub.journal import texts
-from memoryhub.kernel import wanting
-from memoryhub.kernel.page_commands import EvictPage, FaultPage, WriteLevels
-from memoryhub.kernel.wanting import Asked
+from memoryhub.kernel.packing import wanting
+from memoryhub.kernel.packing.wanting import Asked
+from memoryhub.kernel.paging.page_commands import EvictPage, FaultPage, WriteLevels
 from memoryhub.queries import contexts
 from memoryhub.services import page_faults, turns
 from memoryhub.services.api_keys import Agent

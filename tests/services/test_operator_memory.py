@@ -12,9 +12,9 @@ from memoryhub.errors import (
     StaleError,
     ValueTooLargeError,
 )
-from memoryhub.kernel.memory_commands import Expiry
-from memoryhub.kernel.memory_nouns import RESTORED
-from memoryhub.kernel.strict_json import JsonRefusedError
+from memoryhub.kernel.memory.memory_commands import Expiry
+from memoryhub.kernel.memory.nouns import RESTORED
+from memoryhub.kernel.text.strict_json import JsonRefusedError
 from memoryhub.models.threads import Thread
 from memoryhub.queries import checkpoints, keys
 from memoryhub.services import operator_memory, operator_threads

@@ -14,8 +14,8 @@ from memoryhub.errors import (
     StaleError,
 )
 from memoryhub.journal import Receipt, state_at
-from memoryhub.kernel.page_commands import CreatePages
-from memoryhub.kernel.state import ThreadState
+from memoryhub.kernel.paging.page_commands import CreatePages
+from memoryhub.kernel.state.state import ThreadState
 from memoryhub.models.events import Event
 from memoryhub.models.threads import Thread
 from memoryhub.queries import residency

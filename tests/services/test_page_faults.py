@@ -12,8 +12,8 @@ from memoryhub.errors import (
     PageErasedError,
     PageUnknownError,
 )
-from memoryhub.kernel.page_commands import DeletePage, EvictPage, FaultPage
-from memoryhub.kernel.page_events import FaultRefused, PageFaulted, PageReferenced
+from memoryhub.kernel.paging.page_commands import DeletePage, EvictPage, FaultPage
+from memoryhub.kernel.state.page_events import FaultRefused, PageFaulted, PageReferenced
 from memoryhub.models.events import Event
 from memoryhub.queries import pages, states
 from memoryhub.services import page_faults

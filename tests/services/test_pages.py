@@ -16,7 +16,8 @@ from memoryhub.errors import (
 )
 from memoryhub.journal import Receipt
 from memoryhub.kernel import state_json
-from memoryhub.kernel.page_commands import (
+from memoryhub.kernel.levels.tokens import estimate
+from memoryhub.kernel.paging.page_commands import (
     DeletePage,
     EvictPage,
     MapPage,
@@ -24,8 +25,7 @@ from memoryhub.kernel.page_commands import (
     PinPage,
     UnpinPage,
 )
-from memoryhub.kernel.page_events import PageCompressed, PageMapped
-from memoryhub.kernel.tokens import estimate
+from memoryhub.kernel.state.page_events import PageCompressed, PageMapped
 from memoryhub.models.events import Event
 from memoryhub.queries import envelopes, pages, states
 from memoryhub.services import pages as writing

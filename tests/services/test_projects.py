@@ -9,8 +9,8 @@ from memoryhub.errors import (
     ProjectFullError,
     Refusal,
 )
-from memoryhub.kernel.events import Limits
-from memoryhub.kernel.state import Scope
+from memoryhub.kernel.state.events import Limits
+from memoryhub.kernel.state.state import Scope
 from memoryhub.models.keys import ProjectKey, SubjectKey
 from memoryhub.models.projects import Project, ProjectStats
 from memoryhub.models.subjects import Subject

@@ -7,8 +7,8 @@ import pytest
 
 from memoryhub import journal
 from memoryhub.kernel.commands import Imported, ImportMessages
-from memoryhub.kernel.events import Limits, RunRecorded
-from memoryhub.kernel.state import Scope
+from memoryhub.kernel.state.events import Limits, RunRecorded
+from memoryhub.kernel.state.state import Scope
 from memoryhub.models.events import Event, Snapshot
 from memoryhub.models.slots import Slot, Turn
 from memoryhub.models.threads import Thread, ThreadLabel

@@ -13,8 +13,8 @@ import pytest
 from django.db import DatabaseError, transaction
 
 from memoryhub.errors import NotCompleteError
-from memoryhub.kernel import names, strict_json
 from memoryhub.kernel.registry import EVOLVE
+from memoryhub.kernel.text import names, strict_json
 from memoryhub.models.erasures import Erasure, Receipt
 from memoryhub.models.ids import uuid7
 from memoryhub.models.projects import Project

@@ -12,8 +12,8 @@ import orjson
 import pytest
 from pytest_django import Settings
 
-from memoryhub.kernel.events import LabelValue
-from memoryhub.kernel.state import Scope
+from memoryhub.kernel.state.events import LabelValue
+from memoryhub.kernel.state.state import Scope
 from memoryhub.models.erasures import Erasure
 from memoryhub.models.projects import Project
 from memoryhub.models.subjects import Subject

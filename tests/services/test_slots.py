@@ -23,7 +23,7 @@ from memoryhub.errors import (
 from memoryhub.journal import Request, log, writer
 from memoryhub.journal.writer import Journal
 from memoryhub.kernel.commands import Handler, NewSlot
-from memoryhub.kernel.events import SlotAppended
+from memoryhub.kernel.state.events import SlotAppended
 from memoryhub.models.events import Event, RequestKey
 from memoryhub.models.projects import Project
 from memoryhub.models.slots import Slot

@@ -17,8 +17,8 @@ from memoryhub.errors import (
     ThreadFullError,
 )
 from memoryhub.kernel.commands import RetireThread
-from memoryhub.kernel.events import Limits
-from memoryhub.kernel.state import Scope
+from memoryhub.kernel.state.events import Limits
+from memoryhub.kernel.state.state import Scope
 from memoryhub.models.projects import Project
 from memoryhub.models.threads import Thread, ThreadLabel
 from memoryhub.services import subjects, threads

@@ -17,15 +17,15 @@ from memoryhub.errors import (
 from memoryhub.journal import Order, Request
 from memoryhub.journal.texts import texts
 from memoryhub.journal.writer import Journal, writer
-from memoryhub.kernel.page_commands import (
+from memoryhub.kernel.levels.tokens import estimate
+from memoryhub.kernel.packing.wanting import Asked
+from memoryhub.kernel.paging.page_commands import (
     BeginTurn,
     DeletePage,
     EvictPage,
     WriteLevels,
 )
-from memoryhub.kernel.page_events import TurnBegan, TurnPacked
-from memoryhub.kernel.tokens import estimate
-from memoryhub.kernel.wanting import Asked
+from memoryhub.kernel.state.page_events import TurnBegan, TurnPacked
 from memoryhub.models.events import Event
 from memoryhub.models.threads import Thread
 from memoryhub.queries import contexts

@@ -13,20 +13,20 @@ from memoryhub.errors import (
     ThreadClosedError,
 )
 from memoryhub.journal import Receipt, Request
-from memoryhub.kernel.memory_commands import (
+from memoryhub.kernel.memory.memory_commands import (
     Expected,
     Expiry,
     MemoryCommand,
     TakeCheckpoint,
 )
-from memoryhub.kernel.notes import (
+from memoryhub.kernel.memory.notes import (
     AddNotes,
     ClearNotes,
     NewNote,
     NoteAdded,
     NotesCleared,
 )
-from memoryhub.kernel.tasks import (
+from memoryhub.kernel.memory.tasks import (
     ClearTask,
     SetTask,
     TaskField,

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from memoryhub.errors import SealBrokenError
-from memoryhub.kernel.padding import padded
+from memoryhub.kernel.text.padding import padded
 from memoryhub.models.keys import SubjectKey
 from memoryhub.vault import keys, payloads, seal_count
 from memoryhub.vault.keys import SubjectKeys

@@ -13,7 +13,7 @@ from memoryhub.errors import StaleError
 from memoryhub.journal import Order
 from memoryhub.journal.writer import writer
 from memoryhub.kernel.commands import CloseThread, RetireThread
-from memoryhub.kernel.page_commands import FlushTlb
+from memoryhub.kernel.paging.page_commands import FlushTlb
 from memoryhub.models.events import Event
 from memoryhub.models.projects import Project
 from memoryhub.models.subjects import Subject

@@ -12,8 +12,8 @@ from memoryhub.journal import Order
 from memoryhub.journal.log import recorded
 from memoryhub.journal.writer import Journal, writer
 from memoryhub.kernel.commands import AmendThread, CloseThread
-from memoryhub.kernel.events import Limits, ThreadRetired
-from memoryhub.kernel.state import Scope
+from memoryhub.kernel.state.events import Limits, ThreadRetired
+from memoryhub.kernel.state.state import Scope
 from memoryhub.models.erasures import Erasure, Hold, Receipt
 from memoryhub.models.events import Event
 from memoryhub.models.projects import Project

@@ -6,7 +6,7 @@ from typing import Any, Final
 from django.core.management.base import CommandParser
 
 from memoryhub.errors import SubjectHeldError
-from memoryhub.kernel.erase_events import REASONS
+from memoryhub.kernel.state.erase_events import REASONS
 from memoryhub.management import deleting, start
 from memoryhub.management.terminal import FAILED, WRONG_USAGE
 from memoryhub.management.terminal import Command as Base

@@ -16,7 +16,7 @@ from memoryhub.errors import (
     Refusal,
 )
 from memoryhub.journal import scrub
-from memoryhub.kernel.erase_events import REASONS
+from memoryhub.kernel.state.erase_events import REASONS
 from memoryhub.management import deleting, following, noting, people, start
 from memoryhub.management.progress import Progress
 from memoryhub.management.terminal import FAILED, WRONG_USAGE

@@ -14,10 +14,11 @@ from django.core.management.base import CommandParser
 
 from memoryhub.errors import InvalidError
 from memoryhub.journal import fence
-from memoryhub.kernel import formats, names, user_ids
-from memoryhub.kernel.paging_config import RANGES
-from memoryhub.kernel.records import Bad
-from memoryhub.kernel.transcripts import Item, Options
+from memoryhub.kernel.formats import formats
+from memoryhub.kernel.formats.records import Bad
+from memoryhub.kernel.formats.transcripts import Item, Options
+from memoryhub.kernel.state.paging_config import RANGES
+from memoryhub.kernel.text import names, user_ids
 from memoryhub.management import bundle_import, noting, people, start
 from memoryhub.management.import_progress import ImportProgress
 from memoryhub.management.import_summary import Summary, bad_fields, bad_line

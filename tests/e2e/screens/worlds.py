@@ -11,7 +11,7 @@ from datetime import timedelta
 import time_machine
 from django.utils import timezone
 
-from memoryhub.kernel.events import LabelValue
+from memoryhub.kernel.state.events import LabelValue
 from memoryhub.models.clock import clock
 from memoryhub.models.leases import Lease
 from memoryhub.services import operator_threads

@@ -1,0 +1,1 @@
+"""What erasing takes out of a state."""

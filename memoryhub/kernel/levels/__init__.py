@@ -1,0 +1,1 @@
+"""What a request shows of a page, at each level, and what that costs."""

@@ -1,0 +1,254 @@
+"""Recorded contexts: what a request was made of, by reference.
+
+Pure. A record holds ids, names, numbers and closed words; with the texts it refers to,
+the packer it names makes the same bytes again. It never holds content.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from memoryhub.kernel.levels.opened import Opened
+from memoryhub.kernel.state.pages import FULL, Location
+from memoryhub.kernel.state.paging_config import ESTIMATED
+
+#: Texts by where they lie.
+Texts = Mapping[Location, Opened]
+
+
+class Ref(NamedTuple):
+    """A page in a request: which text, and how much of it."""
+
+    seq: int
+    level: int
+    #: Characters kept; None for all.
+    cut: int | None = None
+    #: An ancestor's; None for the thread itself.
+    thread: UUID | None = None
+    #: The page was fetched back.
+    recalled: bool = False
+    #: Of a part of FULL: its first character, and the one behind its last.
+    part: tuple[int, int] | None = None
+    #: Of pack/2: the event that put it there, of which ids of our calls are made.
+    placed: int | None = None
+    #: Of pack/2: of a message below FULL, where it lies as it was said.
+    message_at: tuple[int, UUID | None] | None = None
+
+    def location(self, own: UUID) -> Location:
+        return Location(self.thread or own, self.seq, self.level)
+
+    def as_json(self) -> list[Any]:
+        thread = str(self.thread) if self.thread else None
+        part = list(self.part) if self.part else None
+        seq, home = self.message_at or (None, None)
+        values = [self.seq, self.level, self.cut, thread, self.recalled or None, part]
+        message = [self.placed, seq, str(home) if home else None]
+        return _trimmed([*values, *message], least=2)
+
+    def message(self, own: UUID) -> Location:
+        """Where it lies as it was said."""
+        if self.message_at is None:
+            return self.location(own)
+        return Location(self.message_at[1] or own, self.message_at[0], FULL)
+
+    @classmethod
+    def of(cls, values: list[Any]) -> Ref:
+        seq, level, cut, thread, recalled, part, placed, *message = _padded(values, 9)
+        return cls(
+            seq,
+            level,
+            cut,
+            UUID(thread) if thread else None,
+            bool(recalled),
+            (part[0], part[1]) if part else None,
+            placed,
+            (message[0], UUID(message[1]) if message[1] else None)
+            if message[0]
+            else None,
+        )
+
+
+class Row(NamedTuple):
+    """A page the manifest offers."""
+
+    page_id: str
+    tier: str
+    #: Digits of the levels that exist or can be made.
+    levels: str
+    #: Of the event that holds the content a hint is made of, or the hint itself.
+    seq: int
+    key: int = FULL
+    thread: UUID | None = None
+
+    def location(self, own: UUID) -> Location:
+        return Location(self.thread or own, self.seq, self.key)
+
+    def as_json(self) -> list[Any]:
+        key = self.key if self.key != FULL else None
+        thread = str(self.thread) if self.thread else None
+        return _trimmed([*self[:4], key, thread], least=4)
+
+    @classmethod
+    def of(cls, values: list[Any]) -> Row:
+        page_id, tier, levels, seq, key, thread = _padded(values, 6)
+        ancestor = UUID(thread) if thread else None
+        return cls(page_id, tier, levels, seq, key or FULL, ancestor)
+
+
+class FrameRow(NamedTuple):
+    """A mapped page that is shown below FULL."""
+
+    page_id: str
+    modality: str
+    level: int
+    tokens: int
+    importance: float
+
+
+class Policies(NamedTuple):
+    """What a model may still do in its turn."""
+
+    faults_allowed: bool
+    max_faults_per_turn: int
+    faults_left: int
+    #: Fault tokens left.
+    upgrade_budget_tokens: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest:
+    """What the model is told of pages it does not see in full."""
+
+    #: The thread's name.
+    thread: str
+    turn: int
+    #: How many pages are mapped.
+    mapped: int
+    policies: Policies
+    frames: tuple[FrameRow, ...] = ()
+    rows: tuple[Row, ...] = ()
+    #: How many pages could be fetched but are not listed.
+    omitted: int = 0
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "thread": self.thread,
+            "turn": self.turn,
+            "mapped": self.mapped,
+            "policies": list(self.policies),
+            "frames": [list(frame) for frame in self.frames],
+            "rows": [row.as_json() for row in self.rows],
+            "omitted": self.omitted,
+        }
+
+    @classmethod
+    def of(cls, body: Mapping[str, Any]) -> Manifest:
+        return cls(
+            thread=body["thread"],
+            turn=body["turn"],
+            mapped=body["mapped"],
+            policies=Policies(*body["policies"]),
+            frames=tuple(FrameRow(*frame) for frame in body["frames"]),
+            rows=tuple(Row.of(row) for row in body["rows"]),
+            omitted=body["omitted"],
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section:
+    """One part of a request; its size is that of its text in the request's JSON."""
+
+    #: A closed word: system, rules, context, manifest, exchange, tools.
+    name: str
+    refs: tuple[Ref, ...] = ()
+    bytes: int = 0
+    tokens: int = 0
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "bytes": self.bytes,
+            "tokens": self.tokens,
+            "refs": [ref.as_json() for ref in self.refs],
+        }
+
+    @classmethod
+    def of(cls, body: Mapping[str, Any]) -> Section:
+        return cls(
+            name=body["name"],
+            bytes=body["bytes"],
+            tokens=body["tokens"],
+            refs=tuple(Ref.of(ref) for ref in body["refs"]),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """A request, by reference; its parts in their order."""
+
+    #: Name and version of what makes the bytes.
+    packer: str
+    mode: str
+    #: The tokens it had to stay within.
+    budget: int
+    sections: tuple[Section, ...]
+    #: Version of the rules' wording; None without rules.
+    rules: str | None = None
+    manifest: Manifest | None = None
+    #: Version and form of the tool definitions; None without tools.
+    tools: str | None = None
+    #: Of the agent's own tools.
+    own_tools: Location | None = None
+    #: Of the whole request.
+    bytes: int = 0
+    tokens: int = 0
+    #: Who counted all tokens of it.
+    tokenizer: str = ESTIMATED
+
+    def as_json(self) -> dict[str, Any]:
+        own = self.own_tools
+        return {
+            "packer": self.packer,
+            "mode": self.mode,
+            "budget": self.budget,
+            "rules": self.rules,
+            "tools": self.tools,
+            "own_tools": own and [str(own.thread), own.seq, own.level],
+            "sections": [section.as_json() for section in self.sections],
+            "manifest": self.manifest.as_json() if self.manifest else None,
+            "bytes": self.bytes,
+            "tokens": self.tokens,
+            "tokenizer": self.tokenizer,
+        }
+
+    @classmethod
+    def of(cls, body: Mapping[str, Any]) -> Record:
+        sections, manifest = body["sections"], body["manifest"]
+        own = body.get("own_tools")
+        return cls(
+            packer=body["packer"],
+            mode=body["mode"],
+            budget=body["budget"],
+            rules=body["rules"],
+            tools=body["tools"],
+            own_tools=Location(UUID(own[0]), *own[1:]) if own else None,
+            sections=tuple(Section.of(section) for section in sections),
+            manifest=Manifest.of(manifest) if manifest else None,
+            bytes=body["bytes"],
+            tokens=body["tokens"],
+            tokenizer=body["tokenizer"],
+        )
+
+
+def _trimmed(values: list[Any], *, least: int) -> list[Any]:
+    """Without the empty values at its end."""
+    while len(values) > least and values[-1] is None:
+        values.pop()
+    return values
+
+
+def _padded(values: list[Any], length: int) -> list[Any]:
+    return [*values, *[None] * (length - len(values))]

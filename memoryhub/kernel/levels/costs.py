@@ -1,0 +1,52 @@
+"""Costs: the tokens a page takes up in a request, framing and escapes included.
+
+Pure. A cost is the most the page can take, in whichever part of the request it stands,
+so that the costs of pages add up to no less than the request. By a tokenizer whose
+counts do not add up that is near enough to choose by: packing counts the whole again.
+"""
+
+from __future__ import annotations
+
+from memoryhub.kernel.levels import exchange, lines
+from memoryhub.kernel.levels.exchange import Shown
+from memoryhub.kernel.levels.opened import Opened
+from memoryhub.kernel.levels.tokens import Count, estimate
+from memoryhub.kernel.state.pages import FULL, SYSTEM_PROMPT
+from memoryhub.kernel.text.json_text import in_string
+
+
+def cost(opened: Opened, *, level: int = FULL, count: Count = estimate) -> int:
+    """Tokens of the page at this level, whole. Linear."""
+    if instructs(opened):
+        return count(prose(opened, level=level))
+    line = count(in_line(opened, level=level))
+    if opened.slot is None:
+        return line
+    shown = Shown(opened, level)
+    forms = [exchange.as_text(shown)]
+    if level == FULL and isinstance(opened.content, dict):
+        forms.append(exchange.verbatim(shown))
+    return max(line, *(count(form + ",") for form in forms))
+
+
+def instructs(opened: Opened) -> bool:
+    """Whether it belongs to the system prompt."""
+    return opened.role == "system" or opened.page_id == SYSTEM_PROMPT
+
+
+def in_line(
+    opened: Opened,
+    *,
+    level: int,
+    cut: int | None = None,
+    part: tuple[int, int] | None = None,
+) -> str:
+    """Its line in the request's JSON, as long as it can get."""
+    # A page's cost must not change when it is fetched back.
+    line = lines.line(opened, level=level, recalled=True, cut=cut, part=part)
+    return in_string(line + "\n")
+
+
+def prose(opened: Opened, *, level: int, cut: int | None = None) -> str:
+    """Its part of the system prompt in the request's JSON."""
+    return in_string(lines.prose(opened, level=level, cut=cut) + "\n\n")

@@ -1,0 +1,142 @@
+"""The manifest: what a model is told of pages that it does not see in full.
+
+Pure. Hints tell where to look; they are cut short, and never evidence.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from itertools import islice
+from typing import Any
+from uuid import UUID
+
+from memoryhub.kernel.levels.contexts import FrameRow, Manifest, Row, Texts
+from memoryhub.kernel.levels.lines import media
+from memoryhub.kernel.levels.opened import Opened, body
+from memoryhub.kernel.levels.opened import text as text_at
+from memoryhub.kernel.levels.tokens import Count, estimate
+from memoryhub.kernel.state.pages import FULL, HINT
+from memoryhub.kernel.text.json_text import dumped, in_string, inert
+
+MAX_ROWS = 50
+MAX_TOKENS = 2_000
+HINT_CHARS = 120
+PREFER_LEVELS = [2, 1, 0]
+
+_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+
+
+def text(manifest: Manifest, *, texts: Texts, thread: UUID) -> str:
+    """Its JSON on one line; it cannot close the fence around it. Fixed key order."""
+    rows = [available(row, texts[row.location(thread)]) for row in manifest.rows]
+    return inert(
+        dumped(
+            {
+                "thread": manifest.thread,
+                "turn": manifest.turn,
+                "mapped": manifest.mapped,
+                "working_set": [mapped(frame) for frame in manifest.frames],
+                "available_pages": rows,
+                "omitted": manifest.omitted,
+                "policies": {
+                    **manifest.policies._asdict(),
+                    "prefer_levels": PREFER_LEVELS,
+                },
+            }
+        )
+    )
+
+
+def offered_text(manifest: Manifest, *, texts: Texts, thread: UUID) -> str:
+    """What the result of `page_list` says: nothing of it changes within an exchange."""
+    rows = [available(row, texts[row.location(thread)]) for row in manifest.rows]
+    return dumped({"available_pages": rows, "omitted": manifest.omitted})
+
+
+def mapped(frame: FrameRow) -> dict[str, Any]:
+    return {
+        "page_id": frame.page_id,
+        "modality": frame.modality,
+        "level": frame.level,
+        "tokens_est": frame.tokens,
+        "importance": frame.importance,
+    }
+
+
+def available(row: Row, opened: Opened) -> dict[str, Any]:
+    return {
+        "page_id": row.page_id,
+        "modality": opened.modality,
+        "tier": row.tier,
+        "levels": [int(digit) for digit in row.levels],
+        "hint": opened.content if row.key == HINT else hint(opened, level=row.key),
+    }
+
+
+def hint(opened: Opened, *, level: int = FULL) -> str:
+    """What stands in for a hint: role or type, and how the page begins."""
+    label = f"[{opened.role or opened.type}] "
+    text = text_at(opened, level=level)
+    if text is not None:
+        return label + text[:HINT_CHARS]
+    if opened.modality in ("text", "structured"):
+        return label + _beginning(body(opened, level=level))
+    return label + media(opened)[:HINT_CHARS]
+
+
+def fitted(
+    manifest: Manifest,
+    *,
+    frames: Iterable[FrameRow] = (),
+    rows: Iterable[Row] = (),
+    pages: int,
+    room: int,
+    texts: Texts,
+    thread: UUID,
+    count: Count = estimate,
+) -> Manifest | None:
+    """`manifest` with as many rows as `room` tokens hold; None if not even the rest.
+
+    Frames take half of the room at most. `pages` is how many could be fetched. Tokens
+    are counted in the request's JSON, where this text is a string.
+    """
+
+    def cost(value: dict[str, Any]) -> int:
+        return count(in_string(inert(dumped(value))) + ",")
+
+    bare = replace(manifest, frames=(), rows=(), omitted=pages)
+    left = room - count(in_string(text(bare, texts=texts, thread=thread)))
+    if left < 0:
+        return None
+    shown_frames, spent = _fill(((f, cost(mapped(f))) for f in frames), left // 2)
+    costs = ((r, cost(available(r, texts[r.location(thread)]))) for r in rows)
+    shown_rows, _ = _fill(costs, left - spent)
+    return replace(
+        manifest,
+        frames=tuple(shown_frames),
+        rows=tuple(shown_rows),
+        omitted=pages - len(shown_rows),
+    )
+
+
+def _fill(costs: Iterator[tuple[Any, int]], room: int) -> tuple[list[Any], int]:
+    """The first items, as many as fit, and what they cost together."""
+    kept, spent = [], 0
+    for item, cost in islice(costs, MAX_ROWS):
+        if spent + cost > room:
+            break
+        kept.append(item)
+        spent += cost
+    return kept, spent
+
+
+def _beginning(value: Any) -> str:
+    """The first characters of a value's JSON, without writing the rest."""
+    hint = ""
+    for piece in _ENCODER.iterencode(value):
+        hint += piece
+        if len(hint) >= HINT_CHARS:
+            break
+    return hint[:HINT_CHARS]

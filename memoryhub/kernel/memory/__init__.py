@@ -1,0 +1,1 @@
+"""Working memory: keys, notes, the task, checkpoints."""

@@ -1,0 +1,269 @@
+"""Checkpoints: taken, restored, deleted. Pure. Verbs decide, participles fold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from rpds import HashTrieMap, HashTrieSet
+
+from memoryhub.errors import (
+    CheckpointsFullError,
+    CheckpointUnknownError,
+    NameTakenError,
+)
+from memoryhub.kernel.course import Course, PageTable
+from memoryhub.kernel.memory import checkpoint_tree, resident
+from memoryhub.kernel.memory import memory_commands as commands
+from memoryhub.kernel.memory.nouns import SLICES, counts
+from memoryhub.kernel.parts import Part
+from memoryhub.kernel.slices import Moved, Slice
+from memoryhub.kernel.state import memory_events as events
+from memoryhub.kernel.state.state import ThreadState
+from memoryhub.kernel.state.working_memory import (
+    AUTOMATIC_KEPT,
+    MAX_CHECKPOINTS,
+    Checkpoint,
+    KeyEntry,
+    Touched,
+    WorkingMemory,
+    united,
+)
+
+
+def take_checkpoint(
+    course: Course, command: commands.TakeCheckpoint, pages: PageTable
+) -> None:
+    """Keep what is now, by reference. Emits checkpoint.taken.
+
+    Raises NameTakenError, CheckpointsFullError.
+    """
+    memory = course.state.memory
+    if command.name is not None and command.name in memory.names:
+        raise NameTakenError
+    if memory.taken >= MAX_CHECKPOINTS:
+        raise CheckpointsFullError(max_checkpoints=MAX_CHECKPOINTS)
+    payload = b"{}"
+    if command.description is not None:
+        payload = b'{"description":' + command.description + b"}"
+    _take(course, name=command.name, payload=payload)
+
+
+def _take(
+    course: Course, *, name: str | None = None, auto: bool = False, payload: bytes
+) -> None:
+    memory = course.state.memory
+    course.emit(
+        events.CheckpointTaken(
+            name=name,
+            auto=auto,
+            parent=memory.base,
+            touched=None if memory.touched is None else len(memory.touched),
+            **counts(memory.contents),
+        ),
+        payload,
+    )
+
+
+def find(memory: WorkingMemory, target: int | str) -> Checkpoint:
+    """The checkpoint of that clock or name. Raises CheckpointUnknownError."""
+    clock = memory.names.get(target) if isinstance(target, str) else target
+    found = None if clock is None else memory.live(clock)
+    if found is None:
+        raise CheckpointUnknownError
+    return found
+
+
+def restore_checkpoint(
+    course: Course, command: commands.RestoreCheckpoint, pages: PageTable
+) -> None:
+    """Make parts of working memory what they were, in one event that can be undone.
+
+    Emits checkpoint.taken for what is now, unless a checkpoint holds just that, and
+    checkpoint.restored; nothing if nothing differs. With the working set also what must
+    leave it by the settings of now. Raises CheckpointUnknownError, PinBudgetError.
+    """
+    state = course.state
+    target = find(state.memory, command.target)
+    change = changes(state, target, command.parts, at=course.at)
+    back = None
+    if "frames" in command.parts:
+        back = resident.returning(state, target.resident, pages)
+    if not change.any and not (back and back.any):
+        return
+    before = _before(course)
+    course.emit(
+        events.CheckpointRestored(
+            target=target.clock,
+            parts=sorted(set(command.parts)),
+            before=before,
+            judged_at=course.at,
+            set=change.set,
+            removed=change.removed,
+            expired=change.expired,
+            notes=sum(change.slices.get("notes", ())),
+            pruned=list(course.state.memory.automatic[:-AUTOMATIC_KEPT]),
+            left_out=back.left_out if back else [],
+            refreshed=back.refreshed if back else [],
+        )
+    )
+    if back:
+        resident.fit(course)
+
+
+def _before(course: Course) -> int:
+    """The checkpoint of what is now, which is taken unless one holds just that."""
+    before = _kept(course.state)
+    if before is None:
+        _take(course, auto=True, payload=b"{}")
+        before = course.state.memory.base
+        assert before is not None
+    return before
+
+
+def delete_checkpoint(
+    course: Course, command: commands.DeleteCheckpoint, pages: PageTable
+) -> None:
+    """Delete a checkpoint and nothing else. Emits checkpoint.deleted, or nothing."""
+    memory = course.state.memory
+    target = command.target
+    clock = memory.names.get(target) if isinstance(target, str) else target
+    if clock is not None and memory.live(clock):
+        course.emit(events.CheckpointDeleted(target=clock))
+
+
+class Changes(NamedTuple):
+    """What restoring would change: names, counted, and records by slice."""
+
+    set: int = 0
+    removed: int = 0
+    expired: int = 0
+    slices: Mapping[str, Moved] = MappingProxyType({})
+
+    @property
+    def any(self) -> bool:
+        return bool(self.set or self.removed or any(map(any, self.slices.values())))
+
+
+def changes(
+    state: ThreadState,
+    target: Checkpoint,
+    parts: Iterable[str],
+    *,
+    at: datetime,
+) -> Changes:
+    """What restoring these parts would change, expiry judged as of `at`."""
+    now, then = state.memory.contents, target.contents
+    found = Changes()
+    if "keys" in parts:
+        found = _key_changes(state.memory, target, at=at)
+    moved = {part.name: part.moved(now, then) for part in _slices(parts)}
+    return found._replace(slices=moved)
+
+
+def _slices(parts: Iterable[str]) -> Iterator[Slice[Any]]:
+    return (SLICES[name] for name in parts if name in SLICES)
+
+
+def _key_changes(memory: WorkingMemory, target: Checkpoint, *, at: datetime) -> Changes:
+    here, there = memory.contents, target.contents
+    new = removed = expired = 0
+    for name in checkpoint_tree.names_between(memory, None, target.clock):
+        old = here.find(name, now=at)
+        kept = there.keys.get(name)
+        if kept is not None and not kept.visible(at):
+            expired += 1
+            kept = None
+        if kept is None:
+            removed += old is not None
+        elif kept != old:
+            new += 1
+    return Changes(set=new, removed=removed, expired=expired)
+
+
+def _kept(state: ThreadState) -> int | None:
+    """The checkpoint that holds just what is now, if the state descends from one."""
+    memory = state.memory
+    base = None if memory.base is None else memory.live(memory.base)
+    if base is None or memory.touched is None or len(memory.touched):
+        return None
+    same = (base.contents.slices, base.resident) == (
+        memory.contents.slices,
+        resident.of(state.paging),
+    )
+    return base.clock if same else None
+
+
+def taken(state: ThreadState, event: events.CheckpointTaken) -> ThreadState:
+    memory = state.memory
+    checkpoint = Checkpoint(
+        clock=state.clock + 1,
+        name=event.name,
+        auto=event.auto,
+        parent=memory.base,
+        touched=memory.touched,
+        contents=memory.contents,
+        resident=resident.of(state.paging),
+    )
+    return state._replace(memory=checkpoint_tree.added(memory, checkpoint))
+
+
+def restored(state: ThreadState, event: events.CheckpointRestored) -> ThreadState:
+    memory = state.memory
+    target = memory.checkpoints[event.target]
+    if "keys" in event.parts:
+        memory = _keys_restored(memory, target, at=event.judged_at)
+    for part in _slices(event.parts):
+        contents = part.put(memory.contents, part.get(target.contents))
+        memory = memory._replace(contents=contents)
+    for clock in event.pruned:
+        memory = checkpoint_tree.without(memory, clock)
+    if "frames" in event.parts:
+        paging = resident.returned(state, target.resident, event)
+        state = state._replace(paging=paging)
+    return state._replace(memory=memory)
+
+
+def _keys_restored(
+    memory: WorkingMemory, target: Checkpoint, *, at: datetime
+) -> WorkingMemory:
+    """With the target's keys, but for those whose instant has passed meanwhile."""
+    keys, size = target.contents.keys, target.contents.key_bytes
+    gone: Touched = HashTrieSet()
+    for name, entry in _passed(memory, target, at=at):
+        keys, size = keys.remove(name), size - entry.bytes
+        gone = united(gone, [name])
+    contents = memory.contents._replace(keys=keys, key_bytes=size)
+    memory = memory._replace(contents=contents)
+    return checkpoint_tree.moved(memory, target.clock, gone)
+
+
+def _passed(
+    memory: WorkingMemory, target: Checkpoint, *, at: datetime
+) -> Iterable[tuple[str, KeyEntry]]:
+    keys: HashTrieMap[str, KeyEntry] = target.contents.keys
+    for name in checkpoint_tree.names_between(memory, None, target.clock):
+        entry = keys.get(name)
+        if entry is not None and not entry.visible(at):
+            yield name, entry
+
+
+def deleted(state: ThreadState, event: events.CheckpointDeleted) -> ThreadState:
+    memory = checkpoint_tree.without(state.memory, event.target)
+    return state._replace(memory=memory)
+
+
+PART = Part(
+    commands={
+        commands.TakeCheckpoint: take_checkpoint,
+        commands.RestoreCheckpoint: restore_checkpoint,
+        commands.DeleteCheckpoint: delete_checkpoint,
+    },
+    events={
+        events.CheckpointTaken: taken,
+        events.CheckpointRestored: restored,
+        events.CheckpointDeleted: deleted,
+    },
+)

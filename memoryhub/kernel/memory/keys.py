@@ -1,0 +1,270 @@
+"""Keys: set, retimed, deleted, cleared, swept. Pure. Verbs decide, participles fold."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from memoryhub.errors import (
+    InvalidError,
+    KeyExistsError,
+    KeyNotFoundError,
+    KeysFullError,
+    Refusal,
+    StaleError,
+)
+from memoryhub.kernel.course import Course, PageTable
+from memoryhub.kernel.memory import memory_commands as commands
+from memoryhub.kernel.memory.memory_commands import Expected, Expiry
+from memoryhub.kernel.parts import Part
+from memoryhub.kernel.state import memory_events as events
+from memoryhub.kernel.state.page_events import PlaceBody
+from memoryhub.kernel.state.paging import listed
+from memoryhub.kernel.state.state import ThreadState
+from memoryhub.kernel.state.working_memory import Contents, KeyEntry, WorkingMemory
+from memoryhub.kernel.text.padding import padded
+
+#: Keys that one keys.expired names.
+SWEPT_AT_ONCE = 200
+
+
+def change_keys(course: Course, command: commands.ChangeKeys, pages: PageTable) -> None:
+    """Set and delete, all or none. Emits key.set and key.deleted, one a change.
+
+    A delete of what is not there emits nothing. Raises StaleError, KeyExistsError and
+    KeysFullError with the index of the change, InvalidError for an instant in the past.
+    """
+    for index, change in enumerate(command.changes):
+        try:
+            if isinstance(change, commands.DeleteKey):
+                _delete(course, change)
+            else:
+                _set(course, change, default=command.default_ttl)
+        except Refusal as refusal:
+            if command.numbered:
+                refusal.detail.setdefault("index", index)
+            raise
+
+
+def _set(course: Course, change: commands.SetKey, *, default: timedelta | None) -> None:
+    entry = _found(course, change.key)
+    _require(entry, change.expected, course)
+    expires_at = _expiry(course, change.expiry, default=default)
+    _make_room(course, change)
+    course.emit(
+        events.KeySet(
+            key=change.key,
+            bytes=padded(change.bytes),
+            expires_at=expires_at,
+            created=entry is None,
+        ),
+        b'{"value":' + change.value + b"}",
+    )
+
+
+def _delete(course: Course, change: commands.DeleteKey) -> None:
+    entry = _found(course, change.key)
+    _require(entry, change.expected, course)
+    if entry is not None:
+        course.emit(events.KeyDeleted(key=change.key))
+
+
+def retime_key(course: Course, command: commands.RetimeKey, pages: PageTable) -> None:
+    """Change the expiry alone. Emits key.retimed; for an inherited value, key.set.
+
+    Its payload belongs to the ancestor, which may erase it when its own time is over.
+    Raises KeyNotFoundError, StaleError, InvalidError for an instant in the past.
+    """
+    entry = _found(course, command.key)
+    if entry is None:
+        raise KeyNotFoundError
+    _require(entry, command.expected, course)
+    expires_at = _expiry(course, command.expiry, default=None)
+    if entry.value > course.state.inherited_clock:
+        course.emit(events.KeyRetimed(key=command.key, expires_at=expires_at))
+        return
+    if command.value is None:
+        # Inherited by a fork that was made while the command was under way.
+        raise StaleError(version=course.state.seq_of(entry.version))
+    thread, seq = course.state.place(entry.value)
+    course.emit(
+        events.KeySet(
+            key=command.key,
+            bytes=entry.bytes,
+            expires_at=expires_at,
+            source=PlaceBody(seq=seq, thread=str(thread)),
+        ),
+        b'{"value":' + command.value + b"}",
+    )
+
+
+def clear_keys(course: Course, command: commands.ClearKeys, pages: PageTable) -> None:
+    """Remove every key and nothing else. Emits keys.cleared, or nothing for none."""
+    if count := len(course.state.memory.contents.visible(course.at)):
+        course.emit(events.KeysCleared(count=count))
+
+
+def expire_keys(course: Course, command: commands.ExpireKeys, pages: PageTable) -> None:
+    """Sweep keys whose instant has passed. Emits keys.expired, or nothing."""
+    keys = course.state.memory.contents.keys
+    due = []
+    for name, version in dict.fromkeys(command.keys):
+        entry = keys.get(name)
+        if entry and entry.version == version and not entry.visible(course.at):
+            due.append((name, version))
+    _sweep(course, due)
+
+
+def erase_values(
+    course: Course, command: commands.EraseValues, pages: PageTable
+) -> None:
+    """Take values out of the journal. Emits values.erased for those that are due."""
+    dues = pages.dues(command.seqs)
+    due = [s for s, at in sorted(dues.items()) if at + command.grace <= course.at]
+    if due:
+        course.emit(events.ValuesErased(seqs=due))
+
+
+def _found(course: Course, key: str) -> KeyEntry | None:
+    return course.state.memory.contents.find(key, now=course.at)
+
+
+def _require(entry: KeyEntry | None, expected: Expected, course: Course) -> None:
+    """Raise unless the key is as the sender saw it."""
+    version = None if entry is None else course.state.seq_of(entry.version)
+    if expected.absent and version is not None:
+        raise KeyExistsError(version=version)
+    if expected.version is not None and version != expected.version:
+        raise StaleError(version=version)
+
+
+def _expiry(
+    course: Course, expiry: Expiry, *, default: timedelta | None
+) -> datetime | None:
+    """The instant: what was said, else the thread's, else the project's default.
+
+    It stands in the clear, so it is a whole second, the next one.
+    """
+    if not expiry.said:
+        seconds = course.state.config.default_ttl_seconds
+        ttl = timedelta(seconds=seconds) if seconds else default
+        return None if ttl is None else _second(course.at + ttl)
+    if expiry.at is not None and expiry.at <= course.at:
+        raise InvalidError(code="expiry_in_past", loc="expires_at")
+    until = expiry.at if expiry.ttl is None else course.at + expiry.ttl
+    return None if until is None else _second(until)
+
+
+def _second(instant: datetime) -> datetime:
+    whole = instant.replace(microsecond=0)
+    return whole if whole == instant else whole + timedelta(seconds=1)
+
+
+def _make_room(course: Course, change: commands.SetKey) -> None:
+    if _fits(course, change):
+        return
+    contents = course.state.memory.contents
+    due = sorted(
+        (name, entry.version)
+        for name, entry in listed(contents.keys)
+        if not entry.visible(course.at)
+    )
+    _sweep(course, due)
+    if not _fits(course, change):
+        raise KeysFullError(
+            max_keys=course.state.max_keys, max_key_bytes=course.state.max_key_bytes
+        )
+
+
+def _fits(course: Course, change: commands.SetKey) -> bool:
+    """Whether the limits allow it. What makes nothing more of it may pass them."""
+    state, contents = course.state, course.state.memory.contents
+    held, old = contents.keys.get(change.key), _found(course, change.key)
+    if old is None and len(contents.keys) + (held is None) > state.max_keys:
+        return False
+    added = padded(change.bytes)
+    size = contents.key_bytes + added - (held.bytes if held else 0)
+    grows = old is None or added > old.bytes
+    return not grows or size <= state.max_key_bytes
+
+
+def _sweep(course: Course, due: Sequence[tuple[str, int]]) -> None:
+    for start in range(0, len(due), SWEPT_AT_ONCE):
+        swept = [
+            events.ExpiredKey(key=name, version=version)
+            for name, version in due[start : start + SWEPT_AT_ONCE]
+        ]
+        course.emit(events.KeysExpired(keys=swept))
+
+
+def was_set(state: ThreadState, event: events.KeySet) -> ThreadState:
+    clock = state.clock + 1
+    entry = KeyEntry(clock, clock, event.expires_at, event.bytes)
+    return _put(state, event.key, entry)
+
+
+def retimed(state: ThreadState, event: events.KeyRetimed) -> ThreadState:
+    entry = state.memory.contents.keys[event.key]
+    entry = entry._replace(version=state.clock + 1, expires_at=event.expires_at)
+    return _put(state, event.key, entry)
+
+
+def deleted(state: ThreadState, event: events.KeyDeleted) -> ThreadState:
+    return _without(state, [event.key])
+
+
+def cleared(state: ThreadState, event: events.KeysCleared) -> ThreadState:
+    return _without(state, [*state.memory.contents.keys])
+
+
+def expired(state: ThreadState, event: events.KeysExpired) -> ThreadState:
+    return _without(state, [each.key for each in event.keys])
+
+
+def erased(state: ThreadState, event: events.ValuesErased) -> ThreadState:
+    return state
+
+
+def _put(state: ThreadState, key: str, entry: KeyEntry) -> ThreadState:
+    contents = state.memory.contents
+    old = contents.keys.get(key)
+    contents = contents._replace(
+        keys=contents.keys.insert(key, entry),
+        key_bytes=contents.key_bytes + entry.bytes - (old.bytes if old else 0),
+    )
+    return _touched(state, contents, [key])
+
+
+def _without(state: ThreadState, names: Sequence[str]) -> ThreadState:
+    keys, size = state.memory.contents.keys, state.memory.contents.key_bytes
+    for name in names:
+        size -= keys[name].bytes
+        keys = keys.remove(name)
+    contents = state.memory.contents._replace(keys=keys, key_bytes=size)
+    return _touched(state, contents, names)
+
+
+def _touched(
+    state: ThreadState, contents: Contents, names: Sequence[str]
+) -> ThreadState:
+    memory: WorkingMemory = state.memory
+    memory = memory._replace(contents=contents, touched=memory.touching(names))
+    return state._replace(memory=memory)
+
+
+PART = Part(
+    commands={
+        commands.ChangeKeys: change_keys,
+        commands.RetimeKey: retime_key,
+        commands.ClearKeys: clear_keys,
+    },
+    upkeep={commands.ExpireKeys: expire_keys, commands.EraseValues: erase_values},
+    events={
+        events.KeySet: was_set,
+        events.KeyRetimed: retimed,
+        events.KeyDeleted: deleted,
+        events.KeysCleared: cleared,
+        events.KeysExpired: expired,
+        events.ValuesErased: erased,
+    },
+)

@@ -1,0 +1,241 @@
+"""Choosing: which pages a request has room for, whole or cut.
+
+Pure. Everything goes in when it fits; else what is worth most goes in first, and what
+is small may still follow what was too large.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Literal, NamedTuple
+
+from memoryhub.kernel.levels import costs, exchange
+from memoryhub.kernel.levels.contexts import Texts
+from memoryhub.kernel.levels.exchange import Shown
+from memoryhub.kernel.levels.opened import Opened
+from memoryhub.kernel.levels.opened import text as text_at
+from memoryhub.kernel.levels.tokens import Count, fitting
+from memoryhub.kernel.paging.precedence import HISTORY, Precedence
+from memoryhub.kernel.state.pages import Location
+from memoryhub.kernel.text.json_text import in_string, quoted
+
+Place = Literal["system", "context", "history", "exchange"]
+
+#: Roles of messages that call tools, or are what these gave back.
+CALLING = ("assistant", "tool")
+#: A text is cut only if more tokens than this are left for it.
+LEAST_CUT = 50
+
+
+class Candidate(NamedTuple):
+    """A page that may stand in a request, at the level it is mapped."""
+
+    page_id: str
+    level: int
+    location: Location
+    version: int
+    #: As `costs.cost` tells it.
+    cost: int
+    #: The keep score: the higher, the sooner it is taken.
+    keep: float = 0.0
+    pinned: bool = False
+    #: What goes before it when not all can be shown.
+    precedence: Precedence = HISTORY
+    slot: int | None = None
+    role: str | None = None
+    importance: float = 0.5
+    #: It was fetched back after it had left.
+    recalled: bool = False
+    #: Of a message below FULL: where it lies as it was said, which tells its role, and
+    #: a call of our own tools from others.
+    full: Location | None = None
+    #: At which it was said; of what memory brought, at which that was.
+    at: int = 0
+    #: A result that is not mapped: its calls stand, so it is named without its text.
+    stub: bool = False
+    #: Characters of its text, if it is a part of it.
+    part: tuple[int, int] | None = None
+
+
+class Choice(NamedTuple):
+    """A page in a request; of a text only `cut` characters, unless that is None."""
+
+    candidate: Candidate
+    place: Place
+    cut: int | None = None
+
+
+class Unit(NamedTuple):
+    """What is shown together or not at all, and the most that it takes."""
+
+    choices: tuple[Choice, ...]
+    cost: int
+
+
+#: Units that stand in a request, by their place among all that may.
+Taken = Mapping[int, Unit]
+#: What a choice is in a request, of which so many characters are kept.
+Write = Callable[[Choice, Opened, int], str]
+
+
+def choose(
+    units: Sequence[Unit], *, room: int, shorten: Callable[[Unit, int], Unit]
+) -> dict[int, Unit]:
+    """Those that `room` tokens hold.
+
+    One pass; `shorten` cuts what does not fit, to cost 0 if too little would be left.
+    """
+    if sum(unit.cost for unit in units) <= room:
+        return dict(enumerate(units))
+    taken = dict[int, Unit]()
+    for index in _by_worth(units, range(len(units))):
+        unit = units[index]
+        if unit.cost > room:
+            unit = shorten(unit, room)
+        if unit.cost and unit.cost <= room:
+            taken[index] = unit
+            room -= unit.cost
+    return taken
+
+
+def more(
+    units: Sequence[Unit], taken: Taken, *, room: int, count: Callable[[Unit], int]
+) -> list[int]:
+    """What is not shown whole and `room` tokens more would hold, by true costs."""
+    found = list[int]()
+    left = [n for n, unit in enumerate(units) if taken.get(n) is not unit]
+    for index in _by_worth(units, left):
+        unit, shown = units[index], taken.get(index)
+        needed = min(unit.cost, count(unit)) - (shown.cost if shown else 0)
+        if needed <= room:
+            found.append(index)
+            room -= needed
+    return found
+
+
+def _by_worth(units: Sequence[Unit], places: Iterable[int]) -> list[int]:
+    return sorted(
+        places, key=lambda n: min(worth(each, n) for each in units[n].choices)
+    )
+
+
+def newest(
+    forms: Sequence[Candidate],
+    *,
+    room: int,
+    least: int,
+    texts: Texts,
+    count: Count,
+    write: Write | None = None,
+) -> tuple[Choice, int] | None:
+    """The newest slot in its most faithful form that fits, and what that takes.
+
+    If none does, the most faithful text is cut, given more than `least` tokens. What is
+    cut is written by `write`, or as pack/1 does.
+    """
+    for form in forms:
+        if form.cost <= room:
+            return Choice(form, "exchange"), form.cost
+    for form in forms:
+        choice = Choice(form, "exchange")
+        choice, spent = shortened(choice, room, texts, count, least=least, write=write)
+        if spent:
+            return choice, spent
+    return None
+
+
+def own_tools(candidates: Sequence[Candidate], texts: Texts) -> set[str]:
+    """Ids of pages that are calls of our own tools, or their results."""
+    slots = [
+        (each, opened)
+        for each in candidates
+        if each.role in CALLING
+        # What was erased since is no more than the text that is left of it.
+        and (opened := texts.get(each.full or each.location)) is not None
+    ]
+    found, calls = set[str](), set[str]()
+    for each, opened in slots:
+        ids = exchange.own_calls(opened) if each.role == "assistant" else None
+        if ids is not None:
+            found.add(each.page_id)
+            calls |= ids
+    found.update(
+        each.page_id
+        for each, opened in slots
+        if each.role == "tool" and exchange.own_result(opened, calls)
+    )
+    return found
+
+
+def worth(choice: Choice, index: int) -> tuple[bool, Precedence, bool, float, int]:
+    """Sorts the system prompt first, then by precedence; history by its keep score."""
+    page = choice.candidate
+    system = choice.place == "system"
+    return not system, page.precedence, not page.pinned, -page.keep, -index
+
+
+def shortened(
+    choice: Choice,
+    room: int,
+    texts: Texts,
+    count: Count,
+    *,
+    least: int = LEAST_CUT,
+    write: Write | None = None,
+) -> tuple[Choice, int]:
+    """As much of a text as fits and what that takes; 0 when it is not to be cut."""
+    page, opened = choice.candidate, texts[choice.candidate.location]
+    text = text_at(opened, level=page.level)
+    if text is None or page.part or room <= least:
+        return choice, 0
+    bare = write is not None or _bare(choice.place, opened)
+    write = write or _cut
+    frame = count(write(choice, opened, 0))
+    through = _escaped_once if bare else _escaped_twice
+    kept = fitting(text, room - frame, count=count, through=through)
+    for shorter in _shorter(min(kept, len(text) - 1)):
+        spent = count(write(choice, opened, shorter))
+        if spent <= room:
+            return choice._replace(cut=shorter), spent
+    return choice, 0
+
+
+def _shorter(length: int) -> Iterator[int]:
+    """`length` and ever less: what was counted in parts may differ as a whole."""
+    while length > 0:
+        yield length
+        length = length * 15 // 16
+
+
+def written(choice: Choice, texts: Texts) -> str:
+    """A page as pack/1 writes it, at its longest."""
+    page, opened = choice.candidate, texts[choice.candidate.location]
+    if choice.place == "exchange" and opened.modality == "text" and not page.level:
+        shown = Shown(opened, page.level)
+        if isinstance(opened.content, dict):
+            return max(exchange.verbatim(shown), exchange.as_text(shown), key=len) + ","
+    return _cut(choice, opened, None)
+
+
+def _cut(choice: Choice, opened: Opened, cut: int | None) -> str:
+    level, part = choice.candidate.level, choice.candidate.part
+    if choice.place == "system":
+        return costs.prose(opened, level=level, cut=cut)
+    if choice.place == "context":
+        return costs.in_line(opened, level=level, cut=cut, part=part)
+    shown = Shown(opened, level, cut, recalled=True, part=part)
+    return exchange.as_text(shown) + ","
+
+
+def _bare(place: Place, opened: Opened) -> bool:
+    """Whether the text stands in the request's JSON as itself, not within a line."""
+    spoken = place == "exchange" and opened.role in ("user", "assistant")
+    return place == "system" or spoken
+
+
+def _escaped_once(text: str) -> str:
+    return in_string(text)
+
+
+def _escaped_twice(text: str) -> str:
+    return in_string(quoted(text)[1:-1])

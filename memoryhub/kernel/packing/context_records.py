@@ -1,0 +1,115 @@
+"""Recorded contexts as event bodies: as recorded, with names that can be blanked."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from memoryhub.kernel.levels import contexts
+from memoryhub.kernel.paging.entries import place_body
+from memoryhub.kernel.state.context_bodies import (
+    ManifestBody,
+    OfferedBody,
+    SectionBody,
+    ShownBody,
+)
+from memoryhub.kernel.state.page_events import PlaceBody, TurnPacked
+from memoryhub.kernel.state.pages import FULL, Location
+from memoryhub.kernel.state.paging_config import ESTIMATED
+
+
+def packed(
+    record: contexts.Record,
+    *,
+    turn: int,
+    as_of_seq: int,
+    prefix_tokens: int | None,
+    simulated: bool,
+    own: UUID,
+) -> TurnPacked:
+    """The event that keeps a record; the thread's name stays out of it."""
+    return TurnPacked(
+        turn=turn,
+        as_of_seq=as_of_seq,
+        packer=record.packer,
+        rules=record.rules,
+        tools=record.tools,
+        mode=record.mode,  # type: ignore[arg-type]  # closed words
+        budget=record.budget,
+        sections=[SectionBody(**section.as_json()) for section in record.sections],
+        manifest=_manifest_body(record.manifest) if record.manifest else None,
+        tokens=record.tokens,
+        bytes=record.bytes,
+        tokenizer=None if record.tokenizer == ESTIMATED else record.tokenizer,
+        prefix_tokens=prefix_tokens,
+        own_tools=record.own_tools and place_body(record.own_tools, own),
+        simulated=simulated,
+    )
+
+
+def _manifest_body(manifest: contexts.Manifest) -> ManifestBody:
+    return ManifestBody(
+        turn=manifest.turn,
+        mapped=manifest.mapped,
+        policies=list(manifest.policies),
+        frames=[ShownBody(**frame._asdict()) for frame in manifest.frames],
+        rows=[
+            OfferedBody(
+                page_id=row.page_id,
+                tier=row.tier,  # type: ignore[arg-type]  # closed words
+                levels=row.levels,
+                seq=row.seq,
+                key=row.key,
+                thread=str(row.thread) if row.thread else None,
+            )
+            for row in manifest.rows
+        ],
+        omitted=manifest.omitted,
+    )
+
+
+def _place(body: PlaceBody | None, own: UUID) -> Location | None:
+    if body is None:
+        return None
+    return Location(UUID(body.thread) if body.thread else own, body.seq, FULL)
+
+
+def record_of(event: TurnPacked, *, thread_name: str, own: UUID) -> contexts.Record:
+    """The record that an event of the thread `own` keeps, of that name."""
+    return contexts.Record(
+        packer=event.packer,
+        mode=event.mode,
+        budget=event.budget,
+        sections=tuple(
+            contexts.Section.of(section.model_dump()) for section in event.sections
+        ),
+        rules=event.rules,
+        tools=event.tools,
+        manifest=_manifest(event.manifest, thread_name) if event.manifest else None,
+        bytes=event.bytes,
+        tokens=event.tokens,
+        tokenizer=event.tokenizer or ESTIMATED,
+        own_tools=_place(event.own_tools, own),
+    )
+
+
+def _manifest(body: ManifestBody, thread_name: str) -> contexts.Manifest:
+    allowed, most, left, tokens = body.policies
+    return contexts.Manifest(
+        thread=thread_name,
+        turn=body.turn,
+        mapped=body.mapped,
+        policies=contexts.Policies(bool(allowed), most, left, tokens),
+        frames=tuple(contexts.FrameRow(**each.model_dump()) for each in body.frames),
+        rows=tuple(
+            contexts.Row(
+                row.page_id,
+                row.tier,
+                row.levels,
+                row.seq,
+                row.key,
+                UUID(row.thread) if row.thread else None,
+            )
+            for row in body.rows
+        ),
+        omitted=body.omitted,
+    )

@@ -1,0 +1,233 @@
+"""`pack/2`: a record and its texts become a request in which conversation stays that.
+
+Pure; the bytes follow from the record alone, for ever. One head, which says nothing
+that changes every turn; then what was said, and what memory brought, in its order;
+then the manifest, as the result of a call; then the exchange.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from uuid import UUID
+
+from memoryhub.kernel.levels import lines, manifest, tools
+from memoryhub.kernel.levels.contexts import Manifest, Record, Ref, Texts
+from memoryhub.kernel.levels.request_shapes import CHAT, SHAPES, Shape
+from memoryhub.kernel.packing import conversation
+from memoryhub.kernel.packing.assembling import Rendered, fenced
+from memoryhub.kernel.packing.conversation import ShownPage
+from memoryhub.kernel.text import prompts
+from memoryhub.kernel.text.json_text import in_string
+
+#: The shape of a packer's requests, and who speaks their head.
+PACKERS: dict[str, tuple[str, str]] = {
+    "pack/2": ("chat", "system"),
+    "pack/2-developer": ("chat", "developer"),
+    "pack/2-responses": ("responses", "system"),
+    "pack/2-responses-developer": ("responses", "developer"),
+    "pack/2-anthropic": ("anthropic", "system"),
+}
+_PACKER_OF = {spoken: packer for packer, spoken in PACKERS.items()}
+SECTIONS = ("system", "rules", "context", "history", "manifest", "exchange", "tools")
+_TALK = ("history", "exchange")
+_TOOLS = '],"tools":'
+
+
+def assemble(record: Record, texts: Texts, *, thread: UUID) -> bytes:
+    """The request that `record` is of, as UTF-8. Linear.
+
+    Raises KeyError for a text that is not there.
+    """
+    return render(record, texts, thread=thread).request.encode()
+
+
+def render(
+    record: Record,
+    texts: Texts,
+    *,
+    thread: UUID,
+    known: Mapping[Ref, ShownPage] | None = None,
+) -> Rendered:
+    """The same as text, and each section as it stands in it.
+
+    `known` is what refs are known to show already.
+    """
+    made = _Made(record, texts, thread, known or {})
+    tooled = _TOOLS + made.tools if made.tools else "]"
+    messages = ",".join(each for _, part in made.parts for each in part)
+    return Rendered(f"{made.opening}{messages}{tooled}}}", made.sections())
+
+
+def ranges(record: Record, texts: Texts, *, thread: UUID) -> list[tuple[int, int]]:
+    """Where in the request each ref stands: its first byte, and its end.
+
+    What is in no message has no length. Raises as `assemble`.
+    """
+    made = _Made(record, texts, thread, {})
+    found, at = list[tuple[int, int]](made.within_head()), len(made.opening.encode())
+    for name, part in made.parts:
+        sizes = [len(each.encode()) + 1 for each in part]
+        for length in made.lengths.get(name, ()):
+            taken, sizes = sizes[:length], sizes[length:]
+            end = at + sum(taken)
+            found.append((at, max(at, end - 1)))
+            at = end
+        at += sum(sizes)
+    return found
+
+
+def otherwise(record: Record, shape: str) -> Record:
+    """The record of the same request as another API would take it."""
+    before, role = PACKERS[record.packer]
+    if shape == before:
+        return record
+    return replace(record, packer=packer(shape, role))
+
+
+def packer(shape: str, role: str) -> str:
+    """Whose requests are of that shape; where nobody can speak the head, its own."""
+    return _PACKER_OF.get((shape, role)) or _PACKER_OF[shape, "system"]
+
+
+def framing(shape: Shape, listed: str, called: Iterable[str] = ()) -> str:
+    """What a request holds beside its messages' own text: a head, tools."""
+    opening = shape.opening(" ", "developer")
+    head = ",".join([*shape.head("", "developer"), *shape.first(())]) + ","
+    defined = shape.tools(listed, called)
+    return f"{opening}{head}{_TOOLS}{defined}}}" if defined else f"{opening}{head}]}}"
+
+
+def listed(
+    offered: Manifest, texts: Texts, *, thread: UUID, shape: Shape = CHAT
+) -> list[str]:
+    """The messages that say which pages there are besides."""
+    text = manifest.offered_text(offered, texts=texts, thread=thread)
+    seed = f"list {offered.turn}"
+    return conversation.call(tools.PAGE_LIST, {}, text, seed=seed, shape=shape)
+
+
+def shown_page(ref: Ref, texts: Texts, *, thread: UUID) -> ShownPage:
+    """What a ref shows. Raises KeyError for a text that is not there."""
+    lower = texts[ref.location(thread)] if ref.message_at else None
+    return ShownPage(
+        texts[ref.message(thread)],
+        seq=ref.seq if ref.placed is None else ref.placed,
+        level=ref.level,
+        lower=lower,
+        cut=ref.cut,
+        part=ref.part,
+        recalled=ref.recalled,
+    )
+
+
+class _Made:
+    """The messages of a request, in their order, by what they are of."""
+
+    def __init__(
+        self, record: Record, texts: Texts, thread: UUID, known: Mapping[Ref, ShownPage]
+    ) -> None:
+        self._record, self._texts, self._thread = record, texts, thread
+        self._known = known
+        self._sections = {section.name: section for section in record.sections}
+        shape, self._role = PACKERS[record.packer]
+        self._shape = SHAPES[shape]
+        #: How many messages each ref of a section has become.
+        self.lengths: dict[str, list[int]] = {}
+        self._called = set[str]()
+        head = "\n\n".join(self._head())
+        self.opening = self._shape.opening(head, self._role)
+        talk = self._talk()
+        offered = record.manifest and listed(
+            record.manifest, texts, thread=thread, shape=self._shape
+        )
+        self.parts: list[tuple[str, list[str]]] = [
+            ("system", self._shape.head(head, self._role) if head else []),
+            ("history", talk["history"]),
+            ("manifest", offered or []),
+            ("exchange", talk["exchange"]),
+        ]
+        spoken = (text for _, part in self.parts for text in part)
+        self.parts.insert(0, ("", self._shape.first(spoken)))
+        defined = tools.listed(record.tools, record.own_tools, texts)
+        if offered:
+            self._called.add(tools.PAGE_LIST)
+        self.tools = self._shape.tools(defined, self._called)
+
+    def sections(self) -> dict[str, str]:
+        """Each section of the record as text, as it stands in the request."""
+        written = {name: ",".join(part) for name, part in self.parts}
+        written |= {"system": in_string("\n\n".join(self._prose()))}
+        written |= {"rules": in_string(self._rules()), "tools": self.tools}
+        written |= {"context": in_string("\n".join(self._lines()))}
+        return {name: written.get(name, "") for name in self._sections}
+
+    def within_head(self) -> Iterator[tuple[int, int]]:
+        """Where prose and pages stand in the head."""
+        at = len(self._shape.before_head(self._role))
+        blank = len(in_string("\n\n"))
+        for text in self._prose():
+            size = len(in_string(text).encode())
+            yield at, at + size
+            at += size + blank
+        if rules := self._rules():
+            at += len(in_string(rules).encode()) + blank
+        at += len(in_string("<VM:CONTEXT>\n"))
+        for line in self._lines():
+            size = len(in_string(line).encode())
+            yield at, at + size
+            at += size + len(in_string("\n"))
+
+    def _talk(self) -> dict[str, list[str]]:
+        """History and exchange, which share the ids of their calls."""
+        found, seen = dict[str, list[str]](), set[str]()
+        for name in _TALK:
+            refs = self._refs(name)
+            shown = [self._shown_page(ref) for ref in refs]
+            own = conversation.messages(shown, seen=seen, shape=self._shape)
+            self._called |= self._names(shown)
+            self.lengths[name] = [len(part) for part in own]
+            found[name] = [message for part in own for message in part]
+        return found
+
+    def _shown_page(self, ref: Ref) -> ShownPage:
+        found = self._known.get(ref)
+        return found or shown_page(ref, self._texts, thread=self._thread)
+
+    def _names(self, shown: Sequence[ShownPage]) -> set[str]:
+        """Of the tools that are called, where each must have its definition."""
+        if not self._shape.apart:
+            return set()
+        brought = any(each.role is None for each in shown)
+        return conversation.called(shown) | ({tools.PAGE_FAULT} if brought else set())
+
+    def _refs(self, name: str) -> tuple[Ref, ...]:
+        section = self._sections.get(name)
+        return section.refs if section else ()
+
+    def _head(self) -> Iterator[str]:
+        yield from self._prose()
+        if rules := self._rules():
+            yield rules
+        if brought := "\n".join(self._lines()):
+            yield fenced("VM:CONTEXT", brought)
+
+    def _rules(self) -> str:
+        rules = self._record.rules
+        return "" if rules is None else fenced("VM:RULES", prompts.RULES[rules])
+
+    def _prose(self) -> Iterator[str]:
+        for ref in self._refs("system"):
+            opened = self._texts[ref.location(self._thread)]
+            yield lines.prose(opened, level=ref.level, cut=ref.cut)
+
+    def _lines(self) -> Iterator[str]:
+        """Pages of a request without tools, which nothing else could bring."""
+        for ref in self._refs("context"):
+            yield lines.line(
+                self._texts[ref.location(self._thread)],
+                level=ref.level,
+                recalled=ref.recalled,
+                cut=ref.cut,
+                part=ref.part,
+            )

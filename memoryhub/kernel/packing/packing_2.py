@@ -1,0 +1,346 @@
+"""Packing by pack/2: which messages and pages a conversation holds, and its record.
+
+Pure. Calls stand with their results or not at all, and no message changes its role;
+what is left out the manifest names, which an exchange is given once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from operator import attrgetter
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from memoryhub.kernel.levels import tools
+from memoryhub.kernel.levels.contexts import Manifest, Record, Ref, Section, Texts
+from memoryhub.kernel.levels.opened import Opened
+from memoryhub.kernel.levels.request_shapes import SHAPES
+from memoryhub.kernel.levels.tokens import EST, Count, Tokenizer
+from memoryhub.kernel.packing import choosing, conversation, filling, pack_2, packing
+from memoryhub.kernel.packing.assembling import fenced
+from memoryhub.kernel.packing.choosing import Candidate, Choice, Place, Taken, Unit
+from memoryhub.kernel.packing.filling import Attempt
+from memoryhub.kernel.packing.packing import Packed, TooSmallError, Wanted
+from memoryhub.kernel.paging import weights
+from memoryhub.kernel.state.paging_config import Settings
+from memoryhub.kernel.text import prompts
+from memoryhub.kernel.text.json_text import in_string
+
+_SETTINGS = Settings(layout="conversation")
+
+
+class _Sides(NamedTuple):
+    """What stands in a request beside messages and pages."""
+
+    rules: str | None
+    tools: str | None
+    manifest: Manifest | None
+    #: With all framing.
+    tokens: int
+
+
+def pack(wanted: Wanted, texts: Texts, *, tokenizer: Tokenizer = EST) -> Packed:
+    """The request of one turn, within its budget on the bytes themselves.
+
+    As `packing.pack`. Raises TooSmallError.
+    """
+    return packing.within(
+        wanted, texts, tokenizer, attempt=_attempt, recount=_recounted
+    )
+
+
+def _recounted(wanted: Wanted, texts: Texts, count: Count) -> Wanted:
+    """Costs are what the messages really take from now on."""
+    return replace(wanted, exact=True)
+
+
+def _attempt(
+    wanted: Wanted, texts: Texts, limit: int, tokenizer: Tokenizer
+) -> Attempt[Packed]:
+    packer = _Packer(wanted, texts, tokenizer.count)
+    sides, first, room = packer.framed(limit)
+    units = packer.units(first)
+
+    def make(taken: Taken) -> Packed:
+        # All else of its exchange came after the newest message of the user.
+        order = sorted(taken, key=lambda n: (n != len(units), n))
+        shown = [each for n in order for each in taken[n].choices]
+        record = packer.record(sides, shown)
+        rendered = pack_2.render(
+            record, texts, thread=wanted.thread, known=packer.known
+        )
+        return packing.packed(
+            wanted, record, rendered, shown, texts=texts, tokenizer=tokenizer
+        )
+
+    taken = packer.chosen(units, room)
+    whole, shown = filling.opened(units, taken, first, packer.forms)
+    return Attempt(whole, shown, make, packer.true)
+
+
+class _Packer:
+    """Packs one request."""
+
+    def __init__(self, wanted: Wanted, texts: Texts, count: Count) -> None:
+        self.wanted, self.texts, self.count = wanted, texts, count
+        #: What is asked for again and again while units are made and written.
+        self.refs: dict[tuple[Any, ...], Ref] = {}
+        self.known: dict[Ref, conversation.ShownPage] = {}
+        self.packer = pack_2.packer(wanted.format, wanted.instructions_role)
+        self.shape = SHAPES[wanted.format]
+        self.called = self._called()
+        self.forms = [each for each in wanted.newest if not packing.instructs(each)]
+
+    def _called(self) -> set[str]:
+        """Names of all tools that the request may need a definition of."""
+        if not self.shape.apart:
+            return set()
+        pages = (Choice(each, "history") for each in self.wanted.candidates)
+        own = {tools.PAGE_LIST, tools.PAGE_FAULT}
+        return own | conversation.called([self._shown_page(each) for each in pages])
+
+    def framed(self, limit: int) -> tuple[_Sides, tuple[Choice, int] | None, int]:
+        """What stands beside the pages, the newest message, and the room that is left.
+
+        The newest message must be there; where the budget is tiny, all else makes way.
+        """
+        forms, sides = self.forms, self._sides(limit)
+        for each in sides:
+            room = limit - each.tokens
+            if not forms and room >= 0:
+                return each, None, room
+            found = choosing.newest(
+                forms,
+                room=room,
+                least=0 if each is sides[-1] else choosing.LEAST_CUT,
+                texts=self.texts,
+                count=self.count,
+                write=self._write,
+            )
+            if found is not None:
+                return each, found, room - found[1]
+        raise TooSmallError
+
+    def _sides(self, limit: int) -> list[_Sides]:
+        """From all that the mode wants to nothing."""
+        wanted, count = self.wanted, self.count
+        own = tools.listed(None, wanted.own_tools, self.texts)
+        bare = _Sides(None, None, None, self._framing(own))
+        rules = prompts.CONVERSATION[wanted.mode]
+        if rules is None:
+            return [bare]
+        listed = tools.listed(wanted.tools, wanted.own_tools, self.texts)
+        fence = in_string(fenced("VM:RULES", prompts.RULES[rules]))
+        fixed = self._framing(listed) + count(fence)
+        ruled = _Sides(rules, wanted.tools, None, fixed)
+        sides = [ruled, bare]
+        offered = self._offered(fixed, limit)
+        if offered is not None:
+            text = pack_2.listed(
+                offered, self.texts, thread=wanted.thread, shape=self.shape
+            )
+            tokens = fixed + sum(count(each + ",") for each in text)
+            sides.insert(0, ruled._replace(manifest=offered, tokens=tokens))
+        return sides
+
+    def _framing(self, listed: str) -> int:
+        return self.count(pack_2.framing(self.shape, listed, self.called))
+
+    def _offered(self, fixed: int, limit: int) -> Manifest | None:
+        """What the exchange was offered before, so that its start stays; else anew."""
+        if self.wanted.offered is not None:
+            return self.wanted.offered
+        around = fixed + weights.fetching(_SETTINGS, tools.PAGE_LIST)
+        shown = packing.fitted_manifest(
+            replace(self.wanted, candidates=()), self.texts, around, limit, self.count
+        )
+        return shown and replace(shown, frames=())
+
+    def units(self, first: object | None) -> list[Unit]:
+        """All that may stand beside the newest message, in the order it would."""
+        wanted, found = self.wanted, list[Unit]()
+        heads = (*wanted.system, *filter(packing.instructs, wanted.candidates))
+        found += [Unit((Choice(each, "system"),), each.cost) for each in heads]
+        others = [
+            each
+            for each in wanted.candidates
+            if not packing.instructs(each)
+            and not (first is not None and packing.opens(wanted, each))
+        ]
+        if wanted.mode == "passive":
+            brought = [each for each in others if _brought(each)]
+            found += [Unit((Choice(each, "context"),), each.cost) for each in brought]
+            others = [each for each in others if not _brought(each)]
+        begins = self._begins()
+        history = [each for each in others if not self._running(each, begins)]
+        own = choosing.own_tools(history, self.texts)
+        history = [each for each in history if each.page_id not in own]
+        exchange = [each for each in others if self._running(each, begins)]
+        exchange.sort(key=attrgetter("at"))
+        found += self._grouped(history, "history")
+        return found + list(self._grouped(exchange, "exchange"))
+
+    def _begins(self) -> int | None:
+        """The slot that the exchange begins with: calls come with their results."""
+        begins, roles = (
+            self.wanted.last_user_slot,
+            {each.slot: each.role for each in self.wanted.candidates},
+        )
+        if self.wanted.since is None and begins is not None:
+            while begins and roles.get(begins) == "tool":
+                begins -= 1
+        return begins
+
+    def _running(self, page: Candidate, begins: int | None) -> bool:
+        if _brought(page):
+            return self.wanted.since is not None and page.at > self.wanted.since
+        return begins is not None and page.slot is not None and page.slot >= begins
+
+    def _grouped(self, pages: Sequence[Candidate], place: Place) -> Iterator[Unit]:
+        """Messages with what answers them; what memory brought never stands between."""
+        choices = [Choice(each, place, 0 if each.stub else None) for each in pages]
+        spoken, units = list[int](), dict[int, Unit]()
+        for index, each in enumerate(choices):
+            if not _brought(each.candidate):
+                spoken.append(index)
+                continue
+            exact = self.wanted.exact
+            cost = self._counted([each]) if exact else each.candidate.cost
+            units[index] = Unit((each,), cost)
+        shown, done = [self._shown_page(choices[index]) for index in spoken], 0
+        for group in conversation.groups(shown):
+            members = spoken[done : done + len(group)]
+            done += len(group)
+            own = tuple(choices[index] for index in members)
+            units[members[0]] = Unit(own, self._cost(own, group))
+        for index in sorted(units):
+            yield units[index]
+
+    def _cost(
+        self, choices: Sequence[Choice], group: Sequence[conversation.ShownPage]
+    ) -> int:
+        if self.wanted.exact:
+            return self._counted(choices)
+        cost = sum(each.candidate.cost for each in choices)
+        if conversation.stands(group):
+            return cost
+        # Nobody can say it, so it stands as what memory brings.
+        pages = (each.candidate.page_id for each in choices)
+        return cost + sum(weights.fetching(_SETTINGS, each) for each in pages)
+
+    def _counted(self, choices: Sequence[Choice]) -> int:
+        pages = [self._shown_page(each) for each in choices]
+        written = conversation.messages(pages, shape=self.shape)
+        return sum(self.count(text + ",") for each in written for text in each)
+
+    def true(self, unit: Unit) -> int:
+        """What it takes as it stands in the request."""
+        if unit.choices[0].place in ("history", "exchange"):
+            return self._counted(unit.choices)
+        return sum(self.count(choosing.written(c, self.texts)) for c in unit.choices)
+
+    def chosen(self, units: list[Unit], room: int) -> dict[int, Unit]:
+        """Those that `room` tokens hold."""
+        if sum(unit.cost for unit in units) > room and not self.wanted.exact:
+            # What pages come with is the most they can take: nothing is cut for that.
+            units[:] = [
+                unit._replace(cost=min(unit.cost, self.true(unit))) for unit in units
+            ]
+        return choosing.choose(units, room=room, shorten=self._shortened)
+
+    def _shortened(self, unit: Unit, room: int) -> Unit:
+        """The unit with its longest text cut; of cost 0 if too little would be left."""
+        if len(unit.choices) > 1:
+            # Calls are never shortened, only what they gave back.
+            index = max(
+                range(1, len(unit.choices)),
+                key=lambda n: (unit.choices[n].cut is None, _cost(unit.choices[n])),
+            )
+        else:
+            index = 0
+        longest = unit.choices[index]
+        if longest.cut is not None:
+            # All that these calls gave back has left, and is named only.
+            return unit._replace(cost=0)
+        others = unit.cost - longest.candidate.cost
+        write = None if longest.place in ("system", "context") else self._write
+        cut, spent = choosing.shortened(
+            longest, room - others, self.texts, self.count, write=write
+        )
+        if not spent:
+            return unit._replace(cost=0)
+        choices = (*unit.choices[:index], cut, *unit.choices[index + 1 :])
+        return Unit(choices, others + spent)
+
+    def record(self, sides: _Sides, taken: Sequence[Choice]) -> Record:
+        """What the request is made of."""
+        parts: dict[str, list[Ref]] = {}
+        for each in taken:
+            parts.setdefault(each.place, []).append(self._ref(each))
+        present = {
+            "rules": sides.rules is not None,
+            "manifest": sides.manifest is not None,
+            "tools": sides.tools is not None or self.wanted.own_tools is not None,
+        }
+        return Record(
+            packer=self.packer,
+            mode=self.wanted.mode,
+            budget=self.wanted.limit,
+            sections=tuple(
+                Section(name=name, refs=tuple(parts.get(name, ())))
+                for name in pack_2.SECTIONS
+                if parts.get(name) or present.get(name)
+            ),
+            rules=sides.rules,
+            manifest=sides.manifest,
+            tools=sides.tools,
+            own_tools=self.wanted.own_tools,
+        )
+
+    def _shown_page(self, choice: Choice) -> conversation.ShownPage:
+        ref = self._ref(choice)
+        if ref not in self.known:
+            self.known[ref] = pack_2.shown_page(
+                ref, self.texts, thread=self.wanted.thread
+            )
+        return self.known[ref]
+
+    def _write(self, choice: Choice, opened: Opened, cut: int) -> str:
+        pages = [self._shown_page(choice._replace(cut=cut))]
+        written = conversation.messages(pages, shape=self.shape)
+        return "".join(text + "," for each in written for text in each)
+
+    def _ref(self, choice: Choice) -> Ref:
+        page = choice.candidate
+        name = (page.page_id, page.level, page.part, choice.cut)
+        if name not in self.refs:
+            self.refs[name] = self._made(choice)
+        return self.refs[name]
+
+    def _made(self, choice: Choice) -> Ref:
+        page, own = choice.candidate, self.wanted.thread
+        thread, seq, _ = page.location
+        return Ref(
+            seq=seq,
+            level=page.level,
+            cut=choice.cut,
+            thread=_other(thread, own),
+            recalled=page.recalled,
+            part=page.part,
+            placed=page.at if _brought(page) else None,
+            message_at=page.full and (page.full.seq, _other(page.full.thread, own)),
+        )
+
+
+def _cost(choice: Choice) -> int:
+    return choice.candidate.cost
+
+
+def _other(thread: UUID, own: UUID) -> UUID | None:
+    return None if thread == own else thread
+
+
+def _brought(page: Candidate) -> bool:
+    """Whether memory brings it, whoever said it once."""
+    return page.recalled or page.slot is None or page.part is not None

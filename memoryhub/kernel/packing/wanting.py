@@ -1,0 +1,272 @@
+"""From a thread's state to what its next request should hold. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+from uuid import UUID
+
+from memoryhub.kernel.levels import tools
+from memoryhub.kernel.levels.contexts import Policies, Record, Row
+from memoryhub.kernel.levels.levels import producible
+from memoryhub.kernel.packing.choosing import CALLING, Candidate
+from memoryhub.kernel.packing.packing import Wanted
+from memoryhub.kernel.paging import pins, precedence, weights
+from memoryhub.kernel.state import policies
+from memoryhub.kernel.state.pages import (
+    FULL,
+    REFERENCE,
+    Entry,
+    Location,
+    slot_page_id,
+    system_prompt,
+)
+from memoryhub.kernel.state.paging import Frame, Paging, values
+from memoryhub.kernel.state.paging_config import Settings
+from memoryhub.kernel.state.state import ThreadState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What the caller says about one request."""
+
+    #: The thread's name, as the manifest says it.
+    name: str
+    turn: int
+    mode: str | None = None
+    token_budget: int | None = None
+    tools: str = tools.CURRENT
+
+
+def wanted(state: ThreadState, asked: Asked, *, home: Sequence[Entry]) -> Wanted:
+    """All that packing needs. `home` are pages at home, newest first."""
+    paging, settings = state.paging, state.paging.settings
+    system, candidates = _mapped(state)
+    if settings.layout == "conversation":
+        candidates = _with_stubs(state, candidates, home)
+    offered = [row(entry, tier="L1", own=state.id) for entry in _hot(state)]
+    offered += [row(entry, tier=entry.home, own=state.id) for entry in home]
+    return Wanted(
+        thread=state.id,
+        thread_name=asked.name,
+        turn=asked.turn,
+        mode=asked.mode or settings.mode,
+        budget_tokens=settings.budget_tokens,
+        reserved_tokens=settings.reserved_tokens,
+        policies=policies_of(paging),
+        token_budget=asked.token_budget,
+        system=tuple(system),
+        candidates=tuple(candidates),
+        last_user_slot=paging.exchange(state.slot_count),
+        newest=_newest(paging),
+        mapped=len(paging.frames),
+        available=tuple(offered),
+        unlisted=paging.pages - len(paging.frames) - len(offered),
+        tools=asked.tools,
+        own_tools=paging.own_tools.place if paging.own_tools else None,
+        layout=settings.layout,
+        instructions_role=settings.instructions_role,
+        format=settings.format,
+        since=paging.last_user.seq if paging.last_user else None,
+    )
+
+
+def _mapped(state: ThreadState) -> tuple[list[Candidate], list[Candidate]]:
+    """The system prompt, and all other frames, as they stand in the context."""
+    paging, rules = state.paging, pins.pinned(state)
+    scores = policies.frame_scores(paging, turn=state.turn_count)
+    ranks = precedence.precedence(state, rules)
+    system, others = list[Candidate](), list[Candidate]()
+    for frame in paging.in_order():
+        name = frame.page_id
+        page = _candidate(frame, paging, keep=scores[name], pinned=name in rules)
+        page = page._replace(precedence=ranks[name])
+        shown = [
+            page._replace(part=part[:2], cost=part.cost, at=part.seq)
+            for part in frame.parts
+        ]
+        (system if system_prompt(frame.entry) else others).extend(shown or [page])
+    return system, others
+
+
+def _with_stubs(
+    state: ThreadState, candidates: Sequence[Candidate], home: Sequence[Entry]
+) -> list[Candidate]:
+    """With the results that left from behind calls that stand in the conversation."""
+    paging, found = state.paging, list[Candidate]()
+    back = (frame.entry for frame in values(paging.frames) if frame.recalled)
+    away = {
+        each.slot: each
+        for each in (*back, *(page.entry for page in values(paging.hot)), *home)
+        if each.role == "tool" and each.slot is not None
+    }
+    said = {each.slot for each in candidates if not each.recalled}
+    for each in candidates:
+        found.append(each)
+        if each.slot is None or each.recalled or each.role not in CALLING:
+            continue
+        index = each.slot + 1
+        while index in away and index not in said:
+            found.append(_stub(away[index], each))
+            index += 1
+    return found
+
+
+def _stub(entry: Entry, before: Candidate) -> Candidate:
+    return Candidate(
+        page_id=entry.page_id,
+        level=FULL,
+        location=entry.full.location,
+        version=entry.version,
+        cost=weights.STUB + len(entry.page_id),
+        keep=before.keep,
+        precedence=before.precedence,
+        slot=entry.slot,
+        role=entry.role,
+        at=entry.created_seq,
+        stub=True,
+    )
+
+
+def places(wanted: Wanted) -> list[Location]:
+    """Where the texts lie that packing may need."""
+    pages = (*wanted.system, *wanted.candidates, *wanted.newest)
+    forms = (*wanted.candidates, *wanted.newest)
+    said = (page.full for page in forms if page.full is not None)
+    offered = wanted.offered.rows if wanted.offered else ()
+    rows = (row.location(wanted.thread) for row in (*wanted.available, *offered))
+    own = [wanted.own_tools] if wanted.own_tools else []
+    texts = (page.location for page in pages)
+    return [*dict.fromkeys([*texts, *said, *rows, *own])]
+
+
+def continued(wanted: Wanted, previous: Record | None) -> Wanted:
+    """The same, with what its exchange was offered before: that breaks no prefix.
+
+    `previous` is the request of the turn before.
+    """
+    if previous is None or not wanted.newest:
+        return wanted
+    sections = {section.name: section for section in previous.sections}
+    opened = sections["exchange"].refs if "exchange" in sections else ()
+    newest = wanted.newest[0]
+    said = newest.full or newest.location
+    if not opened or opened[0].message(wanted.thread) != said:
+        return wanted
+    return replace(wanted, offered=previous.manifest)
+
+
+def without(wanted: Wanted, gone: Collection[Location]) -> Wanted:
+    """The same but for what lies at these places: texts that were erased since.
+
+    A fork may still hold a page whose text its ancestor has deleted.
+    """
+    if not gone:
+        return wanted
+    there = {*gone}
+    if wanted.own_tools in there:
+        wanted = replace(wanted, own_tools=None)
+
+    def kept(pages: Iterable[Candidate]) -> tuple[Candidate, ...]:
+        return tuple(page for page in pages if there.isdisjoint(needed(page)))
+
+    def needed(page: Candidate) -> set[Location]:
+        # Without it pack/1 shows what is left; in a conversation nobody would speak.
+        if wanted.layout == "developer" or page.full is None:
+            return {page.location}
+        return {page.location, page.full}
+
+    def rows(offered: Iterable[Row]) -> tuple[Row, ...]:
+        return tuple(row for row in offered if row.location(own) not in there)
+
+    own = wanted.thread
+    return replace(
+        wanted,
+        system=kept(wanted.system),
+        candidates=kept(wanted.candidates),
+        newest=kept(wanted.newest),
+        available=rows(wanted.available),
+        offered=wanted.offered
+        and replace(wanted.offered, rows=rows(wanted.offered.rows)),
+    )
+
+
+def _candidate(frame: Frame, paging: Paging, *, keep: float, pinned: bool) -> Candidate:
+    entry = frame.entry
+    brought = frame.recalled or entry.slot is None
+    spoken = entry.role in CALLING or (
+        paging.settings.layout == "conversation" and entry.slot is not None
+    )
+    return Candidate(
+        page_id=entry.page_id,
+        level=frame.level,
+        location=entry.at(frame.level).location,
+        version=entry.version,
+        cost=frame.tokens,
+        keep=keep,
+        pinned=pinned,
+        slot=entry.slot,
+        role=entry.role,
+        importance=entry.importance,
+        recalled=frame.recalled,
+        full=entry.full.location if frame.level and spoken else None,
+        at=frame.mapped_seq if brought else entry.created_seq,
+    )
+
+
+def _newest(paging: Paging) -> tuple[Candidate, ...]:
+    """The last user slot as it is mapped, and at every level below that."""
+    if paging.last_user is None:
+        return ()
+    frame = paging.frames.get(slot_page_id(paging.last_user.slot))
+    if frame is None:
+        return ()
+    return tuple(
+        _candidate(_at(frame, level, paging), paging, keep=1.0, pinned=True)
+        for level, held in enumerate(frame.entry.levels)
+        if held is not None and level >= frame.level
+    )
+
+
+def _at(frame: Frame, level: int, paging: Paging) -> Frame:
+    settings, recalled = paging.settings, frame.recalled
+    tokens = weights.weight(settings, frame.entry, level, recalled=recalled)
+    return frame._replace(level=level, tokens=tokens)
+
+
+def _hot(state: ThreadState) -> list[Entry]:
+    """Pages of the hot list, the one most worth keeping first."""
+    paging, turn = state.paging, state.turn_count
+    pages = sorted(
+        values(paging.hot),
+        key=lambda page: (
+            -policies.hot_score(page, paging, turn=turn),
+            -page.since_seq,
+            page.page_id,
+        ),
+    )
+    return [page.entry for page in pages]
+
+
+def row(entry: Entry, *, tier: str, own: UUID) -> Row:
+    """A page as the manifest offers it: by its hint, else by what it begins with."""
+    # They are made all at once, so what is missing beside one there can't be.
+    makable = producible(entry.modality) and not any(entry.levels[1:])
+    levels = [n for n in range(REFERENCE + 1) if entry.levels[n] or makable]
+    place = entry.hint or entry.full.location
+    return Row(
+        entry.page_id,
+        tier,
+        "".join(map(str, levels)),
+        place.seq,
+        place.level,
+        None if place.thread == own else place.thread,
+    )
+
+
+def policies_of(paging: Paging) -> Policies:
+    """What the model may still do in this exchange."""
+    settings: Settings = paging.settings
+    left = max(0, settings.max_faults_per_turn - paging.spent.faults)
+    tokens = max(0, settings.max_fault_tokens_per_turn - paging.spent.tokens)
+    return Policies(left > 0 and tokens > 0, settings.max_faults_per_turn, left, tokens)

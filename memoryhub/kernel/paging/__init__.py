@@ -1,0 +1,1 @@
+"""The page table, the working set, faults and evictions."""

@@ -1,0 +1,128 @@
+"""Precedence: what stands in a request before what, when not all of it can. Pure.
+
+A page may take the room of all that ranks below it, and of nothing else. So what was
+fetched for an exchange is in its next request, and what can't be is refused before it
+is charged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import IntEnum
+from typing import NamedTuple
+
+from memoryhub.kernel.paging import groups, pins
+from memoryhub.kernel.state.paging import Frame, values
+from memoryhub.kernel.state.state import ThreadState
+
+
+class Rank(IntEnum):
+    """Lower goes first."""
+
+    #: Pinned by a command, or the system prompt.
+    PINNED = 0
+    #: The newest message of the user.
+    USER = 1
+    #: Fetched since the newest turn began: no request has shown it yet.
+    DUE = 2
+    #: Fetched in this exchange, and shown to the model since.
+    FETCHED = 3
+    #: Other messages of this exchange, the newest first.
+    MESSAGE = 4
+    HISTORY = 5
+
+
+class Precedence(NamedTuple):
+    rank: Rank
+    #: Of messages of the exchange the newest, so the highest slot, goes first.
+    order: int = 0
+
+
+PINNED = Precedence(Rank.PINNED)
+USER = Precedence(Rank.USER)
+DUE = Precedence(Rank.DUE)
+HISTORY = Precedence(Rank.HISTORY)
+
+
+def precedence(
+    state: ThreadState, rules: Mapping[str, str] | None = None
+) -> dict[str, Precedence]:
+    """Where each mapped page stands; linear in the frames.
+
+    `rules` are those that pin, if they are at hand.
+    """
+    rules = pins.pinned(state) if rules is None else rules
+    found = {
+        frame.page_id: _frame_precedence(frame, state, rules.get(frame.page_id))
+        for frame in values(state.paging.frames)
+    }
+    head = groups.newest(state.paging, state.slot_count)
+    if head is not None and found[head.page_id].rank == Rank.MESSAGE:
+        # As the next of its results: none of them can stand without it.
+        found[head.page_id] = _next(state)
+    return found
+
+
+def _next(state: ThreadState) -> Precedence:
+    """Of a message that is appended to this state."""
+    return Precedence(Rank.MESSAGE, -state.slot_count)
+
+
+def _frame_precedence(frame: Frame, state: ThreadState, rule: str | None) -> Precedence:
+    paging, slot = state.paging, frame.entry.slot
+    begins = paging.exchange(state.slot_count)
+    if rule in ("explicit", "system"):
+        return PINNED
+    if slot is not None and paging.last_user and slot == paging.last_user.slot:
+        return USER
+    if frame.recalled and (rank := _fetched(frame, state)):
+        return Precedence(rank)
+    if slot is not None and begins is not None and slot >= begins:
+        return Precedence(Rank.MESSAGE, -slot)
+    return HISTORY
+
+
+def _fetched(frame: Frame, state: ThreadState) -> Rank | None:
+    """Whether it was fetched for what the model is at; before any turn there is none.
+
+    A thread without messages of a user begins every turn anew.
+    """
+    paging = state.paging
+    past = paging.history.get(frame.page_id)
+    if not state.turn_count:
+        return None
+    if past is not None and past.faulted_turn == state.turn_count:
+        return Rank.DUE
+    user = paging.last_user
+    return Rank.FETCHED if user and frame.mapped_seq > user.seq else None
+
+
+def room(state: ThreadState, page_id: str, own: Precedence) -> int:
+    """Tokens that a page of this precedence can have, once all below it has left."""
+    frames = state.paging.frames
+    above = sum(
+        frames[name].tokens
+        for name, each in precedence(state).items()
+        if name != page_id and each <= own
+    )
+    return state.paging.settings.usable - above
+
+
+def kept(state: ThreadState) -> set[str]:
+    """Pages, beside the pinned, that no run takes out: the next request shows them."""
+    return {
+        name
+        for name, each in precedence(state).items()
+        if Rank.PINNED < each.rank <= Rank.FETCHED or each == _next(state)
+    }
+
+
+def below(state: ThreadState, own: Precedence) -> list[str]:
+    """Pages that may leave for one of this precedence, the last in rank first."""
+    found, frames = precedence(state), state.paging.frames
+    names = [name for name, each in found.items() if each > own]
+    return sorted(names, key=lambda name: (_last(found[name]), frames[name].place))
+
+
+def _last(each: Precedence) -> tuple[int, int]:
+    return -each.rank, -each.order

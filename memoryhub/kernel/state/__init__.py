@@ -1,0 +1,1 @@
+"""What events are and what they fold to."""

@@ -1,0 +1,50 @@
+"""Bodies of what a request was made of. Pydantic, frozen, strict."""
+
+from __future__ import annotations
+
+from memoryhub.kernel.state.bodies import Body, Count, Flag, Parts, Share, Token
+from memoryhub.kernel.state.pages import Level, Modality, Tier
+from memoryhub.kernel.text.names import Name
+
+
+class SectionBody(Body):
+    """A part of a request: `contexts.Section`."""
+
+    name: Token
+    bytes: Count
+    tokens: Count
+    #: As `contexts.Ref` has them.
+    refs: list[Parts]
+
+
+class OfferedBody(Body):
+    """A page that the manifest offers: `contexts.Row`."""
+
+    page_id: Name
+    tier: Tier
+    levels: Token
+    seq: Count
+    key: Count = 0
+    thread: Token | None = None
+
+
+class ShownBody(Body):
+    """A frame below FULL, as the manifest tells of it: `contexts.FrameRow`."""
+
+    page_id: Name
+    modality: Modality
+    level: Level
+    tokens: Count
+    importance: Share
+
+
+class ManifestBody(Body):
+    """What the manifest said: `contexts.Manifest`, but for the thread's name."""
+
+    turn: Count
+    mapped: Count
+    #: Faults allowed, faults a turn, faults left, fault tokens left.
+    policies: list[Flag | Count]
+    frames: list[ShownBody]
+    rows: list[OfferedBody]
+    omitted: Count

@@ -1,0 +1,371 @@
+"""Event bodies of paging: the journal is the mutation log. Pydantic, frozen, strict."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from memoryhub.kernel.state.bodies import (
+    Body,
+    Count,
+    Event,
+    Figure,
+    Flag,
+    Parts,
+    Share,
+    Token,
+)
+from memoryhub.kernel.state.context_bodies import ManifestBody, SectionBody
+from memoryhub.kernel.state.pages import Level, Modality, PageType, Tier
+from memoryhub.kernel.state.paging_config import Mode, Policy
+from memoryhub.kernel.text.names import Name
+
+Cause = Literal[
+    "append",
+    "command",
+    "fault",
+    "upgrade",
+    "turn",
+    "prefetch",
+    "pre_pass",
+    "answered",
+    "pressure",
+    "shrink",
+    "observed",
+    "restore",
+]
+#: On whose account it happened.
+By = Literal["user", "model", "tool", "system"]
+Lookup = Literal["hit", "miss"]
+Reason = Literal[
+    "user_requested_recall", "resolve_reference", "tool_prereq", "speculative"
+]
+Refused = Literal[
+    "page_unknown",
+    "page_erased",
+    "fault_confidence",
+    "fault_budget",
+    "fault_tokens",
+    "no_room",
+]
+
+
+class LevelBody(Body):
+    """Where a level lies, and what it weighs."""
+
+    seq: Count
+    tokens: Count
+    #: Of its line in the context.
+    cost: Count
+    #: Only when it is an ancestor's.
+    thread: Token | None = None
+
+
+class PlaceBody(Body):
+    """Where a text lies that is no level."""
+
+    seq: Count
+    thread: Token | None = None
+
+
+class EntryBody(Body):
+    """A page-table entry that a miss has read, so that the fold needs no row."""
+
+    version: Count
+    type: PageType
+    modality: Modality
+    importance: Share
+    created_seq: Count
+    created_turn: Count
+    role: Name | None = None
+    slot: Count | None = None
+    home: Tier = "L2"
+    hint: PlaceBody | None = None
+    #: By level, FULL first; None where there is none.
+    levels: list[LevelBody | None]
+
+
+class PageEvent(Event):
+    """What every step of paging tells."""
+
+    turn: Count
+    cause: Cause = "command"
+    by: By = "tool"
+
+
+class LookUp(PageEvent):
+    """A step that named one page, which was looked up."""
+
+    page_id: Name
+    lookup: Lookup | None = None
+    #: With a miss that found something, and where a page comes from home unasked.
+    entry: EntryBody | None = None
+
+
+class SlotPage(Body):
+    """The page that a slot makes by being appended."""
+
+    type: PageType
+    modality: Modality
+    importance: Share
+    #: Of its line in the context.
+    cost: Count
+    mapped: Flag
+    #: The page that the hot list pushed out for it.
+    displaced: Name | None = None
+    #: First slot of the exchange that ends with this one: what of it is mapped joins
+    #: the context here. Journals from before do without.
+    ends: Count | None = None
+    #: It only calls tools of ours, which brought nothing: it leaves with its exchange.
+    asks: Flag = False
+
+
+class PageCreated(PageEvent):
+    """A page came into being. Payload: content, hint, meta."""
+
+    event_type = "page.created"
+    sealed = True
+
+    page_id: Name
+    type: PageType
+    modality: Modality
+    tokens: Count
+    cost: Count
+    bytes: Count
+    importance: Share
+    role: Name | None = None
+    provenance: list[Name] = Field(default_factory=list)
+    derived_from: list[Name] = Field(default_factory=list)
+    #: Where the texts lie that it was made of.
+    sources: list[PlaceBody] | None = None
+    #: The payload has a hint.
+    hinted: Flag = False
+    mapped: Flag
+    displaced: Name | None = None
+
+
+class PageUpdated(LookUp):
+    """A new version of a page, or another importance or hint. Payload: what changed."""
+
+    event_type = "page.updated"
+    sealed = True
+
+    #: The version from here on; one more only when the content changed.
+    version: Count
+    type: PageType
+    modality: Modality
+    #: None while the content stays.
+    tokens: Count | None = None
+    cost: Count | None = None
+    bytes: Count | None = None
+    importance: Share
+    #: The payload has another hint.
+    hinted: Flag = False
+    #: What the page was made of from here on; None while it is as was said before.
+    provenance: list[Name] | None = None
+    derived_from: list[Name] | None = None
+    #: Where the texts lie that this one was made of: a hint is made of the page's own.
+    sources: list[PlaceBody] | None = None
+
+
+class LevelMade(Body):
+    level: Level
+    tokens: Count
+    cost: Count
+
+
+class PageCompressed(PageEvent):
+    """A producer made levels of a version. Payload: the levels."""
+
+    event_type = "page.compressed"
+    sealed = True
+    recurs = True
+
+    page_id: Name
+    version: Count
+    type: PageType
+    modality: Modality
+    role: Name | None = None
+    slot: Count | None = None
+    producer: Token
+    #: Of the payload, all levels together.
+    bytes: Count
+    levels: list[LevelMade]
+    #: Where FULL lies, which they were made of.
+    source: PlaceBody | None = None
+
+
+class PageMapped(LookUp):
+    """A page entered the working set, or stands there at another level."""
+
+    event_type = "page.mapped"
+
+    level: Level
+    tokens: Count
+    tier_before: Tier
+
+
+class PageFaulted(LookUp):
+    """A page was fetched back for the model."""
+
+    event_type = "page.faulted"
+
+    level: Level
+    #: Of its frame; None when it was not mapped.
+    level_before: Level | None = None
+    #: Charged: those of the text that was served.
+    tokens: Count
+    cost: Count
+    reason: Reason
+    tier_before: Tier
+    tier_after: Tier
+    #: It stands in the working set at this level now.
+    promoted: Flag
+    #: The parts of it that stand there now: first character, the one behind the last,
+    #: cost, turn. None: all of the level.
+    parts: list[Parts] | None = None
+    #: Keyed digest of the id of the model's call.
+    call: Token | None = None
+    displaced: Name | None = None
+
+
+class FaultRefused(PageEvent):
+    """A fault was refused. Payload: the id that was asked for, if it is unknown."""
+
+    event_type = "fault.refused"
+    sealed = True
+
+    refusal: Refused
+    level: Level
+    #: None when there never was such a page.
+    page_id: Name | None = None
+    reason: Reason
+    lookup: Lookup | None = None
+    entry: EntryBody | None = None
+
+
+class PageReferenced(LookUp):
+    """A page in use was named again."""
+
+    event_type = "page.referenced"
+
+    how: Literal["cited", "read", "fault"]
+
+
+class PageEvicted(PageEvent):
+    """A page left a tier: the working set, or the hot list."""
+
+    event_type = "page.evicted"
+
+    page_id: Name
+    tokens: Count
+    #: The keep score it lost by; None where someone asked for it.
+    score: Figure | None = None
+    policy: Policy
+    tier_before: Tier
+    tier_after: Tier
+    lookup: Lookup | None = None
+    entry: EntryBody | None = None
+    displaced: Name | None = None
+
+
+class PageLowered(PageEvent):
+    """A frame was replaced by a less faithful level, in place."""
+
+    event_type = "page.lowered"
+
+    page_id: Name
+    level: Level
+    level_before: Level
+    tokens: Count
+    tokens_before: Count
+    score: Figure | None = None
+    policy: Policy
+
+
+class PagePinned(LookUp):
+    """A page stays in the working set until it is unpinned."""
+
+    event_type = "page.pinned"
+
+    tier_before: Tier
+
+
+class PageUnpinned(LookUp):
+    """A page may leave the working set again."""
+
+    event_type = "page.unpinned"
+
+    tier_before: Tier
+
+
+class PageDeleted(LookUp):
+    """A page is gone from the table, and its payloads are purged."""
+
+    event_type = "page.deleted"
+
+    tier_before: Tier
+
+
+class TurnBegan(Event):
+    """One model call of the agent begins."""
+
+    event_type = "turn.began"
+
+    n: Count
+    mode: Mode | None = None
+    #: It goes on with the exchange of the turn before, and with its fault budget.
+    continues: Flag = False
+    #: Which exchange it is of, from 1. Journals from before do without.
+    exchange: Count | None = None
+    #: Not everything that has to be shown could be mapped.
+    over_budget: Flag = False
+    #: Begun by an import, to look at paging on recorded traffic.
+    simulated: Flag = False
+
+
+class TurnPacked(Event):
+    """What a turn's request was made of. Payload: its SHA-256."""
+
+    event_type = "turn.packed"
+    sealed = True
+    recurs = True
+
+    turn: Count
+    #: The state that was packed.
+    as_of_seq: Count
+    packer: Token
+    rules: Token | None = None
+    tools: Token | None = None
+    mode: Mode
+    budget: Count
+    sections: list[SectionBody]
+    manifest: ManifestBody | None = None
+    tokens: Count
+    bytes: Count
+    #: Who counted all tokens of it; None: est/1.
+    tokenizer: Token | None = None
+    #: In common with the request of the turn before, from its first byte on.
+    prefix_tokens: Count | None = None
+    #: Of the agent's own tools.
+    own_tools: PlaceBody | None = None
+    simulated: Flag = False
+
+
+class TlbInvalidated(PageEvent):
+    """Entries of one page or of one tier were dropped."""
+
+    event_type = "tlb.invalidated"
+
+    page_id: Name | None = None
+    tier: Tier | None = None
+    dropped: Count
+
+
+class TlbFlushed(PageEvent):
+    """All entries were dropped."""
+
+    event_type = "tlb.flushed"
+
+    dropped: Count

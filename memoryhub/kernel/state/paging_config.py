@@ -1,0 +1,178 @@
+"""What paging is set to in a thread: the fields sent, and what holds for the rest."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from memoryhub.errors import InvalidError, TokensRequiredError
+from memoryhub.kernel.state.bodies import Body, Number, Share, Switch
+
+Policy = Literal["importance_lru", "lru"]
+Mode = Literal["strict", "relaxed", "passive"]
+Confidence = Literal["explicit", "referenced", "speculative"]
+#: How a request speaks: as the conversation that it was, or in one developer message.
+Layout = Literal["conversation", "developer"]
+#: Who can count a thread's tokens; all but the first come with an extra.
+TokenizerName = Literal["est/1", "o200k_base"]
+#: Who speaks the head of a conversation: servers know one role or the other.
+InstructionsRole = Literal["system", "developer"]
+#: Whose API takes the requests of a conversation.
+Format = Literal["chat", "responses", "anthropic"]
+FORMATS: tuple[str, ...] = get_args(Format)
+INSTRUCTIONS_ROLES: tuple[str, ...] = get_args(InstructionsRole)
+POLICY_NAMES: tuple[str, ...] = get_args(Policy)
+MODES: tuple[str, ...] = get_args(Mode)
+#: The tokenizer that is always at hand.
+ESTIMATED: TokenizerName = "est/1"
+TOKENIZERS: tuple[str, ...] = get_args(TokenizerName)
+#: What stays as the thread was made: what is kept was counted and weighed by it.
+FIXED = ("tokenizer", "layout")
+#: Least sure first.
+CONFIDENCES: tuple[str, ...] = tuple(reversed(get_args(Confidence)))
+
+
+class PagingConfig(Body):
+    """A thread's own choices; None leaves the default of `Settings`."""
+
+    #: Fixed when the thread is made: another one would count differently.
+    tokenizer: TokenizerName | None = None
+    #: Fixed likewise: what is mapped weighs by it.
+    layout: Layout | None = None
+    instructions_role: InstructionsRole | None = None
+    format: Format | None = None
+    budget_tokens: Number | None = None
+    reserved_tokens: Number | None = None
+    evict_at: Share | None = None
+    evict_to: Share | None = None
+    pin_share: Share | None = None
+    claim_share: Share | None = None
+    l1_pages: Number | None = None
+    auto_pin_turns: Number | None = None
+    auto_pin_system: Switch | None = None
+    auto_pin_claims: Switch | None = None
+    cooldown_turns: Number | None = None
+    protect_turns: Number | None = None
+    policy: Policy | None = None
+    lower_first: Switch | None = None
+    map_slots: Switch | None = None
+    mode: Mode | None = None
+    tlb_entries: Number | None = None
+    max_faults_per_turn: Number | None = None
+    max_fault_tokens_per_turn: Number | None = None
+    fault_confidence_threshold: Confidence | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What holds in a thread, defaults filled in (source: the paging document)."""
+
+    tokenizer: TokenizerName = ESTIMATED
+    layout: Layout = "developer"
+    instructions_role: InstructionsRole = "system"
+    format: Format = "chat"
+    budget_tokens: int = 128_000
+    reserved_tokens: int = 4_000
+    evict_at: float = 0.85
+    evict_to: float = 0.70
+    pin_share: float = 0.60
+    claim_share: float = 0.20
+    l1_pages: int = 100
+    auto_pin_turns: int = 3
+    auto_pin_system: bool = True
+    auto_pin_claims: bool = True
+    cooldown_turns: int = 3
+    protect_turns: int = 2
+    policy: Policy = "importance_lru"
+    lower_first: bool = True
+    map_slots: bool = True
+    mode: Mode = "strict"
+    tlb_entries: int = 512
+    max_faults_per_turn: int = 3
+    max_fault_tokens_per_turn: int = 8_192
+    fault_confidence_threshold: Confidence = "referenced"
+    #: Of the agent's own tools: nobody sets it.
+    tools_tokens: int = 0
+
+    @property
+    def usable(self) -> int:
+        """Tokens that frames may hold together."""
+        return self.budget_tokens - self.reserved_tokens - self.tools_tokens
+
+    @property
+    def high(self) -> float:
+        """Used tokens beyond which an eviction run begins."""
+        return self.evict_at * self.usable
+
+    @property
+    def low(self) -> int:
+        """Used tokens that an eviction run goes down to."""
+        return int(self.usable * self.evict_to)
+
+    @property
+    def pinnable(self) -> float:
+        """Tokens that explicit pins and the system prompt may hold together."""
+        return self.pin_share * self.usable
+
+    @property
+    def largest(self) -> float:
+        """A page of more tokens is never mapped at that level."""
+        return (1 - self.pin_share) * self.usable
+
+    def require_tokens(self, counted_by: str | None) -> None:
+        """Raise unless tokens are counted by the thread's own tokenizer, or not yet."""
+        if counted_by not in (None, self.tokenizer):
+            raise TokensRequiredError(self.tokenizer, largest=self.largest)
+
+
+#: What may be chosen.
+CHOICES = tuple(PagingConfig.model_fields)
+
+
+def settings_of(config: PagingConfig, *, tools_tokens: int = 0) -> Settings:
+    """The settings that a thread's config leads to, with tools of so many tokens."""
+    chosen = {name: getattr(config, name) for name in CHOICES}
+    kept = {name: value for name, value in chosen.items() if value is not None}
+    return Settings(**kept, tools_tokens=tools_tokens)
+
+
+#: Least and most of each number; what is in between is taken as it is.
+RANGES: dict[str, tuple[float, float]] = {
+    "budget_tokens": (2_000, 2_000_000),
+    "reserved_tokens": (0, 1_000_000),
+    "evict_at": (0.1, 1.0),
+    "evict_to": (0.05, 1.0),
+    "pin_share": (0.0, 0.9),
+    "claim_share": (0.0, 0.9),
+    "l1_pages": (1, 10_000),
+    "auto_pin_turns": (0, 100),
+    "cooldown_turns": (1, 20),
+    "protect_turns": (1, 20),
+    "tlb_entries": (0, 4_096),
+    "max_faults_per_turn": (0, 1_000),
+    "max_fault_tokens_per_turn": (0, 2_000_000),
+}
+#: Of a share.
+DECIMALS = 4
+#: What the rules, the manifest and the tools take; passive has none of them.
+LEAST_RESERVED = 800
+
+
+def check(settings: Settings) -> None:
+    """Raise InvalidError naming the first setting that is out of its range."""
+    for name, (least, most) in RANGES.items():
+        value = getattr(settings, name)
+        if not least <= value <= most or round(value, DECIMALS) != value:
+            says = f"a number from {least:g} to {most:g}, at most {DECIMALS} decimals"
+            raise InvalidError(loc=f"config.{name}", allowed=says)
+    if settings.format != "chat" and settings.layout == "developer":
+        says = "`chat` where `layout` is `developer`"
+        raise InvalidError(loc="config.format", allowed=says)
+    least_reserved = 0 if settings.mode == "passive" else LEAST_RESERVED
+    half = settings.budget_tokens // 2
+    if not least_reserved <= settings.reserved_tokens <= half:
+        says = f"an integer from {least_reserved} to {half}, half of `budget_tokens`"
+        raise InvalidError(loc="config.reserved_tokens", allowed=says)
+    if settings.evict_to >= settings.evict_at:
+        says = f"a number below `evict_at`, which is {settings.evict_at:g}"
+        raise InvalidError(loc="config.evict_to", allowed=says)

@@ -1,0 +1,1 @@
+"""Text and names, and how they are written down; knows no thread."""

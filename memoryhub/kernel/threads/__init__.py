@@ -1,0 +1,1 @@
+"""A thread and its slots."""

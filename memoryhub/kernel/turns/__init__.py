@@ -1,0 +1,1 @@
+"""Turns, runs and the tools that an agent brings."""

@@ -1,0 +1,61 @@
+"""An agent's own tools: what its model may call besides ours.
+
+Pure. They are kept with the thread, so that their tokens are reckoned with and a
+request can be put together again; every request names the event that has them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from memoryhub.errors import NoRoomError
+from memoryhub.kernel.course import Course, PageTable
+from memoryhub.kernel.paging import eviction
+from memoryhub.kernel.paging.page_commands import SetTools
+from memoryhub.kernel.parts import Part
+from memoryhub.kernel.state.pages import FULL, Location
+from memoryhub.kernel.state.paging import OwnTools
+from memoryhub.kernel.state.state import ThreadState
+from memoryhub.kernel.state.tool_events import ToolsSet
+
+MOST, MOST_BYTES = 128, 64 * 1024
+#: What they may take of what a working set could hold without them.
+_SHARE = 0.5
+
+
+def set_tools(course: Course, command: SetTools, pages: PageTable) -> None:
+    """Keep the definitions. Emits tools.set, and evictions first; a repeat, nothing.
+
+    Raises NoRoomError when they would take more than half of what is usable.
+    """
+    before = course.paging.own_tools
+    digest = pages.digest(command.definitions.decode())
+    if before.digest == digest if before else not command.names:
+        return
+    settings = replace(course.paging.settings, tools_tokens=0)
+    if command.tokens > settings.usable * _SHARE:
+        raise NoRoomError
+    course.goes_by(replace(settings, tools_tokens=command.tokens))
+    eviction.shrink(course)
+    # Last, as when a budget is set: no seq shows a working set beyond its bounds.
+    event = ToolsSet(
+        turn=course.turn,
+        digest=digest,
+        tools=len(command.names),
+        tokens=command.tokens,
+        bytes=len(command.definitions),
+        by=command.by,
+    )
+    course.emit(event, b'{"tools":' + command.definitions + b"}")
+
+
+def tools_set(state: ThreadState, event: ToolsSet) -> ThreadState:
+    place = Location(state.id, state.seq + 1, FULL)
+    own = OwnTools(place, event.digest, event.tokens) if event.tools else None
+    return state._replace(paging=state.paging.having(own))
+
+
+PART = Part(
+    commands={SetTools: set_tools},
+    events={ToolsSet: tools_set},
+)

@@ -1,0 +1,242 @@
+"""Turn diffs: how the working set of one turn became that of a later one, and by what.
+
+Pure. Told from the frames of both and the events between them; every change has the
+event that made it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from math import inf
+from operator import attrgetter
+from typing import Literal, NamedTuple, get_args
+from uuid import UUID
+
+from memoryhub.kernel.state import page_events as events
+from memoryhub.kernel.state.bodies import Event
+from memoryhub.kernel.state.events import SlotAppended
+from memoryhub.kernel.state.pages import FULL, slot_page_id
+from memoryhub.kernel.state.paging import Frame
+
+Kind = Literal[
+    "entered", "left", "lowered", "upgraded", "updated", "shortened", "lengthened",
+    "unchanged",
+]  # fmt: skip
+KINDS: tuple[Kind, ...] = get_args(Kind)
+#: The events that can change a frame; no others need to be read.
+FRAMING: tuple[type[Event], ...] = (
+    SlotAppended,
+    events.PageCreated,
+    events.PageUpdated,
+    events.PageMapped,
+    events.PageFaulted,
+    events.PageEvicted,
+    events.PageLowered,
+    events.PageDeleted,
+)
+
+
+class Happened(NamedTuple):
+    """An event in its place."""
+
+    thread: UUID
+    seq: int
+    event: Event
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reason:
+    """The event that made a change."""
+
+    thread: UUID
+    seq: int
+    type: str
+    cause: str
+    by: str
+
+    @classmethod
+    def of(cls, happened: Happened) -> Reason:
+        event = happened.event
+        return cls(
+            thread=happened.thread,
+            seq=happened.seq,
+            type=event.event_type,
+            # A slot is mapped by being appended.
+            cause=getattr(event, "cause", "append"),
+            by=getattr(event, "by", "tool"),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """What became of one page from one turn to the other."""
+
+    page_id: str
+    kind: Kind
+    type: str
+    #: Of its frame; None where it had none.
+    level_before: int | None
+    level_after: int | None
+    version_before: int | None
+    version_after: int | None
+    tokens_before: int
+    tokens_after: int
+    #: None for a page that stands where it stood, as it stood, and for one that only
+    #: found room, or more of it, in one of the two requests.
+    reason: Reason | None
+    #: What took it out of its place last, if it left or came back at another.
+    removal: Reason | None
+
+    @property
+    def delta(self) -> int:
+        return self.tokens_after - self.tokens_before
+
+    @property
+    def moved(self) -> bool:
+        """Whether it came back at another place of the context."""
+        return self.removal is not None and self.kind != "left"
+
+
+@dataclass(slots=True, kw_only=True)
+class _Story:
+    """One page between the turns: where it stands, and what did each step last."""
+
+    mapped: bool
+    #: Its last one: a page that left and came back lower was lowered by coming back.
+    level: int
+    steps: dict[Kind, Reason] = field(default_factory=dict)
+
+
+def changes(
+    before: Mapping[str, Frame], after: Mapping[str, Frame], between: Iterable[Happened]
+) -> tuple[Change, ...]:
+    """What became of every page that is mapped in either, given all `FRAMING` events.
+
+    Pages that left come first, then the others, each in the order of their context.
+    Linear in the events.
+    """
+    stories = {
+        page_id: _Story(mapped=True, level=frame.level)
+        for page_id, frame in before.items()
+    }
+    for happened in between:
+        _tell(stories, happened)
+    gone = [frame for frame in _ordered(before) if frame.page_id not in after]
+    pages = [frame.page_id for frame in (*gone, *_ordered(after))]
+    return tuple(
+        _change(before.get(page_id), after.get(page_id), stories.get(page_id))
+        for page_id in pages
+    )
+
+
+def shortened(
+    found: Iterable[Change], before: Mapping[str, int], after: Mapping[str, int]
+) -> tuple[Change, ...]:
+    """The changes, those pages told of which another length is shown than before.
+
+    `before` and `after` are the characters kept of those that are shown in part.
+    """
+    return tuple(
+        replace(change, kind=kind)
+        if (kind := _length(change, before, after))
+        else change
+        for change in found
+    )
+
+
+def _length(
+    change: Change, before: Mapping[str, int], after: Mapping[str, int]
+) -> Kind | None:
+    kept, keeps = (cuts.get(change.page_id, inf) for cuts in (before, after))
+    if change.kind != "unchanged" or kept == keeps:
+        return None
+    return "shortened" if keeps < kept else "lengthened"
+
+
+def counts(found: Iterable[Change]) -> dict[Kind, int]:
+    """How many changes there are of each kind."""
+    counted = Counter(change.kind for change in found)
+    return {kind: counted[kind] for kind in KINDS}
+
+
+def _ordered(frames: Mapping[str, Frame]) -> list[Frame]:
+    return sorted(frames.values(), key=attrgetter("place"))
+
+
+def _tell(stories: dict[str, _Story], happened: Happened) -> None:
+    event = happened.event
+    placed = _placed(event)
+    if placed is None:
+        return
+    page_id, level = placed
+    story = stories.setdefault(page_id, _Story(mapped=False, level=level or FULL))
+    reason = Reason.of(happened)
+    if isinstance(event, events.PageUpdated):
+        story.steps["updated"] = reason
+        if not story.mapped:
+            return
+    if level is None:
+        if story.mapped:
+            story.steps["left"] = reason
+        story.mapped = False
+        return
+    if not story.mapped:
+        story.steps["entered"] = reason
+    if level != story.level:
+        story.steps["lowered" if level > story.level else "upgraded"] = reason
+    story.mapped, story.level = True, level
+
+
+def _placed(event: Event) -> tuple[str, int | None] | None:
+    """The page whose frame the event is about, and its level then; None: no frame."""
+    match event:
+        case SlotAppended(page=events.SlotPage(mapped=True)):
+            return slot_page_id(event.index), FULL
+        case events.PageCreated(mapped=True):
+            return event.page_id, FULL
+        case events.PageUpdated(tokens=int()):
+            return event.page_id, FULL
+        case (
+            events.PageMapped()
+            | events.PageFaulted(promoted=True)
+            | events.PageLowered()
+        ):
+            return event.page_id, event.level
+        case events.PageEvicted(tier_before="L0") | events.PageDeleted():
+            return event.page_id, None
+    return None
+
+
+def _change(before: Frame | None, after: Frame | None, story: _Story | None) -> Change:
+    frame = after or before
+    assert frame is not None
+    steps = story.steps if story else {}
+    kind = _kind(before, after)
+    moved = before and after and before.mapped_seq != after.mapped_seq
+    return Change(
+        page_id=frame.page_id,
+        kind=kind,
+        type=frame.entry.type,
+        level_before=before.level if before else None,
+        level_after=after.level if after else None,
+        version_before=before.entry.version if before else None,
+        version_after=after.entry.version if after else None,
+        tokens_before=before.tokens if before else 0,
+        tokens_after=after.tokens if after else 0,
+        reason=steps.get("entered" if kind == "unchanged" else kind),
+        removal=steps.get("left") if moved or kind == "left" else None,
+    )
+
+
+def _kind(before: Frame | None, after: Frame | None) -> Kind:
+    if before is None:
+        return "entered"
+    if after is None:
+        return "left"
+    if before.entry.version != after.entry.version:
+        return "updated"
+    if before.level != after.level:
+        return "lowered" if after.level > before.level else "upgraded"
+    return "unchanged"
