@@ -15,7 +15,7 @@ from benchmarks.hubs import PROJECT
 from benchmarks.screens import LONG, SHORT
 from benchmarks.threads import COMMANDS_A_COMMIT, SLOTS_A_COMMAND, parts
 from memoryhub.journal import Order
-from memoryhub.journal.writer import Journal
+from memoryhub.journal.writing.writer import Journal
 from memoryhub.kernel.commands import AppendSlots, Command
 from memoryhub.kernel.memory.memory_commands import ChangeKeys, TakeCheckpoint
 from memoryhub.kernel.memory.notes import AddNotes, NewNote

@@ -52,7 +52,7 @@ def serve(arguments: list[str]) -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "memoryhub.settings")
     django.setup()
     # Only now, and by its name: the package calls its writer by the same.
-    writing = vars(import_module("memoryhub.journal.writer"))
+    writing = vars(import_module("memoryhub.journal.writing.writer"))
     assert "BATCH_COMMANDS" in writing
     writing["BATCH_COMMANDS"] = 1
     execute_from_command_line(["manage.py", *arguments])

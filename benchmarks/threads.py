@@ -11,7 +11,7 @@ from typing import TypeVar
 from benchmarks import messages
 from benchmarks.hubs import PROJECT
 from memoryhub.journal import Address, Birth, Order
-from memoryhub.journal.writer import Journal
+from memoryhub.journal.writing.writer import Journal
 from memoryhub.kernel.commands import AppendSlots, CreateThread, NewSlot
 from memoryhub.kernel.state.events import Limits
 from memoryhub.models.projects import Project

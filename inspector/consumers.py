@@ -15,7 +15,7 @@ from inspector.audience import Viewer
 from inspector.hub import hub
 from inspector.protocol import Close, Hello, RefusedError
 from inspector.standing import Badge
-from memoryhub.journal.ear import Ear
+from memoryhub.journal.log.ear import Ear
 from memoryhub.queries.readers import read
 
 log = structlog.get_logger()

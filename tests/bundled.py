@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 from zipfile import ZIP_DEFLATED, ZipFile
 
-from memoryhub.journal import tombstones
+from memoryhub.journal.rows import tombstones
 from memoryhub.kernel.paging.page_commands import DeletePage
 from memoryhub.kernel.state.events import LabelValue
 from memoryhub.models.projects import Project

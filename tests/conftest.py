@@ -28,8 +28,8 @@ from hypothesis import settings as hypothesis_settings
 from pytest_django import DjangoDbBlocker
 from servestatic.middleware import ServeStaticMiddleware
 
-from memoryhub.journal.uses import uses
-from memoryhub.journal.writer import Journal, writer
+from memoryhub.journal.writing.uses import uses
+from memoryhub.journal.writing.writer import Journal, writer
 from memoryhub.models.clock import clock
 from memoryhub.models.events import Event
 from memoryhub.models.keys import KeyMeta, SigningKey

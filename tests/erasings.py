@@ -10,7 +10,7 @@ from django.apps import apps
 from django.db import transaction
 from django.forms import model_to_dict
 
-from memoryhub.journal import erasing, purging
+from memoryhub.journal.forget import erasing, purging
 from memoryhub.kernel.state.erase_events import Range
 from memoryhub.models.clock import clock
 from memoryhub.models.erasures import Erasure

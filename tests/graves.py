@@ -9,8 +9,8 @@ from typing import Any
 from django.db import transaction
 
 from memoryhub import journal
-from memoryhub.journal import tombstones
-from memoryhub.journal.tombstones import Value
+from memoryhub.journal.rows import tombstones
+from memoryhub.journal.rows.tombstones import Value
 from memoryhub.models.clock import clock
 from memoryhub.models.erasures import Erasure, Receipt
 from memoryhub.models.ids import uuid7

@@ -7,8 +7,8 @@ from typing import Any
 
 from memoryhub import journal
 from memoryhub.journal import Order, Receipt
-from memoryhub.journal.page_table import PageTable
-from memoryhub.journal.projections import Rows
+from memoryhub.journal.rows.projections import Rows
+from memoryhub.journal.writing.page_table import PageTable
 from memoryhub.kernel.commands import Command, MadeLevels
 from memoryhub.kernel.levels.opened import Opened
 from memoryhub.kernel.paging.page_commands import (

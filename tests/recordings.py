@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from memoryhub import journal
-from memoryhub.journal import log
+from memoryhub.journal.log import log
 from memoryhub.kernel.formats import formats
 from memoryhub.kernel.formats.records import Bad
 from memoryhub.kernel.formats.transcripts import Item, Options

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from memoryhub.journal.log import Origins
+from memoryhub.journal.log.log import Origins
 from memoryhub.models.erasures import Erasure
 from memoryhub.models.threads import Thread
 from memoryhub.queries import audit, total_checks, verification

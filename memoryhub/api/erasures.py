@@ -35,8 +35,8 @@ from memoryhub.errors import (
     SubjectErasedError,
     ThreadErasedError,
 )
-from memoryhub.journal import requests
-from memoryhub.journal.requests import Asked
+from memoryhub.journal.log import requests
+from memoryhub.journal.log.requests import Asked
 from memoryhub.models.erasures import Erasure, Receipt
 from memoryhub.models.events import RequestKey
 from memoryhub.models.subjects import Subject

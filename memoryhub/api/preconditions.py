@@ -19,7 +19,7 @@ from memoryhub.errors import (
     ValueErasedError,
 )
 from memoryhub.journal import Request
-from memoryhub.journal.requests import Asked
+from memoryhub.journal.log.requests import Asked
 from memoryhub.kernel.text import strict_json
 from memoryhub.services.api_keys import Agent
 

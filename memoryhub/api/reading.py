@@ -13,7 +13,7 @@ from memoryhub.errors import (
     SubjectRestrictedError,
     ThreadErasedError,
 )
-from memoryhub.journal.uses import uses
+from memoryhub.journal.writing.uses import uses
 from memoryhub.kernel.state.state import ThreadState
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread

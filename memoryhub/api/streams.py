@@ -16,8 +16,8 @@ from uuid import UUID
 import structlog
 
 from memoryhub.api.reading import find_thread
-from memoryhub.journal import ear
-from memoryhub.journal.ear import Ear
+from memoryhub.journal.log import ear
+from memoryhub.journal.log.ear import Ear
 from memoryhub.queries.events import EventLine, list_part
 from memoryhub.queries.heads import Head, list_heads
 from memoryhub.queries.readers import read

@@ -20,7 +20,7 @@ from memoryhub.errors import (
     SubjectErasedError,
     SubjectRestrictedError,
 )
-from memoryhub.journal import requests
+from memoryhub.journal.log import requests
 from memoryhub.models.clock import clock
 from memoryhub.models.subjects import Subject
 from memoryhub.queries import profiles

@@ -46,7 +46,8 @@ from memoryhub.errors import (
     SubjectRestrictedError,
     ThreadErasedError,
 )
-from memoryhub.journal import Receipt, projections
+from memoryhub.journal import Receipt
+from memoryhub.journal.rows import projections
 from memoryhub.kernel.commands import ForkThread
 from memoryhub.kernel.state.events import Limits
 from memoryhub.kernel.text import names

@@ -1,8 +1,8 @@
 """The journal: the only code that appends events, and what folds them back."""
 
-from memoryhub.journal.log import contents, state_at
-from memoryhub.journal.orders import Address, Birth, Order, Receipt, Request
-from memoryhub.journal.writer import perform, run, run_async, submit, writer
+from memoryhub.journal.log.log import contents, state_at
+from memoryhub.journal.log.orders import Address, Birth, Order, Receipt, Request
+from memoryhub.journal.writing.writer import perform, run, run_async, submit, writer
 
 __all__ = [
     "Address",

@@ -27,21 +27,14 @@ from memoryhub.errors import (
     SubjectErasedError,
     SubjectRestrictedError,
 )
-from memoryhub.journal import (
-    audit,
-    chain,
-    fence,
-    projections,
-    purging,
-    sealing,
-    snapshots,
-    statements,
-    tombstones,
-    totals,
-)
-from memoryhub.journal.heads import Head
-from memoryhub.journal.rows import EventRow
-from memoryhub.journal.writer import run
+from memoryhub.journal import audit
+from memoryhub.journal.forget import purging
+from memoryhub.journal.log import chain, fence, snapshots
+from memoryhub.journal.log.heads import Head
+from memoryhub.journal.rows import projections, statements, tombstones, totals
+from memoryhub.journal.rows.rows import EventRow
+from memoryhub.journal.writing import sealing
+from memoryhub.journal.writing.writer import run
 from memoryhub.kernel.replay import Recorded
 from memoryhub.kernel.state.state import ThreadState
 from memoryhub.models.clock import clock

@@ -11,8 +11,9 @@ from uuid import UUID
 import orjson
 
 from memoryhub.errors import CorruptError
-from memoryhub.journal import chain, event_lines, statements
-from memoryhub.journal.event_lines import EventLine
+from memoryhub.journal.log import chain, event_lines
+from memoryhub.journal.log.event_lines import EventLine
+from memoryhub.journal.rows import statements
 from memoryhub.kernel.registry import TYPES
 from memoryhub.kernel.text import names
 from memoryhub.models.subjects import Subject

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import orjson
 
-from memoryhub.journal.event_lines import EventLine
+from memoryhub.journal.log.event_lines import EventLine
 from memoryhub.kernel.registry import TYPES
 from memoryhub.kernel.text import strict_json
 from memoryhub.queries import bundle_events, exact_json

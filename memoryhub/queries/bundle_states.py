@@ -14,7 +14,8 @@ from uuid import UUID
 
 import orjson
 
-from memoryhub.journal import log, projections
+from memoryhub.journal.log import log
+from memoryhub.journal.rows import projections
 from memoryhub.kernel.state.state import ThreadState
 from memoryhub.models.threads import Thread
 from memoryhub.queries import exact_json

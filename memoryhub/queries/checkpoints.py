@@ -12,8 +12,8 @@ from uuid import UUID
 import orjson
 
 from memoryhub.journal import Receipt
-from memoryhub.journal.checkpoint_rows import CHECKPOINTS
-from memoryhub.journal.rows import CheckpointRow
+from memoryhub.journal.rows.checkpoint_rows import CHECKPOINTS
+from memoryhub.journal.rows.rows import CheckpointRow
 from memoryhub.kernel.memory import checkpoints
 from memoryhub.kernel.state.state import ThreadState
 from memoryhub.kernel.state.working_memory import Checkpoint

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal, NamedTuple
 
-from memoryhub.journal.page_table import PageTable
-from memoryhub.journal.projections import Rows
+from memoryhub.journal.rows.projections import Rows
+from memoryhub.journal.writing.page_table import PageTable
 from memoryhub.kernel.memory import checkpoint_tree, checkpoints, resident
 from memoryhub.kernel.memory.checkpoints import Changes
 from memoryhub.kernel.memory.notes import NOTES

@@ -11,8 +11,9 @@ from typing import NamedTuple
 from uuid import UUID
 
 from memoryhub.errors import NotFoundError, NotRecordedError, PageErasedError
-from memoryhub.journal import log, texts
-from memoryhub.journal.page_rows import entry_of
+from memoryhub.journal.log import log
+from memoryhub.journal.rows.page_rows import entry_of
+from memoryhub.journal.writing import texts
 from memoryhub.kernel.levels.contexts import Record, Texts
 from memoryhub.kernel.packing import context_records, packers, prefixes, wanting
 from memoryhub.kernel.packing.cuts import Cut, cuts

@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from memoryhub.errors import PageErasedError
-from memoryhub.journal import log, texts
+from memoryhub.journal.log import log
+from memoryhub.journal.writing import texts
 from memoryhub.kernel.commands import MadeLevels
 from memoryhub.kernel.levels import levels, making
 from memoryhub.kernel.levels.opened import Opened, body

@@ -8,10 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from memoryhub.journal import log, projections
-from memoryhub.journal.page_rows import PURGED
-from memoryhub.journal.rows import DerivationRow
-from memoryhub.journal.spans import asked
+from memoryhub.journal.log import log
+from memoryhub.journal.rows import projections
+from memoryhub.journal.rows.page_rows import PURGED
+from memoryhub.journal.rows.rows import DerivationRow
+from memoryhub.journal.rows.spans import asked
 from memoryhub.kernel.state.erase_events import Range, RecordsErased, ThreadErased
 from memoryhub.kernel.state.erased import Erased, Spans, named
 from memoryhub.kernel.state.memory_events import KeySet, ValuesErased

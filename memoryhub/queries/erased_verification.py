@@ -12,8 +12,9 @@ import orjson
 from django.apps import apps
 
 from memoryhub.errors import Refusal
-from memoryhub.journal import chain, log, purging
-from memoryhub.journal.sealing import page_of
+from memoryhub.journal.forget import purging
+from memoryhub.journal.log import chain, log
+from memoryhub.journal.writing.sealing import page_of
 from memoryhub.kernel.replay import Recorded
 from memoryhub.kernel.state.erase_events import ThreadErased
 from memoryhub.models.erasures import Erasure

@@ -11,7 +11,7 @@ from uuid import UUID
 
 from django.db.models import Max
 
-from memoryhub.journal import erasing
+from memoryhub.journal.forget import erasing
 from memoryhub.models.events import Event, Snapshot
 from memoryhub.queries.erasure_counts import Range
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 
-from memoryhub.journal import log
+from memoryhub.journal.log import log
 from memoryhub.kernel.replay import Recorded
 from memoryhub.kernel.state.events import ThreadForked
 from memoryhub.models.events import Event

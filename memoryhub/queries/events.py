@@ -13,7 +13,7 @@ from django.db.models import Q
 from django.db.models.functions import Length
 
 from memoryhub.errors import SeqUnknownError
-from memoryhub.journal import log
+from memoryhub.journal.log import log
 from memoryhub.models.events import Event
 from memoryhub.models.threads import Thread
 from memoryhub.queries.cursors import PART_BYTES, fitting

@@ -12,7 +12,7 @@ from django.db import Error
 
 from memoryhub.errors import StartRefusedError
 from memoryhub.journal import writer
-from memoryhub.journal.announce import doorbell
+from memoryhub.journal.log.announce import doorbell
 from memoryhub.models.clock import SECOND_NS, clock
 from memoryhub.models.keys import KekCheck
 from memoryhub.models.leases import Lease

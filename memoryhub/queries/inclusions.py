@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from uuid import UUID
 
-from memoryhub.journal import log
+from memoryhub.journal.log import log
 from memoryhub.kernel.levels.contexts import Ref
 from memoryhub.kernel.paging import pins
 from memoryhub.kernel.state.paging import Frame

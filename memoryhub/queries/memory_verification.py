@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from datetime import datetime
 from uuid import UUID
 
-from memoryhub.journal.nouns import PROJECTIONS
-from memoryhub.journal.rows import DueRow
+from memoryhub.journal.rows.nouns import PROJECTIONS
+from memoryhub.journal.rows.rows import DueRow
 from memoryhub.kernel.state.state import ThreadState
 from memoryhub.models.events import Event
 from memoryhub.models.threads import Thread

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from memoryhub.journal.page_rows import entry_of
-from memoryhub.journal.rows import LevelRow, PageRow
+from memoryhub.journal.rows.page_rows import entry_of
+from memoryhub.journal.rows.rows import LevelRow, PageRow
 from memoryhub.kernel.paging import pins
 from memoryhub.kernel.state.pages import Entry
 from memoryhub.kernel.state.state import ThreadState

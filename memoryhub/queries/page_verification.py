@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
-from memoryhub.journal.page_rows import PURGED, PageRows
-from memoryhub.journal.rows import LevelRow, PageRow
-from memoryhub.journal.statements import RowCounts
+from memoryhub.journal.rows.page_rows import PURGED, PageRows
+from memoryhub.journal.rows.rows import LevelRow, PageRow
+from memoryhub.journal.rows.statements import RowCounts
 from memoryhub.kernel.state.erased import Erased
 from memoryhub.kernel.state.page_events import PageCreated
 from memoryhub.models.events import Event

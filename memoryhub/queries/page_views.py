@@ -12,7 +12,7 @@ from typing import Any
 
 import orjson
 
-from memoryhub.journal import texts
+from memoryhub.journal.writing import texts
 from memoryhub.kernel.levels.opened import Opened, body
 from memoryhub.kernel.state.pages import LEVEL_NAMES, Entry
 from memoryhub.models.events import Event

@@ -13,9 +13,9 @@ import orjson
 from django.db.models import QuerySet
 
 from memoryhub.errors import PageErasedError, PageUnknownError
-from memoryhub.journal.inherited_pages import SHAPING, all_inherited, inherited
-from memoryhub.journal.page_rows import entry_of, with_levels
-from memoryhub.journal.page_table import asks_above, known
+from memoryhub.journal.rows.page_rows import entry_of, with_levels
+from memoryhub.journal.writing.inherited_pages import SHAPING, all_inherited, inherited
+from memoryhub.journal.writing.page_table import asks_above, known
 from memoryhub.kernel.paging import pins
 from memoryhub.kernel.state.events import Limits
 from memoryhub.kernel.state.page_events import PageCreated, PageUpdated

@@ -13,7 +13,7 @@ from typing import get_args
 import orjson
 from django.db.models import Max, Min
 
-from memoryhub.journal import projections
+from memoryhub.journal.rows import projections
 from memoryhub.kernel.state.page_events import Cause
 from memoryhub.kernel.state.paging import REFAULT_TURNS, Exchanges
 from memoryhub.models.events import Snapshot

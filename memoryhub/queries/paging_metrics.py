@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import orjson
 
-from memoryhub.journal import projections
+from memoryhub.journal.rows import projections
 from memoryhub.kernel.state.state import ThreadState
 from memoryhub.models.slots import Turn
 from memoryhub.models.threads import Thread

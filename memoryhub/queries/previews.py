@@ -12,8 +12,8 @@ from typing import Any
 
 import orjson
 
-from memoryhub.journal.page_table import PageTable
-from memoryhub.journal.projections import Rows
+from memoryhub.journal.rows.projections import Rows
+from memoryhub.journal.writing.page_table import PageTable
 from memoryhub.kernel.commands import Command
 from memoryhub.kernel.paging import pins
 from memoryhub.kernel.replay import Recorded, decide, evolve

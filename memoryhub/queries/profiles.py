@@ -15,9 +15,9 @@ from uuid import UUID
 from django.db.models import Max, Min, QuerySet, Sum
 
 from memoryhub.errors import NotFoundError
-from memoryhub.journal import totals
-from memoryhub.journal.heads import LISTED_EVERY
-from memoryhub.journal.totals import Figures
+from memoryhub.journal.log.heads import LISTED_EVERY
+from memoryhub.journal.rows import totals
+from memoryhub.journal.rows.totals import Figures
 from memoryhub.models.audit import DailyUse
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread

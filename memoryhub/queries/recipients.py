@@ -8,7 +8,7 @@ from uuid import UUID
 from django.db.models import Q
 
 from memoryhub.journal import audit
-from memoryhub.journal.uses import told, uses
+from memoryhub.journal.writing.uses import told, uses
 from memoryhub.models.audit import AuditEntry, DailyUse
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread

@@ -8,8 +8,8 @@ from typing import Any
 from uuid import UUID
 
 from memoryhub.errors import SeqUnknownError
-from memoryhub.journal import log
-from memoryhub.journal.log import Folded
+from memoryhub.journal.log import log
+from memoryhub.journal.log.log import Folded
 from memoryhub.models.events import Event
 from memoryhub.models.slots import Turn
 from memoryhub.models.threads import Thread

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from uuid import UUID
 
 from memoryhub.errors import CorruptError, NotFoundError
-from memoryhub.journal import log
+from memoryhub.journal.log import log
 from memoryhub.kernel.state.events import SlotAppended
 from memoryhub.models.events import Event
 from memoryhub.models.slots import Slot

@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from memoryhub.journal import log
+from memoryhub.journal.log import log
 from memoryhub.kernel.memory.tasks import TASK
 from memoryhub.kernel.state.state import ThreadState
 from memoryhub.models.events import Event

@@ -8,7 +8,8 @@ from typing import Any
 
 import orjson
 
-from memoryhub.journal import log, projections
+from memoryhub.journal.log import log
+from memoryhub.journal.rows import projections
 from memoryhub.kernel import state_json
 from memoryhub.kernel.memory.notes import NOTES
 from memoryhub.kernel.memory.tasks import TASK

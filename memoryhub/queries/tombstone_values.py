@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from memoryhub.errors import Refusal
-from memoryhub.journal import tombstones
+from memoryhub.journal.rows import tombstones
 from memoryhub.kernel.text import strict_json
 from memoryhub.models.erasures import Tombstone
 from memoryhub.models.subjects import Subject

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from django.db import transaction
 
-from memoryhub.journal import totals
+from memoryhub.journal.rows import totals
 from memoryhub.models.subjects import Subject
 
 #: Looks at a subject who is written to all the time, before she has to stand still.

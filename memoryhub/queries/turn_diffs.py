@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from memoryhub.errors import NotFoundError
-from memoryhub.journal import log
+from memoryhub.journal.log import log
 from memoryhub.kernel.state.paging import Frame, Paging
 from memoryhub.kernel.turns import turn_diffs
 from memoryhub.kernel.turns.turn_diffs import FRAMING, Change, Happened, Kind

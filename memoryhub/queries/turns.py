@@ -13,7 +13,9 @@ from uuid import UUID
 import orjson
 
 from memoryhub.errors import NotFoundError, NotRecordedError
-from memoryhub.journal import log, projections, texts
+from memoryhub.journal.log import log
+from memoryhub.journal.rows import projections
+from memoryhub.journal.writing import texts
 from memoryhub.kernel.levels import costs
 from memoryhub.kernel.levels.opened import Opened
 from memoryhub.kernel.packing import packers

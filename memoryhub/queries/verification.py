@@ -14,9 +14,10 @@ from uuid import UUID
 from django.db.models import Model
 
 from memoryhub.errors import Refusal
-from memoryhub.journal import chain, log, projections, snapshots, statements
-from memoryhub.journal.sealing import page_of
-from memoryhub.journal.statements import RowCounts
+from memoryhub.journal.log import chain, log, snapshots
+from memoryhub.journal.rows import projections, statements
+from memoryhub.journal.rows.statements import RowCounts
+from memoryhub.journal.writing.sealing import page_of
 from memoryhub.kernel import state_json
 from memoryhub.kernel.replay import Recorded, evolve
 from memoryhub.kernel.state.erased import named

@@ -17,7 +17,8 @@ from django.db import transaction
 
 from memoryhub import journal
 from memoryhub.errors import InvalidError
-from memoryhub.journal import Address, Birth, audit, fence
+from memoryhub.journal import Address, Birth, audit
+from memoryhub.journal.log import fence
 from memoryhub.kernel.commands import CreateThread
 from memoryhub.kernel.text import names
 from memoryhub.models.api_keys import MEMORY_SCOPES, SUBJECT_SCOPES, ApiKey

@@ -16,8 +16,8 @@ import orjson
 from pydantic import ValidationError
 
 from memoryhub.errors import BadBundleError, NewerFormatError, Refusal
-from memoryhub.journal import chain, event_lines
-from memoryhub.journal.event_lines import EventLine
+from memoryhub.journal.log import chain, event_lines
+from memoryhub.journal.log.event_lines import EventLine
 from memoryhub.kernel.formats import bundles
 from memoryhub.kernel.formats.bundles import CutThread, File, Manifest
 from memoryhub.kernel.registry import TYPES

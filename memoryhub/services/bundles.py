@@ -23,9 +23,10 @@ from memoryhub.errors import (
     NameTakenError,
     ProjectFullError,
 )
-from memoryhub.journal import arrivals, tombstones
+from memoryhub.journal import arrivals
 from memoryhub.journal.arrivals import Arrival
-from memoryhub.journal.heads import Head
+from memoryhub.journal.log.heads import Head
+from memoryhub.journal.rows import tombstones
 from memoryhub.kernel.formats.bundles import (
     EVENTS,
     FORMAT,

@@ -14,7 +14,7 @@ from typing import Final
 from django.db import transaction
 
 from memoryhub import journal
-from memoryhub.journal import tombstones
+from memoryhub.journal.rows import tombstones
 from memoryhub.models.clock import clock
 from memoryhub.models.erasures import Erasure
 from memoryhub.models.subjects import Subject

@@ -19,7 +19,7 @@ from django.db.models import Q, QuerySet
 from django.db.models.functions import Substr
 
 from memoryhub.errors import InvalidError, Refusal
-from memoryhub.journal.log import open_payload
+from memoryhub.journal.log.log import open_payload
 from memoryhub.kernel.registry import TYPES
 from memoryhub.kernel.text import names
 from memoryhub.models.erasures import Erasure, Tombstone

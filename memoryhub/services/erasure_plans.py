@@ -26,8 +26,9 @@ from memoryhub.errors import (
     SeqUnknownError,
     ThreadErasedError,
 )
-from memoryhub.journal import audit, requests
-from memoryhub.journal.requests import Asked
+from memoryhub.journal import audit
+from memoryhub.journal.log import requests
+from memoryhub.journal.log.requests import Asked
 from memoryhub.kernel.state.erase_events import REASONS
 from memoryhub.models.clock import clock
 from memoryhub.models.erasures import Erasure

@@ -18,8 +18,11 @@ from django.db.models import F, Q, QuerySet
 
 from memoryhub import journal
 from memoryhub.errors import CorruptError, SubjectErasedError
-from memoryhub.journal import arrivals, erasing, log, purging, tombstones
-from memoryhub.journal.tombstones import Value
+from memoryhub.journal import arrivals
+from memoryhub.journal.forget import erasing, purging
+from memoryhub.journal.log import log
+from memoryhub.journal.rows import tombstones
+from memoryhub.journal.rows.tombstones import Value
 from memoryhub.models.erasures import Erasure
 from memoryhub.models.events import Event
 from memoryhub.models.subjects import Subject

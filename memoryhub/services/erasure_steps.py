@@ -18,9 +18,10 @@ from django.db.models import Q, QuerySet
 
 from memoryhub import journal
 from memoryhub.errors import ProjectDeletedError
-from memoryhub.journal import announce, tombstones
-from memoryhub.journal import fence as fencing
-from memoryhub.journal import scrub as scrubbing
+from memoryhub.journal.forget import scrub as scrubbing
+from memoryhub.journal.log import announce
+from memoryhub.journal.log import fence as fencing
+from memoryhub.journal.rows import tombstones
 from memoryhub.models.clock import clock
 from memoryhub.models.erasures import Erasure
 from memoryhub.models.subjects import Subject

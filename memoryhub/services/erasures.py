@@ -30,8 +30,8 @@ from memoryhub.errors import (
     Refusal,
     UnavailableError,
 )
-from memoryhub.journal import requests
-from memoryhub.journal.requests import Asked
+from memoryhub.journal.log import requests
+from memoryhub.journal.log.requests import Asked
 from memoryhub.models.clock import clock
 from memoryhub.models.erasures import Erasure
 from memoryhub.models.subjects import Subject

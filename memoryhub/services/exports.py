@@ -20,8 +20,9 @@ from django.db.models import Q
 
 from memoryhub import journal
 from memoryhub.errors import ExportBusyError, RateError, Refusal
-from memoryhub.journal import audit, fence
-from memoryhub.journal.uses import uses
+from memoryhub.journal import audit
+from memoryhub.journal.log import fence
+from memoryhub.journal.writing.uses import uses
 from memoryhub.models.audit import AuditEntry
 from memoryhub.models.clock import clock
 from memoryhub.models.ids import uuid7

@@ -18,7 +18,8 @@ from memoryhub.errors import (
     InvalidError,
     NotFoundError,
 )
-from memoryhub.journal import audit, fence
+from memoryhub.journal import audit
+from memoryhub.journal.log import fence
 from memoryhub.models.clock import clock
 from memoryhub.models.erasures import Erasure, Hold
 from memoryhub.models.ids import uuid7

@@ -14,7 +14,8 @@ from uuid import UUID
 
 from memoryhub import journal
 from memoryhub.errors import StaleError, ThreadErasedError
-from memoryhub.journal import Address, Birth, Order, Receipt, tombstones
+from memoryhub.journal import Address, Birth, Order, Receipt
+from memoryhub.journal.rows import tombstones
 from memoryhub.kernel.commands import (
     Command,
     CreateThread,

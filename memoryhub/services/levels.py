@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from memoryhub import journal
 from memoryhub.errors import StaleError
-from memoryhub.journal import Address, Order, Receipt, texts
+from memoryhub.journal import Address, Order, Receipt
+from memoryhub.journal.writing import texts
 from memoryhub.kernel.commands import MadeLevels
 from memoryhub.kernel.levels import levels, making
 from memoryhub.kernel.levels.opened import Opened

@@ -14,7 +14,8 @@ from django.db import IntegrityError, transaction
 
 from memoryhub import journal
 from memoryhub.errors import InvalidError, NameTakenError
-from memoryhub.journal import audit, fence
+from memoryhub.journal import audit
+from memoryhub.journal.log import fence
 from memoryhub.kernel.text import names
 from memoryhub.models.clock import clock
 from memoryhub.models.operators import Membership, Operator, SignInLink

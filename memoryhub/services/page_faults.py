@@ -15,7 +15,7 @@ from memoryhub.errors import (
     Refusal,
 )
 from memoryhub.journal import Receipt
-from memoryhub.journal.uses import uses
+from memoryhub.journal.writing.uses import uses
 from memoryhub.kernel.levels import tools
 from memoryhub.kernel.levels.lines import shown_text
 from memoryhub.kernel.levels.opened import Opened

@@ -10,7 +10,8 @@ from django.db import IntegrityError, transaction
 
 from memoryhub import journal
 from memoryhub.errors import InvalidError, NameTakenError
-from memoryhub.journal import audit, fence
+from memoryhub.journal import audit
+from memoryhub.journal.log import fence
 from memoryhub.models.clock import clock
 from memoryhub.models.ids import uuid7
 from memoryhub.models.projects import (

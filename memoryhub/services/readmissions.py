@@ -10,9 +10,11 @@ from django.db.models import Q, QuerySet
 
 from memoryhub import journal
 from memoryhub.errors import NotErasedError, NotFoundError
-from memoryhub.journal import audit, requests, tombstones
-from memoryhub.journal.requests import Asked
-from memoryhub.journal.tombstones import Gone
+from memoryhub.journal import audit
+from memoryhub.journal.log import requests
+from memoryhub.journal.log.requests import Asked
+from memoryhub.journal.rows import tombstones
+from memoryhub.journal.rows.tombstones import Gone
 from memoryhub.models.subjects import Subject
 from memoryhub.services import subjects
 from memoryhub.services.subjects import Prepared

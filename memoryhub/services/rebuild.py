@@ -9,8 +9,10 @@ from uuid import UUID
 from django.db import transaction
 
 from memoryhub.errors import CorruptError
-from memoryhub.journal import log, projections, run, totals
-from memoryhub.journal.nouns import PROJECTIONS
+from memoryhub.journal import run
+from memoryhub.journal.log import log
+from memoryhub.journal.rows import projections, totals
+from memoryhub.journal.rows.nouns import PROJECTIONS
 from memoryhub.kernel.replay import evolve
 from memoryhub.kernel.state.state import ThreadState
 from memoryhub.models.derivations import Derivation

@@ -15,8 +15,9 @@ from django.db.models import Q
 
 from memoryhub import journal
 from memoryhub.errors import ErasureInProgressError, InvalidError
-from memoryhub.journal import audit, requests
-from memoryhub.journal.requests import Asked
+from memoryhub.journal import audit
+from memoryhub.journal.log import requests
+from memoryhub.journal.log.requests import Asked
 from memoryhub.models.clock import clock
 from memoryhub.models.erasures import Erasure
 from memoryhub.models.subjects import Subject

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
-from memoryhub.journal import purging
+from memoryhub.journal.forget import purging
 from memoryhub.models.erasures import Erasure
 from memoryhub.services import erasure_needles
 from memoryhub.vault.needles import Needle

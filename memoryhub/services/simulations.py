@@ -21,7 +21,9 @@ from memoryhub.errors import (
     PageErasedError,
     PageUnknownError,
 )
-from memoryhub.journal import Receipt, log, texts
+from memoryhub.journal import Receipt
+from memoryhub.journal.log import log
+from memoryhub.journal.writing import texts
 from memoryhub.kernel.commands import Command, MadeLevels
 from memoryhub.kernel.formats.transcripts import Message
 from memoryhub.kernel.levels import making, tokens

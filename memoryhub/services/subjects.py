@@ -10,7 +10,8 @@ from django.db import IntegrityError, transaction
 
 from memoryhub import journal
 from memoryhub.errors import ProjectDeletedError, SubjectErasedError
-from memoryhub.journal import fence, tombstones
+from memoryhub.journal.log import fence
+from memoryhub.journal.rows import tombstones
 from memoryhub.kernel.text import user_ids
 from memoryhub.models.clock import clock
 from memoryhub.models.ids import uuid7

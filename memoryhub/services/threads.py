@@ -20,7 +20,8 @@ from memoryhub.errors import (
     SubjectRestrictedError,
     ThreadErasedError,
 )
-from memoryhub.journal import Address, Birth, Order, Receipt, Request, tombstones
+from memoryhub.journal import Address, Birth, Order, Receipt, Request
+from memoryhub.journal.rows import tombstones
 from memoryhub.kernel.commands import (
     AmendThread,
     CloseThread,

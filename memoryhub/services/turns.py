@@ -9,7 +9,7 @@ from functools import partial
 from memoryhub import journal
 from memoryhub.errors import NoRoomError, NotRecordedError
 from memoryhub.journal import Order, Receipt, Request
-from memoryhub.journal.uses import uses
+from memoryhub.journal.writing.uses import uses
 from memoryhub.kernel.commands import NewSlot
 from memoryhub.kernel.packing.cuts import Cut
 from memoryhub.kernel.packing.packing import Packed, TooSmallError

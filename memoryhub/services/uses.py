@@ -12,7 +12,7 @@ import orjson
 import structlog
 
 from memoryhub import journal
-from memoryhub.journal.uses import uses
+from memoryhub.journal.writing.uses import uses
 from memoryhub.models.erasures import Erasure, Receipt
 from memoryhub.services import receipts
 

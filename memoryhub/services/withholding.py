@@ -11,9 +11,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 from uuid import UUID
 
-from memoryhub.journal import tombstones
-from memoryhub.journal.page_table import PageTable
-from memoryhub.journal.projections import Rows
+from memoryhub.journal.rows import tombstones
+from memoryhub.journal.rows.projections import Rows
+from memoryhub.journal.writing.page_table import PageTable
 from memoryhub.kernel.commands import EraseRecords
 from memoryhub.kernel.replay import Recorded, decide
 from memoryhub.kernel.state.bodies import Event

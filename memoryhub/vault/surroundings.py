@@ -48,51 +48,59 @@ PROCESS: Mapping[str, Place] = MappingProxyType(
         "memoryhub.api.streams.lookout": Place(
             holds="thread ids and heads of open event streams", forget=Fate.PASSES
         ),
-        "memoryhub.journal.announce.doorbell": Place(
+        "memoryhub.journal.log.announce.doorbell": Place(
             holds="thread ids and seqs that wait to be announced",
             found="thread ids of the subject",
             forget=Fate.PASSES,
         ),
-        "memoryhub.journal.heads._APPENDED": Place(holds="a statement, without values"),
-        "memoryhub.journal.heads.Heads": Place(
+        "memoryhub.journal.log.heads._APPENDED": Place(
+            holds="a statement, without values"
+        ),
+        "memoryhub.journal.log.heads.Heads": Place(
             holds="states of threads: refs, names, counters; no content",
             found="thread ids of the subject; head and epoch are read before use",
             forget=Fate.VOID,
         ),
-        "memoryhub.journal.log.Origins": Place(
+        "memoryhub.journal.log.log.Origins": Place(
             holds="states of threads that were forked; lives as long as one command",
             forget=Fate.PASSES,
         ),
-        "memoryhub.journal.snapshots.States": Place(holds="what `states_kept` holds"),
-        "memoryhub.journal.snapshots.states_kept": Place(
+        "memoryhub.journal.log.snapshots.States": Place(
+            holds="what `states_kept` holds"
+        ),
+        "memoryhub.journal.log.snapshots.states_kept": Place(
             holds="states of threads: refs, names, counters; no content; 8 MiB sealed",
             found="(subject, epoch); the epoch is read before use",
             forget=Fate.VOID,
         ),
-        "memoryhub.journal.standing._statement": Place(
+        "memoryhub.journal.rows.standing._statement": Place(
             holds="a statement of each projection, without values"
         ),
-        "memoryhub.journal.statements.BLANKED": Place(
+        "memoryhub.journal.rows.statements.BLANKED": Place(
             holds="a statement, without values"
         ),
-        "memoryhub.journal.statements.PAGE_CHANGES": Place(
+        "memoryhub.journal.rows.statements.PAGE_CHANGES": Place(
             holds="a statement, without values"
         ),
-        "memoryhub.journal.texts.Texts": Place(holds="what `texts` holds"),
-        "memoryhub.journal.texts.texts": Place(
+        "memoryhub.journal.writing.texts.Texts": Place(holds="what `texts` holds"),
+        "memoryhub.journal.writing.texts.texts": Place(
             holds="opened texts of pages, of 64 MiB sealed",
             found="(subject, epoch), read before use, as is which texts were erased;"
             " a deleted page's are dropped at once where it was deleted",
             forget=Fate.VOID,
         ),
-        "memoryhub.journal.totals._ADD": Place(holds="a statement, without values"),
-        "memoryhub.journal.uses._ADD": Place(holds="a statement, without values"),
-        "memoryhub.journal.uses.uses": Place(
+        "memoryhub.journal.rows.totals._ADD": Place(
+            holds="a statement, without values"
+        ),
+        "memoryhub.journal.writing.uses._ADD": Place(
+            holds="a statement, without values"
+        ),
+        "memoryhub.journal.writing.uses.uses": Place(
             holds="counts by API key prefix and subject id, for seconds",
             found="subject id; none is written once the subject is being erased",
             forget=Fate.PASSES,
         ),
-        "memoryhub.journal.writer.writer": Place(
+        "memoryhub.journal.writing.writer.writer": Place(
             holds="orders that wait to be committed, and the heads",
             found="thread ids of the subject; epoch is read before use",
             forget=Fate.VOID,

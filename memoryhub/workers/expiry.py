@@ -16,7 +16,8 @@ from django.db.models import Model, Q, QuerySet
 
 from memoryhub import journal
 from memoryhub.errors import Refusal
-from memoryhub.journal import Address, Order, wal
+from memoryhub.journal import Address, Order
+from memoryhub.journal.forget import wal
 from memoryhub.kernel.memory.keys import SWEPT_AT_ONCE
 from memoryhub.kernel.memory.memory_commands import (
     EraseValues,

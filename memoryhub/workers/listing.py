@@ -14,7 +14,7 @@ from django.db import transaction
 from django.db.models import F
 
 from memoryhub import journal
-from memoryhub.journal.heads import LISTED_EVERY
+from memoryhub.journal.log.heads import LISTED_EVERY
 from memoryhub.models.threads import Thread
 
 BATCH = 1_000

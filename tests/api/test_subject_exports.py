@@ -14,7 +14,7 @@ from django.conf import settings
 from memoryhub.api import limits
 from memoryhub.api.handler import application
 from memoryhub.journal import writer
-from memoryhub.journal.uses import uses
+from memoryhub.journal.writing.uses import uses
 from memoryhub.models import Project, Subject
 from memoryhub.models.audit import AuditEntry, DailyUse
 from memoryhub.models.leases import Lease

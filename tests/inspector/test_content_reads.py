@@ -16,7 +16,7 @@ from inspector import BUILD, looks
 from inspector.hub import hub
 from inspector.panels import PANELS
 from memoryhub.journal import audit
-from memoryhub.journal.writer import writer
+from memoryhub.journal.writing.writer import writer
 from memoryhub.kernel.text import strict_json
 from memoryhub.models.audit import AuditEntry
 from memoryhub.models.operators import Operator, SignInLink

@@ -10,7 +10,7 @@ import pytest
 from django.db import connections
 from django.test import Client
 
-from memoryhub.journal.writer import writer
+from memoryhub.journal.writing.writer import writer
 from memoryhub.kernel import state_json
 from memoryhub.services.api_keys import Agent
 from tests import factories

@@ -16,7 +16,7 @@ from memoryhub.errors import (
     ThreadFullError,
 )
 from memoryhub.journal import Order, Receipt, Request
-from memoryhub.journal.writer import Journal
+from memoryhub.journal.writing.writer import Journal
 from memoryhub.kernel.commands import AppendSlots
 from memoryhub.models.events import Event
 from memoryhub.models.projects import Project

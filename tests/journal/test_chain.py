@@ -11,7 +11,8 @@ from django.db import DatabaseError, connection, transaction
 from django.db.models import Model
 
 from memoryhub.errors import CorruptError
-from memoryhub.journal import audit, chain
+from memoryhub.journal import audit
+from memoryhub.journal.log import chain
 from memoryhub.models.audit import AuditEntry
 from memoryhub.models.clock import clock
 from memoryhub.models.erasures import Receipt

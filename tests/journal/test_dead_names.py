@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from memoryhub.errors import NotFoundError, SubjectErasedError, ThreadErasedError
-from memoryhub.journal import tombstones
+from memoryhub.journal.rows import tombstones
 from memoryhub.models import Project, Subject, Thread
 from memoryhub.services import operator_threads, subjects, threads
 from memoryhub.services.api_keys import Agent

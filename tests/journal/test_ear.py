@@ -7,8 +7,8 @@ import asyncio
 import pytest
 from channels_redis.core import RedisChannelLayer
 
-from memoryhub.journal import ear
-from memoryhub.journal.ear import Ear
+from memoryhub.journal.log import ear
+from memoryhub.journal.log.ear import Ear
 
 TRIES = 60
 

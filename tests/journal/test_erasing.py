@@ -11,7 +11,8 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from memoryhub.errors import Refusal, ThreadErasedError
-from memoryhub.journal import erasing, texts
+from memoryhub.journal.forget import erasing
+from memoryhub.journal.writing import texts
 from memoryhub.kernel.paging.page_commands import (
     BeginTurn,
     DeletePage,
@@ -128,7 +129,7 @@ def test_a_hint_goes_without_its_page(agent: Agent) -> None:
 def test_a_snapshot_that_knew_of_it_goes_and_can_be_made_again(
     agent: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("memoryhub.journal.snapshots.INTERVAL", 5)
+    monkeypatch.setattr("memoryhub.journal.log.snapshots.INTERVAL", 5)
     for n in range(30):
         append(agent, "t-1", f"text {n}")
     thread = get_thread(agent)

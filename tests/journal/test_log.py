@@ -10,8 +10,8 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from memoryhub.errors import CorruptError
-from memoryhub.journal import log
-from memoryhub.journal.log import Origins
+from memoryhub.journal.log import log
+from memoryhub.journal.log.log import Origins
 from memoryhub.kernel.replay import Recorded, evolve
 from memoryhub.kernel.state.state import MAX_FORK_DEPTH, ThreadState
 from memoryhub.models.threads import Thread

@@ -10,7 +10,7 @@ import pytest
 
 from memoryhub.errors import Refusal
 from memoryhub.journal import Receipt
-from memoryhub.journal.writer import writer
+from memoryhub.journal.writing.writer import writer
 from memoryhub.kernel.commands import AmendThread, Command
 from memoryhub.kernel.memory import memory_commands as commands
 from memoryhub.kernel.memory.notes import ClearNotes

@@ -5,7 +5,7 @@ from __future__ import annotations
 import orjson
 import pytest
 
-from memoryhub.journal import log, snapshots
+from memoryhub.journal.log import log, snapshots
 from memoryhub.kernel import state_json
 from memoryhub.kernel.replay import evolve
 from memoryhub.kernel.state import state as states

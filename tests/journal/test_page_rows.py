@@ -9,9 +9,10 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from memoryhub.errors import PageErasedError
-from memoryhub.journal import Receipt, log
-from memoryhub.journal.texts import opened, texts
-from memoryhub.journal.writer import Journal
+from memoryhub.journal import Receipt
+from memoryhub.journal.log import log
+from memoryhub.journal.writing.texts import opened, texts
+from memoryhub.journal.writing.writer import Journal
 from memoryhub.kernel.paging.page_commands import (
     CreatePages,
     DeletePage,

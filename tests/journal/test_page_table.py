@@ -7,7 +7,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from memoryhub.errors import PageErasedError
-from memoryhub.journal.texts import opened
+from memoryhub.journal.writing.texts import opened
 from memoryhub.kernel.paging.page_commands import (
     CreatePages,
     DeletePage,

@@ -12,7 +12,8 @@ from django.apps import apps
 from django.db import DatabaseError, connection, transaction
 
 from memoryhub.errors import Refusal
-from memoryhub.journal import purging, totals
+from memoryhub.journal.forget import purging
+from memoryhub.journal.rows import totals
 from memoryhub.models.audit import DailyUse
 from memoryhub.models.clock import clock
 from memoryhub.models.events import Event

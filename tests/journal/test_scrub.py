@@ -11,8 +11,8 @@ import pytest
 from django.db import connections
 from psycopg import conninfo
 
-from memoryhub.journal import scrub, wal
-from memoryhub.journal.writer import writer
+from memoryhub.journal.forget import scrub, wal
+from memoryhub.journal.writing.writer import writer
 from memoryhub.models.clock import clock
 from memoryhub.models.keys import SubjectKey
 from memoryhub.models.projects import Project

@@ -11,7 +11,7 @@ from uuid import uuid4
 import pytest
 
 from memoryhub.errors import PageUnknownError, ValueErasedError
-from memoryhub.journal import tombstones
+from memoryhub.journal.rows import tombstones
 from memoryhub.kernel.memory import memory_commands as commands
 from memoryhub.kernel.memory.tasks import SetTask, TaskField, UpdateTask
 from memoryhub.kernel.paging.page_commands import FaultPage

@@ -9,7 +9,7 @@ import pytest
 from django.db import connection
 from django.db.models import BinaryField, Model
 
-from memoryhub.journal.statements import Columns
+from memoryhub.journal.rows.statements import Columns
 from memoryhub.models.events import Event
 from memoryhub.models.pages import Page
 from memoryhub.models.slots import Slot

@@ -10,7 +10,8 @@ import pytest
 from memoryhub.errors import (
     ValueErasedError,
 )
-from memoryhub.journal import log, tombstones
+from memoryhub.journal.log import log
+from memoryhub.journal.rows import tombstones
 from memoryhub.kernel.memory.memory_commands import Expiry, RetimeKey
 from memoryhub.kernel.memory.notes import AddNotes, NewNote, NoteAdded
 from memoryhub.kernel.state.events import Limits

@@ -16,8 +16,8 @@ from django.db import connection
 from django.utils import timezone
 
 from memoryhub.errors import Refusal
-from memoryhub.journal import totals
-from memoryhub.journal.totals import Figures
+from memoryhub.journal.rows import totals
+from memoryhub.journal.rows.totals import Figures
 from memoryhub.kernel.commands import RetireThread
 from memoryhub.kernel.paging.page_commands import (
     BeginTurn,

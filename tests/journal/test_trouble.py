@@ -15,7 +15,7 @@ from memoryhub.errors import (
     UnavailableError,
 )
 from memoryhub.journal import Order, Receipt, Request
-from memoryhub.journal.writer import Journal
+from memoryhub.journal.writing.writer import Journal
 from memoryhub.kernel.commands import AppendSlots, CloseThread, NewSlot
 from memoryhub.kernel.state.state import MAX_COUNTED, OTHER
 from memoryhub.models.events import Event, Snapshot

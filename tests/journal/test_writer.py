@@ -21,7 +21,7 @@ from memoryhub.errors import (
     UnavailableError,
 )
 from memoryhub.journal import Order, Receipt
-from memoryhub.journal.writer import BATCH_PER_ACTOR, writer
+from memoryhub.journal.writing.writer import BATCH_PER_ACTOR, writer
 from memoryhub.kernel.commands import AppendSlots, NewSlot
 from memoryhub.models.clock import TOLERANCE_NS, clock
 from memoryhub.models.slots import Slot

@@ -17,7 +17,7 @@ from random import Random
 
 import pytest
 
-from memoryhub.journal import projections
+from memoryhub.journal.rows import projections
 from memoryhub.kernel.formats import transcripts
 from memoryhub.kernel.text import names
 from memoryhub.management.demo import (

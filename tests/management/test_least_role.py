@@ -16,7 +16,7 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from memoryhub.journal import scrub
+from memoryhub.journal.forget import scrub
 from memoryhub.models.erasures import Erasure
 from tests.factories import make_agent, make_project
 from tests.forgetting import confirm, finish, make_person, plan

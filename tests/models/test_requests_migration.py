@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from memoryhub.journal import Request, requests
-from memoryhub.journal.requests import Asked
+from memoryhub.journal import Request
+from memoryhub.journal.log import requests
+from memoryhub.journal.log.requests import Asked
 from memoryhub.models.events import RequestKey
 from memoryhub.services.api_keys import Agent
 from tests.factories import append, make_thread

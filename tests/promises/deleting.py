@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from memoryhub.errors import ProjectDeletedError, SubjectErasedError
-from memoryhub.journal import log
+from memoryhub.journal.log import log
 from memoryhub.management import deleting
 from memoryhub.models.audit import AuditEntry
 from memoryhub.models.erasures import Erasure, Receipt

@@ -12,7 +12,7 @@ from typing import Any
 from django.core.management import execute_from_command_line
 
 from memoryhub import journal
-from memoryhub.journal import log
+from memoryhub.journal.log import log
 from memoryhub.models.clock import clock
 from memoryhub.models.erasures import Erasure, Receipt
 from memoryhub.models.events import Event

@@ -8,7 +8,7 @@ from uuid import UUID
 from django.db.models import Q
 
 from memoryhub.errors import Refusal
-from memoryhub.journal import log
+from memoryhub.journal.log import log
 from memoryhub.models.api_keys import MEMORY_SCOPES
 from memoryhub.models.events import Event
 from memoryhub.models.keys import SubjectKey

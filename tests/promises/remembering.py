@@ -17,8 +17,9 @@ from typing import Any
 
 from memoryhub import journal
 from memoryhub.errors import InvalidError, Refusal
-from memoryhub.journal import Order, log, writer
-from memoryhub.journal.writer import Journal
+from memoryhub.journal import Order, writer
+from memoryhub.journal.log import log
+from memoryhub.journal.writing.writer import Journal
 from memoryhub.kernel.state.events import Limits
 from memoryhub.kernel.state.state import Scope
 from memoryhub.models.clock import clock

@@ -17,8 +17,8 @@ from typing import Any
 
 import pytest
 
-from memoryhub.journal import log
-from memoryhub.journal.texts import texts
+from memoryhub.journal.log import log
+from memoryhub.journal.writing.texts import texts
 from memoryhub.kernel.levels import tokens
 from memoryhub.kernel.paging import pins
 from memoryhub.kernel.replay import evolve

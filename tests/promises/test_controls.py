@@ -20,7 +20,10 @@ from tests.promises.faults import (
 
 pytestmark = [pytest.mark.nightly, pytest.mark.timeout(1_800)]
 
-WRITER, BATCH = "memoryhub/journal/writer.py", "memoryhub/journal/batch.py"
+WRITER, BATCH = (
+    "memoryhub/journal/writing/writer.py",
+    "memoryhub/journal/writing/batch.py",
+)
 CLOCK = "memoryhub/models/clock.py"
 KEEPS = "        requests.keep(self.served, now=self.clock())\n"
 RETURNS = "        return self.accepted(outcomes)\n"
@@ -39,11 +42,11 @@ REPLIES_FIRST = (
 )
 COMPARES_NO_HEAD = (
     Fault(
-        "memoryhub/journal/statements.py",
+        "memoryhub/journal/rows/statements.py",
         """'WHERE "id" = %s AND "head_seq" = %s'""",
         """'WHERE "id" = %s AND %s >= 0'""",
     ),
-    Fault("memoryhub/journal/heads.py", ", head_seq=before.state.seq)", ")"),
+    Fault("memoryhub/journal/log/heads.py", ", head_seq=before.state.seq)", ")"),
     Fault(WRITER, "RACES = 1\n", "RACES = 1_000\n"),
 )
 RECORDS_KEYS_LATE = (

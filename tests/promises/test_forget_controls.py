@@ -15,7 +15,7 @@ from django.conf import settings
 from django.db import connections
 
 from memoryhub.errors import SubjectErasedError
-from memoryhub.journal import purging, scrub
+from memoryhub.journal.forget import purging, scrub
 from memoryhub.models.erasures import Erasure, Receipt
 from memoryhub.models.keys import SubjectKey
 from memoryhub.models.subjects import Subject

@@ -15,7 +15,7 @@ from tests.promises.test_forget import small_disk
 
 pytestmark = [pytest.mark.nightly, pytest.mark.timeout(1_800)]
 
-BATCH = "memoryhub/journal/batch.py"
+BATCH = "memoryhub/journal/writing/batch.py"
 VERIFICATION = "memoryhub/queries/verification.py"
 EVENTS = "memoryhub/queries/bundle_events.py"
 #: So long the fault shows, so that no luck is needed to see it.
@@ -33,7 +33,7 @@ RESURRECTED = (
 
 CHAINS_PLAIN_TEXT = (
     Fault(
-        "memoryhub/journal/sealing.py",
+        "memoryhub/journal/writing/sealing.py",
         "chain=chain.link(head.chain, canonical, digest),",
         "chain=chain.link(\n"
         "            head.chain,\n"
@@ -58,7 +58,7 @@ CHAINS_PLAIN_TEXT = (
 )
 SHARES_NO_LOCK = (
     Fault(
-        "memoryhub/journal/statements.py",
+        "memoryhub/journal/rows/statements.py",
         """+ (" FOR SHARE OF s" if _postgres() else ""),""",
         """+ "",""",
     ),

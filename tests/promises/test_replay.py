@@ -11,7 +11,7 @@ import orjson
 import pytest
 
 from memoryhub import journal
-from memoryhub.journal import log
+from memoryhub.journal.log import log
 from memoryhub.kernel.replay import evolve
 from memoryhub.kernel.state.events import Limits
 from memoryhub.kernel.state.state import Scope

@@ -16,7 +16,7 @@ from django.utils import timezone
 from pytest_django import Settings
 
 from memoryhub.journal import writer
-from memoryhub.journal.announce import doorbell
+from memoryhub.journal.log.announce import doorbell
 from memoryhub.models.clock import SECOND_NS, clock
 from memoryhub.models.erasures import Erasure
 from memoryhub.models.keys import KekCheck

@@ -8,7 +8,7 @@ import pytest
 from django.db import connection
 from django.db.models import Model
 
-from memoryhub.journal.log import Origins
+from memoryhub.journal.log.log import Origins
 from memoryhub.kernel.paging.page_commands import (
     BeginTurn,
     DeletePage,

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from memoryhub.errors import NotFoundError, SeqUnknownError
-from memoryhub.journal import Address, Order, log, perform
+from memoryhub.journal import Address, Order, perform
+from memoryhub.journal.log import log
 from memoryhub.kernel.commands import Imported, ImportMessages
 from memoryhub.kernel.state.events import Limits
 from memoryhub.kernel.state.state import Scope

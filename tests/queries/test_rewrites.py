@@ -11,7 +11,7 @@ import pytest
 from django.core.management import call_command
 from django.db import connections
 
-from memoryhub.journal import scrub
+from memoryhub.journal.forget import scrub
 from memoryhub.management import following
 from memoryhub.models.erasures import Receipt
 from memoryhub.models.threads import ThreadLabel

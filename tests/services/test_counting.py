@@ -7,7 +7,7 @@ import pytest
 
 from memoryhub.errors import TokensRequiredError
 from memoryhub.journal import Request
-from memoryhub.journal.texts import texts
+from memoryhub.journal.writing.texts import texts
 from memoryhub.kernel.commands import NewSlot
 from memoryhub.kernel.levels import tokens
 from memoryhub.kernel.levels.opened import body

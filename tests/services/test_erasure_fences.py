@@ -18,8 +18,8 @@ from memoryhub.errors import (
     SubjectRestrictedError,
     ThreadErasedError,
 )
-from memoryhub.journal import erasing
-from memoryhub.journal.orders import Request
+from memoryhub.journal.forget import erasing
+from memoryhub.journal.log.orders import Request
 from memoryhub.kernel.commands import NewSlot
 from memoryhub.kernel.state.events import Limits
 from memoryhub.kernel.state.state import Scope

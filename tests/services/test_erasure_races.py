@@ -21,10 +21,10 @@ from memoryhub.errors import (
     SubjectHeldError,
     ValueErasedError,
 )
-from memoryhub.journal import tombstones
-from memoryhub.journal.orders import Order
-from memoryhub.journal.tombstones import Value
-from memoryhub.journal.writer import Journal
+from memoryhub.journal.log.orders import Order
+from memoryhub.journal.rows import tombstones
+from memoryhub.journal.rows.tombstones import Value
+from memoryhub.journal.writing.writer import Journal
 from memoryhub.kernel.memory.notes import AddNotes, NewNote
 from memoryhub.kernel.paging.page_commands import DeletePage
 from memoryhub.kernel.text import strict_json

@@ -12,7 +12,7 @@ import orjson
 import pytest
 from pytest_django import Settings
 
-from memoryhub.journal import scrub as scrubbing
+from memoryhub.journal.forget import scrub as scrubbing
 from memoryhub.models.erasures import Erasure, Receipt
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import ThreadLabel

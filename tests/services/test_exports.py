@@ -11,7 +11,7 @@ import time_machine
 from django.conf import settings
 
 from memoryhub.errors import ExportBusyError, RateError, SubjectErasedError
-from memoryhub.journal.uses import uses
+from memoryhub.journal.writing.uses import uses
 from memoryhub.models import Project, Subject
 from memoryhub.models.audit import AuditEntry, DailyUse
 from memoryhub.models.clock import clock

@@ -15,7 +15,7 @@ from memoryhub.errors import (
     ThreadClosedError,
     ThreadFullError,
 )
-from memoryhub.journal.log import Origins
+from memoryhub.journal.log.log import Origins
 from memoryhub.kernel.commands import ForkThread, Imported, ImportMessages
 from memoryhub.kernel.state.events import LabelValue, Limits
 from memoryhub.kernel.state.state import MAX_FORK_DEPTH, Scope, Segment, ThreadState

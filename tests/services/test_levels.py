@@ -10,7 +10,7 @@ from django.test.utils import CaptureQueriesContext
 from memoryhub import journal
 from memoryhub.errors import ThreadErasedError
 from memoryhub.journal import Order
-from memoryhub.journal.writer import writer
+from memoryhub.journal.writing.writer import writer
 from memoryhub.kernel.commands import AppendSlots, CloseThread, RetireThread
 from memoryhub.kernel.levels.tokens import estimate
 from memoryhub.kernel.paging.page_commands import CreatePages

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from memoryhub.errors import FaultBudgetError
-from memoryhub.journal import texts
+from memoryhub.journal.writing import texts
 from memoryhub.kernel.packing import wanting
 from memoryhub.kernel.packing.wanting import Asked
 from memoryhub.kernel.paging.page_commands import EvictPage, FaultPage, WriteLevels

@@ -15,7 +15,8 @@ from memoryhub.errors import (
     Refusal,
     SubjectHeldError,
 )
-from memoryhub.journal import Address, Birth, Order, arrivals, scrub
+from memoryhub.journal import Address, Birth, Order, arrivals
+from memoryhub.journal.forget import scrub
 from memoryhub.kernel.commands import CloseThread, CreateThread, RetireThread
 from memoryhub.management import deleting
 from memoryhub.models.api_keys import ApiKey

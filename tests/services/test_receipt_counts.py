@@ -17,8 +17,8 @@ from django.conf import settings
 from django.db import connections
 
 from memoryhub import journal
-from memoryhub.journal import snapshots
-from memoryhub.journal.uses import uses
+from memoryhub.journal.log import snapshots
+from memoryhub.journal.writing.uses import uses
 from memoryhub.models.clock import clock
 from memoryhub.models.erasures import Erasure, Receipt
 from memoryhub.models.events import Event

@@ -11,7 +11,7 @@ from uuid import uuid4
 import pytest
 
 from memoryhub.errors import ErasuresToReplayError, SubjectErasedError
-from memoryhub.journal import scrub
+from memoryhub.journal.forget import scrub
 from memoryhub.models.clock import clock
 from memoryhub.models.erasures import Erasure, Hold, Receipt
 from memoryhub.models.events import Event

@@ -15,7 +15,8 @@ from django.contrib.sessions.backends.db import SessionStore
 from django.db import connections, transaction
 from pytest_django import Settings
 
-from memoryhub.journal import audit, scrub
+from memoryhub.journal import audit
+from memoryhub.journal.forget import scrub
 from memoryhub.models.operators import Operator
 from memoryhub.models.projects import Project
 from memoryhub.models.threads import Thread, ThreadLabel

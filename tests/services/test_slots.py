@@ -20,8 +20,9 @@ from memoryhub.errors import (
     TokensRequiredError,
     UnavailableError,
 )
-from memoryhub.journal import Request, log, writer
-from memoryhub.journal.writer import Journal
+from memoryhub.journal import Request, writer
+from memoryhub.journal.log import log
+from memoryhub.journal.writing.writer import Journal
 from memoryhub.kernel.commands import Handler, NewSlot
 from memoryhub.kernel.state.events import SlotAppended
 from memoryhub.models.events import Event, RequestKey

@@ -15,8 +15,8 @@ from memoryhub.errors import (
     PageErasedError,
 )
 from memoryhub.journal import Order, Request
-from memoryhub.journal.texts import texts
-from memoryhub.journal.writer import Journal, writer
+from memoryhub.journal.writing.texts import texts
+from memoryhub.journal.writing.writer import Journal, writer
 from memoryhub.kernel.levels.tokens import estimate
 from memoryhub.kernel.packing.wanting import Asked
 from memoryhub.kernel.paging.page_commands import (

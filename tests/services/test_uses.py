@@ -11,7 +11,7 @@ from pytest_django.fixtures import DjangoAssertNumQueries
 
 from memoryhub import journal
 from memoryhub.journal import Address, Order, perform
-from memoryhub.journal.uses import uses
+from memoryhub.journal.writing.uses import uses
 from memoryhub.kernel.commands import CloseThread
 from memoryhub.models.audit import DailyUse
 from memoryhub.models.erasures import Receipt
@@ -132,7 +132,7 @@ def test_what_can_not_be_written_is_kept(
 ) -> None:
     append(agent, "t-1", "one")
     with monkeypatch.context() as patch:
-        patch.setattr("memoryhub.journal.uses._ADD.sql", "no statement at all")
+        patch.setattr("memoryhub.journal.writing.uses._ADD.sql", "no statement at all")
         settle()
     assert not DailyUse.objects.exists()
     settle()

@@ -18,7 +18,7 @@ from django.conf import settings
 from django.db import models
 from django.test.utils import isolate_apps
 
-from memoryhub.journal import purging
+from memoryhub.journal.forget import purging
 from memoryhub.models.threads import Thread
 from memoryhub.services import erasure_steps
 from memoryhub.vault import keys

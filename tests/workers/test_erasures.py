@@ -10,7 +10,8 @@ import pytest
 import time_machine
 from django.utils import timezone
 
-from memoryhub.journal import scrub, writer
+from memoryhub.journal import writer
+from memoryhub.journal.forget import scrub
 from memoryhub.models.erasures import Erasure, Receipt
 from memoryhub.models.leases import Lease
 from memoryhub.models.subjects import Subject

@@ -10,7 +10,7 @@ import pytest
 from django.db import connections
 
 from memoryhub.errors import ContentErasedError, KeyNotFoundError
-from memoryhub.journal import wal
+from memoryhub.journal.forget import wal
 from memoryhub.models.events import Event
 from memoryhub.models.projects import Project
 from memoryhub.models.threads import Thread

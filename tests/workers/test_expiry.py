@@ -11,7 +11,7 @@ import pytest
 from memoryhub import journal
 from memoryhub.errors import StaleError
 from memoryhub.journal import Order
-from memoryhub.journal.writer import writer
+from memoryhub.journal.writing.writer import writer
 from memoryhub.kernel.commands import CloseThread, RetireThread
 from memoryhub.kernel.paging.page_commands import FlushTlb
 from memoryhub.models.events import Event

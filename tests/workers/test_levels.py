@@ -9,7 +9,7 @@ from django.test.utils import CaptureQueriesContext
 
 from memoryhub import journal
 from memoryhub.journal import Order
-from memoryhub.journal.writer import writer
+from memoryhub.journal.writing.writer import writer
 from memoryhub.kernel.commands import CloseThread
 from memoryhub.models.events import Event
 from memoryhub.models.pages import PageLevel

@@ -9,8 +9,8 @@ from django.utils import timezone
 from memoryhub import journal
 from memoryhub.errors import StaleError, ThreadErasedError
 from memoryhub.journal import Order
-from memoryhub.journal.log import recorded
-from memoryhub.journal.writer import Journal, writer
+from memoryhub.journal.log.log import recorded
+from memoryhub.journal.writing.writer import Journal, writer
 from memoryhub.kernel.commands import AmendThread, CloseThread
 from memoryhub.kernel.state.events import Limits, ThreadRetired
 from memoryhub.kernel.state.state import Scope

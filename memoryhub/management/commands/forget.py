@@ -15,7 +15,7 @@ from memoryhub.errors import (
     PlanStaleError,
     Refusal,
 )
-from memoryhub.journal import scrub
+from memoryhub.journal.forget import scrub
 from memoryhub.kernel.state.erase_events import REASONS
 from memoryhub.management import deleting, following, noting, people, start
 from memoryhub.management.progress import Progress

@@ -13,7 +13,7 @@ from typing import Any, Final, NoReturn, TextIO, cast
 from django.core.management.base import CommandParser
 
 from memoryhub.errors import InvalidError
-from memoryhub.journal import fence
+from memoryhub.journal.log import fence
 from memoryhub.kernel.formats import formats
 from memoryhub.kernel.formats.records import Bad
 from memoryhub.kernel.formats.transcripts import Item, Options

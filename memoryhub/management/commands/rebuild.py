@@ -8,7 +8,7 @@ from django.core.management.base import CommandError
 from django.db.models import Sum
 
 from memoryhub.errors import Refusal
-from memoryhub.journal.log import Origins
+from memoryhub.journal.log.log import Origins
 from memoryhub.management import noting, start
 from memoryhub.management.commands.verify import chosen
 from memoryhub.management.progress import Progress

@@ -10,7 +10,7 @@ from django.core.management.base import CommandError
 from django.db.models import QuerySet, Sum
 
 from memoryhub.errors import LedgerBrokenError
-from memoryhub.journal.log import Origins
+from memoryhub.journal.log.log import Origins
 from memoryhub.management import noting, start
 from memoryhub.management.progress import Progress
 from memoryhub.management.terminal import Command as Base

@@ -1,0 +1,1 @@
+"""Taking content out of the journal for good."""

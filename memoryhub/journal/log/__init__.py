@@ -1,0 +1,1 @@
+"""The chain of events of a thread, its heads and its bell."""

@@ -1,0 +1,188 @@
+"""The stored events of threads: read, checked, folded, opened. Never writes."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from pydantic import ValidationError
+
+from memoryhub.errors import CorruptError, NewerFormatError, SeqUnknownError
+from memoryhub.journal.log import chain, snapshots
+from memoryhub.kernel.registry import TYPES
+from memoryhub.kernel.replay import Recorded, evolve
+from memoryhub.kernel.state.events import REPLAY_FORMAT
+from memoryhub.kernel.state.state import ThreadState
+from memoryhub.kernel.text import strict_json
+from memoryhub.kernel.threads.threads import inherit
+from memoryhub.models.events import Event
+from memoryhub.models.subjects import Subject
+from memoryhub.models.threads import Thread
+from memoryhub.vault import keys, payloads
+
+#: Events read at once; bounds the memory of a fold.
+CHUNK = 1000
+#: States that `Origins` keeps, least recently asked for first out.
+KEPT = 1_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Folded:
+    """A thread as of a seq: its state, and the chain at that event."""
+
+    state: ThreadState
+    chain: bytes
+    #: Of the snapshot that the fold began with; 0 without one.
+    kept_seq: int = 0
+
+
+def recorded(row: Event) -> Recorded:
+    """The kernel's event of a stored row.
+
+    Raises NewerFormatError on an unknown type, CorruptError on a body that is none.
+    """
+    kind = TYPES.get(row.type)
+    if kind is None:
+        raise NewerFormatError(event_type=row.type)
+    try:
+        event = kind.model_validate_json(row.body)
+    except ValidationError:
+        raise CorruptError(seq=row.seq) from None
+    if getattr(event, "replay_format", REPLAY_FORMAT) > REPLAY_FORMAT:
+        raise NewerFormatError(replay_format=REPLAY_FORMAT)
+    return Recorded(seq=row.seq, at=row.at, actor=row.actor, event=event)
+
+
+def iter_rows(
+    thread: UUID, *, after: int = 0, up_to: int | None = None
+) -> Iterator[Event]:
+    """Stored events with seq > `after`, oldest first, without their payloads."""
+    while True:
+        rows = Event.objects.filter(thread_id=thread, seq__gt=after)
+        if up_to is not None:
+            rows = rows.filter(seq__lte=up_to)
+        batch = list(rows.defer("payload").order_by("seq")[:CHUNK])
+        yield from batch
+        if len(batch) < CHUNK:
+            return
+        after = batch[-1].seq
+
+
+def empty_state(thread: Thread) -> ThreadState:
+    """What the first event of a thread is folded into, unless it is a fork."""
+    return ThreadState(
+        id=thread.id, project=thread.project_id, subject=thread.subject_id
+    )
+
+
+class Origins:
+    """What forks inherit, folded once for all threads that one command looks at.
+
+    Made anew by each: without it the threads of a chain of forks would fold all their
+    ancestors again, each for itself.
+    """
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[tuple[UUID, int], ThreadState] = OrderedDict()
+
+    def at(self, parent: UUID, seq: int) -> ThreadState:
+        """The parent as of `seq`, which can't change any more."""
+        state = self._kept.pop((parent, seq), None)
+        if state is None:
+            rows = Thread.objects.select_related("subject").filter(id=parent)
+            row = rows.first()
+            if row is None:
+                raise CorruptError(missing_seq=1)
+            state = state_at(row, seq, origins=self).state
+        self._kept[parent, seq] = state
+        while len(self._kept) > KEPT:
+            self._kept.popitem(last=False)
+        return state
+
+
+def origin(thread: Thread, *, origins: Origins | None = None) -> ThreadState:
+    """What the first event is folded into: nothing, or what a fork inherits."""
+    state = empty_state(thread)
+    if thread.parent_id is None or thread.fork_seq is None:
+        return state
+    return inherit((origins or Origins()).at(thread.parent_id, thread.fork_seq), state)
+
+
+def state_at(thread: Thread, seq: int, *, origins: Origins | None = None) -> Folded:
+    """The thread as of `seq`: the nearest snapshot, then a fold.
+
+    Raises SeqUnknownError beyond the head, CorruptError when events are missing.
+    """
+    if seq > thread.head_seq or seq < 0:
+        raise SeqUnknownError
+    base = snapshots.latest(thread, up_to=seq)
+    start = (
+        Folded(state=base, chain=chain_at(thread.id, base.seq), kept_seq=base.seq)
+        if base
+        else Folded(state=origin(thread, origins=origins), chain=chain.GENESIS)
+    )
+    return follow(start, up_to=seq)
+
+
+def follow(start: Folded, *, up_to: int) -> Folded:
+    """Fold the events after `start` through `up_to`."""
+    state, digest = start.state, start.chain
+    for row in iter_rows(state.id, after=state.seq, up_to=up_to):
+        if row.seq != state.seq + 1:
+            break
+        state, digest = evolve(state, recorded(row)), bytes(row.chain)
+    if state.seq != up_to:
+        raise CorruptError(missing_seq=state.seq + 1)
+    return Folded(state=state, chain=digest, kept_seq=start.kept_seq)
+
+
+def states(thread: Thread) -> Iterator[ThreadState]:
+    """The state after each event of a thread, folded from the first on."""
+    state = origin(thread)
+    for row in iter_rows(thread.id, up_to=thread.head_seq):
+        state = evolve(state, recorded(row))
+        yield state
+
+
+def chain_at(thread: UUID, seq: int) -> bytes:
+    row = Event.objects.only("chain").filter(thread_id=thread, seq=seq).first()
+    if row is None:
+        raise CorruptError(missing_seq=seq)
+    return bytes(row.chain)
+
+
+def open_payload(subject: Subject, project: UUID, row: Event) -> dict[str, Any] | None:
+    """The content of an event, or None once erased or if it never had any."""
+    if row.payload is None:
+        return None
+    place = payloads.Place(
+        project=project,
+        subject=subject.id,
+        thread=row.thread_id,
+        seq=row.seq,
+        purpose=payloads.Purpose.PAYLOAD,
+    )
+    sealed = bytes(row.payload)
+    opened = keys.subject_keys(subject.id, epoch=subject.epoch)
+    plain: dict[str, Any] = strict_json.kept(
+        payloads.open_sealed(opened, place, sealed)
+    )
+    return plain
+
+
+def contents(
+    subject: Subject, project: UUID, thread: UUID, seqs: Sequence[int]
+) -> dict[int, dict[str, Any]]:
+    """Opened payloads of these events by seq; erased ones are left out. One query.
+
+    `subject` must be read in the same request: its epoch decides which key opens.
+    """
+    rows = Event.objects.filter(thread_id=thread, seq__in=list(seqs))
+    opened = {
+        row.seq: open_payload(subject, project, row)
+        for row in rows.only("thread_id", "seq", "payload")
+    }
+    return {seq: plain for seq, plain in opened.items() if plain is not None}

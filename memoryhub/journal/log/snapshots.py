@@ -1,0 +1,147 @@
+"""Snapshots: folded states kept, sealed, so that a seek costs the same anywhere."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections import OrderedDict
+from uuid import UUID
+
+import orjson
+
+from memoryhub.journal.rows import projections
+from memoryhub.kernel import state_json
+from memoryhub.kernel.memory.nouns import counts
+from memoryhub.kernel.state.events import REPLAY_FORMAT
+from memoryhub.kernel.state.state import ThreadState
+from memoryhub.models.events import Snapshot
+from memoryhub.models.threads import Thread
+from memoryhub.vault import keys, payloads
+
+#: Events between two snapshots of a small state.
+INTERVAL = 1000
+#: Bytes of sealed snapshots whose states a process keeps. Open they are thirty times as
+#: large, and the garbage collector looks through all of that: eight times as much
+#: would hold up a request for a third of a second now and then.
+KEPT_BYTES = 1_048_576
+
+#: Subject, its epoch, thread, seq, and what the sealed bytes hash to.
+Key = tuple[UUID, int, UUID, int, bytes]
+
+
+class States:
+    """An LRU of opened snapshots: reading thousands of pages costs many times a fold.
+
+    Safe between threads; never needed for a right answer. A subject whose epoch moves
+    is not served from it, nor a snapshot whose bytes are others by now.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[Key, tuple[ThreadState, int]] = OrderedDict()
+        self._bytes = 0
+
+    def find(self, key: Key) -> ThreadState | None:
+        with self._lock:
+            if (held := self._kept.get(key)) is None:
+                return None
+            self._kept.move_to_end(key)
+            return held[0]
+
+    def keep(self, key: Key, state: ThreadState, *, size: int) -> None:
+        with self._lock:
+            if key not in self._kept:
+                self._kept[key] = (state, size)
+                self._bytes += size
+            while self._bytes > KEPT_BYTES:
+                _, (_, gone) = self._kept.popitem(last=False)
+                self._bytes -= gone
+
+
+#: The process's opened snapshots.
+states_kept = States()
+
+
+def due(state: ThreadState, *, kept_seq: int) -> bool:
+    """Whether a snapshot is due, the last one being of `kept_seq`.
+
+    Later for a state of many names, pages or keys, whose snapshots cost more: an event
+    then carries some 250 bytes of them, which is less than its own row has.
+    """
+    paging = state.paging
+    names = len(state.types) + len(state.senders)
+    resident = len(paging.frames) + len(paging.hot)
+    # Entries of resident pages stand there once.
+    pages = max(resident, len(paging.tlb.held))
+    memory = state.memory
+    kept: int = sum(counts(memory.contents).values()) + memory.weight
+    every = max(INTERVAL, (names + pages + kept) // 2)
+    return state.seq - kept_seq >= every
+
+
+def sealed_row(state: ThreadState, *, key: keys.SubjectKeys) -> Snapshot:
+    """The snapshot of a state, to be inserted."""
+    plain = orjson.dumps(state_json.to_json(state))
+    return Snapshot(
+        thread_id=state.id,
+        seq=state.seq,
+        replay_format=REPLAY_FORMAT,
+        sealed=payloads.seal(key, _place(state), plain),
+        counters=counters(state),
+    )
+
+
+def counters(state: ThreadState) -> str:
+    """JSON of the cumulative counts that charts take differences of."""
+    counts = {"slots": state.slot_count, "turns": state.turn_count}
+    counts |= projections.paging_counters(state)
+    return orjson.dumps(counts).decode()
+
+
+def latest(thread: Thread, *, up_to: int) -> ThreadState | None:
+    """The nearest kept state at or before `up_to`. One query."""
+    row = (
+        Snapshot.objects.filter(
+            thread=thread, seq__lte=up_to, replay_format=REPLAY_FORMAT
+        )
+        .order_by("-seq")
+        .first()
+    )
+    return None if row is None else _known(row, thread)
+
+
+def _known(row: Snapshot, thread: Thread) -> ThreadState:
+    """The state of a snapshot, from memory if this process has opened it before."""
+    sealed = bytes(row.sealed)
+    epoch = thread.subject.epoch
+    digest = hashlib.sha256(sealed).digest()
+    key = (thread.subject_id, epoch, thread.id, row.seq, digest)
+    state = states_kept.find(key)
+    if state is None:
+        state = opened(row, thread)
+        states_kept.keep(key, state, size=len(sealed))
+    return state
+
+
+def opened(row: Snapshot, thread: Thread) -> ThreadState:
+    """The state that a snapshot keeps; `thread` comes with its subject."""
+    place = payloads.Place(
+        project=thread.project_id,
+        subject=thread.subject_id,
+        thread=thread.id,
+        seq=row.seq,
+        purpose=payloads.Purpose.SNAPSHOT,
+    )
+    key = keys.subject_keys(thread.subject_id, epoch=thread.subject.epoch)
+    plain = payloads.open_sealed(key, place, bytes(row.sealed))
+    return state_json.from_json(orjson.loads(plain))
+
+
+def _place(state: ThreadState) -> payloads.Place:
+    return payloads.Place(
+        project=state.project,
+        subject=state.subject,
+        thread=state.id,
+        seq=state.seq,
+        purpose=payloads.Purpose.SNAPSHOT,
+    )

@@ -1,0 +1,1 @@
+"""Rows that follow from events, and how they are written again."""

@@ -1,0 +1,40 @@
+"""What was made of what: rows that follow from events alone."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from uuid import UUID
+
+from memoryhub.journal.rows.rows import DerivationRow
+from memoryhub.kernel.replay import Recorded
+from memoryhub.kernel.state.events import SlotAppended
+from memoryhub.kernel.state.memory_events import KeySet
+from memoryhub.kernel.state.page_events import (
+    PageCompressed,
+    PageCreated,
+    PageUpdated,
+    PlaceBody,
+)
+
+
+def made(thread: UUID, recorded: Recorded) -> list[DerivationRow]:
+    """The rows that an event of a thread leads to, in their order."""
+    rows = {
+        DerivationRow(
+            thread_id=UUID(place.thread) if place.thread else thread,
+            source_seq=place.seq,
+            derived_thread=thread,
+            derived_seq=recorded.seq,
+        )
+        for place in _sources(recorded)
+    }
+    return sorted(rows)
+
+
+def _sources(recorded: Recorded) -> Collection[PlaceBody]:
+    event = recorded.event
+    if isinstance(event, PageCreated | PageUpdated):
+        return event.sources or ()
+    if isinstance(event, PageCompressed | KeySet | SlotAppended):
+        return (event.source,) if event.source else ()
+    return ()

@@ -1,0 +1,13 @@
+"""The nouns whose records have rows of their own, a line each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from memoryhub.journal.rows import checkpoint_rows, key_rows
+from memoryhub.journal.rows.standing import Projection
+
+PROJECTIONS: tuple[Projection[Any], ...] = (
+    key_rows.KEYS,
+    checkpoint_rows.CHECKPOINTS,
+)

@@ -1,0 +1,318 @@
+"""The statements that every append sends, written once.
+
+The ORM builds each statement anew and converts each value through four calls, which
+costs more than sealing and chaining the event. Columns still come from the models.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from django.db import connections
+from django.db.models import DateTimeField, Field, ForeignKey, Model, UUIDField
+
+from memoryhub.journal.rows.rows import (
+    DerivationRow,
+    DueRow,
+    EventRow,
+    LevelRow,
+    PageRow,
+    SlotRow,
+    TurnRow,
+)
+from memoryhub.models.derivations import Derivation
+from memoryhub.models.events import Event
+from memoryhub.models.pages import Page, PageLevel
+from memoryhub.models.projects import Project
+from memoryhub.models.slots import Slot, Turn
+from memoryhub.models.subjects import Subject
+from memoryhub.models.threads import Thread
+from memoryhub.models.working_memory import DueValue
+
+Values = Sequence[Any]
+
+
+def _hex(value: UUID) -> str:
+    return value.hex
+
+
+def _text(value: datetime) -> str:
+    return str(value.astimezone(UTC).replace(tzinfo=None))
+
+
+#: What SQLite stores as text, as Django does; PostgreSQL's driver takes all values.
+_AS_TEXT: Mapping[type[Field[Any, Any]], Callable[[Any], str]] = {
+    UUIDField: _hex,
+    DateTimeField: _text,
+}
+
+
+class Columns:
+    """Values of some fields, as the database's driver wants them."""
+
+    def __init__(self, fields: Sequence[Field[Any, Any]]) -> None:
+        self.names = tuple(field.attname for field in fields)
+        self.quoted = [f'"{field.column}"' for field in fields]
+        self._texts = [
+            (place, _AS_TEXT[kind])
+            for place, field in enumerate(fields)
+            if (kind := _kind(field)) in _AS_TEXT
+        ]
+
+    def prepared(self, rows: Sequence[Values]) -> Sequence[Values]:
+        """The rows for the driver; values beyond the columns stay as they are."""
+        return rows if _postgres() else [self._as_text(row) for row in rows]
+
+    def _as_text(self, row: Values) -> Values:
+        values = [*row]
+        for place, convert in self._texts:
+            if values[place] is not None:
+                values[place] = convert(values[place])
+        return values
+
+
+def _kind(field: Field[Any, Any]) -> type[Field[Any, Any]]:
+    """The class of a field's values; a reference has those of what it refers to."""
+    return type(field.target_field if isinstance(field, ForeignKey) else field)
+
+
+class Insert:
+    """An INSERT of whole rows of one model."""
+
+    def __init__(self, model: type[Model], row: Any) -> None:
+        self.columns = Columns([*model._meta.concrete_fields])
+        assert row._fields == self.columns.names
+        names = ", ".join(self.columns.quoted)
+        places = ", ".join(["%s"] * len(self.columns.names))
+        table = model._meta.db_table
+        self.sql = f'INSERT INTO "{table}" ({names}) VALUES ({places})'  # noqa: S608 # models' own names
+
+    def rows(self, rows: Sequence[Values]) -> None:
+        """Insert them, in one call."""
+        if not rows:
+            return
+        with connections["default"].cursor() as cursor:
+            cursor.executemany(self.sql, self.columns.prepared(rows))
+
+
+class Replace(Insert):
+    """An INSERT of rows that take the place of those with the same key."""
+
+    def __init__(
+        self,
+        model: type[Model],
+        row: Any,
+        *,
+        key: Collection[str],
+        kept: Collection[str],
+    ) -> None:
+        super().__init__(model, row)
+        stay = {*key, *kept}
+        places = zip(self.columns.names, self.columns.quoted, strict=True)
+        sets = [
+            f"{each} = excluded.{each}" for name, each in places if name not in stay
+        ]
+        keys = ", ".join(f'"{each}"' for each in key)
+        self.sql += f" ON CONFLICT ({keys}) DO UPDATE SET {', '.join(sets)}"
+
+
+class Move:
+    """An UPDATE of some columns of threads whose head is where it was expected."""
+
+    def __init__(self, *names: str) -> None:
+        fields: list[Any] = [Thread._meta.get_field(name) for name in names]
+        self.columns = Columns([*fields, Thread._meta.pk])
+        sets = ", ".join(f"{column} = %s" for column in self.columns.quoted[:-1])
+        self.sql = (
+            f'UPDATE "{Thread._meta.db_table}" SET {sets} '  # noqa: S608 # models' own names
+            'WHERE "id" = %s AND "head_seq" = %s'
+        )
+
+    def rows(self, moves: Sequence[Values]) -> int:
+        """Move (new values, thread id, expected head) each; how many rows were."""
+        with connections["default"].cursor() as cursor:
+            cursor.executemany(self.sql, self.columns.prepared(moves))
+            moved: int = cursor.rowcount
+            return moved
+
+
+class Blank:
+    """An UPDATE of events whose names are blanked; their payloads are gone by then."""
+
+    def __init__(self) -> None:
+        names = ("body", "page", "erased_by", "thread", "seq")
+        fields: list[Any] = [Event._meta.get_field(name) for name in names]
+        self.columns = Columns(fields)
+        self.sql = (
+            f'UPDATE "{Event._meta.db_table}" SET "body" = %s, "page" = %s, '  # noqa: S608 # models' own names
+            '"payload" = NULL, "erased_by" = COALESCE("erased_by", %s) '
+            'WHERE "thread_id" = %s AND "seq" = %s'
+        )
+
+    def rows(self, rows: Sequence[Values]) -> None:
+        """(body, page, erased_by, thread, seq) of each."""
+        if rows:
+            with connections["default"].cursor() as cursor:
+                cursor.executemany(self.sql, self.columns.prepared(rows))
+
+
+def delete_some(model: type[Model], column: str, owner: UUID, *, limit: int) -> int:
+    """Delete at most so many rows of an owner; how many went."""
+    table, place = model._meta.db_table, "ctid" if _postgres() else "rowid"
+    with connections["default"].cursor() as cursor:
+        cursor.execute(
+            f'DELETE FROM "{table}" WHERE {place} IN (SELECT {place} '  # noqa: S608 # models' own names
+            f'FROM "{table}" WHERE "{column}" = %s LIMIT %s)',
+            [_uuid(owner), limit],
+        )
+        gone: int = cursor.rowcount
+        return gone
+
+
+def select_heads(
+    names: Mapping[UUID, Collection[str]], *, locked: bool
+) -> list[tuple[UUID, UUID, str, UUID, int, bytes]]:
+    """(thread, project, name, subject, head_seq, head_hash) of these names."""
+    wanted = " OR ".join(
+        f'("project_id" = %s AND "name" IN ({_places(each)}))'
+        for each in names.values()
+    )
+    values = [text for project in names for text in (_uuid(project), *names[project])]
+    projects = {_uuid(project): project for project in names}
+    rows = _select(
+        'SELECT "id", "project_id", "name", "subject_id", "head_seq", "head_hash" '  # noqa: S608 # places only
+        f'FROM "{Thread._meta.db_table}" WHERE {wanted} ORDER BY "id"'
+        + (" FOR UPDATE" if locked and _postgres() else ""),
+        values,
+    )
+    return [
+        (
+            _as_uuid(thread),
+            projects[project],
+            name,
+            _as_uuid(subject),
+            seq,
+            bytes(digest),
+        )
+        for thread, project, name, subject, seq, digest in rows
+    ]
+
+
+def select_subjects(
+    subjects: Collection[UUID],
+) -> list[tuple[UUID, str, int, int, str]]:
+    """(subject, state, epoch, tombstones, state of her project), in id order.
+
+    Subjects are share-locked on PostgreSQL; projects are not, for each new thread
+    moves its project's row.
+    """
+    rows = _select(
+        'SELECT s."id", s."state", s."epoch", s."tombstones", p."state" '  # noqa: S608 # places only
+        f'FROM "{Subject._meta.db_table}" s '
+        f'JOIN "{Project._meta.db_table}" p ON p."id" = s."project_id" '
+        f'WHERE s."id" IN ({_places(subjects)}) ORDER BY s."id"'
+        + (" FOR SHARE OF s" if _postgres() else ""),
+        [_uuid(subject) for subject in subjects],
+    )
+    return [(_as_uuid(subject), *others) for subject, *others in rows]
+
+
+def select_project_state(project: UUID) -> str:
+    """The project's state; share-locked on PostgreSQL."""
+    rows = _select(
+        f'SELECT "state" FROM "{Project._meta.db_table}" WHERE "id" = %s'  # noqa: S608 # models' own names
+        + (" FOR SHARE" if _postgres() else ""),
+        [_uuid(project)],
+    )
+    return "".join(state for (state,) in rows)
+
+
+def select_events(
+    thread: UUID, *, after: int, up_to: int, limit: int
+) -> list[tuple[Any, ...]]:
+    """(seq, type, at, actor, body, payload, erased_by, chain), oldest first."""
+    rows = _select(
+        'SELECT "seq", "type", "at", "actor", "body", "payload", "erased_by", "chain" '  # noqa: S608 # places only
+        f'FROM "{Event._meta.db_table}" WHERE "thread_id" = %s AND "seq" > %s '
+        'AND "seq" <= %s ORDER BY "seq" LIMIT %s',
+        [_uuid(thread), after, up_to, limit],
+    )
+    return [(*row[:2], _as_time(row[2]), *row[3:]) for row in rows]
+
+
+class RowCounts(NamedTuple):
+    """What rows a thread has, and the newest seq that any of them has."""
+
+    slots: int
+    turns: int
+    pages: int
+    levels: int
+    newest: int
+
+
+def count_rows(thread: UUID, *, up_to: int) -> RowCounts:
+    """Count rows of a thread's events up to a seq; `newest` is of all. One query."""
+    own = '(SELECT {} FROM "{}" WHERE "thread_id" = %s{})'
+    counted = [
+        *((model, "COUNT(*)", ' AND "seq" <= %s') for model in (Slot, Turn, Page)),
+        # A level's seq is where its text stands, which may be another thread.
+        (PageLevel, "COUNT(*)", ""),
+        *((model, 'MAX("seq")', "") for model in (Event, Slot, Turn)),
+    ]
+    places: list[Any] = [
+        place
+        for _, _, limit in counted
+        for place in (_uuid(thread), up_to)[: 2 if limit else 1]
+    ]
+    asked = ", ".join(
+        own.format(what, model._meta.db_table, limit) for model, what, limit in counted
+    )
+    (found,) = _select(f"SELECT {asked}", places)
+    slots, turns, pages, levels, *newest = found
+    return RowCounts(slots, turns, pages, levels, max(seq or 0 for seq in newest))
+
+
+def _select(sql: str, values: list[Any]) -> list[tuple[Any, ...]]:
+    with connections["default"].cursor() as cursor:
+        cursor.execute(sql, values)
+        rows: list[tuple[Any, ...]] = cursor.fetchall()
+        return rows
+
+
+def _places(values: Collection[object]) -> str:
+    return ", ".join(["%s"] * len(values))
+
+
+def _postgres() -> bool:
+    return connections["default"].vendor == "postgresql"
+
+
+def _uuid(value: UUID) -> UUID | str:
+    return value if _postgres() else value.hex
+
+
+def _as_time(value: datetime | str) -> datetime:
+    if isinstance(value, str):
+        return datetime.fromisoformat(value).replace(tzinfo=UTC)
+    return value.astimezone(UTC)
+
+
+def _as_uuid(value: UUID | str) -> UUID:
+    return UUID(value) if isinstance(value, str) else value
+
+
+EVENTS, SLOTS, TURNS, PAGES, LEVELS, DUES, DERIVATIONS = (
+    Insert(Event, EventRow),
+    Insert(Slot, SlotRow),
+    Insert(Turn, TurnRow),
+    Insert(Page, PageRow),
+    Insert(PageLevel, LevelRow),
+    Insert(DueValue, DueRow),
+    Insert(Derivation, DerivationRow),
+)
+#: A page's row in the place of the one that is there, which keeps its own seq.
+PAGE_CHANGES = Replace(Page, PageRow, key=("thread_id", "page_id"), kept=("seq",))
+BLANKED = Blank()

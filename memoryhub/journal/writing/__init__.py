@@ -1,0 +1,1 @@
+"""Decisions become events and rows, in one transaction."""

@@ -1,0 +1,215 @@
+"""Texts of pages: payloads opened at their locations, and kept opened for a while."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Collection, Iterable
+from typing import Any
+from uuid import UUID
+
+from memoryhub.journal.log import log
+from memoryhub.kernel.levels.opened import Opened
+from memoryhub.kernel.state.erase_events import Range
+from memoryhub.kernel.state.erased import named
+from memoryhub.kernel.state.events import SlotAppended
+from memoryhub.kernel.state.page_events import (
+    PageCompressed,
+    PageCreated,
+    PageUpdated,
+    SlotPage,
+)
+from memoryhub.kernel.state.pages import FULL, HINT, Location, slot_page_id
+from memoryhub.kernel.state.tool_events import ToolsSet
+from memoryhub.models.events import Event
+from memoryhub.models.threads import Thread
+
+#: Bytes of sealed payload whose opened texts a process keeps.
+KEPT_BYTES = 64 * 1_048_576
+#: What the definitions of an agent's own tools are called among pages that are gone.
+TOOLS = "tools"
+#: Events read in one statement.
+CHUNK = 500
+
+Key = tuple[UUID, int, Location]
+
+
+class Texts:
+    """An LRU of opened texts. A subject whose epoch moves is never served from it.
+
+    Safe between threads; what it holds is never needed for a right answer.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[Key, tuple[Opened, int]] = OrderedDict()
+        self._bytes = 0
+
+    def find(self, keys: Iterable[Key]) -> dict[Location, Opened]:
+        found = {}
+        with self._lock:
+            for key in keys:
+                if (held := self._kept.get(key)) is not None:
+                    self._kept.move_to_end(key)
+                    found[key[2]] = held[0]
+        return found
+
+    def keep(self, key: Key, opened: Opened, *, size: int) -> None:
+        with self._lock:
+            if key not in self._kept:
+                self._kept[key] = (opened, size)
+                self._bytes += size
+            while self._bytes > KEPT_BYTES:
+                _, (_, gone) = self._kept.popitem(last=False)
+                self._bytes -= gone
+
+    def drop(self, keys: Iterable[Key]) -> None:
+        with self._lock:
+            for key in keys:
+                if (gone := self._kept.pop(key, None)) is not None:
+                    self._bytes -= gone[1]
+
+    def forget(self, thread: UUID, page_id: str) -> None:
+        """Drop what it holds of a page, whichever texts those are."""
+        with self._lock:
+            held = [*self._kept.items()]
+        self.drop(
+            key
+            for key, (opened, _) in held
+            if opened.page_id == page_id and key[2].thread == thread
+        )
+
+    def forget_records(self, ranges: Iterable[Range]) -> None:
+        """Drop the texts of these records."""
+        gone = named(ranges)
+        with self._lock:
+            held = [*self._kept]
+        self.drop(key for key in held if gone.holds(key[2].thread, key[2].seq))
+
+    def clear(self) -> None:
+        with self._lock:
+            self._kept.clear()
+            self._bytes = 0
+
+
+#: The process's opened texts.
+texts = Texts()
+
+
+def opened(thread: Thread, places: Collection[Location]) -> dict[Location, Opened]:
+    """The texts at these places; those that were erased are left out.
+
+    `thread` comes with its subject, read in this request: its epoch decides what may be
+    served from memory. One query for what was erased, and one for each thread of the
+    lineage with any to open.
+    """
+    subject, epoch = thread.subject_id, thread.subject.epoch
+    found = texts.find((subject, epoch, place) for place in places)
+    # Another process may have erased what this one still holds.
+    gone = _erased(found)
+    texts.drop((subject, epoch, place) for place in gone)
+    for place in gone:
+        del found[place]
+    if len(found) == len(places):
+        return found
+    missing: dict[UUID, list[Location]] = {}
+    for place in places:
+        if place not in found:
+            missing.setdefault(place.thread, []).append(place)
+    for home, wanted in missing.items():
+        for place, text, size in _read(thread, home, wanted):
+            texts.keep((subject, epoch, place), text, size=size)
+            found[place] = text
+    return found
+
+
+def _erased(held: Collection[Location]) -> list[Location]:
+    """Those of the places whose payloads are gone."""
+    if not held:
+        return []
+    seqs = [place.seq for place in held]
+    rows = Event.objects.filter(
+        thread_id__in={place.thread for place in held},
+        seq__range=(min(seqs), max(seqs)),
+        erased_by__isnull=False,
+    )
+    gone = {*rows.values_list("thread_id", "seq")}
+    if not gone:
+        return []
+    return [place for place in held if (place.thread, place.seq) in gone]
+
+
+def _read(
+    thread: Thread, home: UUID, wanted: list[Location]
+) -> Iterable[tuple[Location, Opened, int]]:
+    by_seq: dict[int, list[Location]] = {}
+    for place in wanted:
+        by_seq.setdefault(place.seq, []).append(place)
+    seqs = sorted(by_seq)
+    for start in range(0, len(seqs), CHUNK):
+        rows = Event.objects.filter(thread_id=home, seq__in=seqs[start : start + CHUNK])
+        for row in rows:
+            payload = log.open_payload(thread.subject, thread.project_id, row)
+            if payload is None:
+                continue
+            size = len(row.payload or b"") // len(by_seq[row.seq])
+            for place in by_seq[row.seq]:
+                if (text := of(row, payload, level=place.level)) is not None:
+                    yield place, text, size
+
+
+def of(row: Event, payload: dict[str, Any], *, level: int) -> Opened | None:
+    """The text of an event at a level; None if it has none there."""
+    event = log.recorded(row).event
+    if isinstance(event, SlotAppended) and event.page is not None:
+        return _of_slot(event, event.page, _content(payload, level))
+    if isinstance(event, PageCompressed):
+        text = payload.get("levels", {}).get(str(level))
+        return Opened(
+            page_id=event.page_id,
+            type=event.type,
+            modality=event.modality,
+            content=text,
+            role=event.role,
+            slot=event.slot,
+        )
+    if isinstance(event, ToolsSet):
+        return _of_tools(payload["tools"])
+    if isinstance(event, PageCreated | PageUpdated):
+        meta = payload.get("meta", {})
+        size = meta.get("dimensions")
+        return Opened(
+            page_id=event.page_id,
+            type=event.type,
+            modality=event.modality,
+            content=_content(payload, level),
+            role=event.role if isinstance(event, PageCreated) else None,
+            dimensions=tuple(size) if size else None,
+            mime_type=meta.get("mime_type"),
+        )
+    return None
+
+
+def _of_tools(content: Any) -> Opened:
+    return Opened(
+        page_id=TOOLS, type="procedure", modality="structured", content=content
+    )
+
+
+def _of_slot(event: SlotAppended, page: SlotPage, content: Any) -> Opened:
+    return Opened(
+        page_id=slot_page_id(event.index),
+        type=page.type,
+        modality=page.modality,
+        content=content,
+        role=event.role,
+        slot=event.index,
+    )
+
+
+def _content(payload: dict[str, Any], level: int) -> Any:
+    return (
+        payload.get("hint")
+        if level == HINT
+        else payload.get("content" if level == FULL else str(level))
+    )

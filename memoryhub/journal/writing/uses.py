@@ -1,0 +1,197 @@
+"""Uses: how often each key read and wrote a subject's memory, by day.
+
+Counted in the process and written every few seconds: a read must not cost a write. What
+a process that is killed had not written yet is lost.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import date
+from typing import NamedTuple
+from uuid import UUID
+
+import orjson
+from django.db import connections, transaction
+
+from memoryhub.journal.log import fence
+from memoryhub.journal.log.orders import Order, Receipt
+from memoryhub.journal.rows.statements import Insert
+from memoryhub.models.api_keys import ApiKey
+from memoryhub.models.audit import DailyUse
+from memoryhub.models.clock import clock
+from memoryhub.models.erasures import Erasure
+
+_AGENT = "agent:"
+_GONE = ("erasing", "erased")
+#: The receipt is signed, or is being signed.
+_SIGNED = (Erasure.State.VERIFIED, Erasure.State.COMPLETE)
+
+
+class Use(NamedTuple):
+    """By which key whose memory was used on which day."""
+
+    prefix: str
+    subject: UUID
+    day: date
+
+
+class Late(NamedTuple):
+    """Reads of somebody's memory that her receipt may not name: it is signed by now."""
+
+    erasure: UUID
+    #: By key, as receipts name it.
+    reads: Mapping[str, int]
+
+
+class Row(NamedTuple):
+    """A row of DailyUse, in the order of its columns."""
+
+    subject_id: UUID
+    day: str
+    key_id: UUID
+    reads: int
+    writes: int
+
+
+class Add(Insert):
+    """An INSERT whose figures are added to those of the row that is there."""
+
+    def __init__(self) -> None:
+        super().__init__(DailyUse, Row)
+        table = f'"{DailyUse._meta.db_table}"'
+        sets = ", ".join(f"{n} = {table}.{n} + excluded.{n}" for n in Row._fields[3:])
+        self.sql += f" ON CONFLICT (subject_id, day, key_id) DO UPDATE SET {sets}"
+
+    def rows(self, rows: Sequence[Row]) -> None:  # type: ignore[override]  # of one kind
+        """Add them, in one call and one order, in which no two can wait in a circle."""
+        if rows:
+            with connections["default"].cursor() as cursor:
+                cursor.executemany(self.sql, self.columns.prepared(sorted(rows)))
+
+
+class Uses:
+    """What was counted since the last flush. Any thread may add."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._reads: Counter[Use] = Counter()
+        self._writes: Counter[Use] = Counter()
+        self._late: list[Late] = []
+
+    def read(self, prefix: str, subject: UUID) -> None:
+        """Count a read of the subject's memory by the key of this prefix."""
+        use = Use(prefix, subject, clock.now().date())
+        with self._lock:
+            self._reads[use] += 1
+
+    def wrote(self, orders: Iterable[Order], outcomes: Iterable[object]) -> None:
+        """Count what agents had committed."""
+        today = clock.now().date()
+        for order, each in zip(orders, outcomes, strict=True):
+            if not order.actor.startswith(_AGENT) or not isinstance(each, Receipt):
+                continue
+            if each.replayed or not each.events or each.state is None:
+                continue
+            use = Use(order.actor.removeprefix(_AGENT), each.state.subject, today)
+            with self._lock:
+                self._writes[use] += 1
+
+    def readers(self, subject: UUID) -> set[str]:
+        """Prefixes of keys that read hers, of which nothing is written yet."""
+        with self._lock:
+            return {use.prefix for use in self._reads if use.subject == subject}
+
+    def flush(self) -> int:
+        """Write what was counted; how many rows. Only the writer calls it."""
+        with self._lock:
+            reads, self._reads = self._reads, Counter()
+            writes, self._writes = self._writes, Counter()
+        try:
+            written, late = _write(reads, writes)
+        except Exception:
+            # Nothing was written, so it is counted still.
+            with self._lock:
+                self._reads.update(reads)
+                self._writes.update(writes)
+            raise
+        with self._lock:
+            self._late += late
+        return written
+
+    def late(self) -> list[Late]:
+        """What came too late for a receipt and was not told to anybody yet."""
+        with self._lock:
+            return [*self._late]
+
+    def told(self, late: Late) -> None:
+        """It has been told."""
+        with self._lock:
+            self._late.remove(late)
+
+    def clear(self) -> None:
+        with self._lock:
+            self._reads.clear()
+            self._writes.clear()
+            self._late.clear()
+
+
+def told(prefix: str) -> str:
+    """A key as receipts name it among the recipients."""
+    return f"key:{prefix}"
+
+
+def _write(reads: Counter[Use], writes: Counter[Use]) -> tuple[int, list[Late]]:
+    used = reads.keys() | writes.keys()
+    if not used:
+        return 0, []
+    found = ApiKey.objects.filter(prefix__in={use.prefix for use in used})
+    keys = dict(found.values_list("prefix", "id"))
+    with transaction.atomic():
+        # Who is being forgotten gets no new row.
+        held = fence.hold({use.subject for use in used})
+        rows = [
+            Row(use.subject, str(use.day), keys[use.prefix], reads[use], writes[use])
+            for use in used
+            if use.prefix in keys
+            and use.subject in held
+            and held[use.subject].state not in _GONE
+        ]
+        _ADD.rows(rows)
+    late: list[Late] = []
+    for subject, fenced in held.items():
+        given: Counter[str] = Counter()
+        for use, count in reads.items():
+            if use.subject == subject:
+                given[told(use.prefix)] += count
+        if given and fenced.state in _GONE:
+            late += _name(subject, given)
+    return len(rows), late
+
+
+def _name(subject: UUID, given: Mapping[str, int]) -> list[Late]:
+    """Name keys that read up to the fence to the erasure that is under way.
+
+    Another process may have made the fence while they were counted here. It may even
+    have signed the receipt: what that may lack is returned.
+    """
+    late: list[Late] = []
+    with transaction.atomic():
+        rows = Erasure.objects.filter(subject=subject).exclude(ledger_n=None)
+        for row in rows.select_for_update():
+            planned = orjson.loads(row.planned)
+            if row.state in _SIGNED and row.scope == Erasure.Scope.SUBJECT:
+                late.append(Late(row.id, dict(given)))
+            if row.state == Erasure.State.COMPLETE:
+                continue
+            planned["recipients"] = sorted({*planned.get("recipients", ()), *given})
+            row.planned = orjson.dumps(planned, option=orjson.OPT_SORT_KEYS).decode()
+            row.save(update_fields=["planned"])
+    return late
+
+
+_ADD = Add()
+#: The process's one account of uses.
+uses = Uses()
