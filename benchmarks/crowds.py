@@ -28,7 +28,7 @@ from memoryhub.models.threads import Thread
 from memoryhub.services import operator_threads, turns
 from memoryhub.services.api_keys import Agent
 from memoryhub.services.turns import NewTurn
-from memoryhub.vault import keyring
+from memoryhub.vault.keys import keyring
 from tests import factories, memory_acts
 
 #: As the recorded runs in one thread: most of what was said has left the window.

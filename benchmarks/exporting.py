@@ -10,7 +10,7 @@ import time
 from benchmarks.hubs import PROJECT
 from memoryhub.models.projects import Project
 from memoryhub.services import exports, subjects
-from memoryhub.vault import keyring
+from memoryhub.vault.keys import keyring
 
 
 def measure() -> None:

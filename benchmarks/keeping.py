@@ -19,7 +19,7 @@ from memoryhub.kernel.memory.nouns import RESTORED
 from memoryhub.models.projects import Project
 from memoryhub.queries import comparisons
 from memoryhub.services.api_keys import Agent
-from memoryhub.vault import keyring
+from memoryhub.vault.keys import keyring
 from tests import factories
 from tests.page_acts import act
 

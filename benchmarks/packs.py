@@ -18,7 +18,7 @@ from memoryhub.kernel.paging.page_commands import BeginTurn
 from memoryhub.models.projects import Project
 from memoryhub.models.threads import Thread
 from memoryhub.queries import contexts, replay
-from memoryhub.vault import keyring
+from memoryhub.vault.keys import keyring
 from tests import factories
 
 NAME = "packed"

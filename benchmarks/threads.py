@@ -16,7 +16,7 @@ from memoryhub.kernel.commands import AppendSlots, CreateThread, NewSlot
 from memoryhub.kernel.state.events import Limits
 from memoryhub.models.projects import Project
 from memoryhub.services import subjects
-from memoryhub.vault import keyring
+from memoryhub.vault.keys import keyring
 
 #: As many as one command may carry.
 SLOTS_A_COMMAND = 200

@@ -30,7 +30,7 @@ from memoryhub.models.events import Event, Snapshot
 from memoryhub.models.threads import Thread
 from memoryhub.queries import replay
 from memoryhub.services import operators
-from memoryhub.vault import keyring
+from memoryhub.vault.keys import keyring
 from tests.inspector.routes import SINCE, list_routes, variants
 
 #: All of a list as a file is as long as the list.

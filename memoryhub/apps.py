@@ -4,7 +4,7 @@ from django.apps import AppConfig
 from django.core.checks import Tags, register
 
 from memoryhub.queries import server_checks
-from memoryhub.vault import checks
+from memoryhub.vault.keys import checks
 
 
 class MemoryHubConfig(AppConfig):

@@ -24,7 +24,7 @@ from memoryhub.services import exports, subjects, threads, turns
 from memoryhub.services.api_keys import Agent
 from memoryhub.services.bundles import Bundle, Taken
 from memoryhub.services.turns import NewTurn
-from memoryhub.vault import signing
+from memoryhub.vault.proof import signing
 from tests import factories, graves
 from tests import memory_acts as acts
 from tests.page_acts import act

@@ -37,7 +37,7 @@ from memoryhub.models.projects import Project
 from memoryhub.models.threads import Thread
 from memoryhub.queries import tokenizers
 from memoryhub.services.api_keys import Agent
-from memoryhub.vault import keyring
+from memoryhub.vault.keys import keyring
 from tests import engines, factories, kept, replay, slow
 from tests.harness import parts
 from tests.harness.instances import (

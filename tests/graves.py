@@ -16,8 +16,8 @@ from memoryhub.models.erasures import Erasure, Receipt
 from memoryhub.models.ids import uuid7
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
-from memoryhub.vault import keys
-from memoryhub.vault.keys import SubjectKeys
+from memoryhub.vault.keys import keys
+from memoryhub.vault.keys.keys import SubjectKeys
 
 
 def make_erasure(subject: Subject, **fields: Any) -> Erasure:

@@ -17,7 +17,7 @@ from memoryhub.queries import receipt_views
 from memoryhub.queries.cursors import Batch
 from memoryhub.queries.erasure_views import Remains
 from memoryhub.queries.receipt_views import ReceiptLine
-from memoryhub.vault import receipts, signing
+from memoryhub.vault.proof import receipts, signing
 
 #: Why a text proves nothing.
 WRONG = {

@@ -10,7 +10,7 @@ from memoryhub.api.operations import StrictRouter
 from memoryhub.errors import LedgerBrokenError
 from memoryhub.kernel.text import strict_json
 from memoryhub.queries.readers import read
-from memoryhub.vault import receipts, signing
+from memoryhub.vault.proof import receipts, signing
 
 router = StrictRouter(tags=["receipts"])
 

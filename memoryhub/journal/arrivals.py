@@ -42,8 +42,8 @@ from memoryhub.models.events import Snapshot
 from memoryhub.models.projects import Project
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
-from memoryhub.vault import keys
-from memoryhub.vault.registry import TABLES
+from memoryhub.vault.keys import keys
+from memoryhub.vault.registry.registry import TABLES
 
 #: Events in one transaction, and rows that go in one.
 BATCH = 1_000

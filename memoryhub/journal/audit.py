@@ -23,7 +23,7 @@ from memoryhub.models.clock import clock
 from memoryhub.models.erasures import Erasure
 from memoryhub.models.projects import Instance
 from memoryhub.models.subjects import Subject
-from memoryhub.vault import blind_index, keys
+from memoryhub.vault.keys import blind_index, keys
 
 #: What the first entry follows.
 GENESIS = bytes(32)

@@ -16,7 +16,7 @@ from memoryhub.management.terminal import WRONG_USAGE, Command
 from memoryhub.models.projects import Project
 from memoryhub.services import bundles
 from memoryhub.services.bundles import Bundle, Taken
-from memoryhub.vault import signing
+from memoryhub.vault.proof import signing
 
 FORMAT = "bundle"
 #: What says something of a run or a chat; a bundle says all of itself.

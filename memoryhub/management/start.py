@@ -25,7 +25,8 @@ from memoryhub.management import triggers
 from memoryhub.models.projects import Project
 from memoryhub.services import operators, replays
 from memoryhub.services.standstill import standstill
-from memoryhub.vault import anchors, keyring
+from memoryhub.vault.keys import keyring
+from memoryhub.vault.proof import anchors
 from memoryhub.workers import heartbeats
 
 if sys.platform != "win32":

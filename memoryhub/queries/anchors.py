@@ -14,8 +14,8 @@ from memoryhub.models.audit import AuditEntry
 from memoryhub.models.events import Event
 from memoryhub.models.projects import Instance
 from memoryhub.models.threads import Thread
-from memoryhub.vault import anchors
-from memoryhub.vault.anchors import Heads
+from memoryhub.vault.proof import anchors
+from memoryhub.vault.proof.anchors import Heads
 
 _AT_ONCE = 2_000
 #: What a database without an anchored thread comes to.

@@ -17,7 +17,7 @@ from memoryhub.models.clock import clock
 from memoryhub.models.projects import Instance
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
-from memoryhub.vault import blind_index, keys
+from memoryhub.vault.keys import blind_index, keys
 
 GONE = (Subject.State.ERASING, Subject.State.ERASED)
 

@@ -21,8 +21,8 @@ from memoryhub.queries import bundle_cuts
 from memoryhub.queries.bundle_cuts import Cut, Part
 from memoryhub.queries.bundle_files import Chunk
 from memoryhub.queries.cursors import PART_BYTES
-from memoryhub.vault import keys, payloads
-from memoryhub.vault.payloads import Place, Purpose
+from memoryhub.vault.keys import keys, payloads
+from memoryhub.vault.keys.payloads import Place, Purpose
 
 #: Events read in one statement.
 BATCH = 1_000

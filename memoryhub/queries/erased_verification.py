@@ -22,7 +22,7 @@ from memoryhub.models.events import Event
 from memoryhub.models.threads import Thread
 from memoryhub.queries.erased_records import Erasers
 from memoryhub.queries.event_checks import batches, origin_fault, payload_fault
-from memoryhub.vault.registry import TABLES, Fate
+from memoryhub.vault.registry.registry import TABLES, Fate
 
 _STATE = Erasure.State
 #: Once an erasure is that far, nothing of the thread may be left.

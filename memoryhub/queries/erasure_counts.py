@@ -23,7 +23,7 @@ from memoryhub.models.events import Event, RequestKey
 from memoryhub.models.pages import Page, PageLevel
 from memoryhub.models.slots import Slot
 from memoryhub.models.working_memory import DueValue, Key
-from memoryhub.vault.registry import TABLES, Fate, thread_lookup
+from memoryhub.vault.registry.registry import TABLES, Fate, thread_lookup
 
 #: A thread, and the first and last seq of what goes of it.
 Range = tuple[UUID, int, int]

@@ -18,7 +18,7 @@ from memoryhub.models.keys import KekCheck
 from memoryhub.models.leases import Lease
 from memoryhub.models.projects import Instance
 from memoryhub.queries import erasures, expiry
-from memoryhub.vault import keyring
+from memoryhub.vault.keys import keyring
 
 #: The loop beats every ten seconds; after this long it counts as gone.
 BEAT = timedelta(seconds=60)

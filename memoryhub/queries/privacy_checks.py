@@ -20,8 +20,9 @@ from memoryhub.models.erasures import Erasure
 from memoryhub.models.keys import KekCheck, KeyMeta
 from memoryhub.models.projects import Instance, Project
 from memoryhub.queries.erasures import CLOSED, LATE
-from memoryhub.vault import anchors, keyring, ledger, rotation, signing
-from memoryhub.vault.chains import AHEAD, BEHIND
+from memoryhub.vault.keys import keyring, rotation
+from memoryhub.vault.proof import anchors, ledger, signing
+from memoryhub.vault.proof.chains import AHEAD, BEHIND
 
 State = Erasure.State
 #: A wish has to be answered within (Article 12 of the GDPR); said when so near.

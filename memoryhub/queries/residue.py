@@ -15,7 +15,7 @@ from django.db import connections
 
 from memoryhub.queries.surfaces import ALIASES
 from memoryhub.queries.surfaces import Kind as Place
-from memoryhub.vault.needles import Kind
+from memoryhub.vault.scan.needles import Kind
 
 
 class Standing(StrEnum):

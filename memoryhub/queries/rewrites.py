@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from django.db import connections
 
 from memoryhub.queries.surfaces import ALIASES
-from memoryhub.vault import rights
+from memoryhub.vault.registry import rights
 
 FREE_SPACE, WAL = "database_free_space", "wal"
 

@@ -15,7 +15,7 @@ from django.core.checks import CheckMessage, Error
 from django.core.checks import Warning as CheckWarning
 from django.db import connections
 
-from memoryhub.vault import rights
+from memoryhub.vault.registry import rights
 
 #: Loaded by name where Redis is configured: it needs an extra.
 _REDIS: Final = "memoryhub.queries.redis_values"

@@ -17,7 +17,7 @@ from django.apps import apps
 from django.db import connections, transaction
 from django.db.models import Model
 
-from memoryhub.vault.registry import TABLES, Fate, Holds, thread_lookup
+from memoryhub.vault.registry.registry import TABLES, Fate, Holds, thread_lookup
 
 #: Values are looked through in pieces of this size.
 CHUNK: Final = 1 << 20

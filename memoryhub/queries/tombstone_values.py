@@ -13,7 +13,7 @@ from memoryhub.kernel.text import strict_json
 from memoryhub.models.erasures import Tombstone
 from memoryhub.models.subjects import Subject
 from memoryhub.queries.tombstones import TombstoneLine, get_tombstone
-from memoryhub.vault import keys
+from memoryhub.vault.keys import keys
 
 
 def find_value(subject: Subject, text: str) -> tuple[TombstoneLine, ...]:

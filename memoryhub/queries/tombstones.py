@@ -17,7 +17,7 @@ from memoryhub.models.erasures import Erasure, Receipt, Tombstone
 from memoryhub.models.subjects import Subject
 from memoryhub.queries import newest_first
 from memoryhub.queries.cursors import Batch, Listing
-from memoryhub.vault import blind_index, keys
+from memoryhub.vault.keys import blind_index, keys
 
 _GONE = (Subject.State.ERASING, Subject.State.ERASED)
 

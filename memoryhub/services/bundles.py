@@ -54,7 +54,8 @@ from memoryhub.services.bundle_passes import (
     living,
 )
 from memoryhub.services.withholding import Withheld
-from memoryhub.vault import keys, signing
+from memoryhub.vault.keys import keys
+from memoryhub.vault.proof import signing
 
 MANIFEST_BYTES: Final = 256 * 2**20
 #: Names looked up in one statement.

@@ -19,7 +19,7 @@ from memoryhub.models.clock import clock
 from memoryhub.models.erasures import Erasure
 from memoryhub.models.subjects import Subject
 from memoryhub.services import erasure_plans, ledger_targets, ledgers, subjects
-from memoryhub.vault.ledger import Line
+from memoryhub.vault.proof.ledger import Line
 
 _AT_ONCE: Final = 1_000
 

@@ -26,8 +26,9 @@ from memoryhub.models.erasures import Erasure, Tombstone
 from memoryhub.models.events import Event
 from memoryhub.models.threads import Thread
 from memoryhub.services import subjects
-from memoryhub.vault import keys, needles
-from memoryhub.vault.needles import LEAST_BYTES, MAX_NONCES, MAX_WINDOWS, Needle
+from memoryhub.vault.keys import keys
+from memoryhub.vault.scan import needles
+from memoryhub.vault.scan.needles import LEAST_BYTES, MAX_NONCES, MAX_WINDOWS, Needle
 
 #: Of sealed bytes: the header, and the nonce behind it.
 _HEAD_BYTES: Final = 15

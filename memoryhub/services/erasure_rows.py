@@ -29,7 +29,7 @@ from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
 from memoryhub.queries import erasure_closures, erasure_counts, erasure_targets
 from memoryhub.queries.erasure_counts import Range
-from memoryhub.vault import keys
+from memoryhub.vault.keys import keys
 
 Scope = Erasure.Scope
 #: What only grew old was not wrong: its values may be written anew.

@@ -43,8 +43,8 @@ from memoryhub.services.erasure_plans import text
 from memoryhub.services.restrictions import PLANNED
 from memoryhub.services.scans import Verdict
 from memoryhub.services.standstill import standstill
-from memoryhub.vault import keys
-from memoryhub.vault.ledger import Line
+from memoryhub.vault.keys import keys
+from memoryhub.vault.proof.ledger import Line
 
 ACTOR: Final = "worker:erasures"
 #: How long one step looks for a moment without readers.

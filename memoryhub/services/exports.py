@@ -31,7 +31,7 @@ from memoryhub.models.subjects import Subject
 from memoryhub.queries import bundle_cuts, bundles
 from memoryhub.queries.bundle_cuts import Cut
 from memoryhub.services import subjects
-from memoryhub.vault import signing
+from memoryhub.vault.proof import signing
 
 #: An export that sends nothing for so long makes room for another one.
 LEASE = timedelta(minutes=2)

@@ -37,7 +37,7 @@ from memoryhub.models.threads import Thread
 from memoryhub.queries import tokenizers
 from memoryhub.services import simulations, subjects
 from memoryhub.services.simulations import Simulation
-from memoryhub.vault import blind_index, keys
+from memoryhub.vault.keys import blind_index, keys
 
 _GONE = (Thread.Status.ERASED, Thread.Status.RETIRED)
 

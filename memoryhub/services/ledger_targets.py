@@ -18,8 +18,8 @@ from memoryhub.errors import ProjectDeletedError
 from memoryhub.models.clock import clock
 from memoryhub.models.erasures import Erasure, Tombstone
 from memoryhub.models.threads import Thread
-from memoryhub.vault import blind_index, keys
-from memoryhub.vault.ledger import Line
+from memoryhub.vault.keys import blind_index, keys
+from memoryhub.vault.proof.ledger import Line
 
 
 def targets(erasure: Erasure) -> list[Any]:

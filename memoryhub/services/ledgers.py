@@ -20,9 +20,9 @@ from memoryhub.models.projects import Instance, Project
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
 from memoryhub.services import ledger_targets
-from memoryhub.vault import ledger, receipts, signing
-from memoryhub.vault.chains import BEHIND
-from memoryhub.vault.ledger import Kind, Line
+from memoryhub.vault.proof import ledger, receipts, signing
+from memoryhub.vault.proof.chains import BEHIND
+from memoryhub.vault.proof.ledger import Kind, Line
 
 State = Erasure.State
 #: Before the fence: what the ledger says of it has not begun.

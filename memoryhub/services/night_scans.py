@@ -26,7 +26,7 @@ from memoryhub.services import (
     scans,
 )
 from memoryhub.services.scans import Verdict
-from memoryhub.vault.needles import Needle
+from memoryhub.vault.scan.needles import Needle
 
 ACTOR: Final = "worker:scan"
 #: Hours, by UTC, in which few are in the way.

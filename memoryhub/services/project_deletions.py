@@ -26,7 +26,7 @@ from memoryhub.queries.erasures import ErasureLine
 from memoryhub.queries.project_deletions import ACTOR
 from memoryhub.services import erasure_plans, erasures, ledgers
 from memoryhub.services.audit import COMMAND
-from memoryhub.vault import keys
+from memoryhub.vault.keys import keys
 
 State = Project.State
 #: People whose erasures run at once: others of the hub are erased between them.

@@ -25,7 +25,7 @@ from memoryhub.models.projects import (
 from memoryhub.queries import threads
 from memoryhub.services import subjects
 from memoryhub.services.audit import COMMAND
-from memoryhub.vault import keys
+from memoryhub.vault.keys import keys
 
 
 def create(

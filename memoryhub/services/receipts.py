@@ -25,7 +25,7 @@ from memoryhub.models.projects import Instance
 from memoryhub.models.threads import Thread
 from memoryhub.queries.erasure_views import Remains
 from memoryhub.services import ledgers
-from memoryhub.vault import receipts, signing
+from memoryhub.vault.proof import receipts, signing
 
 #: What an erasure leaves where we do not reach, by the word of its plan: what guards
 #: it meanwhile, and until when: with the backups, or what ends it.

@@ -32,7 +32,7 @@ from memoryhub.services import (
 )
 from memoryhub.services.restrictions import PLANNED
 from memoryhub.services.standstill import standstill
-from memoryhub.vault.ledger import Line
+from memoryhub.vault.proof.ledger import Line
 
 log = structlog.get_logger()
 

@@ -22,7 +22,7 @@ from django.conf import settings
 from django.db import connections
 
 from memoryhub.queries.surfaces import ALIASES, REDIS
-from memoryhub.vault.needles import Kind, Needle
+from memoryhub.vault.scan.needles import Kind, Needle
 
 #: In Redis a probe goes by itself, should nobody take it away.
 SECONDS: Final = 600

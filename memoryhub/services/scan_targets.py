@@ -13,7 +13,7 @@ from uuid import UUID
 from memoryhub.journal.forget import purging
 from memoryhub.models.erasures import Erasure
 from memoryhub.services import erasure_needles
-from memoryhub.vault.needles import Needle
+from memoryhub.vault.scan.needles import Needle
 
 #: Needles of one pass, at night and by day, beside requests: each takes some 8 KB of
 #: memory while it is looked for.

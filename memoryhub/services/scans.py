@@ -24,8 +24,8 @@ from memoryhub.queries.residue import Standing
 from memoryhub.queries.surfaces import Kind as Place
 from memoryhub.queries.surfaces import Surface
 from memoryhub.services import scan_probes
-from memoryhub.vault.haystacks import Hit, Search
-from memoryhub.vault.needles import Kind, Needle
+from memoryhub.vault.scan.haystacks import Hit, Search
+from memoryhub.vault.scan.needles import Kind, Needle
 
 #: Of this scanner; receipts name it.
 VERSION: Final = "memoryhub.scan/1"

@@ -20,8 +20,8 @@ from memoryhub.models.clock import clock
 from memoryhub.models.keys import OperatorKey
 from memoryhub.models.operators import Membership, Operator
 from memoryhub.services import audit, operators
-from memoryhub.vault import keyring
-from memoryhub.vault.wrapping import Kind, unwrap, wrap
+from memoryhub.vault.keys import keyring
+from memoryhub.vault.keys.wrapping import Kind, unwrap, wrap
 
 STEP_SECONDS: Final = 30
 DIGITS: Final = 6

@@ -15,7 +15,7 @@ from django.db import transaction
 from memoryhub import journal
 from memoryhub.models.clock import clock
 from memoryhub.models.operators import SignInFailure
-from memoryhub.vault import blind_index, keyring
+from memoryhub.vault.keys import blind_index, keyring
 
 #: So long nobody gets in who was wrong too often, counted from the last failure.
 LOCKED_FOR = timedelta(minutes=15)

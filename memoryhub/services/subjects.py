@@ -17,7 +17,7 @@ from memoryhub.models.clock import clock
 from memoryhub.models.ids import uuid7
 from memoryhub.models.subjects import Subject
 from memoryhub.queries.tombstones import require_subject
-from memoryhub.vault import blind_index, keys, payloads
+from memoryhub.vault.keys import blind_index, keys, payloads
 
 _GONE = (Subject.State.ERASING, Subject.State.ERASED)
 

@@ -24,7 +24,7 @@ from memoryhub.kernel.text import strict_json
 from memoryhub.models.clock import clock
 from memoryhub.models.erasures import Erasure
 from memoryhub.models.subjects import Subject
-from memoryhub.vault import keys
+from memoryhub.vault.keys import keys
 
 #: Ranges that one event names at most.
 MOST_RANGES: Final = 1_000

@@ -20,7 +20,7 @@ from memoryhub.models.projects import Instance
 from memoryhub.models.threads import Thread
 from memoryhub.queries import anchors as standings
 from memoryhub.services.standstill import standstill
-from memoryhub.vault import anchors
+from memoryhub.vault.proof import anchors
 
 log = structlog.get_logger()
 

@@ -14,7 +14,7 @@ from memoryhub.journal.log.requests import KEPT_FOR
 from memoryhub.models.events import RequestKey
 from memoryhub.models.operators import SignInFailure, SignInLink
 from memoryhub.models.projects import Project
-from memoryhub.vault import keys
+from memoryhub.vault.keys import keys
 
 #: A subject is made seconds after its key; what is older lost its maker.
 ORPHANED_AFTER = timedelta(hours=1)

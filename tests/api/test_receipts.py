@@ -9,7 +9,7 @@ import pytest
 from memoryhub.kernel.text import strict_json
 from memoryhub.models.clock import clock
 from memoryhub.models.projects import Project
-from memoryhub.vault import receipts, signing
+from memoryhub.vault.proof import receipts, signing
 from tests import factories
 from tests.api.client import Client
 from tests.promises.manipulations import listed, stranger

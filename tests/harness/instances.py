@@ -24,7 +24,8 @@ from urllib.parse import urlsplit, urlunsplit
 
 from django.core.management import call_command
 
-from memoryhub.vault import keyring, signing
+from memoryhub.vault.keys import keyring
+from memoryhub.vault.proof import signing
 from tests.harness import forks, parts
 from tests.harness.forks import Process
 

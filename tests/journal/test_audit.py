@@ -24,7 +24,7 @@ from memoryhub.models.keys import DestroyedKey, SubjectKey
 from memoryhub.models.projects import Instance, Project
 from memoryhub.queries.audit import verify
 from memoryhub.services.api_keys import Agent
-from memoryhub.vault import keys
+from memoryhub.vault.keys import keys
 from tests.factories import append, get_thread
 from tests.kept import unguarded
 

@@ -216,7 +216,7 @@ def test_a_restricted_subject_is_erased_without_a_key(
     def no_key(*args: Any, **named: Any) -> None:
         raise AssertionError("a key was asked for")
 
-    monkeypatch.setattr("memoryhub.vault.keys.subject_keys", no_key)
+    monkeypatch.setattr("memoryhub.vault.keys.keys.subject_keys", no_key)
     with CaptureQueriesContext(connection) as asked:
         end(thread)
     assert not any('"memoryhub_snapshot"' in each["sql"][:40] for each in asked)

@@ -23,7 +23,7 @@ from memoryhub.queries.slots import list_slots
 from memoryhub.queries.verification import Difference, verify
 from memoryhub.services.api_keys import Agent
 from memoryhub.services.rebuild import rebuild
-from memoryhub.vault.registry import TABLES, Fate
+from memoryhub.vault.registry.registry import TABLES, Fate
 from tests.erasings import closed, end, erase, purge, sound, stored
 from tests.factories import append, get_thread
 from tests.journal.test_erasing import ACTS, filled

@@ -19,7 +19,7 @@ from memoryhub.models.projects import Project
 from memoryhub.models.threads import ThreadLabel
 from memoryhub.queries import surface_rows
 from memoryhub.services.api_keys import Agent
-from memoryhub.vault import keys
+from memoryhub.vault.keys import keys
 from tests import readers
 from tests.factories import make_thread
 

@@ -13,7 +13,7 @@ from memoryhub.models.clock import clock
 from memoryhub.models.ids import uuid7
 from memoryhub.models.keys import KeyMeta, NewestLine
 from memoryhub.models.projects import Instance
-from memoryhub.vault import ledger
+from memoryhub.vault.proof import ledger
 
 
 def drop_trigger(name: str, table: str) -> None:

@@ -19,7 +19,7 @@ from memoryhub.models.leases import Lease
 from memoryhub.queries import bundles
 from memoryhub.services import subjects
 from memoryhub.services.api_keys import Agent
-from memoryhub.vault import signing
+from memoryhub.vault.proof import signing
 from tests import bundled, factories
 
 pytestmark = pytest.mark.django_db

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from memoryhub.models.clock import clock
-from memoryhub.vault import receipts, signing
+from memoryhub.vault.proof import receipts, signing
 from tests.harness.instances import Instance
 
 HERE = "tests.management.test_receipts"

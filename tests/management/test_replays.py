@@ -22,7 +22,7 @@ from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
 from memoryhub.services import erasure_plans, erasures, projects, subjects
 from memoryhub.services.standstill import standstill
-from memoryhub.vault import ledger
+from memoryhub.vault.proof import ledger
 from tests import factories
 from tests.harness.backups import Backups, backups
 from tests.harness.instances import Instance

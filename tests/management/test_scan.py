@@ -13,7 +13,7 @@ from memoryhub.models.erasures import Erasure
 from memoryhub.models.events import Event
 from memoryhub.models.projects import Project
 from memoryhub.services import scan_probes, subjects
-from memoryhub.vault import needles
+from memoryhub.vault.scan import needles
 from tests.factories import append, make_agent, make_project, make_thread
 from tests.harness.instances import Instance
 

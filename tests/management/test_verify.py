@@ -19,7 +19,7 @@ from memoryhub.models.projects import Project
 from memoryhub.models.slots import Slot
 from memoryhub.models.threads import Thread
 from memoryhub.services.api_keys import Agent
-from memoryhub.vault import ledger
+from memoryhub.vault.proof import ledger
 from memoryhub.workers.anchors import move
 from tests.factories import append, get_thread, make_agent, make_project, make_thread
 from tests.forgetting import confirm, finish, make_person, plan

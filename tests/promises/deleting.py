@@ -21,7 +21,7 @@ from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
 from memoryhub.queries import erasure_counts
 from memoryhub.services import ledgers, project_deletions, projects, subjects
-from memoryhub.vault import ledger
+from memoryhub.vault.proof import ledger
 from tests import factories
 from tests.harness import killing
 

@@ -23,7 +23,7 @@ from memoryhub.queries import erasure_counts
 from memoryhub.queries.erasures import ErasureLine
 from memoryhub.services import erasure_plans, erasures, projects, subjects
 from memoryhub.services.erasures import A_DAY
-from memoryhub.vault import ledger
+from memoryhub.vault.proof import ledger
 from tests import factories
 from tests.harness import killing
 

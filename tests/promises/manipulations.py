@@ -26,8 +26,8 @@ from memoryhub.models.projects import Instance
 from memoryhub.models.threads import Thread
 from memoryhub.services import ledgers
 from memoryhub.services.api_keys import Agent
-from memoryhub.vault import anchors, ledger, signing
-from memoryhub.vault.signing import Signer, fingerprint
+from memoryhub.vault.proof import anchors, ledger, signing
+from memoryhub.vault.proof.signing import Signer, fingerprint
 from memoryhub.workers.anchors import move
 from tests.factories import append, get_thread, make_thread
 from tests.promises.damages import FORK, Copy, flipped, vanish

@@ -12,7 +12,7 @@ from memoryhub.models.threads import Thread
 from memoryhub.queries import anchors as standings
 from memoryhub.queries.verification import verify
 from memoryhub.services.api_keys import Agent
-from memoryhub.vault import anchors
+from memoryhub.vault.proof import anchors
 from memoryhub.workers.anchors import AnchorsDifferError, anchor, move
 from tests.factories import append, get_thread, make_thread
 from tests.promised import Count

@@ -25,7 +25,7 @@ from memoryhub.queries.erasures import ErasureLine
 from memoryhub.queries.tombstones import require_subject
 from memoryhub.services import erasure_plans, erasure_steps, erasures, subjects
 from memoryhub.services.api_keys import Agent
-from memoryhub.vault.registry import TABLES
+from memoryhub.vault.registry.registry import TABLES
 from tests import readers
 from tests.factories import append, make_page, make_thread
 

@@ -13,7 +13,7 @@ from django.core.management import CommandError, call_command
 from django.db import DatabaseError
 
 from memoryhub.services.api_keys import Agent
-from memoryhub.vault import anchors, receipts, signing
+from memoryhub.vault.proof import anchors, receipts, signing
 from tests.promised import Count
 from tests.promises.manipulations import (
     ALL,

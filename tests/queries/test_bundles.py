@@ -23,8 +23,8 @@ from memoryhub.models.clock import clock
 from memoryhub.queries import bundle_cuts, bundle_pages, bundles
 from memoryhub.services import exports, subjects
 from memoryhub.services.api_keys import Agent
-from memoryhub.vault import signing
-from memoryhub.vault.registry import TABLES, Holds
+from memoryhub.vault.proof import signing
+from memoryhub.vault.registry.registry import TABLES, Holds
 from tests import bundled, factories, recordings
 from tests import memory_acts as acts
 

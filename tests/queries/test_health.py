@@ -25,7 +25,7 @@ from memoryhub.models.projects import Instance
 from memoryhub.queries import health
 from memoryhub.services import erasure_plans, subjects
 from memoryhub.services.api_keys import Agent
-from memoryhub.vault import keyring
+from memoryhub.vault.keys import keyring
 from memoryhub.workers import expiry, leases
 from tests.memory_acts import set_key
 

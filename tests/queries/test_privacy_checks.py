@@ -11,7 +11,7 @@ from memoryhub.models.projects import Project
 from memoryhub.queries import privacy_checks
 from memoryhub.queries.privacy_checks import Verdict
 from memoryhub.services.api_keys import Agent
-from memoryhub.vault import anchors, ledger, signing
+from memoryhub.vault.proof import anchors, ledger, signing
 from memoryhub.workers.anchors import move
 from tests.inspector import forgotten
 from tests.inspector.forgotten import confirm, finish, plan

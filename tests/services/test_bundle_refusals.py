@@ -16,7 +16,7 @@ from memoryhub.models.keys import SigningKey
 from memoryhub.queries import bundles
 from memoryhub.services import subjects
 from memoryhub.services.api_keys import Agent
-from memoryhub.vault import signing
+from memoryhub.vault.proof import signing
 from tests import bundled, factories
 from tests.promises.manipulations import listed, stranger
 

@@ -21,7 +21,8 @@ from memoryhub.models.threads import Thread
 from memoryhub.services import burials, ledgers, replays
 from memoryhub.services.api_keys import Agent
 from memoryhub.services.standstill import standstill
-from memoryhub.vault import blind_index, keys, ledger
+from memoryhub.vault.keys import blind_index, keys
+from memoryhub.vault.proof import ledger
 from tests import graves
 from tests.factories import append, get_thread, make_thread
 from tests.forgetting import forget, make_person, of, plan

@@ -12,8 +12,8 @@ from memoryhub.models.subjects import Subject
 from memoryhub.services import erasure_needles, erasure_plans, slots, subjects
 from memoryhub.services.api_keys import Agent
 from memoryhub.services.erasure_needles import Remembered
-from memoryhub.vault.haystacks import Search
-from memoryhub.vault.needles import Kind, Needle
+from memoryhub.vault.scan.haystacks import Search
+from memoryhub.vault.scan.needles import Kind, Needle
 from tests.factories import append, get_thread, make_page, make_slot, make_thread, run
 from tests.memory_acts import new_key, set_keys
 from tests.services.acts import fork

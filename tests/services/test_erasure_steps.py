@@ -28,8 +28,8 @@ from memoryhub.services import (
     subjects,
 )
 from memoryhub.services.api_keys import Agent
-from memoryhub.vault import ledger
-from memoryhub.vault.needles import Kind, Needle
+from memoryhub.vault.proof import ledger
+from memoryhub.vault.scan.needles import Kind, Needle
 from tests.factories import append, get_thread, make_thread
 
 pytestmark = pytest.mark.django_db(transaction=True)

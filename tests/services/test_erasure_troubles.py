@@ -22,7 +22,7 @@ from memoryhub.models.subjects import Subject
 from memoryhub.services import erasure_plans, erasures, ledgers, replays, scans
 from memoryhub.services.api_keys import Agent
 from memoryhub.services.scans import Verdict
-from memoryhub.vault import ledger
+from memoryhub.vault.proof import ledger
 from memoryhub.workers.erasures import Eraser
 from tests.factories import append, get_thread, make_page, make_thread
 from tests.forgetting import confirm, finish, forget, make_person, plan

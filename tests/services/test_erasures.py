@@ -34,7 +34,7 @@ from memoryhub.services import (
     subjects,
 )
 from memoryhub.services.api_keys import Agent
-from memoryhub.vault import ledger
+from memoryhub.vault.proof import ledger
 from tests import readers
 from tests.factories import append, get_thread, make_agent
 from tests.forgetting import TEXT, confirm, finish, kept, make_person, of, plan

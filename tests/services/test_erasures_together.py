@@ -18,7 +18,7 @@ from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import ThreadLabel
 from memoryhub.services import erasures, scan_targets, scans
 from memoryhub.services.api_keys import Agent
-from memoryhub.vault.needles import unpacked
+from memoryhub.vault.scan.needles import unpacked
 from tests.factories import append
 from tests.forgetting import forget, make_person
 

@@ -14,7 +14,8 @@ from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
 from memoryhub.services import ledger_targets
 from memoryhub.services.api_keys import Agent
-from memoryhub.vault import blind_index, keys, ledger
+from memoryhub.vault.keys import blind_index, keys
+from memoryhub.vault.proof import ledger
 from tests.factories import make_thread
 from tests.forgetting import forget, make_person, plan
 

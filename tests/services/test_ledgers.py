@@ -20,8 +20,9 @@ from memoryhub.models.threads import Thread
 from memoryhub.services import ledger_targets, ledgers, subjects
 from memoryhub.services.api_keys import Agent
 from memoryhub.services.ledgers import Standing
-from memoryhub.vault import blind_index, keys, ledger
-from memoryhub.vault.ledger import Kind
+from memoryhub.vault.keys import blind_index, keys
+from memoryhub.vault.proof import ledger
+from memoryhub.vault.proof.ledger import Kind
 from tests.factories import get_thread, make_thread
 
 pytestmark = pytest.mark.django_db

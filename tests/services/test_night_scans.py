@@ -26,8 +26,9 @@ from memoryhub.services import (
     subjects,
 )
 from memoryhub.services.api_keys import Agent
-from memoryhub.vault import needles, receipts, signing
-from memoryhub.vault.needles import unpacked
+from memoryhub.vault.proof import receipts, signing
+from memoryhub.vault.scan import needles
+from memoryhub.vault.scan.needles import unpacked
 from tests.erasings import sound
 from tests.factories import append, get_thread
 from tests.forgetting import finish, forget, make_person

@@ -44,7 +44,8 @@ from memoryhub.services import (
     subjects,
 )
 from memoryhub.services.api_keys import Agent
-from memoryhub.vault import keys, ledger, receipts, signing
+from memoryhub.vault.keys import keys
+from memoryhub.vault.proof import ledger, receipts, signing
 from memoryhub.workers import deletions
 from tests import factories
 from tests.forgetting import TEXT, confirm, forget, kept, make_person, plan

@@ -21,8 +21,9 @@ from memoryhub.models.projects import Project
 from memoryhub.models.subjects import Subject
 from memoryhub.services import ledgers, receipts, subjects
 from memoryhub.services.api_keys import Agent
-from memoryhub.vault import receipts as texts
-from memoryhub.vault import registry, signing
+from memoryhub.vault.proof import receipts as texts
+from memoryhub.vault.proof import signing
+from memoryhub.vault.registry import registry
 from tests.factories import append, make_thread
 from tests.promises.damages import flipped
 

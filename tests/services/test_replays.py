@@ -28,7 +28,8 @@ from memoryhub.services import (
 )
 from memoryhub.services.api_keys import Agent
 from memoryhub.services.standstill import standstill
-from memoryhub.vault import keys, ledger
+from memoryhub.vault.keys import keys
+from memoryhub.vault.proof import ledger
 from tests.factories import append, get_thread, make_thread
 from tests.forgetting import plan
 

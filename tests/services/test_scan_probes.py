@@ -8,8 +8,8 @@ from pytest_django import Settings
 
 from memoryhub.queries import surfaces
 from memoryhub.services import scan_probes
-from memoryhub.vault.haystacks import Search
-from memoryhub.vault.needles import Needle
+from memoryhub.vault.scan.haystacks import Search
+from memoryhub.vault.scan.needles import Needle
 
 POSTGRES = "postgresql" in configured.DATABASES["default"]["ENGINE"]
 

@@ -6,8 +6,8 @@ from memoryhub.models.erasures import Erasure
 from memoryhub.models.projects import Project
 from memoryhub.services import erasure_needles, scan_targets, subjects
 from memoryhub.services.api_keys import Agent
-from memoryhub.vault import needles
-from memoryhub.vault.needles import Kind, Needle
+from memoryhub.vault.scan import needles
+from memoryhub.vault.scan.needles import Kind, Needle
 from tests.factories import make_thread
 from tests.graves import make_erasure
 

@@ -26,8 +26,8 @@ from memoryhub.queries.surfaces import Kind as Place
 from memoryhub.services import scan_probes, scans
 from memoryhub.services.api_keys import Agent
 from memoryhub.services.scans import Verdict
-from memoryhub.vault import containers, needles
-from memoryhub.vault.needles import Kind, Needle
+from memoryhub.vault.scan import containers, needles
+from memoryhub.vault.scan.needles import Kind, Needle
 from tests.factories import append, make_thread
 
 POSTGRES = "postgresql" in configured.DATABASES["default"]["ENGINE"]

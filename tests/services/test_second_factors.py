@@ -15,7 +15,7 @@ from memoryhub.models.operators import Operator
 from memoryhub.models.projects import Project
 from memoryhub.services import operators, second_factors
 from memoryhub.services.second_factors import STEP_SECONDS, code_at
-from memoryhub.vault import keyring
+from memoryhub.vault.keys import keyring
 
 pytestmark = pytest.mark.django_db
 

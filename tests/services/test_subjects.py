@@ -13,7 +13,7 @@ from memoryhub.models.projects import Project
 from memoryhub.models.subjects import Subject
 from memoryhub.services import subjects
 from memoryhub.services.api_keys import Agent
-from memoryhub.vault import keys
+from memoryhub.vault.keys import keys
 from tests.factories import append, make_agent, make_thread, run
 
 pytestmark = pytest.mark.django_db

@@ -12,8 +12,8 @@ from django.db.models import Model
 
 from memoryhub.models.subjects import Subject
 from memoryhub.services.api_keys import Agent
-from memoryhub.vault.places import Holds
-from memoryhub.vault.registry import TABLES
+from memoryhub.vault.registry.places import Holds
+from memoryhub.vault.registry.registry import TABLES
 from tests import factories, memory_acts
 from tests.api.client import Client, run
 from tests.forgetting import forget, of

@@ -21,7 +21,7 @@ from memoryhub.services import page_faults, turns
 from memoryhub.services.api_keys import Agent
 from memoryhub.services.turns import NewTurn
 from memoryhub.services.uses import settle
-from memoryhub.vault import receipts, signing
+from memoryhub.vault.proof import receipts, signing
 from tests import forgetting
 from tests.factories import append, get_thread, make_agent, make_page, make_thread, run
 

@@ -9,9 +9,9 @@ from pytest_django import Settings
 
 from memoryhub.models.keys import KekCheck, KeyMeta
 from memoryhub.models.projects import Instance
-from memoryhub.vault import keyring, keys
-from memoryhub.vault.keys import SubjectKeys
-from memoryhub.vault.ring_file import Ring
+from memoryhub.vault.keys import keyring, keys
+from memoryhub.vault.keys.keys import SubjectKeys
+from memoryhub.vault.keys.ring_file import Ring
 
 Born = Callable[[], SubjectKeys]
 

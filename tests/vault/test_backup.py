@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from memoryhub.vault import backup, ring_file
-from memoryhub.vault.ring_file import Ring, RingRefusedError
+from memoryhub.vault.keys import backup, ring_file
+from memoryhub.vault.keys.ring_file import Ring, RingRefusedError
 
 PASSPHRASE = "correct horse battery staple"
 

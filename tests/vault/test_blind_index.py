@@ -8,9 +8,9 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from memoryhub.vault import blind_index, keys
-from memoryhub.vault.keys import ProjectKeys, SubjectKeys
-from memoryhub.vault.ring_file import Ring
+from memoryhub.vault.keys import blind_index, keys
+from memoryhub.vault.keys.keys import ProjectKeys, SubjectKeys
+from memoryhub.vault.keys.ring_file import Ring
 
 pytestmark = pytest.mark.django_db(databases=["default", "keys"])
 

@@ -12,11 +12,12 @@ from django.db.models import Model
 from memoryhub.errors import LedgerBrokenError
 from memoryhub.models.clock import clock
 from memoryhub.models.keys import NewestLine
-from memoryhub.vault import keyring, ring_file, rotation, signing
-from memoryhub.vault.chained import Link
-from memoryhub.vault.chains import AHEAD, BEHIND, MIRROR, Chain
-from memoryhub.vault.ring_file import Ring
-from memoryhub.vault.wrapping import Kind, wrap
+from memoryhub.vault.keys import keyring, ring_file, rotation
+from memoryhub.vault.keys.ring_file import Ring
+from memoryhub.vault.keys.wrapping import Kind, wrap
+from memoryhub.vault.proof import signing
+from memoryhub.vault.proof.chained import Link
+from memoryhub.vault.proof.chains import AHEAD, BEHIND, MIRROR, Chain
 
 pytestmark = pytest.mark.django_db
 

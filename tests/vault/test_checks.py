@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from pytest_django import Settings
 
-from memoryhub.vault import checks
+from memoryhub.vault.keys import checks
 
 SQLITE = "django.db.backends.sqlite3"
 POSTGRES = "django.db.backends.postgresql"

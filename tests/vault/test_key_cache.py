@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from memoryhub.vault.key_cache import KeyCache
+from memoryhub.vault.keys.key_cache import KeyCache
 
 
 class Clock:

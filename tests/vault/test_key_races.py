@@ -12,8 +12,8 @@ from django.utils import timezone
 
 from memoryhub.errors import SubjectErasedError
 from memoryhub.models.keys import DestroyedKey, KekCheck, KeyMeta, SubjectKey
-from memoryhub.vault import keys, rotation
-from memoryhub.vault.ring_file import Ring
+from memoryhub.vault.keys import keys, rotation
+from memoryhub.vault.keys.ring_file import Ring
 
 Result = TypeVar("Result")
 

@@ -11,8 +11,8 @@ from pytest_django import Settings
 from memoryhub.errors import StartRefusedError
 from memoryhub.models.keys import DestroyedKey, KekCheck, KeyMeta, ProjectKey
 from memoryhub.models.projects import Instance
-from memoryhub.vault import backup, keyring, keys, ring_file
-from memoryhub.vault.ring_file import Ring
+from memoryhub.vault.keys import backup, keyring, keys, ring_file
+from memoryhub.vault.keys.ring_file import Ring
 
 pytestmark = pytest.mark.django_db(databases=["default", "keys"])
 

@@ -16,10 +16,10 @@ from memoryhub.errors import KeyMissingError, SealBrokenError, SubjectErasedErro
 from memoryhub.models.keys import DestroyedKey, ProjectKey, SubjectKey
 from memoryhub.models.projects import Project
 from memoryhub.models.subjects import Subject
-from memoryhub.vault import keys, ring_file, seal_count
-from memoryhub.vault.keys import SubjectKeys
-from memoryhub.vault.ring_file import Ring
-from memoryhub.vault.wrapping import Kind, unwrap
+from memoryhub.vault.keys import keys, ring_file, seal_count
+from memoryhub.vault.keys.keys import SubjectKeys
+from memoryhub.vault.keys.ring_file import Ring
+from memoryhub.vault.keys.wrapping import Kind, unwrap
 
 pytestmark = pytest.mark.django_db(databases=["default", "keys"])
 

@@ -15,8 +15,8 @@ from pytest_django import Settings
 
 from memoryhub.management.commands.keys import Command
 from memoryhub.models.keys import KekCheck, KeyMeta
-from memoryhub.vault import keyring, keys, ring_file, rotation
-from memoryhub.vault.ring_file import Ring
+from memoryhub.vault.keys import keyring, keys, ring_file, rotation
+from memoryhub.vault.keys.ring_file import Ring
 
 pytestmark = pytest.mark.django_db(databases=["default", "keys"])
 

@@ -23,9 +23,9 @@ from django.conf import settings
 from memoryhub.errors import LedgerBrokenError, LedgerUnwritableError
 from memoryhub.models.clock import clock
 from memoryhub.models.keys import KeyMeta, NewestLine
-from memoryhub.vault import chained, ledger, signing
-from memoryhub.vault.chained import Link, Place
-from memoryhub.vault.ledger import Kind, Line
+from memoryhub.vault.proof import chained, ledger, signing
+from memoryhub.vault.proof.chained import Link, Place
+from memoryhub.vault.proof.ledger import Kind, Line
 from tests.harness.instances import Instance
 from tests.promises.damages import flipped
 

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from memoryhub.vault import needles
-from memoryhub.vault.haystacks import MAX_DEPTH, RATIO, Search
-from memoryhub.vault.needles import Kind, Needle
+from memoryhub.vault.scan import needles
+from memoryhub.vault.scan.haystacks import MAX_DEPTH, RATIO, Search
+from memoryhub.vault.scan.needles import Kind, Needle
 
 TEXT = "cnryж漢\U0001f600 \\\"x of Mia's fare"
 NONCE = bytes(range(200, 212))

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from memoryhub.errors import SealBrokenError
 from memoryhub.kernel.text.padding import padded
 from memoryhub.models.keys import SubjectKey
-from memoryhub.vault import keys, payloads, seal_count
-from memoryhub.vault.keys import SubjectKeys
-from memoryhub.vault.payloads import Place, Purpose, open_sealed, seal
+from memoryhub.vault.keys import keys, payloads, seal_count
+from memoryhub.vault.keys.keys import SubjectKeys
+from memoryhub.vault.keys.payloads import Place, Purpose, open_sealed, seal
 
 pytestmark = pytest.mark.django_db(databases=["default", "keys"])
 

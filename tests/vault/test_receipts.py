@@ -10,8 +10,8 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from memoryhub.kernel.text import strict_json
-from memoryhub.vault import receipts
-from memoryhub.vault.signing import Signer, fingerprint
+from memoryhub.vault.proof import receipts
+from memoryhub.vault.proof.signing import Signer, fingerprint
 
 KEY = Ed25519PrivateKey.generate()
 SIGNER = Signer(

@@ -21,9 +21,9 @@ from django.test.utils import isolate_apps
 from memoryhub.journal.forget import purging
 from memoryhub.models.threads import Thread
 from memoryhub.services import erasure_steps
-from memoryhub.vault import keys
-from memoryhub.vault.registry import TABLES, Fate, Holds, Table
-from memoryhub.vault.surroundings import BACKENDS, LOG_HANDLERS, PATHS, PROCESS
+from memoryhub.vault.keys import keys
+from memoryhub.vault.registry.registry import TABLES, Fate, Holds, Table
+from memoryhub.vault.registry.surroundings import BACKENDS, LOG_HANDLERS, PATHS, PROCESS
 from tests.vault import unlisted
 
 ROOT = Path(__file__).resolve().parent.parent.parent

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from memoryhub.errors import KeyMissingError, StartRefusedError
-from memoryhub.vault import ring_file
-from memoryhub.vault.ring_file import RingRefusedError
+from memoryhub.vault.keys import ring_file
+from memoryhub.vault.keys.ring_file import RingRefusedError
 
 
 def missing(path: Path) -> None:

@@ -9,10 +9,10 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from django.utils import timezone
 
 from memoryhub.models.keys import KekCheck, ProjectKey, SigningKey, SubjectKey
-from memoryhub.vault import keyring, keys, ring_file, rotation
-from memoryhub.vault.payloads import Place, Purpose, open_sealed, seal
-from memoryhub.vault.ring_file import Ring, RingRefusedError
-from memoryhub.vault.wrapping import Kind, unwrap, wrap
+from memoryhub.vault.keys import keyring, keys, ring_file, rotation
+from memoryhub.vault.keys.payloads import Place, Purpose, open_sealed, seal
+from memoryhub.vault.keys.ring_file import Ring, RingRefusedError
+from memoryhub.vault.keys.wrapping import Kind, unwrap, wrap
 
 pytestmark = pytest.mark.django_db(databases=["default", "keys"])
 

@@ -4,8 +4,8 @@ import pytest
 from pytest_django import DjangoAssertNumQueries
 
 from memoryhub.models.keys import SubjectKey
-from memoryhub.vault import keys, seal_count
-from memoryhub.vault.keys import SubjectKeys
+from memoryhub.vault.keys import keys, seal_count
+from memoryhub.vault.keys.keys import SubjectKeys
 
 pytestmark = pytest.mark.django_db(databases=["default", "keys"])
 

@@ -17,7 +17,8 @@ from django.db import connections
 from memoryhub.errors import KeyMissingError, LedgerBrokenError
 from memoryhub.models.clock import clock
 from memoryhub.models.keys import SigningKey
-from memoryhub.vault import keyring, rotation, signing
+from memoryhub.vault.keys import keyring, rotation
+from memoryhub.vault.proof import signing
 from tests.promises.damages import flipped
 
 UUID4 = b"00000000-0000-4000-8000-000000000000"

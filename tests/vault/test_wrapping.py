@@ -6,8 +6,8 @@ from uuid import uuid4
 import pytest
 
 from memoryhub.errors import KeyMissingError
-from memoryhub.vault.ring_file import Kek, new_kek
-from memoryhub.vault.wrapping import Kind, unwrap, wrap
+from memoryhub.vault.keys.ring_file import Kek, new_kek
+from memoryhub.vault.keys.wrapping import Kind, unwrap, wrap
 
 
 def test_a_wrapped_key_is_sixty_bytes_and_opens_for_its_owner_only() -> None:

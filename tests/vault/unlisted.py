@@ -18,7 +18,7 @@ from django.db import models
 
 from memoryhub.models.ids import NameField
 from memoryhub.settings import Environment
-from memoryhub.vault.registry import Fate, Holds, Table
+from memoryhub.vault.registry.registry import Fate, Holds, Table
 
 #: What a field of a type may hold. A field of no type named here is refused.
 ALLOWED: dict[type[models.Field[Any, Any]], Holds] = {

@@ -24,7 +24,7 @@ from memoryhub.models.projects import Instance
 from memoryhub.models.threads import Thread
 from memoryhub.queries import anchors as standings
 from memoryhub.services.api_keys import Agent
-from memoryhub.vault import anchors, chained
+from memoryhub.vault.proof import anchors, chained
 from memoryhub.workers.anchors import AnchorsDifferError, anchor, move
 from tests.factories import append, get_thread, make_thread
 from tests.promises.test_tamper import undone

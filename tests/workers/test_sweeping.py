@@ -18,8 +18,8 @@ from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
 from memoryhub.services import operators
 from memoryhub.services.api_keys import Agent
-from memoryhub.vault import keys
-from memoryhub.vault.registry import TABLES
+from memoryhub.vault.keys import keys
+from memoryhub.vault.registry.registry import TABLES
 from memoryhub.workers import sweeping
 from tests import bundled, factories
 from tests.factories import append

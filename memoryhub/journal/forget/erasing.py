@@ -23,7 +23,7 @@ from memoryhub.kernel.state.erase_events import Range, Reason
 from memoryhub.models.clock import clock
 from memoryhub.models.events import Snapshot
 from memoryhub.models.threads import Thread
-from memoryhub.vault import keys
+from memoryhub.vault.keys import keys
 
 #: Threads that one transaction ends at most.
 AT_ONCE = 200

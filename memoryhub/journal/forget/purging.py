@@ -30,8 +30,8 @@ from memoryhub.models.pages import Page, PageLevel
 from memoryhub.models.slots import Slot
 from memoryhub.models.threads import Thread
 from memoryhub.models.working_memory import Key
-from memoryhub.vault import blind_index, keys
-from memoryhub.vault.registry import TABLES, Fate
+from memoryhub.vault.keys import blind_index, keys
+from memoryhub.vault.registry.registry import TABLES, Fate
 
 #: Tables that a live fork reads through: their rows stay while it lives.
 READ_BY_FORKS = ("memoryhub.Slot", "memoryhub.Turn", "memoryhub.Page")

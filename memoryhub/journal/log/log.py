@@ -21,7 +21,7 @@ from memoryhub.kernel.threads.threads import inherit
 from memoryhub.models.events import Event
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
-from memoryhub.vault import keys, payloads
+from memoryhub.vault.keys import keys, payloads
 
 #: Events read at once; bounds the memory of a fold.
 CHUNK = 1000

@@ -23,7 +23,7 @@ from memoryhub.models.clock import clock
 from memoryhub.models.events import Event, RequestKey
 from memoryhub.models.slots import Slot
 from memoryhub.models.threads import Thread
-from memoryhub.vault import keys
+from memoryhub.vault.keys import keys
 
 #: How long a key is remembered.
 KEPT_FOR = timedelta(hours=24)

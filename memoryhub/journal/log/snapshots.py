@@ -16,7 +16,7 @@ from memoryhub.kernel.state.events import REPLAY_FORMAT
 from memoryhub.kernel.state.state import ThreadState
 from memoryhub.models.events import Snapshot
 from memoryhub.models.threads import Thread
-from memoryhub.vault import keys, payloads
+from memoryhub.vault.keys import keys, payloads
 
 #: Events between two snapshots of a small state.
 INTERVAL = 1000

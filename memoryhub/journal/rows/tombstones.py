@@ -30,8 +30,8 @@ from memoryhub.kernel.text import strict_json
 from memoryhub.models.clock import clock
 from memoryhub.models.erasures import Erasure, Tombstone
 from memoryhub.models.subjects import Subject
-from memoryhub.vault import blind_index, keys
-from memoryhub.vault.keys import SubjectKeys
+from memoryhub.vault.keys import blind_index, keys
+from memoryhub.vault.keys.keys import SubjectKeys
 
 #: Shorter values, once folded, are nobody's secret alone: a yes, a seat, a greeting.
 SHORTEST: Final = 20

@@ -41,7 +41,7 @@ from memoryhub.kernel.threads.threads import inherit, require_alive
 from memoryhub.models.events import Event, Snapshot
 from memoryhub.models.ids import uuid7
 from memoryhub.models.threads import name_salt
-from memoryhub.vault import keys
+from memoryhub.vault.keys import keys
 
 Outcome = Receipt | Refusal
 #: Words of the actors that a restriction or a closed subject keeps out.

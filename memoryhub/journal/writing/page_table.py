@@ -20,8 +20,8 @@ from memoryhub.models.derivations import Derivation
 from memoryhub.models.events import Event
 from memoryhub.models.pages import Page, PageLevel
 from memoryhub.models.slots import Slot
-from memoryhub.vault import blind_index
-from memoryhub.vault.keys import SubjectKeys
+from memoryhub.vault.keys import blind_index
+from memoryhub.vault.keys.keys import SubjectKeys
 
 #: Things that one statement names at most.
 CHUNK = 200

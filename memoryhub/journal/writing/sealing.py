@@ -10,7 +10,7 @@ from memoryhub.journal.rows.rows import EventRow
 from memoryhub.kernel.replay import Recorded
 from memoryhub.kernel.state.bodies import Event
 from memoryhub.kernel.state.state import ThreadState
-from memoryhub.vault import keys, payloads
+from memoryhub.vault.keys import keys, payloads
 
 
 def sealed_row(

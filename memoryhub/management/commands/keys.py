@@ -15,8 +15,8 @@ from memoryhub.errors import ClockSkewError, StartRefusedError
 from memoryhub.management import noting
 from memoryhub.models.clock import clock
 from memoryhub.models.keys import DestroyedKey, KekCheck, KeyMeta
-from memoryhub.vault import backup, keyring, ring_file, rotation
-from memoryhub.vault.ring_file import RingRefusedError
+from memoryhub.vault.keys import backup, keyring, ring_file, rotation
+from memoryhub.vault.keys.ring_file import RingRefusedError
 from memoryhub.workers import heartbeats
 
 ABOUT: Final = """\

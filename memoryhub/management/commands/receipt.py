@@ -10,7 +10,7 @@ from memoryhub.management.terminal import WRONG_USAGE
 from memoryhub.management.terminal import Command as Base
 from memoryhub.queries import reach
 from memoryhub.services import receipts as issued
-from memoryhub.vault import receipts, signing
+from memoryhub.vault.proof import receipts, signing
 
 
 class Command(Base):

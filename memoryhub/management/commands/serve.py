@@ -11,7 +11,7 @@ from memoryhub.management import address, logs, server, start
 from memoryhub.management.terminal import Command as Base
 from memoryhub.services import operators
 from memoryhub.services.standstill import standstill
-from memoryhub.vault import keyring
+from memoryhub.vault.keys import keyring
 
 
 class Command(Base):

@@ -23,7 +23,7 @@ from memoryhub.queries import (
     verification,
 )
 from memoryhub.services import ledgers
-from memoryhub.vault import signing
+from memoryhub.vault.proof import signing
 
 #: What is wrong with the anchors, in words.
 TOLD: Mapping[str, str] = MappingProxyType(

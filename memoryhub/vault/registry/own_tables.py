@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from memoryhub.vault.places import Fate, Table, fields
+from memoryhub.vault.registry.places import Fate, Table, fields
 
 TABLES: Mapping[str, Table] = MappingProxyType(
     {

@@ -14,8 +14,8 @@ from typing import Any, Final, Self
 from uuid import UUID
 
 from memoryhub.errors import LedgerBrokenError
-from memoryhub.vault import chained
-from memoryhub.vault.chains import Chain
+from memoryhub.vault.proof import chained
+from memoryhub.vault.proof.chains import Chain
 
 _FILE: Final = Chain(file="erasures.jsonl", format="memoryhub.ledger/1")
 path, genesis = _FILE.path, _FILE.genesis

@@ -11,8 +11,8 @@ from datetime import datetime
 from typing import Final, Self
 
 from memoryhub.errors import LedgerBrokenError
-from memoryhub.vault.chained import Link
-from memoryhub.vault.chains import Chain
+from memoryhub.vault.proof.chained import Link
+from memoryhub.vault.proof.chains import Chain
 
 _FILE: Final = Chain(file="heads.jsonl", format="memoryhub.heads/1")
 path, mirror, recover = _FILE.path, _FILE.mirror, _FILE.recover

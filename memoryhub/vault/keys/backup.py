@@ -15,8 +15,8 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
 
 from memoryhub.models.keys import KekCheck
-from memoryhub.vault import ring_file
-from memoryhub.vault.ring_file import Ring, RingRefusedError
+from memoryhub.vault.keys import ring_file
+from memoryhub.vault.keys.ring_file import Ring, RingRefusedError
 
 FORMAT: Final = "memoryhub.kek-backup/1"
 MIN_PASSPHRASE: Final = 12

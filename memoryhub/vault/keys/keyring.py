@@ -31,9 +31,9 @@ from memoryhub.models.keys import (
     WrappedKey,
 )
 from memoryhub.models.projects import Instance
-from memoryhub.vault import ring_file
-from memoryhub.vault.ring_file import Kek, Ring
-from memoryhub.vault.wrapping import Kind, unwrap, wrap
+from memoryhub.vault.keys import ring_file
+from memoryhub.vault.keys.ring_file import Kek, Ring
+from memoryhub.vault.keys.wrapping import Kind, unwrap, wrap
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

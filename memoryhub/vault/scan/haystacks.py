@@ -12,9 +12,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from memoryhub.vault import containers, needles
-from memoryhub.vault.containers import Inflating
-from memoryhub.vault.needles import Form, Needle
+from memoryhub.vault.scan import containers, needles
+from memoryhub.vault.scan.containers import Inflating
+from memoryhub.vault.scan.needles import Form, Needle
 
 #: Containers in containers.
 MAX_DEPTH: Final = 4

@@ -22,9 +22,10 @@ from memoryhub.errors import (
     LedgerUnwritableError,
 )
 from memoryhub.models.keys import KeyMeta, NewestLine
-from memoryhub.vault import chained, keyring, signing
-from memoryhub.vault.chained import Link, Place
-from memoryhub.vault.wrapping import Kind, unwrap, wrap
+from memoryhub.vault.keys import keyring
+from memoryhub.vault.keys.wrapping import Kind, unwrap, wrap
+from memoryhub.vault.proof import chained, signing
+from memoryhub.vault.proof.chained import Link, Place
 
 log = structlog.get_logger()
 

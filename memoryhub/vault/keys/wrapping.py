@@ -12,7 +12,7 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from memoryhub.errors import KeyMissingError
-from memoryhub.vault.ring_file import Kek
+from memoryhub.vault.keys.ring_file import Kek
 
 _NONCE_BYTES = 12
 

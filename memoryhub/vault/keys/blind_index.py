@@ -10,8 +10,8 @@ import hashlib
 import re
 import unicodedata
 
-from memoryhub.vault.keys import ProjectKeys, SubjectKeys
-from memoryhub.vault.ring_file import Kek
+from memoryhub.vault.keys.keys import ProjectKeys, SubjectKeys
+from memoryhub.vault.keys.ring_file import Kek
 
 
 def term(keys: SubjectKeys, text: str) -> bytes:

@@ -18,9 +18,9 @@ from typing import Any, BinaryIO, Final
 
 from memoryhub.errors import LedgerBrokenError, LedgerUnwritableError, Refusal
 from memoryhub.kernel.text import strict_json
-from memoryhub.vault import signing
-from memoryhub.vault.ring_file import sync_folder
-from memoryhub.vault.signing import Signer
+from memoryhub.vault.keys.ring_file import sync_folder
+from memoryhub.vault.proof import signing
+from memoryhub.vault.proof.signing import Signer
 
 if sys.platform != "win32":
     import fcntl

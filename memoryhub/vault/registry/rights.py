@@ -11,7 +11,7 @@ from typing import Final
 from django.apps import apps
 from django.db import connections, router
 
-from memoryhub.vault.registry import TABLES, Fate
+from memoryhub.vault.registry.registry import TABLES, Fate
 
 #: A server from before version 15 has no such role; there only a superuser may.
 _SERVER: Final = """

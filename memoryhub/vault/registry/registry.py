@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from memoryhub.vault import own_tables
-from memoryhub.vault.places import Fate, Holds, Place, Table
-from memoryhub.vault.places import fields as _fields
+from memoryhub.vault.registry import own_tables
+from memoryhub.vault.registry.places import Fate, Holds, Place, Table
+from memoryhub.vault.registry.places import fields as _fields
 
 __all__ = ["TABLES", "Fate", "Holds", "Place", "Table", "thread_lookup"]
 

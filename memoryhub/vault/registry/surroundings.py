@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from memoryhub.vault.registry import Fate, Place
+from memoryhub.vault.registry.registry import Fate, Place
 
 #: Whatever outlives a request in a process: `module.name` to what it holds.
 PROCESS: Mapping[str, Place] = MappingProxyType(
@@ -151,17 +151,17 @@ PROCESS: Mapping[str, Place] = MappingProxyType(
             found="erasure id; dropped once the erasure is complete",
             forget=Fate.PASSES,
         ),
-        "memoryhub.vault.key_cache.KeyCache": Place(
+        "memoryhub.vault.keys.key_cache.KeyCache": Place(
             holds="opened keys, for 60 seconds", forget=Fate.VOID
         ),
-        "memoryhub.vault.keyring._held": Place(holds="the key ring"),
-        "memoryhub.vault.keys._projects": Place(holds="opened keys of projects"),
-        "memoryhub.vault.keys._subjects": Place(
+        "memoryhub.vault.keys.keyring._held": Place(holds="the key ring"),
+        "memoryhub.vault.keys.keys._projects": Place(holds="opened keys of projects"),
+        "memoryhub.vault.keys.keys._subjects": Place(
             holds="opened keys of subjects",
             found="(subject, epoch); the epoch is read before use",
             forget=Fate.VOID,
         ),
-        "memoryhub.vault.seal_count._notes": Place(
+        "memoryhub.vault.keys.seal_count._notes": Place(
             holds="subject ids and counts",
             found="subject id; a note about a destroyed key is dropped",
             forget=Fate.PASSES,

@@ -16,8 +16,8 @@ from typing import Any, Final, Literal
 
 from memoryhub.errors import Refusal
 from memoryhub.kernel.text import strict_json
-from memoryhub.vault import signing
-from memoryhub.vault.signing import Signer
+from memoryhub.vault.proof import signing
+from memoryhub.vault.proof.signing import Signer
 
 RECEIPT: Final = "memoryhub.receipt/2"
 ADDENDUM: Final = "memoryhub.receipt-addendum/1"

@@ -34,8 +34,8 @@ from memoryhub.errors import (
 from memoryhub.models.clock import clock
 from memoryhub.models.ids import uuid7
 from memoryhub.models.keys import KeyMeta, SigningKey
-from memoryhub.vault import keyring, ring_file
-from memoryhub.vault.wrapping import Kind, unwrap, wrap
+from memoryhub.vault.keys import keyring, ring_file
+from memoryhub.vault.keys.wrapping import Kind, unwrap, wrap
 
 log = structlog.get_logger()
 

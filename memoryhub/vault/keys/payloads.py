@@ -20,8 +20,8 @@ from cryptography.exceptions import InvalidTag
 
 from memoryhub.errors import SealBrokenError
 from memoryhub.kernel.text.padding import padded
-from memoryhub.vault import seal_count
-from memoryhub.vault.keys import SubjectKeys
+from memoryhub.vault.keys import seal_count
+from memoryhub.vault.keys.keys import SubjectKeys
 
 OVERHEAD_BYTES: Final = 31
 #: Inflating stops here, so what is larger is sealed as it is.

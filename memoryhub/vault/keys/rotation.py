@@ -11,9 +11,9 @@ from django.conf import settings
 from django.db import transaction
 
 from memoryhub.models.keys import KekCheck, KeyMeta
-from memoryhub.vault import keyring, ring_file
-from memoryhub.vault.ring_file import RingRefusedError
-from memoryhub.vault.wrapping import unwrap, wrap
+from memoryhub.vault.keys import keyring, ring_file
+from memoryhub.vault.keys.ring_file import RingRefusedError
+from memoryhub.vault.keys.wrapping import unwrap, wrap
 
 BATCH_ROWS = 1_000
 

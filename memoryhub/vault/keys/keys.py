@@ -32,9 +32,9 @@ from memoryhub.models.keys import (
     WrappedKey,
 )
 from memoryhub.models.subjects import Subject
-from memoryhub.vault import keyring, seal_count
-from memoryhub.vault.key_cache import KeyCache
-from memoryhub.vault.wrapping import Kind, unwrap, wrap
+from memoryhub.vault.keys import keyring, seal_count
+from memoryhub.vault.keys.key_cache import KeyCache
+from memoryhub.vault.keys.wrapping import Kind, unwrap, wrap
 
 KEY_BYTES = 32
 SWEEP_ROWS = 1_000

@@ -1,0 +1,1 @@
+"""Keys of subjects, and what is sealed with them."""

@@ -1,0 +1,1 @@
+"""Signatures, chained files and anchors, which show what was done."""

@@ -1,0 +1,1 @@
+"""Where content can be: in tables, files and beside them."""

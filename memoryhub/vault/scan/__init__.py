@@ -1,0 +1,1 @@
+"""Looking for a text in bytes of any container."""
