@@ -21,8 +21,8 @@ from memoryhub.errors import (
     SubjectErasedError,
     ThreadErasedError,
 )
-from memoryhub.models.clock import clock
-from memoryhub.models.operators import Membership, Operator
+from memoryhub.models.access.operators import Membership, Operator
+from memoryhub.models.server.clock import clock
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
 from memoryhub.queries import threads

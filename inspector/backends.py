@@ -7,7 +7,7 @@ from django.contrib.auth.backends import BaseBackend, ModelBackend
 from django.http import HttpRequest
 
 from inspector import access
-from memoryhub.models.operators import Operator
+from memoryhub.models.access.operators import Operator
 from memoryhub.services import identities, passkeys, second_factors
 from memoryhub.services.identities import Told
 from memoryhub.services.passkeys import Shown

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from django.http import HttpRequest
 
-from memoryhub.models.clock import clock
+from memoryhub.models.server.clock import clock
 from memoryhub.services.passkeys import Site, State
 
 SECONDS: Final = 300

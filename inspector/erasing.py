@@ -11,8 +11,8 @@ from django.http import HttpRequest, HttpResponse
 from inspector import forgetting, offices, refusals
 from inspector.places import Place
 from memoryhub.errors import PlanStaleError, Refusal
-from memoryhub.models.clock import clock
 from memoryhub.models.erasures import Erasure
+from memoryhub.models.server.clock import clock
 from memoryhub.queries import erasure_views
 from memoryhub.queries.erasures import ErasureLine
 from memoryhub.services import erasure_plans, erasure_steps, receipts

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from memoryhub.errors import InvalidError, Refusal, StaleError
-from memoryhub.models.clock import clock
 from memoryhub.models.projects import MOST_TTL_SECONDS, Project
+from memoryhub.models.server.clock import clock
 from memoryhub.queries import expiry
 from memoryhub.queries.expiry import Doomed
 from memoryhub.services import projects

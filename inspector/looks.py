@@ -16,7 +16,7 @@ from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 
 from memoryhub.journal.audit import PURPOSES, Entry
-from memoryhub.models.clock import clock
+from memoryhub.models.server.clock import clock
 from memoryhub.models.threads import Thread
 from memoryhub.queries.heads import Head
 from memoryhub.services import audit

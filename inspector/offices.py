@@ -10,7 +10,7 @@ from django.http import HttpRequest, HttpResponse
 
 from inspector import access, exports, shell
 from inspector.places import Place
-from memoryhub.models.operators import Membership
+from memoryhub.models.access.operators import Membership
 from memoryhub.models.subjects import Subject
 from memoryhub.queries import profiles
 from memoryhub.queries.cursors import Batch

@@ -3,7 +3,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from inspector.looks import Look
-from memoryhub.models.operators import Membership, Operator
+from memoryhub.models.access.operators import Membership, Operator
 from memoryhub.models.projects import Project
 from memoryhub.services import operators
 

@@ -18,7 +18,7 @@ from pydantic import (
 
 import inspector
 from inspector import panels
-from memoryhub.models.clock import clock
+from memoryhub.models.server.clock import clock
 
 HELLO_BYTES, OTHER_BYTES = 16 * 1024, 1024
 MESSAGES_PER_SECOND = 20

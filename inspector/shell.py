@@ -8,8 +8,8 @@ from django.shortcuts import render
 import inspector
 from inspector.places import Place
 from memoryhub.journal import writer
-from memoryhub.models.clock import clock
 from memoryhub.models.projects import Project
+from memoryhub.models.server.clock import clock
 from memoryhub.queries.project_deletions import Progress, get_progress
 
 Context = dict[str, Any]

@@ -31,7 +31,7 @@ from django.http import HttpRequest
 from django.urls import reverse
 
 from inspector import provider_replies
-from memoryhub.models.clock import clock
+from memoryhub.models.server.clock import clock
 from memoryhub.services.identities import Told
 
 ALGORITHMS: Final = ["RS256", "RS384", "RS512", "PS256", "ES256", "ES384", "EdDSA"]

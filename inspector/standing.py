@@ -12,8 +12,8 @@ from django.utils.crypto import constant_time_compare
 
 from inspector import access, looks
 from inspector.protocol import Close
-from memoryhub.models.clock import clock
-from memoryhub.models.operators import Membership, Operator
+from memoryhub.models.access.operators import Membership, Operator
+from memoryhub.models.server.clock import clock
 from memoryhub.queries.standings import Member, list_standings
 from memoryhub.services import operators
 

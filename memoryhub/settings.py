@@ -228,7 +228,7 @@ DATABASES = {
     if ENV.KEYS_DATABASE_URL
     else _sqlite("keys", _KEYS_PRAGMAS),
 }
-DATABASE_ROUTERS = ["memoryhub.models.router.KeysRouter"]
+DATABASE_ROUTERS = ["memoryhub.models.server.router.KeysRouter"]
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 REDIS_URL = ENV.REDIS_URL

@@ -30,10 +30,10 @@ from servestatic.middleware import ServeStaticMiddleware
 
 from memoryhub.journal.writing.uses import uses
 from memoryhub.journal.writing.writer import Journal, writer
-from memoryhub.models.clock import clock
 from memoryhub.models.events import Event
 from memoryhub.models.keys import KeyMeta, SigningKey
 from memoryhub.models.projects import Project
+from memoryhub.models.server.clock import clock
 from memoryhub.models.threads import Thread
 from memoryhub.queries import tokenizers
 from memoryhub.services.api_keys import Agent

@@ -12,8 +12,8 @@ from django.forms import model_to_dict
 
 from memoryhub.journal.forget import erasing, purging
 from memoryhub.kernel.state.erase_events import Range
-from memoryhub.models.clock import clock
 from memoryhub.models.erasures import Erasure
+from memoryhub.models.server.clock import clock
 from memoryhub.models.threads import Thread
 from memoryhub.queries.verification import verify
 from memoryhub.services.rebuild import rebuild

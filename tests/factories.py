@@ -12,7 +12,7 @@ from memoryhub.kernel.state.events import LabelValue, Limits
 from memoryhub.kernel.state.state import Scope
 from memoryhub.kernel.text import strict_json
 from memoryhub.kernel.threads import measuring
-from memoryhub.models.api_keys import MEMORY_SCOPES
+from memoryhub.models.access.api_keys import MEMORY_SCOPES
 from memoryhub.models.projects import Project
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread

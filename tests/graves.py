@@ -11,9 +11,9 @@ from django.db import transaction
 from memoryhub import journal
 from memoryhub.journal.rows import tombstones
 from memoryhub.journal.rows.tombstones import Value
-from memoryhub.models.clock import clock
 from memoryhub.models.erasures import Erasure, Receipt
-from memoryhub.models.ids import uuid7
+from memoryhub.models.server.clock import clock
+from memoryhub.models.server.ids import uuid7
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
 from memoryhub.vault.keys import keys

@@ -12,7 +12,7 @@ from typing import Any
 from django.db import connection, transaction
 from django.db.models import Model
 
-from memoryhub.models.audit import AuditEntry
+from memoryhub.models.access.audit import AuditEntry
 from memoryhub.models.erasures import Receipt
 
 KEPT: tuple[type[Model], ...] = (AuditEntry, Receipt)

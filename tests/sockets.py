@@ -19,7 +19,7 @@ from django.test import RequestFactory
 
 from inspector import BUILD, access
 from memoryhub.asgi import Lifespan, application
-from memoryhub.models.operators import Operator
+from memoryhub.models.access.operators import Operator
 from memoryhub.models.projects import Project
 from memoryhub.models.threads import Thread
 from memoryhub.services import operators

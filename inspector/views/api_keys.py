@@ -14,9 +14,9 @@ from inspector.access import signed_in
 from inspector.places import Place
 from memoryhub.errors import InvalidError, Refusal
 from memoryhub.kernel.text import user_ids
-from memoryhub.models.api_keys import MEMORY_SCOPES, SUBJECT_SCOPES, ApiKey
-from memoryhub.models.clock import clock
-from memoryhub.models.operators import Membership
+from memoryhub.models.access.api_keys import MEMORY_SCOPES, SUBJECT_SCOPES, ApiKey
+from memoryhub.models.access.operators import Membership
+from memoryhub.models.server.clock import clock
 from memoryhub.models.subjects import Subject
 from memoryhub.services import api_keys, subjects
 

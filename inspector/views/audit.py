@@ -10,8 +10,8 @@ from inspector import access, asof, chat, exports, search, shell
 from inspector.access import signed_in
 from inspector.places import Place
 from inspector.search import Asked
-from memoryhub.models.clock import clock
-from memoryhub.models.operators import Membership
+from memoryhub.models.access.operators import Membership
+from memoryhub.models.server.clock import clock
 from memoryhub.queries import audit
 from memoryhub.queries.audit import Line
 from memoryhub.queries.cursors import Batch

@@ -23,7 +23,7 @@ from inspector.access import signed_in
 from inspector.panels import Scene
 from inspector.visits import Visit
 from memoryhub.errors import InvalidError, Refusal
-from memoryhub.models.operators import Membership
+from memoryhub.models.access.operators import Membership
 from memoryhub.queries import checkpoint_trees, checkpoints, comparison_views
 from memoryhub.queries.checkpoints import CheckpointLine
 from memoryhub.queries.comparisons import HEAD

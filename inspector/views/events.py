@@ -24,7 +24,7 @@ from inspector.panels import Scene
 from inspector.search import Asked
 from memoryhub.errors import NotFoundError
 from memoryhub.kernel.state.memory_events import CheckpointRestored
-from memoryhub.models.clock import clock
+from memoryhub.models.server.clock import clock
 from memoryhub.models.threads import Thread
 from memoryhub.queries import (
     erasure_views,

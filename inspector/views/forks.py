@@ -11,7 +11,7 @@ from inspector.access import signed_in
 from inspector.panels import Scene
 from inspector.places import Place
 from memoryhub.errors import InvalidError, Refusal
-from memoryhub.models.operators import Membership
+from memoryhub.models.access.operators import Membership
 from memoryhub.models.threads import Thread
 from memoryhub.queries import checkpoints, forks
 from memoryhub.queries.comparisons import Point

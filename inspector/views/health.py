@@ -8,7 +8,7 @@ from django.views.decorators.http import require_safe
 from inspector import access, shell
 from inspector.access import signed_in
 from inspector.hub import hub
-from memoryhub.models.clock import clock
+from memoryhub.models.server.clock import clock
 from memoryhub.queries import health, stats
 from memoryhub.queries.health import Part
 

@@ -13,7 +13,7 @@ from inspector.access import signed_in
 from inspector.places import Place
 from inspector.views.subject_acts import MOST_DAYS, PROPOSED_DAYS, days_of, said_of
 from memoryhub.errors import InvalidError
-from memoryhub.models.clock import clock
+from memoryhub.models.server.clock import clock
 from memoryhub.queries import holds
 from memoryhub.queries.cursors import Batch, walk
 from memoryhub.queries.holds import HoldLine

@@ -18,7 +18,7 @@ from inspector.templatetags.units import typed
 from memoryhub.errors import InvalidError, Refusal, StaleError
 from memoryhub.kernel.memory.memory_commands import Expiry
 from memoryhub.kernel.text.strict_json import JsonRefusedError
-from memoryhub.models.operators import Membership
+from memoryhub.models.access.operators import Membership
 from memoryhub.models.projects import MOST_TTL_SECONDS
 from memoryhub.models.threads import Thread
 from memoryhub.queries import keys

@@ -11,7 +11,7 @@ from inspector import access, refusals, shell
 from inspector.access import signed_in
 from inspector.places import Place
 from memoryhub.errors import InvalidError, Refusal
-from memoryhub.models.operators import Membership
+from memoryhub.models.access.operators import Membership
 from memoryhub.services import operators
 
 SHOWN = 200

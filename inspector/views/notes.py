@@ -13,7 +13,7 @@ from inspector.memories import Jotted
 from inspector.search import Asked
 from inspector.visits import Visit
 from memoryhub.kernel.memory.notes import NOTES
-from memoryhub.models.clock import clock
+from memoryhub.models.server.clock import clock
 from memoryhub.queries import event_search, notes, states
 from memoryhub.queries.cursors import Batch, walk
 from memoryhub.queries.event_search import Stretch

@@ -13,7 +13,7 @@ from inspector.chat import Block, Room
 from inspector.panels import Scene
 from inspector.search import Asked
 from memoryhub.errors import Refusal
-from memoryhub.models.operators import Membership
+from memoryhub.models.access.operators import Membership
 from memoryhub.models.threads import Thread
 from memoryhub.queries import erasure_views, page_uses, page_views
 from memoryhub.queries.erasure_views import Proof

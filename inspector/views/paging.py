@@ -27,7 +27,7 @@ from inspector.panels import Scene
 from inspector.places import Place
 from memoryhub.errors import InvalidError, Refusal
 from memoryhub.kernel.text import names
-from memoryhub.models.operators import Membership
+from memoryhub.models.access.operators import Membership
 from memoryhub.models.threads import Thread
 from memoryhub.queries import paging_charts, previews
 from memoryhub.queries.cursors import Batch

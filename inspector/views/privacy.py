@@ -8,7 +8,7 @@ from django.views.decorators.http import require_safe
 
 from inspector import offices
 from inspector.access import signed_in
-from memoryhub.models.clock import clock
+from memoryhub.models.server.clock import clock
 from memoryhub.queries import privacy_checks
 from memoryhub.queries.privacy_checks import Verdict
 

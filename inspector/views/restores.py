@@ -15,7 +15,7 @@ from inspector.places import Place
 from memoryhub.errors import CheckpointUnknownError, InvalidError, Refusal
 from memoryhub.kernel.memory.nouns import RESTORABLE, RESTORED
 from memoryhub.kernel.state.memory_events import CheckpointRestored
-from memoryhub.models.operators import Membership
+from memoryhub.models.access.operators import Membership
 from memoryhub.models.threads import Thread
 from memoryhub.queries import checkpoints, restorations
 from memoryhub.queries.restorations import Restoration

@@ -9,7 +9,7 @@ from inspector.access import signed_in
 from inspector.panels import Scene
 from inspector.places import Place
 from memoryhub.errors import InvalidError, Refusal
-from memoryhub.models.operators import Membership
+from memoryhub.models.access.operators import Membership
 from memoryhub.models.projects import MOST_IDLE_DAYS
 from memoryhub.models.threads import Thread
 from memoryhub.queries import retention

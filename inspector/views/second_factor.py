@@ -10,7 +10,7 @@ from django.views.decorators.http import require_http_methods
 from inspector import access, ceremonies, shell
 from inspector.access import signed_in
 from memoryhub.errors import InvalidError
-from memoryhub.models.operators import Operator
+from memoryhub.models.access.operators import Operator
 from memoryhub.services import passkeys, second_factors
 
 #: How long a secret may wait for its first code.

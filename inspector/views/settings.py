@@ -12,9 +12,9 @@ from inspector.access import signed_in
 from inspector.lifetimes import Lifetimes
 from inspector.places import Place
 from memoryhub.errors import InvalidError, Refusal, StaleError
-from memoryhub.models.clock import clock
-from memoryhub.models.operators import Membership
+from memoryhub.models.access.operators import Membership
 from memoryhub.models.projects import MOST_IDLE_DAYS, MOST_THREADS, Project
+from memoryhub.models.server.clock import clock
 from memoryhub.queries import retention
 from memoryhub.queries.retention import Horizon
 from memoryhub.services import projects

@@ -16,7 +16,7 @@ from inspector.tries import Tries
 from memoryhub.errors import InvalidError, Refusal
 from memoryhub.journal.audit import PURPOSES
 from memoryhub.kernel.text import names
-from memoryhub.models.operators import Operator
+from memoryhub.models.access.operators import Operator
 from memoryhub.services import audit, operators, passkeys, sign_ins
 
 THEMES = ("light", "dark")

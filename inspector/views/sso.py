@@ -14,7 +14,7 @@ from inspector.backends import NOBODY
 from inspector.tries import Tries
 from inspector.views import sign_in
 from memoryhub.errors import NotFoundError
-from memoryhub.models.operators import Operator
+from memoryhub.models.access.operators import Operator
 
 #: What is loaded by name, where single sign-on is configured.
 CLIENT = "inspector.sso"

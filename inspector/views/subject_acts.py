@@ -12,8 +12,8 @@ from inspector import offices, refusals
 from inspector.access import signed_in
 from inspector.places import Place
 from memoryhub.errors import InvalidError, Refusal
-from memoryhub.models.clock import clock
-from memoryhub.models.operators import Membership, Operator
+from memoryhub.models.access.operators import Membership, Operator
+from memoryhub.models.server.clock import clock
 from memoryhub.models.subjects import Subject
 from memoryhub.services import holds, restrictions
 

@@ -9,7 +9,7 @@ from django.views.decorators.http import require_http_methods
 from inspector import exports, offices, refusals
 from inspector.access import signed_in
 from memoryhub.errors import Refusal
-from memoryhub.models.clock import clock
+from memoryhub.models.server.clock import clock
 from memoryhub.queries import profiles
 from memoryhub.services import exports as handing
 

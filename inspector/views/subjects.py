@@ -14,7 +14,7 @@ from inspector.access import signed_in
 from inspector.places import Place
 from inspector.views.subject_acts import RESTRICTIONS
 from memoryhub.errors import InvalidError, SubjectErasedError
-from memoryhub.models.clock import clock
+from memoryhub.models.server.clock import clock
 from memoryhub.models.subjects import Subject
 from memoryhub.queries import profiles, subject_lists
 from memoryhub.queries.cursors import Batch

@@ -21,8 +21,8 @@ from inspector.access import signed_in, signed_in_panel
 from inspector.places import Place
 from memoryhub.errors import InvalidError, Refusal
 from memoryhub.kernel.state.events import CloseReason
-from memoryhub.models.clock import clock
-from memoryhub.models.operators import Membership
+from memoryhub.models.access.operators import Membership
+from memoryhub.models.server.clock import clock
 from memoryhub.queries import catalogue, facets
 from memoryhub.queries.cursors import Batch
 from memoryhub.queries.threads import ThreadLine

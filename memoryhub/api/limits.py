@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from django.conf import settings
 
 from memoryhub.errors import RateError
-from memoryhub.models.clock import clock
+from memoryhub.models.server.clock import clock
 from memoryhub.services.api_keys import Agent
 
 _DAY_SECONDS = 86_400

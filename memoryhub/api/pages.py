@@ -47,7 +47,7 @@ from memoryhub.journal import Receipt
 from memoryhub.kernel.paging.page_commands import DeletePage
 from memoryhub.kernel.state.page_events import PageCreated, PageEvicted, PageUpdated
 from memoryhub.kernel.state.pages import SYSTEM_PROMPT, Entry
-from memoryhub.models.ids import uuid7
+from memoryhub.models.server.ids import uuid7
 from memoryhub.models.threads import Thread
 from memoryhub.queries import envelopes, pages, states
 from memoryhub.queries.mutations import list_history

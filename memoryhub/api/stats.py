@@ -14,7 +14,7 @@ from memoryhub.api.reading import GONE, find_thread, require_unrestricted, seq_o
 from memoryhub.api.samples import AT, THREAD
 from memoryhub.api.schemas import AsOf, ScopeOut
 from memoryhub.errors import SeqUnknownError, SubjectErasedError, SubjectRestrictedError
-from memoryhub.models.clock import clock
+from memoryhub.models.server.clock import clock
 from memoryhub.queries.readers import read
 from memoryhub.queries.stats import (
     Tally,

@@ -21,7 +21,7 @@ from memoryhub.errors import (
     SubjectRestrictedError,
 )
 from memoryhub.journal.log import requests
-from memoryhub.models.clock import clock
+from memoryhub.models.server.clock import clock
 from memoryhub.models.subjects import Subject
 from memoryhub.queries import profiles
 from memoryhub.queries.profiles import Profile

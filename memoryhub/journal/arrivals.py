@@ -37,9 +37,9 @@ from memoryhub.journal.writing import sealing
 from memoryhub.journal.writing.writer import run
 from memoryhub.kernel.replay import Recorded
 from memoryhub.kernel.state.state import ThreadState
-from memoryhub.models.clock import clock
 from memoryhub.models.events import Snapshot
 from memoryhub.models.projects import Project
+from memoryhub.models.server.clock import clock
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
 from memoryhub.vault.keys import keys

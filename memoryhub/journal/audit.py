@@ -18,10 +18,10 @@ import orjson
 from django.db import transaction
 
 from memoryhub import errors
-from memoryhub.models.audit import AuditEntry
-from memoryhub.models.clock import clock
+from memoryhub.models.access.audit import AuditEntry
 from memoryhub.models.erasures import Erasure
 from memoryhub.models.projects import Instance
+from memoryhub.models.server.clock import clock
 from memoryhub.models.subjects import Subject
 from memoryhub.vault.keys import blind_index, keys
 

@@ -2,7 +2,7 @@ import django.db.models.deletion
 from django.conf import settings
 from django.db import migrations, models
 
-import memoryhub.models.ids
+import memoryhub.models.server.ids
 import memoryhub.models.threads
 
 
@@ -18,13 +18,16 @@ class Migration(migrations.Migration):
                 (
                     "id",
                     models.UUIDField(
-                        default=memoryhub.models.ids.uuid7,
+                        default=memoryhub.models.server.ids.uuid7,
                         editable=False,
                         primary_key=True,
                         serialize=False,
                     ),
                 ),
-                ("slug", memoryhub.models.ids.NameField(max_length=40, unique=True)),
+                (
+                    "slug",
+                    memoryhub.models.server.ids.NameField(max_length=40, unique=True),
+                ),
                 ("created_at", models.DateTimeField()),
                 ("create_on_write", models.BooleanField(default=True)),
                 ("max_threads", models.IntegerField(default=100000)),
@@ -46,7 +49,7 @@ class Migration(migrations.Migration):
                 (
                     "id",
                     models.UUIDField(
-                        default=memoryhub.models.ids.uuid7,
+                        default=memoryhub.models.server.ids.uuid7,
                         editable=False,
                         primary_key=True,
                         serialize=False,
@@ -103,13 +106,16 @@ class Migration(migrations.Migration):
                 (
                     "id",
                     models.UUIDField(
-                        default=memoryhub.models.ids.uuid7,
+                        default=memoryhub.models.server.ids.uuid7,
                         editable=False,
                         primary_key=True,
                         serialize=False,
                     ),
                 ),
-                ("prefix", memoryhub.models.ids.NameField(max_length=8, unique=True)),
+                (
+                    "prefix",
+                    memoryhub.models.server.ids.NameField(max_length=8, unique=True),
+                ),
                 ("digest", models.BinaryField(max_length=32)),
                 ("scopes", models.CharField(max_length=120)),
                 ("created_at", models.DateTimeField()),
@@ -149,13 +155,13 @@ class Migration(migrations.Migration):
                 (
                     "id",
                     models.UUIDField(
-                        default=memoryhub.models.ids.uuid7,
+                        default=memoryhub.models.server.ids.uuid7,
                         editable=False,
                         primary_key=True,
                         serialize=False,
                     ),
                 ),
-                ("name", memoryhub.models.ids.NameField(max_length=128)),
+                ("name", memoryhub.models.server.ids.NameField(max_length=128)),
                 (
                     "name_salt",
                     models.BinaryField(
@@ -178,13 +184,16 @@ class Migration(migrations.Migration):
                 ),
                 (
                     "agent_type",
-                    memoryhub.models.ids.NameField(max_length=128, null=True),
+                    memoryhub.models.server.ids.NameField(max_length=128, null=True),
                 ),
                 (
                     "agent_instance",
-                    memoryhub.models.ids.NameField(max_length=128, null=True),
+                    memoryhub.models.server.ids.NameField(max_length=128, null=True),
                 ),
-                ("session", memoryhub.models.ids.NameField(max_length=128, null=True)),
+                (
+                    "session",
+                    memoryhub.models.server.ids.NameField(max_length=128, null=True),
+                ),
                 ("fork_seq", models.BigIntegerField(null=True)),
                 ("lineage", models.TextField(default="[]")),
                 ("labels", models.TextField(default="{}")),
@@ -311,7 +320,7 @@ class Migration(migrations.Migration):
                 (
                     "id",
                     models.UUIDField(
-                        default=memoryhub.models.ids.uuid7,
+                        default=memoryhub.models.server.ids.uuid7,
                         editable=False,
                         primary_key=True,
                         serialize=False,
@@ -374,7 +383,7 @@ class Migration(migrations.Migration):
                 (
                     "id",
                     models.UUIDField(
-                        default=memoryhub.models.ids.uuid7,
+                        default=memoryhub.models.server.ids.uuid7,
                         editable=False,
                         primary_key=True,
                         serialize=False,
@@ -382,7 +391,7 @@ class Migration(migrations.Migration):
                 ),
                 (
                     "username",
-                    memoryhub.models.ids.NameField(max_length=64, unique=True),
+                    memoryhub.models.server.ids.NameField(max_length=64, unique=True),
                 ),
                 ("is_active", models.BooleanField(default=True)),
                 ("created_at", models.DateTimeField()),
@@ -474,7 +483,7 @@ class Migration(migrations.Migration):
                 (
                     "id",
                     models.UUIDField(
-                        default=memoryhub.models.ids.uuid7,
+                        default=memoryhub.models.server.ids.uuid7,
                         editable=False,
                         primary_key=True,
                         serialize=False,
@@ -520,7 +529,7 @@ class Migration(migrations.Migration):
                 (
                     "id",
                     models.UUIDField(
-                        default=memoryhub.models.ids.uuid7,
+                        default=memoryhub.models.server.ids.uuid7,
                         editable=False,
                         primary_key=True,
                         serialize=False,
@@ -539,7 +548,7 @@ class Migration(migrations.Migration):
                 (
                     "id",
                     models.UUIDField(
-                        default=memoryhub.models.ids.uuid7,
+                        default=memoryhub.models.server.ids.uuid7,
                         editable=False,
                         primary_key=True,
                         serialize=False,
@@ -575,9 +584,9 @@ class Migration(migrations.Migration):
                 ("index", models.BigIntegerField()),
                 ("seq", models.BigIntegerField()),
                 ("turn", models.BigIntegerField()),
-                ("from_name", memoryhub.models.ids.NameField(max_length=128)),
-                ("to_name", memoryhub.models.ids.NameField(max_length=128)),
-                ("type", memoryhub.models.ids.NameField(max_length=128)),
+                ("from_name", memoryhub.models.server.ids.NameField(max_length=128)),
+                ("to_name", memoryhub.models.server.ids.NameField(max_length=128)),
+                ("type", memoryhub.models.server.ids.NameField(max_length=128)),
                 ("role", models.CharField(max_length=9, null=True)),
                 ("tokens", models.IntegerField()),
                 ("bytes", models.IntegerField()),
@@ -679,8 +688,8 @@ class Migration(migrations.Migration):
                         serialize=False,
                     ),
                 ),
-                ("name", memoryhub.models.ids.NameField(max_length=128)),
-                ("value", memoryhub.models.ids.NameField(max_length=128)),
+                ("name", memoryhub.models.server.ids.NameField(max_length=128)),
+                ("value", memoryhub.models.server.ids.NameField(max_length=128)),
                 (
                     "project",
                     models.ForeignKey(

@@ -2,7 +2,7 @@
 
 from django.db import migrations, models
 
-import memoryhub.models.ids
+import memoryhub.models.server.ids
 
 
 class Migration(migrations.Migration):
@@ -16,7 +16,7 @@ class Migration(migrations.Migration):
             fields=[
                 (
                     "name",
-                    memoryhub.models.ids.NameField(
+                    memoryhub.models.server.ids.NameField(
                         max_length=40, primary_key=True, serialize=False
                     ),
                 ),

@@ -10,7 +10,7 @@ from typing import Any
 import django.db.models.deletion
 from django.db import migrations, models
 
-import memoryhub.models.ids
+import memoryhub.models.server.ids
 
 # A module whose name begins with a digit can't be named in an import.
 triggers = import_module("memoryhub.migrations.0002_append_only")
@@ -62,7 +62,7 @@ class Migration(migrations.Migration):
                         to="memoryhub.thread",
                     ),
                 ),
-                ("page_id", memoryhub.models.ids.NameField(max_length=128)),
+                ("page_id", memoryhub.models.server.ids.NameField(max_length=128)),
                 ("created_seq", models.BigIntegerField()),
                 ("created_turn", models.BigIntegerField()),
                 ("seq", models.BigIntegerField()),
@@ -107,7 +107,7 @@ class Migration(migrations.Migration):
                         to="memoryhub.thread",
                     ),
                 ),
-                ("page_id", memoryhub.models.ids.NameField(max_length=128)),
+                ("page_id", memoryhub.models.server.ids.NameField(max_length=128)),
                 ("version", models.IntegerField()),
                 ("level", models.IntegerField()),
                 ("seq", models.BigIntegerField()),
@@ -121,7 +121,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name="event",
             name="page",
-            field=memoryhub.models.ids.NameField(max_length=128, null=True),
+            field=memoryhub.models.server.ids.NameField(max_length=128, null=True),
         ),
         migrations.AddField(
             model_name="thread",

@@ -3,7 +3,7 @@
 import django.db.models.deletion
 from django.db import migrations, models
 
-import memoryhub.models.ids
+import memoryhub.models.server.ids
 
 
 class Migration(migrations.Migration):
@@ -80,7 +80,7 @@ class Migration(migrations.Migration):
                         serialize=False,
                     ),
                 ),
-                ("key", memoryhub.models.ids.NameField(max_length=128)),
+                ("key", memoryhub.models.server.ids.NameField(max_length=128)),
                 ("version", models.BigIntegerField()),
                 ("value_thread", models.UUIDField()),
                 ("value_seq", models.BigIntegerField()),

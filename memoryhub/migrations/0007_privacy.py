@@ -12,7 +12,7 @@ import django.db.models.deletion
 from django.conf import settings
 from django.db import migrations, models
 
-import memoryhub.models.ids
+import memoryhub.models.server.ids
 
 # Modules whose names begin with a digit can't be named in an import.
 triggers = import_module("memoryhub.migrations.0002_append_only")
@@ -239,7 +239,7 @@ class Migration(migrations.Migration):
                 (
                     "id",
                     models.UUIDField(
-                        default=memoryhub.models.ids.uuid7,
+                        default=memoryhub.models.server.ids.uuid7,
                         editable=False,
                         primary_key=True,
                         serialize=False,
@@ -261,14 +261,14 @@ class Migration(migrations.Migration):
                 (
                     "id",
                     models.UUIDField(
-                        default=memoryhub.models.ids.uuid7,
+                        default=memoryhub.models.server.ids.uuid7,
                         editable=False,
                         primary_key=True,
                         serialize=False,
                     ),
                 ),
-                ("issuer", memoryhub.models.ids.NameField(max_length=255)),
-                ("subject", memoryhub.models.ids.NameField(max_length=255)),
+                ("issuer", memoryhub.models.server.ids.NameField(max_length=255)),
+                ("subject", memoryhub.models.server.ids.NameField(max_length=255)),
                 ("created_at", models.DateTimeField()),
                 (
                     "operator",
@@ -331,7 +331,7 @@ class Migration(migrations.Migration):
                 (
                     "id",
                     models.UUIDField(
-                        default=memoryhub.models.ids.uuid7,
+                        default=memoryhub.models.server.ids.uuid7,
                         editable=False,
                         primary_key=True,
                         serialize=False,
@@ -424,7 +424,7 @@ class Migration(migrations.Migration):
                 (
                     "id",
                     models.UUIDField(
-                        default=memoryhub.models.ids.uuid7,
+                        default=memoryhub.models.server.ids.uuid7,
                         editable=False,
                         primary_key=True,
                         serialize=False,
@@ -483,7 +483,7 @@ class Migration(migrations.Migration):
                 (
                     "id",
                     models.UUIDField(
-                        default=memoryhub.models.ids.uuid7,
+                        default=memoryhub.models.server.ids.uuid7,
                         editable=False,
                         primary_key=True,
                         serialize=False,
@@ -518,7 +518,7 @@ class Migration(migrations.Migration):
                 (
                     "id",
                     models.UUIDField(
-                        default=memoryhub.models.ids.uuid7,
+                        default=memoryhub.models.server.ids.uuid7,
                         editable=False,
                         primary_key=True,
                         serialize=False,

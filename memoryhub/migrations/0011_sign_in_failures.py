@@ -2,7 +2,7 @@
 
 from django.db import migrations, models
 
-import memoryhub.models.ids
+import memoryhub.models.server.ids
 
 
 class Migration(migrations.Migration):
@@ -17,7 +17,7 @@ class Migration(migrations.Migration):
                 (
                     "id",
                     models.UUIDField(
-                        default=memoryhub.models.ids.uuid7,
+                        default=memoryhub.models.server.ids.uuid7,
                         editable=False,
                         primary_key=True,
                         serialize=False,

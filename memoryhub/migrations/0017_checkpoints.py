@@ -3,7 +3,7 @@
 import django.db.models.deletion
 from django.db import migrations, models
 
-import memoryhub.models.ids
+import memoryhub.models.server.ids
 
 
 class Migration(migrations.Migration):
@@ -27,7 +27,10 @@ class Migration(migrations.Migration):
                     ),
                 ),
                 ("seq", models.BigIntegerField()),
-                ("name", memoryhub.models.ids.NameField(max_length=128, null=True)),
+                (
+                    "name",
+                    memoryhub.models.server.ids.NameField(max_length=128, null=True),
+                ),
                 ("at", models.DateTimeField()),
                 ("by", models.CharField(max_length=64)),
                 ("auto", models.BooleanField()),

@@ -1,11 +1,11 @@
 """Django models: one module per noun. Here because Django looks here."""
 
-from memoryhub.models.api_keys import ApiKey
-from memoryhub.models.audit import AuditEntry, DailyUse
+from memoryhub.models.access.api_keys import ApiKey
+from memoryhub.models.access.audit import AuditEntry, DailyUse
+from memoryhub.models.access.operators import Identity, Membership, Operator, SignInLink
 from memoryhub.models.derivations import Derivation
 from memoryhub.models.erasures import Erasure, Hold, Receipt, Tombstone
 from memoryhub.models.events import Event, RequestKey, Snapshot
-from memoryhub.models.heartbeats import Heartbeat
 from memoryhub.models.keys import (
     DestroyedKey,
     DestroyedProjectKey,
@@ -18,10 +18,10 @@ from memoryhub.models.keys import (
     SigningKey,
     SubjectKey,
 )
-from memoryhub.models.leases import Lease
-from memoryhub.models.operators import Identity, Membership, Operator, SignInLink
 from memoryhub.models.pages import Page, PageLevel
 from memoryhub.models.projects import Instance, Project, ProjectStats
+from memoryhub.models.server.heartbeats import Heartbeat
+from memoryhub.models.server.leases import Lease
 from memoryhub.models.slots import Slot, Turn
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread, ThreadLabel

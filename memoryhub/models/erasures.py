@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from django.db import models
 
-from memoryhub.models.ids import uuid7
-from memoryhub.models.operators import Operator
+from memoryhub.models.access.operators import Operator
 from memoryhub.models.projects import Project
+from memoryhub.models.server.ids import uuid7
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
 

@@ -7,8 +7,8 @@ from uuid import UUID
 from django.db import models
 
 from memoryhub.models.erasures import Erasure
-from memoryhub.models.ids import NameField, uuid7
 from memoryhub.models.projects import Project
+from memoryhub.models.server.ids import NameField, uuid7
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
 

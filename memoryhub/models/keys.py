@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from django.db import models
 
-from memoryhub.models.ids import uuid7
+from memoryhub.models.server.ids import uuid7
 
 #: The version travels in one byte of every sealed payload.
 MAX_VERSION = 255

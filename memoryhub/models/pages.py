@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from django.db import models
 
-from memoryhub.models.ids import NameField
+from memoryhub.models.server.ids import NameField
 from memoryhub.models.threads import Thread
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from django.db import models
 
-from memoryhub.models.ids import NameField, uuid7
+from memoryhub.models.server.ids import NameField, uuid7
 
 MAX_THREADS = 100_000
 #: The largest value `max_threads` may be set to.

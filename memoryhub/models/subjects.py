@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from django.db import models
 
-from memoryhub.models.ids import uuid7
 from memoryhub.models.projects import Project
+from memoryhub.models.server.ids import uuid7
 
 
 class Subject(models.Model):

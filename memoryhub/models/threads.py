@@ -5,8 +5,8 @@ from typing import ClassVar, Self
 
 from django.db import models
 
-from memoryhub.models.ids import NameField, uuid7
 from memoryhub.models.projects import Project
+from memoryhub.models.server.ids import NameField, uuid7
 from memoryhub.models.subjects import Subject
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from memoryhub.errors import LedgerBrokenError
-from memoryhub.models.audit import AuditEntry
+from memoryhub.models.access.audit import AuditEntry
 from memoryhub.models.events import Event
 from memoryhub.models.projects import Instance
 from memoryhub.models.threads import Thread

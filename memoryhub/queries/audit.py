@@ -12,8 +12,8 @@ from django.db.models import Min, Q, QuerySet, Subquery
 from django.db.models.functions import Coalesce
 
 from memoryhub.journal import audit
-from memoryhub.models.audit import AuditEntry
-from memoryhub.models.operators import Operator
+from memoryhub.models.access.audit import AuditEntry
+from memoryhub.models.access.operators import Operator
 from memoryhub.models.projects import Instance
 from memoryhub.models.threads import Thread
 from memoryhub.queries.cursors import Batch, Listing

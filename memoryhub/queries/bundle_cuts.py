@@ -13,8 +13,8 @@ from typing import NamedTuple
 from uuid import UUID
 
 from memoryhub.errors import SubjectErasedError
-from memoryhub.models.clock import clock
 from memoryhub.models.projects import Instance
+from memoryhub.models.server.clock import clock
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
 from memoryhub.vault.keys import blind_index, keys

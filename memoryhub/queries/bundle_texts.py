@@ -12,7 +12,7 @@ from pydantic import TypeAdapter
 
 from memoryhub.journal import audit
 from memoryhub.kernel.registry import TYPES
-from memoryhub.models.audit import AuditEntry, DailyUse
+from memoryhub.models.access.audit import AuditEntry, DailyUse
 from memoryhub.models.projects import Project
 from memoryhub.queries import exact_json, nouns
 from memoryhub.queries.bundle_cuts import Cut

@@ -13,10 +13,10 @@ from django.db import Error
 from memoryhub.errors import StartRefusedError
 from memoryhub.journal import writer
 from memoryhub.journal.log.announce import doorbell
-from memoryhub.models.clock import SECOND_NS, clock
 from memoryhub.models.keys import KekCheck
-from memoryhub.models.leases import Lease
 from memoryhub.models.projects import Instance
+from memoryhub.models.server.clock import SECOND_NS, clock
+from memoryhub.models.server.leases import Lease
 from memoryhub.queries import erasures, expiry
 from memoryhub.vault.keys import keyring
 

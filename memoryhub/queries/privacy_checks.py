@@ -15,7 +15,7 @@ from django.db import Error
 from django.db.models import Min, QuerySet
 
 from memoryhub.errors import KeyMissingError, LedgerBrokenError, StartRefusedError
-from memoryhub.models.audit import AuditEntry
+from memoryhub.models.access.audit import AuditEntry
 from memoryhub.models.erasures import Erasure
 from memoryhub.models.keys import KekCheck, KeyMeta
 from memoryhub.models.projects import Instance, Project

@@ -18,7 +18,7 @@ from memoryhub.errors import NotFoundError
 from memoryhub.journal.log.heads import LISTED_EVERY
 from memoryhub.journal.rows import totals
 from memoryhub.journal.rows.totals import Figures
-from memoryhub.models.audit import DailyUse
+from memoryhub.models.access.audit import DailyUse
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
 from memoryhub.models.working_memory import Key

@@ -8,7 +8,7 @@ from typing import Final
 
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
-from memoryhub.models.api_keys import ApiKey
+from memoryhub.models.access.api_keys import ApiKey
 from memoryhub.models.erasures import Erasure, Hold
 from memoryhub.models.events import Event
 from memoryhub.models.projects import Project

@@ -9,7 +9,7 @@ from django.db.models import Q
 
 from memoryhub.journal import audit
 from memoryhub.journal.writing.uses import told, uses
-from memoryhub.models.audit import AuditEntry, DailyUse
+from memoryhub.models.access.audit import AuditEntry, DailyUse
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
 

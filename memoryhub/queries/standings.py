@@ -11,7 +11,7 @@ from django.contrib.sessions.models import Session
 from django.db.models import CharField, F, QuerySet, TextField, Value
 from django.db.models.functions import Cast
 
-from memoryhub.models.operators import Membership
+from memoryhub.models.access.operators import Membership
 
 #: Name, data, role, project, operator; the last three are empty of a session.
 _Row = tuple[str, str, str, str, str]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from memoryhub.kernel.state.state import ThreadState
-from memoryhub.models.clock import clock
+from memoryhub.models.server.clock import clock
 from memoryhub.models.threads import Thread
 from memoryhub.queries import replay
 

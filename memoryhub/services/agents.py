@@ -11,7 +11,7 @@ from django.db.models import OuterRef, Q, Subquery
 
 from memoryhub import journal
 from memoryhub.errors import QueueFullError
-from memoryhub.models.api_keys import ApiKey
+from memoryhub.models.access.api_keys import ApiKey
 from memoryhub.models.subjects import Subject
 from memoryhub.services import api_keys, projects
 from memoryhub.services.api_keys import Agent

@@ -21,9 +21,9 @@ from memoryhub.journal import Address, Birth, audit
 from memoryhub.journal.log import fence
 from memoryhub.kernel.commands import CreateThread
 from memoryhub.kernel.text import names
-from memoryhub.models.api_keys import MEMORY_SCOPES, SUBJECT_SCOPES, ApiKey
-from memoryhub.models.clock import clock
+from memoryhub.models.access.api_keys import MEMORY_SCOPES, SUBJECT_SCOPES, ApiKey
 from memoryhub.models.projects import Project
+from memoryhub.models.server.clock import clock
 from memoryhub.models.subjects import Subject
 from memoryhub.services.audit import COMMAND
 

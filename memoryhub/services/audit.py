@@ -13,10 +13,10 @@ from django.db import transaction
 from memoryhub import journal
 from memoryhub.journal import audit
 from memoryhub.journal.audit import Details, Entry
-from memoryhub.models.audit import AuditEntry
-from memoryhub.models.clock import clock
-from memoryhub.models.operators import Membership, Operator
+from memoryhub.models.access.audit import AuditEntry
+from memoryhub.models.access.operators import Membership, Operator
 from memoryhub.models.projects import Instance
+from memoryhub.models.server.clock import clock
 
 #: Whoever runs `manage.py`.
 COMMAND = "command"

@@ -38,8 +38,8 @@ from memoryhub.kernel.formats.bundles import (
 from memoryhub.kernel.replay import evolve
 from memoryhub.kernel.state.events import ThreadForked
 from memoryhub.kernel.text import names
-from memoryhub.models.ids import uuid7
 from memoryhub.models.projects import Instance, Project
+from memoryhub.models.server.ids import uuid7
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread, name_salt
 from memoryhub.queries import bundles

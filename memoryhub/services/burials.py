@@ -15,8 +15,8 @@ from django.db import transaction
 
 from memoryhub import journal
 from memoryhub.journal.rows import tombstones
-from memoryhub.models.clock import clock
 from memoryhub.models.erasures import Erasure
+from memoryhub.models.server.clock import clock
 from memoryhub.models.subjects import Subject
 from memoryhub.services import erasure_plans, ledger_targets, ledgers, subjects
 from memoryhub.vault.proof.ledger import Line

@@ -30,8 +30,8 @@ from memoryhub.journal import audit
 from memoryhub.journal.log import requests
 from memoryhub.journal.log.requests import Asked
 from memoryhub.kernel.state.erase_events import REASONS
-from memoryhub.models.clock import clock
 from memoryhub.models.erasures import Erasure
+from memoryhub.models.server.clock import clock
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
 from memoryhub.queries import erasure_closures, erasure_counts, erasure_targets

@@ -22,8 +22,8 @@ from memoryhub.journal.forget import scrub as scrubbing
 from memoryhub.journal.log import announce
 from memoryhub.journal.log import fence as fencing
 from memoryhub.journal.rows import tombstones
-from memoryhub.models.clock import clock
 from memoryhub.models.erasures import Erasure
+from memoryhub.models.server.clock import clock
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
 from memoryhub.queries import erasure_targets, recipients

@@ -32,8 +32,8 @@ from memoryhub.errors import (
 )
 from memoryhub.journal.log import requests
 from memoryhub.journal.log.requests import Asked
-from memoryhub.models.clock import clock
 from memoryhub.models.erasures import Erasure
+from memoryhub.models.server.clock import clock
 from memoryhub.models.subjects import Subject
 from memoryhub.queries.erasures import CLOSED, ErasureLine
 from memoryhub.queries.holds import in_force

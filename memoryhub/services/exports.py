@@ -23,10 +23,10 @@ from memoryhub.errors import ExportBusyError, RateError, Refusal
 from memoryhub.journal import audit
 from memoryhub.journal.log import fence
 from memoryhub.journal.writing.uses import uses
-from memoryhub.models.audit import AuditEntry
-from memoryhub.models.clock import clock
-from memoryhub.models.ids import uuid7
-from memoryhub.models.leases import Lease
+from memoryhub.models.access.audit import AuditEntry
+from memoryhub.models.server.clock import clock
+from memoryhub.models.server.ids import uuid7
+from memoryhub.models.server.leases import Lease
 from memoryhub.models.subjects import Subject
 from memoryhub.queries import bundle_cuts, bundles
 from memoryhub.queries.bundle_cuts import Cut

@@ -20,10 +20,10 @@ from memoryhub.errors import (
 )
 from memoryhub.journal import audit
 from memoryhub.journal.log import fence
-from memoryhub.models.clock import clock
+from memoryhub.models.access.operators import Membership, Operator
 from memoryhub.models.erasures import Erasure, Hold
-from memoryhub.models.ids import uuid7
-from memoryhub.models.operators import Membership, Operator
+from memoryhub.models.server.clock import clock
+from memoryhub.models.server.ids import uuid7
 from memoryhub.models.subjects import Subject
 from memoryhub.services import restrictions
 

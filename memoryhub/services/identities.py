@@ -12,8 +12,8 @@ from django.db import IntegrityError, transaction
 from memoryhub import journal
 from memoryhub.errors import InvalidError
 from memoryhub.journal import audit
-from memoryhub.models.clock import clock
-from memoryhub.models.operators import Identity, Operator
+from memoryhub.models.access.operators import Identity, Operator
+from memoryhub.models.server.clock import clock
 from memoryhub.services.audit import COMMAND
 
 #: What OpenID Connect allows a subject (Core 1.0, section 2).

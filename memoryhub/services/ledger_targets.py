@@ -15,8 +15,8 @@ import orjson
 from django.conf import settings
 
 from memoryhub.errors import ProjectDeletedError
-from memoryhub.models.clock import clock
 from memoryhub.models.erasures import Erasure, Tombstone
+from memoryhub.models.server.clock import clock
 from memoryhub.models.threads import Thread
 from memoryhub.vault.keys import blind_index, keys
 from memoryhub.vault.proof.ledger import Line

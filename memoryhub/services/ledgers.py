@@ -13,10 +13,10 @@ from django.db import transaction
 
 from memoryhub import journal
 from memoryhub.errors import LedgerBrokenError, LedgerUnwritableError, StartRefusedError
-from memoryhub.models.clock import clock
 from memoryhub.models.erasures import Erasure, Receipt, Tombstone
 from memoryhub.models.keys import DestroyedKey, ProjectKey
 from memoryhub.models.projects import Instance, Project
+from memoryhub.models.server.clock import clock
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
 from memoryhub.services import ledger_targets

@@ -15,7 +15,7 @@ import orjson
 from django.db.models import Min, Q
 
 from memoryhub import journal
-from memoryhub.models.audit import AuditEntry
+from memoryhub.models.access.audit import AuditEntry
 from memoryhub.models.erasures import Erasure, Receipt
 from memoryhub.services import (
     erasure_needles,

@@ -17,9 +17,9 @@ from memoryhub.errors import InvalidError, NameTakenError
 from memoryhub.journal import audit
 from memoryhub.journal.log import fence
 from memoryhub.kernel.text import names
-from memoryhub.models.clock import clock
-from memoryhub.models.operators import Membership, Operator, SignInLink
+from memoryhub.models.access.operators import Membership, Operator, SignInLink
 from memoryhub.models.projects import Project
+from memoryhub.models.server.clock import clock
 from memoryhub.services.audit import COMMAND
 
 #: Made by the first start; signs in by a link until somebody sets a password.

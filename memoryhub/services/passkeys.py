@@ -34,9 +34,9 @@ from fido2.webauthn import (
 
 from memoryhub.errors import InvalidError
 from memoryhub.kernel.text import names, strict_json
-from memoryhub.models.clock import clock
+from memoryhub.models.access.operators import Operator
 from memoryhub.models.keys import Passkey
-from memoryhub.models.operators import Operator
+from memoryhub.models.server.clock import clock
 from memoryhub.services import audit, operators
 
 MAX_NAME: Final = 40

@@ -16,10 +16,10 @@ from django.db import transaction
 from memoryhub import journal
 from memoryhub.errors import InvalidError, Refusal, SubjectHeldError
 from memoryhub.journal import audit
-from memoryhub.models.api_keys import ApiKey
-from memoryhub.models.clock import clock
+from memoryhub.models.access.api_keys import ApiKey
 from memoryhub.models.erasures import Erasure
 from memoryhub.models.projects import Project
+from memoryhub.models.server.clock import clock
 from memoryhub.models.subjects import Subject
 from memoryhub.queries import project_deletions
 from memoryhub.queries.erasures import ErasureLine

@@ -12,8 +12,6 @@ from memoryhub import journal
 from memoryhub.errors import InvalidError, NameTakenError
 from memoryhub.journal import audit
 from memoryhub.journal.log import fence
-from memoryhub.models.clock import clock
-from memoryhub.models.ids import uuid7
 from memoryhub.models.projects import (
     MAX_THREADS,
     MOST_IDLE_DAYS,
@@ -22,6 +20,8 @@ from memoryhub.models.projects import (
     Project,
     ProjectStats,
 )
+from memoryhub.models.server.clock import clock
+from memoryhub.models.server.ids import uuid7
 from memoryhub.queries import threads
 from memoryhub.services import subjects
 from memoryhub.services.audit import COMMAND

@@ -18,10 +18,10 @@ from django.db import transaction
 from memoryhub import journal
 from memoryhub.errors import NotCompleteError
 from memoryhub.journal import audit
-from memoryhub.models.clock import clock
 from memoryhub.models.erasures import Erasure, Receipt
-from memoryhub.models.ids import uuid7
 from memoryhub.models.projects import Instance
+from memoryhub.models.server.clock import clock
+from memoryhub.models.server.ids import uuid7
 from memoryhub.models.threads import Thread
 from memoryhub.queries.erasure_views import Remains
 from memoryhub.services import ledgers

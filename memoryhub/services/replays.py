@@ -15,9 +15,9 @@ from django.db import transaction
 
 from memoryhub import journal
 from memoryhub.kernel.text import strict_json
-from memoryhub.models.clock import clock
 from memoryhub.models.erasures import Erasure
 from memoryhub.models.projects import Project
+from memoryhub.models.server.clock import clock
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
 from memoryhub.queries.erasures import CLOSED

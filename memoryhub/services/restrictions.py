@@ -18,8 +18,8 @@ from memoryhub.errors import ErasureInProgressError, InvalidError
 from memoryhub.journal import audit
 from memoryhub.journal.log import requests
 from memoryhub.journal.log.requests import Asked
-from memoryhub.models.clock import clock
 from memoryhub.models.erasures import Erasure
+from memoryhub.models.server.clock import clock
 from memoryhub.models.subjects import Subject
 from memoryhub.queries.tombstones import require_subject
 

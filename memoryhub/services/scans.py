@@ -18,7 +18,7 @@ from django.db import DatabaseError, transaction
 
 from memoryhub import journal
 from memoryhub.journal import audit
-from memoryhub.models.operators import Operator
+from memoryhub.models.access.operators import Operator
 from memoryhub.queries import residue, surface_files, surfaces
 from memoryhub.queries.residue import Standing
 from memoryhub.queries.surfaces import Kind as Place

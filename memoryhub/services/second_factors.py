@@ -16,9 +16,9 @@ from urllib.parse import quote, urlencode
 from django.db.models import F, QuerySet
 
 from memoryhub.errors import InvalidError
-from memoryhub.models.clock import clock
+from memoryhub.models.access.operators import Membership, Operator
 from memoryhub.models.keys import OperatorKey
-from memoryhub.models.operators import Membership, Operator
+from memoryhub.models.server.clock import clock
 from memoryhub.services import audit, operators
 from memoryhub.vault.keys import keyring
 from memoryhub.vault.keys.wrapping import Kind, unwrap, wrap

@@ -13,8 +13,8 @@ from datetime import datetime, timedelta
 from django.db import transaction
 
 from memoryhub import journal
-from memoryhub.models.clock import clock
-from memoryhub.models.operators import SignInFailure
+from memoryhub.models.access.operators import SignInFailure
+from memoryhub.models.server.clock import clock
 from memoryhub.vault.keys import blind_index, keyring
 
 #: So long nobody gets in who was wrong too often, counted from the last failure.

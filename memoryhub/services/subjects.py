@@ -13,8 +13,8 @@ from memoryhub.errors import ProjectDeletedError, SubjectErasedError
 from memoryhub.journal.log import fence
 from memoryhub.journal.rows import tombstones
 from memoryhub.kernel.text import user_ids
-from memoryhub.models.clock import clock
-from memoryhub.models.ids import uuid7
+from memoryhub.models.server.clock import clock
+from memoryhub.models.server.ids import uuid7
 from memoryhub.models.subjects import Subject
 from memoryhub.queries.tombstones import require_subject
 from memoryhub.vault.keys import blind_index, keys, payloads

@@ -21,8 +21,8 @@ from memoryhub.kernel.state.erase_events import Range, RecordsErased
 from memoryhub.kernel.state.page_events import PlaceBody
 from memoryhub.kernel.state.state import ThreadState
 from memoryhub.kernel.text import strict_json
-from memoryhub.models.clock import clock
 from memoryhub.models.erasures import Erasure
+from memoryhub.models.server.clock import clock
 from memoryhub.models.subjects import Subject
 from memoryhub.vault.keys import keys
 

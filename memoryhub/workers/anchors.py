@@ -14,9 +14,9 @@ from django.db.models import Exists, F, OuterRef, Q, QuerySet
 
 from memoryhub import journal
 from memoryhub.errors import LedgerBrokenError, LedgerUnwritableError
-from memoryhub.models.clock import clock
 from memoryhub.models.events import Event
 from memoryhub.models.projects import Instance
+from memoryhub.models.server.clock import clock
 from memoryhub.models.threads import Thread
 from memoryhub.queries import anchors as standings
 from memoryhub.services.standstill import standstill

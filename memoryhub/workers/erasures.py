@@ -15,9 +15,9 @@ from uuid import UUID
 
 import structlog
 
-from memoryhub.models.clock import clock
 from memoryhub.models.erasures import Erasure
-from memoryhub.models.ids import uuid7
+from memoryhub.models.server.clock import clock
+from memoryhub.models.server.ids import uuid7
 from memoryhub.queries import erasures as listed
 from memoryhub.services import erasures
 from memoryhub.services.erasure_needles import remembered

@@ -16,8 +16,8 @@ from django.db.models import Q, QuerySet
 
 from memoryhub import journal
 from memoryhub.errors import ClockSkewError
-from memoryhub.models.clock import SECOND_NS, clock, ticks_ns
-from memoryhub.models.heartbeats import Heartbeat
+from memoryhub.models.server.clock import SECOND_NS, clock, ticks_ns
+from memoryhub.models.server.heartbeats import Heartbeat
 
 #: Three rounds of the loop; who has been silent for longer has died.
 ALIVE_NS = 30 * SECOND_NS

@@ -9,7 +9,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import Q
 
 from memoryhub import journal
-from memoryhub.models.leases import Lease
+from memoryhub.models.server.leases import Lease
 
 #: Three rounds of the loop: a slow one does not hand the work over.
 LEASE = timedelta(seconds=30)

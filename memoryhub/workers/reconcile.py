@@ -15,8 +15,8 @@ from uuid import UUID
 import structlog
 from django.conf import settings
 
-from memoryhub.models.clock import clock
-from memoryhub.models.ids import uuid7
+from memoryhub.models.server.clock import clock
+from memoryhub.models.server.ids import uuid7
 from memoryhub.services import replays
 from memoryhub.services.standstill import standstill
 from memoryhub.workers import (

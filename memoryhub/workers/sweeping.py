@@ -11,8 +11,8 @@ from django.db.models import Model, Q, QuerySet
 from memoryhub import journal
 from memoryhub.journal import arrivals
 from memoryhub.journal.log.requests import KEPT_FOR
+from memoryhub.models.access.operators import SignInFailure, SignInLink
 from memoryhub.models.events import RequestKey
-from memoryhub.models.operators import SignInFailure, SignInLink
 from memoryhub.models.projects import Project
 from memoryhub.vault.keys import keys
 

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from memoryhub.api import limits
-from memoryhub.models.clock import clock
+from memoryhub.models.server.clock import clock
 from tests.api.client import Answer, Client
 
 T = "/threads/t-1"

@@ -14,7 +14,7 @@ from threading import Event, Thread
 
 import pytest
 
-from memoryhub.models.api_keys import MEMORY_SCOPES
+from memoryhub.models.access.api_keys import MEMORY_SCOPES
 from memoryhub.services import erasures, subjects
 from tests import factories, graves
 from tests.harness.instances import Instance, Server, prepared

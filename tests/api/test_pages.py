@@ -8,8 +8,8 @@ import pytest
 from memoryhub.kernel.state.paging_config import TOKENIZERS
 from memoryhub.kernel.text import strict_json
 from memoryhub.models import Event, Subject
-from memoryhub.models.clock import clock
 from memoryhub.models.erasures import Hold
+from memoryhub.models.server.clock import clock
 from memoryhub.services.api_keys import Agent
 from tests import factories
 from tests.api.client import PAGE, SLOT, Answer, Client

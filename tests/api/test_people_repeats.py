@@ -13,11 +13,11 @@ import time_machine
 from django.utils import timezone
 
 from memoryhub.api import auth
-from memoryhub.models.audit import AuditEntry
+from memoryhub.models.access.audit import AuditEntry
+from memoryhub.models.access.operators import Membership
 from memoryhub.models.erasures import Erasure, Receipt
 from memoryhub.models.events import RequestKey
 from memoryhub.models.keys import SubjectKey
-from memoryhub.models.operators import Membership
 from memoryhub.models.projects import Project
 from memoryhub.models.subjects import Subject
 from memoryhub.services import erasures, holds, operators, subjects

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from memoryhub.kernel.text import strict_json
-from memoryhub.models.clock import clock
 from memoryhub.models.projects import Project
+from memoryhub.models.server.clock import clock
 from memoryhub.vault.proof import receipts, signing
 from tests import factories
 from tests.api.client import Client

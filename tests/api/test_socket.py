@@ -11,7 +11,7 @@ from django.conf import settings as configured
 
 from memoryhub.api import protocol
 from memoryhub.models import Project
-from memoryhub.models.clock import clock
+from memoryhub.models.server.clock import clock
 from memoryhub.queries.readers import read
 from memoryhub.services import subjects
 from memoryhub.services.api_keys import Agent

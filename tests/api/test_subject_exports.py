@@ -16,8 +16,8 @@ from memoryhub.api.handler import application
 from memoryhub.journal import writer
 from memoryhub.journal.writing.uses import uses
 from memoryhub.models import Project, Subject
-from memoryhub.models.audit import AuditEntry, DailyUse
-from memoryhub.models.leases import Lease
+from memoryhub.models.access.audit import AuditEntry, DailyUse
+from memoryhub.models.server.leases import Lease
 from memoryhub.queries.readers import readers
 from memoryhub.services import exports, subjects
 from memoryhub.services.api_keys import Agent

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from memoryhub.models.audit import DailyUse
+from memoryhub.models.access.audit import DailyUse
 from tests.api.client import Client
 from tests.sockets import serving
 

@@ -27,7 +27,7 @@ from inspector.views import sign_in
 from memoryhub import journal
 from memoryhub.journal import Order, Receipt
 from memoryhub.kernel.commands import AppendSlots
-from memoryhub.management import server as serving
+from memoryhub.management.serving import server as serving
 from memoryhub.models.projects import Project
 from memoryhub.services import operators
 from memoryhub.services.api_keys import Agent

@@ -4,7 +4,7 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
-from memoryhub.models.api_keys import ApiKey
+from memoryhub.models.access.api_keys import ApiKey
 from tests.gallery.pattern import Pattern
 from tests.gallery.scenery import NOW, OPEN, OWNER, PROJECT, Context
 

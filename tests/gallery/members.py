@@ -3,7 +3,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from memoryhub.models.operators import Membership, Operator
+from memoryhub.models.access.operators import Membership, Operator
 from tests.gallery.pattern import Pattern
 from tests.gallery.scenery import NOW, OWNER, PROJECT, Context
 

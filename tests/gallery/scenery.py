@@ -9,7 +9,7 @@ from inspector import chat, panels
 from inspector.chat import Bubble, Room
 from inspector.panels import Told
 from inspector.places import Place
-from memoryhub.models.operators import Membership, Operator
+from memoryhub.models.access.operators import Membership, Operator
 from memoryhub.models.projects import Project
 from memoryhub.queries.erasure_views import Proof
 from memoryhub.queries.events import EventLine

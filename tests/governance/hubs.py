@@ -11,7 +11,7 @@ from itertools import product
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from memoryhub.models.api_keys import MEMORY_SCOPES, SUBJECT_SCOPES
+from memoryhub.models.access.api_keys import MEMORY_SCOPES, SUBJECT_SCOPES
 from tests.harness.forks import Process
 from tests.harness.instances import UNLIMITED, Instance, Server
 from tests.promises.clients import Answer, Client

@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from inspector import frames
 from inspector.views import passkeys, sign_in, sso
-from memoryhub.models.operators import Membership, Operator
+from memoryhub.models.access.operators import Membership, Operator
 from memoryhub.models.projects import Project
 from memoryhub.models.threads import Thread
 from memoryhub.services import operators

@@ -10,10 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from memoryhub.models.clock import clock
+from memoryhub.models.access.operators import Membership
 from memoryhub.models.erasures import Erasure, Hold, Receipt, Tombstone
-from memoryhub.models.ids import uuid7
-from memoryhub.models.operators import Membership
+from memoryhub.models.server.clock import clock
+from memoryhub.models.server.ids import uuid7
 from memoryhub.models.subjects import Subject
 from memoryhub.queries.erasures import ErasureLine
 from memoryhub.services import (

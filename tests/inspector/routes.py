@@ -18,9 +18,9 @@ from inspector.views.key_acts import VERBS as KEY_VERBS
 from inspector.views.page_acts import VERBS
 from memoryhub.journal import Address, Order, perform
 from memoryhub.kernel.commands import Imported, ImportMessages
-from memoryhub.models.clock import clock
+from memoryhub.models.access.operators import Membership
 from memoryhub.models.erasures import Tombstone
-from memoryhub.models.operators import Membership
+from memoryhub.models.server.clock import clock
 from memoryhub.services import (
     erasure_plans,
     holds,

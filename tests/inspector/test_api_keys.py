@@ -8,7 +8,7 @@ from django.test import Client
 from django.utils import timezone
 
 from inspector.access import SIGNED_IN
-from memoryhub.models.api_keys import ApiKey
+from memoryhub.models.access.api_keys import ApiKey
 from memoryhub.models.projects import Project
 from memoryhub.services import api_keys, subjects
 from tests import factories

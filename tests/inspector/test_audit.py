@@ -11,7 +11,7 @@ import pytest
 from django.test import Client
 
 from memoryhub.journal import audit as log
-from memoryhub.models.audit import AuditEntry
+from memoryhub.models.access.audit import AuditEntry
 from memoryhub.models.projects import Project
 from memoryhub.queries.audit import FIELDS
 from memoryhub.services import audit, operator_threads, operators

@@ -15,7 +15,7 @@ from inspector import BUILD, access, protocol, standing
 from inspector import hub as hubs
 from inspector.hub import hub
 from inspector.standing import Badge
-from memoryhub.models.operators import Membership, Operator
+from memoryhub.models.access.operators import Membership, Operator
 from memoryhub.models.projects import Project
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread

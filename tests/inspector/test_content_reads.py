@@ -18,8 +18,8 @@ from inspector.panels import PANELS
 from memoryhub.journal import audit
 from memoryhub.journal.writing.writer import writer
 from memoryhub.kernel.text import strict_json
-from memoryhub.models.audit import AuditEntry
-from memoryhub.models.operators import Operator, SignInLink
+from memoryhub.models.access.audit import AuditEntry
+from memoryhub.models.access.operators import Operator, SignInLink
 from memoryhub.models.projects import Project
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread

@@ -9,9 +9,9 @@ import pytest
 from django.test import Client
 
 from memoryhub.management import deleting
-from memoryhub.models.api_keys import ApiKey
+from memoryhub.models.access.api_keys import ApiKey
+from memoryhub.models.access.operators import Membership, Operator
 from memoryhub.models.erasures import Receipt
-from memoryhub.models.operators import Membership, Operator
 from memoryhub.models.projects import Project
 from memoryhub.models.subjects import Subject
 from memoryhub.services import operators, project_deletions

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from inspector.hub import hub
-from memoryhub.models.operators import Membership
+from memoryhub.models.access.operators import Membership
 from memoryhub.models.projects import Project
 from memoryhub.queries.readers import read
 from memoryhub.services import operators, slots

@@ -17,7 +17,7 @@ from inspector.audience import Viewer
 from inspector.hub import hub
 from inspector.protocol import Hello
 from inspector.standing import Badge, Standing
-from memoryhub.models.operators import Operator
+from memoryhub.models.access.operators import Operator
 from memoryhub.models.threads import Thread
 from memoryhub.queries.readers import read
 from memoryhub.services import slots

@@ -11,8 +11,8 @@ from django.utils import timezone
 
 from inspector.access import SIGNED_IN
 from memoryhub.errors import InvalidError
-from memoryhub.models.audit import AuditEntry
-from memoryhub.models.operators import Operator
+from memoryhub.models.access.audit import AuditEntry
+from memoryhub.models.access.operators import Operator
 from memoryhub.models.projects import Project
 from memoryhub.services import operators
 from tests.inspector.conftest import Browser, signed_in

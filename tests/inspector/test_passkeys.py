@@ -13,9 +13,9 @@ from django.test import Client
 from django.utils import timezone
 
 from inspector import access, ceremonies
-from memoryhub.models.audit import AuditEntry
+from memoryhub.models.access.audit import AuditEntry
+from memoryhub.models.access.operators import Operator
 from memoryhub.models.keys import Passkey
-from memoryhub.models.operators import Operator
 from memoryhub.models.projects import Project
 from memoryhub.services import operators, passkeys
 from tests.devices import Device

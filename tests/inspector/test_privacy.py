@@ -13,7 +13,7 @@ import time_machine
 from django.test import Client
 from django.utils import timezone
 
-from memoryhub.models.audit import AuditEntry
+from memoryhub.models.access.audit import AuditEntry
 from memoryhub.models.erasures import Hold, Receipt, Tombstone
 from memoryhub.models.projects import Project
 from memoryhub.models.subjects import Subject

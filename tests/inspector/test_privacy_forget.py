@@ -10,7 +10,7 @@ import pytest
 from django.test import Client
 
 from inspector.access import SIGNED_IN
-from memoryhub.models.audit import AuditEntry
+from memoryhub.models.access.audit import AuditEntry
 from memoryhub.models.erasures import Erasure, Receipt
 from memoryhub.models.subjects import Subject
 from memoryhub.queries.erasures import ErasureLine

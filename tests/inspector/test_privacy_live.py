@@ -9,8 +9,8 @@ from django.test import Client
 
 from inspector import BUILD
 from inspector.hub import hub
+from memoryhub.models.access.operators import Membership
 from memoryhub.models.erasures import Erasure, Receipt
-from memoryhub.models.operators import Membership
 from memoryhub.models.projects import Project
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread

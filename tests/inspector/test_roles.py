@@ -12,9 +12,9 @@ from django.utils import timezone
 
 from inspector import access
 from memoryhub.errors import InvalidError
-from memoryhub.models.api_keys import ApiKey
+from memoryhub.models.access.api_keys import ApiKey
+from memoryhub.models.access.operators import Membership, Operator
 from memoryhub.models.erasures import Erasure
-from memoryhub.models.operators import Membership, Operator
 from memoryhub.models.projects import Project
 from memoryhub.models.subjects import Subject
 from memoryhub.services import operators

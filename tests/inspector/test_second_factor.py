@@ -13,8 +13,8 @@ from django.core.checks import run_checks
 from django.test import Client
 from pytest_django import Settings
 
+from memoryhub.models.access.operators import Operator
 from memoryhub.models.keys import OperatorKey
-from memoryhub.models.operators import Operator
 from memoryhub.models.projects import Project
 from memoryhub.services import operators, second_factors
 from memoryhub.services.second_factors import STEP_SECONDS, code_at

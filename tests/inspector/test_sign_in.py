@@ -13,9 +13,9 @@ from pytest_django import Settings
 
 from inspector.access import SEEN, SIGNED_IN, is_near
 from memoryhub.journal import writer
-from memoryhub.models.clock import TOLERANCE_NS, clock
-from memoryhub.models.operators import SignInFailure
+from memoryhub.models.access.operators import SignInFailure
 from memoryhub.models.projects import Project
+from memoryhub.models.server.clock import TOLERANCE_NS, clock
 from memoryhub.services import operators
 from tests.conftest import DATABASES
 from tests.inspector.conftest import Browser, signed_in

@@ -17,11 +17,11 @@ import memoryhub
 from memoryhub.errors import UnavailableError
 from memoryhub.journal import Address, Order, audit, perform, run
 from memoryhub.kernel.commands import CloseThread
-from memoryhub.models.audit import AuditEntry
+from memoryhub.models.access.audit import AuditEntry
 from memoryhub.models.erasures import Erasure
-from memoryhub.models.ids import uuid7
 from memoryhub.models.keys import DestroyedKey, SubjectKey
 from memoryhub.models.projects import Instance, Project
+from memoryhub.models.server.ids import uuid7
 from memoryhub.queries.audit import verify
 from memoryhub.services.api_keys import Agent
 from memoryhub.vault.keys import keys

@@ -13,10 +13,10 @@ from django.db.models import Model
 from memoryhub.errors import CorruptError
 from memoryhub.journal import audit
 from memoryhub.journal.log import chain
-from memoryhub.models.audit import AuditEntry
-from memoryhub.models.clock import clock
+from memoryhub.models.access.audit import AuditEntry
 from memoryhub.models.erasures import Receipt
 from memoryhub.models.events import Event
+from memoryhub.models.server.clock import clock
 from memoryhub.models.slots import Slot
 from memoryhub.models.threads import Thread
 from memoryhub.queries.verification import verify

@@ -14,9 +14,9 @@ from django.db import DatabaseError, connection, transaction
 from memoryhub.errors import Refusal
 from memoryhub.journal.forget import purging
 from memoryhub.journal.rows import totals
-from memoryhub.models.audit import DailyUse
-from memoryhub.models.clock import clock
+from memoryhub.models.access.audit import DailyUse
 from memoryhub.models.events import Event
+from memoryhub.models.server.clock import clock
 from memoryhub.models.slots import Slot
 from memoryhub.models.threads import Thread
 from memoryhub.queries.slots import list_slots

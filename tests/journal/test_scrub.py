@@ -13,9 +13,9 @@ from psycopg import conninfo
 
 from memoryhub.journal.forget import scrub, wal
 from memoryhub.journal.writing.writer import writer
-from memoryhub.models.clock import clock
 from memoryhub.models.keys import SubjectKey
 from memoryhub.models.projects import Project
+from memoryhub.models.server.clock import clock
 from memoryhub.models.threads import ThreadLabel
 from memoryhub.queries import surface_rows
 from memoryhub.services.api_keys import Agent

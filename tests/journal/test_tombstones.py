@@ -20,7 +20,7 @@ from memoryhub.kernel.state.page_events import PageCreated, PageUpdated
 from memoryhub.kernel.state.state import Scope
 from memoryhub.kernel.text import strict_json
 from memoryhub.models import Event, Project, Subject, Thread, Tombstone
-from memoryhub.models.clock import clock
+from memoryhub.models.server.clock import clock
 from memoryhub.queries import envelopes, pages
 from memoryhub.services import (
     keys,

@@ -23,7 +23,7 @@ from memoryhub.errors import (
 from memoryhub.journal import Order, Receipt
 from memoryhub.journal.writing.writer import BATCH_PER_ACTOR, writer
 from memoryhub.kernel.commands import AppendSlots, NewSlot
-from memoryhub.models.clock import TOLERANCE_NS, clock
+from memoryhub.models.server.clock import TOLERANCE_NS, clock
 from memoryhub.models.slots import Slot
 from memoryhub.models.threads import Thread
 from memoryhub.services.api_keys import Agent

@@ -9,10 +9,10 @@ from django.db import connections
 
 from memoryhub import migrations
 from memoryhub.management import start
-from memoryhub.models.clock import clock
-from memoryhub.models.ids import uuid7
 from memoryhub.models.keys import KeyMeta, NewestLine
 from memoryhub.models.projects import Instance
+from memoryhub.models.server.clock import clock
+from memoryhub.models.server.ids import uuid7
 from memoryhub.vault.proof import ledger
 
 

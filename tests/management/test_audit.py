@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 
-from memoryhub.models.audit import AuditEntry
+from memoryhub.models.access.audit import AuditEntry
 from memoryhub.models.projects import Project
 from memoryhub.queries.audit import FIELDS
 from memoryhub.services import audit, operators

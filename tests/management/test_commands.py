@@ -11,9 +11,9 @@ from django.core.management import call_command
 from django.utils import timezone
 from pytest_django import Settings
 
-from memoryhub.management import address
-from memoryhub.models.api_keys import ApiKey
-from memoryhub.models.operators import Membership, Operator, SignInLink
+from memoryhub.management.serving import address
+from memoryhub.models.access.api_keys import ApiKey
+from memoryhub.models.access.operators import Membership, Operator, SignInLink
 from memoryhub.models.projects import MAX_THREADS, Project
 from memoryhub.services import api_keys, operators, subjects
 from memoryhub.services.api_keys import SHAPE

@@ -10,9 +10,9 @@ from django.core.management import call_command
 from django.utils import timezone
 
 from memoryhub.journal.forget import scrub
-from memoryhub.models.clock import clock
 from memoryhub.models.erasures import Erasure, Receipt
 from memoryhub.models.projects import Project
+from memoryhub.models.server.clock import clock
 from memoryhub.models.subjects import Subject
 from memoryhub.services import holds, operators, projects
 from memoryhub.services.api_keys import Agent

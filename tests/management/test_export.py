@@ -13,9 +13,9 @@ from django.core.management import call_command
 
 from memoryhub.errors import SubjectErasedError
 from memoryhub.models import Project, Subject, Thread
-from memoryhub.models.audit import AuditEntry
+from memoryhub.models.access.audit import AuditEntry
 from memoryhub.models.keys import SigningKey
-from memoryhub.models.leases import Lease
+from memoryhub.models.server.leases import Lease
 from memoryhub.queries import bundles
 from memoryhub.services import subjects
 from memoryhub.services.api_keys import Agent

@@ -15,10 +15,10 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 from uvicorn.server import ServerState
 from websockets.frames import Frame, Opcode
 
-from memoryhub.management import frames
-from memoryhub.management.frames import MAX_PARTS, FrameBound
-from memoryhub.management.heads import HeadBound
-from memoryhub.management.server import server
+from memoryhub.management.serving import frames
+from memoryhub.management.serving.frames import MAX_PARTS, FrameBound
+from memoryhub.management.serving.heads import HeadBound
+from memoryhub.management.serving.server import server
 
 HANDSHAKE = (
     b"GET / HTTP/1.1\r\nhost: a\r\nconnection: upgrade\r\nupgrade: websocket\r\n"

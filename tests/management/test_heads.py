@@ -13,9 +13,9 @@ import pytest_asyncio
 import uvicorn
 from uvicorn.server import ServerState
 
-from memoryhub.management import heads
-from memoryhub.management.heads import HEAD_BYTES, HeadBound
-from memoryhub.management.server import server
+from memoryhub.management.serving import heads
+from memoryhub.management.serving.heads import HEAD_BYTES, HeadBound
+from memoryhub.management.serving.server import server
 
 GET = b"GET / HTTP/1.1\r\nhost: a\r\n"
 POST = b"POST / HTTP/1.1\r\nhost: a\r\n"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import cast
 
-from memoryhub.management.joined import Joined
+from memoryhub.management.serving.joined import Joined
 
 HEAD, BODY = b"HTTP/1.1 200 OK\r\n\r\n", b"body"
 

@@ -7,9 +7,9 @@ from datetime import timedelta
 import pytest
 
 from memoryhub.models import Membership, Project, Subject
-from memoryhub.models.audit import AuditEntry
-from memoryhub.models.clock import clock
+from memoryhub.models.access.audit import AuditEntry
 from memoryhub.models.erasures import Hold
+from memoryhub.models.server.clock import clock
 from memoryhub.services import operators, subjects
 from memoryhub.services.api_keys import Agent
 from tests import factories, graves

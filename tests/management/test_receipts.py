@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from memoryhub.models.clock import clock
+from memoryhub.models.server.clock import clock
 from memoryhub.vault.proof import receipts, signing
 from tests.harness.instances import Instance
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from memoryhub.models.clock import clock
 from memoryhub.models.erasures import Erasure
 from memoryhub.models.events import Event
 from memoryhub.models.projects import Project
+from memoryhub.models.server.clock import clock
 from memoryhub.services import scan_probes, subjects
 from memoryhub.vault.scan import needles
 from tests.factories import append, make_agent, make_project, make_thread

@@ -13,9 +13,9 @@ from django.core.management import CommandError, call_command
 from django.db import connection
 
 from memoryhub.management import progress
-from memoryhub.models.clock import clock
 from memoryhub.models.events import Event
 from memoryhub.models.projects import Project
+from memoryhub.models.server.clock import clock
 from memoryhub.models.slots import Slot
 from memoryhub.models.threads import Thread
 from memoryhub.services.api_keys import Agent

@@ -11,7 +11,7 @@ from uuid import UUID
 import pytest
 
 from memoryhub.models import Event, Project, Subject, Thread
-from memoryhub.models.api_keys import SUBJECT_SCOPES
+from memoryhub.models.access.api_keys import SUBJECT_SCOPES
 from memoryhub.services import subjects
 from tests import factories, graves, recordings
 from tests.api.client import SLOT, Answer, Client, run

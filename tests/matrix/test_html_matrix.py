@@ -20,7 +20,7 @@ from django.utils import timezone
 
 from inspector import access
 from inspector.views import sign_in
-from memoryhub.models.operators import Membership, Operator
+from memoryhub.models.access.operators import Membership, Operator
 from memoryhub.models.projects import Project
 from memoryhub.models.subjects import Subject
 from memoryhub.services import operators

@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from memoryhub.api import auth
 from memoryhub.models import ApiKey, Project, Subject
-from memoryhub.models.clock import clock
+from memoryhub.models.server.clock import clock
 from memoryhub.services import api_keys, restrictions, subjects
 from tests import factories, graves
 from tests.api.client import Answer, Client, run

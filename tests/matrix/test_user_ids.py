@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from memoryhub.errors import BadBundleError, NameTakenError
 from memoryhub.kernel.text import user_ids
-from memoryhub.models.api_keys import MEMORY_SCOPES, SUBJECT_SCOPES
+from memoryhub.models.access.api_keys import MEMORY_SCOPES, SUBJECT_SCOPES
 from memoryhub.models.projects import Project
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread

@@ -10,14 +10,20 @@ import time_machine
 from pytest_django import Settings
 
 from memoryhub.errors import ClockSkewError
-from memoryhub.models.clock import SECOND_NS, TOLERANCE_NS, Clock, clock, ticks_ns
+from memoryhub.models.server.clock import (
+    SECOND_NS,
+    TOLERANCE_NS,
+    Clock,
+    clock,
+    ticks_ns,
+)
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 NOON = datetime(2026, 5, 4, 12, tzinfo=UTC)
 NOON_NS = int(NOON.timestamp()) * SECOND_NS
 #: Who may ask the machine for the time: the clock itself, and the demo's agents, which
 #: stand for somebody else's.
-READERS = {"memoryhub/models/clock.py", "memoryhub/management/demo/agents.py"}
+READERS = {"memoryhub/models/server/clock.py", "memoryhub/management/demo/agents.py"}
 WALL = {
     *("time.time", "time.time_ns", "timezone.now", "datetime.now", "datetime.utcnow"),
     *("datetime.today", "date.today"),

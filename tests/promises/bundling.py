@@ -14,9 +14,9 @@ from typing import Any
 
 from django.core.management import execute_from_command_line
 
-from memoryhub.models.clock import clock
-from memoryhub.models.leases import Lease
 from memoryhub.models.projects import Project
+from memoryhub.models.server.clock import clock
+from memoryhub.models.server.leases import Lease
 from memoryhub.models.threads import Thread
 from memoryhub.queries.bundle_files import Archive
 from memoryhub.services import exports, projects, subjects

@@ -12,7 +12,7 @@ from typing import Any
 from memoryhub.errors import ProjectDeletedError, SubjectErasedError
 from memoryhub.journal.log import log
 from memoryhub.management import deleting
-from memoryhub.models.audit import AuditEntry
+from memoryhub.models.access.audit import AuditEntry
 from memoryhub.models.erasures import Erasure, Receipt
 from memoryhub.models.events import Event
 from memoryhub.models.keys import DestroyedProjectKey, ProjectKey, SubjectKey

@@ -13,10 +13,10 @@ from django.core.management import execute_from_command_line
 
 from memoryhub import journal
 from memoryhub.journal.log import log
-from memoryhub.models.clock import clock
 from memoryhub.models.erasures import Erasure, Receipt
 from memoryhub.models.events import Event
 from memoryhub.models.projects import Project
+from memoryhub.models.server.clock import clock
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
 from memoryhub.queries import erasure_counts

@@ -9,7 +9,7 @@ from django.db.models import Q
 
 from memoryhub.errors import Refusal
 from memoryhub.journal.log import log
-from memoryhub.models.api_keys import MEMORY_SCOPES
+from memoryhub.models.access.api_keys import MEMORY_SCOPES
 from memoryhub.models.events import Event
 from memoryhub.models.keys import SubjectKey
 from memoryhub.models.projects import Project

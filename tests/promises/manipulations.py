@@ -21,7 +21,7 @@ from django.conf import settings
 from django.db import connection, transaction
 
 from memoryhub.journal import audit
-from memoryhub.models.audit import AuditEntry
+from memoryhub.models.access.audit import AuditEntry
 from memoryhub.models.projects import Instance
 from memoryhub.models.threads import Thread
 from memoryhub.services import ledgers

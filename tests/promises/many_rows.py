@@ -8,8 +8,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from memoryhub.models.clock import clock
 from memoryhub.models.events import Event
+from memoryhub.models.server.clock import clock
 from memoryhub.models.subjects import Subject
 from memoryhub.services import erasure_plans, exports, projects
 from memoryhub.services.api_keys import Agent

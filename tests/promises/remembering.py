@@ -22,8 +22,8 @@ from memoryhub.journal.log import log
 from memoryhub.journal.writing.writer import Journal
 from memoryhub.kernel.state.events import Limits
 from memoryhub.kernel.state.state import Scope
-from memoryhub.models.clock import clock
 from memoryhub.models.projects import Project
+from memoryhub.models.server.clock import clock
 from memoryhub.models.threads import Thread
 from memoryhub.queries import checkpoints, keys, notes, tasks, verification
 from memoryhub.queries.replay import followed

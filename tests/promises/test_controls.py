@@ -24,7 +24,7 @@ WRITER, BATCH = (
     "memoryhub/journal/writing/writer.py",
     "memoryhub/journal/writing/batch.py",
 )
-CLOCK = "memoryhub/models/clock.py"
+CLOCK = "memoryhub/models/server/clock.py"
 KEEPS = "        requests.keep(self.served, now=self.clock())\n"
 RETURNS = "        return self.accepted(outcomes)\n"
 #: So long the fault shows, so that no luck is needed to see it.

@@ -15,9 +15,9 @@ from pytest_django.fixtures import DjangoAssertNumQueries
 from inspector import search
 from memoryhub.errors import BadCursorError
 from memoryhub.journal import audit as log
-from memoryhub.models.audit import AuditEntry
-from memoryhub.models.ids import uuid7
+from memoryhub.models.access.audit import AuditEntry
 from memoryhub.models.projects import Project
+from memoryhub.models.server.ids import uuid7
 from memoryhub.queries import audit
 from memoryhub.queries.audit import Line, get_entry, list_entries, verify_newest
 from memoryhub.queries.terms import Term

@@ -18,8 +18,8 @@ from jsonschema_rs import validator_for
 from memoryhub.errors import SubjectErasedError
 from memoryhub.kernel.state.state import Scope
 from memoryhub.models import ApiKey, Event, Hold, Project, Subject, Thread
-from memoryhub.models.audit import DailyUse
-from memoryhub.models.clock import clock
+from memoryhub.models.access.audit import DailyUse
+from memoryhub.models.server.clock import clock
 from memoryhub.queries import bundle_cuts, bundle_pages, bundles
 from memoryhub.services import exports, subjects
 from memoryhub.services.api_keys import Agent

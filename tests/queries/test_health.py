@@ -17,11 +17,11 @@ from pytest_django import Settings
 
 from memoryhub.journal import writer
 from memoryhub.journal.log.announce import doorbell
-from memoryhub.models.clock import SECOND_NS, clock
 from memoryhub.models.erasures import Erasure
 from memoryhub.models.keys import KekCheck
-from memoryhub.models.leases import Lease
 from memoryhub.models.projects import Instance
+from memoryhub.models.server.clock import SECOND_NS, clock
+from memoryhub.models.server.leases import Lease
 from memoryhub.queries import health
 from memoryhub.services import erasure_plans, subjects
 from memoryhub.services.api_keys import Agent

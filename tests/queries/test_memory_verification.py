@@ -11,8 +11,8 @@ from django.db.models import Model
 
 from memoryhub.kernel.commands import CloseThread, RetireThread
 from memoryhub.models.events import Event
-from memoryhub.models.ids import uuid7
 from memoryhub.models.projects import Project
+from memoryhub.models.server.ids import uuid7
 from memoryhub.models.threads import Thread
 from memoryhub.models.working_memory import Checkpoint, DueValue, Key
 from memoryhub.queries.verification import Difference, verify

@@ -16,8 +16,8 @@ from memoryhub.kernel.paging.page_commands import (
     WriteLevels,
 )
 from memoryhub.models.events import Event
-from memoryhub.models.ids import uuid7
 from memoryhub.models.pages import Page, PageLevel
+from memoryhub.models.server.ids import uuid7
 from memoryhub.models.slots import Turn
 from memoryhub.models.threads import Thread
 from memoryhub.queries.verification import Difference, verify

@@ -15,8 +15,8 @@ from memoryhub.kernel.memory.memory_commands import Expiry, TakeCheckpoint
 from memoryhub.kernel.memory.notes import AddNotes, NewNote
 from memoryhub.kernel.memory.tasks import SetTask
 from memoryhub.models import Event, Project, Subject
-from memoryhub.models.audit import DailyUse
-from memoryhub.models.clock import clock
+from memoryhub.models.access.audit import DailyUse
+from memoryhub.models.server.clock import clock
 from memoryhub.queries import profiles
 from memoryhub.queries.profiles import Profile
 from memoryhub.services import (

@@ -12,7 +12,7 @@ from memoryhub.kernel.commands import Imported, ImportMessages
 from memoryhub.kernel.state.events import Limits
 from memoryhub.kernel.state.state import Scope
 from memoryhub.models import Thread
-from memoryhub.models.ids import uuid7
+from memoryhub.models.server.ids import uuid7
 from memoryhub.queries import events, replay, slots, stats
 from memoryhub.services import threads
 from memoryhub.services.api_keys import Agent

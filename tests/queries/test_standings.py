@@ -7,7 +7,7 @@ import pytest
 from django.contrib.sessions.backends.db import SessionStore
 from django.utils import timezone
 
-from memoryhub.models.operators import Membership
+from memoryhub.models.access.operators import Membership
 from memoryhub.models.projects import Project
 from memoryhub.queries.standings import Standings, list_standings
 from memoryhub.services import operators

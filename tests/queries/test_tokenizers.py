@@ -136,7 +136,7 @@ def test_it_is_loaded_once_whoever_asks(
 def test_who_does_not_ask_does_not_pay() -> None:
     """Neither the package nor the ranks are in a process that counts by est/1."""
     code = (
-        "import sys; from memoryhub.management import joined; import django\n"
+        "import sys; from memoryhub.management.serving import joined; import django\n"
         "django.setup(); import memoryhub.api.application\n"
         "from memoryhub.queries import tokenizers\n"
         "assert tokenizers.nearest('est/1').count('hello') == 1\n"

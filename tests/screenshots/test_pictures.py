@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Locator, Page, sync_playwright
 
-from memoryhub.management import server as serving
+from memoryhub.management.serving import server as serving
 
 ROOT = Path(__file__).parent.parent.parent
 PICTURES = ROOT / "docs"

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memoryhub.errors import InvalidError
-from memoryhub.models.api_keys import MEMORY_SCOPES, SUBJECT_SCOPES, ApiKey
+from memoryhub.models.access.api_keys import MEMORY_SCOPES, SUBJECT_SCOPES, ApiKey
 from memoryhub.models.projects import Project
 from memoryhub.services import api_keys, subjects
 from memoryhub.services.api_keys import ROTATION, SHAPE

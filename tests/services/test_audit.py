@@ -10,10 +10,10 @@ from django.contrib.sessions.models import Session
 
 from memoryhub.errors import InvalidError, NameTakenError
 from memoryhub.journal.audit import Entry
-from memoryhub.models.audit import AuditEntry
-from memoryhub.models.ids import uuid7
-from memoryhub.models.operators import Operator
+from memoryhub.models.access.audit import AuditEntry
+from memoryhub.models.access.operators import Operator
 from memoryhub.models.projects import Project
+from memoryhub.models.server.ids import uuid7
 from memoryhub.queries.audit import verify
 from memoryhub.services import api_keys, audit, operators, projects
 from tests.sockets import sign_in

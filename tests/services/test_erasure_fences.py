@@ -24,9 +24,9 @@ from memoryhub.kernel.commands import NewSlot
 from memoryhub.kernel.state.events import Limits
 from memoryhub.kernel.state.state import Scope
 from memoryhub.models import Project, Subject, Thread
-from memoryhub.models.clock import clock
 from memoryhub.models.erasures import Erasure, Receipt, Tombstone
 from memoryhub.models.events import Event, RequestKey
+from memoryhub.models.server.clock import clock
 from memoryhub.queries.erasures import ErasureLine
 from memoryhub.queries.verification import verify
 from memoryhub.services import (

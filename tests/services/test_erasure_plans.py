@@ -16,7 +16,7 @@ from memoryhub.errors import (
     SubjectRestrictedError,
     UnavailableError,
 )
-from memoryhub.models.audit import AuditEntry
+from memoryhub.models.access.audit import AuditEntry
 from memoryhub.models.erasures import Erasure
 from memoryhub.models.events import Event
 from memoryhub.models.subjects import Subject

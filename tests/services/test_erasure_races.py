@@ -29,8 +29,8 @@ from memoryhub.kernel.memory.notes import AddNotes, NewNote
 from memoryhub.kernel.paging.page_commands import DeletePage
 from memoryhub.kernel.text import strict_json
 from memoryhub.models import Membership, Subject
-from memoryhub.models.clock import clock
 from memoryhub.models.erasures import Hold
+from memoryhub.models.server.clock import clock
 from memoryhub.services import holds, operators, readmissions, restrictions, subjects
 from memoryhub.services.api_keys import Agent
 from tests import factories, graves

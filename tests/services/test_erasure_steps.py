@@ -13,7 +13,7 @@ from memoryhub.errors import (
     SubjectRestrictedError,
 )
 from memoryhub.models import Membership
-from memoryhub.models.audit import DailyUse
+from memoryhub.models.access.audit import DailyUse
 from memoryhub.models.erasures import Erasure, Hold, Receipt
 from memoryhub.models.events import Event
 from memoryhub.models.subjects import Subject

@@ -18,7 +18,7 @@ from memoryhub.errors import (
     SubjectErasedError,
     SubjectRestrictedError,
 )
-from memoryhub.models.audit import AuditEntry
+from memoryhub.models.access.audit import AuditEntry
 from memoryhub.models.erasures import Erasure, Hold, Receipt, Tombstone
 from memoryhub.models.keys import DestroyedKey, SubjectKey
 from memoryhub.models.projects import Project

@@ -13,9 +13,9 @@ from django.conf import settings
 from memoryhub.errors import ExportBusyError, RateError, SubjectErasedError
 from memoryhub.journal.writing.uses import uses
 from memoryhub.models import Project, Subject
-from memoryhub.models.audit import AuditEntry, DailyUse
-from memoryhub.models.clock import clock
-from memoryhub.models.leases import Lease
+from memoryhub.models.access.audit import AuditEntry, DailyUse
+from memoryhub.models.server.clock import clock
+from memoryhub.models.server.leases import Lease
 from memoryhub.services import exports, projects, subjects
 from memoryhub.services.api_keys import Agent
 from memoryhub.services.exports import Export

@@ -18,9 +18,9 @@ from memoryhub.errors import NotFoundError, Refusal, SubjectErasedError
 from memoryhub.errors import ThreadErasedError as GoneError
 from memoryhub.journal import Order
 from memoryhub.kernel.commands import CloseThread
-from memoryhub.models.clock import clock
 from memoryhub.models.events import Event
 from memoryhub.models.projects import Project
+from memoryhub.models.server.clock import clock
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
 from memoryhub.queries import erasure_counts

@@ -12,10 +12,10 @@ from memoryhub.journal import Address, Order
 from memoryhub.kernel.commands import RetireThread
 from memoryhub.kernel.memory.memory_commands import EraseValues
 from memoryhub.kernel.paging.page_commands import DeletePage
-from memoryhub.models.clock import clock
+from memoryhub.models.access.operators import Membership
 from memoryhub.models.erasures import Hold
 from memoryhub.models.events import Event
-from memoryhub.models.operators import Membership
+from memoryhub.models.server.clock import clock
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
 from memoryhub.queries import expiry as due

@@ -9,9 +9,9 @@ import pytest
 
 from memoryhub.errors import InvalidError, NotFoundError, SubjectErasedError
 from memoryhub.models import Membership, Operator, Project, Subject
-from memoryhub.models.audit import AuditEntry
-from memoryhub.models.clock import clock
+from memoryhub.models.access.audit import AuditEntry
 from memoryhub.models.erasures import Hold
+from memoryhub.models.server.clock import clock
 from memoryhub.queries import holds as listed
 from memoryhub.queries import retention
 from memoryhub.services import holds, operators, projects, subjects

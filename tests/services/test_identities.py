@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from memoryhub.errors import InvalidError
-from memoryhub.models.audit import AuditEntry
-from memoryhub.models.operators import Operator
+from memoryhub.models.access.audit import AuditEntry
+from memoryhub.models.access.operators import Operator
 from memoryhub.services import identities, operators
 from memoryhub.services.identities import Told
 

@@ -10,11 +10,11 @@ import pytest
 from django.conf import settings
 
 from memoryhub.errors import LedgerUnwritableError, StartRefusedError
-from memoryhub.models.clock import clock
 from memoryhub.models.erasures import Erasure, Receipt, Tombstone
-from memoryhub.models.ids import uuid7
 from memoryhub.models.keys import DestroyedKey, NewestLine
 from memoryhub.models.projects import Instance, Project
+from memoryhub.models.server.clock import clock
+from memoryhub.models.server.ids import uuid7
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
 from memoryhub.services import ledger_targets, ledgers, subjects

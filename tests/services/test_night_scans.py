@@ -13,7 +13,7 @@ from django.utils import timezone
 from pytest_django import Settings
 
 from memoryhub.journal import audit
-from memoryhub.models.audit import AuditEntry
+from memoryhub.models.access.audit import AuditEntry
 from memoryhub.models.erasures import Erasure, Receipt
 from memoryhub.models.projects import Project
 from memoryhub.models.subjects import Subject

@@ -10,8 +10,8 @@ from django.db import connections
 from django.utils import timezone
 
 from memoryhub.errors import InvalidError, NameTakenError
-from memoryhub.models.audit import AuditEntry
-from memoryhub.models.operators import Membership, Operator, SignInLink
+from memoryhub.models.access.audit import AuditEntry
+from memoryhub.models.access.operators import Membership, Operator, SignInLink
 from memoryhub.models.projects import Project
 from memoryhub.services import operators, projects
 from tests.sockets import sign_in

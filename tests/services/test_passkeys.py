@@ -12,9 +12,9 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from fido2.utils import websafe_encode
 
 from memoryhub.errors import InvalidError
-from memoryhub.models.audit import AuditEntry
+from memoryhub.models.access.audit import AuditEntry
+from memoryhub.models.access.operators import Operator
 from memoryhub.models.keys import Passkey
-from memoryhub.models.operators import Operator
 from memoryhub.services import operators, passkeys
 from memoryhub.services.passkeys import Shown, Site
 from tests.devices import ORIGIN, Device

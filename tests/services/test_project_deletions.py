@@ -19,11 +19,11 @@ from memoryhub.journal import Address, Birth, Order, arrivals
 from memoryhub.journal.forget import scrub
 from memoryhub.kernel.commands import CloseThread, CreateThread, RetireThread
 from memoryhub.management import deleting
-from memoryhub.models.api_keys import ApiKey
-from memoryhub.models.audit import AuditEntry
+from memoryhub.models.access.api_keys import ApiKey
+from memoryhub.models.access.audit import AuditEntry
+from memoryhub.models.access.operators import Membership, Operator
 from memoryhub.models.erasures import Erasure, Hold, Receipt
 from memoryhub.models.keys import DestroyedProjectKey, ProjectKey, SubjectKey
-from memoryhub.models.operators import Membership, Operator
 from memoryhub.models.projects import Project
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread

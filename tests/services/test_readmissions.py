@@ -11,7 +11,7 @@ from memoryhub.errors import (
     ThreadErasedError,
 )
 from memoryhub.models import Project, Subject, Thread, Tombstone
-from memoryhub.models.audit import AuditEntry
+from memoryhub.models.access.audit import AuditEntry
 from memoryhub.models.keys import SubjectKey
 from memoryhub.queries import profiles
 from memoryhub.services import readmissions, subjects

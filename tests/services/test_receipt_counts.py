@@ -19,10 +19,10 @@ from django.db import connections
 from memoryhub import journal
 from memoryhub.journal.log import snapshots
 from memoryhub.journal.writing.uses import uses
-from memoryhub.models.clock import clock
 from memoryhub.models.erasures import Erasure, Receipt
 from memoryhub.models.events import Event
 from memoryhub.models.projects import Project
+from memoryhub.models.server.clock import clock
 from memoryhub.models.subjects import Subject
 from memoryhub.queries.verification import verify
 from memoryhub.services import turns

@@ -16,8 +16,8 @@ from memoryhub.errors import NotCompleteError
 from memoryhub.kernel.registry import EVOLVE
 from memoryhub.kernel.text import names, strict_json
 from memoryhub.models.erasures import Erasure, Receipt
-from memoryhub.models.ids import uuid7
 from memoryhub.models.projects import Project
+from memoryhub.models.server.ids import uuid7
 from memoryhub.models.subjects import Subject
 from memoryhub.services import ledgers, receipts, subjects
 from memoryhub.services.api_keys import Agent

@@ -12,11 +12,11 @@ import pytest
 
 from memoryhub.errors import ErasuresToReplayError, SubjectErasedError
 from memoryhub.journal.forget import scrub
-from memoryhub.models.clock import clock
 from memoryhub.models.erasures import Erasure, Hold, Receipt
 from memoryhub.models.events import Event
 from memoryhub.models.keys import DestroyedKey
 from memoryhub.models.projects import Instance
+from memoryhub.models.server.clock import clock
 from memoryhub.models.subjects import Subject
 from memoryhub.services import (
     erasure_plans,

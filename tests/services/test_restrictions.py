@@ -15,8 +15,8 @@ from memoryhub.errors import (
     SubjectRestrictedError,
 )
 from memoryhub.models import Project, Subject
-from memoryhub.models.audit import AuditEntry
-from memoryhub.models.clock import clock
+from memoryhub.models.access.audit import AuditEntry
+from memoryhub.models.server.clock import clock
 from memoryhub.services import restrictions, subjects
 from memoryhub.services.api_keys import Agent
 from tests import factories, graves

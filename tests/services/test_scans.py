@@ -17,7 +17,7 @@ from pytest_django import Settings
 
 from memoryhub.journal import audit
 from memoryhub.journal.forget import scrub
-from memoryhub.models.operators import Operator
+from memoryhub.models.access.operators import Operator
 from memoryhub.models.projects import Project
 from memoryhub.models.threads import Thread, ThreadLabel
 from memoryhub.queries import residue, surfaces

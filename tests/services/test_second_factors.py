@@ -9,9 +9,9 @@ import pytest
 import time_machine
 
 from memoryhub.errors import InvalidError
-from memoryhub.models.audit import AuditEntry
+from memoryhub.models.access.audit import AuditEntry
+from memoryhub.models.access.operators import Operator
 from memoryhub.models.keys import OperatorKey
-from memoryhub.models.operators import Operator
 from memoryhub.models.projects import Project
 from memoryhub.services import operators, second_factors
 from memoryhub.services.second_factors import STEP_SECONDS, code_at

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 import time_machine
 
-from memoryhub.models.operators import SignInFailure
+from memoryhub.models.access.operators import SignInFailure
 from memoryhub.services.sign_ins import begin, network, succeed
 
 pytestmark = pytest.mark.django_db

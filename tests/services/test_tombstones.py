@@ -8,7 +8,7 @@ import pytest
 
 from memoryhub.errors import NotFoundError, SubjectErasedError, ValueErasedError
 from memoryhub.models import Project, Subject, Tombstone
-from memoryhub.models.audit import AuditEntry
+from memoryhub.models.access.audit import AuditEntry
 from memoryhub.queries import tombstones as listed
 from memoryhub.services import subjects, tombstones
 from memoryhub.services.api_keys import Agent

@@ -13,7 +13,7 @@ from memoryhub import journal
 from memoryhub.journal import Address, Order, perform
 from memoryhub.journal.writing.uses import uses
 from memoryhub.kernel.commands import CloseThread
-from memoryhub.models.audit import DailyUse
+from memoryhub.models.access.audit import DailyUse
 from memoryhub.models.erasures import Receipt
 from memoryhub.models.projects import Project
 from memoryhub.models.subjects import Subject

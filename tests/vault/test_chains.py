@@ -10,8 +10,8 @@ from django.conf import settings
 from django.db.models import Model
 
 from memoryhub.errors import LedgerBrokenError
-from memoryhub.models.clock import clock
 from memoryhub.models.keys import NewestLine
+from memoryhub.models.server.clock import clock
 from memoryhub.vault.keys import keyring, ring_file, rotation
 from memoryhub.vault.keys.ring_file import Ring
 from memoryhub.vault.keys.wrapping import Kind, wrap

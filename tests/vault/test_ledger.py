@@ -21,8 +21,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from django.conf import settings
 
 from memoryhub.errors import LedgerBrokenError, LedgerUnwritableError
-from memoryhub.models.clock import clock
 from memoryhub.models.keys import KeyMeta, NewestLine
+from memoryhub.models.server.clock import clock
 from memoryhub.vault.proof import chained, ledger, signing
 from memoryhub.vault.proof.chained import Link, Place
 from memoryhub.vault.proof.ledger import Kind, Line

@@ -15,8 +15,8 @@ from django.conf import settings
 from django.db import connections
 
 from memoryhub.errors import KeyMissingError, LedgerBrokenError
-from memoryhub.models.clock import clock
 from memoryhub.models.keys import SigningKey
+from memoryhub.models.server.clock import clock
 from memoryhub.vault.keys import keyring, rotation
 from memoryhub.vault.proof import signing
 from tests.promises.damages import flipped

@@ -16,7 +16,7 @@ import structlog
 from django.apps import apps
 from django.db import models
 
-from memoryhub.models.ids import NameField
+from memoryhub.models.server.ids import NameField
 from memoryhub.settings import Environment
 from memoryhub.vault.registry.registry import Fate, Holds, Table
 

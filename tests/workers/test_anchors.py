@@ -18,7 +18,7 @@ from django.test.utils import CaptureQueriesContext
 
 from memoryhub.errors import LedgerUnwritableError
 from memoryhub.journal import audit
-from memoryhub.models.audit import AuditEntry
+from memoryhub.models.access.audit import AuditEntry
 from memoryhub.models.keys import NewestLine
 from memoryhub.models.projects import Instance
 from memoryhub.models.threads import Thread

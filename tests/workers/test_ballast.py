@@ -6,9 +6,9 @@ from datetime import timedelta
 import pytest
 from pytest_django import Settings
 
-from memoryhub.models.clock import clock
 from memoryhub.models.erasures import Erasure
 from memoryhub.models.projects import Project
+from memoryhub.models.server.clock import clock
 from memoryhub.services import ballast as disk
 from memoryhub.services import subjects
 from memoryhub.workers import ballast

@@ -13,7 +13,7 @@ from django.utils import timezone
 from memoryhub.journal import writer
 from memoryhub.journal.forget import scrub
 from memoryhub.models.erasures import Erasure, Receipt
-from memoryhub.models.leases import Lease
+from memoryhub.models.server.leases import Lease
 from memoryhub.models.subjects import Subject
 from memoryhub.queries.erasures import ErasureLine
 from memoryhub.services import erasure_plans, erasures, receipts, scans, subjects

@@ -6,8 +6,8 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from memoryhub.models.clock import SECOND_NS, clock, ticks_ns
-from memoryhub.models.heartbeats import Heartbeat
+from memoryhub.models.server.clock import SECOND_NS, clock, ticks_ns
+from memoryhub.models.server.heartbeats import Heartbeat
 from memoryhub.workers import heartbeats
 from memoryhub.workers.reconcile import Reconciler
 

@@ -5,7 +5,7 @@ from uuid import uuid4
 
 import pytest
 
-from memoryhub.models.leases import Lease
+from memoryhub.models.server.leases import Lease
 from memoryhub.workers import leases
 
 pytestmark = pytest.mark.django_db

@@ -13,7 +13,7 @@ import pytest
 from django.db import DatabaseError
 
 from memoryhub.journal import writer
-from memoryhub.models.leases import Lease
+from memoryhub.models.server.leases import Lease
 from memoryhub.workers.reconcile import LEASE, TASKS, Reconciler, Task
 from tests.harness.forks import ROOT
 

@@ -6,9 +6,9 @@ from uuid import uuid4
 
 import pytest
 
-from memoryhub.models.audit import AuditEntry
+from memoryhub.models.access.audit import AuditEntry
 from memoryhub.models.erasures import Receipt
-from memoryhub.models.leases import Lease
+from memoryhub.models.server.leases import Lease
 from memoryhub.models.subjects import Subject
 from memoryhub.services import night_scans
 from memoryhub.services.api_keys import Agent

@@ -9,11 +9,11 @@ from django.contrib.sessions.models import Session
 from django.utils import timezone
 
 from memoryhub.journal import Request
-from memoryhub.models.clock import clock
+from memoryhub.models.access.operators import SignInFailure, SignInLink
 from memoryhub.models.events import Event, RequestKey
 from memoryhub.models.keys import SubjectKey
-from memoryhub.models.operators import SignInFailure, SignInLink
 from memoryhub.models.projects import Project
+from memoryhub.models.server.clock import clock
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
 from memoryhub.services import operators

@@ -20,8 +20,8 @@ from memoryhub.journal.writing.batch import Batch
 from memoryhub.journal.writing.writer import run, writer
 from memoryhub.kernel.commands import EraseRecords, EraseThread
 from memoryhub.kernel.state.erase_events import Range, Reason
-from memoryhub.models.clock import clock
 from memoryhub.models.events import Snapshot
+from memoryhub.models.server.clock import clock
 from memoryhub.models.threads import Thread
 from memoryhub.vault.keys import keys
 

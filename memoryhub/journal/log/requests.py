@@ -19,8 +19,8 @@ from django.db.models import Q, QuerySet
 from memoryhub.errors import IdempotencyMismatchError, InProgressError
 from memoryhub.journal.log import log
 from memoryhub.journal.log.orders import Order, Receipt, Request
-from memoryhub.models.clock import clock
 from memoryhub.models.events import Event, RequestKey
+from memoryhub.models.server.clock import clock
 from memoryhub.models.slots import Slot
 from memoryhub.models.threads import Thread
 from memoryhub.vault.keys import keys

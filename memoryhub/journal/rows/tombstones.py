@@ -27,8 +27,8 @@ from memoryhub.kernel.commands import Draft
 from memoryhub.kernel.registry import TYPES as EVENTS
 from memoryhub.kernel.state.bodies import Event
 from memoryhub.kernel.text import strict_json
-from memoryhub.models.clock import clock
 from memoryhub.models.erasures import Erasure, Tombstone
+from memoryhub.models.server.clock import clock
 from memoryhub.models.subjects import Subject
 from memoryhub.vault.keys import blind_index, keys
 from memoryhub.vault.keys.keys import SubjectKeys

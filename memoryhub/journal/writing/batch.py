@@ -39,7 +39,7 @@ from memoryhub.kernel.replay import Recorded, decide, evolve
 from memoryhub.kernel.state.state import ThreadState
 from memoryhub.kernel.threads.threads import inherit, require_alive
 from memoryhub.models.events import Event, Snapshot
-from memoryhub.models.ids import uuid7
+from memoryhub.models.server.ids import uuid7
 from memoryhub.models.threads import name_salt
 from memoryhub.vault.keys import keys
 

@@ -19,10 +19,10 @@ from django.db import connections, transaction
 from memoryhub.journal.log import fence
 from memoryhub.journal.log.orders import Order, Receipt
 from memoryhub.journal.rows.statements import Insert
-from memoryhub.models.api_keys import ApiKey
-from memoryhub.models.audit import DailyUse
-from memoryhub.models.clock import clock
+from memoryhub.models.access.api_keys import ApiKey
+from memoryhub.models.access.audit import DailyUse
 from memoryhub.models.erasures import Erasure
+from memoryhub.models.server.clock import clock
 
 _AGENT = "agent:"
 _GONE = ("erasing", "erased")

@@ -37,7 +37,7 @@ from memoryhub.journal.log.heads import Heads, MovedError
 from memoryhub.journal.log.orders import Order, Receipt
 from memoryhub.journal.writing.batch import Batch, Outcome
 from memoryhub.journal.writing.uses import uses
-from memoryhub.models.clock import clock
+from memoryhub.models.server.clock import clock
 
 log = structlog.get_logger()
 

@@ -10,7 +10,7 @@ from django.core.management.base import CommandParser
 from memoryhub.errors import InvalidError, NameTakenError
 from memoryhub.management import start
 from memoryhub.management.terminal import Command as Base
-from memoryhub.models.operators import Membership, Operator
+from memoryhub.models.access.operators import Membership, Operator
 from memoryhub.models.projects import Project
 from memoryhub.services import identities, operators
 

@@ -6,7 +6,7 @@ from django.core.management.base import CommandParser
 
 from memoryhub.management import start
 from memoryhub.management.terminal import Command as Base
-from memoryhub.models.clock import clock
+from memoryhub.models.server.clock import clock
 from memoryhub.workers import anchors
 
 

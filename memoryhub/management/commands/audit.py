@@ -11,8 +11,8 @@ from memoryhub.errors import LedgerBrokenError
 from memoryhub.management import start
 from memoryhub.management.terminal import WRONG_USAGE
 from memoryhub.management.terminal import Command as Base
-from memoryhub.models.clock import clock
 from memoryhub.models.projects import Project
+from memoryhub.models.server.clock import clock
 from memoryhub.queries import anchors, audit
 from memoryhub.queries.audit import Line
 from memoryhub.queries.terms import Period, Term, Word

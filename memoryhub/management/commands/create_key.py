@@ -6,12 +6,13 @@ from typing import Any
 from django.core.management.base import CommandParser
 
 from memoryhub.errors import InvalidError
-from memoryhub.management import address, people, start
+from memoryhub.management import people, start
+from memoryhub.management.serving import address
 from memoryhub.management.terminal import WRONG_USAGE
 from memoryhub.management.terminal import Command as Base
-from memoryhub.models.api_keys import MEMORY_SCOPES, SUBJECT_SCOPES
-from memoryhub.models.clock import clock
+from memoryhub.models.access.api_keys import MEMORY_SCOPES, SUBJECT_SCOPES
 from memoryhub.models.projects import Project
+from memoryhub.models.server.clock import clock
 from memoryhub.services import api_keys, subjects
 
 MOST_DAYS = 3650

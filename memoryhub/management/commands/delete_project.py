@@ -10,8 +10,8 @@ from memoryhub.kernel.state.erase_events import REASONS
 from memoryhub.management import deleting, start
 from memoryhub.management.terminal import FAILED, WRONG_USAGE
 from memoryhub.management.terminal import Command as Base
-from memoryhub.models.clock import clock
 from memoryhub.models.projects import Project
+from memoryhub.models.server.clock import clock
 from memoryhub.queries import project_deletions as listed
 from memoryhub.services import project_deletions
 

@@ -13,10 +13,11 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import CommandParser
 
-from memoryhub.management import logs, server, start
+from memoryhub.management import logs, start
 from memoryhub.management.demo.stage import Stage
+from memoryhub.management.serving import server
 from memoryhub.management.terminal import Command as Base
-from memoryhub.models.api_keys import ApiKey
+from memoryhub.models.access.api_keys import ApiKey
 from memoryhub.models.projects import Project
 from memoryhub.services import api_keys, operators, projects
 

@@ -7,7 +7,7 @@ from django.core.management.base import CommandParser
 from memoryhub.errors import InvalidError
 from memoryhub.management import start
 from memoryhub.management.terminal import Command as Base
-from memoryhub.models.operators import Operator
+from memoryhub.models.access.operators import Operator
 from memoryhub.services import operators
 
 

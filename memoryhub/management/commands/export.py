@@ -11,8 +11,8 @@ from memoryhub.errors import NotFoundError
 from memoryhub.management import people, start
 from memoryhub.management.progress import Progress
 from memoryhub.management.terminal import Command as Base
-from memoryhub.models.clock import clock
 from memoryhub.models.projects import Project
+from memoryhub.models.server.clock import clock
 from memoryhub.models.subjects import Subject
 from memoryhub.services import exports, subjects
 from memoryhub.services.exports import Export

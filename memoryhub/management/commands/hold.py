@@ -9,8 +9,8 @@ from django.core.management.base import CommandParser
 from memoryhub.errors import InvalidError
 from memoryhub.management import people, start
 from memoryhub.management.terminal import WRONG_USAGE
-from memoryhub.models.clock import clock
 from memoryhub.models.erasures import Hold
+from memoryhub.models.server.clock import clock
 from memoryhub.queries import holds as listed
 from memoryhub.queries.cursors import walk
 from memoryhub.services import holds, operators

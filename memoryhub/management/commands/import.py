@@ -24,8 +24,8 @@ from memoryhub.management.import_progress import ImportProgress
 from memoryhub.management.import_summary import Summary, bad_fields, bad_line
 from memoryhub.management.terminal import WRONG_USAGE
 from memoryhub.management.terminal import Command as Base
-from memoryhub.models.clock import clock
 from memoryhub.models.projects import Project
+from memoryhub.models.server.clock import clock
 from memoryhub.services.imports import Import
 
 CHUNK_BYTES = 65_536

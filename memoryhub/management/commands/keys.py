@@ -13,8 +13,8 @@ from django.db import Error, connections
 
 from memoryhub.errors import ClockSkewError, StartRefusedError
 from memoryhub.management import noting
-from memoryhub.models.clock import clock
 from memoryhub.models.keys import DestroyedKey, KekCheck, KeyMeta
+from memoryhub.models.server.clock import clock
 from memoryhub.vault.keys import backup, keyring, ring_file, rotation
 from memoryhub.vault.keys.ring_file import RingRefusedError
 from memoryhub.workers import heartbeats

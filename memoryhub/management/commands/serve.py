@@ -7,7 +7,8 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from memoryhub.management import address, logs, server, start
+from memoryhub.management import logs, start
+from memoryhub.management.serving import address, server
 from memoryhub.management.terminal import Command as Base
 from memoryhub.services import operators
 from memoryhub.services.standstill import standstill

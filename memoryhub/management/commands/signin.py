@@ -5,7 +5,8 @@ from typing import Any
 from django.core.management.base import CommandParser
 
 from memoryhub.journal.audit import PURPOSES
-from memoryhub.management import address, start
+from memoryhub.management import start
+from memoryhub.management.serving import address
 from memoryhub.management.terminal import Command as Base
 from memoryhub.services import operators
 

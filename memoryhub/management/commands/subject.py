@@ -6,7 +6,7 @@ from typing import Any, Final
 from django.core.management.base import CommandParser
 
 from memoryhub.management import people, start
-from memoryhub.models.clock import clock
+from memoryhub.models.server.clock import clock
 from memoryhub.models.subjects import Subject
 from memoryhub.queries import profiles
 from memoryhub.queries.profiles import Profile

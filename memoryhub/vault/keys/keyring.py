@@ -17,8 +17,6 @@ from django.db import connections, transaction
 from django.db.models import Count, QuerySet
 
 from memoryhub.errors import KeyMissingError, StartRefusedError
-from memoryhub.models.clock import clock
-from memoryhub.models.ids import uuid7
 from memoryhub.models.keys import (
     DestroyedKey,
     KekCheck,
@@ -31,6 +29,8 @@ from memoryhub.models.keys import (
     WrappedKey,
 )
 from memoryhub.models.projects import Instance
+from memoryhub.models.server.clock import clock
+from memoryhub.models.server.ids import uuid7
 from memoryhub.vault.keys import ring_file
 from memoryhub.vault.keys.ring_file import Kek, Ring
 from memoryhub.vault.keys.wrapping import Kind, unwrap, wrap

@@ -22,7 +22,6 @@ from memoryhub.errors import (
     SealBrokenError,
     SubjectErasedError,
 )
-from memoryhub.models.clock import clock
 from memoryhub.models.keys import (
     DestroyedKey,
     DestroyedProjectKey,
@@ -31,6 +30,7 @@ from memoryhub.models.keys import (
     SubjectKey,
     WrappedKey,
 )
+from memoryhub.models.server.clock import clock
 from memoryhub.models.subjects import Subject
 from memoryhub.vault.keys import keyring, seal_count
 from memoryhub.vault.keys.key_cache import KeyCache

@@ -31,9 +31,9 @@ from memoryhub.errors import (
     LedgerBrokenError,
     LedgerUnwritableError,
 )
-from memoryhub.models.clock import clock
-from memoryhub.models.ids import uuid7
 from memoryhub.models.keys import KeyMeta, SigningKey
+from memoryhub.models.server.clock import clock
+from memoryhub.models.server.ids import uuid7
 from memoryhub.vault.keys import keyring, ring_file
 from memoryhub.vault.keys.wrapping import Kind, unwrap, wrap
 

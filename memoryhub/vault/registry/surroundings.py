@@ -127,7 +127,9 @@ PROCESS: Mapping[str, Place] = MappingProxyType(
             holds="tool names and digests of call ids; lives as long as one import",
             forget=Fate.PASSES,
         ),
-        "memoryhub.models.clock.clock": Place(holds="the time, and how far it is off"),
+        "memoryhub.models.server.clock.clock": Place(
+            holds="the time, and how far it is off"
+        ),
         "memoryhub.queries.readers.readers": Place(
             holds="reads that wait for a connection", forget=Fate.PASSES
         ),

@@ -12,8 +12,8 @@ import time_machine
 from django.utils import timezone
 
 from memoryhub.kernel.state.events import LabelValue
-from memoryhub.models.clock import clock
-from memoryhub.models.leases import Lease
+from memoryhub.models.server.clock import clock
+from memoryhub.models.server.leases import Lease
 from memoryhub.services import operator_threads
 from memoryhub.services.api_keys import Agent
 from memoryhub.workers import erasures, leases

@@ -12,7 +12,7 @@ from typing import Any
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from memoryhub.api.gate import HEADER_BYTES, URL_BYTES
-from memoryhub.management.joined import Joined
+from memoryhub.management.serving.joined import Joined
 
 #: More than the gate lets through, so that it refuses what it can, and in its words.
 HEAD_BYTES = HEADER_BYTES + URL_BYTES + 1024

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from django.db import models
 
-from memoryhub.models.ids import NameField, uuid7
 from memoryhub.models.projects import Project
+from memoryhub.models.server.ids import NameField, uuid7
 from memoryhub.models.subjects import Subject
 
 MEMORY_SCOPES = ("memory:read", "memory:write")

@@ -14,10 +14,10 @@ from django.db import connections
 
 from memoryhub.api.protocol import MESSAGE_BYTES
 from memoryhub.errors import StartRefusedError
-from memoryhub.management.frames import FrameBound
+from memoryhub.management.serving.frames import FrameBound
 
 if sys.platform != "win32":
-    from memoryhub.management.heads import HeadBound
+    from memoryhub.management.serving.heads import HeadBound
 
 #: How long open streams may hold up a stop before they are cut.
 GRACE_SECONDS = 5

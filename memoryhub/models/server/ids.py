@@ -8,7 +8,7 @@ from uuid import UUID
 from django.db import models
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from memoryhub.models.clock import clock
+from memoryhub.models.server.clock import clock
 
 
 def uuid7() -> UUID:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.db import models
 
-from memoryhub.models.api_keys import ApiKey
+from memoryhub.models.access.api_keys import ApiKey
 from memoryhub.models.subjects import Subject
 
 

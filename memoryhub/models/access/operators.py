@@ -5,8 +5,8 @@ from typing import ClassVar
 from django.contrib.auth.base_user import AbstractBaseUser, BaseUserManager
 from django.db import models
 
-from memoryhub.models.ids import NameField, uuid7
 from memoryhub.models.projects import Project
+from memoryhub.models.server.ids import NameField, uuid7
 
 
 class OperatorManager(BaseUserManager["Operator"]):

@@ -1,0 +1,1 @@
+"""The server as a process: its address and what it sends."""

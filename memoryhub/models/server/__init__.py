@@ -1,0 +1,1 @@
+"""What the server itself keeps: ids, clocks, leases, heartbeats."""
