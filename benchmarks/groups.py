@@ -59,7 +59,7 @@ async def _watch(group: str, spoken: Any, scope: Any) -> None:
     if group in _watched:
         return
     _watched.add(group)
-    readers = import_module("memoryhub.queries.readers")
+    readers = import_module("memoryhub.queries.threads.readers")
     hubs, audience = import_module("inspector.hub"), import_module("inspector.audience")
     standings = import_module("inspector.standing")
     badge = standings.Badge(

@@ -17,7 +17,8 @@ from memoryhub.kernel.packing.wanting import Asked
 from memoryhub.kernel.paging.page_commands import BeginTurn
 from memoryhub.models.projects import Project
 from memoryhub.models.threads import Thread
-from memoryhub.queries import contexts, replay
+from memoryhub.queries.replay import replay
+from memoryhub.queries.turns import contexts
 from memoryhub.vault.keys import keyring
 from tests import factories
 

@@ -28,7 +28,7 @@ from memoryhub.journal.writing.texts import texts
 from memoryhub.kernel.state.memory_events import CheckpointTaken
 from memoryhub.models.events import Event, Snapshot
 from memoryhub.models.threads import Thread
-from memoryhub.queries import replay
+from memoryhub.queries.replay import replay
 from memoryhub.services import operators
 from memoryhub.vault.keys import keyring
 from tests.inspector.routes import SINCE, list_routes, variants

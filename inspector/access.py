@@ -25,7 +25,7 @@ from memoryhub.models.access.operators import Membership, Operator
 from memoryhub.models.server.clock import clock
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
-from memoryhub.queries import threads
+from memoryhub.queries.threads import threads
 from memoryhub.services import operators
 
 P = ParamSpec("P")

@@ -6,7 +6,7 @@ from django.http import HttpRequest
 
 from memoryhub.errors import InvalidError, SeqUnknownError
 from memoryhub.models.threads import Thread
-from memoryhub.queries import replay
+from memoryhub.queries.replay import replay
 
 #: The largest number that is one of ours.
 MOST = 2**63 - 1

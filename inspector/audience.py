@@ -21,7 +21,7 @@ from inspector.frames import Watch
 from inspector.protocol import Close, RefusedError
 from inspector.standing import Badge, Standing
 from memoryhub.journal.audit import Entry
-from memoryhub.queries.heads import Head
+from memoryhub.queries.verify.heads import Head
 from memoryhub.services import audit
 
 log = structlog.get_logger()

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from memoryhub.queries.inclusions import Inclusion
-from memoryhub.queries.residency import Budget, Cell, Residency
+from memoryhub.queries.paging.residency import Budget, Cell, Residency
+from memoryhub.queries.turns.inclusions import Inclusion
 
 #: Cells that one picture holds; more are a list.
 SHOWN = 256

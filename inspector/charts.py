@@ -6,8 +6,8 @@ from typing import Any
 import orjson
 
 from memoryhub.models.threads import Thread
-from memoryhub.queries import paging_charts
-from memoryhub.queries.paging_charts import Charts
+from memoryhub.queries.paging import paging_charts
+from memoryhub.queries.paging.paging_charts import Charts
 
 _HUES = ("good", "bad", "warn", "tool", "assistant", "system", "user")
 _FAULTS = (("faults", "faults"), ("refused", "refused"), ("refaults", "refaults"))

@@ -13,7 +13,7 @@ from typing import Any, Self
 
 from memoryhub.kernel.text import strict_json
 from memoryhub.kernel.text.strict_json import JsonRefusedError
-from memoryhub.queries.slots import SlotLine
+from memoryhub.queries.threads.slots import SlotLine
 
 #: Characters shown of one payload, and of all on one page.
 PAYLOAD_CHARS, PAGE_CHARS = 65_536, 262_144

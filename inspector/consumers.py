@@ -16,7 +16,7 @@ from inspector.hub import hub
 from inspector.protocol import Close, Hello, RefusedError
 from inspector.standing import Badge
 from memoryhub.journal.log.ear import Ear
-from memoryhub.queries.readers import read
+from memoryhub.queries.threads.readers import read
 
 log = structlog.get_logger()
 

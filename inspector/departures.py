@@ -13,7 +13,7 @@ from django.http import HttpRequest, HttpResponse
 from inspector import forgetting, refusals, shell
 from inspector.places import Place
 from memoryhub.errors import NotFoundError, Refusal
-from memoryhub.queries import erasure_views, erasures
+from memoryhub.queries.forget import erasure_views, erasures
 
 
 def response(

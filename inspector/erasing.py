@@ -13,8 +13,8 @@ from inspector.places import Place
 from memoryhub.errors import PlanStaleError, Refusal
 from memoryhub.models.erasures import Erasure
 from memoryhub.models.server.clock import clock
-from memoryhub.queries import erasure_views
-from memoryhub.queries.erasures import ErasureLine
+from memoryhub.queries.forget import erasure_views
+from memoryhub.queries.forget.erasures import ErasureLine
 from memoryhub.services import erasure_plans, erasure_steps, receipts
 
 #: What the console says in words of its own.

@@ -12,8 +12,8 @@ from django.http.response import HttpResponseBase
 
 from inspector.records import Record
 from memoryhub.errors import Refusal
-from memoryhub.queries import exact_json
-from memoryhub.queries.cursors import Batch
+from memoryhub.queries.lists.cursors import Batch
+from memoryhub.queries.replay import exact_json
 
 #: A spreadsheet takes a cell that begins so for a formula.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")

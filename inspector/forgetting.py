@@ -9,8 +9,8 @@ from types import MappingProxyType
 from typing import Final
 
 from memoryhub.models.erasures import Erasure
-from memoryhub.queries import erasure_waits
-from memoryhub.queries.erasures import CLOSED, ErasureLine
+from memoryhub.queries.forget import erasure_waits
+from memoryhub.queries.forget.erasures import CLOSED, ErasureLine
 
 Scope, State = Erasure.Scope, Erasure.State
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from inspector import panels
-from memoryhub.queries import heads
+from memoryhub.queries.verify import heads
 
 #: How long a rendered text may be handed out; it holds content in the clear.
 LIFE_SECONDS = 1.0

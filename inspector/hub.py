@@ -18,9 +18,9 @@ from inspector.looks import PLAIN_PANELS
 from inspector.press import Press
 from inspector.protocol import Close, RefusedError
 from memoryhub.errors import NotFoundError, UnavailableError
-from memoryhub.queries import heads
-from memoryhub.queries.heads import Head
-from memoryhub.queries.readers import read
+from memoryhub.queries.threads.readers import read
+from memoryhub.queries.verify import heads
+from memoryhub.queries.verify.heads import Head
 
 log = structlog.get_logger()
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from memoryhub.errors import InvalidError, Refusal, StaleError
 from memoryhub.models.projects import MOST_TTL_SECONDS, Project
 from memoryhub.models.server.clock import clock
-from memoryhub.queries import expiry
-from memoryhub.queries.expiry import Doomed
+from memoryhub.queries.forget import expiry
+from memoryhub.queries.forget.expiry import Doomed
 from memoryhub.services import projects
 
 TTL, GRACE = "default_ttl_seconds", "expired_value_grace_seconds"

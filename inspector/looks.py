@@ -18,7 +18,7 @@ from django.http.response import HttpResponseBase
 from memoryhub.journal.audit import PURPOSES, Entry
 from memoryhub.models.server.clock import clock
 from memoryhub.models.threads import Thread
-from memoryhub.queries.heads import Head
+from memoryhub.queries.verify.heads import Head
 from memoryhub.services import audit
 
 #: Kept in the session, where the sign-in put it.

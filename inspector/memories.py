@@ -10,10 +10,11 @@ from typing import Any
 
 from inspector import trees
 from memoryhub.models.threads import Thread
-from memoryhub.queries import keys, notes, states, task_views, working_memory
-from memoryhub.queries.events import EventLine
-from memoryhub.queries.notes import NoteLine
-from memoryhub.queries.task_views import TaskStep
+from memoryhub.queries.memory import keys, notes, task_views, working_memory
+from memoryhub.queries.memory.notes import NoteLine
+from memoryhub.queries.memory.task_views import TaskStep
+from memoryhub.queries.replay import states
+from memoryhub.queries.threads.events import EventLine
 
 Context = dict[str, Any]
 

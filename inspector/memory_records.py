@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from inspector.memories import Jotted
 from inspector.records import Record
-from memoryhub.queries.checkpoints import CheckpointLine
-from memoryhub.queries.keys import KeyLine
+from memoryhub.queries.memory.checkpoints import CheckpointLine
+from memoryhub.queries.memory.keys import KeyLine
 
 #: The fields of each kind of record, in order: the headings of a table.
 KEY = (

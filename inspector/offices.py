@@ -12,8 +12,8 @@ from inspector import access, exports, shell
 from inspector.places import Place
 from memoryhub.models.access.operators import Membership
 from memoryhub.models.subjects import Subject
-from memoryhub.queries import profiles
-from memoryhub.queries.cursors import Batch
+from memoryhub.queries.lists.cursors import Batch
+from memoryhub.queries.people import profiles
 
 
 def enter(request: HttpRequest, project: str) -> Place:

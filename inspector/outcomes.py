@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from inspector import cells, summaries
-from memoryhub.queries.previews import Preview
+from memoryhub.queries.paging.previews import Preview
 
 #: Events of a preview that are told one by one.
 TOLD = 100

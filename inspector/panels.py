@@ -16,11 +16,13 @@ from django.urls import reverse
 
 from inspector import cells, charts, chat, memories, summaries
 from memoryhub.models.threads import Thread
-from memoryhub.queries import events, replay, residency, slots, timeline
-from memoryhub.queries.events import EventLine
-from memoryhub.queries.page_views import Step
-from memoryhub.queries.threads import ThreadLine
-from memoryhub.queries.timeline import Moment
+from memoryhub.queries.paging import residency
+from memoryhub.queries.paging.page_views import Step
+from memoryhub.queries.replay import replay
+from memoryhub.queries.threads import events, slots, timeline
+from memoryhub.queries.threads.events import EventLine
+from memoryhub.queries.threads.threads import ThreadLine
+from memoryhub.queries.threads.timeline import Moment
 
 #: Events shown on each side of the one at hand, messages up to it, lines of the tail.
 AROUND, MESSAGES, TAIL = 50, 8, 50

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from memoryhub.errors import InvalidError
-from memoryhub.queries.comparisons import Point
+from memoryhub.queries.memory.comparisons import Point
 
 _MOST_DIGITS = 18
 

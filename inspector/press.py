@@ -14,7 +14,7 @@ from django.db import DatabaseError
 from inspector import frames, protocol
 from inspector.audience import Audience, Viewer
 from memoryhub.errors import NotFoundError, SubjectErasedError, ThreadErasedError
-from memoryhub.queries.readers import read
+from memoryhub.queries.threads.readers import read
 
 log = structlog.get_logger()
 

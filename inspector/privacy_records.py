@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from inspector.records import Record
-from memoryhub.queries.erasures import ErasureLine
-from memoryhub.queries.holds import HoldLine
-from memoryhub.queries.receipt_views import ReceiptLine
-from memoryhub.queries.subject_lists import SubjectLine
+from memoryhub.queries.forget.erasures import ErasureLine
+from memoryhub.queries.forget.holds import HoldLine
+from memoryhub.queries.forget.receipt_views import ReceiptLine
+from memoryhub.queries.people.subject_lists import SubjectLine
 
 #: The fields of each kind of record, in order: the headings of a table.
 SUBJECT = (

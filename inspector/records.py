@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from memoryhub.queries.events import EventLine
-from memoryhub.queries.imports import Source
-from memoryhub.queries.slots import SlotLine
-from memoryhub.queries.threads import ThreadLine
+from memoryhub.queries.export.imports import Source
+from memoryhub.queries.threads.events import EventLine
+from memoryhub.queries.threads.slots import SlotLine
+from memoryhub.queries.threads.threads import ThreadLine
 
 Record = dict[str, Any]
 

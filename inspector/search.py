@@ -25,9 +25,9 @@ from memoryhub.kernel.registry import TYPES
 from memoryhub.kernel.state.pages import MODALITIES, PAGE_TYPES
 from memoryhub.kernel.text import names
 from memoryhub.models.threads import Thread
-from memoryhub.queries import catalogue
-from memoryhub.queries.key_search import NEVER
-from memoryhub.queries.terms import Period, Span, Term, Value, Word
+from memoryhub.queries.lists.terms import Period, Span, Term, Value, Word
+from memoryhub.queries.memory.key_search import NEVER
+from memoryhub.queries.threads import catalogue
 
 MAX_CHARS, MAX_TERMS = 500, 20
 #: The keys of a list, and how their values read.

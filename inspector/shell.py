@@ -10,7 +10,7 @@ from inspector.places import Place
 from memoryhub.journal import writer
 from memoryhub.models.projects import Project
 from memoryhub.models.server.clock import clock
-from memoryhub.queries.project_deletions import Progress, get_progress
+from memoryhub.queries.forget.project_deletions import Progress, get_progress
 
 Context = dict[str, Any]
 

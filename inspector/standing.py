@@ -14,7 +14,7 @@ from inspector import access, looks
 from inspector.protocol import Close
 from memoryhub.models.access.operators import Membership, Operator
 from memoryhub.models.server.clock import clock
-from memoryhub.queries.standings import Member, list_standings
+from memoryhub.queries.threads.standings import Member, list_standings
 from memoryhub.services import operators
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from memoryhub.kernel.levels.tokens import text_of
-from memoryhub.queries.events import EventLine
+from memoryhub.queries.threads.events import EventLine
 
 Body = Mapping[str, Any]
 #: Characters of a message that stand in a list.

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from memoryhub.queries import exact_json
+from memoryhub.queries.replay import exact_json
 
 #: Values that are shown, and characters of one text.
 SHOWN, CHARS = 400, 2_000

@@ -3,7 +3,7 @@ from __future__ import annotations
 from django.apps import AppConfig
 from django.core.checks import Tags, register
 
-from memoryhub.queries import server_checks
+from memoryhub.queries.verify import server_checks
 from memoryhub.vault.keys import checks
 
 

@@ -28,7 +28,7 @@ from memoryhub.api.handler import application as api_application
 from memoryhub.api.protocol import Close
 from memoryhub.journal import writer
 from memoryhub.journal.log.announce import doorbell
-from memoryhub.queries.readers import readers
+from memoryhub.queries.threads.readers import readers
 from memoryhub.services import uses
 from memoryhub.services.standstill import standstill
 from memoryhub.workers import anchors

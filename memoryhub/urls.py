@@ -5,7 +5,7 @@ from django.urls import URLPattern, URLResolver, include, path
 from django.views.decorators.http import require_safe
 
 from memoryhub.api import api
-from memoryhub.queries import health
+from memoryhub.queries.verify import health
 
 
 @require_safe

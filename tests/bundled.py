@@ -18,7 +18,7 @@ from memoryhub.kernel.paging.page_commands import DeletePage
 from memoryhub.kernel.state.events import LabelValue
 from memoryhub.models.projects import Project
 from memoryhub.models.subjects import Subject
-from memoryhub.queries import bundles
+from memoryhub.queries.export import bundles
 from memoryhub.services import bundles as taking
 from memoryhub.services import exports, subjects, threads, turns
 from memoryhub.services.api_keys import Agent

@@ -15,7 +15,7 @@ from memoryhub.kernel.state.erase_events import Range
 from memoryhub.models.erasures import Erasure
 from memoryhub.models.server.clock import clock
 from memoryhub.models.threads import Thread
-from memoryhub.queries.verification import verify
+from memoryhub.queries.verify.verification import verify
 from memoryhub.services.rebuild import rebuild
 
 #: Tables whose rows repeat the fold, but for snapshots, which come and go.

@@ -5,8 +5,8 @@ from __future__ import annotations
 from memoryhub.models.erasures import Erasure
 from memoryhub.models.events import Event
 from memoryhub.models.subjects import Subject
-from memoryhub.queries import erasure_counts
-from memoryhub.queries.erasures import ErasureLine
+from memoryhub.queries.forget import erasure_counts
+from memoryhub.queries.forget.erasures import ErasureLine
 from memoryhub.services import erasure_plans, erasures, subjects
 from memoryhub.services.api_keys import Agent
 from tests.factories import append, make_page, make_thread

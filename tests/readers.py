@@ -10,7 +10,7 @@ from typing import Any
 
 from django.db import connections
 
-from memoryhub.queries import surface_files
+from memoryhub.queries.scan import surface_files
 
 _SQLITE = """
 import sqlite3, sys

@@ -16,7 +16,8 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from memoryhub.journal.log.log import Origins
 from memoryhub.models.erasures import Erasure
 from memoryhub.models.threads import Thread
-from memoryhub.queries import audit, total_checks, verification
+from memoryhub.queries.access import audit
+from memoryhub.queries.verify import total_checks, verification
 
 _WRITES = re.compile(
     r'\s*(?:INSERT (?:OR \w+ )?INTO|REPLACE INTO|UPDATE|DELETE FROM|WITH) "?(\w+)',

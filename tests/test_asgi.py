@@ -15,7 +15,7 @@ from pytest_django import Settings
 from memoryhub.api import gate
 from memoryhub.asgi import Http, Lifespan, OwnOrigin, Sockets, application
 from memoryhub.journal import writer
-from memoryhub.queries.readers import readers
+from memoryhub.queries.threads.readers import readers
 
 OURS = "http://127.0.0.1:8000"
 

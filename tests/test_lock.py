@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 import pytest
 from packaging.requirements import Requirement
 
-from memoryhub.queries import o200k
+from memoryhub.queries.replay import o200k
 
 ROOT = Path(__file__).resolve().parent.parent
 LOCK = tomllib.loads((ROOT / "uv.lock").read_text(encoding="utf-8"))

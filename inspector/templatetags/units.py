@@ -12,7 +12,7 @@ from django import template
 from django.utils.html import format_html, format_html_join
 
 from inspector import chat
-from memoryhub.queries import exact_json
+from memoryhub.queries.replay import exact_json
 
 register = template.Library()
 

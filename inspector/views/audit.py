@@ -12,9 +12,9 @@ from inspector.places import Place
 from inspector.search import Asked
 from memoryhub.models.access.operators import Membership
 from memoryhub.models.server.clock import clock
-from memoryhub.queries import audit
-from memoryhub.queries.audit import Line
-from memoryhub.queries.cursors import Batch
+from memoryhub.queries.access import audit
+from memoryhub.queries.access.audit import Line
+from memoryhub.queries.lists.cursors import Batch
 
 #: Searches that are a click away.
 EXAMPLES = ("content.read", "actor:operator", "erasure.*", "at:<1d")

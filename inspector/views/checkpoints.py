@@ -24,10 +24,10 @@ from inspector.panels import Scene
 from inspector.visits import Visit
 from memoryhub.errors import InvalidError, Refusal
 from memoryhub.models.access.operators import Membership
-from memoryhub.queries import checkpoint_trees, checkpoints, comparison_views
-from memoryhub.queries.checkpoints import CheckpointLine
-from memoryhub.queries.comparisons import HEAD
-from memoryhub.queries.cursors import Batch, walk
+from memoryhub.queries.lists.cursors import Batch, walk
+from memoryhub.queries.memory import checkpoint_trees, checkpoints, comparison_views
+from memoryhub.queries.memory.checkpoints import CheckpointLine
+from memoryhub.queries.memory.comparisons import HEAD
 from memoryhub.services import operator_memory
 
 #: Checkpoints of a batch of an export; those that a form of two points offers.

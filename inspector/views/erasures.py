@@ -14,9 +14,9 @@ from inspector.access import signed_in, signed_in_panel
 from inspector.places import Place
 from memoryhub.errors import InvalidError
 from memoryhub.models.erasures import Erasure
-from memoryhub.queries import erasures
-from memoryhub.queries.cursors import Batch, walk
-from memoryhub.queries.erasures import ErasureLine
+from memoryhub.queries.forget import erasures
+from memoryhub.queries.forget.erasures import ErasureLine
+from memoryhub.queries.lists.cursors import Batch, walk
 
 STATES = tuple(Erasure.State.values)
 _CHUNK = 200

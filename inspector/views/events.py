@@ -26,17 +26,13 @@ from memoryhub.errors import NotFoundError
 from memoryhub.kernel.state.memory_events import CheckpointRestored
 from memoryhub.models.server.clock import clock
 from memoryhub.models.threads import Thread
-from memoryhub.queries import (
-    erasure_views,
-    event_search,
-    events,
-    restorations,
-    states,
-    timeline,
-)
-from memoryhub.queries.cursors import Batch
-from memoryhub.queries.event_search import Stretch
-from memoryhub.queries.events import EventLine
+from memoryhub.queries.forget import erasure_views
+from memoryhub.queries.lists.cursors import Batch
+from memoryhub.queries.memory import restorations
+from memoryhub.queries.replay import states
+from memoryhub.queries.threads import event_search, events, timeline
+from memoryhub.queries.threads.event_search import Stretch
+from memoryhub.queries.threads.events import EventLine
 
 #: Events of a batch of an export.
 CHUNK = 200

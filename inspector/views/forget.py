@@ -27,7 +27,9 @@ from memoryhub.kernel.text import user_ids
 from memoryhub.models.erasures import Erasure
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
-from memoryhub.queries import erasure_views, erasures, subject_lists, threads
+from memoryhub.queries.forget import erasure_views, erasures
+from memoryhub.queries.people import subject_lists
+from memoryhub.queries.threads import threads
 from memoryhub.services import erasure_needles, erasure_plans
 from memoryhub.services import erasures as eraser
 

@@ -13,8 +13,9 @@ from inspector.places import Place
 from memoryhub.errors import InvalidError, Refusal
 from memoryhub.models.access.operators import Membership
 from memoryhub.models.threads import Thread
-from memoryhub.queries import checkpoints, forks
-from memoryhub.queries.comparisons import Point
+from memoryhub.queries.memory import checkpoints
+from memoryhub.queries.memory.comparisons import Point
+from memoryhub.queries.threads import forks
 from memoryhub.services import operator_threads
 
 

@@ -9,8 +9,9 @@ from inspector import access, shell
 from inspector.access import signed_in
 from inspector.hub import hub
 from memoryhub.models.server.clock import clock
-from memoryhub.queries import health, stats
-from memoryhub.queries.health import Part
+from memoryhub.queries.memory import stats
+from memoryhub.queries.verify import health
+from memoryhub.queries.verify.health import Part
 
 #: What each part is for, in the order they are shown.
 PARTS = {

@@ -14,9 +14,9 @@ from inspector.places import Place
 from inspector.views.subject_acts import MOST_DAYS, PROPOSED_DAYS, days_of, said_of
 from memoryhub.errors import InvalidError
 from memoryhub.models.server.clock import clock
-from memoryhub.queries import holds
-from memoryhub.queries.cursors import Batch, walk
-from memoryhub.queries.holds import HoldLine
+from memoryhub.queries.forget import holds
+from memoryhub.queries.forget.holds import HoldLine
+from memoryhub.queries.lists.cursors import Batch, walk
 from memoryhub.services import holds as duties
 
 _CHUNK = 200

@@ -9,9 +9,9 @@ from django.views.decorators.http import require_safe
 from inspector import access, asof, exports, records, shell
 from inspector.access import signed_in
 from inspector.places import Place
-from memoryhub.queries import imports
-from memoryhub.queries.cursors import Batch
-from memoryhub.queries.imports import Source
+from memoryhub.queries.export import imports
+from memoryhub.queries.export.imports import Source
+from memoryhub.queries.lists.cursors import Batch
 
 
 @require_safe

@@ -21,8 +21,8 @@ from memoryhub.kernel.text.strict_json import JsonRefusedError
 from memoryhub.models.access.operators import Membership
 from memoryhub.models.projects import MOST_TTL_SECONDS
 from memoryhub.models.threads import Thread
-from memoryhub.queries import keys
-from memoryhub.queries.keys import KeyLine
+from memoryhub.queries.memory import keys
+from memoryhub.queries.memory.keys import KeyLine
 from memoryhub.services import operator_memory
 
 _MOVED = "This key has changed since you looked. Here it is as it is now."

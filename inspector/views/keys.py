@@ -23,9 +23,10 @@ from inspector.search import Asked, SearchError
 from inspector.visits import Visit
 from memoryhub.errors import InvalidError
 from memoryhub.kernel.text import globs
-from memoryhub.queries import erasure_views, key_views, keys
-from memoryhub.queries.cursors import Batch
-from memoryhub.queries.keys import KeyLine, Sort
+from memoryhub.queries.forget import erasure_views
+from memoryhub.queries.lists.cursors import Batch
+from memoryhub.queries.memory import key_views, keys
+from memoryhub.queries.memory.keys import KeyLine, Sort
 
 #: Searches that are a click away.
 EXAMPLES = ("ttl:<1h", "ttl:never", "size:>10k", "type:object")

@@ -14,11 +14,13 @@ from inspector.search import Asked
 from inspector.visits import Visit
 from memoryhub.kernel.memory.notes import NOTES
 from memoryhub.models.server.clock import clock
-from memoryhub.queries import event_search, notes, states
-from memoryhub.queries.cursors import Batch, walk
-from memoryhub.queries.event_search import Stretch
-from memoryhub.queries.events import Order
-from memoryhub.queries.terms import Term, Word
+from memoryhub.queries.lists.cursors import Batch, walk
+from memoryhub.queries.lists.terms import Term, Word
+from memoryhub.queries.memory import notes
+from memoryhub.queries.replay import states
+from memoryhub.queries.threads import event_search
+from memoryhub.queries.threads.event_search import Stretch
+from memoryhub.queries.threads.events import Order
 
 #: Searches that are a click away.
 EXAMPLES = ("at:<1h", "actor:agent:*", "-actor:agent:*")

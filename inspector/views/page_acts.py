@@ -13,8 +13,8 @@ from inspector.places import Place
 from memoryhub.errors import InvalidError, Refusal, StaleError
 from memoryhub.models.access.operators import Membership
 from memoryhub.models.threads import Thread
-from memoryhub.queries import previews
-from memoryhub.queries.previews import Preview
+from memoryhub.queries.paging import previews
+from memoryhub.queries.paging.previews import Preview
 from memoryhub.services import operator_pages
 from memoryhub.services.operator_pages import Act, Verb
 

@@ -15,9 +15,10 @@ from inspector.search import Asked
 from memoryhub.errors import Refusal
 from memoryhub.models.access.operators import Membership
 from memoryhub.models.threads import Thread
-from memoryhub.queries import erasure_views, page_uses, page_views
-from memoryhub.queries.erasure_views import Proof
-from memoryhub.queries.page_views import LevelView, PageView
+from memoryhub.queries.forget import erasure_views
+from memoryhub.queries.forget.erasure_views import Proof
+from memoryhub.queries.paging import page_uses, page_views
+from memoryhub.queries.paging.page_views import LevelView, PageView
 from memoryhub.services import operator_pages
 
 #: Searches that are a click away.

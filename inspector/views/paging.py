@@ -29,10 +29,10 @@ from memoryhub.errors import InvalidError, Refusal
 from memoryhub.kernel.text import names
 from memoryhub.models.access.operators import Membership
 from memoryhub.models.threads import Thread
-from memoryhub.queries import paging_charts, previews
-from memoryhub.queries.cursors import Batch
-from memoryhub.queries.paging_charts import Bucket
-from memoryhub.queries.previews import Preview
+from memoryhub.queries.lists.cursors import Batch
+from memoryhub.queries.paging import paging_charts, previews
+from memoryhub.queries.paging.paging_charts import Bucket
+from memoryhub.queries.paging.previews import Preview
 from memoryhub.services import operator_pages
 
 #: Columns of the table and of the exports, in order.

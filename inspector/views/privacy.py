@@ -9,8 +9,8 @@ from django.views.decorators.http import require_safe
 from inspector import offices
 from inspector.access import signed_in
 from memoryhub.models.server.clock import clock
-from memoryhub.queries import privacy_checks
-from memoryhub.queries.privacy_checks import Verdict
+from memoryhub.queries.verify import privacy_checks
+from memoryhub.queries.verify.privacy_checks import Verdict
 
 
 @require_safe

@@ -7,14 +7,9 @@ from django.views.decorators.http import require_safe
 from inspector import access, shell
 from inspector.access import signed_in
 from memoryhub.models.server.clock import clock
-from memoryhub.queries import (
-    catalogue,
-    checks,
-    memory_checks,
-    privacy_checks,
-    retention,
-    stats,
-)
+from memoryhub.queries.memory import stats
+from memoryhub.queries.threads import catalogue, retention
+from memoryhub.queries.verify import checks, memory_checks, privacy_checks
 from memoryhub.services import operators
 
 RECENT = 8

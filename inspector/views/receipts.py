@@ -13,10 +13,10 @@ from django.views.decorators.http import require_http_methods, require_safe
 from inspector import asof, exports, forgetting, offices, privacy_records
 from inspector.access import signed_in
 from inspector.places import Place
-from memoryhub.queries import receipt_views
-from memoryhub.queries.cursors import Batch
-from memoryhub.queries.erasure_views import Remains
-from memoryhub.queries.receipt_views import ReceiptLine
+from memoryhub.queries.forget import receipt_views
+from memoryhub.queries.forget.erasure_views import Remains
+from memoryhub.queries.forget.receipt_views import ReceiptLine
+from memoryhub.queries.lists.cursors import Batch
 from memoryhub.vault.proof import receipts, signing
 
 #: Why a text proves nothing.

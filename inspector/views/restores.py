@@ -17,8 +17,8 @@ from memoryhub.kernel.memory.nouns import RESTORABLE, RESTORED
 from memoryhub.kernel.state.memory_events import CheckpointRestored
 from memoryhub.models.access.operators import Membership
 from memoryhub.models.threads import Thread
-from memoryhub.queries import checkpoints, restorations
-from memoryhub.queries.restorations import Restoration
+from memoryhub.queries.memory import checkpoints, restorations
+from memoryhub.queries.memory.restorations import Restoration
 from memoryhub.services import operator_memory
 
 #: A seq is never longer.

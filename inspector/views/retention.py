@@ -12,7 +12,7 @@ from memoryhub.errors import InvalidError, Refusal
 from memoryhub.models.access.operators import Membership
 from memoryhub.models.projects import MOST_IDLE_DAYS
 from memoryhub.models.threads import Thread
-from memoryhub.queries import retention
+from memoryhub.queries.threads import retention
 from memoryhub.services import operator_threads
 
 _LONGER = (

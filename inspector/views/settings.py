@@ -15,8 +15,8 @@ from memoryhub.errors import InvalidError, Refusal, StaleError
 from memoryhub.models.access.operators import Membership
 from memoryhub.models.projects import MOST_IDLE_DAYS, MOST_THREADS, Project
 from memoryhub.models.server.clock import clock
-from memoryhub.queries import retention
-from memoryhub.queries.retention import Horizon
+from memoryhub.queries.threads import retention
+from memoryhub.queries.threads.retention import Horizon
 from memoryhub.services import projects
 
 _MOVED = "What this would retire has changed since you looked. Here it is anew."

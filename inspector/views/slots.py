@@ -14,10 +14,11 @@ from inspector.panels import Scene
 from memoryhub.errors import InvalidError
 from memoryhub.kernel.text import names
 from memoryhub.models.threads import Thread
-from memoryhub.queries import erasure_views, forks, slots
-from memoryhub.queries.cursors import walk
-from memoryhub.queries.erasure_views import Proof
-from memoryhub.queries.slots import SlotFilter, SlotLine
+from memoryhub.queries.forget import erasure_views
+from memoryhub.queries.forget.erasure_views import Proof
+from memoryhub.queries.lists.cursors import walk
+from memoryhub.queries.threads import forks, slots
+from memoryhub.queries.threads.slots import SlotFilter, SlotLine
 
 #: Messages on each side of the one jumped to; rows of a batch of an export.
 AROUND, CHUNK = 50, 200

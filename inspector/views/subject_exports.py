@@ -10,7 +10,7 @@ from inspector import exports, offices, refusals
 from inspector.access import signed_in
 from memoryhub.errors import Refusal
 from memoryhub.models.server.clock import clock
-from memoryhub.queries import profiles
+from memoryhub.queries.people import profiles
 from memoryhub.services import exports as handing
 
 

@@ -16,10 +16,10 @@ from inspector.views.subject_acts import RESTRICTIONS
 from memoryhub.errors import InvalidError, SubjectErasedError
 from memoryhub.models.server.clock import clock
 from memoryhub.models.subjects import Subject
-from memoryhub.queries import profiles, subject_lists
-from memoryhub.queries.cursors import Batch
-from memoryhub.queries.profiles import Profile
-from memoryhub.queries.subject_lists import SubjectLine
+from memoryhub.queries.lists.cursors import Batch
+from memoryhub.queries.people import profiles, subject_lists
+from memoryhub.queries.people.profiles import Profile
+from memoryhub.queries.people.subject_lists import SubjectLine
 from memoryhub.services import audit, readmissions, restrictions
 from memoryhub.services import subjects as people
 

@@ -23,9 +23,9 @@ from memoryhub.errors import InvalidError, Refusal
 from memoryhub.kernel.state.events import CloseReason
 from memoryhub.models.access.operators import Membership
 from memoryhub.models.server.clock import clock
-from memoryhub.queries import catalogue, facets
-from memoryhub.queries.cursors import Batch
-from memoryhub.queries.threads import ThreadLine
+from memoryhub.queries.lists.cursors import Batch
+from memoryhub.queries.threads import catalogue, facets
+from memoryhub.queries.threads.threads import ThreadLine
 from memoryhub.services import operator_threads
 
 REASONS: tuple[CloseReason, ...] = get_args(CloseReason)

@@ -11,7 +11,7 @@ from inspector.panels import Scene
 from inspector.search import NOUNS
 from inspector.visits import Visit
 from memoryhub.errors import InvalidError
-from memoryhub.queries import timeline
+from memoryhub.queries.threads import timeline
 
 SPEEDS = ("0.5", "1", "2", "5", "10")
 

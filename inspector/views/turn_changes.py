@@ -12,9 +12,9 @@ from inspector.panels import Scene
 from memoryhub.errors import InvalidError, NotFoundError, NotRecordedError
 from memoryhub.kernel.packing.prefixes import OrderError
 from memoryhub.models.threads import Thread
-from memoryhub.queries import prefixes, turn_diffs
-from memoryhub.queries.prefixes import Lens, Point
-from memoryhub.queries.turn_diffs import TurnDiff
+from memoryhub.queries.turns import prefixes, turn_diffs
+from memoryhub.queries.turns.prefixes import Lens, Point
+from memoryhub.queries.turns.turn_diffs import TurnDiff
 
 #: Bytes that providers keep prompts by, in tokens; 1 is exact.
 BLOCKS = (1, 128, 1024)

@@ -13,8 +13,8 @@ from inspector.chat import Block
 from inspector.panels import Scene
 from memoryhub.errors import NotFoundError
 from memoryhub.kernel.text import strict_json
-from memoryhub.queries import turn_faults, turns
-from memoryhub.queries.turns import Shown
+from memoryhub.queries.turns import turn_faults, turns
+from memoryhub.queries.turns.turns import Shown
 
 #: Characters of one message of a request, and of all of it, that a page shows unasked.
 SAID_CHARS, REQUEST_CHARS = 24_000, 64_000

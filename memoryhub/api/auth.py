@@ -15,7 +15,7 @@ from memoryhub.api import limits
 from memoryhub.errors import ScopeError, SubjectErasedError, UnauthorizedError
 from memoryhub.models.access.api_keys import MEMORY_SCOPES, SUBJECT_SCOPES
 from memoryhub.models.server.clock import clock
-from memoryhub.queries.readers import read
+from memoryhub.queries.threads.readers import read
 from memoryhub.services import agents
 from memoryhub.services.api_keys import Agent
 

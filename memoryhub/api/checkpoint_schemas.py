@@ -12,8 +12,8 @@ from memoryhub.api.memory_fields import CheckpointName, CheckpointRef, Remark
 from memoryhub.api.samples import AT, UNTIL
 from memoryhub.api.schemas import AsOf, Part
 from memoryhub.kernel.memory.nouns import RESTORABLE, RESTORED
-from memoryhub.queries.checkpoints import CheckpointLine
-from memoryhub.queries.comparisons import Comparison, KeyDifference, Side
+from memoryhub.queries.memory.checkpoints import CheckpointLine
+from memoryhub.queries.memory.comparisons import Comparison, KeyDifference, Side
 
 if TYPE_CHECKING:
     RestoredPart = str

@@ -35,9 +35,9 @@ from memoryhub.journal import Receipt
 from memoryhub.kernel.memory.memory_commands import TakeCheckpoint
 from memoryhub.kernel.state.memory_events import CheckpointRestored, CheckpointTaken
 from memoryhub.kernel.text import strict_json
-from memoryhub.queries import checkpoints, comparisons
-from memoryhub.queries.comparisons import HEAD
-from memoryhub.queries.readers import read
+from memoryhub.queries.memory import checkpoints, comparisons
+from memoryhub.queries.memory.comparisons import HEAD
+from memoryhub.queries.threads.readers import read
 from memoryhub.services import checkpoints as writing
 from memoryhub.services.api_keys import Agent
 

@@ -22,7 +22,7 @@ from memoryhub.api.schemas import Part
 from memoryhub.kernel.state.erase_events import Reason
 from memoryhub.kernel.text.strict_json import MAX_INTEGER
 from memoryhub.models.erasures import Erasure
-from memoryhub.queries.erasures import ErasureLine
+from memoryhub.queries.forget.erasures import ErasureLine
 from memoryhub.services.erasure_plans import TICKET
 
 Scope = Literal["subject", "thread", "before", "record"]

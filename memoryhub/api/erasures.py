@@ -40,10 +40,10 @@ from memoryhub.journal.log.requests import Asked
 from memoryhub.models.erasures import Erasure, Receipt
 from memoryhub.models.events import RequestKey
 from memoryhub.models.subjects import Subject
-from memoryhub.queries import erasures as listed
-from memoryhub.queries import threads
-from memoryhub.queries.erasures import ErasureLine
-from memoryhub.queries.readers import read
+from memoryhub.queries.forget import erasures as listed
+from memoryhub.queries.forget.erasures import ErasureLine
+from memoryhub.queries.threads import threads
+from memoryhub.queries.threads.readers import read
 from memoryhub.queries.tombstones import require_subject
 from memoryhub.services import erasure_plans, erasures
 from memoryhub.services.api_keys import Agent

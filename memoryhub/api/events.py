@@ -19,9 +19,9 @@ from memoryhub.api.samples import AT, SLOT_IN
 from memoryhub.api.schemas import AsOf, Part
 from memoryhub.api.streams import Place, next_part
 from memoryhub.errors import BadCursorError, Refusal, SeqUnknownError
-from memoryhub.queries import exact_json
-from memoryhub.queries.events import EventLine, list_part
-from memoryhub.queries.readers import read
+from memoryhub.queries.replay import exact_json
+from memoryhub.queries.threads.events import EventLine, list_part
+from memoryhub.queries.threads.readers import read
 from memoryhub.services.api_keys import Agent
 
 router = StrictRouter(tags=["events"])

@@ -12,7 +12,7 @@ from memoryhub.api.fields import MAX_BATCH, In, Out, RefusedError, example
 from memoryhub.api.memory_fields import ExpiringIn, Glob, KeyName, one_expiry
 from memoryhub.api.samples import AT, PLACE, UNTIL
 from memoryhub.api.schemas import AsOf, Part
-from memoryhub.queries.keys import KeyLine
+from memoryhub.queries.memory.keys import KeyLine
 
 VERSION = "Of the key, for If-Match: a seq; 0 or less of what a fork inherits."
 

@@ -42,8 +42,8 @@ from memoryhub.kernel.state.memory_events import (
     KeysCleared,
     KeySet,
 )
-from memoryhub.queries import keys
-from memoryhub.queries.readers import read
+from memoryhub.queries.memory import keys
+from memoryhub.queries.threads.readers import read
 from memoryhub.services import keys as writing
 from memoryhub.services.api_keys import Agent
 

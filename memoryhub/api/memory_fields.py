@@ -14,7 +14,7 @@ from memoryhub.api.fields import In, Name, RefusedError, Time, TtlSeconds, withi
 from memoryhub.errors import BadPreconditionError
 from memoryhub.kernel.memory.memory_commands import Expected, Expiry
 from memoryhub.kernel.text import names, strict_json
-from memoryhub.queries.comparisons import HEAD
+from memoryhub.queries.memory.comparisons import HEAD
 
 MAX_STEP: Final = 1_000_000
 MAX_DESCRIPTION_BYTES: Final = 4 * 1024

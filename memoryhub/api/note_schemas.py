@@ -11,7 +11,7 @@ from memoryhub.api.fields import MAX_BATCH, In, Out, RefusedError, example
 from memoryhub.api.memory_fields import NoteText
 from memoryhub.api.samples import AT
 from memoryhub.api.schemas import AsOf, Part
-from memoryhub.queries.notes import NoteLine
+from memoryhub.queries.memory.notes import NoteLine
 
 NOTE = {"seq": 43, "at": AT, "bytes": 64, "text": "The fare allows one free change."}
 _ADDED = {"seq": 43, "at": AT, "trimmed": 0}

@@ -28,8 +28,8 @@ from memoryhub.kernel.memory.notes import (
     NotesCleared,
 )
 from memoryhub.kernel.text import strict_json
-from memoryhub.queries import notes
-from memoryhub.queries.readers import read
+from memoryhub.queries.memory import notes
+from memoryhub.queries.threads.readers import read
 from memoryhub.services import working_memory
 from memoryhub.services.api_keys import Agent
 

@@ -32,7 +32,7 @@ from memoryhub.api.fields import RefusedError
 from memoryhub.api.openapi import CODES, SCOPE
 from memoryhub.errors import InvalidError, Refusal, UnavailableError
 from memoryhub.kernel.text import strict_json
-from memoryhub.queries import exact_json
+from memoryhub.queries.replay import exact_json
 
 MAX_PARAMETERS = 100
 

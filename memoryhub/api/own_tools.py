@@ -19,8 +19,8 @@ from memoryhub.kernel.levels.tools import OWN
 from memoryhub.kernel.paging.page_commands import SetTools
 from memoryhub.kernel.text import strict_json
 from memoryhub.kernel.turns.own_tools import MOST, MOST_BYTES
-from memoryhub.queries import own_tools
-from memoryhub.queries.readers import read
+from memoryhub.queries.threads.readers import read
+from memoryhub.queries.turns import own_tools
 from memoryhub.services import working_memory
 from memoryhub.services.api_keys import Agent
 

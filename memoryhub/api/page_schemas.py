@@ -31,8 +31,8 @@ from memoryhub.api.samples import PAGE, PLACE
 from memoryhub.api.schemas import AsOf, Part
 from memoryhub.errors import InvalidError
 from memoryhub.kernel.state.pages import Entry, Modality, PageType, Tier
-from memoryhub.queries.envelopes import Envelope
-from memoryhub.queries.pages import PageLine
+from memoryhub.queries.paging.pages import PageLine
+from memoryhub.queries.turns.envelopes import Envelope
 from memoryhub.services.pages import PageChange, PageDraft
 
 MAX_PROVENANCE = 64

@@ -49,9 +49,11 @@ from memoryhub.kernel.state.page_events import PageCreated, PageEvicted, PageUpd
 from memoryhub.kernel.state.pages import SYSTEM_PROMPT, Entry
 from memoryhub.models.server.ids import uuid7
 from memoryhub.models.threads import Thread
-from memoryhub.queries import envelopes, pages, states
-from memoryhub.queries.mutations import list_history
-from memoryhub.queries.readers import read
+from memoryhub.queries.paging import pages
+from memoryhub.queries.replay import states
+from memoryhub.queries.threads.mutations import list_history
+from memoryhub.queries.threads.readers import read
+from memoryhub.queries.turns import envelopes
 from memoryhub.services import pages as writing
 from memoryhub.services.api_keys import Agent
 

@@ -12,8 +12,8 @@ from memoryhub.api.fields import Name, Out, Turn, example
 from memoryhub.api.samples import AT, THREAD_ID, THREAD_NAME
 from memoryhub.api.schemas import AsOf, Part
 from memoryhub.api.working_set_schemas import BUDGET, BudgetOut, VerdictOut
-from memoryhub.queries.mutations import Mutation
-from memoryhub.queries.paging_metrics import Tally
+from memoryhub.queries.paging.paging_metrics import Tally
+from memoryhub.queries.threads.mutations import Mutation
 
 _COUNTS = {
     "hits": 8,

@@ -15,8 +15,8 @@ from memoryhub.api.fields import In, ThreadName
 from memoryhub.errors import Refusal
 from memoryhub.kernel.text import strict_json
 from memoryhub.kernel.text.strict_json import JsonRefusedError
-from memoryhub.queries import exact_json
-from memoryhub.queries.events import EventLine
+from memoryhub.queries.replay import exact_json
+from memoryhub.queries.threads.events import EventLine
 
 MESSAGE_BYTES, MESSAGES_PER_SECOND = 64 * 1024, 20
 HELLO_SECONDS, BEAT_SECONDS, LIFE_SECONDS = 5.0, 15.0, 3600.0

@@ -17,7 +17,8 @@ from memoryhub.journal.writing.uses import uses
 from memoryhub.kernel.state.state import ThreadState
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
-from memoryhub.queries import replay, states, threads
+from memoryhub.queries.replay import replay, states
+from memoryhub.queries.threads import threads
 from memoryhub.services.api_keys import Agent
 
 #: What any route of a thread may answer instead.

@@ -9,7 +9,7 @@ from memoryhub.api.fields import In, Out, example
 from memoryhub.api.operations import StrictRouter
 from memoryhub.errors import LedgerBrokenError
 from memoryhub.kernel.text import strict_json
-from memoryhub.queries.readers import read
+from memoryhub.queries.threads.readers import read
 from memoryhub.vault.proof import receipts, signing
 
 router = StrictRouter(tags=["receipts"])

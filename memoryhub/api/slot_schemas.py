@@ -30,7 +30,7 @@ from memoryhub.kernel.levels import tokens
 from memoryhub.kernel.state.events import Role
 from memoryhub.kernel.text import strict_json
 from memoryhub.kernel.threads import measuring
-from memoryhub.queries.slots import SlotLine
+from memoryhub.queries.threads.slots import SlotLine
 
 router = StrictRouter(tags=["slots"])
 

@@ -36,9 +36,9 @@ from memoryhub.errors import (
 from memoryhub.journal import Receipt
 from memoryhub.kernel.state.events import SlotAppended
 from memoryhub.kernel.state.pages import slot_page_id
-from memoryhub.queries.cursors import PART_BYTES
-from memoryhub.queries.readers import read
-from memoryhub.queries.slots import SlotFilter, get_slot, list_slots
+from memoryhub.queries.lists.cursors import PART_BYTES
+from memoryhub.queries.threads.readers import read
+from memoryhub.queries.threads.slots import SlotFilter, get_slot, list_slots
 from memoryhub.services import pages, slots
 from memoryhub.services.api_keys import Agent
 

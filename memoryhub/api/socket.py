@@ -29,7 +29,7 @@ from memoryhub.errors import (
     SubjectRestrictedError,
     ThreadErasedError,
 )
-from memoryhub.queries.readers import read
+from memoryhub.queries.threads.readers import read
 from memoryhub.services.api_keys import Agent
 
 #: Every address below is for agents; this is the one where there is something.

@@ -15,13 +15,13 @@ from memoryhub.api.samples import AT, THREAD
 from memoryhub.api.schemas import AsOf, ScopeOut
 from memoryhub.errors import SeqUnknownError, SubjectErasedError, SubjectRestrictedError
 from memoryhub.models.server.clock import clock
-from memoryhub.queries.readers import read
-from memoryhub.queries.stats import (
+from memoryhub.queries.memory.stats import (
     Tally,
     get_project_counts,
     get_subject_counts,
     get_thread_stats,
 )
+from memoryhub.queries.threads.readers import read
 from memoryhub.services.api_keys import Agent
 
 router = StrictRouter(tags=["stats"])

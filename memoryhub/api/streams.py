@@ -18,9 +18,9 @@ import structlog
 from memoryhub.api.reading import find_thread
 from memoryhub.journal.log import ear
 from memoryhub.journal.log.ear import Ear
-from memoryhub.queries.events import EventLine, list_part
-from memoryhub.queries.heads import Head, list_heads
-from memoryhub.queries.readers import read
+from memoryhub.queries.threads.events import EventLine, list_part
+from memoryhub.queries.threads.readers import read
+from memoryhub.queries.verify.heads import Head, list_heads
 from memoryhub.services.api_keys import Agent
 
 log = structlog.get_logger()

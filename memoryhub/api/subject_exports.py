@@ -17,8 +17,8 @@ from memoryhub.errors import (
     Refusal,
     SubjectErasedError,
 )
-from memoryhub.queries import profiles
-from memoryhub.queries.readers import read
+from memoryhub.queries.people import profiles
+from memoryhub.queries.threads.readers import read
 from memoryhub.services import exports
 from memoryhub.services.api_keys import Agent
 from memoryhub.services.exports import Export

@@ -23,9 +23,9 @@ from memoryhub.errors import (
 from memoryhub.journal.log import requests
 from memoryhub.models.server.clock import clock
 from memoryhub.models.subjects import Subject
-from memoryhub.queries import profiles
-from memoryhub.queries.profiles import Profile
-from memoryhub.queries.readers import read
+from memoryhub.queries.people import profiles
+from memoryhub.queries.people.profiles import Profile
+from memoryhub.queries.threads.readers import read
 from memoryhub.services import readmissions, restrictions, subjects
 from memoryhub.services.api_keys import Agent
 

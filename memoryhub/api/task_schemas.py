@@ -11,7 +11,7 @@ from memoryhub.api.fields import In, Out, Time, example
 from memoryhub.api.memory_fields import Description, Percent, Step, TaskData
 from memoryhub.api.samples import AT
 from memoryhub.kernel.memory.tasks import TaskStatus
-from memoryhub.queries.tasks import TaskView
+from memoryhub.queries.memory.tasks import TaskView
 
 _TASK_IN = {
     "status": "running",

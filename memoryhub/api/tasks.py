@@ -22,8 +22,8 @@ from memoryhub.kernel.memory.tasks import (
     UpdateTask,
 )
 from memoryhub.kernel.text import strict_json
-from memoryhub.queries import tasks
-from memoryhub.queries.readers import read
+from memoryhub.queries.memory import tasks
+from memoryhub.queries.threads.readers import read
 from memoryhub.services import working_memory
 from memoryhub.services.api_keys import Agent
 

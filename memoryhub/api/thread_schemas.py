@@ -31,7 +31,7 @@ from memoryhub.kernel.state.events import CloseReason, Limits
 from memoryhub.kernel.state.state import Segment, ThreadState
 from memoryhub.kernel.text.strict_json import MAX_INTEGER
 from memoryhub.models.threads import Thread
-from memoryhub.queries.threads import ThreadFilter, ThreadLine
+from memoryhub.queries.threads.threads import ThreadFilter, ThreadLine
 
 _LABEL = "label."
 Origin = Annotated[int, within(1, MAX_INTEGER), counted(1, MAX_INTEGER)]

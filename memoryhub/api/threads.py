@@ -53,10 +53,11 @@ from memoryhub.kernel.state.events import Limits
 from memoryhub.kernel.text import names
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
-from memoryhub.queries import checkpoints, replay
-from memoryhub.queries.cursors import Batch
-from memoryhub.queries.readers import read
-from memoryhub.queries.threads import ThreadFilter, ThreadLine, list_threads
+from memoryhub.queries.lists.cursors import Batch
+from memoryhub.queries.memory import checkpoints
+from memoryhub.queries.replay import replay
+from memoryhub.queries.threads.readers import read
+from memoryhub.queries.threads.threads import ThreadFilter, ThreadLine, list_threads
 from memoryhub.services import subjects, threads
 from memoryhub.services.api_keys import Agent
 

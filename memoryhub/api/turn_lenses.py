@@ -15,10 +15,10 @@ from memoryhub.api.samples import THREAD_ID, THREAD_NAME
 from memoryhub.errors import InvalidError, NotFoundError, NotRecordedError
 from memoryhub.kernel.packing.prefixes import OrderError
 from memoryhub.kernel.turns.turn_diffs import Change, Kind, Reason
-from memoryhub.queries import prefixes, turn_diffs
-from memoryhub.queries.prefixes import Cause, Lens
-from memoryhub.queries.readers import read
-from memoryhub.queries.turn_diffs import TurnDiff
+from memoryhub.queries.threads.readers import read
+from memoryhub.queries.turns import prefixes, turn_diffs
+from memoryhub.queries.turns.prefixes import Cause, Lens
+from memoryhub.queries.turns.turn_diffs import TurnDiff
 from memoryhub.services.api_keys import Agent
 
 router = StrictRouter(tags=["turns"])

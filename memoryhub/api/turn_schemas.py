@@ -23,7 +23,7 @@ from memoryhub.api.samples import AT, PLACE, REQUEST, THREAD_ID, THREAD_NAME
 from memoryhub.api.schemas import AsOf, Part
 from memoryhub.api.slot_schemas import SlotIn
 from memoryhub.kernel.state.paging_config import ESTIMATED, RANGES, Format, Mode
-from memoryhub.queries.turns import Began, TurnLine
+from memoryhub.queries.turns.turns import Began, TurnLine
 
 MAX_SLOTS = 20
 MOST_TOKENS = int(RANGES["budget_tokens"][1])

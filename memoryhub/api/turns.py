@@ -34,8 +34,8 @@ from memoryhub.kernel.packing import packing
 from memoryhub.kernel.packing.wanting import Asked
 from memoryhub.kernel.state.paging_config import Format
 from memoryhub.kernel.text import names
-from memoryhub.queries import contexts, turns
-from memoryhub.queries.readers import read
+from memoryhub.queries.threads.readers import read
+from memoryhub.queries.turns import contexts, turns
 from memoryhub.services import turns as beginning
 from memoryhub.services.api_keys import Agent
 from memoryhub.services.turns import Begun, NewTurn

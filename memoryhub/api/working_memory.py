@@ -13,8 +13,8 @@ from memoryhub.api.operations import StrictRouter, rendered
 from memoryhub.api.reading import GONE, find_thread, seq_of
 from memoryhub.api.task_schemas import TaskOut
 from memoryhub.errors import SeqUnknownError
-from memoryhub.queries.readers import read
-from memoryhub.queries.working_memory import get_memory
+from memoryhub.queries.memory.working_memory import get_memory
+from memoryhub.queries.threads.readers import read
 from memoryhub.services.api_keys import Agent
 
 router = StrictRouter(tags=["working memory"])

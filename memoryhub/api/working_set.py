@@ -33,11 +33,11 @@ from memoryhub.errors import BadCursorError, SeqUnknownError
 from memoryhub.journal import Receipt
 from memoryhub.kernel.paging.page_commands import FlushTlb, InvalidateTlb
 from memoryhub.kernel.state.page_events import TlbFlushed, TlbInvalidated
-from memoryhub.queries import manifests
-from memoryhub.queries.mutations import MutationFilter, list_mutations
-from memoryhub.queries.paging_metrics import Tally, get_metrics
-from memoryhub.queries.readers import read
-from memoryhub.queries.residency import get_residency
+from memoryhub.queries.paging.paging_metrics import Tally, get_metrics
+from memoryhub.queries.paging.residency import get_residency
+from memoryhub.queries.threads.mutations import MutationFilter, list_mutations
+from memoryhub.queries.threads.readers import read
+from memoryhub.queries.turns import manifests
 from memoryhub.services import pages as writing
 from memoryhub.services.api_keys import Agent
 

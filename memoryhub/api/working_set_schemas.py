@@ -12,8 +12,8 @@ from memoryhub.api.page_schemas import By, LevelOut, Rule
 from memoryhub.api.samples import PAGE, PLACE, THREAD_NAME
 from memoryhub.kernel.state.pages import Entry, Modality, PageType, Tier
 from memoryhub.kernel.state.state import ThreadState
-from memoryhub.queries.paging_metrics import Verdict
-from memoryhub.queries.residency import Budget, Cell, Residency, Warm
+from memoryhub.queries.paging.paging_metrics import Verdict
+from memoryhub.queries.paging.residency import Budget, Cell, Residency, Warm
 
 BUDGET = {
     "budget_tokens": 128000,

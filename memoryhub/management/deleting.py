@@ -8,8 +8,8 @@ from typing import TextIO
 from memoryhub.management.progress import Progress
 from memoryhub.models.erasures import Erasure
 from memoryhub.models.projects import Project
-from memoryhub.queries import project_deletions as listed
-from memoryhub.queries.project_deletions import Counts
+from memoryhub.queries.forget import project_deletions as listed
+from memoryhub.queries.forget.project_deletions import Counts
 from memoryhub.services import erasures, project_deletions
 
 

@@ -10,9 +10,9 @@ import orjson
 
 from memoryhub.management.progress import Progress
 from memoryhub.models.erasures import Erasure, Receipt
-from memoryhub.queries import erasure_views, erasure_waits
-from memoryhub.queries.erasure_views import Remains
-from memoryhub.queries.erasures import CLOSED, ErasureLine
+from memoryhub.queries.forget import erasure_views, erasure_waits
+from memoryhub.queries.forget.erasure_views import Remains
+from memoryhub.queries.forget.erasures import CLOSED, ErasureLine
 from memoryhub.services import erasures, receipts
 
 State = Erasure.State

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from memoryhub.queries import checkpoints, keys, notes, page_states, tasks
-from memoryhub.queries.state_files import StateFile
+from memoryhub.queries.memory import checkpoints, keys, notes, tasks
+from memoryhub.queries.paging import page_states
+from memoryhub.queries.replay.state_files import StateFile
 
 NOUNS: tuple[StateFile, ...] = (
     keys.STATES,

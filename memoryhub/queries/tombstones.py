@@ -15,8 +15,8 @@ from django.db.models import Count, QuerySet
 from memoryhub.errors import NotFoundError, SubjectErasedError, ThreadErasedError
 from memoryhub.models.erasures import Erasure, Receipt, Tombstone
 from memoryhub.models.subjects import Subject
-from memoryhub.queries import newest_first
-from memoryhub.queries.cursors import Batch, Listing
+from memoryhub.queries.lists import newest_first
+from memoryhub.queries.lists.cursors import Batch, Listing
 from memoryhub.vault.keys import blind_index, keys
 
 _GONE = (Subject.State.ERASING, Subject.State.ERASED)

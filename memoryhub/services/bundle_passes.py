@@ -35,7 +35,7 @@ from memoryhub.kernel.state.page_events import TurnBegan
 from memoryhub.kernel.state.state import ThreadState
 from memoryhub.kernel.threads.threads import inherit
 from memoryhub.kernel.turns import turns
-from memoryhub.queries.erased_records import ERASERS
+from memoryhub.queries.verify.erased_records import ERASERS
 
 #: Where a fork goes on from: a thread by its id of here, and a seq.
 Point = tuple[UUID, int]

@@ -42,7 +42,7 @@ from memoryhub.models.projects import Instance, Project
 from memoryhub.models.server.ids import uuid7
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread, name_salt
-from memoryhub.queries import bundles
+from memoryhub.queries.export import bundles
 from memoryhub.services import archives, subjects
 from memoryhub.services.archives import Archive
 from memoryhub.services.bundle_passes import (

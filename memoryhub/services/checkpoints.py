@@ -10,8 +10,9 @@ from memoryhub.kernel.memory.memory_commands import (
 )
 from memoryhub.kernel.memory.nouns import RESTORED
 from memoryhub.models.threads import Thread
-from memoryhub.queries import checkpoints, threads
-from memoryhub.queries.readers import read
+from memoryhub.queries.memory import checkpoints
+from memoryhub.queries.threads import threads
+from memoryhub.queries.threads.readers import read
 from memoryhub.services import working_memory
 from memoryhub.services.api_keys import Agent
 

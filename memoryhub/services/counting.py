@@ -17,8 +17,8 @@ from memoryhub.kernel.commands import AppendSlots, Command
 from memoryhub.kernel.levels.tokens import Tokenizer
 from memoryhub.kernel.paging.page_commands import BeginTurn
 from memoryhub.kernel.threads import measuring
-from memoryhub.queries import tokenizers
-from memoryhub.queries.readers import read
+from memoryhub.queries.replay import tokenizers
+from memoryhub.queries.threads.readers import read
 
 #: The command as a tokenizer counts it; pages beyond so many tokens need their levels.
 Recount = Callable[[Tokenizer, float], Command]

@@ -34,9 +34,9 @@ from memoryhub.models.erasures import Erasure
 from memoryhub.models.server.clock import clock
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
-from memoryhub.queries import erasure_closures, erasure_counts, erasure_targets
-from memoryhub.queries.erasures import CLOSED
-from memoryhub.queries.holds import in_force
+from memoryhub.queries.forget import erasure_closures, erasure_counts, erasure_targets
+from memoryhub.queries.forget.erasures import CLOSED
+from memoryhub.queries.forget.holds import in_force
 from memoryhub.queries.tombstones import require_subject
 from memoryhub.services import restrictions
 from memoryhub.services.restrictions import HELD, PLANNED

@@ -27,8 +27,8 @@ from memoryhub.models.erasures import Erasure
 from memoryhub.models.events import Event
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
-from memoryhub.queries import erasure_closures, erasure_counts, erasure_targets
-from memoryhub.queries.erasure_counts import Range
+from memoryhub.queries.forget import erasure_closures, erasure_counts, erasure_targets
+from memoryhub.queries.forget.erasure_counts import Range
 from memoryhub.vault.keys import keys
 
 Scope = Erasure.Scope

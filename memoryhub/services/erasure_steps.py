@@ -26,8 +26,9 @@ from memoryhub.models.erasures import Erasure
 from memoryhub.models.server.clock import clock
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
-from memoryhub.queries import erasure_targets, recipients
-from memoryhub.queries.holds import in_force
+from memoryhub.queries.forget import erasure_targets
+from memoryhub.queries.forget.holds import in_force
+from memoryhub.queries.people import recipients
 from memoryhub.services import (
     burials,
     erasure_needles,

@@ -35,8 +35,8 @@ from memoryhub.journal.log.requests import Asked
 from memoryhub.models.erasures import Erasure
 from memoryhub.models.server.clock import clock
 from memoryhub.models.subjects import Subject
-from memoryhub.queries.erasures import CLOSED, ErasureLine
-from memoryhub.queries.holds import in_force
+from memoryhub.queries.forget.erasures import CLOSED, ErasureLine
+from memoryhub.queries.forget.holds import in_force
 from memoryhub.queries.tombstones import require_subject
 from memoryhub.services import ballast, erasure_plans, erasure_steps
 from memoryhub.services.restrictions import PLANNED

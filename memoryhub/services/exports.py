@@ -28,8 +28,8 @@ from memoryhub.models.server.clock import clock
 from memoryhub.models.server.ids import uuid7
 from memoryhub.models.server.leases import Lease
 from memoryhub.models.subjects import Subject
-from memoryhub.queries import bundle_cuts, bundles
-from memoryhub.queries.bundle_cuts import Cut
+from memoryhub.queries.export import bundle_cuts, bundles
+from memoryhub.queries.export.bundle_cuts import Cut
 from memoryhub.services import subjects
 from memoryhub.vault.proof import signing
 

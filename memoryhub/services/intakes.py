@@ -34,7 +34,7 @@ from memoryhub.models.events import Event
 from memoryhub.models.projects import Project
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
-from memoryhub.queries import tokenizers
+from memoryhub.queries.replay import tokenizers
 from memoryhub.services import simulations, subjects
 from memoryhub.services.simulations import Simulation
 from memoryhub.vault.keys import blind_index, keys

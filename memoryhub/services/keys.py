@@ -17,8 +17,9 @@ from memoryhub.kernel.memory.memory_commands import (
 )
 from memoryhub.kernel.text import strict_json
 from memoryhub.models.threads import Thread
-from memoryhub.queries import keys, threads
-from memoryhub.queries.readers import read
+from memoryhub.queries.memory import keys
+from memoryhub.queries.threads import threads
+from memoryhub.queries.threads.readers import read
 from memoryhub.services import working_memory
 from memoryhub.services.api_keys import Agent
 

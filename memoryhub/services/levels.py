@@ -20,7 +20,7 @@ from memoryhub.kernel.state.pages import Entry
 from memoryhub.kernel.state.paging_config import Settings
 from memoryhub.kernel.state.state import ThreadState
 from memoryhub.models.threads import Thread
-from memoryhub.queries import tokenizers
+from memoryhub.queries.replay import tokenizers
 
 ACTOR = "worker:levels"
 #: Pages of fewer tokens save too little by being lowered.

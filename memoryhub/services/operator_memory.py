@@ -15,7 +15,7 @@ from memoryhub.kernel.memory.memory_commands import (
 )
 from memoryhub.kernel.text import names
 from memoryhub.models.threads import Thread
-from memoryhub.queries.comparisons import HEAD
+from memoryhub.queries.memory.comparisons import HEAD
 from memoryhub.services import checkpoints, keys, working_memory
 
 

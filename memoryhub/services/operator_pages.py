@@ -22,7 +22,8 @@ from memoryhub.kernel.paging.page_commands import (
 )
 from memoryhub.kernel.state.pages import FULL, Tier
 from memoryhub.models.threads import Thread
-from memoryhub.queries import envelopes, pages
+from memoryhub.queries.paging import pages
+from memoryhub.queries.turns import envelopes
 
 Act = PinPage | UnpinPage | MapPage | EvictPage
 Verb = Literal["pin", "unpin", "map", "evict"]

@@ -29,9 +29,12 @@ from memoryhub.kernel.state.pages import FULL, Entry
 from memoryhub.kernel.state.state import ThreadState
 from memoryhub.kernel.text import names
 from memoryhub.models.threads import Thread
-from memoryhub.queries import envelopes, pages, states, threads, tokenizers
-from memoryhub.queries.envelopes import Envelope
-from memoryhub.queries.readers import read
+from memoryhub.queries.paging import pages
+from memoryhub.queries.replay import states, tokenizers
+from memoryhub.queries.threads import threads
+from memoryhub.queries.threads.readers import read
+from memoryhub.queries.turns import envelopes
+from memoryhub.queries.turns.envelopes import Envelope
 from memoryhub.services import pages as writing
 from memoryhub.services.api_keys import Agent
 from memoryhub.services.pages import Terms

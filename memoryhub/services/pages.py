@@ -33,8 +33,11 @@ from memoryhub.kernel.state.state import ThreadState
 from memoryhub.kernel.text import strict_json
 from memoryhub.kernel.threads import measuring
 from memoryhub.models.threads import Thread
-from memoryhub.queries import envelopes, pages, states, threads, tokenizers
-from memoryhub.queries.readers import read
+from memoryhub.queries.paging import pages
+from memoryhub.queries.replay import states, tokenizers
+from memoryhub.queries.threads import threads
+from memoryhub.queries.threads.readers import read
+from memoryhub.queries.turns import envelopes
 from memoryhub.services import counting
 from memoryhub.services.api_keys import Agent
 

@@ -21,9 +21,9 @@ from memoryhub.models.erasures import Erasure
 from memoryhub.models.projects import Project
 from memoryhub.models.server.clock import clock
 from memoryhub.models.subjects import Subject
-from memoryhub.queries import project_deletions
-from memoryhub.queries.erasures import ErasureLine
-from memoryhub.queries.project_deletions import ACTOR
+from memoryhub.queries.forget import project_deletions
+from memoryhub.queries.forget.erasures import ErasureLine
+from memoryhub.queries.forget.project_deletions import ACTOR
 from memoryhub.services import erasure_plans, erasures, ledgers
 from memoryhub.services.audit import COMMAND
 from memoryhub.vault.keys import keys

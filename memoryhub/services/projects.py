@@ -22,7 +22,7 @@ from memoryhub.models.projects import (
 )
 from memoryhub.models.server.clock import clock
 from memoryhub.models.server.ids import uuid7
-from memoryhub.queries import threads
+from memoryhub.queries.threads import threads
 from memoryhub.services import subjects
 from memoryhub.services.audit import COMMAND
 from memoryhub.vault.keys import keys

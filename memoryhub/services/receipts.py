@@ -23,7 +23,7 @@ from memoryhub.models.projects import Instance
 from memoryhub.models.server.clock import clock
 from memoryhub.models.server.ids import uuid7
 from memoryhub.models.threads import Thread
-from memoryhub.queries.erasure_views import Remains
+from memoryhub.queries.forget.erasure_views import Remains
 from memoryhub.services import ledgers
 from memoryhub.vault.proof import receipts, signing
 

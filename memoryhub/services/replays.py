@@ -20,7 +20,7 @@ from memoryhub.models.projects import Project
 from memoryhub.models.server.clock import clock
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
-from memoryhub.queries.erasures import CLOSED
+from memoryhub.queries.forget.erasures import CLOSED
 from memoryhub.services import (
     burials,
     erasure_plans,

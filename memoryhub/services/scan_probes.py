@@ -21,7 +21,7 @@ from typing import Any, Final
 from django.conf import settings
 from django.db import connections
 
-from memoryhub.queries.surfaces import ALIASES, REDIS
+from memoryhub.queries.scan.surfaces import ALIASES, REDIS
 from memoryhub.vault.scan.needles import Kind, Needle
 
 #: In Redis a probe goes by itself, should nobody take it away.

@@ -19,10 +19,10 @@ from django.db import DatabaseError, transaction
 from memoryhub import journal
 from memoryhub.journal import audit
 from memoryhub.models.access.operators import Operator
-from memoryhub.queries import residue, surface_files, surfaces
-from memoryhub.queries.residue import Standing
-from memoryhub.queries.surfaces import Kind as Place
-from memoryhub.queries.surfaces import Surface
+from memoryhub.queries.scan import residue, surface_files, surfaces
+from memoryhub.queries.scan.residue import Standing
+from memoryhub.queries.scan.surfaces import Kind as Place
+from memoryhub.queries.scan.surfaces import Surface
 from memoryhub.services import scan_probes
 from memoryhub.vault.scan.haystacks import Hit, Search
 from memoryhub.vault.scan.needles import Kind, Needle

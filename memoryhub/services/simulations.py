@@ -52,7 +52,8 @@ from memoryhub.kernel.text.references import References
 from memoryhub.models.events import Event
 from memoryhub.models.slots import Slot
 from memoryhub.models.threads import Thread
-from memoryhub.queries import contexts, tokenizers
+from memoryhub.queries.replay import tokenizers
+from memoryhub.queries.turns import contexts
 from memoryhub.services import turns
 
 #: Pages fetched back before one turn. More than a turn may, so that refusals show.

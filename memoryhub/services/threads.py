@@ -36,7 +36,7 @@ from memoryhub.kernel.state.state import Scope
 from memoryhub.models.projects import Project
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
-from memoryhub.queries.readers import read
+from memoryhub.queries.threads.readers import read
 from memoryhub.services import projects
 from memoryhub.services.api_keys import Agent
 

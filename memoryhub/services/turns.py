@@ -20,8 +20,8 @@ from memoryhub.kernel.state.paging_config import Mode
 from memoryhub.kernel.state.state import ThreadState
 from memoryhub.kernel.text import names
 from memoryhub.models.threads import Thread
-from memoryhub.queries import contexts
-from memoryhub.queries.readers import read
+from memoryhub.queries.threads.readers import read
+from memoryhub.queries.turns import contexts
 from memoryhub.services import counting
 from memoryhub.services.api_keys import Agent
 

@@ -18,7 +18,7 @@ from memoryhub.models.events import Event
 from memoryhub.models.projects import Instance
 from memoryhub.models.server.clock import clock
 from memoryhub.models.threads import Thread
-from memoryhub.queries import anchors as standings
+from memoryhub.queries.verify import anchors as standings
 from memoryhub.services.standstill import standstill
 from memoryhub.vault.proof import anchors
 

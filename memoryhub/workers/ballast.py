@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from memoryhub.models.erasures import Erasure
-from memoryhub.queries.erasures import CLOSED
+from memoryhub.queries.forget.erasures import CLOSED
 from memoryhub.services import ballast
 
 

@@ -18,7 +18,7 @@ import structlog
 from memoryhub.models.erasures import Erasure
 from memoryhub.models.server.clock import clock
 from memoryhub.models.server.ids import uuid7
-from memoryhub.queries import erasures as listed
+from memoryhub.queries.forget import erasures as listed
 from memoryhub.services import erasures
 from memoryhub.services.erasure_needles import remembered
 from memoryhub.services.standstill import standstill

@@ -25,7 +25,7 @@ from memoryhub.kernel.memory.memory_commands import (
     MemoryCommand,
 )
 from memoryhub.kernel.state.memory_events import KeysExpired, ValuesErased
-from memoryhub.queries import expiry
+from memoryhub.queries.forget import expiry
 
 ACTOR = "worker:expiry"
 #: Rows read at once; while that many are due there may be more.

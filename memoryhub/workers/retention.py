@@ -22,8 +22,8 @@ from memoryhub.kernel.commands import RetireThread
 from memoryhub.models.erasures import Erasure
 from memoryhub.models.projects import Project
 from memoryhub.models.threads import Thread
-from memoryhub.queries import retention
-from memoryhub.queries.erasures import ErasureLine
+from memoryhub.queries.forget.erasures import ErasureLine
+from memoryhub.queries.threads import retention
 from memoryhub.services import erasure_plans, erasure_rows, erasures
 
 ACTOR = "worker:retention"

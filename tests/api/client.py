@@ -16,7 +16,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 
 from memoryhub.api import gate
 from memoryhub.api.handler import application
-from memoryhub.queries.readers import readers
+from memoryhub.queries.threads.readers import readers
 
 Result = TypeVar("Result")
 Header = tuple[str, str]

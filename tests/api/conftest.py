@@ -13,7 +13,7 @@ from memoryhub.api.socket import sockets
 from memoryhub.journal import writer
 from memoryhub.models.projects import Project
 from memoryhub.models.subjects import Subject
-from memoryhub.queries.readers import readers
+from memoryhub.queries.threads.readers import readers
 from memoryhub.services import subjects
 from memoryhub.services.api_keys import Agent
 from tests import factories

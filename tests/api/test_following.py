@@ -12,7 +12,7 @@ from memoryhub.api import auth, limits, protocol, streams
 from memoryhub.api.socket import sockets
 from memoryhub.models import ApiKey, Project, Subject, Thread
 from memoryhub.models.server.clock import clock
-from memoryhub.queries.readers import read
+from memoryhub.queries.threads.readers import read
 from memoryhub.services import api_keys, slots, subjects
 from memoryhub.services.api_keys import Agent
 from tests import factories

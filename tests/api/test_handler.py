@@ -14,7 +14,7 @@ from memoryhub.api import gate
 from memoryhub.api.errors import IncompleteBodyError
 from memoryhub.api.handler import application
 from memoryhub.journal import writer
-from memoryhub.queries.readers import readers
+from memoryhub.queries.threads.readers import readers
 from tests import factories
 from tests.api.bad_bodies import Case, slot
 from tests.api.client import SLOT, Answer, Client

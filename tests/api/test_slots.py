@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from memoryhub.models import Event, Slot
-from memoryhub.queries.cursors import PART_BYTES
+from memoryhub.queries.lists.cursors import PART_BYTES
 from memoryhub.services.api_keys import Agent
 from tests import factories
 from tests.api.client import SLOT, Answer, Client, run

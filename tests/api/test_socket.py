@@ -12,7 +12,7 @@ from django.conf import settings as configured
 from memoryhub.api import protocol
 from memoryhub.models import Project
 from memoryhub.models.server.clock import clock
-from memoryhub.queries.readers import read
+from memoryhub.queries.threads.readers import read
 from memoryhub.services import subjects
 from memoryhub.services.api_keys import Agent
 from tests import factories

@@ -18,7 +18,7 @@ from memoryhub.journal.writing.uses import uses
 from memoryhub.models import Project, Subject
 from memoryhub.models.access.audit import AuditEntry, DailyUse
 from memoryhub.models.server.leases import Lease
-from memoryhub.queries.readers import readers
+from memoryhub.queries.threads.readers import readers
 from memoryhub.services import exports, subjects
 from memoryhub.services.api_keys import Agent
 from tests import bundled, factories

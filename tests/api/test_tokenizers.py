@@ -5,7 +5,7 @@ from typing import Any
 import orjson
 import pytest
 
-from memoryhub.queries import tokenizers
+from memoryhub.queries.replay import tokenizers
 from tests.api.client import SLOT, Client
 from tests.paging import prose
 

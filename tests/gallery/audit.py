@@ -8,7 +8,7 @@ from inspector.search import AUDIT, asked
 from inspector.views.audit import EXAMPLES
 from memoryhub.journal.audit import PURPOSES
 from memoryhub.models.keys import Passkey
-from memoryhub.queries.audit import Line, Verdict
+from memoryhub.queries.access.audit import Line, Verdict
 from tests.gallery.pattern import Pattern
 from tests.gallery.scenery import ANN, LONG_NAME, NOW, OWNER, PROJECT
 

@@ -5,13 +5,13 @@ from datetime import timedelta
 from typing import Any
 
 from memoryhub.kernel.slices import Moved
-from memoryhub.queries.checkpoint_trees import Branch, Tree
-from memoryhub.queries.checkpoints import CheckpointLine
-from memoryhub.queries.comparison_views import ComparisonView, FieldDifference
-from memoryhub.queries.comparisons import Comparison, KeyDifference, Side
-from memoryhub.queries.cursors import Batch
-from memoryhub.queries.notes import NoteLine
-from memoryhub.queries.restorations import Drift, KeyDrift, Restoration
+from memoryhub.queries.lists.cursors import Batch
+from memoryhub.queries.memory.checkpoint_trees import Branch, Tree
+from memoryhub.queries.memory.checkpoints import CheckpointLine
+from memoryhub.queries.memory.comparison_views import ComparisonView, FieldDifference
+from memoryhub.queries.memory.comparisons import Comparison, KeyDifference, Side
+from memoryhub.queries.memory.notes import NoteLine
+from memoryhub.queries.memory.restorations import Drift, KeyDrift, Restoration
 from tests.gallery.memory import AGENT
 from tests.gallery.pattern import Pattern
 from tests.gallery.scenery import BASE, NOW, Context, of_thread

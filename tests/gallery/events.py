@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from inspector.asof import AsOf
 from inspector.search import Asked, SearchError
-from memoryhub.queries.events import EventLine
+from memoryhub.queries.threads.events import EventLine
 from tests.gallery.pattern import Pattern
 from tests.gallery.scenery import (
     APPENDED,

@@ -3,7 +3,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
-from memoryhub.queries.imports import Rewards, Source
+from memoryhub.queries.export.imports import Rewards, Source
 from tests.gallery.pattern import Pattern
 from tests.gallery.scenery import LONG_NAME, NOW, OWNER
 

@@ -14,13 +14,13 @@ from inspector.views import keys as key_lists
 from inspector.views import notes as note_lists
 from memoryhub.kernel.state.state import ThreadState
 from memoryhub.kernel.state.working_memory import Contents, KeyEntry, WorkingMemory
-from memoryhub.queries.key_views import KeyView
-from memoryhub.queries.keys import KeyLine
-from memoryhub.queries.memory_checks import LargeKey, MemoryChecks
-from memoryhub.queries.page_views import Step
-from memoryhub.queries.task_views import TaskHistory, TaskStep
-from memoryhub.queries.tasks import TaskView
-from memoryhub.queries.working_memory import MemoryStats, MemoryView
+from memoryhub.queries.memory.key_views import KeyView
+from memoryhub.queries.memory.keys import KeyLine
+from memoryhub.queries.memory.task_views import TaskHistory, TaskStep
+from memoryhub.queries.memory.tasks import TaskView
+from memoryhub.queries.memory.working_memory import MemoryStats, MemoryView
+from memoryhub.queries.paging.page_views import Step
+from memoryhub.queries.verify.memory_checks import LargeKey, MemoryChecks
 from tests.gallery.pattern import Pattern
 from tests.gallery.scenery import (
     BASE,

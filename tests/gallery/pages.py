@@ -9,11 +9,11 @@ from inspector.chat import Block
 from inspector.search import Asked
 from inspector.views.pages import EXAMPLES, Side
 from memoryhub.kernel.state.pages import Entry, LevelEntry, Location
-from memoryhub.queries.page_uses import Carried, Derived, Uses
-from memoryhub.queries.page_views import LevelView, PageView, Step, Version
-from memoryhub.queries.pages import PageLine
-from memoryhub.queries.previews import Effect, Fill, Preview
-from memoryhub.queries.residency import Why
+from memoryhub.queries.paging.page_uses import Carried, Derived, Uses
+from memoryhub.queries.paging.page_views import LevelView, PageView, Step, Version
+from memoryhub.queries.paging.pages import PageLine
+from memoryhub.queries.paging.previews import Effect, Fill, Preview
+from memoryhub.queries.paging.residency import Why
 from tests.gallery.paging import LOOSE, PINNED, SPARED
 from tests.gallery.pattern import Pattern
 from tests.gallery.scenery import (

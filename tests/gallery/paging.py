@@ -6,9 +6,9 @@ from inspector import cells
 from inspector.settings_form import Field
 from memoryhub.kernel.state.paging import Exchanges
 from memoryhub.kernel.state.paging_config import Settings
-from memoryhub.queries.checks import Checks
-from memoryhub.queries.paging_charts import Bucket, Charts
-from memoryhub.queries.residency import Budget, Cell, Residency, Term, Warm, Why
+from memoryhub.queries.paging.paging_charts import Bucket, Charts
+from memoryhub.queries.paging.residency import Budget, Cell, Residency, Term, Warm, Why
+from memoryhub.queries.verify.checks import Checks
 from tests.gallery.pattern import Pattern
 from tests.gallery.scenery import (
     BASE,

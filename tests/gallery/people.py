@@ -6,10 +6,10 @@ from uuid import UUID
 
 from inspector import forgetting
 from memoryhub.models.subjects import Subject
-from memoryhub.queries.holds import HoldLine
-from memoryhub.queries.profiles import Kind, Use
-from memoryhub.queries.receipt_views import ReceiptLine, Sum
-from memoryhub.queries.subject_lists import SubjectLine
+from memoryhub.queries.forget.holds import HoldLine
+from memoryhub.queries.forget.receipt_views import ReceiptLine, Sum
+from memoryhub.queries.people.profiles import Kind, Use
+from memoryhub.queries.people.subject_lists import SubjectLine
 from memoryhub.queries.tombstones import TombstoneLine
 from tests.gallery.pattern import Pattern
 from tests.gallery.scenery import NOW, OPEN, OWNER, Context

@@ -5,9 +5,9 @@ from datetime import timedelta
 from uuid import UUID
 
 from inspector import forgetting
-from memoryhub.queries.erasure_views import Remains
-from memoryhub.queries.erasures import ErasureLine, PlaceLine
-from memoryhub.queries.privacy_checks import Verdict
+from memoryhub.queries.forget.erasure_views import Remains
+from memoryhub.queries.forget.erasures import ErasureLine, PlaceLine
+from memoryhub.queries.verify.privacy_checks import Verdict
 from tests.gallery.pattern import Pattern
 from tests.gallery.scenery import ANN, NOW, OPEN, OWNER, VIEWER, Context
 

@@ -11,10 +11,10 @@ from inspector.panels import Told
 from inspector.places import Place
 from memoryhub.models.access.operators import Membership, Operator
 from memoryhub.models.projects import Project
-from memoryhub.queries.erasure_views import Proof
-from memoryhub.queries.events import EventLine
-from memoryhub.queries.slots import SlotLine
-from memoryhub.queries.threads import ThreadLine
+from memoryhub.queries.forget.erasure_views import Proof
+from memoryhub.queries.threads.events import EventLine
+from memoryhub.queries.threads.slots import SlotLine
+from memoryhub.queries.threads.threads import ThreadLine
 
 Context = dict[str, Any]
 

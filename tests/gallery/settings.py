@@ -3,8 +3,8 @@ from __future__ import annotations
 from datetime import timedelta
 
 from inspector.lifetimes import Lifetimes
-from memoryhub.queries.expiry import Doomed
-from memoryhub.queries.retention import DueLine, Horizon
+from memoryhub.queries.forget.expiry import Doomed
+from memoryhub.queries.threads.retention import DueLine, Horizon
 from tests.gallery.pattern import Pattern
 from tests.gallery.scenery import NOW, OWNER
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from inspector.asof import AsOf
 from inspector.chat import Block
-from memoryhub.queries.slots import SlotFilter, SlotLine
+from memoryhub.queries.threads.slots import SlotFilter, SlotLine
 from tests.gallery.pattern import Pattern
 from tests.gallery.scenery import (
     BASE,

@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 from inspector.views.threads import Asked
-from memoryhub.queries import catalogue
-from memoryhub.queries.facets import Choice, Facet, Facets
+from memoryhub.queries.threads import catalogue
+from memoryhub.queries.threads.facets import Choice, Facet, Facets
 from tests.gallery.pattern import Pattern
 from tests.gallery.scenery import (
     BASE,

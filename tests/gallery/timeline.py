@@ -4,7 +4,7 @@ from uuid import UUID
 
 from inspector.views.timeline import SPEEDS
 from memoryhub.kernel.state.state import ThreadState
-from memoryhub.queries.timeline import Bucket, Change, Marks, Moment
+from memoryhub.queries.threads.timeline import Bucket, Change, Marks, Moment
 from tests.gallery.pattern import Pattern
 from tests.gallery.scenery import (
     APPENDED,

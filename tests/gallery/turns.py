@@ -11,11 +11,11 @@ from memoryhub.kernel.packing.context_records import packed
 from memoryhub.kernel.packing.cuts import Cut
 from memoryhub.kernel.turns.turn_diffs import Change, Reason
 from memoryhub.models.threads import Thread
-from memoryhub.queries.contexts import Recorded
-from memoryhub.queries.inclusions import Inclusion
-from memoryhub.queries.prefixes import Cost, Lens, Point
-from memoryhub.queries.turn_faults import Fault, TurnFaults
-from memoryhub.queries.turns import Part, Shown, TurnLine, Used
+from memoryhub.queries.turns.contexts import Recorded
+from memoryhub.queries.turns.inclusions import Inclusion
+from memoryhub.queries.turns.prefixes import Cost, Lens, Point
+from memoryhub.queries.turns.turn_faults import Fault, TurnFaults
+from memoryhub.queries.turns.turns import Part, Shown, TurnLine, Used
 from tests.gallery.pattern import Pattern
 from tests.gallery.scenery import BASE, NOW, PROJECT, Context, of_thread
 

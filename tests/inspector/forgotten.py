@@ -15,7 +15,7 @@ from memoryhub.models.erasures import Erasure, Hold, Receipt, Tombstone
 from memoryhub.models.server.clock import clock
 from memoryhub.models.server.ids import uuid7
 from memoryhub.models.subjects import Subject
-from memoryhub.queries.erasures import ErasureLine
+from memoryhub.queries.forget.erasures import ErasureLine
 from memoryhub.services import (
     erasure_plans,
     erasures,

@@ -23,7 +23,7 @@ from memoryhub.kernel.state.state import ThreadState
 from memoryhub.kernel.text import strict_json
 from memoryhub.kernel.threads import measuring
 from memoryhub.models.threads import Thread
-from memoryhub.queries import replay
+from memoryhub.queries.replay import replay
 from memoryhub.services import turns
 from memoryhub.services.api_keys import Agent
 from memoryhub.services.turns import NewTurn

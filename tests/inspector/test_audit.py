@@ -13,7 +13,7 @@ from django.test import Client
 from memoryhub.journal import audit as log
 from memoryhub.models.access.audit import AuditEntry
 from memoryhub.models.projects import Project
-from memoryhub.queries.audit import FIELDS
+from memoryhub.queries.access.audit import FIELDS
 from memoryhub.services import audit, operator_threads, operators
 from memoryhub.services.api_keys import Agent
 from tests.factories import append, get_thread

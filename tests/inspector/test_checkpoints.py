@@ -16,13 +16,13 @@ from memoryhub.kernel.memory.memory_commands import DeleteCheckpoint
 from memoryhub.kernel.memory.notes import NOTES
 from memoryhub.kernel.memory.tasks import TASK
 from memoryhub.models.threads import Thread
-from memoryhub.queries import (
+from memoryhub.queries.memory import (
     checkpoint_trees,
     comparison_views,
     keys,
     restorations,
-    states,
 )
+from memoryhub.queries.replay import states
 from memoryhub.services import operator_threads
 from memoryhub.services.api_keys import Agent
 from tests import factories, memory_acts

@@ -19,7 +19,7 @@ from memoryhub.models.access.operators import Membership, Operator
 from memoryhub.models.projects import Project
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
-from memoryhub.queries.readers import read
+from memoryhub.queries.threads.readers import read
 from memoryhub.services import operators
 from memoryhub.services.api_keys import Agent
 from tests import factories

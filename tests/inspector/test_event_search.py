@@ -15,7 +15,7 @@ from django.test import Client
 from memoryhub.models.projects import Project
 from memoryhub.models.slots import Slot
 from memoryhub.models.threads import Thread
-from memoryhub.queries import event_search
+from memoryhub.queries.threads import event_search
 from memoryhub.services.api_keys import Agent
 from tests import factories
 from tests.inspector.routes import make_family

@@ -7,7 +7,7 @@ import pytest
 from inspector.hub import hub
 from memoryhub.models.access.operators import Membership
 from memoryhub.models.projects import Project
-from memoryhub.queries.readers import read
+from memoryhub.queries.threads.readers import read
 from memoryhub.services import operators, slots
 from memoryhub.services.api_keys import Agent
 from tests import factories

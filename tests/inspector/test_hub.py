@@ -19,7 +19,7 @@ from inspector.protocol import Hello
 from inspector.standing import Badge, Standing
 from memoryhub.models.access.operators import Operator
 from memoryhub.models.threads import Thread
-from memoryhub.queries.readers import read
+from memoryhub.queries.threads.readers import read
 from memoryhub.services import slots
 from memoryhub.services.api_keys import Agent
 from tests import factories

@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from memoryhub.kernel.memory.memory_commands import EraseValues
 from memoryhub.models.threads import Thread
-from memoryhub.queries import key_views, keys
+from memoryhub.queries.memory import key_views, keys
 from memoryhub.services import operator_threads
 from memoryhub.services.api_keys import Agent
 from tests import factories, memory_acts

@@ -20,8 +20,8 @@ from memoryhub.kernel.commands import AmendThread
 from memoryhub.kernel.memory.tasks import ClearTask, UpdateTask
 from memoryhub.kernel.registry import TYPES
 from memoryhub.models.threads import Thread
-from memoryhub.queries import task_views
-from memoryhub.queries.task_views import TaskStep
+from memoryhub.queries.memory import task_views
+from memoryhub.queries.memory.task_views import TaskStep
 from memoryhub.services import operator_threads
 from memoryhub.services.api_keys import Agent
 from tests import factories, memory_acts

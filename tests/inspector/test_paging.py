@@ -12,7 +12,7 @@ from memoryhub.journal import state_at
 from memoryhub.kernel.packing import packers
 from memoryhub.kernel.paging.page_commands import CreatePages
 from memoryhub.models.threads import Thread
-from memoryhub.queries import contexts, prefixes, turn_diffs, turns
+from memoryhub.queries.turns import contexts, prefixes, turn_diffs, turns
 from memoryhub.services import turns as beginning
 from memoryhub.services.api_keys import Agent
 from tests import factories

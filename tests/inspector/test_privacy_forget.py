@@ -13,7 +13,7 @@ from inspector.access import SIGNED_IN
 from memoryhub.models.access.audit import AuditEntry
 from memoryhub.models.erasures import Erasure, Receipt
 from memoryhub.models.subjects import Subject
-from memoryhub.queries.erasures import ErasureLine
+from memoryhub.queries.forget.erasures import ErasureLine
 from memoryhub.services.api_keys import Agent
 from tests.inspector import forgotten
 from tests.inspector.conftest import Browser

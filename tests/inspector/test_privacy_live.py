@@ -14,8 +14,8 @@ from memoryhub.models.erasures import Erasure, Receipt
 from memoryhub.models.projects import Project
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
-from memoryhub.queries import heads
-from memoryhub.queries.readers import read
+from memoryhub.queries.threads.readers import read
+from memoryhub.queries.verify import heads
 from memoryhub.services import operators, restrictions
 from memoryhub.services.api_keys import Agent
 from tests import factories

@@ -8,7 +8,7 @@ from inspector import forgetting
 from inspector.views import subject_acts
 from memoryhub.kernel.state.erase_events import Reason
 from memoryhub.models.erasures import Erasure, Hold
-from memoryhub.queries import reach
+from memoryhub.queries.forget import reach
 from memoryhub.services import receipts, restrictions
 
 

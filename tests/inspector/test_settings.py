@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from inspector.access import SIGNED_IN
 from memoryhub.models.projects import Project
-from memoryhub.queries import retention
+from memoryhub.queries.threads import retention
 from memoryhub.services import projects
 from memoryhub.services.api_keys import Agent
 from memoryhub.workers import retention as worker

@@ -19,7 +19,7 @@ from memoryhub.models.events import Event
 from memoryhub.models.server.clock import clock
 from memoryhub.models.slots import Slot
 from memoryhub.models.threads import Thread
-from memoryhub.queries.verification import verify
+from memoryhub.queries.verify.verification import verify
 from memoryhub.services.api_keys import Agent
 from memoryhub.services.rebuild import rebuild
 from tests.erasings import closed, erasure_of

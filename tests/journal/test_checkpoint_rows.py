@@ -10,7 +10,7 @@ import pytest
 from memoryhub.kernel.commands import CloseThread, RetireThread
 from memoryhub.models.threads import Thread
 from memoryhub.models.working_memory import Checkpoint
-from memoryhub.queries import checkpoints
+from memoryhub.queries.memory import checkpoints
 from memoryhub.services.api_keys import Agent
 from tests import memory_acts
 from tests.factories import get_thread

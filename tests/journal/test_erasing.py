@@ -29,7 +29,7 @@ from memoryhub.models.pages import Page, PageLevel
 from memoryhub.models.slots import Slot
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
-from memoryhub.queries.pages import find_entry, list_pages
+from memoryhub.queries.paging.pages import find_entry, list_pages
 from memoryhub.services import threads
 from memoryhub.services.api_keys import Agent
 from tests.erasings import end, erase, erase_ranges, sound

@@ -11,7 +11,7 @@ from memoryhub.kernel.replay import evolve
 from memoryhub.kernel.state import state as states
 from memoryhub.models.events import Snapshot
 from memoryhub.models.threads import Thread
-from memoryhub.queries.verification import Difference, verify
+from memoryhub.queries.verify.verification import Difference, verify
 from memoryhub.services.api_keys import Agent
 from tests.factories import append, get_thread
 from tests.memory_acts import (

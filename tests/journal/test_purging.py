@@ -19,8 +19,8 @@ from memoryhub.models.events import Event
 from memoryhub.models.server.clock import clock
 from memoryhub.models.slots import Slot
 from memoryhub.models.threads import Thread
-from memoryhub.queries.slots import list_slots
-from memoryhub.queries.verification import Difference, verify
+from memoryhub.queries.threads.slots import list_slots
+from memoryhub.queries.verify.verification import Difference, verify
 from memoryhub.services.api_keys import Agent
 from memoryhub.services.rebuild import rebuild
 from memoryhub.vault.registry.registry import TABLES, Fate

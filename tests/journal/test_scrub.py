@@ -17,7 +17,7 @@ from memoryhub.models.keys import SubjectKey
 from memoryhub.models.projects import Project
 from memoryhub.models.server.clock import clock
 from memoryhub.models.threads import ThreadLabel
-from memoryhub.queries import surface_rows
+from memoryhub.queries.scan import surface_rows
 from memoryhub.services.api_keys import Agent
 from memoryhub.vault.keys import keys
 from tests import readers

@@ -17,7 +17,7 @@ from memoryhub.kernel.memory.tasks import SetTask, TaskField, UpdateTask
 from memoryhub.kernel.paging.page_commands import FaultPage
 from memoryhub.kernel.text import strict_json
 from memoryhub.models import Event, Project, Subject, Thread
-from memoryhub.queries import pages
+from memoryhub.queries.paging import pages
 from memoryhub.services import page_faults, subjects
 from memoryhub.services import pages as writing
 from memoryhub.services.api_keys import Agent

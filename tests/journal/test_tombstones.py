@@ -21,7 +21,8 @@ from memoryhub.kernel.state.state import Scope
 from memoryhub.kernel.text import strict_json
 from memoryhub.models import Event, Project, Subject, Thread, Tombstone
 from memoryhub.models.server.clock import clock
-from memoryhub.queries import envelopes, pages
+from memoryhub.queries.paging import pages
+from memoryhub.queries.turns import envelopes
 from memoryhub.services import (
     keys,
     operator_memory,

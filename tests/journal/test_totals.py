@@ -35,7 +35,7 @@ from memoryhub.models import (
     Thread,
     Total,
 )
-from memoryhub.queries import total_checks
+from memoryhub.queries.verify import total_checks
 from memoryhub.services import subjects
 from memoryhub.services.api_keys import Agent
 from memoryhub.services.rebuild import rebuild

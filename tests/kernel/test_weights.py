@@ -16,7 +16,7 @@ from memoryhub.kernel.packing.conversation import ShownPage
 from memoryhub.kernel.paging import weights
 from memoryhub.kernel.state.pages import Entry, LevelEntry, Location
 from memoryhub.kernel.state.paging_config import Settings
-from memoryhub.queries import tokenizers
+from memoryhub.queries.replay import tokenizers
 
 COUNTS = [tokenizers.nearest(name).count for name in ("est/1", "o200k_base")]
 TALK = Settings(layout="conversation")

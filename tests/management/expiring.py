@@ -10,7 +10,7 @@ from datetime import timedelta
 from memoryhub.models.events import Event
 from memoryhub.models.threads import Thread
 from memoryhub.models.working_memory import DueValue, Key
-from memoryhub.queries.verification import verify
+from memoryhub.queries.verify.verification import verify
 from memoryhub.services import projects
 from tests.factories import make_agent, make_project
 from tests.memory_acts import lasting, new_key, set_keys

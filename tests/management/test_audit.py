@@ -13,7 +13,7 @@ from django.core.management import CommandError, call_command
 
 from memoryhub.models.access.audit import AuditEntry
 from memoryhub.models.projects import Project
-from memoryhub.queries.audit import FIELDS
+from memoryhub.queries.access.audit import FIELDS
 from memoryhub.services import audit, operators
 from memoryhub.services.api_keys import Agent
 from tests.factories import append, get_thread

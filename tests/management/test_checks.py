@@ -11,7 +11,7 @@ from django.core.checks import CheckMessage, Error, run_checks
 from django.db import connections
 from pytest_django import Settings
 
-from memoryhub.queries import server_checks
+from memoryhub.queries.verify import server_checks
 from tests.harness.instances import Instance
 
 BOTH = ["default", "keys"]

@@ -16,7 +16,7 @@ from memoryhub.models import Project, Subject, Thread
 from memoryhub.models.access.audit import AuditEntry
 from memoryhub.models.keys import SigningKey
 from memoryhub.models.server.leases import Lease
-from memoryhub.queries import bundles
+from memoryhub.queries.export import bundles
 from memoryhub.services import subjects
 from memoryhub.services.api_keys import Agent
 from memoryhub.vault.proof import signing

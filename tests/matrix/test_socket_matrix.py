@@ -22,7 +22,7 @@ from django.utils import timezone
 from inspector import BUILD, consumers
 from memoryhub.api import auth, limits, socket
 from memoryhub.models import ApiKey, Membership, Project, Subject
-from memoryhub.queries.readers import read
+from memoryhub.queries.threads.readers import read
 from memoryhub.services import api_keys, operators, subjects
 from tests import factories
 from tests.sockets import ORIGIN, AgentSocket, Line, Socket, serving, sign_in

@@ -12,7 +12,7 @@ from memoryhub.models.events import Event
 from memoryhub.models.pages import Page
 from memoryhub.models.slots import Turn
 from memoryhub.models.threads import Thread
-from memoryhub.queries.verification import verify
+from memoryhub.queries.verify.verification import verify
 from memoryhub.services.api_keys import Agent
 from memoryhub.services.rebuild import rebuild, recount
 from tests.factories import append, get_thread, make_thread

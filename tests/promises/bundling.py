@@ -18,7 +18,7 @@ from memoryhub.models.projects import Project
 from memoryhub.models.server.clock import clock
 from memoryhub.models.server.leases import Lease
 from memoryhub.models.threads import Thread
-from memoryhub.queries.bundle_files import Archive
+from memoryhub.queries.export.bundle_files import Archive
 from memoryhub.services import exports, projects, subjects
 from memoryhub.workers import sweeping
 from tests import bundled, factories

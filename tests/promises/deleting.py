@@ -19,7 +19,7 @@ from memoryhub.models.keys import DestroyedProjectKey, ProjectKey, SubjectKey
 from memoryhub.models.projects import Project
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
-from memoryhub.queries import erasure_counts
+from memoryhub.queries.forget import erasure_counts
 from memoryhub.services import ledgers, project_deletions, projects, subjects
 from memoryhub.vault.proof import ledger
 from tests import factories

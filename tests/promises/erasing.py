@@ -19,8 +19,8 @@ from memoryhub.models.projects import Project
 from memoryhub.models.server.clock import clock
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
-from memoryhub.queries import erasure_counts
-from memoryhub.queries.erasures import ErasureLine
+from memoryhub.queries.forget import erasure_counts
+from memoryhub.queries.forget.erasures import ErasureLine
 from memoryhub.services import erasure_plans, erasures, projects, subjects
 from memoryhub.services.erasures import A_DAY
 from memoryhub.vault.proof import ledger

@@ -16,7 +16,7 @@ from memoryhub.models.projects import Project
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
 from memoryhub.queries import tombstones
-from memoryhub.queries.verification import verify
+from memoryhub.queries.verify.verification import verify
 from memoryhub.services import ballast, subjects
 from tests import forgetting
 from tests.promises.erasing import remember

@@ -17,7 +17,7 @@ from memoryhub.models.events import Event
 from memoryhub.models.keys import SubjectKey
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
-from memoryhub.queries import contexts
+from memoryhub.queries.turns import contexts
 from tests import bundled
 from tests.promises.appender import tell
 

@@ -29,7 +29,7 @@ from memoryhub.kernel.paging.page_commands import (
 )
 from memoryhub.models.projects import Project
 from memoryhub.models.threads import Thread
-from memoryhub.queries.verification import verify
+from memoryhub.queries.verify.verification import verify
 from tests.factories import make_agent, make_project, make_slot, make_thread
 from tests.page_acts import act, levels_of, new_page, new_text
 from tests.promises.appender import tell

@@ -25,8 +25,9 @@ from memoryhub.kernel.state.state import Scope
 from memoryhub.models.projects import Project
 from memoryhub.models.server.clock import clock
 from memoryhub.models.threads import Thread
-from memoryhub.queries import checkpoints, keys, notes, tasks, verification
-from memoryhub.queries.replay import followed
+from memoryhub.queries.memory import checkpoints, keys, notes, tasks
+from memoryhub.queries.replay.replay import followed
+from memoryhub.queries.verify import verification
 from memoryhub.services import threads
 from memoryhub.services.api_keys import Agent
 from memoryhub.workers import expiry

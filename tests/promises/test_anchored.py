@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from memoryhub.models.threads import Thread
-from memoryhub.queries import anchors as standings
-from memoryhub.queries.verification import verify
+from memoryhub.queries.verify import anchors as standings
+from memoryhub.queries.verify.verification import verify
 from memoryhub.services.api_keys import Agent
 from memoryhub.vault.proof import anchors
 from memoryhub.workers.anchors import AnchorsDifferError, anchor, move

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import time_machine
 
-from memoryhub.queries.events import list_events
+from memoryhub.queries.threads.events import list_events
 from memoryhub.services.api_keys import Agent
 from tests.factories import append, get_thread
 from tests.harness.instances import UNLIMITED, Instance

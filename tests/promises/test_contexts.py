@@ -38,7 +38,8 @@ from memoryhub.kernel.state.paging_config import FORMATS, settings_of
 from memoryhub.kernel.state.state import Scope, ThreadState
 from memoryhub.models.projects import Project
 from memoryhub.models.threads import Thread
-from memoryhub.queries import contexts, tokenizers
+from memoryhub.queries.replay import tokenizers
+from memoryhub.queries.turns import contexts
 from memoryhub.services import threads, turns
 from memoryhub.services.rebuild import rebuild
 from memoryhub.services.turns import NewTurn

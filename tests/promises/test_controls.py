@@ -57,7 +57,7 @@ COMPARES_NO_PRECONDITION = Fault(
     BATCH, "order.if_match != head.state.seq", "order.if_match < 0"
 )
 WAITS_FOR_NOTICES = Fault(
-    "memoryhub/queries/threads.py",
+    "memoryhub/queries/threads/threads.py",
     "\ndef get_thread(",
     "\nimport functools\n@functools.cache\ndef get_thread(",
 )
@@ -68,7 +68,7 @@ GOES_BACK = Fault(
     BATCH, "at = max(now, head.state.at) if head.state.at else now", "at = now"
 )
 SORTS_BY_TIME = Fault(
-    "memoryhub/queries/events.py",
+    "memoryhub/queries/threads/events.py",
     'order_by("seq" if order == "asc" else "-seq")',
     'order_by("at" if order == "asc" else "-at")',
 )
@@ -98,12 +98,12 @@ PUSHES_UNPAINTED = Fault(PRESS, "viewer.pushes + 1, False", "viewer.pushes + 1, 
 WATCHED = "test_watching.py::test_fifty_browsers_watch_one_working_set[7]"
 KEEPS_THE_FIRST_STATE = (
     Fault(
-        "memoryhub/queries/states.py",
+        "memoryhub/queries/replay/states.py",
         "\n\ndef state_of(",
         "\n_KEPT: dict[object, ThreadState] = {}\n\n\ndef state_of(",
     ),
     Fault(
-        "memoryhub/queries/states.py",
+        "memoryhub/queries/replay/states.py",
         "    return replay.state_at(thread, thread.head_seq if seq is None else seq)"
         ".state\n",
         "    found = replay.state_at(thread, seq or thread.head_seq).state\n"
@@ -123,12 +123,12 @@ RESTORES_PART_BY_PART = Fault(
     "    return [act(agent, each, thread) for each in some][-1]",
 )
 COMPARES_NO_ANCHOR = Fault(
-    "memoryhub/queries/verification.py",
+    "memoryhub/queries/verify/verification.py",
     "or _rows(walk) or _anchored(thread)",
     "or _rows(walk)",
 )
 LOOKS_AT_NO_END = Fault(
-    "memoryhub/queries/verification.py",
+    "memoryhub/queries/verify/verification.py",
     "return _events(walk, progress) or _rows(walk)",
     "return _events(walk, progress)",
 )

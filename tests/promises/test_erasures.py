@@ -19,7 +19,7 @@ from memoryhub.kernel.state.working_memory import KeyEntry
 from memoryhub.models.events import Event
 from memoryhub.models.projects import Project
 from memoryhub.models.threads import Thread
-from memoryhub.queries.verification import verify
+from memoryhub.queries.verify.verification import verify
 from memoryhub.services import projects
 from memoryhub.services.api_keys import Agent
 from memoryhub.services.rebuild import rebuild

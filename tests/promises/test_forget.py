@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from memoryhub.models.erasures import Erasure
 from memoryhub.models.events import Event
-from memoryhub.queries.erasures import ErasureLine
+from memoryhub.queries.forget.erasures import ErasureLine
 from memoryhub.services import erasure_plans, erasures, subjects
 from memoryhub.services.api_keys import Agent
 from memoryhub.services.erasures import A_DAY

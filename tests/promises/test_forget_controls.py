@@ -20,8 +20,8 @@ from memoryhub.models.erasures import Erasure, Receipt
 from memoryhub.models.keys import SubjectKey
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread, ThreadLabel
-from memoryhub.queries import erasure_counts
-from memoryhub.queries.erasures import ErasureLine
+from memoryhub.queries.forget import erasure_counts
+from memoryhub.queries.forget.erasures import ErasureLine
 from memoryhub.queries.tombstones import require_subject
 from memoryhub.services import erasure_plans, erasure_steps, erasures, subjects
 from memoryhub.services.api_keys import Agent

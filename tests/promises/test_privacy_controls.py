@@ -16,8 +16,8 @@ from tests.promises.test_forget import small_disk
 pytestmark = [pytest.mark.nightly, pytest.mark.timeout(1_800)]
 
 BATCH = "memoryhub/journal/writing/batch.py"
-VERIFICATION = "memoryhub/queries/verification.py"
-EVENTS = "memoryhub/queries/bundle_events.py"
+VERIFICATION = "memoryhub/queries/verify/verification.py"
+EVENTS = "memoryhub/queries/export/bundle_events.py"
 #: So long the fault shows, so that no luck is needed to see it.
 PAUSE = "__import__('time').sleep(2)"
 FINAL = "test_forget.py::test_forget_is_final[few]"
@@ -85,7 +85,7 @@ LETS_EVERYBODY_IN = (
     ),
 )
 ERASES_BY_VALUE = Fault(
-    "memoryhub/queries/erasure_closures.py",
+    "memoryhub/queries/forget/erasure_closures.py",
     "    return closure([(thread.id, seq, seq)])\n",
     "    same = Event.objects.filter(\n"
     "        body=Event.objects.get(thread=thread, seq=seq).body\n"

@@ -15,7 +15,7 @@ from memoryhub.kernel.state.events import Limits, RunRecorded
 from memoryhub.kernel.state.state import Scope
 from memoryhub.models.events import Snapshot
 from memoryhub.models.threads import Thread, ThreadLabel
-from memoryhub.queries.verification import Difference, verify
+from memoryhub.queries.verify.verification import Difference, verify
 from memoryhub.services import threads
 from memoryhub.services.api_keys import Agent
 from tests.factories import append, get_thread, make_slot, make_thread, run

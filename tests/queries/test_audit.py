@@ -18,9 +18,9 @@ from memoryhub.journal import audit as log
 from memoryhub.models.access.audit import AuditEntry
 from memoryhub.models.projects import Project
 from memoryhub.models.server.ids import uuid7
-from memoryhub.queries import audit
-from memoryhub.queries.audit import Line, get_entry, list_entries, verify_newest
-from memoryhub.queries.terms import Term
+from memoryhub.queries.access import audit
+from memoryhub.queries.access.audit import Line, get_entry, list_entries, verify_newest
+from memoryhub.queries.lists.terms import Term
 from memoryhub.services import operators
 from memoryhub.services.api_keys import Agent
 from tests.factories import append, get_thread

@@ -20,7 +20,7 @@ from memoryhub.kernel.state.state import Scope
 from memoryhub.models import ApiKey, Event, Hold, Project, Subject, Thread
 from memoryhub.models.access.audit import DailyUse
 from memoryhub.models.server.clock import clock
-from memoryhub.queries import bundle_cuts, bundle_pages, bundles
+from memoryhub.queries.export import bundle_cuts, bundle_pages, bundles
 from memoryhub.services import exports, subjects
 from memoryhub.services.api_keys import Agent
 from memoryhub.vault.proof import signing

@@ -9,8 +9,9 @@ import pytest
 from memoryhub.kernel.memory.memory_commands import Expiry
 from memoryhub.kernel.memory.tasks import SetTask
 from memoryhub.kernel.text import strict_json
-from memoryhub.queries import comparisons, cursors
-from memoryhub.queries.comparisons import HEAD
+from memoryhub.queries.lists import cursors
+from memoryhub.queries.memory import comparisons
+from memoryhub.queries.memory.comparisons import HEAD
 from memoryhub.services import keys
 from memoryhub.services.api_keys import Agent
 from tests.factories import get_thread, run

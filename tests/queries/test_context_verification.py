@@ -9,8 +9,8 @@ from memoryhub.journal.writing.texts import texts
 from memoryhub.models.events import Event
 from memoryhub.models.projects import Project
 from memoryhub.models.threads import Thread
-from memoryhub.queries import context_verification
-from memoryhub.queries.context_verification import Checked, iter_checked
+from memoryhub.queries.verify import context_verification
+from memoryhub.queries.verify.context_verification import Checked, iter_checked
 from tests.recordings import array, bookings, find, run, take
 
 pytestmark = pytest.mark.django_db

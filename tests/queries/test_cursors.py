@@ -7,7 +7,7 @@ import pytest
 from django.test import override_settings
 
 from memoryhub.errors import BadCursorError
-from memoryhub.queries.cursors import MAX_CHARS, Listing, fitting
+from memoryhub.queries.lists.cursors import MAX_CHARS, Listing, fitting
 
 LISTING = Listing(name="threads", project=UUID(int=1), filters={"status": "open"})
 

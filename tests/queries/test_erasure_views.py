@@ -5,8 +5,8 @@ from pytest_django import DjangoAssertNumQueries
 
 from memoryhub.models.erasures import Receipt
 from memoryhub.models.projects import Project
-from memoryhub.queries import erasure_views, receipt_views
-from memoryhub.queries.erasures import ErasureLine
+from memoryhub.queries.forget import erasure_views, receipt_views
+from memoryhub.queries.forget.erasures import ErasureLine
 from memoryhub.services import receipts
 from memoryhub.services.api_keys import Agent
 from tests import factories

@@ -11,8 +11,8 @@ from django.core.management import call_command
 
 from inspector import forgetting
 from memoryhub.models.erasures import Erasure, Receipt
-from memoryhub.queries import erasure_waits
-from memoryhub.queries.erasures import ErasureLine
+from memoryhub.queries.forget import erasure_waits
+from memoryhub.queries.forget.erasures import ErasureLine
 from memoryhub.services import operators
 from memoryhub.services.api_keys import Agent
 from tests.forgetting import confirm, finish, make_person, plan

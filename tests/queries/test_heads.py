@@ -9,7 +9,7 @@ from memoryhub.errors import NotFoundError, SubjectErasedError, ThreadErasedErro
 from memoryhub.models.projects import Project
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
-from memoryhub.queries import heads
+from memoryhub.queries.verify import heads
 from memoryhub.services.api_keys import Agent
 from tests import factories
 

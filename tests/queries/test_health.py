@@ -22,7 +22,7 @@ from memoryhub.models.keys import KekCheck
 from memoryhub.models.projects import Instance
 from memoryhub.models.server.clock import SECOND_NS, clock
 from memoryhub.models.server.leases import Lease
-from memoryhub.queries import health
+from memoryhub.queries.verify import health
 from memoryhub.services import erasure_plans, subjects
 from memoryhub.services.api_keys import Agent
 from memoryhub.vault.keys import keyring

@@ -8,8 +8,8 @@ from memoryhub.errors import BadCursorError
 from memoryhub.kernel.state.events import LabelValue
 from memoryhub.models.projects import Project
 from memoryhub.models.threads import Thread
-from memoryhub.queries import imports
-from memoryhub.queries.imports import Source
+from memoryhub.queries.export import imports
+from memoryhub.queries.export.imports import Source
 from memoryhub.services import operator_threads
 from memoryhub.services.api_keys import Agent
 from tests import factories, recordings

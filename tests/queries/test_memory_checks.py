@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from memoryhub.models.projects import Project
-from memoryhub.queries import memory_checks
+from memoryhub.queries.verify import memory_checks
 from memoryhub.services.api_keys import Agent
 from tests import factories, memory_acts
 from tests.memory_acts import DAY, MINUTE, NOON, at

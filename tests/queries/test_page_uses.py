@@ -7,8 +7,10 @@ import pytest
 from memoryhub.kernel.paging.page_commands import CreatePages, DeletePage
 from memoryhub.models.pages import PageLevel
 from memoryhub.models.threads import Thread
-from memoryhub.queries import contexts, page_uses, pages, states
-from memoryhub.queries.page_uses import Uses
+from memoryhub.queries.paging import page_uses, pages
+from memoryhub.queries.paging.page_uses import Uses
+from memoryhub.queries.replay import states
+from memoryhub.queries.turns import contexts
 from memoryhub.services import operator_threads
 from memoryhub.services.api_keys import Agent
 from tests import factories

@@ -20,7 +20,7 @@ from memoryhub.models.pages import Page, PageLevel
 from memoryhub.models.server.ids import uuid7
 from memoryhub.models.slots import Turn
 from memoryhub.models.threads import Thread
-from memoryhub.queries.verification import Difference, verify
+from memoryhub.queries.verify.verification import Difference, verify
 from memoryhub.services.api_keys import Agent
 from memoryhub.services.rebuild import rebuild
 from tests.factories import append, get_thread

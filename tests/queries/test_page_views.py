@@ -5,8 +5,8 @@ import pytest
 from memoryhub.errors import PageErasedError, PageUnknownError
 from memoryhub.kernel.paging.page_commands import CreatePages
 from memoryhub.models.threads import Thread
-from memoryhub.queries import page_views
-from memoryhub.queries.terms import Span, Term, Word
+from memoryhub.queries.lists.terms import Span, Term, Word
+from memoryhub.queries.paging import page_views
 from memoryhub.services import operator_pages, operator_threads
 from memoryhub.services.api_keys import Agent
 from tests import factories

@@ -6,7 +6,8 @@ import pytest
 
 from memoryhub.models.slots import Turn
 from memoryhub.models.threads import Thread
-from memoryhub.queries import paging_charts, replay
+from memoryhub.queries.paging import paging_charts
+from memoryhub.queries.replay import replay
 from memoryhub.services.api_keys import Agent
 from tests.inspector.paged import make_paged
 

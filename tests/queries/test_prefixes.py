@@ -10,7 +10,7 @@ from memoryhub.kernel.packing.prefixes import OrderError
 from memoryhub.kernel.paging.page_commands import CreatePages, EvictPage, UpdatePage
 from memoryhub.models.events import Event
 from memoryhub.models.threads import Thread
-from memoryhub.queries import contexts, prefixes
+from memoryhub.queries.turns import contexts, prefixes
 from memoryhub.services import turns
 from memoryhub.services.api_keys import Agent
 from memoryhub.services.turns import NewTurn

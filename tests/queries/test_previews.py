@@ -6,7 +6,8 @@ import pytest
 
 from memoryhub.errors import PinnedError
 from memoryhub.models.threads import Thread
-from memoryhub.queries import previews, residency, states
+from memoryhub.queries.paging import previews, residency
+from memoryhub.queries.replay import states
 from memoryhub.services import operator_pages
 from memoryhub.services.api_keys import Agent
 from memoryhub.services.operator_pages import Verb

@@ -8,8 +8,8 @@ from pytest_django import DjangoAssertNumQueries
 
 from memoryhub.models.keys import KekCheck
 from memoryhub.models.projects import Project
-from memoryhub.queries import privacy_checks
-from memoryhub.queries.privacy_checks import Verdict
+from memoryhub.queries.verify import privacy_checks
+from memoryhub.queries.verify.privacy_checks import Verdict
 from memoryhub.services.api_keys import Agent
 from memoryhub.vault.proof import anchors, ledger, signing
 from memoryhub.workers.anchors import move

@@ -17,8 +17,8 @@ from memoryhub.kernel.memory.tasks import SetTask
 from memoryhub.models import Event, Project, Subject
 from memoryhub.models.access.audit import DailyUse
 from memoryhub.models.server.clock import clock
-from memoryhub.queries import profiles
-from memoryhub.queries.profiles import Profile
+from memoryhub.queries.people import profiles
+from memoryhub.queries.people.profiles import Profile
 from memoryhub.services import (
     checkpoints,
     keys,

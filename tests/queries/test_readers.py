@@ -11,7 +11,7 @@ from django.db import OperationalError, connection, connections
 
 from memoryhub.errors import NotFoundError
 from memoryhub.models import Project
-from memoryhub.queries.readers import Readers, read, readers
+from memoryhub.queries.threads.readers import Readers, read, readers
 from tests import factories
 
 

@@ -13,7 +13,9 @@ from memoryhub.kernel.state.events import Limits
 from memoryhub.kernel.state.state import Scope
 from memoryhub.models import Thread
 from memoryhub.models.server.ids import uuid7
-from memoryhub.queries import events, replay, slots, stats
+from memoryhub.queries.memory import stats
+from memoryhub.queries.replay import replay
+from memoryhub.queries.threads import events, slots
 from memoryhub.services import threads
 from memoryhub.services.api_keys import Agent
 from tests import factories

@@ -5,7 +5,8 @@ import pytest
 from memoryhub.kernel.commands import AppendSlots
 from memoryhub.kernel.state import policies
 from memoryhub.models.threads import Thread
-from memoryhub.queries import replay, residency
+from memoryhub.queries.paging import residency
+from memoryhub.queries.replay import replay
 from memoryhub.services.api_keys import Agent
 from tests import factories
 from tests.inspector.paged import do, make_paged, message

@@ -12,8 +12,8 @@ from memoryhub.kernel.state.state import Scope
 from memoryhub.models.projects import Project
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
-from memoryhub.queries import retention
-from memoryhub.queries.terms import Span
+from memoryhub.queries.lists.terms import Span
+from memoryhub.queries.threads import retention
 from memoryhub.services import operator_threads, projects, threads
 from memoryhub.services.api_keys import Agent
 from memoryhub.workers import retention as worker

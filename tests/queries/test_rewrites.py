@@ -15,8 +15,9 @@ from memoryhub.journal.forget import scrub
 from memoryhub.management import following
 from memoryhub.models.erasures import Receipt
 from memoryhub.models.threads import ThreadLabel
-from memoryhub.queries import receipt_views, rewrites
-from memoryhub.queries.rewrites import Left
+from memoryhub.queries.forget import receipt_views
+from memoryhub.queries.scan import rewrites
+from memoryhub.queries.scan.rewrites import Left
 from memoryhub.services.api_keys import Agent
 from tests import readers
 from tests.factories import make_thread

@@ -8,7 +8,7 @@ from pytest_django import DjangoAssertNumQueries
 
 from memoryhub.errors import BadCursorError
 from memoryhub.models.projects import Project
-from memoryhub.queries import subject_lists
+from memoryhub.queries.people import subject_lists
 from memoryhub.services import subjects
 from memoryhub.services.api_keys import Agent
 from tests import factories

@@ -15,8 +15,8 @@ from django.conf import settings as configured
 from django.db import connections
 from pytest_django import Settings
 
-from memoryhub.queries import redis_values, surface_files, surface_rows, surfaces
-from memoryhub.queries.surfaces import Kind
+from memoryhub.queries.scan import redis_values, surface_files, surface_rows, surfaces
+from memoryhub.queries.scan.surfaces import Kind
 from memoryhub.services.api_keys import Agent
 from tests.factories import append, make_thread
 from tests.harness import parts
@@ -88,7 +88,7 @@ def test_names_of_files_are_looked_at_too(
 
 def test_a_log_is_found_by_whom_it_belongs_to(tmp_path: Path, marker: str) -> None:
     code = (
-        "import sys; from memoryhub.queries import surface_files;"
+        "import sys; from memoryhub.queries.scan import surface_files;"
         "sys.stdout.write('\\n'.join(map(str, surface_files.logs())))"
     )
     log = tmp_path / "server.log"

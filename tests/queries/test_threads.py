@@ -6,8 +6,8 @@ import pytest
 
 from memoryhub.errors import NotFoundError, SubjectErasedError, ThreadErasedError
 from memoryhub.models import Subject, Thread
-from memoryhub.queries import threads
-from memoryhub.queries.threads import ThreadFilter, ThreadLine
+from memoryhub.queries.threads import threads
+from memoryhub.queries.threads.threads import ThreadFilter, ThreadLine
 from memoryhub.services import subjects
 from memoryhub.services.api_keys import Agent
 from tests import factories

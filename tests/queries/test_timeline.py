@@ -5,7 +5,7 @@ from itertools import pairwise
 import pytest
 
 from memoryhub.models.threads import Thread
-from memoryhub.queries import events, forks, timeline
+from memoryhub.queries.threads import events, forks, timeline
 from memoryhub.services import operator_threads
 from memoryhub.services.api_keys import Agent
 from tests import factories

@@ -19,7 +19,7 @@ from tiktoken_ext import openai_public
 
 from memoryhub.kernel.levels.tokens import EST, Count
 from memoryhub.kernel.packing import packing
-from memoryhub.queries import o200k, tokenizers
+from memoryhub.queries.replay import o200k, tokenizers
 from tests import sample
 from tests.kernel.packs import pages, thread_of
 
@@ -138,9 +138,9 @@ def test_who_does_not_ask_does_not_pay() -> None:
     code = (
         "import sys; from memoryhub.management.serving import joined; import django\n"
         "django.setup(); import memoryhub.api.application\n"
-        "from memoryhub.queries import tokenizers\n"
+        "from memoryhub.queries.replay import tokenizers\n"
         "assert tokenizers.nearest('est/1').count('hello') == 1\n"
-        "print(sorted({'tiktoken', 'memoryhub.queries.o200k'} & {*sys.modules}))"
+        "print(sorted({'tiktoken', 'memoryhub.queries.replay.o200k'} & {*sys.modules}))"
     )
     ran = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True

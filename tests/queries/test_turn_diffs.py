@@ -12,8 +12,8 @@ from memoryhub.errors import NotFoundError, NotRecordedError
 from memoryhub.kernel.paging.page_commands import BeginTurn
 from memoryhub.models.events import Event
 from memoryhub.models.threads import Thread
-from memoryhub.queries import contexts, turn_diffs
-from memoryhub.queries import turns as listing
+from memoryhub.queries.turns import contexts, turn_diffs
+from memoryhub.queries.turns import turns as listing
 from memoryhub.services import turns
 from memoryhub.services.api_keys import Agent
 from memoryhub.services.turns import NewTurn

@@ -7,7 +7,7 @@ import pytest
 from memoryhub.errors import BadCursorError, NotFoundError
 from memoryhub.journal import state_at
 from memoryhub.models.threads import Thread
-from memoryhub.queries import turn_faults, turns
+from memoryhub.queries.turns import turn_faults, turns
 from memoryhub.services import operator_pages, operator_threads
 from memoryhub.services.api_keys import Agent
 from tests import factories

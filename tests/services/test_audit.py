@@ -14,7 +14,7 @@ from memoryhub.models.access.audit import AuditEntry
 from memoryhub.models.access.operators import Operator
 from memoryhub.models.projects import Project
 from memoryhub.models.server.ids import uuid7
-from memoryhub.queries.audit import verify
+from memoryhub.queries.access.audit import verify
 from memoryhub.services import api_keys, audit, operators, projects
 from tests.sockets import sign_in
 

@@ -13,7 +13,7 @@ import pytest
 from memoryhub.errors import BadBundleError, Refusal
 from memoryhub.models import Event, Project, Subject, Thread
 from memoryhub.models.keys import SigningKey
-from memoryhub.queries import bundles
+from memoryhub.queries.export import bundles
 from memoryhub.services import subjects
 from memoryhub.services.api_keys import Agent
 from memoryhub.vault.proof import signing

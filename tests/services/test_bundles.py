@@ -21,7 +21,7 @@ from memoryhub.errors import (
 from memoryhub.journal import arrivals
 from memoryhub.models import Event, Instance, Project, Subject, Thread
 from memoryhub.models.access.audit import AuditEntry
-from memoryhub.queries import context_verification
+from memoryhub.queries.verify import context_verification
 from memoryhub.services import subjects, turns
 from memoryhub.services.api_keys import Agent
 from tests import bundled, erasings, factories

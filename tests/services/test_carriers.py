@@ -12,7 +12,7 @@ from memoryhub.kernel.state.page_events import PageCreated
 from memoryhub.models.derivations import Derivation
 from memoryhub.models.events import Event
 from memoryhub.models.slots import Slot
-from memoryhub.queries.verification import verify
+from memoryhub.queries.verify.verification import verify
 from memoryhub.services import page_faults
 from memoryhub.services import pages as writing
 from memoryhub.services.api_keys import Agent

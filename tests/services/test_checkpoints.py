@@ -21,8 +21,8 @@ from memoryhub.kernel.state.memory_events import (
     CheckpointTaken,
 )
 from memoryhub.models import Event, Key
-from memoryhub.queries import checkpoints as reading
-from memoryhub.queries import keys as key_queries
+from memoryhub.queries.memory import checkpoints as reading
+from memoryhub.queries.memory import keys as key_queries
 from memoryhub.services import checkpoints, keys, threads
 from memoryhub.services.api_keys import Agent
 from tests import factories

@@ -15,7 +15,9 @@ from memoryhub.kernel.levels.tokens import estimate
 from memoryhub.kernel.paging.page_commands import MapPage
 from memoryhub.kernel.state.page_events import PageCompressed
 from memoryhub.kernel.state.pages import Entry
-from memoryhub.queries import contexts, envelopes, manifests, pages, tokenizers
+from memoryhub.queries.paging import pages
+from memoryhub.queries.replay import tokenizers
+from memoryhub.queries.turns import contexts, envelopes, manifests
 from memoryhub.services import pages as writing
 from memoryhub.services import slots, turns
 from memoryhub.services.api_keys import Agent

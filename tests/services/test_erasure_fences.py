@@ -27,8 +27,8 @@ from memoryhub.models import Project, Subject, Thread
 from memoryhub.models.erasures import Erasure, Receipt, Tombstone
 from memoryhub.models.events import Event, RequestKey
 from memoryhub.models.server.clock import clock
-from memoryhub.queries.erasures import ErasureLine
-from memoryhub.queries.verification import verify
+from memoryhub.queries.forget.erasures import ErasureLine
+from memoryhub.queries.verify.verification import verify
 from memoryhub.services import (
     erasure_plans,
     erasure_rows,

@@ -21,7 +21,7 @@ from memoryhub.models.erasures import Erasure
 from memoryhub.models.events import Event
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
-from memoryhub.queries.erasures import ErasureLine
+from memoryhub.queries.forget.erasures import ErasureLine
 from memoryhub.services import erasure_plans, erasures, subjects
 from memoryhub.services.api_keys import Agent
 from tests.factories import append, get_thread, make_page, make_thread

@@ -7,7 +7,7 @@ from memoryhub.models.erasures import Erasure, Tombstone
 from memoryhub.models.events import Event
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
-from memoryhub.queries import erasure_counts
+from memoryhub.queries.forget import erasure_counts
 from memoryhub.services import erasure_plans, erasure_rows, subjects
 from memoryhub.services.api_keys import Agent
 from tests import bundled

@@ -17,8 +17,8 @@ from memoryhub.models.erasures import Erasure, Tombstone
 from memoryhub.models.events import Event
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
-from memoryhub.queries import erasure_counts
-from memoryhub.queries.erasures import ErasureLine
+from memoryhub.queries.forget import erasure_counts
+from memoryhub.queries.forget.erasures import ErasureLine
 from memoryhub.services import (
     threads,
 )

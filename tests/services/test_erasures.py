@@ -24,8 +24,8 @@ from memoryhub.models.keys import DestroyedKey, SubjectKey
 from memoryhub.models.projects import Project
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
-from memoryhub.queries import erasure_counts
-from memoryhub.queries.erasures import ErasureLine
+from memoryhub.queries.forget import erasure_counts
+from memoryhub.queries.forget.erasures import ErasureLine
 from memoryhub.services import (
     erasure_plans,
     erasure_rows,

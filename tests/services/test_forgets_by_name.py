@@ -23,8 +23,8 @@ from memoryhub.models.projects import Project
 from memoryhub.models.server.clock import clock
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
-from memoryhub.queries import erasure_counts
-from memoryhub.queries.verification import verify
+from memoryhub.queries.forget import erasure_counts
+from memoryhub.queries.verify.verification import verify
 from memoryhub.services.api_keys import Agent
 from tests.factories import append, get_thread, make_agent, make_page
 from tests.forgetting import confirm, finish, forget, kept, make_person, of, plan

@@ -18,8 +18,8 @@ from memoryhub.models.events import Event
 from memoryhub.models.server.clock import clock
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
-from memoryhub.queries import expiry as due
-from memoryhub.queries.verification import verify
+from memoryhub.queries.forget import expiry as due
+from memoryhub.queries.verify.verification import verify
 from memoryhub.services import (
     holds,
     operator_pages,

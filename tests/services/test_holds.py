@@ -12,8 +12,8 @@ from memoryhub.models import Membership, Operator, Project, Subject
 from memoryhub.models.access.audit import AuditEntry
 from memoryhub.models.erasures import Hold
 from memoryhub.models.server.clock import clock
-from memoryhub.queries import holds as listed
-from memoryhub.queries import retention
+from memoryhub.queries.forget import holds as listed
+from memoryhub.queries.threads import retention
 from memoryhub.services import holds, operators, projects, subjects
 from memoryhub.services.api_keys import Agent
 from memoryhub.workers import retention as retiring

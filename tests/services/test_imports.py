@@ -19,7 +19,7 @@ from memoryhub.models.projects import Project
 from memoryhub.models.slots import Slot, Turn
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
-from memoryhub.queries.slots import list_slots
+from memoryhub.queries.threads.slots import list_slots
 from memoryhub.services import imports
 from memoryhub.services.imports import Import
 from tests import sample

@@ -25,7 +25,7 @@ from memoryhub.kernel.state.memory_events import KeyRetimed, KeysCleared, KeySet
 from memoryhub.kernel.text.strict_json import JsonRefusedError
 from memoryhub.models import DueValue, Event, Key, Project, Subject, Thread
 from memoryhub.models.server.clock import clock
-from memoryhub.queries import keys as reading
+from memoryhub.queries.memory import keys as reading
 from memoryhub.services import keys, subjects, threads
 from memoryhub.services.api_keys import Agent
 from memoryhub.workers import expiry

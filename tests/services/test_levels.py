@@ -19,7 +19,8 @@ from memoryhub.models.events import Event
 from memoryhub.models.pages import PageLevel
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
-from memoryhub.queries import envelopes, pages
+from memoryhub.queries.paging import pages
+from memoryhub.queries.turns import envelopes
 from memoryhub.services import levels
 from memoryhub.services.api_keys import Agent
 from memoryhub.services.levels import Made

@@ -12,8 +12,8 @@ from django.core.management import CommandError, call_command
 
 from memoryhub.errors import InvalidError
 from memoryhub.models.erasures import Erasure, Receipt
-from memoryhub.queries import erasure_waits
-from memoryhub.queries.erasures import ErasureLine
+from memoryhub.queries.forget import erasure_waits
+from memoryhub.queries.forget.erasures import ErasureLine
 from memoryhub.services import erasure_needles, night_scans
 from memoryhub.services.api_keys import Agent
 from tests.forgetting import confirm, finish, forget, make_person, plan

@@ -12,7 +12,7 @@ from memoryhub.journal.writing import texts
 from memoryhub.kernel.packing import wanting
 from memoryhub.kernel.packing.wanting import Asked
 from memoryhub.kernel.paging.page_commands import EvictPage, FaultPage, WriteLevels
-from memoryhub.queries import contexts
+from memoryhub.queries.turns import contexts
 from memoryhub.services import page_faults, turns
 from memoryhub.services.api_keys import Agent
 from memoryhub.services.page_faults import Faulted

@@ -17,7 +17,8 @@ from memoryhub.models.access.audit import AuditEntry
 from memoryhub.models.erasures import Erasure, Receipt
 from memoryhub.models.projects import Project
 from memoryhub.models.subjects import Subject
-from memoryhub.queries import privacy_checks, surfaces
+from memoryhub.queries.scan import surfaces
+from memoryhub.queries.verify import privacy_checks
 from memoryhub.services import (
     night_scans,
     scan_probes,

@@ -16,7 +16,7 @@ from memoryhub.kernel.memory.memory_commands import Expiry
 from memoryhub.kernel.memory.nouns import RESTORED
 from memoryhub.kernel.text.strict_json import JsonRefusedError
 from memoryhub.models.threads import Thread
-from memoryhub.queries import checkpoints, keys
+from memoryhub.queries.memory import checkpoints, keys
 from memoryhub.services import operator_memory, operator_threads
 from memoryhub.services.api_keys import Agent
 from tests import factories, memory_acts

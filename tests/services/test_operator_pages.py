@@ -18,7 +18,7 @@ from memoryhub.kernel.paging.page_commands import CreatePages
 from memoryhub.kernel.state.state import ThreadState
 from memoryhub.models.events import Event
 from memoryhub.models.threads import Thread
-from memoryhub.queries import residency
+from memoryhub.queries.paging import residency
 from memoryhub.services import operator_pages
 from memoryhub.services.api_keys import Agent
 from memoryhub.services.operator_pages import Verb

@@ -15,7 +15,8 @@ from memoryhub.errors import (
 from memoryhub.kernel.paging.page_commands import DeletePage, EvictPage, FaultPage
 from memoryhub.kernel.state.page_events import FaultRefused, PageFaulted, PageReferenced
 from memoryhub.models.events import Event
-from memoryhub.queries import pages, states
+from memoryhub.queries.paging import pages
+from memoryhub.queries.replay import states
 from memoryhub.services import page_faults
 from memoryhub.services import pages as writing
 from memoryhub.services.api_keys import Agent

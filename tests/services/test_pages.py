@@ -27,7 +27,9 @@ from memoryhub.kernel.paging.page_commands import (
 )
 from memoryhub.kernel.state.page_events import PageCompressed, PageMapped
 from memoryhub.models.events import Event
-from memoryhub.queries import envelopes, pages, states
+from memoryhub.queries.paging import pages
+from memoryhub.queries.replay import states
+from memoryhub.queries.turns import envelopes
 from memoryhub.services import pages as writing
 from memoryhub.services.api_keys import Agent
 from memoryhub.services.pages import PageChange, PageDraft

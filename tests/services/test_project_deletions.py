@@ -27,8 +27,8 @@ from memoryhub.models.keys import DestroyedProjectKey, ProjectKey, SubjectKey
 from memoryhub.models.projects import Project
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
-from memoryhub.queries import erasure_counts
-from memoryhub.queries import project_deletions as listed
+from memoryhub.queries.forget import erasure_counts
+from memoryhub.queries.forget import project_deletions as listed
 from memoryhub.services import (
     agents,
     api_keys,

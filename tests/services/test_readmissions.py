@@ -13,7 +13,7 @@ from memoryhub.errors import (
 from memoryhub.models import Project, Subject, Thread, Tombstone
 from memoryhub.models.access.audit import AuditEntry
 from memoryhub.models.keys import SubjectKey
-from memoryhub.queries import profiles
+from memoryhub.queries.people import profiles
 from memoryhub.services import readmissions, subjects
 from memoryhub.services.api_keys import Agent
 from tests import factories, graves

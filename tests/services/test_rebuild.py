@@ -12,7 +12,7 @@ from memoryhub.kernel.state.state import Scope
 from memoryhub.models.events import Event, Snapshot
 from memoryhub.models.slots import Slot, Turn
 from memoryhub.models.threads import Thread, ThreadLabel
-from memoryhub.queries.verification import verify
+from memoryhub.queries.verify.verification import verify
 from memoryhub.services import threads
 from memoryhub.services.api_keys import Agent
 from memoryhub.services.rebuild import rebuild

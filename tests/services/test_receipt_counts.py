@@ -24,7 +24,7 @@ from memoryhub.models.events import Event
 from memoryhub.models.projects import Project
 from memoryhub.models.server.clock import clock
 from memoryhub.models.subjects import Subject
-from memoryhub.queries.verification import verify
+from memoryhub.queries.verify.verification import verify
 from memoryhub.services import turns
 from memoryhub.services.api_keys import Agent
 from memoryhub.services.turns import NewTurn

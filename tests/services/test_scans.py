@@ -20,9 +20,9 @@ from memoryhub.journal.forget import scrub
 from memoryhub.models.access.operators import Operator
 from memoryhub.models.projects import Project
 from memoryhub.models.threads import Thread, ThreadLabel
-from memoryhub.queries import residue, surfaces
-from memoryhub.queries.residue import Standing
-from memoryhub.queries.surfaces import Kind as Place
+from memoryhub.queries.scan import residue, surfaces
+from memoryhub.queries.scan.residue import Standing
+from memoryhub.queries.scan.surfaces import Kind as Place
 from memoryhub.services import scan_probes, scans
 from memoryhub.services.api_keys import Agent
 from memoryhub.services.scans import Verdict

@@ -12,7 +12,7 @@ from memoryhub import journal
 from memoryhub.models.events import Event
 from memoryhub.models.projects import Project
 from memoryhub.models.threads import Thread
-from memoryhub.queries import contexts
+from memoryhub.queries.turns import contexts
 from memoryhub.services import simulations
 from memoryhub.services.imports import Import
 from tests.factories import make_agent, make_thread

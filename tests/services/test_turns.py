@@ -28,7 +28,7 @@ from memoryhub.kernel.paging.page_commands import (
 from memoryhub.kernel.state.page_events import TurnBegan, TurnPacked
 from memoryhub.models.events import Event
 from memoryhub.models.threads import Thread
-from memoryhub.queries import contexts
+from memoryhub.queries.turns import contexts
 from memoryhub.services import turns
 from memoryhub.services.api_keys import Agent
 from memoryhub.services.rebuild import rebuild

@@ -34,7 +34,7 @@ from memoryhub.kernel.memory.tasks import (
     UpdateTask,
 )
 from memoryhub.models import Event, Subject
-from memoryhub.queries import notes, tasks
+from memoryhub.queries.memory import notes, tasks
 from memoryhub.services import checkpoints, keys, threads, working_memory
 from memoryhub.services.api_keys import Agent
 from tests import factories, memory_acts

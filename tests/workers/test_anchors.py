@@ -22,7 +22,7 @@ from memoryhub.models.access.audit import AuditEntry
 from memoryhub.models.keys import NewestLine
 from memoryhub.models.projects import Instance
 from memoryhub.models.threads import Thread
-from memoryhub.queries import anchors as standings
+from memoryhub.queries.verify import anchors as standings
 from memoryhub.services.api_keys import Agent
 from memoryhub.vault.proof import anchors, chained
 from memoryhub.workers.anchors import AnchorsDifferError, anchor, move

@@ -15,7 +15,7 @@ from memoryhub.journal.forget import scrub
 from memoryhub.models.erasures import Erasure, Receipt
 from memoryhub.models.server.leases import Lease
 from memoryhub.models.subjects import Subject
-from memoryhub.queries.erasures import ErasureLine
+from memoryhub.queries.forget.erasures import ErasureLine
 from memoryhub.services import erasure_plans, erasures, receipts, scans, subjects
 from memoryhub.services.api_keys import Agent
 from memoryhub.workers import leases

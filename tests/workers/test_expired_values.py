@@ -14,8 +14,8 @@ from memoryhub.journal.forget import wal
 from memoryhub.models.events import Event
 from memoryhub.models.projects import Project
 from memoryhub.models.threads import Thread
-from memoryhub.queries import keys
-from memoryhub.queries.verification import verify
+from memoryhub.queries.memory import keys
+from memoryhub.queries.verify.verification import verify
 from memoryhub.services import projects
 from memoryhub.services.api_keys import Agent
 from memoryhub.workers import expiry

@@ -18,7 +18,7 @@ from memoryhub.models.events import Event
 from memoryhub.models.projects import Project
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
-from memoryhub.queries.expiry import due_keys, get_lag
+from memoryhub.queries.forget.expiry import due_keys, get_lag
 from memoryhub.services import projects
 from memoryhub.services.api_keys import Agent
 from memoryhub.workers import expiry

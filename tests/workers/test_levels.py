@@ -15,7 +15,7 @@ from memoryhub.models.events import Event
 from memoryhub.models.pages import PageLevel
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
-from memoryhub.queries.verification import verify
+from memoryhub.queries.verify.verification import verify
 from memoryhub.services.api_keys import Agent
 from memoryhub.workers import levels
 from memoryhub.workers.reconcile import TASKS

@@ -19,7 +19,7 @@ from memoryhub.models.events import Event
 from memoryhub.models.projects import Project
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
-from memoryhub.queries.erasures import CLOSED
+from memoryhub.queries.forget.erasures import CLOSED
 from memoryhub.services import erasures, threads
 from memoryhub.services.api_keys import Agent
 from memoryhub.workers import listing, retention

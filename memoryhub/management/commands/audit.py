@@ -13,9 +13,10 @@ from memoryhub.management.terminal import WRONG_USAGE
 from memoryhub.management.terminal import Command as Base
 from memoryhub.models.projects import Project
 from memoryhub.models.server.clock import clock
-from memoryhub.queries import anchors, audit
-from memoryhub.queries.audit import Line
-from memoryhub.queries.terms import Period, Term, Word
+from memoryhub.queries.access import audit
+from memoryhub.queries.access.audit import Line
+from memoryhub.queries.lists.terms import Period, Term, Word
+from memoryhub.queries.verify import anchors
 
 LISTED = 50
 

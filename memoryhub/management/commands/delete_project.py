@@ -12,7 +12,7 @@ from memoryhub.management.terminal import FAILED, WRONG_USAGE
 from memoryhub.management.terminal import Command as Base
 from memoryhub.models.projects import Project
 from memoryhub.models.server.clock import clock
-from memoryhub.queries import project_deletions as listed
+from memoryhub.queries.forget import project_deletions as listed
 from memoryhub.services import project_deletions
 
 ABOUT: Final = """\

@@ -24,8 +24,9 @@ from memoryhub.management.terminal import Command as Base
 from memoryhub.models.erasures import Erasure
 from memoryhub.models.projects import Project
 from memoryhub.models.subjects import Subject
-from memoryhub.queries import rewrites, threads
-from memoryhub.queries.erasures import ErasureLine
+from memoryhub.queries.forget.erasures import ErasureLine
+from memoryhub.queries.scan import rewrites
+from memoryhub.queries.threads import threads
 from memoryhub.services import (
     erasure_needles,
     erasure_plans,

@@ -11,8 +11,8 @@ from memoryhub.management import people, start
 from memoryhub.management.terminal import WRONG_USAGE
 from memoryhub.models.erasures import Hold
 from memoryhub.models.server.clock import clock
-from memoryhub.queries import holds as listed
-from memoryhub.queries.cursors import walk
+from memoryhub.queries.forget import holds as listed
+from memoryhub.queries.lists.cursors import walk
 from memoryhub.services import holds, operators
 from memoryhub.services.audit import COMMAND
 

@@ -13,7 +13,7 @@ from memoryhub.management import noting, start
 from memoryhub.management.commands.verify import chosen
 from memoryhub.management.progress import Progress
 from memoryhub.management.terminal import Command as Base
-from memoryhub.queries import erasures
+from memoryhub.queries.forget import erasures
 from memoryhub.services.rebuild import rebuild, recount
 
 

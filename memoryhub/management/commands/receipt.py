@@ -8,7 +8,7 @@ from django.core.management.base import CommandParser
 from memoryhub.management import start
 from memoryhub.management.terminal import WRONG_USAGE
 from memoryhub.management.terminal import Command as Base
-from memoryhub.queries import reach
+from memoryhub.queries.forget import reach
 from memoryhub.services import receipts as issued
 from memoryhub.vault.proof import receipts, signing
 

@@ -9,8 +9,8 @@ from memoryhub.management import start
 from memoryhub.management.progress import Progress
 from memoryhub.management.terminal import FAILED, REFUSED
 from memoryhub.management.terminal import Command as Base
-from memoryhub.queries import erasures
-from memoryhub.queries.residue import Standing, list_residue
+from memoryhub.queries.forget import erasures
+from memoryhub.queries.scan.residue import Standing, list_residue
 from memoryhub.services import scan_targets, scans
 from memoryhub.services.scans import Found, Verdict
 

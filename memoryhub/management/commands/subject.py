@@ -8,8 +8,8 @@ from django.core.management.base import CommandParser
 from memoryhub.management import people, start
 from memoryhub.models.server.clock import clock
 from memoryhub.models.subjects import Subject
-from memoryhub.queries import profiles
-from memoryhub.queries.profiles import Profile
+from memoryhub.queries.people import profiles
+from memoryhub.queries.people.profiles import Profile
 from memoryhub.services import audit, readmissions, restrictions
 
 ABOUT: Final = """\

@@ -15,9 +15,9 @@ from memoryhub.management import noting, start
 from memoryhub.management.progress import Progress
 from memoryhub.management.terminal import Command as Base
 from memoryhub.models.threads import Thread
-from memoryhub.queries import (
+from memoryhub.queries.access import audit
+from memoryhub.queries.verify import (
     anchors,
-    audit,
     context_verification,
     total_checks,
     verification,

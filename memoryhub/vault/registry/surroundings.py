@@ -130,16 +130,18 @@ PROCESS: Mapping[str, Place] = MappingProxyType(
         "memoryhub.models.server.clock.clock": Place(
             holds="the time, and how far it is off"
         ),
-        "memoryhub.queries.readers.readers": Place(
+        "memoryhub.queries.threads.readers.readers": Place(
             holds="reads that wait for a connection", forget=Fate.PASSES
         ),
-        "memoryhub.queries.replay.Followed": Place(holds="what `followed` holds"),
-        "memoryhub.queries.replay.followed": Place(
+        "memoryhub.queries.replay.replay.Followed": Place(
+            holds="what `followed` holds"
+        ),
+        "memoryhub.queries.replay.replay.followed": Place(
             holds="newest states of 1,000 threads: refs, names, counters; no content",
             found="thread ids of the subject; head and epoch are read before use",
             forget=Fate.VOID,
         ),
-        "memoryhub.queries.tokenizers._held": Place(
+        "memoryhub.queries.replay.tokenizers._held": Place(
             holds="vocabularies that are the same for all, of extras that are in use"
         ),
         "memoryhub.services.standstill.standstill": Place(

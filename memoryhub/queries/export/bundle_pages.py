@@ -1,0 +1,184 @@
+"""The timeline of a bundle: pages for people, which open in a browser by themselves.
+
+No scripts, nothing from elsewhere; all that anybody has ever sent is escaped. A page
+has 2,000 events; the index, which comes last, says what is in which.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from html import escape
+from typing import Any, Final
+
+import orjson
+
+from memoryhub.journal.log.event_lines import EventLine
+from memoryhub.kernel.registry import TYPES
+from memoryhub.kernel.text import strict_json
+from memoryhub.queries.export import bundle_events
+from memoryhub.queries.export.bundle_cuts import Cut, Part
+from memoryhub.queries.export.bundle_files import Archive, Chunk
+from memoryhub.queries.replay import exact_json
+
+INDEX: Final = "timeline.html"
+STYLE: Final = "timeline/style.css"
+EVENTS_A_PAGE: Final = 2_000
+#: Characters of one text that a page shows; events.jsonl has it whole.
+SHOWN: Final = 20_000
+
+SHEET: Final = b"""\
+:root { color-scheme: light dark; font: 1rem/1.5 system-ui, sans-serif; }
+body { max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
+ol { list-style: none; padding: 0; }
+li { border-top: 1px solid color-mix(in srgb, currentColor 20%, transparent);
+  padding: .5rem 0; }
+time, small { opacity: .75; font-size: .85rem; }
+pre { white-space: pre-wrap; overflow-wrap: anywhere; margin: .25rem 0; }
+table { border-collapse: collapse; }
+td, th { text-align: left; padding: .25rem 1rem .25rem 0; }
+"""
+_HEAD: Final = (
+    '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+    '<meta name="viewport" content="width=device-width">'
+    "<title>{title}</title>"
+    '<link rel="stylesheet" href="{style}"></head><body>\n'
+)
+_FOOT: Final = "</body></html>\n"
+
+
+@dataclass(slots=True, kw_only=True)
+class _Page:
+    """What a page has, for the index."""
+
+    path: str
+    events: int = 0
+    threads: int = 0
+    first: str = ""
+    last: str = ""
+
+
+def add(archive: Archive, cut: Cut, progress: Callable[[int], None]) -> Iterator[bytes]:
+    """All pages, the index after them, and the style sheet."""
+    pages: list[_Page] = []
+    for lines in _split(bundle_events.iter_events(cut)):
+        page = _Page(path=f"timeline/{len(pages) + 1:05}.html")
+        yield from archive.add(page.path, _texts(page, lines))
+        pages.append(page)
+        progress(page.events)
+    yield from archive.add(INDEX, [Chunk(_index(cut, pages))])
+    yield from archive.add(STYLE, [Chunk(SHEET)])
+
+
+Batches = Iterable[tuple[Part, list[EventLine]]]
+
+
+def _split(batches: Batches) -> Iterator[Batches]:
+    """The events page by page; each must be taken before the next."""
+    left = _Left(batches)
+    while left.more():
+        yield left.page()
+
+
+class _Left:
+    """What is still to be shown."""
+
+    def __init__(self, batches: Batches) -> None:
+        self._batches = iter(batches)
+        self._held: tuple[Part, list[EventLine]] | None = None
+
+    def more(self) -> bool:
+        self._held = self._held or next(self._batches, None)
+        return self._held is not None
+
+    def page(self) -> Batches:
+        room = EVENTS_A_PAGE
+        while room and self.more():
+            assert self._held is not None
+            part, lines = self._held
+            shown, rest = lines[:room], lines[room:]
+            self._held = (part, rest) if rest else None
+            room -= len(shown)
+            yield part, shown
+
+
+def _texts(page: _Page, batches: Batches) -> Iterator[Chunk]:
+    title = page.path.removeprefix("timeline/").removesuffix(".html")
+    head = _HEAD.format(title=f"Memory, page {int(title)}", style="style.css")
+    yield Chunk(head.encode() + b'<p><a href="../timeline.html">Index</a></p>', 0)
+    shown = None
+    for part, lines in batches:
+        texts = []
+        if part.id != shown:
+            shown = part.id
+            page.threads += 1
+            texts.append(f"<h2>{escape(part.name)}</h2>\n")
+        texts += ["<ol>\n", *(_event(line) for line in lines), "</ol>\n"]
+        page.events += len(lines)
+        page.first = page.first or lines[0].at.isoformat(" ", "seconds")
+        page.last = lines[-1].at.isoformat(" ", "seconds")
+        yield Chunk("".join(texts).encode(), len(lines))
+    yield Chunk(_FOOT.encode(), 0)
+
+
+def _event(line: EventLine) -> str:
+    at = line.at.isoformat(" ", "seconds")[:19]
+    facts = _facts(orjson.loads(line.body))
+    texts = ""
+    if line.content is not None:
+        texts = "".join(_content(strict_json.kept(line.content)))
+    elif line.erased is not None:
+        texts = "<em>Erased.</em>"
+    head = escape(f"{line.type} {line.seq}, {line.actor}{': ' * bool(facts)}{facts}")
+    return (
+        f"<li><time>{at}</time> <b>{_SAID[line.type]}</b> "
+        f"<small>{head}</small>{texts}</li>\n"
+    )
+
+
+#: What each event tells, in the words of its own class.
+_SAID: Final = {
+    kind: escape((inspect.getdoc(event) or "").partition(".")[0] + ".")
+    for kind, event in TYPES.items()
+}
+
+
+def _facts(body: dict[str, Any]) -> str:
+    """What of a body tells a reader most; events.jsonl has all of it."""
+    return ", ".join(f"{name} {body[name]}" for name in _TELLING if name in body)
+
+
+_TELLING: Final = (
+    *("from", "to", "type", "key", "page_id", "name", "status", "reason"),
+    *("expires_at", "n", "turn", "level", "records"),
+)
+
+
+def _content(content: Any) -> Iterator[str]:
+    """By its parts; what is known of a run is what its file said, of whatever type."""
+    for name, value in (
+        content if isinstance(content, dict) else {"": content}
+    ).items():
+        text = value if isinstance(value, str) else _json(value)
+        more = " …" if len(text) > SHOWN else ""
+        yield f"<pre title='{escape(name)}'>{escape(text[:SHOWN])}{more}</pre>"
+
+
+def _json(value: Any) -> str:
+    return exact_json.dumps(value, option=orjson.OPT_INDENT_2).decode()
+
+
+def _index(cut: Cut, pages: list[_Page]) -> bytes:
+    rows = "".join(
+        f'<tr><td><a href="{page.path}">{page.path}</a></td><td>{page.first}</td>'
+        f"<td>{page.last}</td><td>{page.threads:,}</td><td>{page.events:,}</td></tr>\n"
+        for page in pages
+    )
+    return (
+        _HEAD.format(title="Memory", style=STYLE)
+        + f"<h1>Memory of {cut.subject.id}</h1>\n"
+        + f"<p>{len(cut.parts):,} threads, {cut.events:,} events, times in UTC.</p>\n"
+        + "<table><tr><th>page</th><th>from</th><th>to</th><th>threads</th>"
+        + f"<th>events</th></tr>\n{rows}</table>\n{_FOOT}"
+    ).encode()

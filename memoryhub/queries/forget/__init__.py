@@ -1,0 +1,1 @@
+"""Erasures: plans, progress, receipts, what waits."""

@@ -1,0 +1,61 @@
+"""Waits: why the next step of an erasure has to wait, and what ends that, in words.
+
+Never writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from memoryhub.models.erasures import Erasure
+from memoryhub.queries.forget.erasures import ErasureLine
+
+#: By the word that an erasure notes.
+WAITING: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "reader": "A reader holds on to an old state of the database. It goes on by "
+        "itself when that reader ends.",
+        "vacuum": "The database has not tidied up yet. It goes on by itself.",
+        "rights": "The database does not let our role clear its files. Grant what the "
+        "README says; it goes on by itself then.",
+        "disk": "The disk is full. Make room; it goes on by itself.",
+        "store": "A store does not answer. It goes on by itself once it does.",
+        "night": "There is more to look through than may be by day. It goes on at "
+        "night, from 1 to 5 by UTC.",
+        "needles": "A scan had found what should be nowhere any more, and what it "
+        "looked for went with a restart. Remove it, if that is not done, and type the "
+        "person's id again, here or to `manage.py forget needles`; it goes on then.",
+        "hold": "A hold is in force, so nothing is erased. Once it is lifted, make a "
+        "new plan.",
+    }
+)
+_FOUND: Final = (
+    "The scan found what should be nowhere any more, in {places}. `manage.py scan` "
+    "tells each place. Remove it there; it goes on by itself then."
+)
+#: Where that is, by the kind of the place; other kinds are called as they are.
+PLACES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "called": "names that clients gave",
+        "staff": "what staff call projects and roles",
+        "rows": "other rows, such as sessions",
+        "unlisted": "a table that the registry does not know",
+        "hers": "its own rows",
+        "database": "the database's files",
+        "wal": "the database's log",
+        "log": "log files",
+        "ledger": "the ledger's folder",
+        "temporary": "temporary files",
+    }
+)
+
+
+def told(line: ErasureLine) -> str:
+    """What an open erasure waits for and what to do about it; empty if for nothing."""
+    word = "hold" if line.state == Erasure.State.HELD else line.waiting_on
+    if word == "store" and line.undeclared:
+        places = [PLACES.get(each, each) for each in line.undeclared]
+        return _FOUND.format(places="; ".join(places))
+    return WAITING.get(word, word) if word else ""

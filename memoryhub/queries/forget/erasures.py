@@ -1,0 +1,219 @@
+"""Erasures as they are shown: how far each is, and what it takes. Never writes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import orjson
+from django.db.models import Q
+
+from memoryhub.errors import NotFoundError
+from memoryhub.models.erasures import Erasure
+from memoryhub.queries.lists import newest_first
+from memoryhub.queries.lists.cursors import Batch, Listing
+
+State = Erasure.State
+#: What no step changes any more.
+CLOSED = (State.COMPLETE, State.EXPIRED, State.CANCELLED)
+#: An erasure that is unfinished for longer is said in readiness.
+LATE = timedelta(minutes=5)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlaceLine:
+    """What an erasure does to one place."""
+
+    place: str
+    #: Rows that go, that are made anew from what is left, and that stay.
+    erase: int
+    derive: int
+    keep: int
+    #: Why those stay, as a word.
+    why: str | None
+    #: In which way they go: deleted, nulled, shredded.
+    method: str
+    #: Frozen by the fence, and gone since; None before.
+    fenced: int | None
+    erased: int | None
+
+    @property
+    def goes(self) -> int:
+        """Rows that go: as planned, then as the fence froze them."""
+        return self.erase if self.fenced is None else self.fenced
+
+    @property
+    def touched(self) -> bool:
+        """Whether anything of the place goes, is made anew or stays."""
+        return bool(self.goes or self.derive or self.keep)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErasureLine:
+    """One erasure, from its plan on. Nothing in it tells what was erased."""
+
+    id: UUID
+    subject: UUID
+    scope: str
+    thread: UUID | None
+    before: datetime | None
+    seq: int | None
+    reason: str
+    ticket: str | None
+    actor: str
+    restrict: bool
+    state: str
+    waiting_on: str | None
+    #: What confirming has to repeat.
+    count: int
+    threads: int
+    forks: int
+    #: Records of the same turns that named no source, and stay.
+    unlinked: int
+    #: Holds in force when it was planned.
+    holds: int
+    residue: tuple[str, ...]
+    places: tuple[PlaceLine, ...]
+    #: When each state was entered, in their order.
+    times: Mapping[str, str]
+    created_at: datetime
+    expires_at: datetime
+    confirmed_at: datetime | None
+    updated_at: datetime
+    #: The kinds of places where the last scan found what nothing declares.
+    undeclared: tuple[str, ...] = ()
+
+    @property
+    def open(self) -> bool:
+        return self.state not in CLOSED
+
+    @classmethod
+    def of(cls, row: Erasure) -> ErasureLine:
+        planned = orjson.loads(row.planned)
+        return cls(
+            id=row.id,
+            subject=row.subject_id,
+            scope=row.scope,
+            thread=row.thread_id,
+            before=row.before,
+            seq=row.seq,
+            reason=row.reason,
+            ticket=row.ticket,
+            actor=row.actor,
+            restrict=row.restrict,
+            state=row.state,
+            waiting_on=row.waiting_on or None,
+            count=planned.get("count", 0),
+            threads=planned.get("threads", 0),
+            forks=planned.get("forks", 0),
+            unlinked=planned.get("unlinked", 0),
+            holds=planned.get("holds", 0),
+            residue=tuple(planned.get("residue", ())),
+            places=_places(planned, orjson.loads(row.erased)),
+            times=orjson.loads(row.times),
+            created_at=row.created_at,
+            expires_at=row.expires_at,
+            confirmed_at=row.confirmed_at,
+            updated_at=row.updated_at,
+            undeclared=_undeclared(orjson.loads(row.verification)),
+        )
+
+
+def _undeclared(looked: Mapping[str, Any]) -> tuple[str, ...]:
+    hits = [each for each in looked.get("hits", ()) if each["standing"] == "undeclared"]
+    return tuple(sorted({each["surface"] for each in hits}))
+
+
+def _places(
+    planned: Mapping[str, Any], erased: Mapping[str, Any]
+) -> tuple[PlaceLine, ...]:
+    return tuple(
+        PlaceLine(
+            place=name,
+            erase=line["erase"],
+            derive=line.get("derive", 0),
+            keep=line.get("keep", 0),
+            why=line.get("why"),
+            method=line["method"],
+            fenced=erased.get(name, {}).get("fenced"),
+            erased=erased.get(name, {}).get("erased"),
+        )
+        for name, line in planned.get("places", {}).items()
+    )
+
+
+def get_erasure(
+    project: UUID, erasure: UUID, *, bound: UUID | None = None
+) -> ErasureLine:
+    """An erasure of the project, or of one subject if `bound`. One query.
+
+    Raises NotFoundError.
+    """
+    return ErasureLine.of(get_row(project, erasure, bound=bound))
+
+
+def get_row(project: UUID, erasure: UUID, *, bound: UUID | None = None) -> Erasure:
+    """As `get_erasure`, for who goes on with it."""
+    rows = Erasure.objects.filter(_owned(project, bound), id=erasure)
+    row: Erasure | None = rows.first()
+    if row is None:
+        raise NotFoundError
+    return row
+
+
+def list_erasures(
+    project: UUID,
+    *,
+    subject: UUID | None = None,
+    state: str | None = None,
+    after: str | None = None,
+    limit: int = 50,
+    bound: UUID | None = None,
+) -> Batch[ErasureLine]:
+    """Erasures, newest first. One query.
+
+    Raises BadCursorError when `after` is not of this very list.
+    """
+    filters = [str(subject), state, str(bound)]
+    listing = Listing(name="erasures", project=project, filters=filters)
+    rows = Erasure.objects.filter(_owned(project, bound))
+    if subject is not None:
+        rows = rows.filter(subject_id=subject)
+    if state is not None:
+        rows = rows.filter(state=state)
+    return newest_first.part(
+        rows, listing, line=ErasureLine.of, after=after, limit=limit
+    )
+
+
+def list_unfinished() -> list[UUID]:
+    """What is confirmed and has a step to go, longest silent first. One query."""
+    rows = Erasure.objects.exclude(state__in=CLOSED).exclude(confirmed_at=None)
+    rows = rows.exclude(state=State.HELD).order_by("updated_at", "id")
+    return [*rows.values_list("id", flat=True)]
+
+
+def count_found() -> int:
+    """Erasures that are open because a scan had found something in the clear."""
+    rows = Erasure.objects.filter(state=State.SCRUBBED, hit_at__isnull=False)
+    return rows.count()
+
+
+def list_unfenced() -> list[UUID]:
+    """What is confirmed and can still be read, longest waiting first. One query."""
+    rows = Erasure.objects.filter(state=State.PLANNED).exclude(confirmed_at=None)
+    return [*rows.order_by("confirmed_at", "id").values_list("id", flat=True)]
+
+
+def count_late(now: datetime) -> int:
+    """Erasures that were confirmed a while ago and are not complete. One query."""
+    rows = Erasure.objects.exclude(state__in=(*CLOSED, State.HELD))
+    return rows.filter(confirmed_at__lt=now - LATE).count()
+
+
+def _owned(project: UUID, bound: UUID | None) -> Q:
+    owned = Q(project_id=project)
+    return owned if bound is None else owned & Q(subject_id=bound)

@@ -1,0 +1,100 @@
+"""Holds: what may not be erased for now, why, and until when. Never writes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from django.db.models import Exists, OuterRef, Q, QuerySet
+
+from memoryhub.errors import NotFoundError
+from memoryhub.models.erasures import Hold
+from memoryhub.queries.lists.cursors import Batch, Listing
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HoldLine:
+    """One hold. `in_force` is as of the time it was asked for."""
+
+    id: UUID
+    subject: UUID
+    basis: str
+    #: `operator:<id>` or `command`.
+    opened_by: str
+    #: Who looks at it again: the operator's name, unless she is gone.
+    reviewer: str | None
+    opened_at: datetime
+    expires_at: datetime
+    lifted_at: datetime | None
+    lifted_by: str | None
+    in_force: bool
+
+
+def in_force(subject: UUID, *, now: datetime) -> QuerySet[Hold]:
+    """The holds that stand against erasing anything of the subject."""
+    rows = Hold.objects.filter(subject_id=subject, lifted_at=None)
+    return rows.filter(expires_at__gt=now)
+
+
+def standing(subject: str, *, now: datetime) -> Exists:
+    """Whether one is in force for the subject that this column of a row names."""
+    rows = Hold.objects.filter(subject=OuterRef(subject), lifted_at=None)
+    return Exists(rows.filter(expires_at__gt=now))
+
+
+def get_hold(project: UUID, hold: UUID, *, now: datetime) -> HoldLine:
+    """One of the project's. One query. Raises NotFoundError."""
+    row = Hold.objects.select_related("reviewer")
+    found = row.filter(project_id=project, id=hold).first()
+    if found is None:
+        raise NotFoundError
+    return _line(found, now)
+
+
+def list_of(subject: UUID, *, now: datetime) -> tuple[HoldLine, ...]:
+    """All holds of a subject, past ones too, newest first. One query."""
+    rows = Hold.objects.filter(subject_id=subject).select_related("reviewer")
+    return tuple(_line(row, now) for row in rows.order_by("-opened_at", "id"))
+
+
+def list_holds(
+    project: UUID,
+    *,
+    now: datetime,
+    open_only: bool = False,
+    after: str | None = None,
+    limit: int = 50,
+) -> Batch[HoldLine]:
+    """Holds of a project, newest first. One query.
+
+    Raises BadCursorError when `after` is not of this very list.
+    """
+    listing = Listing(name="holds", project=project, filters=[open_only])
+    rows = Hold.objects.filter(project_id=project).select_related("reviewer")
+    if open_only:
+        rows = rows.filter(lifted_at=None, expires_at__gt=now)
+    if after is not None:
+        at, last = listing.open(after)
+        rows = rows.filter(Q(opened_at__lt=at) | Q(opened_at=at, id__gt=last))
+    found = list(rows.order_by("-opened_at", "id")[: limit + 1])
+    batch, rest = found[:limit], found[limit:]
+    return Batch(
+        items=tuple(_line(row, now) for row in batch),
+        next=listing.seal([batch[-1].opened_at, batch[-1].id]) if rest else None,
+    )
+
+
+def _line(row: Hold, now: datetime) -> HoldLine:
+    return HoldLine(
+        id=row.id,
+        subject=row.subject_id,
+        basis=row.basis,
+        opened_by=row.opened_by,
+        reviewer=row.reviewer.username if row.reviewer else None,
+        opened_at=row.opened_at,
+        expires_at=row.expires_at,
+        lifted_at=row.lifted_at,
+        lifted_by=row.lifted_by or None,
+        in_force=row.lifted_at is None and row.expires_at > now,
+    )

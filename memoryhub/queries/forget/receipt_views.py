@@ -1,0 +1,146 @@
+"""Receipts as screens show them: listed, opened, with what was added later.
+
+Never writes. What is shown is read out of the signed text and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+import orjson
+from django.db.models import Count, Q
+
+from memoryhub.errors import NotFoundError
+from memoryhub.models.erasures import Receipt
+from memoryhub.models.projects import Project
+from memoryhub.queries.lists.cursors import Batch, Listing, walk
+
+_CHUNK = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReceiptLine:
+    """A receipt in a list."""
+
+    id: UUID
+    erasure: UUID
+    status: str
+    scope: str
+    reason: str
+    ticket: str | None
+    #: Rows that are gone, over all places.
+    erased: int
+    #: Later facts, signed by themselves.
+    addenda: int
+    issued_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Addendum:
+    """A later fact about an erasure."""
+
+    id: UUID
+    what: str
+    numbers: Mapping[str, int]
+    #: Residue that is over, as a look has found.
+    ended: Sequence[str]
+    issued_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sum:
+    """One place, as a receipt adds it up."""
+
+    place: str
+    planned: int
+    fenced: int
+    erased: int
+    method: str
+    rebuilt: int
+
+
+def get_receipt(project: Project, receipt: UUID) -> Receipt:
+    """A receipt or an addendum of the project. One query. Raises NotFoundError."""
+    row = Receipt.objects.filter(project=project, id=receipt).first()
+    if row is None:
+        raise NotFoundError
+    return row
+
+
+def list_addenda(erasure: UUID) -> tuple[Addendum, ...]:
+    """What was signed about the erasure later, oldest first. One query."""
+    rows = Receipt.objects.filter(erasure=erasure, n__gt=0).order_by("n")
+    told = [(row, orjson.loads(row.text)) for row in rows]
+    return tuple(
+        Addendum(
+            id=row.id,
+            what=says["what"],
+            numbers=says["numbers"],
+            ended=says["ended"],
+            issued_at=row.issued_at,
+        )
+        for row, says in told
+    )
+
+
+def list_sums(says: Mapping[str, Any]) -> tuple[Sum, ...]:
+    """The places of a receipt. No query."""
+    erased = says["erased"]
+    names = {**says["planned"], **says["fenced"], **erased, **says["rebuilt"]}
+    return tuple(
+        Sum(
+            place=name,
+            planned=says["planned"].get(name, 0),
+            fenced=says["fenced"].get(name, 0),
+            erased=erased.get(name, {}).get("count", 0),
+            method=erased.get(name, {}).get("method", ""),
+            rebuilt=says["rebuilt"].get(name, 0),
+        )
+        for name in sorted(names)
+    )
+
+
+def list_receipts(
+    project: Project, *, after: str | None = None, limit: int = 50
+) -> Batch[ReceiptLine]:
+    """Receipts, newest first. One query.
+
+    Raises BadCursorError when `after` is not of this very list.
+    """
+    listing = Listing(name="receipts", project=project.id)
+    rows = Receipt.objects.filter(project=project, n=0)
+    if after is not None:
+        at, last = listing.open(after)
+        rows = rows.filter(Q(issued_at__lt=at) | Q(issued_at=at, id__gt=last))
+    later = Count("erasure__receipts", filter=Q(erasure__receipts__n__gt=0))
+    counted = rows.annotate(addenda=later).order_by("-issued_at", "id")
+    found = list(counted[: limit + 1])
+    batch, rest = found[:limit], found[limit:]
+    return Batch(
+        items=tuple(_line(row) for row in batch),
+        next=listing.seal([batch[-1].issued_at, batch[-1].id]) if rest else None,
+    )
+
+
+def iter_receipts(project: Project) -> Iterator[tuple[ReceiptLine, ...]]:
+    """All of the list, in chunks. One query a chunk."""
+    return walk(lambda after: list_receipts(project, after=after, limit=_CHUNK))
+
+
+def _line(row: Any) -> ReceiptLine:
+    says = orjson.loads(row.text)
+    return ReceiptLine(
+        id=row.id,
+        erasure=row.erasure_id,
+        status=says["status"],
+        scope=says["scope"],
+        reason=says["reason"],
+        ticket=says["ticket"],
+        erased=sum(part["count"] for part in says["erased"].values()),
+        addenda=row.addenda,
+        issued_at=row.issued_at,
+    )

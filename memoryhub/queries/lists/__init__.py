@@ -1,0 +1,1 @@
+"""Cursors, search terms and orders of lists."""

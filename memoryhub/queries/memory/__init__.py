@@ -1,0 +1,1 @@
+"""Working memory, its checkpoints and comparisons."""

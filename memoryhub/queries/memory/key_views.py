@@ -1,0 +1,133 @@
+"""A key as people look at it: its value and all that happened to it. Never writes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import orjson
+from django.db.models import Q
+
+from memoryhub.errors import KeyNotFoundError
+from memoryhub.models.events import Event
+from memoryhub.models.threads import Thread
+from memoryhub.queries.memory import keys
+from memoryhub.queries.memory.keys import KeyLine
+from memoryhub.queries.paging.page_views import Step
+from memoryhub.queries.replay.states import now_of, state_of
+
+#: Events of a key that its view tells, and how many of a journal are looked through.
+HISTORY, REACH = 60, 20_000
+_SETS = ("key.set", "key.retimed")
+#: What names the keys that it is about, and what is about all of them.
+_NAMED = (*_SETS, "key.deleted", "keys.expired")
+_ALL = ("keys.cleared", "checkpoint.restored")
+#: A restore of something that is not told here may have moved the key.
+_UNTOLD = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyView:
+    """A key as of an event; it may be gone, and still have a history."""
+
+    name: str
+    #: None when it is not there.
+    line: KeyLine | None
+    #: When it expired, if that is why it is not there.
+    passed: datetime | None
+    #: Newest first, at most `HISTORY`.
+    history: tuple[Step, ...]
+    more_history: bool
+
+    @property
+    def erased(self) -> bool:
+        return self.line is not None and self.line.erased
+
+
+def get_view(thread: Thread, name: str, *, seq: int | None = None) -> KeyView:
+    """A key as of `seq`. At most six queries. `thread` comes with its subject.
+
+    Raises KeyNotFoundError for one that never was.
+    """
+    state = state_of(thread, seq)
+    entry, now = state.memory.contents.keys.get(name), now_of(state, seq)
+    there = {name: entry} if entry is not None and entry.visible(now) else {}
+    lines = keys.lines(thread, state, there, content=True) if there else ()
+    newest = _candidates(thread, name, up_to=state.seq)
+    whole = state.seq <= REACH and len(newest) <= 2 * HISTORY
+    told = _told(reversed(newest), whole=whole, inherited=state.inherited_clock)
+    if not lines and not told and not _candidates(thread, name):
+        raise KeyNotFoundError
+    return KeyView(
+        name=name,
+        line=lines[0] if lines else None,
+        passed=entry.expires_at if entry is not None and not there else None,
+        history=tuple(reversed(told))[:HISTORY],
+        more_history=len(told) > HISTORY or len(newest) > 2 * HISTORY,
+    )
+
+
+def _candidates(thread: Thread, name: str, *, up_to: int | None = None) -> list[Step]:
+    """Newest first; of those that are about all keys, also such as did nothing here.
+
+    Without a seq those that name the key, of the journal as it is now.
+    """
+    about = Q(type__in=_NAMED, body__contains=f'"key":"{name}"')
+    if up_to is None:
+        up_to = thread.head_seq
+    else:
+        about |= Q(type__in=_ALL)
+    rows = Event.objects.filter(
+        about,
+        thread_id=thread.id,
+        seq__gt=up_to - REACH,
+        seq__lte=up_to,
+    )
+    newest = rows.defer("payload").order_by("-seq")[: 2 * HISTORY + 1]
+    return [step for step in map(_step, newest) if _about(step.body, name)]
+
+
+def _step(row: Event) -> Step:
+    return Step(
+        seq=row.seq,
+        at=row.at,
+        type=row.type,
+        actor=row.actor,
+        body=orjson.loads(row.body),
+    )
+
+
+def _about(body: Mapping[str, Any], name: str) -> bool:
+    """Whether an event is about this very key: databases may fold case."""
+    if "keys" in body:
+        return any(each["key"] == name for each in body["keys"])
+    return bool(body.get("key", name) == name)
+
+
+def _told(steps: Iterable[Step], *, whole: bool, inherited: int) -> list[Step]:
+    """Of the candidates, oldest first, those that moved the key or may have."""
+    told: list[Step] = []
+    held = 0 if whole and not inherited else _UNTOLD
+    #: The key's version after each event that is told; 0 for none.
+    after = {0: held}
+    for step in steps:
+        new = _version(step, after, inherited)
+        if new is None or (new == held and step.type in _ALL):
+            continue
+        after[step.seq] = held = new
+        told.append(step)
+    return told
+
+
+def _version(step: Step, after: dict[int, int], inherited: int) -> int | None:
+    """The key's version after an event; None if that is about no keys."""
+    if step.type in _SETS:
+        return step.seq
+    if step.type != "checkpoint.restored":
+        return 0
+    if "keys" not in step.body["parts"]:
+        return None
+    target = step.body["target"] - inherited
+    return after[max(seq for seq in after if seq <= target)] if target > 0 else _UNTOLD

@@ -1,0 +1,113 @@
+"""The task of a thread, now or as of an event. Never writes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from memoryhub.errors import TaskNotFoundError
+from memoryhub.journal import Receipt
+from memoryhub.kernel.memory.tasks import TASK, TASK_FIELDS, Task
+from memoryhub.kernel.state.state import ThreadState
+from memoryhub.models.threads import Thread
+from memoryhub.queries.replay import payloads
+from memoryhub.queries.replay.state_files import StateFile
+from memoryhub.queries.replay.states import state_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskView:
+    """The task's state with its fields."""
+
+    status: str
+    description: str | None
+    current_step: int | None
+    progress_percent: float | None
+    started_at: datetime | None
+    updated_at: datetime
+    #: The number of the event that last set or updated it; ≤ 0 if inherited.
+    version: int
+    data: Mapping[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskRecord:
+    """The task of a thread."""
+
+    thread: UUID
+    status: str
+    description: str | None
+    current_step: int | None
+    progress_percent: float | None
+    started_at: datetime | None
+    updated_at: datetime
+    data: Mapping[str, Any] | None
+
+
+def get_task(thread: Thread, *, seq: int | None = None) -> TaskView:
+    """The task. `thread` comes with its subject. At most two queries once it is warm.
+
+    Raises TaskNotFoundError.
+    """
+    state = state_of(thread, seq)
+    task = TASK.value(state)
+    if task is None:
+        raise TaskNotFoundError
+    return view_of(thread, state, task)
+
+
+def after(receipt: Receipt) -> TaskView:
+    """The task once a command was done. Two queries."""
+    thread = Thread.objects.select_related("subject").get(id=receipt.thread)
+    state = receipt.state or state_of(thread, receipt.seq)
+    task = TASK.value(state)
+    if task is None:
+        raise TaskNotFoundError
+    return view_of(thread, state, task)
+
+
+def view_of(thread: Thread, state: ThreadState, task: Task) -> TaskView:
+    """A task that the state or one of its checkpoints holds. One query."""
+    clocks = {name: getattr(task, name) for name in TASK_FIELDS}
+    places = {task.version, *clocks.values()} - {None}
+    opened = payloads.opened(thread, state, sorted(places))
+    found = {}
+    for name, clock in clocks.items():
+        content = None if clock is None else opened[clock].content
+        found[name] = None if content is None else content.get(name)
+    begun = found.pop("started_at")
+    return TaskView(
+        **found,
+        status=task.status,
+        started_at=datetime.fromisoformat(begun) if begun else None,
+        updated_at=opened[task.version].at,
+        version=state.seq_of(task.version),
+    )
+
+
+def _records(thread: Thread, state: ThreadState, now: datetime) -> Iterator[TaskRecord]:
+    task = TASK.value(state)
+    if task is None:
+        return
+    view = view_of(thread, state, task)
+    yield TaskRecord(
+        thread=thread.id,
+        status=view.status,
+        description=view.description,
+        current_step=view.current_step,
+        progress_percent=view.progress_percent,
+        started_at=view.started_at,
+        updated_at=view.updated_at,
+        data=view.data,
+    )
+
+
+STATES = StateFile(
+    path="state/tasks.jsonl",
+    record=TaskRecord,
+    lines=_records,
+    needs=frozenset({"task.set"}),
+)

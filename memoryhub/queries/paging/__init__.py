@@ -1,0 +1,1 @@
+"""Pages, working sets and figures of paging."""

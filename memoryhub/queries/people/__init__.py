@@ -1,0 +1,1 @@
+"""Subjects and what is kept of them."""

@@ -1,0 +1,132 @@
+"""Lists of a project's subjects, newest first, by id alone. Never writes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.db.models import BigIntegerField, Exists, Func, OuterRef, Subquery
+
+from memoryhub.models.erasures import Hold
+from memoryhub.models.projects import Project
+from memoryhub.models.subjects import Subject
+from memoryhub.models.threads import Thread
+from memoryhub.queries.lists.cursors import Batch, Listing, walk
+
+#: Threads of one subject that a line counts at most; her page counts all.
+COUNTED = 1_000
+STATES = tuple(Subject.State.values)
+#: Names that a form offers.
+OFFERED = 100
+_CHUNK = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubjectLine:
+    """A subject as lists show it: never by the id that she has outside."""
+
+    id: UUID
+    anonymous: bool
+    state: str
+    generation: int
+    #: At most one more than `COUNTED`.
+    threads: int
+    #: When a thread of hers last moved, at most 10 s behind; None without any.
+    last_seen: datetime | None
+    #: Whether a hold is in force.
+    held: bool
+    created_at: datetime
+
+    @property
+    def many(self) -> bool:
+        """There are more threads than are counted."""
+        return self.threads > COUNTED
+
+
+class _FewThreads(Func):
+    """Living threads of the subject of this id, counted up to one more than COUNTED."""
+
+    output_field = BigIntegerField()
+    template = (
+        "(SELECT COUNT(*) FROM (SELECT 1 FROM memoryhub_thread own"
+        " WHERE own.project_id = %(expressions)s"
+        " AND own.status NOT IN ('importing', 'erased') LIMIT 1001) few)"
+    )
+    arg_joiner = " AND own.subject_id = "
+
+
+def list_subjects(
+    project: Project,
+    *,
+    state: str = "",
+    now: datetime,
+    after: str | None = None,
+    limit: int = 50,
+) -> Batch[SubjectLine]:
+    """Subjects by when they were first seen, latest first. One query.
+
+    Raises BadCursorError when `after` is not of this very list.
+    """
+    listing = Listing(name="subjects", project=project.id, filters=[state])
+    rows = Subject.objects.filter(project=project)
+    if state:
+        rows = rows.filter(state=state)
+    if after is not None:
+        # Ids are in order of time.
+        rows = rows.filter(id__lt=listing.open(after)[0])
+    found: list[Any] = list(_told(rows, now=now).order_by("-id")[: limit + 1])
+    batch, rest = found[:limit], found[limit:]
+    return Batch(
+        items=tuple(_line(row) for row in batch),
+        next=listing.seal([batch[-1].id]) if rest else None,
+    )
+
+
+def iter_subjects(
+    project: Project, *, state: str = "", now: datetime
+) -> Iterator[tuple[SubjectLine, ...]]:
+    """All of the list, in chunks. One query a chunk."""
+    return walk(
+        lambda after: list_subjects(
+            project, state=state, now=now, after=after, limit=_CHUNK
+        )
+    )
+
+
+def _told(rows: Any, *, now: datetime) -> Any:
+    own = Thread.objects.filter(
+        project=OuterRef("project"), subject=OuterRef("id")
+    ).exclude(status=Thread.Status.IMPORTING)
+    newest = own.order_by("-listed_at").values("last_event_at")[:1]
+    holding = Hold.objects.filter(
+        subject=OuterRef("id"), lifted_at=None, expires_at__gt=now
+    )
+    return rows.annotate(
+        thread_count=_FewThreads("project_id", "id"),
+        last_seen=Subquery(newest),
+        held=Exists(holding),
+    )
+
+
+def _line(row: Any) -> SubjectLine:
+    return SubjectLine(
+        id=row.id,
+        anonymous=row.anonymous,
+        state=row.state,
+        generation=row.generation,
+        threads=row.thread_count,
+        last_seen=row.last_seen,
+        held=row.held,
+        created_at=row.created_at,
+    )
+
+
+def list_thread_names(subject: Subject) -> tuple[str, ...]:
+    """Names of the subject's threads that moved last, to choose from. One query."""
+    rows = Thread.objects.filter(project=subject.project_id, subject=subject)
+    living = rows.exclude(status__in=(Thread.Status.IMPORTING, Thread.Status.ERASED))
+    newest = living.order_by("-listed_at", "id")
+    return tuple(newest.values_list("name", flat=True)[:OFFERED])

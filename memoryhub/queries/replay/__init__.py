@@ -1,0 +1,1 @@
+"""States of a thread, now and as of any event."""

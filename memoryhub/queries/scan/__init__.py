@@ -1,0 +1,1 @@
+"""Where a scan looks, and what it finds."""

@@ -1,0 +1,1 @@
+"""Threads, their slots, events and forks."""

@@ -1,0 +1,316 @@
+"""Threads: found by name, listed by scope, label, subject and time. Never writes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, Literal
+from uuid import UUID
+
+import orjson
+from django.db.models import Exists, OuterRef, Q, QuerySet
+
+from memoryhub.errors import NotFoundError, SubjectRestrictedError
+from memoryhub.kernel.state.paging import lately, resident_rate
+from memoryhub.kernel.state.state import DEFAULT_MAX_SLOTS
+from memoryhub.kernel.text import names
+from memoryhub.models.subjects import Subject
+from memoryhub.models.threads import Thread, ThreadQuerySet
+from memoryhub.queries import tombstones
+from memoryhub.queries.lists.cursors import Batch, Listing
+
+Sort = Literal["active", "created", "slots"]
+Order = Literal["desc", "asc"]
+
+#: `listed_at` may lag behind a thread's newest event by this much, and a little.
+_LISTED_LAG = timedelta(seconds=11)
+_SORTED_BY: dict[Sort, str] = {
+    "active": "listed_at",
+    "created": "created_at",
+    "slots": "listed_slots",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rates:
+    """How often what was needed was there: for the model, and in the TLB."""
+
+    #: The last exchanges, and in how many of these a page was fetched.
+    exchanges_lately: int
+    faulted_lately: int
+    #: Look-ups of the TLB by what they found, since a thread began.
+    hits: int
+    misses: int
+
+    @property
+    def resident_rate(self) -> float | None:
+        """None before the first exchange."""
+        return resident_rate(self.exchanges_lately, self.faulted_lately)
+
+    @property
+    def lookups(self) -> int:
+        return self.hits + self.misses
+
+    @property
+    def hit_rate(self) -> float | None:
+        """None before the first look-up."""
+        return self.hits / self.lookups if self.lookups else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThreadLine(Rates):
+    """A thread as it is shown: identity, scope, counters, times."""
+
+    id: UUID
+    name: str
+    subject: UUID
+    status: str
+    agent_type: str | None
+    agent_instance: str | None
+    session: str | None
+    labels: Mapping[str, Any]
+    config: Mapping[str, Any]
+    parent: UUID | None
+    fork_seq: int | None
+    #: [[ancestor id, first index, end index, up-to seq], …]
+    lineage: tuple[tuple[str, int, int, int], ...]
+    head_seq: int
+    slots: int
+    max_slots: int
+    nearly_full: bool
+    turns: int
+    tokens: int
+    bytes: int
+    created_at: datetime
+    last_event_at: datetime
+    last_event_type: str
+    last_active_at: datetime | None
+    #: What lists sort by: at most 10 s behind the newest event.
+    listed_at: datetime
+    listed_slots: int
+    #: Tokens of the working set.
+    resident: int
+    capacity: int
+    faults: int
+    #: In the last turns.
+    refaults: int
+    exchanges: int
+    faulted_exchanges: int
+
+    @property
+    def resident_rate_in_all(self) -> float | None:
+        return resident_rate(self.exchanges, self.faulted_exchanges)
+
+    @property
+    def inherited(self) -> int:
+        return self.lineage[-1][2] if self.lineage else 0
+
+    @classmethod
+    def of(cls, row: Thread) -> ThreadLine:
+        config = orjson.loads(row.config)
+        return cls(
+            id=row.id,
+            name=row.name,
+            subject=row.subject_id,
+            status=row.status,
+            agent_type=row.agent_type,
+            agent_instance=row.agent_instance,
+            session=row.session,
+            labels=orjson.loads(row.labels),
+            config=config,
+            parent=row.parent_id,
+            fork_seq=row.fork_seq,
+            lineage=tuple(tuple(part) for part in orjson.loads(row.lineage)),
+            head_seq=row.head_seq,
+            slots=row.slot_count,
+            max_slots=config.get("max_slots", DEFAULT_MAX_SLOTS),
+            nearly_full=row.nearly_full,
+            turns=row.turn_count,
+            tokens=row.token_count,
+            bytes=row.byte_count,
+            created_at=row.created_at,
+            last_event_at=row.last_event_at,
+            last_event_type=row.last_event_type,
+            last_active_at=row.last_active_at,
+            listed_at=row.listed_at,
+            listed_slots=row.listed_slots,
+            **_paging(row),
+        )
+
+
+def _paging(row: Thread) -> dict[str, int]:
+    return {
+        "resident": row.resident_tokens,
+        "capacity": row.capacity_tokens,
+        "hits": row.tlb_hits,
+        "misses": row.tlb_misses,
+        "faults": row.fault_count,
+        "refaults": row.refault_count,
+        "exchanges": row.exchange_count,
+        "exchanges_lately": lately(row.exchange_count),
+        "faulted_exchanges": row.faulted_exchange_count,
+        "faulted_lately": row.faulted_lately_count,
+    }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThreadFilter:
+    """Which threads to list; what is None is not asked for. Joined by AND."""
+
+    status: str | None = None
+    agent_type: str | None = None
+    agent_instance: str | None = None
+    session: str | None = None
+    #: By label name: the value as text, e.g. `abc`, `1`, `0.5`, `true`.
+    labels: Mapping[str, str] = field(default_factory=dict)
+    #: Name of the thread that these are forks of.
+    parent: str | None = None
+    active_after: datetime | None = None
+    created_after: datetime | None = None
+    subject: UUID | None = None
+    #: For people who look for a thread; agents look names up exactly.
+    name_prefix: str | None = None
+    nearly_full: bool | None = None
+
+    def plain(self) -> dict[str, Any]:
+        """JSON values that tell this filter from any other."""
+        equal = {name: getattr(self, name) for name in _EQUAL}
+        return {
+            **{name: str(value) for name, value in equal.items() if value is not None},
+            "labels": dict(self.labels),
+            "parent": self.parent,
+            "active_after": self.active_after,
+            "created_after": self.created_after,
+            "name_prefix": self.name_prefix,
+        }
+
+
+_EQUAL = (
+    "status",
+    "agent_type",
+    "agent_instance",
+    "session",
+    "subject",
+    "nearly_full",
+)
+
+
+def scoped(project: UUID, *, bound: UUID | None = None) -> QuerySet[Thread]:
+    """The threads of a project that can be seen, and of one subject if `bound`."""
+    rows = ThreadQuerySet(Thread).filter(project_id=project)
+    rows = rows.exclude(status=Thread.Status.IMPORTING)
+    return rows if bound is None else rows.filter(subject_id=bound)
+
+
+def names_of(name: str, *, bound: UUID | None = None) -> tuple[str, ...]:
+    """Under which a thread may be stored, first come first, that a key calls so."""
+    return (name,) if bound is None else (names.of_subject(bound, name), name)
+
+
+def get_thread(
+    project: UUID,
+    name: str,
+    *,
+    bound: UUID | None = None,
+    subject: UUID | None = None,
+) -> Thread:
+    """The thread of that exact name, its subject with it. One query.
+
+    With `bound` the one that a key calls so which is bound to that subject; with
+    `subject` none of another's. Raises NotFoundError, ThreadErasedError,
+    SubjectErasedError, the last two with the erasure that did it; then it is more
+    queries. A retired thread reads as before until it is erased.
+    """
+    meant = names_of(name, bound=bound)
+    rows = scoped(project, bound=bound or subject).select_related("subject")
+    found = {row.name: row for row in rows.filter(name__in=meant)}
+    thread = next((found[each] for each in meant if each in found), None)
+    if thread is None:
+        # An erased thread has left its name.
+        tombstones.require_never_erased(project, meant, bound=bound or subject)
+        raise NotFoundError
+    if thread.status == Thread.Status.ERASED:
+        raise tombstones.erased_thread(project, thread.name)
+    tombstones.require_subject(thread.subject)
+    return thread
+
+
+def require_unrestricted(thread: Thread) -> None:
+    """Raise SubjectRestrictedError when agents may not read the thread for now."""
+    if thread.subject.state == Subject.State.RESTRICTED:
+        raise SubjectRestrictedError
+
+
+def list_threads(
+    project: UUID,
+    *,
+    where: ThreadFilter | None = None,
+    sort: Sort = "active",
+    order: Order = "desc",
+    after: str | None = None,
+    limit: int = 50,
+    bound: UUID | None = None,
+) -> Batch[ThreadLine]:
+    """Threads by latest activity, creation or number of slots. One query.
+
+    Those of subjects that are restricted or erased are left out, and erased threads
+    unless they are asked for. Raises BadCursorError when `after` is not of this very
+    list.
+    """
+    where = where or ThreadFilter()
+    listing = Listing(
+        name="threads",
+        project=project,
+        filters=[where.plain(), sort, order, bound],
+    )
+    column = _SORTED_BY[sort]
+    rows = _matching(_readable(scoped(project, bound=bound)), where, bound)
+    if where.status is None:
+        rows = rows.exclude(status=Thread.Status.ERASED)
+    if after is not None:
+        rows = rows.filter(_beyond(column, order, *listing.open(after)))
+    ordering = (f"-{column}", "id") if order == "desc" else (column, "-id")
+    found = list(rows.order_by(*ordering)[: limit + 1])
+    batch, rest = found[:limit], found[limit:]
+    return Batch(
+        items=tuple(ThreadLine.of(row) for row in batch),
+        next=listing.seal([getattr(batch[-1], column), batch[-1].id]) if rest else None,
+    )
+
+
+def _readable(rows: QuerySet[Thread]) -> QuerySet[Thread]:
+    """Without the threads that reading one by one would refuse."""
+    subjects = Subject.objects.filter(id=OuterRef("subject_id"))
+    return rows.exclude(Exists(subjects.exclude(state=Subject.State.ACTIVE)))
+
+
+def _matching(
+    rows: QuerySet[Thread], where: ThreadFilter, bound: UUID | None
+) -> QuerySet[Thread]:
+    equal = {name: getattr(where, name) for name in _EQUAL}
+    # The names are our own columns, never a client's text.
+    rows = rows.filter(**{n: value for n, value in equal.items() if value is not None})
+    for name, value in where.labels.items():
+        rows = rows.filter(thread_labels__name=name, thread_labels__value=value)
+    if where.parent is not None:
+        rows = rows.filter(parent__name__in=names_of(where.parent, bound=bound))
+    if where.active_after is not None:
+        # The second condition follows from the first; it is the one with an index.
+        listed = where.active_after - _LISTED_LAG
+        rows = rows.filter(last_active_at__gt=where.active_after, listed_at__gt=listed)
+    if where.created_after is not None:
+        rows = rows.filter(created_at__gt=where.created_after)
+    if where.name_prefix:
+        # A range, since LIKE folds case on SQLite; names are ASCII.
+        end = where.name_prefix + "\x7f"
+        rows = rows.filter(name__gte=where.name_prefix, name__lt=end)
+    return rows
+
+
+def _beyond(column: str, order: Order, value: Any, thread: str) -> Q:
+    """What follows a position: by the column, ties by id."""
+    onward, tie = ("lt", "gt") if order == "desc" else ("gt", "lt")
+    return Q(**{f"{column}__{onward}": value}) | Q(
+        **{column: value, f"id__{tie}": thread}
+    )

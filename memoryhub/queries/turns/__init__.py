@@ -1,0 +1,1 @@
+"""Turns, recorded requests and what changed between them."""

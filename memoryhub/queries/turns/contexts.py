@@ -1,0 +1,301 @@
+"""Contexts: the request of a turn packed from a state, or put together from its record.
+
+Never writes, and never runs a policy on what was recorded.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+from uuid import UUID
+
+from memoryhub.errors import NotFoundError, NotRecordedError, PageErasedError
+from memoryhub.journal.log import log
+from memoryhub.journal.rows.page_rows import entry_of
+from memoryhub.journal.writing import texts
+from memoryhub.kernel.levels.contexts import Record, Texts
+from memoryhub.kernel.packing import context_records, packers, prefixes, wanting
+from memoryhub.kernel.packing.cuts import Cut, cuts
+from memoryhub.kernel.packing.packing import Packed
+from memoryhub.kernel.packing.prefixes import Request
+from memoryhub.kernel.packing.wanting import Asked
+from memoryhub.kernel.state.page_events import TurnPacked
+from memoryhub.kernel.state.pages import Entry, Location, system_prompt
+from memoryhub.kernel.state.paging import listed
+from memoryhub.kernel.state.paging_config import Format
+from memoryhub.kernel.state.state import ThreadState
+from memoryhub.kernel.text import names
+from memoryhub.models.events import Event
+from memoryhub.models.pages import Page, PageLevel
+from memoryhub.models.slots import Turn
+from memoryhub.models.threads import Thread
+from memoryhub.queries.replay import tokenizers
+
+#: Pages at home that a manifest may offer.
+OFFERED = 50
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recorded:
+    """The record of a turn, and where it stands."""
+
+    #: The thread that packed it: an ancestor, for a turn that a fork inherits.
+    home: Thread
+    seq: int
+    event: TurnPacked
+    record: Record
+    #: As it was when the request was handed out; None once that is erased.
+    sha256: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reassembled:
+    """A recorded request, put together again."""
+
+    recorded: Recorded
+    #: None when a part of it was erased.
+    request: bytes | None
+    #: Ids of the pages whose text is gone.
+    missing: tuple[str, ...] = ()
+
+    @property
+    def verified(self) -> bool:
+        """Whether the bytes hash to what was recorded."""
+        if self.request is None:
+            return False
+        return hashlib.sha256(self.request).hexdigest() == self.recorded.sha256
+
+    @property
+    def tokens(self) -> int:
+        """As recorded; of a request that was never handed out, as they count now."""
+        record = self.recorded.record
+        if self.recorded.sha256 is not None or self.request is None:
+            return record.tokens
+        return tokenizers.nearest(record.tokenizer).count(self.request.decode())
+
+
+def pack(
+    thread: Thread, state: ThreadState, asked: Asked, *, before: Recorded | None
+) -> Packed:
+    """The request that this state leads to, after `before`. Counts and changes nothing.
+
+    `thread` comes with its subject. Three queries for pages at home, one for texts,
+    and one more for each ancestor. Raises packing.TooSmallError.
+    """
+    wanted = wanting.wanted(state, asked, home=list_home(thread, state))
+    if wanted.layout == "conversation" and before and before.home.id == thread.id:
+        wanted = wanting.continued(wanted, before.record)
+    places = wanting.places(wanted)
+    opened = texts.opened(thread, places)
+    gone = {*places} - opened.keys() if len(opened) < len(places) else ()
+    tokenizer = tokenizers.of(thread)
+    return packers.pack(wanting.without(wanted, gone), opened, tokenizer=tokenizer)
+
+
+def list_home(
+    thread: Thread, state: ThreadState, *, limit: int = OFFERED
+) -> list[Entry]:
+    """The newest pages that are neither mapped nor hot, as of the state.
+
+    Three queries, none while all are. Of a fork, those that it has made itself.
+    """
+    paging = state.paging
+    if paging.pages == len(paging.frames) + len(paging.hot):
+        return []
+    held = {name for tier in (paging.frames, paging.hot) for name, _ in listed(tier)}
+    rows = Page.objects.filter(
+        thread=thread, seq__lte=state.seq, deleted_seq__isnull=True
+    ).order_by("-seq")
+    # The newest are mapped or hot as a rule, and are passed over here by their ids: a
+    # whole row costs fifty times as much.
+    newest = rows.values_list("page_id", flat=True)[: limit + len(held)]
+    ids = [page_id for page_id in newest if page_id not in held][:limit]
+    home = list(rows.filter(page_id__in=ids)) if ids else []
+    levels: dict[str, list[PageLevel]] = {}
+    for level in PageLevel.objects.filter(
+        thread=thread, page_id__in=[row.page_id for row in home], seq__lte=state.seq
+    ):
+        levels.setdefault(level.page_id, []).append(level)
+    return [entry_of(row, levels.get(row.page_id, ())) for row in home]
+
+
+def recorded(thread: Thread, turn: int) -> Recorded:
+    """What a turn's request was made of. At most four queries.
+
+    `thread` comes with its subject. Raises NotFoundError for a turn that has not begun
+    and NotRecordedError for one whose request was not packed here.
+    """
+    if not 0 < turn <= thread.turn_count:
+        raise NotFoundError
+    home, row = _turn(thread, turn)
+    if row is None or row.packed_seq is None:
+        raise NotRecordedError
+    stored = Event.objects.get(thread_id=home.id, seq=row.packed_seq)
+    return opened_record(thread, stored, home=home)
+
+
+def opened_record(thread: Thread, stored: Event, *, home: Thread) -> Recorded:
+    """What a turn.packed of `home` keeps. `thread` comes with its subject."""
+    event = log.recorded(stored).event
+    assert isinstance(event, TurnPacked)
+    payload = log.open_payload(thread.subject, thread.project_id, stored)
+    return Recorded(
+        home=home,
+        seq=stored.seq,
+        event=event,
+        record=context_records.record_of(
+            event,
+            thread_name=names.called(home.name, home.subject_id),
+            own=home.id,
+        ),
+        sha256=payload["sha256"] if payload else None,
+    )
+
+
+def _turn(thread: Thread, turn: int) -> tuple[Thread, Turn | None]:
+    """The row of a turn, in the thread or in the ancestor that began it."""
+    home: Thread | None = thread
+    up_to = None
+    while home is not None:
+        rows = Turn.objects.filter(thread=home, n=turn)
+        if up_to is not None:
+            rows = rows.filter(seq__lte=up_to)
+        if row := rows.first():
+            if up_to is not None and (row.packed_seq or 0) > up_to:
+                row.packed_seq = None
+            return home, row
+        up_to, home = home.fork_seq, home.parent
+    return thread, None
+
+
+def otherwise(found: Recorded, shape: Format) -> Recorded:
+    """The record as of a request for another API, which nothing was hashed of.
+
+    Raises InvalidError for one of a single developer message.
+    """
+    record = packers.otherwise(found.record, shape)
+    return (
+        found if record is found.record else replace(found, record=record, sha256=None)
+    )
+
+
+def reassemble(thread: Thread, found: Recorded) -> Reassembled:
+    """Put a recorded request together, byte for byte. One query a thread of lineage.
+
+    Parts that were erased are named, not skipped over.
+    """
+    own = found.home.id
+    places = record_places(found.record, own)
+    opened = texts.opened(thread, places)
+    missing = [place for place in places if place not in opened]
+    if missing:
+        return Reassembled(
+            recorded=found, request=None, missing=page_ids(thread, missing)
+        )
+    request = packers.ASSEMBLE[found.record.packer](found.record, opened, thread=own)
+    return Reassembled(recorded=found, request=request)
+
+
+class Fates(NamedTuple):
+    """What became of each page that was mapped when a request was packed."""
+
+    included: tuple[str, ...]
+    cut: tuple[Cut, ...]
+    omitted: tuple[str, ...]
+
+
+def fates(thread: Thread, found: Recorded) -> Fates:
+    """As packing has told them. Three queries; `thread` comes with its subject."""
+    state = log.state_at(found.home, found.event.as_of_seq).state
+    frames = state.paging.in_order()
+    frames.sort(key=lambda frame: not system_prompt(frame.entry))
+    own = found.home.id
+    cuts = {
+        ref.location(own)[:2]: ref.cut is not None
+        for section in found.record.sections
+        for ref in section.refs
+    }
+    fate: dict[str, bool] = {}
+    for frame in frames:
+        # Of one page, the newest slot may stand there less faithfully than mapped.
+        places = [held.location[:2] for held in frame.entry.levels if held is not None]
+        shown = [cuts[place] for place in places if place in cuts]
+        if shown:
+            fate[frame.page_id] = any(shown)
+    ids = [frame.page_id for frame in frames]
+    return Fates(
+        included=tuple(each for each in ids if fate.get(each) is False),
+        cut=cuts_of(found, texts.opened(thread, record_places(found.record, own))),
+        omitted=tuple(each for each in ids if each not in fate),
+    )
+
+
+def cuts_of(found: Recorded, opened: Texts) -> tuple[Cut, ...]:
+    """What the request shows only in part, counted as it was packed."""
+    count = tokenizers.nearest(found.record.tokenizer).count
+    return cuts(found.record, opened, thread=found.home.id, count=count)
+
+
+def require(found: Reassembled) -> bytes:
+    """The request itself. Raises PageErasedError when a part of it is gone."""
+    if found.request is None:
+        raise PageErasedError(pages=len(found.missing))
+    return found.request
+
+
+def record_places(record: Record, own: UUID) -> list[Location]:
+    """Where the texts of a record lie."""
+    refs = [ref for section in record.sections for ref in section.refs]
+    rows = record.manifest.rows if record.manifest else ()
+    places = [ref.location(own) for ref in refs]
+    places += [ref.message(own) for ref in refs if ref.message_at]
+    named = [record.own_tools] if record.own_tools else []
+    return [*dict.fromkeys([*places, *(row.location(own) for row in rows), *named])]
+
+
+def page_ids(thread: Thread, places: list[Location]) -> tuple[str, ...]:
+    """The pages whose texts lie there. One query a thread."""
+    found = []
+    for place in places:
+        rows = Event.objects.filter(thread_id=place.thread, seq=place.seq)
+        row = rows.defer("payload").first()
+        opened = texts.of(row, {}, level=place.level) if row else None
+        if opened is not None:
+            found.append(opened.page_id)
+    return tuple(sorted(set(found)))
+
+
+def before(thread: Thread, turn: int) -> Recorded | None:
+    """The record of the turn before, which may be an ancestor's; None without one."""
+    try:
+        return recorded(thread, turn - 1)
+    except (NotFoundError, NotRecordedError):
+        return None
+
+
+def prefix_tokens(
+    thread: Thread, turn: int, packed: Packed, *, before: Recorded | None
+) -> int | None:
+    """Tokens that a request has in common with that of the turn before, from its start.
+
+    None of the first turn's, and unknown when the turn before has no record, or has
+    lost a text that would have to be compared. Recorded with the turn: what every
+    screen and route says of it later.
+    """
+    if turn == 1:
+        return 0
+    if before is None:
+        return None
+    record, home = packed.record, before.home.id
+    places = {*record_places(before.record, home)} - packed.texts.keys()
+    opened: Texts = {**packed.texts, **texts.opened(thread, places)}
+    previous = Request(record=before.record, texts=opened, thread=home)
+    request = Request(
+        record=record, texts=opened, thread=thread.id, made=packed.request
+    )
+    count = tokenizers.nearest(record.tokenizer).count
+    try:
+        return prefixes.common(previous, request, count=count).tokens
+    except KeyError:
+        return None

@@ -1,0 +1,64 @@
+"""Inclusions: why a recorded request holds a text, told by the state it was packed of.
+
+Never writes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from uuid import UUID
+
+from memoryhub.journal.log import log
+from memoryhub.kernel.levels.contexts import Ref
+from memoryhub.kernel.paging import pins
+from memoryhub.kernel.state.paging import Frame
+from memoryhub.kernel.state.state import ThreadState
+from memoryhub.queries.paging.residency import own_seq
+from memoryhub.queries.turns.contexts import Recorded
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inclusion:
+    """Why a text is in a request."""
+
+    page_id: str
+    #: `newest` (the user's own message), the rule that pinned it, `recalled`, `mapped`.
+    why: str
+    #: The event that gave it its frame; None when an ancestor's did.
+    cause_seq: int | None
+
+
+class Inclusions:
+    """Asks one state, that which was packed. Three queries and a bounded fold."""
+
+    def __init__(self, recorded: Recorded) -> None:
+        self.own = recorded.home.id
+        self.state: ThreadState = log.state_at(
+            recorded.home, recorded.event.as_of_seq
+        ).state
+        self.rules = pins.pinned(self.state)
+        self._frames: dict[tuple[UUID, int], Frame] = {
+            held.location[:2]: frame
+            for frame in self.state.paging.frames.values()
+            for held in frame.entry.levels
+            if held is not None
+        }
+
+    def of(self, ref: Ref) -> Inclusion | None:
+        """None for a text that was no page's in the working set."""
+        frame = self._frames.get(ref.location(self.own)[:2])
+        if frame is None:
+            return None
+        return Inclusion(
+            page_id=frame.page_id,
+            why=self._why(frame),
+            cause_seq=own_seq(self.state, frame.cause_seq),
+        )
+
+    def _why(self, frame: Frame) -> str:
+        user = self.state.paging.last_user
+        if user is not None and frame.entry.slot == user.slot:
+            return "newest"
+        if rule := self.rules.get(frame.page_id):
+            return rule
+        return "recalled" if frame.recalled else "mapped"

@@ -1,0 +1,57 @@
+"""Manifests: what a model can be told of a thread's pages, whole. Never writes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from memoryhub.journal.writing import texts
+from memoryhub.kernel.levels import manifest
+from memoryhub.kernel.levels.contexts import FrameRow
+from memoryhub.kernel.packing import wanting
+from memoryhub.kernel.packing.wanting import Asked
+from memoryhub.kernel.state.paging import Frame
+from memoryhub.kernel.state.state import ThreadState
+from memoryhub.kernel.text import names
+from memoryhub.models.threads import Thread
+from memoryhub.queries.turns import contexts
+
+
+def get_manifest(thread: Thread, state: ThreadState) -> dict[str, Any]:
+    """The manifest as of a state, with every frame and the best pages to fetch.
+
+    Unlike the one in a request it is not cut to a budget of tokens. `thread` comes with
+    its subject. Two queries, and one for texts of each thread of the lineage.
+    """
+    name = names.called(thread.name, thread.subject_id)
+    asked = Asked(name=name, turn=state.turn_count)
+    wanted = wanting.wanted(state, asked, home=contexts.list_home(thread, state))
+    rows = wanted.available[: manifest.MAX_ROWS]
+    opened = texts.opened(thread, [row.location(wanted.thread) for row in rows])
+    listed = [
+        manifest.available(row, text)
+        for row in rows
+        # One whose text was erased meanwhile can't be offered.
+        if (text := opened.get(row.location(wanted.thread))) is not None
+    ]
+    return {
+        "thread": name,
+        "turn": state.turn_count,
+        "mapped": wanted.mapped,
+        "tokenizer": state.paging.settings.tokenizer,
+        "working_set": [
+            manifest.mapped(_row(frame)) for frame in state.paging.in_order()
+        ],
+        "available_pages": listed,
+        "omitted": len(wanted.available) + wanted.unlisted - len(listed),
+        "policies": {
+            **wanted.policies._asdict(),
+            "prefer_levels": manifest.PREFER_LEVELS,
+        },
+    }
+
+
+def _row(frame: Frame) -> FrameRow:
+    entry = frame.entry
+    return FrameRow(
+        entry.page_id, entry.modality, frame.level, frame.tokens, entry.importance
+    )

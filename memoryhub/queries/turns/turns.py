@@ -1,0 +1,307 @@
+"""Turns: the model calls of a thread, and what each request was made of.
+
+Never writes, and never packs: what was recorded is put together again or not shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+import orjson
+
+from memoryhub.errors import NotFoundError, NotRecordedError
+from memoryhub.journal.log import log
+from memoryhub.journal.rows import projections
+from memoryhub.journal.writing import texts
+from memoryhub.kernel.levels import costs
+from memoryhub.kernel.levels.opened import Opened
+from memoryhub.kernel.packing import packers
+from memoryhub.kernel.packing.cuts import Cut
+from memoryhub.kernel.state.page_events import TurnBegan, TurnPacked
+from memoryhub.kernel.state.pages import Location
+from memoryhub.kernel.state.state import Segment
+from memoryhub.models.slots import Turn
+from memoryhub.models.threads import Thread
+from memoryhub.queries.lists.cursors import Batch, Listing
+from memoryhub.queries.threads.events import rows_at
+from memoryhub.queries.threads.forks import get_segments
+from memoryhub.queries.turns import contexts
+from memoryhub.queries.turns.contexts import Recorded
+from memoryhub.queries.turns.inclusions import Inclusion, Inclusions
+
+Counts = Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnLine:
+    """A turn as it is listed."""
+
+    n: int
+    #: The thread it was read from.
+    thread: UUID
+    #: Whose journal has it: `thread`, or the ancestor it was inherited from.
+    home: UUID
+    #: Of its turn.began.
+    seq: int
+    #: Of its turn.packed; None while no context is recorded.
+    packed_seq: int | None
+    packed: TurnPacked | None
+    #: Counts of paging in this turn; none for the newest, which goes on.
+    moved: Counts
+    #: Of the last exchanges, as of its end; None while it goes on.
+    resident_rate: float | None
+
+    @property
+    def inherited(self) -> bool:
+        return self.home != self.thread
+
+    @property
+    def pages(self) -> int:
+        """How many texts its request was made of."""
+        if self.packed is None:
+            return 0
+        return sum(len(section.refs) for section in self.packed.sections)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """A section of a request."""
+
+    name: str
+    bytes: int
+    tokens: int
+    refs: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Used:
+    """A text in a request, in its order."""
+
+    place: int
+    section: str
+    #: Empty when the text is gone and nothing says whose it was.
+    page_id: str
+    #: The text was erased.
+    gone: bool
+    level: int
+    #: The event whose payload has the text; None when it is an ancestor's.
+    seq: int | None
+    #: Characters kept of it.
+    cut: int | None
+    recalled: bool
+    #: None when the text is gone.
+    tokens: int | None
+    #: Its bytes in the request, from the first to behind the last; None with gaps.
+    range: tuple[int, int] | None
+    #: What the state that was packed says of it; None when that held no such page.
+    inclusion: Inclusion | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """A recorded request with what became of it."""
+
+    recorded: Recorded
+    parts: tuple[Part, ...]
+    used: tuple[Used, ...]
+    #: What it shows only in part.
+    cuts: tuple[Cut, ...]
+    #: None when a part of it was erased.
+    request: bytes | None
+    missing: tuple[str, ...]
+    verified: bool
+    #: Payloads that were opened to put it together.
+    payloads: int
+
+    @property
+    def event(self) -> TurnPacked:
+        return self.recorded.event
+
+
+def list_turns(
+    thread: Thread,
+    *,
+    up_to: int | None = None,
+    after: str | None = None,
+    limit: int = 50,
+) -> Batch[TurnLine]:
+    """Turns begun at or before seq `up_to`, newest first, inherited ones after its own.
+
+    Two queries, one more for each ancestor read. Raises BadCursorError when `after` is
+    not of this very list.
+    """
+    listing = Listing(
+        name="turns", project=thread.project_id, filters=[str(thread.id), up_to]
+    )
+    # From the last one shown: its counts are where the next one ended.
+    last = None if after is None else listing.open(after)[0]
+    found = _rows(get_segments(thread, up_to=up_to), last=last, limit=limit + 2)
+    following = None
+    if after is not None and found:
+        following = orjson.loads(found.pop(0).counters)
+    batch = found[:limit]
+    more = len(found) > limit
+    return Batch(
+        items=_lines(thread, batch, following),
+        next=listing.seal([batch[-1].n]) if more else None,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Began:
+    """How a turn began."""
+
+    at: datetime
+    mode: str | None
+    continues: bool
+    over_budget: bool
+
+
+def how_began(lines: Sequence[TurnLine]) -> dict[int, Began]:
+    """How each of these turns began, by its number. One query."""
+    rows = rows_at(((line.home, line.seq) for line in lines), content=False)
+    found: dict[int, Began] = {}
+    for row in rows.values():
+        event = log.recorded(row).event
+        assert isinstance(event, TurnBegan)
+        found[event.n] = Began(
+            at=row.at,
+            mode=event.mode,
+            continues=event.continues,
+            over_budget=event.over_budget,
+        )
+    return found
+
+
+def get_turn(thread: Thread, n: int) -> TurnLine:
+    """One turn, recorded or not. Two queries, one more for each ancestor read.
+
+    Raises NotFoundError for one that has not begun.
+    """
+    if not 0 < n <= thread.turn_count:
+        raise NotFoundError
+    rows = _rows(get_segments(thread), last=n + 1, limit=2)
+    following = orjson.loads(rows.pop(0).counters) if rows[0].n > n else None
+    return _lines(thread, rows[:1], following)[0]
+
+
+def get_context(thread: Thread, n: int) -> Shown | None:
+    """The request of a turn, put together again. None when it was never recorded.
+
+    At most four queries for the record, three for the state it was packed of, one for
+    its texts and one for each that is gone. `thread` comes with its subject. Raises
+    NotFoundError.
+    """
+    try:
+        recorded = contexts.recorded(thread, n)
+    except NotRecordedError:
+        return None
+    whole = contexts.reassemble(thread, recorded)
+    own = recorded.home.id
+    places = contexts.record_places(recorded.record, own)
+    # From memory, but for what did not fit into it.
+    opened = texts.opened(thread, places)
+    return Shown(
+        recorded=recorded,
+        parts=tuple(
+            Part(name=s.name, bytes=s.bytes, tokens=s.tokens, refs=len(s.refs))
+            for s in recorded.record.sections
+        ),
+        used=tuple(_used_in(recorded, opened, inherited=own != thread.id)),
+        cuts=contexts.cuts_of(recorded, opened),
+        request=whole.request,
+        missing=whole.missing,
+        verified=whole.verified,
+        payloads=len({(place.thread, place.seq) for place in places}),
+    )
+
+
+def _used_in(
+    recorded: Recorded, opened: Mapping[Location, Opened], *, inherited: bool
+) -> Iterator[Used]:
+    record, own = recorded.record, recorded.home.id
+    refs = [(s.name, ref) for s in record.sections for ref in s.refs]
+    ranges: list[tuple[int, int]] | list[None] = [None] * len(refs)
+    if all({ref.location(own), ref.message(own)} <= opened.keys() for _, ref in refs):
+        ranges = packers.RANGES[record.packer](record, opened, thread=own)
+    told = Inclusions(recorded)
+    for place, (name, ref) in enumerate(refs, start=1):
+        text, inclusion = opened.get(ref.location(own)), told.of(ref)
+        known = text or inclusion
+        yield Used(
+            place=place,
+            section=name,
+            page_id=known.page_id if known else "",
+            gone=text is None,
+            level=ref.level,
+            seq=None if inherited or ref.thread is not None else ref.seq,
+            cut=ref.cut,
+            recalled=ref.recalled,
+            tokens=costs.cost(text, level=ref.level) if text and not ref.cut else None,
+            range=ranges[place - 1],
+            inclusion=inclusion,
+        )
+
+
+def _rows(parts: Sequence[Segment], *, last: int | None, limit: int) -> list[Turn]:
+    """Turns up to number `last`, newest first. One query for each thread read."""
+    found: list[Turn] = []
+    for part in reversed(parts):
+        if len(found) == limit:
+            break
+        rows = Turn.objects.filter(thread_id=part.thread, seq__lte=part.up_to_seq)
+        if last is not None:
+            rows = rows.filter(n__lte=last)
+        for row in rows.order_by("-n")[: limit - len(found)]:
+            # Packed after the fork: not a part of what that inherits.
+            if row.packed_seq is not None and row.packed_seq > part.up_to_seq:
+                row.packed_seq = None
+            found.append(row)
+    return found
+
+
+def _lines(
+    thread: Thread, rows: Sequence[Turn], following: Counts | None
+) -> tuple[TurnLine, ...]:
+    """These turns, newest first; `following` are the counts after the newest."""
+    packed = _packed(rows)
+    found: list[TurnLine] = []
+    for row in rows:
+        began: Counts = orjson.loads(row.counters)
+        found.append(
+            TurnLine(
+                n=row.n,
+                thread=thread.id,
+                home=row.thread_id,
+                seq=row.seq,
+                packed_seq=row.packed_seq,
+                packed=packed.get(row.n),
+                moved=differences(began, following) if following else {},
+                resident_rate=projections.rate_of(following or {}),
+            )
+        )
+        following = began
+    return tuple(found)
+
+
+def differences(before: Counts, after: Counts) -> dict[str, int]:
+    """What each counter moved by."""
+    return {
+        name: after[name] - before.get(name, 0)
+        for name in after
+        if after[name] != before.get(name, 0)
+    }
+
+
+def _packed(rows: Sequence[Turn]) -> dict[int, TurnPacked]:
+    """By the turn's number. One query."""
+    places = [(row.thread_id, row.packed_seq) for row in rows if row.packed_seq]
+    found: dict[int, TurnPacked] = {}
+    for stored in rows_at(places, content=False).values():
+        event = log.recorded(stored).event
+        assert isinstance(event, TurnPacked)
+        found[event.turn] = event
+    return found

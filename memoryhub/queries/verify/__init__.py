@@ -1,0 +1,1 @@
+"""Checks of stored rows against the journal."""

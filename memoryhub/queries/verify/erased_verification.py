@@ -1,0 +1,139 @@
+"""An erased thread: its chain is whole, every gap is lawful, and nothing is left.
+
+Never folds, as its names are blanked one event after the other. Never writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import orjson
+from django.apps import apps
+
+from memoryhub.errors import Refusal
+from memoryhub.journal.forget import purging
+from memoryhub.journal.log import chain, log
+from memoryhub.journal.writing.sealing import page_of
+from memoryhub.kernel.replay import Recorded
+from memoryhub.kernel.state.erase_events import ThreadErased
+from memoryhub.models.erasures import Erasure
+from memoryhub.models.events import Event
+from memoryhub.models.threads import Thread
+from memoryhub.queries.verify.erased_records import Erasers
+from memoryhub.queries.verify.event_checks import batches, origin_fault, payload_fault
+from memoryhub.vault.registry.registry import TABLES, Fate
+
+_STATE = Erasure.State
+#: Once an erasure is that far, nothing of the thread may be left.
+_PURGED = (
+    _STATE.ROWS_ERASED,
+    _STATE.CACHES_PURGED,
+    _STATE.SCRUBBED,
+    _STATE.VERIFIED,
+    _STATE.COMPLETE,
+)
+#: Seq, and a closed word.
+Fault = tuple[int, str]
+
+
+@dataclass(slots=True, kw_only=True)
+class _Walk:
+    thread: Thread
+    erasers: Erasers
+    last: Event | None = None
+    recorded: Recorded | None = None
+    digest: bytes = chain.GENESIS
+
+    @property
+    def seq(self) -> int:
+        return self.last.seq if self.last else 0
+
+
+def fault(thread: Thread, progress: Callable[[int], None]) -> Fault | None:
+    """The first thing that is wrong with an erased thread, or None."""
+    walk = _Walk(thread=thread, erasers=Erasers(thread.id))
+    try:
+        for batch in batches(thread):
+            for row in batch:
+                if what := _event(walk, row):
+                    return min(row.seq, walk.seq + 1), what
+            progress(len(batch))
+        what = _end(walk) or _columns(thread) or _left(walk)
+    except Refusal as refusal:
+        return walk.seq + 1, refusal.code
+    return (thread.head_seq, what) if what else None
+
+
+def _event(walk: _Walk, row: Event) -> str | None:
+    if row.seq != walk.seq + 1:
+        return "seq"
+    if walk.last and row.at < walk.last.at:
+        return "at"
+    recorded = log.recorded(row)
+    if what := origin_fault(walk.thread, recorded):
+        return what
+    if what := _payload(walk, row, recorded):
+        return what
+    if row.page != page_of(recorded.event):
+        return "page"
+    salt = bytes(walk.thread.name_salt)
+    canonical = chain.envelope_of(row, recorded, salt=salt)
+    digest = None if row.payload_digest is None else bytes(row.payload_digest)
+    if chain.link(walk.digest, canonical, digest) != bytes(row.chain):
+        return "chain"
+    if walk.recorded and isinstance(walk.recorded.event, ThreadErased):
+        return "erased"
+    walk.last, walk.recorded, walk.digest = row, recorded, bytes(row.chain)
+    return None
+
+
+def _payload(walk: _Walk, row: Event, recorded: Recorded) -> str | None:
+    if recorded.event.sealed or row.erased_by is None:
+        return payload_fault(row, walk.erasers, sealed=recorded.event.sealed)
+    # One that never had a payload says who blanked its names.
+    whole = row.payload is None and row.payload_digest is None
+    return None if whole and row.erased_by == walk.thread.head_seq else "payload"
+
+
+def _end(walk: _Walk) -> str | None:
+    """Whether its last event is the one that ended it, and the head says so."""
+    event = walk.recorded.event if walk.recorded else None
+    if walk.seq != walk.thread.head_seq:
+        return "seq"
+    if not isinstance(event, ThreadErased) or event.records != walk.seq - 1:
+        return "erased"
+    if walk.digest != bytes(walk.thread.head_hash):
+        return "head_hash"
+    same = walk.thread.last_event_type == event.event_type
+    return None if same else "last_event_type"
+
+
+def _columns(thread: Thread) -> str | None:
+    gone = (thread.agent_type, thread.agent_instance, thread.session)
+    if any(gone) or orjson.loads(thread.labels):
+        return "labels"
+    return None
+
+
+def _left(walk: _Walk) -> str | None:
+    """What should be gone and is not, once the erasure is past that."""
+    thread = walk.thread
+    assert walk.recorded is not None
+    assert isinstance(walk.recorded.event, ThreadErased)
+    rows = Erasure.objects.filter(id=walk.recorded.event.erasure)
+    if not rows.filter(state__in=_PURGED).exists():
+        return None
+    if Event.objects.filter(thread=thread, payload__isnull=False).exists():
+        return "payload_kept"
+    forked = bool(purging.folding_through(thread.id))
+    for label, table in TABLES.items():
+        if table.forget != Fate.DELETED or table.thread is None:
+            continue
+        if forked and label in purging.READ_BY_FORKS:
+            continue
+        model = apps.get_model(label)
+        if model._default_manager.filter(**{table.thread: thread.id}).exists():
+            return "rows_kept"
+    blanked = thread.name.startswith("~") and not bytes(thread.name_salt)
+    return None if forked or blanked else "names_kept"

@@ -1,0 +1,108 @@
+"""Heads: where watched threads stand; cheap enough to ask often. Never writes."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from datetime import datetime
+from uuid import UUID
+
+from django.db.models import OuterRef, Subquery
+
+from memoryhub.errors import NotFoundError, SubjectErasedError, ThreadErasedError
+from memoryhub.models.projects import Project
+from memoryhub.models.subjects import Subject
+from memoryhub.models.threads import Thread
+from memoryhub.queries.forget import erasure_views
+from memoryhub.queries.forget.erasure_views import Proof
+
+_REFUSALS = {
+    ThreadErasedError.code: ThreadErasedError,
+    SubjectErasedError.code: SubjectErasedError,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Head:
+    """A thread's newest seq, and what forbids to look at it."""
+
+    thread: UUID
+    project: UUID
+    subject: UUID
+    seq: int
+    #: The code of the refusal that a look at the thread would get.
+    erased: str | None
+    restricted: bool
+    #: Which erasure did it, and its receipt once there is one.
+    proof: Proof | None = None
+
+
+def list_heads(
+    threads: Collection[UUID], *, project: UUID | None = None
+) -> dict[UUID, Head]:
+    """Heads by thread, of those that exist, in one project if asked.
+
+    One query, and one more while one of them is erased.
+    """
+    rows = Thread.objects.filter(id__in=list(threads))
+    if project is not None:
+        rows = rows.filter(project_id=project).exclude(status=Thread.Status.IMPORTING)
+    columns = ("id", "project_id", "subject_id", "head_seq", "status", "subject__state")
+    heads = (
+        Head(
+            thread=thread,
+            project=owner,
+            subject=subject,
+            seq=seq,
+            erased=_erased(status, state),
+            restricted=state == Subject.State.RESTRICTED,
+        )
+        for thread, owner, subject, seq, status, state in rows.values_list(*columns)
+    )
+    found = {head.thread: head for head in heads}
+    gone = [head.thread for head in found.values() if head.erased]
+    proofs = erasure_views.list_proofs(gone) if gone else {}
+    return found | {
+        thread: replace(found[thread], proof=proof) for thread, proof in proofs.items()
+    }
+
+
+def get_row(thread: UUID) -> Thread:
+    """A thread as panels take it: its subject and project with it. One query.
+
+    Raises NotFoundError, ThreadErasedError, SubjectErasedError, the last two with the
+    erasure that did it.
+    """
+    row = Thread.objects.select_related("subject", "project").filter(id=thread).first()
+    if row is None:
+        raise NotFoundError
+    erased = _erased(row.status, row.subject.state)
+    if erased is not None:
+        proof = erasure_views.list_proofs([thread]).get(thread)
+        raise _REFUSALS[erased](**(proof.detail if proof else {}))
+    return row
+
+
+def get_seq(thread: UUID) -> int:
+    """Where the thread's head is now. One query."""
+    return Thread.objects.values_list("head_seq", flat=True).get(id=thread)
+
+
+def list_newest(projects: Collection[UUID]) -> dict[UUID, datetime | None]:
+    """When a thread of each project was last new or moved, at most 10 s behind.
+
+    One query, one step of an index a project.
+    """
+    threads = Thread.objects.filter(project_id=OuterRef("id")).order_by("-listed_at")
+    rows = Project.objects.filter(id__in=list(projects)).annotate(
+        newest=Subquery(threads.values("listed_at")[:1])
+    )
+    return dict(rows.values_list("id", "newest"))
+
+
+def _erased(status: str, subject_state: str) -> str | None:
+    if status == Thread.Status.ERASED:
+        return ThreadErasedError.code
+    if subject_state in {Subject.State.ERASING, Subject.State.ERASED}:
+        return SubjectErasedError.code
+    return None

@@ -1,0 +1,44 @@
+"""The rows of working memory compared with what the journal leads to. Never writes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from uuid import UUID
+
+from memoryhub.journal.rows.nouns import PROJECTIONS
+from memoryhub.journal.rows.rows import DueRow
+from memoryhub.kernel.state.state import ThreadState
+from memoryhub.models.events import Event
+from memoryhub.models.threads import Thread
+from memoryhub.models.working_memory import DueValue
+from memoryhub.queries.verify import heads
+
+
+def compare(
+    thread: Thread, state: ThreadState, dues: Mapping[tuple[UUID, int], datetime]
+) -> str | None:
+    """What is wrong with the rows of what a thread holds now, or None.
+
+    They have no history, so a thread that was written to since is not judged.
+    """
+    differing = [
+        each.word for each in PROJECTIONS if each.stored(thread.id) != each.rows(state)
+    ]
+    values = DueValue.objects.filter(thread=thread)
+    due = {*values.values_list("thread_id", "seq", "project_id", "due_at")}
+    wanted = {DueRow(*place, thread.project_id, at) for place, at in dues.items()}
+    if due != wanted:
+        differing.append("due_values")
+    if not differing or heads.get_seq(thread.id) != thread.head_seq:
+        return None
+    return differing[0]
+
+
+def kept_values(thread: Thread, erased: Mapping[tuple[UUID, int], list[int]]) -> bool:
+    """Whether a value that was taken out of the journal is still there."""
+    for seqs in erased.values():
+        kept = Event.objects.filter(thread=thread, seq__in=seqs, erased_by__isnull=True)
+        if kept.exists():
+            return True
+    return False

@@ -1,0 +1,232 @@
+"""Verification: a thread's journal folds to its rows, and its chain is whole.
+
+Never writes. Reads every event of the thread, in batches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.db.models import Model
+
+from memoryhub.errors import Refusal
+from memoryhub.journal.log import chain, log, snapshots
+from memoryhub.journal.rows import projections, statements
+from memoryhub.journal.rows.statements import RowCounts
+from memoryhub.journal.writing.sealing import page_of
+from memoryhub.kernel import state_json
+from memoryhub.kernel.replay import Recorded, evolve
+from memoryhub.kernel.state.erased import named
+from memoryhub.kernel.state.state import ThreadState
+from memoryhub.models.events import Event, Snapshot
+from memoryhub.models.slots import Slot, Turn
+from memoryhub.models.threads import Thread, ThreadLabel
+from memoryhub.queries.verify import (
+    anchors,
+    erased_verification,
+    heads,
+    memory_verification,
+)
+from memoryhub.queries.verify.erased_records import ErasedWalk, Erasers
+from memoryhub.queries.verify.event_checks import batches, origin_fault, payload_fault
+from memoryhub.queries.verify.page_verification import PageWalk
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """The first thing that is wrong with a thread."""
+
+    seq: int
+    #: A closed word, e.g. `chain`, `payload`, `slot_rows`.
+    what: str
+
+
+@dataclass(slots=True, kw_only=True)
+class _Walk:
+    thread: Thread
+    state: ThreadState
+    erasers: Erasers
+    digest: bytes = chain.GENESIS
+    last_type: str = ""
+    #: Turns that stand in ancestors' rows.
+    inherited_turns: int = 0
+    rows: projections.Rows = field(default_factory=projections.Rows)
+    pages: PageWalk = field(default_factory=PageWalk)
+    erased: ErasedWalk = field(default_factory=ErasedWalk)
+    #: When values are due, by their places.
+    dues: dict[tuple[UUID, int], datetime] = field(default_factory=dict)
+    #: By turn: the seq of its newest turn.packed.
+    packed: dict[int, int] = field(default_factory=dict)
+
+
+def verify(
+    thread: Thread,
+    *,
+    progress: Callable[[int], None] = lambda events: None,
+    origins: log.Origins | None = None,
+) -> Difference | None:
+    """The first difference between the journal and what is stored, or None.
+
+    As of the head in `thread`, so that writers may go on meanwhile; it comes with its
+    subject. An erased thread is not folded, for names of its events may be blanked.
+    `progress` is told how many events were read; threads that are verified together
+    share `origins`.
+    """
+    if thread.status == Thread.Status.ERASED:
+        wrong = erased_verification.fault(thread, progress)
+        return Difference(seq=wrong[0], what=wrong[1]) if wrong else _anchored(thread)
+    erasers = Erasers(thread.id)
+    walk = _Walk(thread=thread, state=log.empty_state(thread), erasers=erasers)
+    try:
+        walk.state = log.origin(thread, origins=origins)
+        walk.inherited_turns = walk.state.turn_count
+        return _events(walk, progress) or _rows(walk) or _anchored(thread)
+    except Refusal as refusal:
+        return Difference(seq=walk.state.seq + 1, what=refusal.code)
+
+
+def _anchored(thread: Thread) -> Difference | None:
+    seq = anchors.get_cut(thread)
+    return None if seq is None else Difference(seq=seq, what="anchor")
+
+
+def _events(walk: _Walk, progress: Callable[[int], None]) -> Difference | None:
+    for batch in batches(walk.thread):
+        kept = _snapshots(walk.thread, batch)
+        for row in batch:
+            if what := _event(walk, row, kept.get(row.seq)):
+                # Of events that are missing the first, not the one after them.
+                return Difference(seq=min(row.seq, walk.state.seq + 1), what=what)
+        if what := _chunk_rows(walk):
+            return Difference(seq=batch[0].seq, what=what)
+        progress(len(batch))
+    return None
+
+
+def _event(walk: _Walk, row: Event, kept: Snapshot | None) -> str | None:
+    """What is wrong with one event; the walk moves past it when nothing is."""
+    state = walk.state
+    if row.seq != state.seq + 1:
+        return "seq"
+    if state.at and row.at < state.at:
+        return "at"
+    recorded = log.recorded(row)
+    if what := origin_fault(walk.thread, recorded):
+        return what
+    if what := payload_fault(row, walk.erasers, sealed=recorded.event.sealed):
+        return what
+    if row.page != page_of(recorded.event):
+        return "page"
+    if _link(walk, row, recorded) != bytes(row.chain):
+        return "chain"
+    after = evolve(state, recorded)
+    projections.project(walk.rows, state, recorded, after)
+    walk.state, walk.digest = after, bytes(row.chain)
+    walk.last_type = row.type
+    return "snapshot" if kept and not _true(kept, walk) else None
+
+
+def _true(kept: Snapshot, walk: _Walk) -> bool:
+    if kept.counters != snapshots.counters(walk.state):
+        return False
+    state = snapshots.opened(kept, walk.thread)
+    return state_json.to_json(state) == state_json.to_json(walk.state)
+
+
+def _link(walk: _Walk, row: Event, recorded: Recorded) -> bytes:
+    salt = bytes(walk.thread.name_salt)
+    canonical = chain.envelope_of(row, recorded, salt=salt)
+    digest = None if row.payload_digest is None else bytes(row.payload_digest)
+    return chain.link(walk.digest, canonical, digest)
+
+
+def _snapshots(thread: Thread, batch: list[Event]) -> dict[int, Snapshot]:
+    rows = Snapshot.objects.filter(
+        thread=thread, seq__range=(batch[0].seq, batch[-1].seq)
+    )
+    return {row.seq: row for row in rows}
+
+
+def _chunk_rows(walk: _Walk) -> str | None:
+    """Compare the rows that a batch of events leads to with the stored ones."""
+    made, walk.rows = walk.rows, projections.Rows()
+    walk.packed |= {n: seq for (_, n), seq in made.packed.items()}
+    walk.dues = made.due.dues.over(walk.dues)
+    walk.erased.add(made)
+    if memory_verification.kept_values(walk.thread, made.due.erased):
+        return "payload"
+    return (
+        _compare("slot_rows", Slot, walk.thread, made.slots, but="erased")
+        or _compare("turn_rows", Turn, walk.thread, made.turns, but="packed_seq")
+        or walk.pages.compare(walk.thread.id, made.pages)
+    )
+
+
+def _compare(
+    what: str, model: type[Model], thread: Thread, made: list[Any], *, but: str = ""
+) -> str | None:
+    """Whether the rows of these events are stored so; `but` is written later."""
+    if not made:
+        return None
+    names = [name for name in made[0]._fields if name != but]
+    wanted = [tuple(getattr(row, name) for name in names) for row in made]
+    stored = model._default_manager.filter(
+        thread=thread, seq__range=(made[0].seq, made[-1].seq)
+    ).order_by("seq")
+    return None if [*stored.values_list(*names)] == wanted else what
+
+
+def _values(row: Model) -> list[object]:
+    values = (getattr(row, each.attname) for each in row._meta.concrete_fields)
+    return [bytes(v) if isinstance(v, memoryview) else v for v in values]
+
+
+def _rows(walk: _Walk) -> Difference | None:
+    """Compare the thread's own row, its labels and how many rows it has."""
+    thread, state = walk.thread, walk.state
+    wrong = _thread_columns(thread, state)
+    if bytes(thread.head_hash) != walk.digest:
+        wrong.append("head_hash")
+    if thread.last_event_type != walk.last_type:
+        wrong.append("last_event_type")
+    if thread.blanked_seq:
+        # Of a thread that is not erased it would keep names from being blanked.
+        wrong.append("blanked_seq")
+    if thread.project_id != thread.subject.project_id:
+        wrong.append("project")
+    labels = ThreadLabel.objects.filter(thread=thread).order_by("name")
+    if [*map(_values, labels)] != [*map(_values, projections.label_rows(state))]:
+        wrong.append("labels")
+    counts = statements.count_rows(thread.id, up_to=thread.head_seq)
+    wrong += _numbers(walk, counts)
+    erased, inherited = named(walk.erased.ranges), state.inherited
+    pages = walk.pages.finish(thread, counts, inherited_slots=inherited, erased=erased)
+    wrong += [what for what in (pages, walk.erased.finish(thread)) if what]
+    packed = Turn.objects.filter(thread=thread, packed_seq__isnull=False)
+    if dict(packed.values_list("n", "packed_seq")) != walk.packed:
+        wrong.append("turn_rows")
+    if wrong_keys := memory_verification.compare(thread, state, walk.dues):
+        wrong.append(wrong_keys)
+    # The rows first: an append between the reads then can't look wrong.
+    if counts.newest > thread.head_seq and counts.newest > heads.get_seq(thread.id):
+        wrong.append("beyond_head")
+    return Difference(seq=thread.head_seq, what=wrong[0]) if wrong else None
+
+
+def _numbers(walk: _Walk, counts: RowCounts) -> list[str]:
+    """Tables that have more or fewer rows of the thread than its journal leads to."""
+    state = walk.state
+    found = {
+        "slot_rows": counts.slots == state.slot_count - state.inherited,
+        "turn_rows": counts.turns == state.turn_count - walk.inherited_turns,
+    }
+    return [what for what, same in found.items() if not same]
+
+
+def _thread_columns(thread: Thread, state: ThreadState) -> list[str]:
+    wanted = projections.columns(state)
+    return [name for name in wanted if getattr(thread, name) != wanted[name]]
