@@ -25,9 +25,10 @@ from memoryhub.management.progress import Progress
 from memoryhub.models.events import Snapshot
 from memoryhub.models.projects import Project
 from memoryhub.models.threads import Thread
-from memoryhub.services import operator_threads, turns
-from memoryhub.services.api_keys import Agent
-from memoryhub.services.turns import NewTurn
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.threads import operator_threads
+from memoryhub.services.turns import turns
+from memoryhub.services.turns.turns import NewTurn
 from memoryhub.vault.keys import keyring
 from tests import factories, memory_acts
 

@@ -9,7 +9,8 @@ import time
 
 from benchmarks.hubs import PROJECT
 from memoryhub.models.projects import Project
-from memoryhub.services import exports, subjects
+from memoryhub.services.export import exports
+from memoryhub.services.people import subjects
 from memoryhub.vault.keys import keyring
 
 

@@ -90,7 +90,7 @@ async def _spread(group: str, viewer: Any, text: str) -> None:
 
 def print_sessions(*, count: int) -> None:
     """Sign the default operator in so many times."""
-    operators = import_module("memoryhub.services.operators")
+    operators = import_module("memoryhub.services.access.operators")
     sockets = import_module("tests.sockets")
     operator = operators.ensure_default()
     for _ in range(count):

@@ -18,7 +18,7 @@ from memoryhub.kernel.memory.memory_commands import (
 from memoryhub.kernel.memory.nouns import RESTORED
 from memoryhub.models.projects import Project
 from memoryhub.queries.memory import comparisons
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
 from memoryhub.vault.keys import keyring
 from tests import factories
 from tests.page_acts import act

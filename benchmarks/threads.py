@@ -15,7 +15,7 @@ from memoryhub.journal.writing.writer import Journal
 from memoryhub.kernel.commands import AppendSlots, CreateThread, NewSlot
 from memoryhub.kernel.state.events import Limits
 from memoryhub.models.projects import Project
-from memoryhub.services import subjects
+from memoryhub.services.people import subjects
 from memoryhub.vault.keys import keyring
 
 #: As many as one command may carry.

@@ -29,7 +29,7 @@ from memoryhub.kernel.state.memory_events import CheckpointTaken
 from memoryhub.models.events import Event, Snapshot
 from memoryhub.models.threads import Thread
 from memoryhub.queries.replay import replay
-from memoryhub.services import operators
+from memoryhub.services.access import operators
 from memoryhub.vault.keys import keyring
 from tests.inspector.routes import SINCE, list_routes, variants
 

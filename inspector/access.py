@@ -26,7 +26,7 @@ from memoryhub.models.server.clock import clock
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
 from memoryhub.queries.threads import threads
-from memoryhub.services import operators
+from memoryhub.services.access import operators
 
 P = ParamSpec("P")
 

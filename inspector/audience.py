@@ -22,7 +22,7 @@ from inspector.protocol import Close, RefusedError
 from inspector.standing import Badge, Standing
 from memoryhub.journal.audit import Entry
 from memoryhub.queries.verify.heads import Head
-from memoryhub.services import audit
+from memoryhub.services.access import audit
 
 log = structlog.get_logger()
 

@@ -8,9 +8,9 @@ from django.http import HttpRequest
 
 from inspector import access
 from memoryhub.models.access.operators import Operator
-from memoryhub.services import identities, passkeys, second_factors
-from memoryhub.services.identities import Told
-from memoryhub.services.passkeys import Shown
+from memoryhub.services.access import identities, passkeys, second_factors
+from memoryhub.services.access.identities import Told
+from memoryhub.services.access.passkeys import Shown
 
 #: Stands for no name, and for what can be nobody's: no operator can have it.
 NOBODY: Final = "?"

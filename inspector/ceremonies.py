@@ -12,7 +12,7 @@ from typing import Any, Final
 from django.http import HttpRequest
 
 from memoryhub.models.server.clock import clock
-from memoryhub.services.passkeys import Site, State
+from memoryhub.services.access.passkeys import Site, State
 
 SECONDS: Final = 300
 _KEY = "ceremony"

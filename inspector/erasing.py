@@ -15,7 +15,7 @@ from memoryhub.models.erasures import Erasure
 from memoryhub.models.server.clock import clock
 from memoryhub.queries.forget import erasure_views
 from memoryhub.queries.forget.erasures import ErasureLine
-from memoryhub.services import erasure_plans, erasure_steps, receipts
+from memoryhub.services.forget import erasure_plans, erasure_steps, receipts
 
 #: What the console says in words of its own.
 _SAID: Mapping[type[Refusal], str] = {

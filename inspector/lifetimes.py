@@ -10,7 +10,7 @@ from memoryhub.models.projects import MOST_TTL_SECONDS, Project
 from memoryhub.models.server.clock import clock
 from memoryhub.queries.forget import expiry
 from memoryhub.queries.forget.expiry import Doomed
-from memoryhub.services import projects
+from memoryhub.services.access import projects
 
 TTL, GRACE = "default_ttl_seconds", "expired_value_grace_seconds"
 _SAID = {

@@ -19,7 +19,7 @@ from memoryhub.journal.audit import PURPOSES, Entry
 from memoryhub.models.server.clock import clock
 from memoryhub.models.threads import Thread
 from memoryhub.queries.verify.heads import Head
-from memoryhub.services import audit
+from memoryhub.services.access import audit
 
 #: Kept in the session, where the sign-in put it.
 PURPOSE = "purpose"

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from inspector.looks import Look
 from memoryhub.models.access.operators import Membership, Operator
 from memoryhub.models.projects import Project
-from memoryhub.services import operators
+from memoryhub.services.access import operators
 
 
 class RoleError(Exception):

@@ -8,7 +8,7 @@ from django.http import HttpRequest
 
 from memoryhub.errors import InvalidError
 from memoryhub.models.projects import Project
-from memoryhub.services import projects
+from memoryhub.services.access import projects
 
 FIELD = "retention_idle_days"
 SAID = "Days are a number from 1 to 36,500; leave them out to keep threads for ever."

@@ -32,7 +32,7 @@ from django.urls import reverse
 
 from inspector import provider_replies
 from memoryhub.models.server.clock import clock
-from memoryhub.services.identities import Told
+from memoryhub.services.access.identities import Told
 
 ALGORITHMS: Final = ["RS256", "RS384", "RS512", "PS256", "ES256", "ES384", "EdDSA"]
 #: A clock may differ from ours by so much.

@@ -15,7 +15,7 @@ from inspector.protocol import Close
 from memoryhub.models.access.operators import Membership, Operator
 from memoryhub.models.server.clock import clock
 from memoryhub.queries.threads.standings import Member, list_standings
-from memoryhub.services import operators
+from memoryhub.services.access import operators
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

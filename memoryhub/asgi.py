@@ -29,8 +29,8 @@ from memoryhub.api.protocol import Close
 from memoryhub.journal import writer
 from memoryhub.journal.log.announce import doorbell
 from memoryhub.queries.threads.readers import readers
-from memoryhub.services import uses
-from memoryhub.services.standstill import standstill
+from memoryhub.services.forget import uses
+from memoryhub.services.forget.standstill import standstill
 from memoryhub.workers import anchors
 from memoryhub.workers.reconcile import Reconciler
 

@@ -19,11 +19,14 @@ from memoryhub.kernel.state.events import LabelValue
 from memoryhub.models.projects import Project
 from memoryhub.models.subjects import Subject
 from memoryhub.queries.export import bundles
-from memoryhub.services import bundles as taking
-from memoryhub.services import exports, subjects, threads, turns
-from memoryhub.services.api_keys import Agent
-from memoryhub.services.bundles import Bundle, Taken
-from memoryhub.services.turns import NewTurn
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.export import bundles as taking
+from memoryhub.services.export import exports
+from memoryhub.services.export.bundles import Bundle, Taken
+from memoryhub.services.people import subjects
+from memoryhub.services.threads import threads
+from memoryhub.services.turns import turns
+from memoryhub.services.turns.turns import NewTurn
 from memoryhub.vault.proof import signing
 from tests import factories, graves
 from tests import memory_acts as acts

@@ -36,7 +36,7 @@ from memoryhub.models.projects import Project
 from memoryhub.models.server.clock import clock
 from memoryhub.models.threads import Thread
 from memoryhub.queries.replay import tokenizers
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
 from memoryhub.vault.keys import keyring
 from tests import engines, factories, kept, replay, slow
 from tests.harness import parts

@@ -16,9 +16,12 @@ from memoryhub.models.access.api_keys import MEMORY_SCOPES
 from memoryhub.models.projects import Project
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
-from memoryhub.services import api_keys, pages, projects, slots, subjects, threads
-from memoryhub.services.api_keys import Agent
-from memoryhub.services.pages import PageDraft
+from memoryhub.services.access import api_keys, projects
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.paging import pages
+from memoryhub.services.paging.pages import PageDraft
+from memoryhub.services.people import subjects
+from memoryhub.services.threads import slots, threads
 
 Result = TypeVar("Result")
 

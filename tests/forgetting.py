@@ -7,8 +7,9 @@ from memoryhub.models.events import Event
 from memoryhub.models.subjects import Subject
 from memoryhub.queries.forget import erasure_counts
 from memoryhub.queries.forget.erasures import ErasureLine
-from memoryhub.services import erasure_plans, erasures, subjects
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.forget import erasure_plans, erasures
+from memoryhub.services.people import subjects
 from tests.factories import append, make_page, make_thread
 
 State = Erasure.State

@@ -6,8 +6,8 @@ from django.contrib.sessions.backends.db import SessionStore
 from django.contrib.sessions.models import Session
 
 from memoryhub.models.erasures import Erasure
-from memoryhub.services import erasure_needles
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.scan import erasure_needles
 from tests.forgetting import confirm, finish, make_person, plan
 
 USER = "ann.of.accounts@example.org"

@@ -19,8 +19,8 @@ from memoryhub.kernel.text import strict_json
 from memoryhub.models.events import Event
 from memoryhub.models.threads import Thread
 from memoryhub.models.working_memory import DueValue, Key
-from memoryhub.services import keys
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.memory import keys
 from tests.factories import get_thread
 from tests.page_acts import act
 from tests.services.acts import fork

@@ -22,7 +22,7 @@ from memoryhub.kernel.state.pages import Entry
 from memoryhub.kernel.text import strict_json
 from memoryhub.kernel.threads import measuring
 from memoryhub.models.threads import Thread
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
 from tests.services.acts import state_of
 
 

@@ -15,8 +15,8 @@ from memoryhub.kernel.formats.transcripts import Item, Options
 from memoryhub.models.events import Event
 from memoryhub.models.projects import Project
 from memoryhub.models.threads import Thread
-from memoryhub.services import subjects
-from memoryhub.services.imports import Import
+from memoryhub.services.imports.imports import Import
+from memoryhub.services.people import subjects
 
 
 def message(text: str = "hello", role: str = "user", **more: Any) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from memoryhub.asgi import Lifespan, application
 from memoryhub.models.access.operators import Operator
 from memoryhub.models.projects import Project
 from memoryhub.models.threads import Thread
-from memoryhub.services import operators
+from memoryhub.services.access import operators
 
 ORIGIN = "http://127.0.0.1:8000"
 #: What a frame may take on a busy machine; nothing waits this long on purpose.

@@ -6,7 +6,7 @@ import pytest
 from django.db import connection
 
 from memoryhub.models.threads import Thread
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
 from tests import factories, replay
 
 

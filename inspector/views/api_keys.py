@@ -18,7 +18,8 @@ from memoryhub.models.access.api_keys import MEMORY_SCOPES, SUBJECT_SCOPES, ApiK
 from memoryhub.models.access.operators import Membership
 from memoryhub.models.server.clock import clock
 from memoryhub.models.subjects import Subject
-from memoryhub.services import api_keys, subjects
+from memoryhub.services.access import api_keys
+from memoryhub.services.people import subjects
 
 #: Days until a new key ends, as the form offers them; 0 is never.
 EXPIRIES = (30, 90, 365, 0)

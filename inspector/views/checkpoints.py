@@ -28,7 +28,7 @@ from memoryhub.queries.lists.cursors import Batch, walk
 from memoryhub.queries.memory import checkpoint_trees, checkpoints, comparison_views
 from memoryhub.queries.memory.checkpoints import CheckpointLine
 from memoryhub.queries.memory.comparisons import HEAD
-from memoryhub.services import operator_memory
+from memoryhub.services.memory import operator_memory
 
 #: Checkpoints of a batch of an export; those that a form of two points offers.
 CHUNK, OFFERED = 200, 100

@@ -30,8 +30,9 @@ from memoryhub.models.threads import Thread
 from memoryhub.queries.forget import erasure_views, erasures
 from memoryhub.queries.people import subject_lists
 from memoryhub.queries.threads import threads
-from memoryhub.services import erasure_needles, erasure_plans
-from memoryhub.services import erasures as eraser
+from memoryhub.services.forget import erasure_plans
+from memoryhub.services.forget import erasures as eraser
+from memoryhub.services.scan import erasure_needles
 
 #: A name, a seq and a ticket are never longer.
 _LONGEST = 128

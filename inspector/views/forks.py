@@ -16,7 +16,7 @@ from memoryhub.models.threads import Thread
 from memoryhub.queries.memory import checkpoints
 from memoryhub.queries.memory.comparisons import Point
 from memoryhub.queries.threads import forks
-from memoryhub.services import operator_threads
+from memoryhub.services.threads import operator_threads
 
 
 @require_safe

@@ -17,7 +17,7 @@ from memoryhub.models.server.clock import clock
 from memoryhub.queries.forget import holds
 from memoryhub.queries.forget.holds import HoldLine
 from memoryhub.queries.lists.cursors import Batch, walk
-from memoryhub.services import holds as duties
+from memoryhub.services.people import holds as duties
 
 _CHUNK = 200
 

@@ -23,7 +23,7 @@ from memoryhub.models.projects import MOST_TTL_SECONDS
 from memoryhub.models.threads import Thread
 from memoryhub.queries.memory import keys
 from memoryhub.queries.memory.keys import KeyLine
-from memoryhub.services import operator_memory
+from memoryhub.services.memory import operator_memory
 
 _MOVED = "This key has changed since you looked. Here it is as it is now."
 _VERSION = re.compile(r"0|-?[1-9][0-9]{0,17}")

@@ -12,7 +12,7 @@ from inspector.access import signed_in
 from inspector.places import Place
 from memoryhub.errors import InvalidError, Refusal
 from memoryhub.models.access.operators import Membership
-from memoryhub.services import operators
+from memoryhub.services.access import operators
 
 SHOWN = 200
 #: What the button sends that takes somebody out.

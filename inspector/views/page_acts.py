@@ -15,8 +15,8 @@ from memoryhub.models.access.operators import Membership
 from memoryhub.models.threads import Thread
 from memoryhub.queries.paging import previews
 from memoryhub.queries.paging.previews import Preview
-from memoryhub.services import operator_pages
-from memoryhub.services.operator_pages import Act, Verb
+from memoryhub.services.paging import operator_pages
+from memoryhub.services.paging.operator_pages import Act, Verb
 
 VERBS: tuple[Verb, ...] = get_args(Verb)
 _MOVED = "What this would do has changed since you looked. Here it is anew."

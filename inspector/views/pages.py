@@ -19,7 +19,7 @@ from memoryhub.queries.forget import erasure_views
 from memoryhub.queries.forget.erasure_views import Proof
 from memoryhub.queries.paging import page_uses, page_views
 from memoryhub.queries.paging.page_views import LevelView, PageView
-from memoryhub.services import operator_pages
+from memoryhub.services.paging import operator_pages
 
 #: Searches that are a click away.
 EXAMPLES = ("tier:L0", "tier:L1", "level:>0", "pinned:yes", "tokens:>500")

@@ -33,7 +33,7 @@ from memoryhub.queries.lists.cursors import Batch
 from memoryhub.queries.paging import paging_charts, previews
 from memoryhub.queries.paging.paging_charts import Bucket
 from memoryhub.queries.paging.previews import Preview
-from memoryhub.services import operator_pages
+from memoryhub.services.paging import operator_pages
 
 #: Columns of the table and of the exports, in order.
 COLUMNS = (

@@ -10,7 +10,7 @@ from inspector import access, ceremonies
 from inspector.access import signed_in
 from inspector.tries import Tries
 from inspector.views.second_factor import require_fresh_sign_in
-from memoryhub.services import passkeys
+from memoryhub.services.access import passkeys
 
 MAX_NAME = 64
 #: Challenges for one address in a minute: each is a row until it is used or too old.

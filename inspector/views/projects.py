@@ -10,7 +10,7 @@ from memoryhub.models.server.clock import clock
 from memoryhub.queries.memory import stats
 from memoryhub.queries.threads import catalogue, retention
 from memoryhub.queries.verify import checks, memory_checks, privacy_checks
-from memoryhub.services import operators
+from memoryhub.services.access import operators
 
 RECENT = 8
 

@@ -19,7 +19,7 @@ from memoryhub.models.access.operators import Membership
 from memoryhub.models.threads import Thread
 from memoryhub.queries.memory import checkpoints, restorations
 from memoryhub.queries.memory.restorations import Restoration
-from memoryhub.services import operator_memory
+from memoryhub.services.memory import operator_memory
 
 #: A seq is never longer.
 _LONGEST = 18

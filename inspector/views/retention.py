@@ -13,7 +13,7 @@ from memoryhub.models.access.operators import Membership
 from memoryhub.models.projects import MOST_IDLE_DAYS
 from memoryhub.models.threads import Thread
 from memoryhub.queries.threads import retention
-from memoryhub.services import operator_threads
+from memoryhub.services.threads import operator_threads
 
 _LONGER = (
     "Only owners may let a thread go earlier than the project does, since what was "

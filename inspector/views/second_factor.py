@@ -11,7 +11,7 @@ from inspector import access, ceremonies, shell
 from inspector.access import signed_in
 from memoryhub.errors import InvalidError
 from memoryhub.models.access.operators import Operator
-from memoryhub.services import passkeys, second_factors
+from memoryhub.services.access import passkeys, second_factors
 
 #: How long a secret may wait for its first code.
 PROPOSED_SECONDS = 900

@@ -17,7 +17,7 @@ from memoryhub.models.projects import MOST_IDLE_DAYS, MOST_THREADS, Project
 from memoryhub.models.server.clock import clock
 from memoryhub.queries.threads import retention
 from memoryhub.queries.threads.retention import Horizon
-from memoryhub.services import projects
+from memoryhub.services.access import projects
 
 _MOVED = "What this would retire has changed since you looked. Here it is anew."
 _THREADS = "A number of threads from 1 to 10,000,000 is wanted."

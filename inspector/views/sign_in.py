@@ -17,7 +17,7 @@ from memoryhub.errors import InvalidError, Refusal
 from memoryhub.journal.audit import PURPOSES
 from memoryhub.kernel.text import names
 from memoryhub.models.access.operators import Operator
-from memoryhub.services import audit, operators, passkeys, sign_ins
+from memoryhub.services.access import audit, operators, passkeys, sign_ins
 
 THEMES = ("light", "dark")
 _YEAR_SECONDS = 31_536_000

@@ -15,7 +15,7 @@ from memoryhub.errors import InvalidError, Refusal
 from memoryhub.models.access.operators import Membership, Operator
 from memoryhub.models.server.clock import clock
 from memoryhub.models.subjects import Subject
-from memoryhub.services import holds, restrictions
+from memoryhub.services.people import holds, restrictions
 
 #: What the form proposes, and the longest duty.
 PROPOSED_DAYS, MOST_DAYS = 90, holds.LONGEST.days

@@ -11,7 +11,7 @@ from inspector.access import signed_in
 from memoryhub.errors import Refusal
 from memoryhub.models.server.clock import clock
 from memoryhub.queries.people import profiles
-from memoryhub.services import exports as handing
+from memoryhub.services.export import exports as handing
 
 
 @require_http_methods(["GET", "HEAD", "POST"])

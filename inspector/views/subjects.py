@@ -20,8 +20,10 @@ from memoryhub.queries.lists.cursors import Batch
 from memoryhub.queries.people import profiles, subject_lists
 from memoryhub.queries.people.profiles import Profile
 from memoryhub.queries.people.subject_lists import SubjectLine
-from memoryhub.services import audit, readmissions, restrictions
-from memoryhub.services import subjects as people
+from memoryhub.services.access import audit
+from memoryhub.services.imports import readmissions
+from memoryhub.services.people import restrictions
+from memoryhub.services.people import subjects as people
 
 #: What an open erasure restricts somebody for; only its end ends that.
 KEPT = {

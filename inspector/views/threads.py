@@ -26,7 +26,7 @@ from memoryhub.models.server.clock import clock
 from memoryhub.queries.lists.cursors import Batch
 from memoryhub.queries.threads import catalogue, facets
 from memoryhub.queries.threads.threads import ThreadLine
-from memoryhub.services import operator_threads
+from memoryhub.services.threads import operator_threads
 
 REASONS: tuple[CloseReason, ...] = get_args(CloseReason)
 

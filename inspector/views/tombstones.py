@@ -14,8 +14,8 @@ from inspector.places import Place
 from memoryhub.errors import InvalidError, NotFoundError, Refusal
 from memoryhub.models.erasures import Tombstone
 from memoryhub.queries import tombstone_values, tombstones
-from memoryhub.services import audit
-from memoryhub.services import tombstones as stones
+from memoryhub.services.access import audit
+from memoryhub.services.forget import tombstones as stones
 
 KINDS = {
     Tombstone.Kind.SUBJECT: "user ids that stay out until they are readmitted",

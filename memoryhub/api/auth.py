@@ -16,8 +16,8 @@ from memoryhub.errors import ScopeError, SubjectErasedError, UnauthorizedError
 from memoryhub.models.access.api_keys import MEMORY_SCOPES, SUBJECT_SCOPES
 from memoryhub.models.server.clock import clock
 from memoryhub.queries.threads.readers import read
-from memoryhub.services import agents
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access import agents
+from memoryhub.services.access.api_keys import Agent
 
 READ: Final = "memory:read"
 WRITE: Final = "memory:write"

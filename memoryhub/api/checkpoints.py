@@ -38,8 +38,8 @@ from memoryhub.kernel.text import strict_json
 from memoryhub.queries.memory import checkpoints, comparisons
 from memoryhub.queries.memory.comparisons import HEAD
 from memoryhub.queries.threads.readers import read
-from memoryhub.services import checkpoints as writing
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.memory import checkpoints as writing
 
 router = StrictRouter(tags=["checkpoints"])
 

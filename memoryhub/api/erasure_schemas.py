@@ -23,7 +23,7 @@ from memoryhub.kernel.state.erase_events import Reason
 from memoryhub.kernel.text.strict_json import MAX_INTEGER
 from memoryhub.models.erasures import Erasure
 from memoryhub.queries.forget.erasures import ErasureLine
-from memoryhub.services.erasure_plans import TICKET
+from memoryhub.services.forget.erasure_plans import TICKET
 
 Scope = Literal["subject", "thread", "before", "record"]
 State = Literal[

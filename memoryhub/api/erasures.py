@@ -45,8 +45,8 @@ from memoryhub.queries.forget.erasures import ErasureLine
 from memoryhub.queries.threads import threads
 from memoryhub.queries.threads.readers import read
 from memoryhub.queries.tombstones import require_subject
-from memoryhub.services import erasure_plans, erasures
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.forget import erasure_plans, erasures
 
 router = StrictRouter(tags=["erasures"])
 

@@ -22,7 +22,7 @@ from memoryhub.errors import BadCursorError, Refusal, SeqUnknownError
 from memoryhub.queries.replay import exact_json
 from memoryhub.queries.threads.events import EventLine, list_part
 from memoryhub.queries.threads.readers import read
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
 
 router = StrictRouter(tags=["events"])
 

@@ -34,8 +34,8 @@ from memoryhub.api.errors import (
     UriTooLongError,
 )
 from memoryhub.errors import KeyInUrlError, NotFoundError, Refusal
-from memoryhub.services import api_keys
-from memoryhub.services.standstill import standstill
+from memoryhub.services.access import api_keys
+from memoryhub.services.forget.standstill import standstill
 
 Scope = dict[str, Any]
 Message = dict[str, Any]

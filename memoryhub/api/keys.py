@@ -44,8 +44,8 @@ from memoryhub.kernel.state.memory_events import (
 )
 from memoryhub.queries.memory import keys
 from memoryhub.queries.threads.readers import read
-from memoryhub.services import keys as writing
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.memory import keys as writing
 
 router = StrictRouter(tags=["keys"])
 

@@ -11,7 +11,7 @@ from django.conf import settings
 
 from memoryhub.errors import RateError
 from memoryhub.models.server.clock import clock
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
 
 _DAY_SECONDS = 86_400
 #: Buckets kept; the longest unused go first.

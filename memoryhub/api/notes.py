@@ -30,8 +30,8 @@ from memoryhub.kernel.memory.notes import (
 from memoryhub.kernel.text import strict_json
 from memoryhub.queries.memory import notes
 from memoryhub.queries.threads.readers import read
-from memoryhub.services import working_memory
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.memory import working_memory
 
 router = StrictRouter(tags=["notes"])
 

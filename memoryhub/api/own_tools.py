@@ -21,8 +21,8 @@ from memoryhub.kernel.text import strict_json
 from memoryhub.kernel.turns.own_tools import MOST, MOST_BYTES
 from memoryhub.queries.threads.readers import read
 from memoryhub.queries.turns import own_tools
-from memoryhub.services import working_memory
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.memory import working_memory
 
 router = StrictRouter(tags=["tools"])
 

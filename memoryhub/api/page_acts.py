@@ -36,9 +36,9 @@ from memoryhub.kernel.paging.page_commands import (
     ReferencePages,
     UnpinPage,
 )
-from memoryhub.services import page_faults
-from memoryhub.services import pages as writing
-from memoryhub.services.page_faults import Part
+from memoryhub.services.paging import page_faults
+from memoryhub.services.paging import pages as writing
+from memoryhub.services.paging.page_faults import Part
 
 router = StrictRouter(tags=["pages"])
 

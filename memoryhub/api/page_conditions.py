@@ -7,7 +7,7 @@ from pydantic import BaseModel
 
 from memoryhub.api.preconditions import idempotency, if_match
 from memoryhub.errors import PageErasedError, PageUnknownError
-from memoryhub.services.pages import Terms
+from memoryhub.services.paging.pages import Terms
 
 #: What any command about one page may answer.
 OF_A_PAGE = (PageUnknownError, PageErasedError)

@@ -33,7 +33,7 @@ from memoryhub.errors import InvalidError
 from memoryhub.kernel.state.pages import Entry, Modality, PageType, Tier
 from memoryhub.queries.paging.pages import PageLine
 from memoryhub.queries.turns.envelopes import Envelope
-from memoryhub.services.pages import PageChange, PageDraft
+from memoryhub.services.paging.pages import PageChange, PageDraft
 
 MAX_PROVENANCE = 64
 #: On whose account; what is of the system is never an agent's.

@@ -54,8 +54,8 @@ from memoryhub.queries.replay import states
 from memoryhub.queries.threads.mutations import list_history
 from memoryhub.queries.threads.readers import read
 from memoryhub.queries.turns import envelopes
-from memoryhub.services import pages as writing
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.paging import pages as writing
 
 router = StrictRouter(tags=["pages"])
 

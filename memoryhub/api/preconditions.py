@@ -21,7 +21,7 @@ from memoryhub.errors import (
 from memoryhub.journal import Request
 from memoryhub.journal.log.requests import Asked
 from memoryhub.kernel.text import strict_json
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
 
 #: What any write to a thread that is there may answer.
 CONDITIONAL = (

@@ -19,7 +19,7 @@ from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
 from memoryhub.queries.replay import replay, states
 from memoryhub.queries.threads import threads
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
 
 #: What any route of a thread may answer instead.
 GONE = (

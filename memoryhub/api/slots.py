@@ -39,8 +39,9 @@ from memoryhub.kernel.state.pages import slot_page_id
 from memoryhub.queries.lists.cursors import PART_BYTES
 from memoryhub.queries.threads.readers import read
 from memoryhub.queries.threads.slots import SlotFilter, get_slot, list_slots
-from memoryhub.services import pages, slots
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.paging import pages
+from memoryhub.services.threads import slots
 
 router = StrictRouter(tags=["slots"])
 

@@ -30,7 +30,7 @@ from memoryhub.errors import (
     ThreadErasedError,
 )
 from memoryhub.queries.threads.readers import read
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
 
 #: Every address below is for agents; this is the one where there is something.
 PREFIX, PATH = "/ws/v1/", "/ws/v1/agent"

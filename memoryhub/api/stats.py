@@ -22,7 +22,7 @@ from memoryhub.queries.memory.stats import (
     get_thread_stats,
 )
 from memoryhub.queries.threads.readers import read
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
 
 router = StrictRouter(tags=["stats"])
 

@@ -21,7 +21,7 @@ from memoryhub.journal.log.ear import Ear
 from memoryhub.queries.threads.events import EventLine, list_part
 from memoryhub.queries.threads.readers import read
 from memoryhub.queries.verify.heads import Head, list_heads
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
 
 log = structlog.get_logger()
 

@@ -19,9 +19,9 @@ from memoryhub.errors import (
 )
 from memoryhub.queries.people import profiles
 from memoryhub.queries.threads.readers import read
-from memoryhub.services import exports
-from memoryhub.services.api_keys import Agent
-from memoryhub.services.exports import Export
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.export import exports
+from memoryhub.services.export.exports import Export
 
 router = StrictRouter(tags=["subjects"])
 

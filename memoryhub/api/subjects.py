@@ -26,8 +26,9 @@ from memoryhub.models.subjects import Subject
 from memoryhub.queries.people import profiles
 from memoryhub.queries.people.profiles import Profile
 from memoryhub.queries.threads.readers import read
-from memoryhub.services import readmissions, restrictions, subjects
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.imports import readmissions
+from memoryhub.services.people import restrictions, subjects
 
 router = StrictRouter(tags=["subjects"])
 State = Literal["active", "restricted"]

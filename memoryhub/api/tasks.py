@@ -24,8 +24,8 @@ from memoryhub.kernel.memory.tasks import (
 from memoryhub.kernel.text import strict_json
 from memoryhub.queries.memory import tasks
 from memoryhub.queries.threads.readers import read
-from memoryhub.services import working_memory
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.memory import working_memory
 
 router = StrictRouter(tags=["task"])
 

@@ -58,8 +58,9 @@ from memoryhub.queries.memory import checkpoints
 from memoryhub.queries.replay import replay
 from memoryhub.queries.threads.readers import read
 from memoryhub.queries.threads.threads import ThreadFilter, ThreadLine, list_threads
-from memoryhub.services import subjects, threads
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.people import subjects
+from memoryhub.services.threads import threads
 
 router = StrictRouter(tags=["threads"])
 Asked = ThreadsQuery | SearchIn

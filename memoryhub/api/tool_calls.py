@@ -15,7 +15,7 @@ from memoryhub.api.preconditions import CONDITIONAL
 from memoryhub.api.samples import REQUEST
 from memoryhub.kernel.levels import tools
 from memoryhub.kernel.state.paging_config import Mode
-from memoryhub.services import page_faults
+from memoryhub.services.paging import page_faults
 
 router = StrictRouter(tags=["tools"])
 

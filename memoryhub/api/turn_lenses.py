@@ -19,7 +19,7 @@ from memoryhub.queries.threads.readers import read
 from memoryhub.queries.turns import prefixes, turn_diffs
 from memoryhub.queries.turns.prefixes import Cause, Lens
 from memoryhub.queries.turns.turn_diffs import TurnDiff
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
 
 router = StrictRouter(tags=["turns"])
 

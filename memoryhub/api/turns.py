@@ -36,9 +36,9 @@ from memoryhub.kernel.state.paging_config import Format
 from memoryhub.kernel.text import names
 from memoryhub.queries.threads.readers import read
 from memoryhub.queries.turns import contexts, turns
-from memoryhub.services import turns as beginning
-from memoryhub.services.api_keys import Agent
-from memoryhub.services.turns import Begun, NewTurn
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.turns import turns as beginning
+from memoryhub.services.turns.turns import Begun, NewTurn
 
 router = StrictRouter(tags=["turns"])
 

@@ -15,7 +15,7 @@ from memoryhub.api.task_schemas import TaskOut
 from memoryhub.errors import SeqUnknownError
 from memoryhub.queries.memory.working_memory import get_memory
 from memoryhub.queries.threads.readers import read
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
 
 router = StrictRouter(tags=["working memory"])
 

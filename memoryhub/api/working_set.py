@@ -38,8 +38,8 @@ from memoryhub.queries.paging.residency import get_residency
 from memoryhub.queries.threads.mutations import MutationFilter, list_mutations
 from memoryhub.queries.threads.readers import read
 from memoryhub.queries.turns import manifests
-from memoryhub.services import pages as writing
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.paging import pages as writing
 
 router = StrictRouter(tags=["working set"])
 

@@ -14,8 +14,8 @@ from memoryhub.errors import BadBundleError
 from memoryhub.management.progress import Progress
 from memoryhub.management.terminal import WRONG_USAGE, Command
 from memoryhub.models.projects import Project
-from memoryhub.services import bundles
-from memoryhub.services.bundles import Bundle, Taken
+from memoryhub.services.export import bundles
+from memoryhub.services.export.bundles import Bundle, Taken
 from memoryhub.vault.proof import signing
 
 FORMAT = "bundle"

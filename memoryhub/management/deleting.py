@@ -10,7 +10,7 @@ from memoryhub.models.erasures import Erasure
 from memoryhub.models.projects import Project
 from memoryhub.queries.forget import project_deletions as listed
 from memoryhub.queries.forget.project_deletions import Counts
-from memoryhub.services import erasures, project_deletions
+from memoryhub.services.forget import erasures, project_deletions
 
 
 def plan(project: Project, counts: Counts) -> str:

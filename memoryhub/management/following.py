@@ -13,7 +13,7 @@ from memoryhub.models.erasures import Erasure, Receipt
 from memoryhub.queries.forget import erasure_views, erasure_waits
 from memoryhub.queries.forget.erasure_views import Remains
 from memoryhub.queries.forget.erasures import CLOSED, ErasureLine
-from memoryhub.services import erasures, receipts
+from memoryhub.services.forget import erasures, receipts
 
 State = Erasure.State
 #: The states from the confirmation to the receipt, whichever its scope.

@@ -6,7 +6,7 @@ import shutil
 from typing import TextIO
 
 from memoryhub.management.progress import Progress
-from memoryhub.services.imports import Counts
+from memoryhub.services.imports.imports import Counts
 
 _WIDTH = 20
 

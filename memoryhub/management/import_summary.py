@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from memoryhub.kernel.formats.records import Bad
-from memoryhub.services.imports import Counts
+from memoryhub.services.imports.imports import Counts
 
 #: Exit codes: 2, wrong usage, never comes this far.
 COMPLETE, STOPPED, COMPLETE_BUT = 0, 1, 3

@@ -9,7 +9,7 @@ from django.core.management.base import BaseCommand
 
 from memoryhub.errors import Refusal
 from memoryhub.journal.audit import Details
-from memoryhub.services import audit
+from memoryhub.services.access import audit
 
 
 def note(

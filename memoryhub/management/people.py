@@ -13,7 +13,7 @@ from memoryhub.management.terminal import Command as Base
 from memoryhub.models.projects import Project
 from memoryhub.models.subjects import Subject
 from memoryhub.queries.tombstones import require_subject
-from memoryhub.services import subjects
+from memoryhub.services.people import subjects
 
 
 class Command(Base):

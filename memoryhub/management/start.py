@@ -23,8 +23,9 @@ from memoryhub.errors import (
 )
 from memoryhub.management import triggers
 from memoryhub.models.projects import Project
-from memoryhub.services import operators, replays
-from memoryhub.services.standstill import standstill
+from memoryhub.services.access import operators
+from memoryhub.services.forget import replays
+from memoryhub.services.forget.standstill import standstill
 from memoryhub.vault.keys import keyring
 from memoryhub.vault.proof import anchors
 from memoryhub.workers import heartbeats

@@ -19,7 +19,7 @@ from memoryhub.models.projects import Instance
 from memoryhub.models.server.clock import clock
 from memoryhub.models.threads import Thread
 from memoryhub.queries.verify import anchors as standings
-from memoryhub.services.standstill import standstill
+from memoryhub.services.forget.standstill import standstill
 from memoryhub.vault.proof import anchors
 
 log = structlog.get_logger()

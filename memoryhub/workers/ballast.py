@@ -6,7 +6,7 @@ from datetime import datetime
 
 from memoryhub.models.erasures import Erasure
 from memoryhub.queries.forget.erasures import CLOSED
-from memoryhub.services import ballast
+from memoryhub.services.forget import ballast
 
 
 def keep(now: datetime) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from memoryhub.models.projects import Project
-from memoryhub.services import project_deletions
+from memoryhub.services.forget import project_deletions
 
 
 def go_on(now: datetime) -> int:

@@ -19,9 +19,9 @@ from memoryhub.models.erasures import Erasure
 from memoryhub.models.server.clock import clock
 from memoryhub.models.server.ids import uuid7
 from memoryhub.queries.forget import erasures as listed
-from memoryhub.services import erasures
-from memoryhub.services.erasure_needles import remembered
-from memoryhub.services.standstill import standstill
+from memoryhub.services.forget import erasures
+from memoryhub.services.forget.standstill import standstill
+from memoryhub.services.scan.erasure_needles import remembered
 from memoryhub.workers import leases
 from memoryhub.workers.loops import Loop
 

@@ -15,8 +15,8 @@ from memoryhub import journal
 from memoryhub.errors import KeyMissingError, Refusal, UnavailableError
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
-from memoryhub.services import levels
-from memoryhub.services.levels import Made
+from memoryhub.services.paging import levels
+from memoryhub.services.paging.levels import Made
 
 #: Threads that one pass looks at, longest silent first. What is left is due ten seconds
 #: later, when those that were looked at are no longer before it.

@@ -17,8 +17,8 @@ from django.conf import settings
 
 from memoryhub.models.server.clock import clock
 from memoryhub.models.server.ids import uuid7
-from memoryhub.services import replays
-from memoryhub.services.standstill import standstill
+from memoryhub.services.forget import replays
+from memoryhub.services.forget.standstill import standstill
 from memoryhub.workers import (
     anchors,
     ballast,

@@ -24,7 +24,7 @@ from memoryhub.models.projects import Project
 from memoryhub.models.threads import Thread
 from memoryhub.queries.forget.erasures import ErasureLine
 from memoryhub.queries.threads import retention
-from memoryhub.services import erasure_plans, erasure_rows, erasures
+from memoryhub.services.forget import erasure_plans, erasure_rows, erasures
 
 ACTOR = "worker:retention"
 REASON = erasure_rows.RETENTION

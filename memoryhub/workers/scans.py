@@ -18,8 +18,8 @@ from django.db import connections
 
 from memoryhub.models.server.clock import clock
 from memoryhub.models.server.ids import uuid7
-from memoryhub.services import night_scans
-from memoryhub.services.standstill import standstill
+from memoryhub.services.forget import night_scans
+from memoryhub.services.forget.standstill import standstill
 from memoryhub.workers import leases
 from memoryhub.workers.loops import Loop
 

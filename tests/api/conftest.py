@@ -14,8 +14,8 @@ from memoryhub.journal import writer
 from memoryhub.models.projects import Project
 from memoryhub.models.subjects import Subject
 from memoryhub.queries.threads.readers import readers
-from memoryhub.services import subjects
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.people import subjects
 from tests import factories
 from tests.api.client import Client
 from tests.sockets import serving

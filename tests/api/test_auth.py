@@ -13,7 +13,7 @@ from django.utils import timezone
 from memoryhub.api import auth, limits
 from memoryhub.models import ApiKey, Project, Subject
 from memoryhub.models.server.clock import TOLERANCE_NS, clock
-from memoryhub.services import api_keys
+from memoryhub.services.access import api_keys
 from tests.api.client import SLOT, Client
 from tests.factories import run
 

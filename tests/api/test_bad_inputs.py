@@ -20,8 +20,8 @@ from memoryhub.models import (
     ThreadLabel,
     Turn,
 )
-from memoryhub.services import checkpoints, keys
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.memory import checkpoints, keys
 from tests import factories
 from tests.api.bad_bodies import BYTES, CANARY, NAMES, VALUES, Case
 from tests.api.bad_keys import KEYS

@@ -13,7 +13,7 @@ from memoryhub.kernel.paging.page_commands import WriteLevels
 from memoryhub.models.events import Event
 from memoryhub.models.projects import Project
 from memoryhub.models.threads import Thread
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
 from tests import factories
 from tests.api.client import Client, run
 from tests.erasings import erase, sound

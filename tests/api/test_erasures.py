@@ -12,8 +12,8 @@ from memoryhub.models.erasures import Erasure
 from memoryhub.models.events import Event
 from memoryhub.models.projects import Project
 from memoryhub.models.subjects import Subject
-from memoryhub.services import erasures, receipts
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.forget import erasures, receipts
 from tests import factories, graves
 from tests.api.client import Client
 

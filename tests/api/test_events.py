@@ -13,7 +13,7 @@ from django.db import connections
 from memoryhub.api import auth, events, limits, streams
 from memoryhub.models import ApiKey, Subject
 from memoryhub.queries.lists.cursors import PART_BYTES
-from memoryhub.services import api_keys
+from memoryhub.services.access import api_keys
 from tests import factories
 from tests.api.client import Client, run
 

@@ -13,8 +13,10 @@ from memoryhub.api.socket import sockets
 from memoryhub.models import ApiKey, Project, Subject, Thread
 from memoryhub.models.server.clock import clock
 from memoryhub.queries.threads.readers import read
-from memoryhub.services import api_keys, slots, subjects
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access import api_keys
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.people import subjects
+from memoryhub.services.threads import slots
 from tests import factories
 from tests.api.client import Client
 from tests.sockets import PATIENCE, AgentSocket, gone, heard, refused

@@ -8,7 +8,7 @@ import pytest
 from memoryhub.api import auth, limits
 from memoryhub.errors import RateError
 from memoryhub.models import Project, Slot
-from memoryhub.services import api_keys
+from memoryhub.services.access import api_keys
 from tests import factories
 from tests.api.client import SLOT, Client
 

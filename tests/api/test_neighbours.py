@@ -15,7 +15,8 @@ from threading import Event, Thread
 import pytest
 
 from memoryhub.models.access.api_keys import MEMORY_SCOPES
-from memoryhub.services import erasures, subjects
+from memoryhub.services.forget import erasures
+from memoryhub.services.people import subjects
 from tests import factories, graves
 from tests.harness.instances import Instance, Server, prepared
 from tests.promises.clients import Answer, Client, slot

@@ -10,7 +10,7 @@ from memoryhub.kernel.text import strict_json
 from memoryhub.models import Event, Subject
 from memoryhub.models.erasures import Hold
 from memoryhub.models.server.clock import clock
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
 from tests import factories
 from tests.api.client import PAGE, SLOT, Answer, Client
 from tests.api.paged import T, act, ids, make

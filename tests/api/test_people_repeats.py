@@ -20,8 +20,10 @@ from memoryhub.models.events import RequestKey
 from memoryhub.models.keys import SubjectKey
 from memoryhub.models.projects import Project
 from memoryhub.models.subjects import Subject
-from memoryhub.services import erasures, holds, operators, subjects
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access import operators
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.forget import erasures
+from memoryhub.services.people import holds, subjects
 from tests import factories, forgetting, graves
 from tests.api.client import Answer, Client
 

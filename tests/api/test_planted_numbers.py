@@ -22,7 +22,7 @@ from django.db import connections
 from memoryhub.api import api as agent_api
 from memoryhub.api import auth, limits
 from memoryhub.models.projects import Project
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
 from tests import factories
 from tests.api.client import Client, run
 from tests.forgetting import forget, make_person, of, plan

@@ -7,7 +7,7 @@ from uuid import uuid4
 import pytest
 
 from memoryhub.models.projects import Project
-from memoryhub.services import projects
+from memoryhub.services.access import projects
 from tests.api.client import Client
 
 pytestmark = pytest.mark.django_db(transaction=True)

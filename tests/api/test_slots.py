@@ -7,7 +7,7 @@ import pytest
 
 from memoryhub.models import Event, Slot
 from memoryhub.queries.lists.cursors import PART_BYTES
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
 from tests import factories
 from tests.api.client import SLOT, Answer, Client, run
 

@@ -13,8 +13,8 @@ from memoryhub.api import protocol
 from memoryhub.models import Project
 from memoryhub.models.server.clock import clock
 from memoryhub.queries.threads.readers import read
-from memoryhub.services import subjects
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.people import subjects
 from tests import factories
 from tests.api.client import Client
 from tests.sockets import PATIENCE, AgentSocket, gone, refused

@@ -7,7 +7,7 @@ import pytest
 from django.utils import timezone
 
 from memoryhub.models import Subject
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
 from memoryhub.workers import stats as workers
 from tests import factories
 from tests.api.client import SLOT, Client, run

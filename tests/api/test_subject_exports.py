@@ -19,8 +19,9 @@ from memoryhub.models import Project, Subject
 from memoryhub.models.access.audit import AuditEntry, DailyUse
 from memoryhub.models.server.leases import Lease
 from memoryhub.queries.threads.readers import readers
-from memoryhub.services import exports, subjects
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.export import exports
+from memoryhub.services.people import subjects
 from tests import bundled, factories
 from tests.api.client import Client, run
 

@@ -13,8 +13,8 @@ from memoryhub.api import auth
 from memoryhub.journal import writer
 from memoryhub.models import Project, Subject, Thread, Tombstone
 from memoryhub.models.keys import SubjectKey
-from memoryhub.services import subjects
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.people import subjects
 from tests import factories, graves
 from tests.api.client import PAGE, Client
 

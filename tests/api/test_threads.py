@@ -9,7 +9,7 @@ import pytest
 from memoryhub.journal import Address, Order, perform
 from memoryhub.kernel.commands import RetireThread
 from memoryhub.models import Project, Slot, Subject, Thread
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
 from tests import factories
 from tests.api.client import SLOT, Answer, Client
 from tests.forgetting import forget

@@ -12,7 +12,7 @@ from memoryhub import journal
 from memoryhub.journal import Address, Order
 from memoryhub.kernel.commands import RetireThread
 from memoryhub.models import Subject, Thread
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
 from tests import factories
 from tests.api.client import Answer, Client
 from tests.api.remembering import (

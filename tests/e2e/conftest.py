@@ -29,8 +29,8 @@ from memoryhub.journal import Order, Receipt
 from memoryhub.kernel.commands import AppendSlots
 from memoryhub.management.serving import server as serving
 from memoryhub.models.projects import Project
-from memoryhub.services import operators
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access import operators
+from memoryhub.services.access.api_keys import Agent
 from tests import factories
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")

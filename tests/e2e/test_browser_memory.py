@@ -11,8 +11,8 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from memoryhub.models.subjects import Subject
-from memoryhub.services import operators
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access import operators
+from memoryhub.services.access.api_keys import Agent
 from tests import factories, memory_acts
 from tests.e2e.conftest import CHROMIUM, PATIENCE, Watched
 from tests.inspector import forgotten

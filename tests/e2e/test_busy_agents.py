@@ -15,7 +15,7 @@ from playwright.sync_api import Locator, Page, expect
 from memoryhub.models.erasures import Erasure
 from memoryhub.models.projects import Project
 from memoryhub.models.subjects import Subject
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
 from tests import factories
 from tests.e2e.conftest import WAIT_SECONDS, Watched
 from tests.inspector import forgotten

@@ -11,9 +11,10 @@ from memoryhub.kernel.memory.memory_commands import TakeCheckpoint
 from memoryhub.kernel.memory.tasks import SetTask, TaskField
 from memoryhub.kernel.paging.page_commands import CreatePages
 from memoryhub.kernel.text import strict_json
-from memoryhub.services import slots, turns
-from memoryhub.services.api_keys import Agent
-from memoryhub.services.turns import NewTurn
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.threads import slots
+from memoryhub.services.turns import turns
+from memoryhub.services.turns.turns import NewTurn
 from tests import factories, memory_acts
 from tests.e2e.conftest import Watched
 from tests.inspector.paged import do, new_page

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Browser, Page, WebSocketRoute, expect
 
 from memoryhub.models.threads import Thread
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
 from tests import factories
 from tests.e2e.conftest import Watched, say
 from tests.harness.instances import Server, instance

@@ -11,7 +11,7 @@ from playwright.sync_api import Page, expect
 
 from memoryhub.kernel.memory.tasks import TaskField
 from memoryhub.models.threads import Thread
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
 from tests import memory_acts
 from tests.e2e.conftest import Watched
 from tests.inspector.remembered import make_desk, put

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from memoryhub.models.threads import Thread
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
 from tests.e2e.conftest import say
 from tests.inspector.paged import make_paged
 

@@ -10,8 +10,8 @@ from playwright.sync_api import Page, expect
 
 from memoryhub.models.projects import Project
 from memoryhub.models.threads import Thread
-from memoryhub.services import api_keys
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access import api_keys
+from memoryhub.services.access.api_keys import Agent
 from tests.inspector.paged import make_restless
 
 T = "/p/acme/threads/restless"

@@ -14,7 +14,7 @@ from playwright.sync_api import Page, expect
 
 from inspector import access
 from inspector.views import passkeys as asking
-from memoryhub.services import operators, passkeys
+from memoryhub.services.access import operators, passkeys
 from tests.e2e.conftest import Watched
 from tests.e2e.screens.conftest import findings
 

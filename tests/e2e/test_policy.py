@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Page
 
 from inspector.middleware import POLICY
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
 from tests.e2e.conftest import Watched
 from tests.inspector.routes import list_routes, make_family, variants
 from tests.inspector.test_looking import OFF, POSTED

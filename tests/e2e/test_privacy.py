@@ -10,7 +10,7 @@ from playwright.sync_api import Page, expect
 
 from memoryhub.models.erasures import Receipt
 from memoryhub.models.subjects import Subject
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
 from tests.e2e.conftest import Watched
 from tests.inspector import forgotten
 

@@ -8,8 +8,9 @@ import pytest
 from playwright.sync_api import Page
 
 from memoryhub.models.projects import Project
-from memoryhub.services import project_deletions, subjects
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.forget import project_deletions
+from memoryhub.services.people import subjects
 from tests.e2e.screens.conftest import WIDE, check_moving
 from tests.inspector import forgotten
 

@@ -10,8 +10,8 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from memoryhub.models.projects import Project
-from memoryhub.services import api_keys, operators
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access import api_keys, operators
+from memoryhub.services.access.api_keys import Agent
 from tests import factories
 from tests.e2e.conftest import Watched
 

@@ -6,13 +6,9 @@ import json
 import sys
 
 from memoryhub.models.threads import Thread
-from memoryhub.services import (
-    api_keys,
-    operator_threads,
-    operators,
-    projects,
-    subjects,
-)
+from memoryhub.services.access import api_keys, operators, projects
+from memoryhub.services.people import subjects
+from memoryhub.services.threads import operator_threads
 from tests.promises.appender import tell
 
 

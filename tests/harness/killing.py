@@ -15,7 +15,7 @@ from django.core.management import execute_from_command_line
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from memoryhub.models.projects import Project
-from memoryhub.services import projects
+from memoryhub.services.access import projects
 from tests import recordings
 
 #: The process dies just before a commit, or just after it.

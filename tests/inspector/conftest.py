@@ -17,8 +17,8 @@ from inspector.views import passkeys, sign_in, sso
 from memoryhub.models.access.operators import Membership, Operator
 from memoryhub.models.projects import Project
 from memoryhub.models.threads import Thread
-from memoryhub.services import operators
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access import operators
+from memoryhub.services.access.api_keys import Agent
 from tests import factories, sockets
 
 Browser = Callable[[str], Client]

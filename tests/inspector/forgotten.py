@@ -16,15 +16,10 @@ from memoryhub.models.server.clock import clock
 from memoryhub.models.server.ids import uuid7
 from memoryhub.models.subjects import Subject
 from memoryhub.queries.forget.erasures import ErasureLine
-from memoryhub.services import (
-    erasure_plans,
-    erasures,
-    holds,
-    operators,
-    restrictions,
-    subjects,
-)
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access import operators
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.forget import erasure_plans, erasures
+from memoryhub.services.people import holds, restrictions, subjects
 from memoryhub.workers import erasures as workers
 from memoryhub.workers import leases
 from tests import factories, graves, memory_acts

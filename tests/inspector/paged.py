@@ -24,9 +24,9 @@ from memoryhub.kernel.text import strict_json
 from memoryhub.kernel.threads import measuring
 from memoryhub.models.threads import Thread
 from memoryhub.queries.replay import replay
-from memoryhub.services import turns
-from memoryhub.services.api_keys import Agent
-from memoryhub.services.turns import NewTurn
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.turns import turns
+from memoryhub.services.turns.turns import NewTurn
 from tests import factories
 
 #: Of three slots each.

@@ -13,8 +13,8 @@ from memoryhub.kernel.memory.tasks import SetTask, TaskField, TaskStatus, Update
 from memoryhub.kernel.state.state import Scope
 from memoryhub.kernel.text import strict_json
 from memoryhub.models.threads import Thread
-from memoryhub.services import keys
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.memory import keys
 from tests import factories, memory_acts
 from tests.memory_acts import MINUTE, lasting
 from tests.page_acts import act

@@ -21,15 +21,11 @@ from memoryhub.kernel.commands import Imported, ImportMessages
 from memoryhub.models.access.operators import Membership
 from memoryhub.models.erasures import Tombstone
 from memoryhub.models.server.clock import clock
-from memoryhub.services import (
-    erasure_plans,
-    holds,
-    operator_threads,
-    operators,
-    receipts,
-    subjects,
-)
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access import operators
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.forget import erasure_plans, receipts
+from memoryhub.services.people import holds, subjects
+from memoryhub.services.threads import operator_threads
 from tests import factories, graves, memory_acts
 
 KINDS = ("json", "csv", "ndjson")

@@ -10,7 +10,8 @@ from django.utils import timezone
 from inspector.access import SIGNED_IN
 from memoryhub.models.access.api_keys import ApiKey
 from memoryhub.models.projects import Project
-from memoryhub.services import api_keys, subjects
+from memoryhub.services.access import api_keys
+from memoryhub.services.people import subjects
 from tests import factories
 from tests.inspector.conftest import Browser
 

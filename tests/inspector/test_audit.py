@@ -14,8 +14,9 @@ from memoryhub.journal import audit as log
 from memoryhub.models.access.audit import AuditEntry
 from memoryhub.models.projects import Project
 from memoryhub.queries.access.audit import FIELDS
-from memoryhub.services import audit, operator_threads, operators
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access import audit, operators
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.threads import operator_threads
 from tests.factories import append, get_thread
 from tests.inspector.conftest import Browser, member, signed_in
 from tests.kept import unguarded

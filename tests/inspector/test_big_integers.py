@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
 from tests import factories
 from tests import memory_acts as acts
 

@@ -23,8 +23,8 @@ from memoryhub.queries.memory import (
     restorations,
 )
 from memoryhub.queries.replay import states
-from memoryhub.services import operator_threads
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.threads import operator_threads
 from tests import factories, memory_acts
 from tests.inspector.conftest import Browser
 from tests.inspector.paged import make_paged, state_now, text_of

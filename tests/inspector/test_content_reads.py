@@ -23,8 +23,8 @@ from memoryhub.models.access.operators import Operator, SignInLink
 from memoryhub.models.projects import Project
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
-from memoryhub.services import operators
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access import operators
+from memoryhub.services.access.api_keys import Agent
 from tests import factories, memory_acts
 from tests.inspector.conftest import Browser, signed_in
 from tests.inspector.routes import SINCE, Route, list_routes, make_family, variants

@@ -14,8 +14,9 @@ from memoryhub.models.access.operators import Membership, Operator
 from memoryhub.models.erasures import Receipt
 from memoryhub.models.projects import Project
 from memoryhub.models.subjects import Subject
-from memoryhub.services import operators, project_deletions
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access import operators
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.forget import project_deletions
 from tests import factories
 from tests.inspector.conftest import Browser
 from tests.inspector.test_api_keys import nonce_of

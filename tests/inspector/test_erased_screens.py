@@ -8,7 +8,7 @@ import pytest
 from django.test import Client
 
 from memoryhub.models.events import Event
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
 from tests import factories
 from tests.erasings import erase, sound
 from tests.inspector.routes import list_routes, make_family, variants

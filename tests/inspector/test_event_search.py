@@ -16,7 +16,7 @@ from memoryhub.models.projects import Project
 from memoryhub.models.slots import Slot
 from memoryhub.models.threads import Thread
 from memoryhub.queries.threads import event_search
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
 from tests import factories
 from tests.inspector.routes import make_family
 

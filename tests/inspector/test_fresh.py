@@ -8,8 +8,9 @@ from inspector.hub import hub
 from memoryhub.models.access.operators import Membership
 from memoryhub.models.projects import Project
 from memoryhub.queries.threads.readers import read
-from memoryhub.services import operators, slots
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access import operators
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.threads import slots
 from tests import factories
 from tests.sockets import Socket, serving, sign_in
 

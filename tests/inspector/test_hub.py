@@ -20,8 +20,8 @@ from inspector.standing import Badge, Standing
 from memoryhub.models.access.operators import Operator
 from memoryhub.models.threads import Thread
 from memoryhub.queries.threads.readers import read
-from memoryhub.services import slots
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.threads import slots
 from tests import factories
 from tests.sockets import Socket, number_of, serving, sign_in
 

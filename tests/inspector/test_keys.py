@@ -15,8 +15,8 @@ from django.utils import timezone
 from memoryhub.kernel.memory.memory_commands import EraseValues
 from memoryhub.models.threads import Thread
 from memoryhub.queries.memory import key_views, keys
-from memoryhub.services import operator_threads
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.threads import operator_threads
 from tests import factories, memory_acts
 from tests.inspector.conftest import Browser
 from tests.inspector.paged import text_of

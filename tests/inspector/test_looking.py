@@ -12,7 +12,7 @@ from django.test import Client
 
 from memoryhub.journal.writing.writer import writer
 from memoryhub.kernel import state_json
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
 from tests import factories
 from tests.conftest import DATABASES
 from tests.inspector.routes import SINCE, Route, list_routes, make_family, variants

@@ -7,7 +7,7 @@ from django.test import Client
 from django.urls import reverse
 
 from memoryhub.models.projects import Project
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
 from memoryhub.workers.erasures import Eraser
 from tests.lost_needles import USER, lose
 

@@ -14,7 +14,7 @@ from memoryhub.errors import InvalidError
 from memoryhub.models.access.audit import AuditEntry
 from memoryhub.models.access.operators import Operator
 from memoryhub.models.projects import Project
-from memoryhub.services import operators
+from memoryhub.services.access import operators
 from tests.inspector.conftest import Browser, signed_in
 
 pytestmark = pytest.mark.django_db

@@ -22,8 +22,8 @@ from memoryhub.kernel.registry import TYPES
 from memoryhub.models.threads import Thread
 from memoryhub.queries.memory import task_views
 from memoryhub.queries.memory.task_views import TaskStep
-from memoryhub.services import operator_threads
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.threads import operator_threads
 from tests import factories, memory_acts
 from tests.inspector.paged import text_of
 from tests.inspector.remembered import make_desk

@@ -8,8 +8,8 @@ from django.test import Client
 
 from memoryhub.kernel.paging import pins
 from memoryhub.models.threads import Thread
-from memoryhub.services import operator_pages
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.paging import operator_pages
 from tests.inspector.conftest import Browser
 from tests.inspector.paged import make_paged, state_now, text_of
 

@@ -13,8 +13,8 @@ from memoryhub.kernel.packing import packers
 from memoryhub.kernel.paging.page_commands import CreatePages
 from memoryhub.models.threads import Thread
 from memoryhub.queries.turns import contexts, prefixes, turn_diffs, turns
-from memoryhub.services import turns as beginning
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.turns import turns as beginning
 from tests import factories
 from tests.inspector.conftest import Browser
 from tests.inspector.paged import (

@@ -17,7 +17,7 @@ from memoryhub.models.access.audit import AuditEntry
 from memoryhub.models.access.operators import Operator
 from memoryhub.models.keys import Passkey
 from memoryhub.models.projects import Project
-from memoryhub.services import operators, passkeys
+from memoryhub.services.access import operators, passkeys
 from tests.devices import Device
 from tests.inspector.conftest import signed_in
 from tests.inspector.test_second_factor import FAR, PASSWORD, plain

@@ -13,7 +13,7 @@ from django.test import Client
 from inspector.templatetags import units
 from memoryhub.models.threads import Thread
 from memoryhub.queries.turns import contexts, prefixes, turns
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
 from tests.inspector.paged import make_paged, text_of
 
 pytestmark = pytest.mark.django_db

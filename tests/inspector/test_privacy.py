@@ -17,8 +17,9 @@ from memoryhub.models.access.audit import AuditEntry
 from memoryhub.models.erasures import Hold, Receipt, Tombstone
 from memoryhub.models.projects import Project
 from memoryhub.models.subjects import Subject
-from memoryhub.services import operators, subjects
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access import operators
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.people import subjects
 from tests import factories, graves, memory_acts
 from tests.inspector import forgotten
 from tests.inspector.conftest import Browser

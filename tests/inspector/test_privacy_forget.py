@@ -14,7 +14,7 @@ from memoryhub.models.access.audit import AuditEntry
 from memoryhub.models.erasures import Erasure, Receipt
 from memoryhub.models.subjects import Subject
 from memoryhub.queries.forget.erasures import ErasureLine
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
 from tests.inspector import forgotten
 from tests.inspector.conftest import Browser
 

@@ -16,8 +16,9 @@ from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
 from memoryhub.queries.threads.readers import read
 from memoryhub.queries.verify import heads
-from memoryhub.services import operators, restrictions
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access import operators
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.people import restrictions
 from tests import factories
 from tests.inspector import forgotten
 from tests.inspector.conftest import signed_in

@@ -9,7 +9,8 @@ from inspector.views import subject_acts
 from memoryhub.kernel.state.erase_events import Reason
 from memoryhub.models.erasures import Erasure, Hold
 from memoryhub.queries.forget import reach
-from memoryhub.services import receipts, restrictions
+from memoryhub.services.forget import receipts
+from memoryhub.services.people import restrictions
 
 
 def test_every_choice_of_the_engine_is_offered() -> None:

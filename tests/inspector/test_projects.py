@@ -4,7 +4,7 @@ import pytest
 from django.test import Client
 
 from memoryhub.models.projects import Project
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
 from tests import factories
 from tests.inspector.conftest import Browser
 

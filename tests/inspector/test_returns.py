@@ -13,8 +13,8 @@ from django.utils import timezone
 from inspector import returns
 from inspector.access import SIGNED_IN
 from inspector.views import sign_in
-from memoryhub.services import operators
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access import operators
+from memoryhub.services.access.api_keys import Agent
 from tests.inspector.conftest import Browser
 from tests.inspector.routes import Route, list_routes, make_family, variants
 

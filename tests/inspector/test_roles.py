@@ -17,8 +17,8 @@ from memoryhub.models.access.operators import Membership, Operator
 from memoryhub.models.erasures import Erasure
 from memoryhub.models.projects import Project
 from memoryhub.models.subjects import Subject
-from memoryhub.services import operators
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access import operators
+from memoryhub.services.access.api_keys import Agent
 from tests import factories
 from tests.inspector.conftest import Browser, signed_in
 from tests.inspector.routes import SINCE, Route, list_routes, make_family, variants

@@ -16,8 +16,8 @@ from pytest_django import Settings
 from memoryhub.models.access.operators import Operator
 from memoryhub.models.keys import OperatorKey
 from memoryhub.models.projects import Project
-from memoryhub.services import operators, second_factors
-from memoryhub.services.second_factors import STEP_SECONDS, code_at
+from memoryhub.services.access import operators, second_factors
+from memoryhub.services.access.second_factors import STEP_SECONDS, code_at
 from tests.inspector.conftest import signed_in
 
 pytestmark = pytest.mark.django_db

@@ -11,8 +11,8 @@ from django.utils import timezone
 from inspector.access import SIGNED_IN
 from memoryhub.models.projects import Project
 from memoryhub.queries.threads import retention
-from memoryhub.services import projects
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access import projects
+from memoryhub.services.access.api_keys import Agent
 from memoryhub.workers import retention as worker
 from tests import factories
 from tests.inspector.conftest import Browser

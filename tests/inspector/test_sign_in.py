@@ -16,7 +16,7 @@ from memoryhub.journal import writer
 from memoryhub.models.access.operators import SignInFailure
 from memoryhub.models.projects import Project
 from memoryhub.models.server.clock import TOLERANCE_NS, clock
-from memoryhub.services import operators
+from memoryhub.services.access import operators
 from tests.conftest import DATABASES
 from tests.inspector.conftest import Browser, signed_in
 from tests.inspector.test_looking import stored

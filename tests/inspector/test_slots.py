@@ -11,8 +11,8 @@ from django.test import Client
 from memoryhub.models.slots import Slot
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
-from memoryhub.services import slots
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.threads import slots
 from tests import factories
 from tests.inspector.conftest import Browser
 

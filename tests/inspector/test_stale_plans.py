@@ -11,7 +11,7 @@ from django.test import Client
 from memoryhub.errors import SubjectRestrictedError
 from memoryhub.models.erasures import Erasure
 from memoryhub.models.subjects import Subject
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
 from tests import factories
 from tests.inspector import forgotten
 from tests.inspector.conftest import Browser

@@ -11,7 +11,7 @@ from memoryhub.journal import writer
 from memoryhub.kernel.state.state import Scope
 from memoryhub.models.projects import Project
 from memoryhub.models.threads import Thread
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
 from tests import factories
 from tests.inspector.conftest import Browser
 

@@ -10,8 +10,8 @@ from django.test import Client
 from inspector import panels
 from memoryhub.models.projects import Project
 from memoryhub.models.threads import Thread
-from memoryhub.services import operator_threads, slots
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.threads import operator_threads, slots
 from tests import factories
 
 pytestmark = pytest.mark.django_db

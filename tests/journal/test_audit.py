@@ -23,7 +23,7 @@ from memoryhub.models.keys import DestroyedKey, SubjectKey
 from memoryhub.models.projects import Instance, Project
 from memoryhub.models.server.ids import uuid7
 from memoryhub.queries.access.audit import verify
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
 from memoryhub.vault.keys import keys
 from tests.factories import append, get_thread
 from tests.kept import unguarded

@@ -20,7 +20,7 @@ from memoryhub.models.server.clock import clock
 from memoryhub.models.slots import Slot
 from memoryhub.models.threads import Thread
 from memoryhub.queries.verify.verification import verify
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.rebuild import rebuild
 from tests.erasings import closed, erasure_of
 from tests.factories import append, get_thread, make_thread

@@ -11,7 +11,7 @@ from memoryhub.kernel.commands import CloseThread, RetireThread
 from memoryhub.models.threads import Thread
 from memoryhub.models.working_memory import Checkpoint
 from memoryhub.queries.memory import checkpoints
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
 from tests import memory_acts
 from tests.factories import get_thread
 from tests.memory_acts import add_notes, restore, set_key, set_task, take

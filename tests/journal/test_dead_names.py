@@ -10,8 +10,9 @@ import pytest
 from memoryhub.errors import NotFoundError, SubjectErasedError, ThreadErasedError
 from memoryhub.journal.rows import tombstones
 from memoryhub.models import Project, Subject, Thread
-from memoryhub.services import operator_threads, subjects, threads
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.people import subjects
+from memoryhub.services.threads import operator_threads, threads
 from tests import factories, graves
 from tests.services import acts
 

@@ -30,8 +30,8 @@ from memoryhub.models.slots import Slot
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
 from memoryhub.queries.paging.pages import find_entry, list_pages
-from memoryhub.services import threads
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.threads import threads
 from tests.erasings import end, erase, erase_ranges, sound
 from tests.factories import append, get_thread, run
 from tests.memory_acts import (

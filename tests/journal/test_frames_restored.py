@@ -23,7 +23,7 @@ from memoryhub.kernel.paging.page_commands import (
 from memoryhub.kernel.state.memory_events import CheckpointRestored
 from memoryhub.models.threads import Thread
 from memoryhub.queries.verify.verification import verify
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
 from tests.factories import get_thread, make_slot, make_thread
 from tests.memory_acts import kinds, restore, take
 from tests.page_acts import (

@@ -16,7 +16,7 @@ from memoryhub.kernel.replay import Recorded, evolve
 from memoryhub.kernel.state.state import MAX_FORK_DEPTH, ThreadState
 from memoryhub.models.threads import Thread
 from memoryhub.queries.verify.verification import verify
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
 from tests.factories import append, get_thread
 from tests.services.acts import fork
 

@@ -19,7 +19,7 @@ from memoryhub.kernel.memory.tasks import ClearTask, UpdateTask
 from memoryhub.kernel.state.memory_events import ValuesErased
 from memoryhub.models.threads import Thread
 from memoryhub.queries.verify.verification import verify
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
 from memoryhub.workers import expiry
 from tests.factories import get_thread
 from tests.memory_acts import (

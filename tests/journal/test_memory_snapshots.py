@@ -12,7 +12,7 @@ from memoryhub.kernel.state import state as states
 from memoryhub.models.events import Snapshot
 from memoryhub.models.threads import Thread
 from memoryhub.queries.verify.verification import Difference, verify
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
 from tests.factories import append, get_thread
 from tests.memory_acts import (
     DAY,

@@ -27,7 +27,7 @@ from memoryhub.kernel.state.pages import Location
 from memoryhub.models.events import Event
 from memoryhub.models.pages import Page, PageLevel
 from memoryhub.models.threads import Thread
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
 from tests.factories import append, get_thread, make_thread
 from tests.page_acts import (
     act,

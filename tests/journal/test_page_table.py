@@ -20,7 +20,7 @@ from memoryhub.kernel.paging.page_commands import (
 from memoryhub.models.events import Event
 from memoryhub.models.pages import Page, PageLevel
 from memoryhub.models.threads import Thread
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
 from tests.factories import append, get_thread
 from tests.page_acts import (
     act,

@@ -21,7 +21,7 @@ from memoryhub.models.slots import Slot
 from memoryhub.models.threads import Thread
 from memoryhub.queries.threads.slots import list_slots
 from memoryhub.queries.verify.verification import Difference, verify
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.rebuild import rebuild
 from memoryhub.vault.registry.registry import TABLES, Fate
 from tests.erasings import closed, end, erase, purge, sound, stored

@@ -18,7 +18,7 @@ from memoryhub.models.projects import Project
 from memoryhub.models.server.clock import clock
 from memoryhub.models.threads import ThreadLabel
 from memoryhub.queries.scan import surface_rows
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
 from memoryhub.vault.keys import keys
 from tests import readers
 from tests.factories import make_thread

@@ -18,10 +18,11 @@ from memoryhub.kernel.paging.page_commands import FaultPage
 from memoryhub.kernel.text import strict_json
 from memoryhub.models import Event, Project, Subject, Thread
 from memoryhub.queries.paging import pages
-from memoryhub.services import page_faults, subjects
-from memoryhub.services import pages as writing
-from memoryhub.services.api_keys import Agent
-from memoryhub.services.pages import PageChange
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.paging import page_faults
+from memoryhub.services.paging import pages as writing
+from memoryhub.services.paging.pages import PageChange
+from memoryhub.services.people import subjects
 from tests import factories, recordings
 from tests import memory_acts as acts
 from tests.forgetting import forget

@@ -14,7 +14,7 @@ from memoryhub.models.events import Event
 from memoryhub.models.pages import Page
 from memoryhub.models.slots import Slot
 from memoryhub.models.threads import Thread
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
 from tests.factories import append
 
 pytestmark = pytest.mark.django_db

@@ -23,16 +23,12 @@ from memoryhub.models import Event, Project, Subject, Thread, Tombstone
 from memoryhub.models.server.clock import clock
 from memoryhub.queries.paging import pages
 from memoryhub.queries.turns import envelopes
-from memoryhub.services import (
-    keys,
-    operator_memory,
-    subjects,
-    threads,
-    working_memory,
-)
-from memoryhub.services import pages as written_pages
-from memoryhub.services.api_keys import Agent
-from memoryhub.services.pages import PageChange
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.memory import keys, operator_memory, working_memory
+from memoryhub.services.paging import pages as written_pages
+from memoryhub.services.paging.pages import PageChange
+from memoryhub.services.people import subjects
+from memoryhub.services.threads import threads
 from tests import factories, graves
 from tests.forgetting import forget
 from tests.services import acts

@@ -36,8 +36,8 @@ from memoryhub.models import (
     Total,
 )
 from memoryhub.queries.verify import total_checks
-from memoryhub.services import subjects
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.people import subjects
 from memoryhub.services.rebuild import rebuild
 from tests import bundled, forgetting, memory_acts, page_acts
 from tests.factories import append, get_thread, make_page, make_thread

@@ -23,7 +23,7 @@ from memoryhub.models.projects import Project
 from memoryhub.models.slots import Slot
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
 from tests.factories import append, get_thread, make_agent, make_slot, make_thread
 
 pytestmark = pytest.mark.django_db

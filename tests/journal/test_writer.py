@@ -26,7 +26,7 @@ from memoryhub.kernel.commands import AppendSlots, NewSlot
 from memoryhub.models.server.clock import TOLERANCE_NS, clock
 from memoryhub.models.slots import Slot
 from memoryhub.models.threads import Thread
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
 from tests.factories import make_slot, make_thread
 
 pytestmark = pytest.mark.django_db(transaction=True)

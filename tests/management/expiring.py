@@ -11,7 +11,7 @@ from memoryhub.models.events import Event
 from memoryhub.models.threads import Thread
 from memoryhub.models.working_memory import DueValue, Key
 from memoryhub.queries.verify.verification import verify
-from memoryhub.services import projects
+from memoryhub.services.access import projects
 from tests.factories import make_agent, make_project
 from tests.memory_acts import lasting, new_key, set_keys
 from tests.promises.appender import tell

@@ -14,8 +14,8 @@ from django.core.management import CommandError, call_command
 from memoryhub.models.access.audit import AuditEntry
 from memoryhub.models.projects import Project
 from memoryhub.queries.access.audit import FIELDS
-from memoryhub.services import audit, operators
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access import audit, operators
+from memoryhub.services.access.api_keys import Agent
 from tests.factories import append, get_thread
 from tests.kept import unguarded
 from tests.recordings import array

@@ -15,8 +15,9 @@ from memoryhub.management.serving import address
 from memoryhub.models.access.api_keys import ApiKey
 from memoryhub.models.access.operators import Membership, Operator, SignInLink
 from memoryhub.models.projects import MAX_THREADS, Project
-from memoryhub.services import api_keys, operators, subjects
-from memoryhub.services.api_keys import SHAPE
+from memoryhub.services.access import api_keys, operators
+from memoryhub.services.access.api_keys import SHAPE
+from memoryhub.services.people import subjects
 
 pytestmark = pytest.mark.django_db
 

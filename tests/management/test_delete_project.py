@@ -14,8 +14,9 @@ from memoryhub.models.erasures import Erasure, Receipt
 from memoryhub.models.projects import Project
 from memoryhub.models.server.clock import clock
 from memoryhub.models.subjects import Subject
-from memoryhub.services import holds, operators, projects
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access import operators, projects
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.people import holds
 from memoryhub.workers import deletions
 from tests import factories
 from tests.forgetting import finish

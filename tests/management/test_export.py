@@ -17,8 +17,8 @@ from memoryhub.models.access.audit import AuditEntry
 from memoryhub.models.keys import SigningKey
 from memoryhub.models.server.leases import Lease
 from memoryhub.queries.export import bundles
-from memoryhub.services import subjects
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.people import subjects
 from memoryhub.vault.proof import signing
 from tests import bundled, factories
 

@@ -12,8 +12,8 @@ from django.core.management import call_command
 from memoryhub.models.erasures import Erasure
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
-from memoryhub.services import subjects
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.people import subjects
 from tests import factories
 from tests.management.test_commands import answer, refused, run
 

@@ -15,7 +15,7 @@ from memoryhub.management.import_summary import Summary, bad_line
 from memoryhub.models.projects import Project
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
-from memoryhub.services.imports import Counts
+from memoryhub.services.imports.imports import Counts
 from tests.recordings import array, lines, message, run
 
 pytestmark = pytest.mark.django_db

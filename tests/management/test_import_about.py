@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from memoryhub.models.projects import Project
-from memoryhub.services import subjects
+from memoryhub.services.people import subjects
 from tests.management.test_import import Told
 from tests.recordings import array, run
 

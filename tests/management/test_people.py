@@ -10,8 +10,9 @@ from memoryhub.models import Membership, Project, Subject
 from memoryhub.models.access.audit import AuditEntry
 from memoryhub.models.erasures import Hold
 from memoryhub.models.server.clock import clock
-from memoryhub.services import operators, subjects
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access import operators
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.people import subjects
 from tests import factories, graves
 from tests.management.test_commands import answer, refused, run
 

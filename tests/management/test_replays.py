@@ -20,8 +20,10 @@ from memoryhub.models.projects import Instance as Installed
 from memoryhub.models.projects import Project
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
-from memoryhub.services import erasure_plans, erasures, projects, subjects
-from memoryhub.services.standstill import standstill
+from memoryhub.services.access import projects
+from memoryhub.services.forget import erasure_plans, erasures
+from memoryhub.services.forget.standstill import standstill
+from memoryhub.services.people import subjects
 from memoryhub.vault.proof import ledger
 from tests import factories
 from tests.harness.backups import Backups, backups

@@ -12,7 +12,8 @@ from memoryhub.models.erasures import Erasure
 from memoryhub.models.events import Event
 from memoryhub.models.projects import Project
 from memoryhub.models.server.clock import clock
-from memoryhub.services import scan_probes, subjects
+from memoryhub.services.people import subjects
+from memoryhub.services.scan import scan_probes
 from memoryhub.vault.scan import needles
 from tests.factories import append, make_agent, make_project, make_thread
 from tests.harness.instances import Instance

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from memoryhub.services.api_keys import SHAPE
+from memoryhub.services.access.api_keys import SHAPE
 from tests.harness.forks import MANAGE, ROOT
 from tests.harness.instances import Instance, Server, free_port
 

@@ -18,7 +18,7 @@ from memoryhub.models.projects import Project
 from memoryhub.models.server.clock import clock
 from memoryhub.models.slots import Slot
 from memoryhub.models.threads import Thread
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
 from memoryhub.vault.proof import ledger
 from memoryhub.workers.anchors import move
 from tests.factories import append, get_thread, make_agent, make_project, make_thread

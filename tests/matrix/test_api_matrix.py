@@ -17,15 +17,11 @@ from memoryhub.kernel.memory.memory_commands import Expiry, TakeCheckpoint
 from memoryhub.kernel.memory.notes import AddNotes, NewNote
 from memoryhub.kernel.memory.tasks import SetTask
 from memoryhub.models import ApiKey, Project, Subject, Thread
-from memoryhub.services import (
-    api_keys,
-    checkpoints,
-    keys,
-    subjects,
-    turns,
-    working_memory,
-)
-from memoryhub.services.turns import NewTurn
+from memoryhub.services.access import api_keys
+from memoryhub.services.memory import checkpoints, keys, working_memory
+from memoryhub.services.people import subjects
+from memoryhub.services.turns import turns
+from memoryhub.services.turns.turns import NewTurn
 from tests import factories, graves
 from tests.api.client import PAGE, SLOT, Answer, Client, run
 from tests.matrix.people import PEOPLE

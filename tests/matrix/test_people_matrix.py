@@ -12,7 +12,8 @@ from django.utils import timezone
 from memoryhub.api import auth
 from memoryhub.models import ApiKey, Project, Subject
 from memoryhub.models.server.clock import clock
-from memoryhub.services import api_keys, restrictions, subjects
+from memoryhub.services.access import api_keys
+from memoryhub.services.people import restrictions, subjects
 from tests import factories, graves
 from tests.api.client import Answer, Client, run
 from tests.matrix.people import PEOPLE, Refused, Row

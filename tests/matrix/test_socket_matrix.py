@@ -23,7 +23,8 @@ from inspector import BUILD, consumers
 from memoryhub.api import auth, limits, socket
 from memoryhub.models import ApiKey, Membership, Project, Subject
 from memoryhub.queries.threads.readers import read
-from memoryhub.services import api_keys, operators, subjects
+from memoryhub.services.access import api_keys, operators
+from memoryhub.services.people import subjects
 from tests import factories
 from tests.sockets import ORIGIN, AgentSocket, Line, Socket, serving, sign_in
 from tests.test_rooms import modules, tree

@@ -23,8 +23,8 @@ from memoryhub.models.access.api_keys import MEMORY_SCOPES, SUBJECT_SCOPES
 from memoryhub.models.projects import Project
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
-from memoryhub.services import subjects
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.people import subjects
 from tests import bundled, factories
 from tests.api import client as api
 from tests.api.client import Client

@@ -14,8 +14,8 @@ from memoryhub.models.projects import Project
 from memoryhub.models.threads import Thread
 from memoryhub.models.working_memory import DueValue, Key
 from memoryhub.queries.verify.verification import verify
-from memoryhub.services import projects
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access import projects
+from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.rebuild import rebuild, recount
 from tests.factories import append, get_thread
 from tests.memory_acts import MINUTE, NOON, at, restore, set_key, take

@@ -13,7 +13,7 @@ from memoryhub.models.pages import Page
 from memoryhub.models.slots import Turn
 from memoryhub.models.threads import Thread
 from memoryhub.queries.verify.verification import verify
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.rebuild import rebuild, recount
 from tests.factories import append, get_thread, make_thread
 from tests.models.migrated import guarded, migrate, refused

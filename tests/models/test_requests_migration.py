@@ -10,7 +10,7 @@ from memoryhub.journal import Request
 from memoryhub.journal.log import requests
 from memoryhub.journal.log.requests import Asked
 from memoryhub.models.events import RequestKey
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
 from tests.factories import append, make_thread
 from tests.forgetting import of
 from tests.models.migrated import guarded, migrate

@@ -13,8 +13,8 @@ from memoryhub.kernel.commands import AppendSlots
 from memoryhub.kernel.state.events import SlotAppended
 from memoryhub.models.projects import Project
 from memoryhub.models.threads import Thread
-from memoryhub.services import api_keys
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access import api_keys
+from memoryhub.services.access.api_keys import Agent
 from tests.factories import make_agent, make_project, make_slot
 
 

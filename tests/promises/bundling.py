@@ -19,7 +19,9 @@ from memoryhub.models.server.clock import clock
 from memoryhub.models.server.leases import Lease
 from memoryhub.models.threads import Thread
 from memoryhub.queries.export.bundle_files import Archive
-from memoryhub.services import exports, projects, subjects
+from memoryhub.services.access import projects
+from memoryhub.services.export import exports
+from memoryhub.services.people import subjects
 from memoryhub.workers import sweeping
 from tests import bundled, factories
 from tests.harness import killing

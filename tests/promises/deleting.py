@@ -20,7 +20,9 @@ from memoryhub.models.projects import Project
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
 from memoryhub.queries.forget import erasure_counts
-from memoryhub.services import ledgers, project_deletions, projects, subjects
+from memoryhub.services.access import projects
+from memoryhub.services.forget import ledgers, project_deletions
+from memoryhub.services.people import subjects
 from memoryhub.vault.proof import ledger
 from tests import factories
 from tests.harness import killing

@@ -21,8 +21,10 @@ from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
 from memoryhub.queries.forget import erasure_counts
 from memoryhub.queries.forget.erasures import ErasureLine
-from memoryhub.services import erasure_plans, erasures, projects, subjects
-from memoryhub.services.erasures import A_DAY
+from memoryhub.services.access import projects
+from memoryhub.services.forget import erasure_plans, erasures
+from memoryhub.services.forget.erasures import A_DAY
+from memoryhub.services.people import subjects
 from memoryhub.vault.proof import ledger
 from tests import factories
 from tests.harness import killing

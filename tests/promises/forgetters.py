@@ -15,7 +15,7 @@ from memoryhub.models.keys import SubjectKey
 from memoryhub.models.projects import Project
 from memoryhub.models.subjects import Subject
 from memoryhub.queries.forget import erasure_counts
-from memoryhub.services import api_keys
+from memoryhub.services.access import api_keys
 from tests.factories import make_project
 from tests.promises.appender import tell
 

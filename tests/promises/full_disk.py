@@ -17,7 +17,8 @@ from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
 from memoryhub.queries import tombstones
 from memoryhub.queries.verify.verification import verify
-from memoryhub.services import ballast, subjects
+from memoryhub.services.forget import ballast
+from memoryhub.services.people import subjects
 from tests import forgetting
 from tests.promises.erasing import remember
 

@@ -24,8 +24,8 @@ from memoryhub.journal import audit
 from memoryhub.models.access.audit import AuditEntry
 from memoryhub.models.projects import Instance
 from memoryhub.models.threads import Thread
-from memoryhub.services import ledgers
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.forget import ledgers
 from memoryhub.vault.proof import anchors, ledger, signing
 from memoryhub.vault.proof.signing import Signer, fingerprint
 from memoryhub.workers.anchors import move

@@ -11,8 +11,10 @@ from typing import Any
 from memoryhub.models.events import Event
 from memoryhub.models.server.clock import clock
 from memoryhub.models.subjects import Subject
-from memoryhub.services import erasure_plans, exports, projects
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access import projects
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.export import exports
+from memoryhub.services.forget import erasure_plans
 from tests import bundled, factories, forgetting
 from tests.promises.erasing import erased_of
 

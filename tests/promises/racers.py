@@ -18,8 +18,8 @@ from memoryhub.kernel.commands import RetireThread
 from memoryhub.kernel.state.events import SlotAppended
 from memoryhub.models.projects import Project
 from memoryhub.models.threads import Thread
-from memoryhub.services import slots
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.threads import slots
 from tests.factories import make_agent, make_project, make_slot, make_thread
 from tests.promises.appender import append_one, tell
 

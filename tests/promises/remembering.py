@@ -28,8 +28,8 @@ from memoryhub.models.threads import Thread
 from memoryhub.queries.memory import checkpoints, keys, notes, tasks
 from memoryhub.queries.replay.replay import followed
 from memoryhub.queries.verify import verification
-from memoryhub.services import threads
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.threads import threads
 from memoryhub.workers import expiry
 from tests.factories import get_thread, make_agent, make_project
 from tests.promises.appender import tell

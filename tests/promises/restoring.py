@@ -17,7 +17,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from memoryhub.kernel.memory.notes import NOTES
 from memoryhub.kernel.memory.tasks import TASK
 from memoryhub.models.projects import Project
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
 from tests import memory_acts as acts
 from tests.factories import get_thread, make_agent, make_project
 from tests.harness.killing import in_child, told_by_child

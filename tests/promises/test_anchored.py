@@ -11,7 +11,7 @@ import pytest
 from memoryhub.models.threads import Thread
 from memoryhub.queries.verify import anchors as standings
 from memoryhub.queries.verify.verification import verify
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
 from memoryhub.vault.proof import anchors
 from memoryhub.workers.anchors import AnchorsDifferError, anchor, move
 from tests.factories import append, get_thread, make_thread

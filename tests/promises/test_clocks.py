@@ -13,7 +13,7 @@ import pytest
 import time_machine
 
 from memoryhub.queries.threads.events import list_events
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
 from tests.factories import append, get_thread
 from tests.harness.instances import UNLIMITED, Instance
 from tests.promised import Count

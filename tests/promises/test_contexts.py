@@ -40,9 +40,10 @@ from memoryhub.models.projects import Project
 from memoryhub.models.threads import Thread
 from memoryhub.queries.replay import tokenizers
 from memoryhub.queries.turns import contexts
-from memoryhub.services import threads, turns
 from memoryhub.services.rebuild import rebuild
-from memoryhub.services.turns import NewTurn
+from memoryhub.services.threads import threads
+from memoryhub.services.turns import turns
+from memoryhub.services.turns.turns import NewTurn
 from tests import sample
 from tests.factories import get_thread, make_agent, make_slot, make_thread, run
 from tests.harness.instances import Instance

@@ -20,8 +20,8 @@ from memoryhub.models.events import Event
 from memoryhub.models.projects import Project
 from memoryhub.models.threads import Thread
 from memoryhub.queries.verify.verification import verify
-from memoryhub.services import projects
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access import projects
+from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.rebuild import rebuild
 from memoryhub.workers import expiry
 from tests.factories import append, get_thread

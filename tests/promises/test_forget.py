@@ -16,9 +16,10 @@ from django.utils import timezone
 from memoryhub.models.erasures import Erasure
 from memoryhub.models.events import Event
 from memoryhub.queries.forget.erasures import ErasureLine
-from memoryhub.services import erasure_plans, erasures, subjects
-from memoryhub.services.api_keys import Agent
-from memoryhub.services.erasures import A_DAY
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.forget import erasure_plans, erasures
+from memoryhub.services.forget.erasures import A_DAY
+from memoryhub.services.people import subjects
 from tests import bundled
 from tests.factories import append, get_thread, make_page, make_thread
 from tests.harness.instances import UNLIMITED, Instance, prepared

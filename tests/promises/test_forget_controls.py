@@ -23,8 +23,9 @@ from memoryhub.models.threads import Thread, ThreadLabel
 from memoryhub.queries.forget import erasure_counts
 from memoryhub.queries.forget.erasures import ErasureLine
 from memoryhub.queries.tombstones import require_subject
-from memoryhub.services import erasure_plans, erasure_steps, erasures, subjects
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.forget import erasure_plans, erasure_steps, erasures
+from memoryhub.services.people import subjects
 from memoryhub.vault.registry.registry import TABLES
 from tests import readers
 from tests.factories import append, make_page, make_thread

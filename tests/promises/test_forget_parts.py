@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from memoryhub.services.erasures import A_DAY
+from memoryhub.services.forget.erasures import A_DAY
 from tests.harness.instances import UNLIMITED, Instance
 from tests.promised import Count
 from tests.promises.clients import Client

@@ -12,7 +12,7 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.db import DatabaseError
 
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
 from memoryhub.vault.proof import anchors, receipts, signing
 from tests.promised import Count
 from tests.promises.manipulations import (

@@ -23,7 +23,7 @@ from psycopg import sql
 from memoryhub.kernel.memory.memory_commands import Expiry
 from memoryhub.models.threads import Thread
 from memoryhub.models.working_memory import Key
-from memoryhub.services import operator_memory
+from memoryhub.services.memory import operator_memory
 from tests import sample
 from tests.harness.instances import UNLIMITED, Instance
 from tests.promised import Count

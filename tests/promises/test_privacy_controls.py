@@ -79,7 +79,7 @@ LETS_EVERYBODY_IN = (
     ),
     # Before her key goes, without which nothing is sealed.
     Fault(
-        "memoryhub/services/erasure_steps.py",
+        "memoryhub/services/forget/erasure_steps.py",
         "    if not row.needles:\n",
         f"    {PAUSE}\n    if not row.needles:\n",
     ),
@@ -109,7 +109,7 @@ ACCEPTS_IN_MEMORY = Fault(
     "",
 )
 KEEPS_NO_BALLAST = Fault(
-    "memoryhub/services/ballast.py", "    if standing():\n", "    if wanted:\n"
+    "memoryhub/services/forget/ballast.py", "    if standing():\n", "    if wanted:\n"
 )
 
 CONTROLS = [

@@ -18,8 +18,8 @@ from memoryhub.kernel.state.state import Scope
 from memoryhub.kernel.state_json import to_json
 from memoryhub.models.events import Snapshot
 from memoryhub.models.threads import Thread
-from memoryhub.services import slots, threads
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.threads import slots, threads
 from tests.factories import (
     append,
     get_thread,

@@ -16,8 +16,8 @@ from memoryhub.kernel.state.state import Scope
 from memoryhub.models.events import Snapshot
 from memoryhub.models.threads import Thread, ThreadLabel
 from memoryhub.queries.verify.verification import Difference, verify
-from memoryhub.services import threads
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.threads import threads
 from tests.factories import append, get_thread, make_slot, make_thread, run
 from tests.promised import Count
 from tests.promises.damages import (

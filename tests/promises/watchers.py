@@ -21,7 +21,7 @@ from websockets import Origin
 from websockets.asyncio.client import ClientConnection, connect
 
 from inspector import BUILD
-from memoryhub.services import operators
+from memoryhub.services.access import operators
 from tests.harness.instances import Instance, Server
 from tests.promises.appender import make_key, tell
 from tests.promises.clients import Client

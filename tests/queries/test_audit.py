@@ -21,8 +21,8 @@ from memoryhub.models.server.ids import uuid7
 from memoryhub.queries.access import audit
 from memoryhub.queries.access.audit import Line, get_entry, list_entries, verify_newest
 from memoryhub.queries.lists.terms import Term
-from memoryhub.services import operators
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access import operators
+from memoryhub.services.access.api_keys import Agent
 from tests.factories import append, get_thread
 from tests.kept import unguarded
 

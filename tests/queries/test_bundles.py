@@ -21,8 +21,9 @@ from memoryhub.models import ApiKey, Event, Hold, Project, Subject, Thread
 from memoryhub.models.access.audit import DailyUse
 from memoryhub.models.server.clock import clock
 from memoryhub.queries.export import bundle_cuts, bundle_pages, bundles
-from memoryhub.services import exports, subjects
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.export import exports
+from memoryhub.services.people import subjects
 from memoryhub.vault.proof import signing
 from memoryhub.vault.registry.registry import TABLES, Holds
 from tests import bundled, factories, recordings

@@ -12,8 +12,8 @@ from memoryhub.kernel.text import strict_json
 from memoryhub.queries.lists import cursors
 from memoryhub.queries.memory import comparisons
 from memoryhub.queries.memory.comparisons import HEAD
-from memoryhub.services import keys
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.memory import keys
 from tests.factories import get_thread, run
 from tests.memory_acts import take
 from tests.page_acts import act

@@ -7,8 +7,8 @@ from memoryhub.models.erasures import Receipt
 from memoryhub.models.projects import Project
 from memoryhub.queries.forget import erasure_views, receipt_views
 from memoryhub.queries.forget.erasures import ErasureLine
-from memoryhub.services import receipts
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.forget import receipts
 from tests import factories
 from tests.inspector import forgotten
 from tests.inspector.forgotten import confirm, finish, plan

@@ -13,8 +13,8 @@ from inspector import forgetting
 from memoryhub.models.erasures import Erasure, Receipt
 from memoryhub.queries.forget import erasure_waits
 from memoryhub.queries.forget.erasures import ErasureLine
-from memoryhub.services import operators
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access import operators
+from memoryhub.services.access.api_keys import Agent
 from tests.forgetting import confirm, finish, make_person, plan
 
 pytestmark = pytest.mark.django_db(transaction=True)

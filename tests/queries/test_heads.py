@@ -10,7 +10,7 @@ from memoryhub.models.projects import Project
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
 from memoryhub.queries.verify import heads
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
 from tests import factories
 
 pytestmark = pytest.mark.django_db

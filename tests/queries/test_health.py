@@ -23,8 +23,9 @@ from memoryhub.models.projects import Instance
 from memoryhub.models.server.clock import SECOND_NS, clock
 from memoryhub.models.server.leases import Lease
 from memoryhub.queries.verify import health
-from memoryhub.services import erasure_plans, subjects
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.forget import erasure_plans
+from memoryhub.services.people import subjects
 from memoryhub.vault.keys import keyring
 from memoryhub.workers import expiry, leases
 from tests.memory_acts import set_key

@@ -10,8 +10,8 @@ from memoryhub.models.projects import Project
 from memoryhub.models.threads import Thread
 from memoryhub.queries.export import imports
 from memoryhub.queries.export.imports import Source
-from memoryhub.services import operator_threads
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.threads import operator_threads
 from tests import factories, recordings
 
 pytestmark = pytest.mark.django_db

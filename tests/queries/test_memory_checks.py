@@ -9,7 +9,7 @@ import pytest
 
 from memoryhub.models.projects import Project
 from memoryhub.queries.verify import memory_checks
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
 from tests import factories, memory_acts
 from tests.memory_acts import DAY, MINUTE, NOON, at
 

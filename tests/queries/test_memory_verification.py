@@ -16,7 +16,7 @@ from memoryhub.models.server.ids import uuid7
 from memoryhub.models.threads import Thread
 from memoryhub.models.working_memory import Checkpoint, DueValue, Key
 from memoryhub.queries.verify.verification import Difference, verify
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.rebuild import rebuild
 from memoryhub.workers import expiry
 from tests.factories import get_thread

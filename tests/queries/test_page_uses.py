@@ -11,8 +11,8 @@ from memoryhub.queries.paging import page_uses, pages
 from memoryhub.queries.paging.page_uses import Uses
 from memoryhub.queries.replay import states
 from memoryhub.queries.turns import contexts
-from memoryhub.services import operator_threads
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.threads import operator_threads
 from tests import factories
 from tests.inspector.paged import do, make_paged, new_page
 

@@ -21,7 +21,7 @@ from memoryhub.models.server.ids import uuid7
 from memoryhub.models.slots import Turn
 from memoryhub.models.threads import Thread
 from memoryhub.queries.verify.verification import Difference, verify
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.rebuild import rebuild
 from tests.factories import append, get_thread
 from tests.page_acts import act, levels_of, make_pages, new_page, new_text

@@ -7,8 +7,9 @@ from memoryhub.kernel.paging.page_commands import CreatePages
 from memoryhub.models.threads import Thread
 from memoryhub.queries.lists.terms import Span, Term, Word
 from memoryhub.queries.paging import page_views
-from memoryhub.services import operator_pages, operator_threads
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.paging import operator_pages
+from memoryhub.services.threads import operator_threads
 from tests import factories
 from tests.inspector.paged import do, gone, make_paged, new_page
 

@@ -8,7 +8,7 @@ from memoryhub.models.slots import Turn
 from memoryhub.models.threads import Thread
 from memoryhub.queries.paging import paging_charts
 from memoryhub.queries.replay import replay
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
 from tests.inspector.paged import make_paged
 
 pytestmark = pytest.mark.django_db

@@ -11,9 +11,9 @@ from memoryhub.kernel.paging.page_commands import CreatePages, EvictPage, Update
 from memoryhub.models.events import Event
 from memoryhub.models.threads import Thread
 from memoryhub.queries.turns import contexts, prefixes
-from memoryhub.services import turns
-from memoryhub.services.api_keys import Agent
-from memoryhub.services.turns import NewTurn
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.turns import turns
+from memoryhub.services.turns.turns import NewTurn
 from memoryhub.settings import Price
 from tests import factories
 from tests.inspector.paged import do, make_paged, message, new_page

@@ -8,9 +8,9 @@ from memoryhub.errors import PinnedError
 from memoryhub.models.threads import Thread
 from memoryhub.queries.paging import previews, residency
 from memoryhub.queries.replay import states
-from memoryhub.services import operator_pages
-from memoryhub.services.api_keys import Agent
-from memoryhub.services.operator_pages import Verb
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.paging import operator_pages
+from memoryhub.services.paging.operator_pages import Verb
 from tests import factories
 from tests.inspector.paged import gone, make_paged
 

@@ -10,7 +10,7 @@ from memoryhub.models.keys import KekCheck
 from memoryhub.models.projects import Project
 from memoryhub.queries.verify import privacy_checks
 from memoryhub.queries.verify.privacy_checks import Verdict
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
 from memoryhub.vault.proof import anchors, ledger, signing
 from memoryhub.workers.anchors import move
 from tests.inspector import forgotten

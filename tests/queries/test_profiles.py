@@ -19,16 +19,12 @@ from memoryhub.models.access.audit import DailyUse
 from memoryhub.models.server.clock import clock
 from memoryhub.queries.people import profiles
 from memoryhub.queries.people.profiles import Profile
-from memoryhub.services import (
-    checkpoints,
-    keys,
-    projects,
-    subjects,
-    turns,
-    working_memory,
-)
-from memoryhub.services.api_keys import Agent
-from memoryhub.services.turns import NewTurn
+from memoryhub.services.access import projects
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.memory import checkpoints, keys, working_memory
+from memoryhub.services.people import subjects
+from memoryhub.services.turns import turns
+from memoryhub.services.turns.turns import NewTurn
 from tests import factories, graves
 from tests.services import acts
 

@@ -16,8 +16,8 @@ from memoryhub.models.server.ids import uuid7
 from memoryhub.queries.memory import stats
 from memoryhub.queries.replay import replay
 from memoryhub.queries.threads import events, slots
-from memoryhub.services import threads
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.threads import threads
 from tests import factories
 
 pytestmark = pytest.mark.django_db

@@ -7,7 +7,7 @@ from memoryhub.kernel.state import policies
 from memoryhub.models.threads import Thread
 from memoryhub.queries.paging import residency
 from memoryhub.queries.replay import replay
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
 from tests import factories
 from tests.inspector.paged import do, make_paged, message
 

@@ -14,8 +14,9 @@ from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
 from memoryhub.queries.lists.terms import Span
 from memoryhub.queries.threads import retention
-from memoryhub.services import operator_threads, projects, threads
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access import projects
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.threads import operator_threads, threads
 from memoryhub.workers import retention as worker
 from tests import factories
 

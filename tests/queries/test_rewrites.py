@@ -18,7 +18,7 @@ from memoryhub.models.threads import ThreadLabel
 from memoryhub.queries.forget import receipt_views
 from memoryhub.queries.scan import rewrites
 from memoryhub.queries.scan.rewrites import Left
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
 from tests import readers
 from tests.factories import make_thread
 from tests.forgetting import forget, make_person

@@ -10,7 +10,7 @@ from django.utils import timezone
 from memoryhub.models.access.operators import Membership
 from memoryhub.models.projects import Project
 from memoryhub.queries.threads.standings import Standings, list_standings
-from memoryhub.services import operators
+from memoryhub.services.access import operators
 
 pytestmark = pytest.mark.django_db
 Role = Membership.Role

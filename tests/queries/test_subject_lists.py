@@ -9,8 +9,8 @@ from pytest_django import DjangoAssertNumQueries
 from memoryhub.errors import BadCursorError
 from memoryhub.models.projects import Project
 from memoryhub.queries.people import subject_lists
-from memoryhub.services import subjects
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.people import subjects
 from tests import factories
 from tests.inspector import forgotten
 

@@ -17,7 +17,7 @@ from pytest_django import Settings
 
 from memoryhub.queries.scan import redis_values, surface_files, surface_rows, surfaces
 from memoryhub.queries.scan.surfaces import Kind
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
 from tests.factories import append, make_thread
 from tests.harness import parts
 

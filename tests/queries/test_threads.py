@@ -8,8 +8,8 @@ from memoryhub.errors import NotFoundError, SubjectErasedError, ThreadErasedErro
 from memoryhub.models import Subject, Thread
 from memoryhub.queries.threads import threads
 from memoryhub.queries.threads.threads import ThreadFilter, ThreadLine
-from memoryhub.services import subjects
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.people import subjects
 from tests import factories
 
 pytestmark = pytest.mark.django_db

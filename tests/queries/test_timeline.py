@@ -6,8 +6,8 @@ import pytest
 
 from memoryhub.models.threads import Thread
 from memoryhub.queries.threads import events, forks, timeline
-from memoryhub.services import operator_threads
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.threads import operator_threads
 from tests import factories
 
 pytestmark = pytest.mark.django_db

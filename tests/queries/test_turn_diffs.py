@@ -14,9 +14,9 @@ from memoryhub.models.events import Event
 from memoryhub.models.threads import Thread
 from memoryhub.queries.turns import contexts, turn_diffs
 from memoryhub.queries.turns import turns as listing
-from memoryhub.services import turns
-from memoryhub.services.api_keys import Agent
-from memoryhub.services.turns import NewTurn
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.turns import turns
+from memoryhub.services.turns.turns import NewTurn
 from tests import factories
 from tests.inspector.paged import ROUNDS, do, make_paged, message
 from tests.services.acts import fork

@@ -8,8 +8,9 @@ from memoryhub.errors import BadCursorError, NotFoundError
 from memoryhub.journal import state_at
 from memoryhub.models.threads import Thread
 from memoryhub.queries.turns import turn_faults, turns
-from memoryhub.services import operator_pages, operator_threads
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.paging import operator_pages
+from memoryhub.services.threads import operator_threads
 from tests import factories
 from tests.inspector.paged import make_paged
 

@@ -10,8 +10,8 @@ from memoryhub.kernel.state.events import LabelValue, Limits
 from memoryhub.kernel.state.paging import Paging
 from memoryhub.kernel.state.state import Scope, ThreadState
 from memoryhub.models.threads import Thread
-from memoryhub.services import threads
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.threads import threads
 from tests.factories import (
     get_thread,
     run,

@@ -4,7 +4,7 @@ import pytest
 from django.utils import timezone
 
 from memoryhub.models import ApiKey, Project
-from memoryhub.services import agents, api_keys
+from memoryhub.services.access import agents, api_keys
 from tests import factories
 
 pytestmark = pytest.mark.django_db

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from memoryhub.errors import InvalidError
 from memoryhub.models.access.api_keys import MEMORY_SCOPES, SUBJECT_SCOPES, ApiKey
 from memoryhub.models.projects import Project
-from memoryhub.services import api_keys, subjects
-from memoryhub.services.api_keys import ROTATION, SHAPE
+from memoryhub.services.access import api_keys
+from memoryhub.services.access.api_keys import ROTATION, SHAPE
+from memoryhub.services.people import subjects
 
 pytestmark = pytest.mark.django_db
 

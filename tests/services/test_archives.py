@@ -14,7 +14,7 @@ import pytest
 
 from memoryhub.errors import BadBundleError
 from memoryhub.kernel.formats.bundles import MOST_BYTES, MOST_ENTRIES
-from memoryhub.services import archives
+from memoryhub.services.export import archives
 
 MIB = 2**20
 Fill = Callable[[ZipFile], None]

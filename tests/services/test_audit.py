@@ -15,7 +15,7 @@ from memoryhub.models.access.operators import Operator
 from memoryhub.models.projects import Project
 from memoryhub.models.server.ids import uuid7
 from memoryhub.queries.access.audit import verify
-from memoryhub.services import api_keys, audit, operators, projects
+from memoryhub.services.access import api_keys, audit, operators, projects
 from tests.sockets import sign_in
 
 pytestmark = pytest.mark.django_db

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pytest_django import Settings
 
-from memoryhub.services import ballast
+from memoryhub.services.forget import ballast
 
 MIB = 1 << 20
 

@@ -13,7 +13,7 @@ from memoryhub.kernel.formats import bundles
 from memoryhub.kernel.registry import TYPES
 from memoryhub.kernel.state.context_bodies import SectionBody
 from memoryhub.kernel.state.page_events import TurnPacked
-from memoryhub.services.bundle_passes import Ids
+from memoryhub.services.export.bundle_passes import Ids
 
 #: Fields whose name or type says id, and what becomes of each.
 MOVED = {

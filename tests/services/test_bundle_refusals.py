@@ -14,8 +14,8 @@ from memoryhub.errors import BadBundleError, Refusal
 from memoryhub.models import Event, Project, Subject, Thread
 from memoryhub.models.keys import SigningKey
 from memoryhub.queries.export import bundles
-from memoryhub.services import subjects
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.people import subjects
 from memoryhub.vault.proof import signing
 from tests import bundled, factories
 from tests.promises.manipulations import listed, stranger

@@ -22,8 +22,9 @@ from memoryhub.journal import arrivals
 from memoryhub.models import Event, Instance, Project, Subject, Thread
 from memoryhub.models.access.audit import AuditEntry
 from memoryhub.queries.verify import context_verification
-from memoryhub.services import subjects, turns
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.people import subjects
+from memoryhub.services.turns import turns
 from tests import bundled, erasings, factories
 from tests.replay import assert_replays
 

@@ -18,9 +18,9 @@ from memoryhub.models.events import Event
 from memoryhub.models.server.clock import clock
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
-from memoryhub.services import burials, ledgers, replays
-from memoryhub.services.api_keys import Agent
-from memoryhub.services.standstill import standstill
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.forget import burials, ledgers, replays
+from memoryhub.services.forget.standstill import standstill
 from memoryhub.vault.keys import blind_index, keys
 from memoryhub.vault.proof import ledger
 from tests import graves

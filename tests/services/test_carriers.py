@@ -13,10 +13,10 @@ from memoryhub.models.derivations import Derivation
 from memoryhub.models.events import Event
 from memoryhub.models.slots import Slot
 from memoryhub.queries.verify.verification import verify
-from memoryhub.services import page_faults
-from memoryhub.services import pages as writing
-from memoryhub.services.api_keys import Agent
-from memoryhub.services.turns import NewTurn, begin
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.paging import page_faults
+from memoryhub.services.paging import pages as writing
+from memoryhub.services.turns.turns import NewTurn, begin
 from tests import factories
 from tests.factories import make_slot, run
 from tests.forgetting import forget, of

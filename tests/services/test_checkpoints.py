@@ -23,8 +23,9 @@ from memoryhub.kernel.state.memory_events import (
 from memoryhub.models import Event, Key
 from memoryhub.queries.memory import checkpoints as reading
 from memoryhub.queries.memory import keys as key_queries
-from memoryhub.services import checkpoints, keys, threads
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.memory import checkpoints, keys
+from memoryhub.services.threads import threads
 from tests import factories
 from tests.factories import run
 from tests.services import acts

@@ -18,11 +18,12 @@ from memoryhub.kernel.state.pages import Entry
 from memoryhub.queries.paging import pages
 from memoryhub.queries.replay import tokenizers
 from memoryhub.queries.turns import contexts, envelopes, manifests
-from memoryhub.services import pages as writing
-from memoryhub.services import slots, turns
-from memoryhub.services.api_keys import Agent
-from memoryhub.services.pages import PageChange
-from memoryhub.services.turns import Begun, NewTurn
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.paging import pages as writing
+from memoryhub.services.paging.pages import PageChange
+from memoryhub.services.threads import slots
+from memoryhub.services.turns import turns
+from memoryhub.services.turns.turns import Begun, NewTurn
 from tests import factories
 from tests.factories import get_thread, make_slot, make_thread, run
 from tests.services.acts import state_of

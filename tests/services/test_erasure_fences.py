@@ -29,15 +29,10 @@ from memoryhub.models.events import Event, RequestKey
 from memoryhub.models.server.clock import clock
 from memoryhub.queries.forget.erasures import ErasureLine
 from memoryhub.queries.verify.verification import verify
-from memoryhub.services import (
-    erasure_plans,
-    erasure_rows,
-    erasures,
-    exports,
-    slots,
-    threads,
-)
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.export import exports
+from memoryhub.services.forget import erasure_plans, erasure_rows, erasures
+from memoryhub.services.threads import slots, threads
 from tests import bundled
 from tests.factories import append, get_thread, make_page, make_slot, make_thread, run
 from tests.forgetting import confirm, finish, forget, kept, make_person, of, plan

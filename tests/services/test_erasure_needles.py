@@ -9,9 +9,12 @@ from memoryhub.models.erasures import Erasure
 from memoryhub.models.events import Event
 from memoryhub.models.keys import SubjectKey
 from memoryhub.models.subjects import Subject
-from memoryhub.services import erasure_needles, erasure_plans, slots, subjects
-from memoryhub.services.api_keys import Agent
-from memoryhub.services.erasure_needles import Remembered
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.forget import erasure_plans
+from memoryhub.services.people import subjects
+from memoryhub.services.scan import erasure_needles
+from memoryhub.services.scan.erasure_needles import Remembered
+from memoryhub.services.threads import slots
 from memoryhub.vault.scan.haystacks import Search
 from memoryhub.vault.scan.needles import Kind, Needle
 from tests.factories import append, get_thread, make_page, make_slot, make_thread, run

@@ -22,8 +22,9 @@ from memoryhub.models.events import Event
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
 from memoryhub.queries.forget.erasures import ErasureLine
-from memoryhub.services import erasure_plans, erasures, subjects
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.forget import erasure_plans, erasures
+from memoryhub.services.people import subjects
 from tests.factories import append, get_thread, make_page, make_thread
 
 pytestmark = pytest.mark.django_db

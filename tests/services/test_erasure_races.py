@@ -31,8 +31,10 @@ from memoryhub.kernel.text import strict_json
 from memoryhub.models import Membership, Subject
 from memoryhub.models.erasures import Hold
 from memoryhub.models.server.clock import clock
-from memoryhub.services import holds, operators, readmissions, restrictions, subjects
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access import operators
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.imports import readmissions
+from memoryhub.services.people import holds, restrictions, subjects
 from tests import factories, graves
 
 pytestmark = [

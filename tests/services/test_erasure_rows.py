@@ -8,8 +8,9 @@ from memoryhub.models.events import Event
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
 from memoryhub.queries.forget import erasure_counts
-from memoryhub.services import erasure_plans, erasure_rows, subjects
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.forget import erasure_plans, erasure_rows
+from memoryhub.services.people import subjects
 from tests import bundled
 from tests.factories import append, get_thread, make_page, make_thread
 

@@ -19,10 +19,8 @@ from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
 from memoryhub.queries.forget import erasure_counts
 from memoryhub.queries.forget.erasures import ErasureLine
-from memoryhub.services import (
-    threads,
-)
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.threads import threads
 from tests.factories import append, get_thread, make_page, run
 from tests.forgetting import confirm, finish, kept, make_person, of, plan
 

@@ -17,17 +17,11 @@ from memoryhub.models.access.audit import DailyUse
 from memoryhub.models.erasures import Erasure, Hold, Receipt
 from memoryhub.models.events import Event
 from memoryhub.models.subjects import Subject
-from memoryhub.services import (
-    erasure_needles,
-    erasure_plans,
-    erasure_steps,
-    erasures,
-    holds,
-    ledgers,
-    operators,
-    subjects,
-)
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access import operators
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.forget import erasure_plans, erasure_steps, erasures, ledgers
+from memoryhub.services.people import holds, subjects
+from memoryhub.services.scan import erasure_needles
 from memoryhub.vault.proof import ledger
 from memoryhub.vault.scan.needles import Kind, Needle
 from tests.factories import append, get_thread, make_thread

@@ -19,9 +19,10 @@ from memoryhub.errors import ValueErasedError
 from memoryhub.models.erasures import Erasure, Receipt, Tombstone
 from memoryhub.models.events import Event
 from memoryhub.models.subjects import Subject
-from memoryhub.services import erasure_plans, erasures, ledgers, replays, scans
-from memoryhub.services.api_keys import Agent
-from memoryhub.services.scans import Verdict
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.forget import erasure_plans, erasures, ledgers, replays
+from memoryhub.services.scan import scans
+from memoryhub.services.scan.scans import Verdict
 from memoryhub.vault.proof import ledger
 from memoryhub.workers.erasures import Eraser
 from tests.factories import append, get_thread, make_page, make_thread

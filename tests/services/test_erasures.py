@@ -26,14 +26,14 @@ from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
 from memoryhub.queries.forget import erasure_counts
 from memoryhub.queries.forget.erasures import ErasureLine
-from memoryhub.services import (
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.forget import (
     erasure_plans,
     erasure_rows,
     erasure_steps,
     erasures,
-    subjects,
 )
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.people import subjects
 from memoryhub.vault.proof import ledger
 from tests import readers
 from tests.factories import append, get_thread, make_agent

@@ -16,8 +16,9 @@ from memoryhub.journal.forget import scrub as scrubbing
 from memoryhub.models.erasures import Erasure, Receipt
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import ThreadLabel
-from memoryhub.services import erasures, scan_targets, scans
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.forget import erasures
+from memoryhub.services.scan import scan_targets, scans
 from memoryhub.vault.scan.needles import unpacked
 from tests.factories import append
 from tests.forgetting import forget, make_person

@@ -16,9 +16,11 @@ from memoryhub.models import Project, Subject
 from memoryhub.models.access.audit import AuditEntry, DailyUse
 from memoryhub.models.server.clock import clock
 from memoryhub.models.server.leases import Lease
-from memoryhub.services import exports, projects, subjects
-from memoryhub.services.api_keys import Agent
-from memoryhub.services.exports import Export
+from memoryhub.services.access import projects
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.export import exports
+from memoryhub.services.export.exports import Export
+from memoryhub.services.people import subjects
 from tests import bundled, factories
 
 pytestmark = pytest.mark.django_db

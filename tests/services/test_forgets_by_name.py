@@ -25,7 +25,7 @@ from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
 from memoryhub.queries.forget import erasure_counts
 from memoryhub.queries.verify.verification import verify
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
 from tests.factories import append, get_thread, make_agent, make_page
 from tests.forgetting import confirm, finish, forget, kept, make_person, of, plan
 from tests.memory_acts import add_notes, set_key, take

@@ -22,8 +22,8 @@ from memoryhub.kernel.state.state import MAX_FORK_DEPTH, Scope, Segment, ThreadS
 from memoryhub.kernel.state_json import to_json
 from memoryhub.models.events import Event
 from memoryhub.models.threads import Thread
-from memoryhub.services import slots, threads
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.threads import slots, threads
 from tests.factories import get_thread, make_slot, run
 from tests.services.acts import amend, contents, state_of
 

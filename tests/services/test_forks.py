@@ -15,8 +15,8 @@ from memoryhub.kernel.state.events import Limits
 from memoryhub.kernel.state.state import Scope
 from memoryhub.models.events import Event, Snapshot
 from memoryhub.models.threads import Thread
-from memoryhub.services import slots, threads
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.threads import slots, threads
 from tests.factories import (
     append,
     get_thread,

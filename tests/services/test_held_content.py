@@ -20,15 +20,10 @@ from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
 from memoryhub.queries.forget import expiry as due
 from memoryhub.queries.verify.verification import verify
-from memoryhub.services import (
-    holds,
-    operator_pages,
-    operators,
-    projects,
-    restrictions,
-    subjects,
-)
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access import operators, projects
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.paging import operator_pages
+from memoryhub.services.people import holds, restrictions, subjects
 from memoryhub.workers import expiry
 from tests import factories
 from tests.memory_acts import DAY, MINUTE, NOON, at, lasting, new_key, set_keys

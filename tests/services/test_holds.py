@@ -14,8 +14,9 @@ from memoryhub.models.erasures import Hold
 from memoryhub.models.server.clock import clock
 from memoryhub.queries.forget import holds as listed
 from memoryhub.queries.threads import retention
-from memoryhub.services import holds, operators, projects, subjects
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access import operators, projects
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.people import holds, subjects
 from memoryhub.workers import retention as retiring
 from tests import factories, graves
 

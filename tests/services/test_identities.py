@@ -7,8 +7,8 @@ import pytest
 from memoryhub.errors import InvalidError
 from memoryhub.models.access.audit import AuditEntry
 from memoryhub.models.access.operators import Operator
-from memoryhub.services import identities, operators
-from memoryhub.services.identities import Told
+from memoryhub.services.access import identities, operators
+from memoryhub.services.access.identities import Told
 
 pytestmark = pytest.mark.django_db
 

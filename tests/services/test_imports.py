@@ -20,8 +20,8 @@ from memoryhub.models.slots import Slot, Turn
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
 from memoryhub.queries.threads.slots import list_slots
-from memoryhub.services import imports
-from memoryhub.services.imports import Import
+from memoryhub.services.imports import imports
+from memoryhub.services.imports.imports import Import
 from tests import sample
 from tests.recordings import (
     array,

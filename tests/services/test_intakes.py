@@ -17,8 +17,8 @@ from memoryhub.models.projects import Project
 from memoryhub.models.slots import Slot
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
-from memoryhub.services import threads
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.threads import threads
 from tests import factories
 from tests.factories import append, get_thread, make_agent, make_thread
 from tests.recordings import (

@@ -26,8 +26,10 @@ from memoryhub.kernel.text.strict_json import JsonRefusedError
 from memoryhub.models import DueValue, Event, Key, Project, Subject, Thread
 from memoryhub.models.server.clock import clock
 from memoryhub.queries.memory import keys as reading
-from memoryhub.services import keys, subjects, threads
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.memory import keys
+from memoryhub.services.people import subjects
+from memoryhub.services.threads import threads
 from memoryhub.workers import expiry
 from tests import factories, memory_acts
 from tests.factories import run

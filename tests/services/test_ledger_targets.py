@@ -12,8 +12,8 @@ from memoryhub.models.erasures import Erasure
 from memoryhub.models.server.clock import clock
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
-from memoryhub.services import ledger_targets
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.forget import ledger_targets
 from memoryhub.vault.keys import blind_index, keys
 from memoryhub.vault.proof import ledger
 from tests.factories import make_thread

@@ -17,9 +17,10 @@ from memoryhub.models.server.clock import clock
 from memoryhub.models.server.ids import uuid7
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
-from memoryhub.services import ledger_targets, ledgers, subjects
-from memoryhub.services.api_keys import Agent
-from memoryhub.services.ledgers import Standing
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.forget import ledger_targets, ledgers
+from memoryhub.services.forget.ledgers import Standing
+from memoryhub.services.people import subjects
 from memoryhub.vault.keys import blind_index, keys
 from memoryhub.vault.proof import ledger
 from memoryhub.vault.proof.ledger import Kind

@@ -21,9 +21,9 @@ from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
 from memoryhub.queries.paging import pages
 from memoryhub.queries.turns import envelopes
-from memoryhub.services import levels
-from memoryhub.services.api_keys import Agent
-from memoryhub.services.levels import Made
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.paging import levels
+from memoryhub.services.paging.levels import Made
 from tests import factories
 from tests.factories import append, get_thread, make_slot, make_thread
 from tests.forgetting import forget

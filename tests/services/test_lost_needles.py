@@ -14,8 +14,9 @@ from memoryhub.errors import InvalidError
 from memoryhub.models.erasures import Erasure, Receipt
 from memoryhub.queries.forget import erasure_waits
 from memoryhub.queries.forget.erasures import ErasureLine
-from memoryhub.services import erasure_needles, night_scans
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.forget import night_scans
+from memoryhub.services.scan import erasure_needles
 from tests.forgetting import confirm, finish, forget, make_person, plan
 from tests.lost_needles import USER, lose, meet, planted, restart
 

@@ -13,10 +13,11 @@ from memoryhub.kernel.packing import wanting
 from memoryhub.kernel.packing.wanting import Asked
 from memoryhub.kernel.paging.page_commands import EvictPage, FaultPage, WriteLevels
 from memoryhub.queries.turns import contexts
-from memoryhub.services import page_faults, turns
-from memoryhub.services.api_keys import Agent
-from memoryhub.services.page_faults import Faulted
-from memoryhub.services.turns import Begun, NewTurn
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.paging import page_faults
+from memoryhub.services.paging.page_faults import Faulted
+from memoryhub.services.turns import turns
+from memoryhub.services.turns.turns import Begun, NewTurn
 from tests.factories import get_thread, make_slot, make_thread, run
 from tests.page_acts import act, levels_of, make_pages, new_page
 from tests.services.acts import amend, state_of

@@ -19,14 +19,10 @@ from memoryhub.models.projects import Project
 from memoryhub.models.subjects import Subject
 from memoryhub.queries.scan import surfaces
 from memoryhub.queries.verify import privacy_checks
-from memoryhub.services import (
-    night_scans,
-    scan_probes,
-    scan_targets,
-    scans,
-    subjects,
-)
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.forget import night_scans
+from memoryhub.services.people import subjects
+from memoryhub.services.scan import scan_probes, scan_targets, scans
 from memoryhub.vault.proof import receipts, signing
 from memoryhub.vault.scan import needles
 from memoryhub.vault.scan.needles import unpacked

@@ -17,8 +17,9 @@ from memoryhub.kernel.memory.nouns import RESTORED
 from memoryhub.kernel.text.strict_json import JsonRefusedError
 from memoryhub.models.threads import Thread
 from memoryhub.queries.memory import checkpoints, keys
-from memoryhub.services import operator_memory, operator_threads
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.memory import operator_memory
+from memoryhub.services.threads import operator_threads
 from tests import factories, memory_acts
 from tests.memory_acts import MINUTE, lasting
 

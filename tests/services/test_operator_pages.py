@@ -19,9 +19,9 @@ from memoryhub.kernel.state.state import ThreadState
 from memoryhub.models.events import Event
 from memoryhub.models.threads import Thread
 from memoryhub.queries.paging import residency
-from memoryhub.services import operator_pages
-from memoryhub.services.api_keys import Agent
-from memoryhub.services.operator_pages import Verb
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.paging import operator_pages
+from memoryhub.services.paging.operator_pages import Verb
 from tests import factories
 from tests.inspector.paged import do, gone, make_paged, new_page
 

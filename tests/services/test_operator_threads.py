@@ -6,8 +6,9 @@ import pytest
 from memoryhub.errors import BeyondHeadError, InvalidError, NameTakenError
 from memoryhub.models.projects import Project
 from memoryhub.models.threads import Thread
-from memoryhub.services import operator_threads, projects
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access import projects
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.threads import operator_threads
 from tests import factories
 
 pytestmark = pytest.mark.django_db

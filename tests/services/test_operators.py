@@ -13,7 +13,7 @@ from memoryhub.errors import InvalidError, NameTakenError
 from memoryhub.models.access.audit import AuditEntry
 from memoryhub.models.access.operators import Membership, Operator, SignInLink
 from memoryhub.models.projects import Project
-from memoryhub.services import operators, projects
+from memoryhub.services.access import operators, projects
 from tests.sockets import sign_in
 
 pytestmark = pytest.mark.django_db

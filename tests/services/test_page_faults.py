@@ -17,11 +17,11 @@ from memoryhub.kernel.state.page_events import FaultRefused, PageFaulted, PageRe
 from memoryhub.models.events import Event
 from memoryhub.queries.paging import pages
 from memoryhub.queries.replay import states
-from memoryhub.services import page_faults
-from memoryhub.services import pages as writing
-from memoryhub.services.api_keys import Agent
-from memoryhub.services.page_faults import Faulted, Part
-from memoryhub.services.turns import NewTurn, begin
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.paging import page_faults
+from memoryhub.services.paging import pages as writing
+from memoryhub.services.paging.page_faults import Faulted, Part
+from memoryhub.services.turns.turns import NewTurn, begin
 from tests import factories
 from tests.factories import run
 from tests.paging import LOOSE, prose

@@ -30,9 +30,9 @@ from memoryhub.models.events import Event
 from memoryhub.queries.paging import pages
 from memoryhub.queries.replay import states
 from memoryhub.queries.turns import envelopes
-from memoryhub.services import pages as writing
-from memoryhub.services.api_keys import Agent
-from memoryhub.services.pages import PageChange, PageDraft
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.paging import pages as writing
+from memoryhub.services.paging.pages import PageChange, PageDraft
 from tests import factories
 from tests.factories import run
 from tests.paging import LOOSE, prose

@@ -15,8 +15,8 @@ from memoryhub.errors import InvalidError
 from memoryhub.models.access.audit import AuditEntry
 from memoryhub.models.access.operators import Operator
 from memoryhub.models.keys import Passkey
-from memoryhub.services import operators, passkeys
-from memoryhub.services.passkeys import Shown, Site
+from memoryhub.services.access import operators, passkeys
+from memoryhub.services.access.passkeys import Shown, Site
 from tests.devices import ORIGIN, Device
 
 pytestmark = pytest.mark.django_db

@@ -29,21 +29,12 @@ from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
 from memoryhub.queries.forget import erasure_counts
 from memoryhub.queries.forget import project_deletions as listed
-from memoryhub.services import (
-    agents,
-    api_keys,
-    erasures,
-    exports,
-    holds,
-    ledgers,
-    operators,
-    project_deletions,
-    projects,
-    readmissions,
-    replays,
-    subjects,
-)
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access import agents, api_keys, operators, projects
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.export import exports
+from memoryhub.services.forget import erasures, ledgers, project_deletions, replays
+from memoryhub.services.imports import readmissions
+from memoryhub.services.people import holds, subjects
 from memoryhub.vault.keys import keys
 from memoryhub.vault.proof import ledger, receipts, signing
 from memoryhub.workers import deletions

@@ -15,8 +15,9 @@ from memoryhub.models.keys import ProjectKey, SubjectKey
 from memoryhub.models.projects import Project, ProjectStats
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
-from memoryhub.services import projects, threads
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access import projects
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.threads import threads
 from tests.factories import append, get_thread, make_agent, make_project, make_thread
 from tests.factories import run as finish
 

@@ -14,8 +14,9 @@ from memoryhub.models import Project, Subject, Thread, Tombstone
 from memoryhub.models.access.audit import AuditEntry
 from memoryhub.models.keys import SubjectKey
 from memoryhub.queries.people import profiles
-from memoryhub.services import readmissions, subjects
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.imports import readmissions
+from memoryhub.services.people import subjects
 from tests import factories, graves
 from tests.forgetting import forget
 

@@ -13,9 +13,9 @@ from memoryhub.models.events import Event, Snapshot
 from memoryhub.models.slots import Slot, Turn
 from memoryhub.models.threads import Thread, ThreadLabel
 from memoryhub.queries.verify.verification import verify
-from memoryhub.services import threads
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.rebuild import rebuild
+from memoryhub.services.threads import threads
 from tests.factories import append, get_thread, make_slot, make_thread, run
 
 pytestmark = pytest.mark.django_db

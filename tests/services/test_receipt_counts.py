@@ -25,9 +25,9 @@ from memoryhub.models.projects import Project
 from memoryhub.models.server.clock import clock
 from memoryhub.models.subjects import Subject
 from memoryhub.queries.verify.verification import verify
-from memoryhub.services import turns
-from memoryhub.services.api_keys import Agent
-from memoryhub.services.turns import NewTurn
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.turns import turns
+from memoryhub.services.turns.turns import NewTurn
 from tests import bundled
 from tests.factories import append, get_thread, make_agent, run
 from tests.forgetting import confirm, finish, of, plan

@@ -19,8 +19,9 @@ from memoryhub.models.erasures import Erasure, Receipt
 from memoryhub.models.projects import Project
 from memoryhub.models.server.ids import uuid7
 from memoryhub.models.subjects import Subject
-from memoryhub.services import ledgers, receipts, subjects
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.forget import ledgers, receipts
+from memoryhub.services.people import subjects
 from memoryhub.vault.proof import receipts as texts
 from memoryhub.vault.proof import signing
 from memoryhub.vault.registry import registry

@@ -18,16 +18,11 @@ from memoryhub.models.keys import DestroyedKey
 from memoryhub.models.projects import Instance
 from memoryhub.models.server.clock import clock
 from memoryhub.models.subjects import Subject
-from memoryhub.services import (
-    erasure_plans,
-    erasures,
-    ledgers,
-    replays,
-    scans,
-    subjects,
-)
-from memoryhub.services.api_keys import Agent
-from memoryhub.services.standstill import standstill
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.forget import erasure_plans, erasures, ledgers, replays
+from memoryhub.services.forget.standstill import standstill
+from memoryhub.services.people import subjects
+from memoryhub.services.scan import scans
 from memoryhub.vault.keys import keys
 from memoryhub.vault.proof import ledger
 from tests.factories import append, get_thread, make_thread

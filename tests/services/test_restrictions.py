@@ -17,8 +17,8 @@ from memoryhub.errors import (
 from memoryhub.models import Project, Subject
 from memoryhub.models.access.audit import AuditEntry
 from memoryhub.models.server.clock import clock
-from memoryhub.services import restrictions, subjects
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.people import restrictions, subjects
 from tests import factories, graves
 
 pytestmark = pytest.mark.django_db

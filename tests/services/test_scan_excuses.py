@@ -17,8 +17,10 @@ from memoryhub.kernel.state.state import Scope
 from memoryhub.models.erasures import Erasure
 from memoryhub.models.projects import Project
 from memoryhub.models.subjects import Subject
-from memoryhub.services import erasures, operators, slots
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access import operators
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.forget import erasures
+from memoryhub.services.threads import slots
 from tests.factories import append, get_thread, make_page, make_slot, make_thread, run
 from tests.forgetting import confirm, finish, forget, of, plan
 from tests.memory_acts import new_key, set_keys

@@ -7,7 +7,7 @@ from django.conf import settings as configured
 from pytest_django import Settings
 
 from memoryhub.queries.scan import surfaces
-from memoryhub.services import scan_probes
+from memoryhub.services.scan import scan_probes
 from memoryhub.vault.scan.haystacks import Search
 from memoryhub.vault.scan.needles import Needle
 

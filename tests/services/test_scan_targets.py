@@ -4,8 +4,9 @@ import pytest
 
 from memoryhub.models.erasures import Erasure
 from memoryhub.models.projects import Project
-from memoryhub.services import erasure_needles, scan_targets, subjects
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.people import subjects
+from memoryhub.services.scan import erasure_needles, scan_targets
 from memoryhub.vault.scan import needles
 from memoryhub.vault.scan.needles import Kind, Needle
 from tests.factories import make_thread

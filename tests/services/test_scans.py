@@ -23,9 +23,9 @@ from memoryhub.models.threads import Thread, ThreadLabel
 from memoryhub.queries.scan import residue, surfaces
 from memoryhub.queries.scan.residue import Standing
 from memoryhub.queries.scan.surfaces import Kind as Place
-from memoryhub.services import scan_probes, scans
-from memoryhub.services.api_keys import Agent
-from memoryhub.services.scans import Verdict
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.scan import scan_probes, scans
+from memoryhub.services.scan.scans import Verdict
 from memoryhub.vault.scan import containers, needles
 from memoryhub.vault.scan.needles import Kind, Needle
 from tests.factories import append, make_thread

@@ -13,8 +13,8 @@ from memoryhub.models.access.audit import AuditEntry
 from memoryhub.models.access.operators import Operator
 from memoryhub.models.keys import OperatorKey
 from memoryhub.models.projects import Project
-from memoryhub.services import operators, second_factors
-from memoryhub.services.second_factors import STEP_SECONDS, code_at
+from memoryhub.services.access import operators, second_factors
+from memoryhub.services.access.second_factors import STEP_SECONDS, code_at
 from memoryhub.vault.keys import keyring
 
 pytestmark = pytest.mark.django_db

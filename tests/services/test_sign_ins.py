@@ -8,7 +8,7 @@ import pytest
 import time_machine
 
 from memoryhub.models.access.operators import SignInFailure
-from memoryhub.services.sign_ins import begin, network, succeed
+from memoryhub.services.access.sign_ins import begin, network, succeed
 
 pytestmark = pytest.mark.django_db
 

@@ -13,8 +13,8 @@ from memoryhub.models.events import Event
 from memoryhub.models.projects import Project
 from memoryhub.models.threads import Thread
 from memoryhub.queries.turns import contexts
-from memoryhub.services import simulations
-from memoryhub.services.imports import Import
+from memoryhub.services.imports.imports import Import
+from memoryhub.services.turns import simulations
 from tests.factories import make_agent, make_thread
 from tests.recordings import (
     array,

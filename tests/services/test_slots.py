@@ -28,8 +28,8 @@ from memoryhub.kernel.state.events import SlotAppended
 from memoryhub.models.events import Event, RequestKey
 from memoryhub.models.projects import Project
 from memoryhub.models.slots import Slot
-from memoryhub.services import slots
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.threads import slots
 from memoryhub.workers import sweeping
 from tests.factories import append, get_thread, make_agent, make_slot, make_thread, run
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from memoryhub.errors import ErasuresToReplayError
-from memoryhub.services.standstill import Standstill
+from memoryhub.services.forget.standstill import Standstill
 
 
 def test_it_refuses_while_something_waits() -> None:

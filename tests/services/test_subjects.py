@@ -11,8 +11,8 @@ from memoryhub.journal import writer
 from memoryhub.models.keys import DestroyedKey, SubjectKey
 from memoryhub.models.projects import Project
 from memoryhub.models.subjects import Subject
-from memoryhub.services import subjects
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.people import subjects
 from memoryhub.vault.keys import keys
 from tests.factories import append, make_agent, make_thread, run
 

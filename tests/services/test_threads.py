@@ -21,8 +21,9 @@ from memoryhub.kernel.state.events import Limits
 from memoryhub.kernel.state.state import Scope
 from memoryhub.models.projects import Project
 from memoryhub.models.threads import Thread, ThreadLabel
-from memoryhub.services import subjects, threads
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.people import subjects
+from memoryhub.services.threads import threads
 from tests.factories import (
     append,
     get_thread,

@@ -10,8 +10,9 @@ from memoryhub.errors import NotFoundError, SubjectErasedError, ValueErasedError
 from memoryhub.models import Project, Subject, Tombstone
 from memoryhub.models.access.audit import AuditEntry
 from memoryhub.queries import tombstones as listed
-from memoryhub.services import subjects, tombstones
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.forget import tombstones
+from memoryhub.services.people import subjects
 from tests import factories, graves
 
 pytestmark = pytest.mark.django_db

@@ -29,10 +29,10 @@ from memoryhub.kernel.state.page_events import TurnBegan, TurnPacked
 from memoryhub.models.events import Event
 from memoryhub.models.threads import Thread
 from memoryhub.queries.turns import contexts
-from memoryhub.services import turns
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.rebuild import rebuild
-from memoryhub.services.turns import Begun, NewTurn
+from memoryhub.services.turns import turns
+from memoryhub.services.turns.turns import Begun, NewTurn
 from tests.factories import append, get_thread, make_slot, make_thread, run
 from tests.page_acts import act, levels_of, make_pages, new_page, new_text
 from tests.services.acts import fork, state_of

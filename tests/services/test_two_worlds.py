@@ -11,7 +11,7 @@ from django.db import router
 from django.db.models import Model
 
 from memoryhub.models.subjects import Subject
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
 from memoryhub.vault.registry.places import Holds
 from memoryhub.vault.registry.registry import TABLES
 from tests import factories, memory_acts

@@ -17,10 +17,11 @@ from memoryhub.models.access.audit import DailyUse
 from memoryhub.models.erasures import Receipt
 from memoryhub.models.projects import Project
 from memoryhub.models.subjects import Subject
-from memoryhub.services import page_faults, turns
-from memoryhub.services.api_keys import Agent
-from memoryhub.services.turns import NewTurn
-from memoryhub.services.uses import settle
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.forget.uses import settle
+from memoryhub.services.paging import page_faults
+from memoryhub.services.turns import turns
+from memoryhub.services.turns.turns import NewTurn
 from memoryhub.vault.proof import receipts, signing
 from tests import forgetting
 from tests.factories import append, get_thread, make_agent, make_page, make_thread, run

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from memoryhub.models import Event, Project, Subject, Thread, Tombstone
-from memoryhub.services import subjects, withholding
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.export import withholding
+from memoryhub.services.people import subjects
 from tests import bundled, factories, graves
 from tests import memory_acts as acts
 from tests.services.acts import fork

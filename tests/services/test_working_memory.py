@@ -35,8 +35,9 @@ from memoryhub.kernel.memory.tasks import (
 )
 from memoryhub.models import Event, Subject
 from memoryhub.queries.memory import notes, tasks
-from memoryhub.services import checkpoints, keys, threads, working_memory
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.memory import checkpoints, keys, working_memory
+from memoryhub.services.threads import threads
 from tests import factories, memory_acts
 from tests.factories import run
 

@@ -20,7 +20,7 @@ from django.test.utils import isolate_apps
 
 from memoryhub.journal.forget import purging
 from memoryhub.models.threads import Thread
-from memoryhub.services import erasure_steps
+from memoryhub.services.forget import erasure_steps
 from memoryhub.vault.keys import keys
 from memoryhub.vault.registry.registry import TABLES, Fate, Holds, Table
 from memoryhub.vault.registry.surroundings import BACKENDS, LOG_HANDLERS, PATHS, PROCESS

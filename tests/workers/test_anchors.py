@@ -23,7 +23,7 @@ from memoryhub.models.keys import NewestLine
 from memoryhub.models.projects import Instance
 from memoryhub.models.threads import Thread
 from memoryhub.queries.verify import anchors as standings
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
 from memoryhub.vault.proof import anchors, chained
 from memoryhub.workers.anchors import AnchorsDifferError, anchor, move
 from tests.factories import append, get_thread, make_thread

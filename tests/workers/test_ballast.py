@@ -9,8 +9,8 @@ from pytest_django import Settings
 from memoryhub.models.erasures import Erasure
 from memoryhub.models.projects import Project
 from memoryhub.models.server.clock import clock
-from memoryhub.services import ballast as disk
-from memoryhub.services import subjects
+from memoryhub.services.forget import ballast as disk
+from memoryhub.services.people import subjects
 from memoryhub.workers import ballast
 
 

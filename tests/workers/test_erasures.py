@@ -16,8 +16,10 @@ from memoryhub.models.erasures import Erasure, Receipt
 from memoryhub.models.server.leases import Lease
 from memoryhub.models.subjects import Subject
 from memoryhub.queries.forget.erasures import ErasureLine
-from memoryhub.services import erasure_plans, erasures, receipts, scans, subjects
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.forget import erasure_plans, erasures, receipts
+from memoryhub.services.people import subjects
+from memoryhub.services.scan import scans
 from memoryhub.workers import leases
 from memoryhub.workers.erasures import LEASE, LONGEST_SECONDS, Eraser
 from tests.factories import append, get_thread, make_thread

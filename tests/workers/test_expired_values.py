@@ -16,8 +16,8 @@ from memoryhub.models.projects import Project
 from memoryhub.models.threads import Thread
 from memoryhub.queries.memory import keys
 from memoryhub.queries.verify.verification import verify
-from memoryhub.services import projects
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access import projects
+from memoryhub.services.access.api_keys import Agent
 from memoryhub.workers import expiry
 from tests.factories import get_thread
 from tests.memory_acts import (

@@ -19,8 +19,8 @@ from memoryhub.models.projects import Project
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
 from memoryhub.queries.forget.expiry import due_keys, get_lag
-from memoryhub.services import projects
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access import projects
+from memoryhub.services.access.api_keys import Agent
 from memoryhub.workers import expiry
 from tests.factories import get_thread, make_thread
 from tests.memory_acts import (

@@ -16,7 +16,7 @@ from memoryhub.models.pages import PageLevel
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
 from memoryhub.queries.verify.verification import verify
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
 from memoryhub.workers import levels
 from memoryhub.workers.reconcile import TASKS
 from tests.factories import append, get_thread

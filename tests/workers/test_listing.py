@@ -8,7 +8,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from memoryhub.models.threads import Thread
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
 from memoryhub.workers import listing
 from tests.factories import append, get_thread
 

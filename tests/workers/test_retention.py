@@ -20,8 +20,9 @@ from memoryhub.models.projects import Project
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
 from memoryhub.queries.forget.erasures import CLOSED
-from memoryhub.services import erasures, threads
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.forget import erasures
+from memoryhub.services.threads import threads
 from memoryhub.workers import listing, retention
 from tests.factories import append, get_thread, make_thread, run
 

@@ -10,9 +10,9 @@ from memoryhub.models.access.audit import AuditEntry
 from memoryhub.models.erasures import Receipt
 from memoryhub.models.server.leases import Lease
 from memoryhub.models.subjects import Subject
-from memoryhub.services import night_scans
-from memoryhub.services.api_keys import Agent
-from memoryhub.services.scans import Verdict
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.forget import night_scans
+from memoryhub.services.scan.scans import Verdict
 from memoryhub.workers import leases
 from memoryhub.workers.erasures import Eraser
 from memoryhub.workers.reconcile import Reconciler

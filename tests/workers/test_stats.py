@@ -8,7 +8,7 @@ from django.utils import timezone
 from memoryhub.journal import Order, perform
 from memoryhub.kernel.commands import CloseThread
 from memoryhub.models.projects import Project, ProjectStats
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
 from memoryhub.workers import stats
 from tests.factories import append, get_thread, make_thread
 

@@ -16,8 +16,8 @@ from memoryhub.models.projects import Project
 from memoryhub.models.server.clock import clock
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
-from memoryhub.services import operators
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access import operators
+from memoryhub.services.access.api_keys import Agent
 from memoryhub.vault.keys import keys
 from memoryhub.vault.registry.registry import TABLES
 from memoryhub.workers import sweeping

@@ -12,7 +12,7 @@ from memoryhub.management import start
 from memoryhub.management.terminal import Command as Base
 from memoryhub.models.access.operators import Membership, Operator
 from memoryhub.models.projects import Project
-from memoryhub.services import identities, operators
+from memoryhub.services.access import identities, operators
 
 #: For who is to leave a project.
 NO_ROLE = "none"

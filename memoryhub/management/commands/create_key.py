@@ -13,7 +13,8 @@ from memoryhub.management.terminal import Command as Base
 from memoryhub.models.access.api_keys import MEMORY_SCOPES, SUBJECT_SCOPES
 from memoryhub.models.projects import Project
 from memoryhub.models.server.clock import clock
-from memoryhub.services import api_keys, subjects
+from memoryhub.services.access import api_keys
+from memoryhub.services.people import subjects
 
 MOST_DAYS = 3650
 

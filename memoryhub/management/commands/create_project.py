@@ -9,7 +9,7 @@ from memoryhub.errors import NameTakenError
 from memoryhub.management import start
 from memoryhub.management.terminal import Command as Base
 from memoryhub.models.projects import MAX_THREADS
-from memoryhub.services import operators, projects
+from memoryhub.services.access import operators, projects
 
 _SLUG = re.compile("[a-z0-9-]{1,40}")
 MOST_THREADS = 10_000_000

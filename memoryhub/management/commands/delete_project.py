@@ -13,7 +13,7 @@ from memoryhub.management.terminal import Command as Base
 from memoryhub.models.projects import Project
 from memoryhub.models.server.clock import clock
 from memoryhub.queries.forget import project_deletions as listed
-from memoryhub.services import project_deletions
+from memoryhub.services.forget import project_deletions
 
 ABOUT: Final = """\
 Delete a project: everybody in it is forgotten, then the project's key is destroyed.

@@ -19,7 +19,7 @@ from memoryhub.management.serving import server
 from memoryhub.management.terminal import Command as Base
 from memoryhub.models.access.api_keys import ApiKey
 from memoryhub.models.projects import Project
-from memoryhub.services import api_keys, operators, projects
+from memoryhub.services.access import api_keys, operators, projects
 
 PROJECT = "demo"
 #: Where the demo lives; never the configured data.

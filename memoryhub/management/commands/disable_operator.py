@@ -8,7 +8,7 @@ from memoryhub.errors import InvalidError
 from memoryhub.management import start
 from memoryhub.management.terminal import Command as Base
 from memoryhub.models.access.operators import Operator
-from memoryhub.services import operators
+from memoryhub.services.access import operators
 
 
 class Command(Base):

@@ -14,8 +14,9 @@ from memoryhub.management.terminal import Command as Base
 from memoryhub.models.projects import Project
 from memoryhub.models.server.clock import clock
 from memoryhub.models.subjects import Subject
-from memoryhub.services import exports, subjects
-from memoryhub.services.exports import Export
+from memoryhub.services.export import exports
+from memoryhub.services.export.exports import Export
+from memoryhub.services.people import subjects
 
 ABOUT: Final = """\
 Hand over all that is remembered of one person: a ZIP with every event, what it came

@@ -27,15 +27,15 @@ from memoryhub.models.subjects import Subject
 from memoryhub.queries.forget.erasures import ErasureLine
 from memoryhub.queries.scan import rewrites
 from memoryhub.queries.threads import threads
-from memoryhub.services import (
-    erasure_needles,
+from memoryhub.services.forget import (
     erasure_plans,
     erasures,
     ledgers,
     receipts,
     replays,
-    subjects,
 )
+from memoryhub.services.people import subjects
+from memoryhub.services.scan import erasure_needles
 
 ACTOR: Final = "command"
 

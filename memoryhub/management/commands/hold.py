@@ -13,8 +13,9 @@ from memoryhub.models.erasures import Hold
 from memoryhub.models.server.clock import clock
 from memoryhub.queries.forget import holds as listed
 from memoryhub.queries.lists.cursors import walk
-from memoryhub.services import holds, operators
-from memoryhub.services.audit import COMMAND
+from memoryhub.services.access import operators
+from memoryhub.services.access.audit import COMMAND
+from memoryhub.services.people import holds
 
 LONGEST_DAYS: Final = holds.LONGEST.days
 

@@ -26,7 +26,7 @@ from memoryhub.management.terminal import WRONG_USAGE
 from memoryhub.management.terminal import Command as Base
 from memoryhub.models.projects import Project
 from memoryhub.models.server.clock import clock
-from memoryhub.services.imports import Import
+from memoryhub.services.imports.imports import Import
 
 CHUNK_BYTES = 65_536
 

@@ -9,7 +9,7 @@ from memoryhub.management import start
 from memoryhub.management.terminal import WRONG_USAGE
 from memoryhub.management.terminal import Command as Base
 from memoryhub.queries.forget import reach
-from memoryhub.services import receipts as issued
+from memoryhub.services.forget import receipts as issued
 from memoryhub.vault.proof import receipts, signing
 
 

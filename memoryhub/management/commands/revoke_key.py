@@ -7,7 +7,7 @@ from django.core.management.base import CommandParser
 from memoryhub.management import start
 from memoryhub.management.terminal import Command as Base
 from memoryhub.models.access.api_keys import ApiKey
-from memoryhub.services import api_keys
+from memoryhub.services.access import api_keys
 
 
 class Command(Base):

@@ -11,8 +11,8 @@ from memoryhub.management.terminal import FAILED, REFUSED
 from memoryhub.management.terminal import Command as Base
 from memoryhub.queries.forget import erasures
 from memoryhub.queries.scan.residue import Standing, list_residue
-from memoryhub.services import scan_targets, scans
-from memoryhub.services.scans import Found, Verdict
+from memoryhub.services.scan import scan_targets, scans
+from memoryhub.services.scan.scans import Found, Verdict
 
 #: Places of undeclared hits that are named; there may be as many as there are rows.
 NAMED = 20

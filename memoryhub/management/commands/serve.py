@@ -10,8 +10,8 @@ from django.core.management.base import CommandParser
 from memoryhub.management import logs, start
 from memoryhub.management.serving import address, server
 from memoryhub.management.terminal import Command as Base
-from memoryhub.services import operators
-from memoryhub.services.standstill import standstill
+from memoryhub.services.access import operators
+from memoryhub.services.forget.standstill import standstill
 from memoryhub.vault.keys import keyring
 
 

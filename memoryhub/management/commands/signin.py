@@ -8,7 +8,7 @@ from memoryhub.journal.audit import PURPOSES
 from memoryhub.management import start
 from memoryhub.management.serving import address
 from memoryhub.management.terminal import Command as Base
-from memoryhub.services import operators
+from memoryhub.services.access import operators
 
 
 class Command(Base):

@@ -10,7 +10,9 @@ from memoryhub.models.server.clock import clock
 from memoryhub.models.subjects import Subject
 from memoryhub.queries.people import profiles
 from memoryhub.queries.people.profiles import Profile
-from memoryhub.services import audit, readmissions, restrictions
+from memoryhub.services.access import audit
+from memoryhub.services.imports import readmissions
+from memoryhub.services.people import restrictions
 
 ABOUT: Final = """\
 Look at what is held of one person, keep agents out of it, or let an erased person

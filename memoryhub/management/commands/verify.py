@@ -22,7 +22,7 @@ from memoryhub.queries.verify import (
     total_checks,
     verification,
 )
-from memoryhub.services import ledgers
+from memoryhub.services.forget import ledgers
 from memoryhub.vault.proof import signing
 
 #: What is wrong with the anchors, in words.

@@ -144,13 +144,13 @@ PROCESS: Mapping[str, Place] = MappingProxyType(
         "memoryhub.queries.replay.tokenizers._held": Place(
             holds="vocabularies that are the same for all, of extras that are in use"
         ),
-        "memoryhub.services.standstill.standstill": Place(
+        "memoryhub.services.forget.standstill.standstill": Place(
             holds="how many erasures are to be replayed"
         ),
-        "memoryhub.services.erasure_needles.Remembered": Place(
+        "memoryhub.services.scan.erasure_needles.Remembered": Place(
             holds="what `remembered` holds"
         ),
-        "memoryhub.services.erasure_needles.remembered": Place(
+        "memoryhub.services.scan.erasure_needles.remembered": Place(
             holds="short pieces of what is being erased, to look for what is left",
             found="erasure id; dropped once the erasure is complete",
             forget=Fate.PASSES,

@@ -14,8 +14,8 @@ from django.utils import timezone
 from memoryhub.kernel.state.events import LabelValue
 from memoryhub.models.server.clock import clock
 from memoryhub.models.server.leases import Lease
-from memoryhub.services import operator_threads
-from memoryhub.services.api_keys import Agent
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.threads import operator_threads
 from memoryhub.workers import erasures, leases
 from tests import factories
 from tests.inspector import forgotten

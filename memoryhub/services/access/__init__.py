@@ -1,0 +1,1 @@
+"""Keys, operators and projects: who may do what."""

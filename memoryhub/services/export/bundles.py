@@ -1,0 +1,330 @@
+"""Bundles taken in: a subject's export becomes her memory here, all of it or nothing.
+
+Only the manifest and the events are read. All is checked before anything is written;
+what is written is seen by nobody until the last of it is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final, Self
+from uuid import UUID
+
+import orjson
+from pydantic import ValidationError
+
+from memoryhub.errors import (
+    BadBundleError,
+    BundleErasedError,
+    InvalidError,
+    NameTakenError,
+    ProjectFullError,
+)
+from memoryhub.journal import arrivals
+from memoryhub.journal.arrivals import Arrival
+from memoryhub.journal.log.heads import Head
+from memoryhub.journal.rows import tombstones
+from memoryhub.kernel.formats.bundles import (
+    EVENTS,
+    FORMAT,
+    MANIFEST,
+    CutThread,
+    File,
+    Manifest,
+)
+from memoryhub.kernel.replay import evolve
+from memoryhub.kernel.state.events import ThreadForked
+from memoryhub.kernel.text import names
+from memoryhub.models.projects import Instance, Project
+from memoryhub.models.server.ids import uuid7
+from memoryhub.models.subjects import Subject
+from memoryhub.models.threads import Thread, name_salt
+from memoryhub.queries.export import bundles
+from memoryhub.services.export import archives
+from memoryhub.services.export.archives import Archive
+from memoryhub.services.export.bundle_passes import (
+    Ids,
+    Incoming,
+    Pass,
+    check,
+    folded,
+    living,
+)
+from memoryhub.services.export.withholding import Withheld
+from memoryhub.services.people import subjects
+from memoryhub.vault.keys import keys
+from memoryhub.vault.proof import signing
+
+MANIFEST_BYTES: Final = 256 * 2**20
+#: Names looked up in one statement.
+CHUNK: Final = 200
+_GONE: Final = (Subject.State.ERASING, Subject.State.ERASED)
+#: Whoever runs `manage.py import`.
+ACTOR: Final = "command"
+
+#: Told how many events were looked at or written since the last time.
+Progress = Callable[[int], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Taken:
+    """What has come in, or would."""
+
+    #: None only in a dry run, of one that would be made.
+    subject: UUID | None
+    threads: int
+    events: int
+    #: Events whose content was erased here before, and did not come back.
+    withheld: int = 0
+
+
+@dataclass(slots=True)
+class Bundle:
+    """A bundle that was opened: whole by its own account, and signed by a known key."""
+
+    _archive: Archive
+    manifest: Manifest
+    file: File
+
+    @classmethod
+    def open(
+        cls, path: Path, stack: ExitStack, *, trusted: Mapping[str, bytes]
+    ) -> Self:
+        """Open it for as long as the stack is.
+
+        `trusted` are public keys by id, besides this instance's own. Raises
+        BadBundleError, and OSError of the file itself.
+        """
+        archive = stack.enter_context(archives.opened(path))
+        manifest = _manifest(archive, {**signing.public_keys(), **trusted})
+        named = {file.path: file for file in manifest.files}
+        sizes = {path: file.bytes for path, file in named.items()}
+        held = {name: n for name, n in archive.sizes.items() if name != MANIFEST}
+        if len(named) != len(manifest.files) or held != sizes:
+            raise BadBundleError(what="files")
+        if EVENTS not in named:
+            raise BadBundleError(what="missing_file")
+        return cls(archive, manifest, named[EVENTS])
+
+    @property
+    def events(self) -> int:
+        return sum(each.head_seq for each in self.manifest.cut)
+
+    def lines(self) -> Iterator[bytes]:
+        return self._archive.lines(EVENTS)
+
+
+def _other(told: object) -> str:
+    """What is wrong with a format that is not ours of today."""
+    name, _, number = FORMAT.partition("/")
+    said, _, version = told.partition("/") if isinstance(told, str) else ("", "", "")
+    if said != name or not version.isdecimal():
+        return "unknown_format"
+    return "newer_format" if int(version) > int(number) else "older_format"
+
+
+def _manifest(archive: Archive, trusted: Mapping[str, bytes]) -> Manifest:
+    try:
+        plain = orjson.loads(archive.read(MANIFEST, most=MANIFEST_BYTES))
+    except orjson.JSONDecodeError:
+        raise BadBundleError(what="manifest") from None
+    told = plain.get("format") if isinstance(plain, dict) else None
+    if told != FORMAT:
+        raise BadBundleError(what=_other(told))
+    try:
+        manifest = Manifest.model_validate_json(orjson.dumps(plain))
+        sig = bytes.fromhex(manifest.signature.sig)
+    except (ValidationError, ValueError):
+        raise BadBundleError(what="manifest") from None
+    signer = manifest.signature.key_id
+    if signer not in trusted:
+        raise BadBundleError(what="unknown_signer")
+    if not signing.verify(signer, bundles.canonical(plain), sig, trusted):
+        raise BadBundleError(what="signature")
+    threads = {each.thread for each in manifest.cut}
+    known = {each.name for each in manifest.cut}
+    if not len(threads) == len(known) == len(manifest.cut):
+        raise BadBundleError(what="cut")
+    return manifest
+
+
+def take(
+    bundle: Bundle,
+    project: Project,
+    *,
+    progress: Progress = lambda events: None,
+    dry_run: bool = False,
+) -> Taken:
+    """Take all of the bundle in, for the subject of its `user_id`.
+
+    Checks everything first; a dry run ends there. Raises BadBundleError;
+    SubjectErasedError, BundleErasedError, ThreadErasedError, NameTakenError,
+    SubjectRestrictedError, ProjectFullError; whatever it raises, nothing of the bundle
+    is there afterwards.
+    """
+    manifest = bundle.manifest
+    known = _require_welcome(manifest, project)
+    walk = _pass(manifest, project, known or uuid7())
+    for _ in check(walk, bundle.lines(), bundle.file):
+        progress(1)
+    taken = Taken(subject=known, threads=len(manifest.cut), events=bundle.events)
+    if dry_run:
+        return taken
+    subject = _subject(manifest, project)
+    walk = _pass(manifest, project, subject.id)
+    withheld = Withheld(subject)
+    try:
+        arrived = list(_written(bundle, walk, withheld, subject, progress))
+        arrivals.open_all(arrived, subject, actor=ACTOR)
+    except BaseException:
+        arrivals.remove(walk.ids.threads.values())
+        raise
+    arrivals.purge(arrived)
+    return replace(taken, subject=subject.id, withheld=withheld.count)
+
+
+def _pass(manifest: Manifest, project: Project, subject: UUID) -> Pass:
+    ids = Ids(
+        project=project.id,
+        subject=subject,
+        was=str(manifest.subject.id),
+        threads={str(each.thread): uuid7() for each in manifest.cut},
+    )
+    return Pass(manifest=manifest, ids=ids, folded=living(manifest))
+
+
+def _require_welcome(manifest: Manifest, project: Project) -> UUID | None:
+    """The subject that is here already. Raises what would be refused anyway."""
+    whom = manifest.subject
+    known: Subject | None
+    if whom.user_id is None:
+        known = subjects.anonymous(project.id) if whom.anonymous else None
+        if known is None:
+            raise BadBundleError(what="subject")
+    else:
+        known = _find(project, whom.user_id)
+    if Instance.objects.filter(id=manifest.instance).exists():
+        gone = Subject.objects.filter(id=whom.id, state__in=_GONE)
+        if gone.exists():
+            raise BundleErasedError
+    room = project.max_threads - project.thread_count
+    if len(manifest.cut) > room:
+        raise ProjectFullError
+    own = known.id if known else None
+    _require_free([_name(manifest, each, own) for each in manifest.cut], project, own)
+    return own
+
+
+def _find(project: Project, user_id: str) -> Subject | None:
+    try:
+        return subjects.find(project.id, user_id)
+    except InvalidError:
+        raise BadBundleError(what="subject") from None
+
+
+def _name(manifest: Manifest, cut: CutThread, own: UUID | None) -> str:
+    """Of a thread here: one that a bound key named has the subject's id of here."""
+    called = names.called(cut.name, manifest.subject.id)
+    return (
+        cut.name if own is None or called == cut.name else names.of_subject(own, called)
+    )
+
+
+def _require_free(wanted: Sequence[str], project: Project, own: UUID | None) -> None:
+    """Raise NameTakenError or ThreadErasedError. Two queries for 200 names."""
+    owners = {owner for name in wanted if (owner := names.owner(name))} - {own}
+    if Subject.objects.filter(project=project, id__in=owners).exists():
+        raise NameTakenError
+    for begin in range(0, len(wanted), CHUNK):
+        some = wanted[begin : begin + CHUNK]
+        for dead in tombstones.dead_names((project.id, name) for name in some).values():
+            raise dead.refusal(None)
+        if Thread.objects.filter(project=project, name__in=some).exists():
+            raise NameTakenError
+
+
+def _subject(manifest: Manifest, project: Project) -> Subject:
+    if manifest.subject.user_id is None:
+        return subjects.anonymous(project.id)
+    return subjects.find_or_create(project.id, manifest.subject.user_id)
+
+
+def _written(
+    bundle: Bundle,
+    walk: Pass,
+    withheld: Withheld,
+    subject: Subject,
+    progress: Progress,
+) -> Iterator[Head]:
+    """Each thread once all of it is on disk."""
+    chains: dict[tuple[UUID, int], bytes] = {}
+    arrival: Arrival | None = None
+    for each in walk.incoming(bundle.lines(), bundle.file):
+        if arrival is None:
+            arrival = _begun(walk, each, bundle.manifest)
+            withheld.begin(arrival.head.state, each.thread.head_seq)
+        _add(arrival, _tied(each, chains), withheld, subject)
+        state = arrival.head.state
+        walk.keep(state)
+        if (state.id, state.seq) in walk.states:
+            chains[state.id, state.seq] = arrival.head.chain
+        last = state.seq == each.thread.head_seq
+        if last or arrival.full:
+            progress(len(arrival.events))
+            arrivals.write(arrival, epoch=subject.epoch)
+        if last:
+            _let_go(arrival, withheld, subject)
+            yield arrival.head
+            arrival = None
+
+
+def _begun(walk: Pass, each: Incoming, manifest: Manifest) -> Arrival:
+    cut = each.thread
+    bare = walk.bare(cut)
+    # Where names are blanked already there is nothing to salt.
+    salt = b"" if bare else name_salt()
+    return Arrival(
+        head=Head.newborn(
+            walk.newborn(each), name=_name(manifest, cut, walk.ids.subject), salt=salt
+        ),
+        origin=arrivals.origin(
+            instance=manifest.instance, thread=cut.thread, head_hash=cut.head_hash
+        ),
+        bare=bare,
+    )
+
+
+def _tied(each: Incoming, chains: Mapping[tuple[UUID, int], bytes]) -> Incoming:
+    """A fork, tied to its parent's history of here."""
+    event = each.event
+    if not isinstance(event, ThreadForked):
+        return each
+    link = chains[event.parent, event.parent_seq].hex()
+    return replace(each, event=event.model_copy(update={"parent_chain": link}))
+
+
+def _add(
+    arrival: Arrival, each: Incoming, withheld: Withheld, subject: Subject
+) -> None:
+    before, content, erased_by = arrival.head.state, each.line.content, each.line.erased
+    if content is not None:
+        erased_by = withheld.erased_by(before, each.event, content)
+    arrival.add(
+        each.recorded,
+        None if erased_by else content,
+        state=folded(before, each, bare=arrival.bare),
+        erased_by=erased_by,
+        key=keys.subject_keys(subject.id, epoch=subject.epoch),
+    )
+
+
+def _let_go(arrival: Arrival, withheld: Withheld, subject: Subject) -> None:
+    """End the thread with what proves that its gaps are lawful."""
+    key = keys.subject_keys(subject.id, epoch=subject.epoch)
+    while recorded := next(withheld.last(arrival.head.state), None):
+        state = evolve(arrival.head.state, recorded)
+        arrival.add(recorded, None, state=state, erased_by=None, key=key)
+        arrivals.write(arrival, epoch=subject.epoch)

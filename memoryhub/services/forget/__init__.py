@@ -1,0 +1,1 @@
+"""Erasing, step by step, with its ledger and receipt."""

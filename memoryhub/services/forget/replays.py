@@ -1,0 +1,245 @@
+"""Replays: what a restored backup brought back is erased once more before it is served.
+
+The ledger lies outside of what is restored, so it knows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, Final
+from uuid import UUID
+
+import structlog
+from django.db import transaction
+
+from memoryhub import journal
+from memoryhub.kernel.text import strict_json
+from memoryhub.models.erasures import Erasure
+from memoryhub.models.projects import Project
+from memoryhub.models.server.clock import clock
+from memoryhub.models.subjects import Subject
+from memoryhub.models.threads import Thread
+from memoryhub.queries.forget.erasures import CLOSED
+from memoryhub.services.forget import (
+    burials,
+    erasure_plans,
+    erasure_steps,
+    erasures,
+    ledger_targets,
+    ledgers,
+    project_deletions,
+)
+from memoryhub.services.forget.standstill import standstill
+from memoryhub.services.people.restrictions import PLANNED
+from memoryhub.vault.proof.ledger import Line
+
+log = structlog.get_logger()
+
+Scope, State = Erasure.Scope, Erasure.State
+ACTOR: Final = "command:replay"
+
+
+def look() -> int:
+    """Compare ledger and databases; returns how many erasures are to be replayed.
+
+    What the ledger says and the database has not begun is fenced here, before anything
+    is served: who died between the two had promised it already. Raises
+    StartRefusedError.
+    """
+    standing = ledgers.compare()
+    _fence(standing.resumed)
+    standstill.waiting = len(standing.replayed)
+    if standstill.waiting:
+        log.warning("erasures.to_replay", count=standstill.waiting)
+    return standstill.waiting
+
+
+def pending() -> list[Line]:
+    """What a restore has taken back, oldest first. Raises StartRefusedError."""
+    return list(ledgers.compare().replayed)
+
+
+def resume() -> int:
+    """Fence what the ledger says and the database has not begun; returns how many."""
+    lines = ledgers.compare().resumed
+    _fence(lines)
+    return len(lines)
+
+
+def replay(line: Line) -> Erasure:
+    """Run one through all states again, up to its receipt or to what it waits for.
+
+    A row that is gone is made anew under the same id. Returns it as it is now; or an
+    earlier one of the same subject, of which the backup holds a half and which waits.
+    """
+    buried = burials.placed(line)
+    if (unfinished := _make_way(buried or line)) is not None:
+        return unfinished
+    row = Erasure.objects.filter(id=line.erasure).first()
+    before = ledgers.newest(line.erasure)
+    if row is None and buried is not None:
+        journal.run(partial(burials.bury, buried, actor=ACTOR))
+    elif row is None:
+        row = journal.run(partial(_made, line))
+        journal.run(partial(_confirm, row.id))
+    else:
+        # The keys database alone was restored: her key has to go once more.
+        journal.run(partial(_taken_back, row.id))
+    row = _advance(line.erasure, until=State.COMPLETE)
+    if row.state == State.COMPLETE and ledgers.newest(line.erasure) == before:
+        ledgers.repeat(row)
+    return row
+
+
+def take_back(line: Line) -> Project:
+    """Close the project of a line once more; its people are among the other lines."""
+    project = Project.objects.get(id=line.project)
+    return project_deletions.take_back(
+        project, reason=line.reason, ticket=line.ticket, actor=ACTOR
+    )
+
+
+def _fence(lines: Sequence[Line]) -> None:
+    """One that breaks holds up neither the others nor the start."""
+    for line in lines:
+        try:
+            _make_way(line)
+            journal.run(partial(_confirm, line.erasure))
+            _advance(line.erasure, until=State.FENCED)
+        except Exception as failure:  # noqa: BLE001  # whatever is wrong with this one
+            log.error("erasure.not_fenced", code=type(failure).__name__)
+        journal.run(partial(_keep_out, line.erasure))
+
+
+def _keep_out(erasure: UUID) -> None:
+    """What was promised and can't be fenced yet is read by no agent until it is."""
+    with transaction.atomic():
+        row = _locked(erasure)
+        if row.state in ledgers.UNFENCED:
+            erasure_plans.restrict(row, basis=PLANNED, actor=ACTOR)
+
+
+def _locked(erasure: UUID) -> Erasure:
+    """Its row, and before that its subject's: in the order that all lock them in."""
+    of = Erasure.objects.values_list("subject_id", flat=True).get(id=erasure)
+    Subject.objects.select_for_update().get(id=of)
+    return Erasure.objects.select_for_update().get(id=erasure)
+
+
+def _make_way(line: Line) -> Erasure | None:
+    """End what else a backup holds half-way of the subject; the one that waits, if any.
+
+    One erasure of hers is open at a time. Where all of her goes, it waits for none.
+    """
+    whole = line.scope == Scope.SUBJECT
+    rows = Erasure.objects.filter(subject=line.subject).exclude(id=line.erasure)
+    rows = rows.exclude(confirmed_at=None).exclude(state__in=(*CLOSED, State.HELD))
+    # What has not begun yet need not begin before she goes.
+    for each in rows.exclude(state=State.PLANNED) if whole else rows:
+        row = _advance(each.id, until=State.COMPLETE)
+        if row.state in CLOSED:
+            continue
+        if not whole:
+            return row
+        journal.run(partial(_give_up, row.id))
+    return None
+
+
+def _give_up(erasure: UUID) -> None:
+    with transaction.atomic():
+        row = _locked(erasure)
+        if row.state not in CLOSED:
+            erasure_plans.expire(row, actor=ACTOR)
+
+
+def _advance(erasure: UUID, *, until: str) -> Erasure:
+    """Step by step; no further once it waits for something."""
+    row = Erasure.objects.get(id=erasure)
+    while not erasure_steps.reached(row, until):
+        before = (row.state, row.updated_at)
+        row = erasures.advance(row)
+        if row.waiting_on or (row.state, row.updated_at) == before:
+            break
+    return row
+
+
+def _confirm(erasure: UUID) -> None:
+    """As when it was: the ledger's line is the proof that somebody had its token."""
+    with transaction.atomic():
+        row = _locked(erasure)
+        now = clock.now()
+        if row.state not in (State.PLANNED, State.HELD):
+            _make_room(row.subject_id)
+        row.state, row.waiting_on, row.updated_at = State.PLANNED, "", now
+        row.confirmed_at = row.confirmed_at or now
+        row.save(update_fields=["state", "waiting_on", "updated_at", "confirmed_at"])
+
+
+def _taken_back(erasure: UUID) -> None:
+    with transaction.atomic():
+        row = _locked(erasure)
+        if row.state in ledgers.KEYLESS:
+            row.state, row.updated_at = State.FENCED, clock.now()
+            row.save(update_fields=["state", "updated_at"])
+
+
+def _made(line: Line) -> Erasure:
+    """The erasure of a line, planned anew over what there is now."""
+    now = clock.now()
+    with transaction.atomic():
+        owner = Subject.objects.select_for_update().filter(id=line.subject).first()
+        if owner is None:
+            owner = _absent(line)
+        _make_room(owner.id)
+        wish = _wish(line)
+        draft = erasure_plans.drafted(owner, wish)
+        return Erasure.objects.create(
+            id=line.erasure,
+            project_id=line.project,
+            subject=owner,
+            scope=wish.scope,
+            thread=wish.thread,
+            before=wish.before,
+            seq=wish.seq,
+            reason=line.reason,
+            ticket=line.ticket,
+            actor=ACTOR,
+            epoch=owner.epoch,
+            planned=strict_json.canonical(draft.planned).decode(),
+            targets=strict_json.canonical(draft.targets).decode(),
+            created_at=line.at,
+            expires_at=now,
+            updated_at=now,
+        )
+
+
+def _wish(line: Line) -> erasure_plans.Wish:
+    given: dict[str, Any] = {}
+    if line.scope == Scope.BEFORE:
+        given["before"] = ledger_targets.moment(line)
+    elif line.scope != Scope.SUBJECT:
+        given["thread"] = Thread.objects.get(id=line.targets[0])
+        if line.scope == Scope.RECORD:
+            given["seq"] = line.targets[1]
+    return erasure_plans.Wish(scope=line.scope, reason=line.reason, **given)
+
+
+def _absent(line: Line) -> Subject:
+    """Somebody the backup does not know yet: erased before she is here.
+
+    Or she could be made anew, with no tombstone to keep her out.
+    """
+    return Subject.objects.create(
+        id=line.subject,
+        project_id=line.project,
+        subject_ref=line.subject_ref,
+        created_at=line.at,
+    )
+
+
+def _make_room(subject: UUID) -> None:
+    """One erasure of a subject is open at a time: a mere plan gives way."""
+    for row in Erasure.objects.exclude(state__in=CLOSED).filter(subject=subject):
+        if row.state in ledgers.UNFENCED:
+            erasure_plans.expire(row, actor=ACTOR)

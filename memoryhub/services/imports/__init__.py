@@ -1,0 +1,1 @@
+"""Taking in threads from files."""

@@ -1,0 +1,125 @@
+"""Keys of working memory: set, retimed, deleted and cleared."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from memoryhub.errors import ValueTooLargeError
+from memoryhub.journal import Receipt, Request
+from memoryhub.kernel.memory.memory_commands import (
+    ChangeKeys,
+    ClearKeys,
+    DeleteKey,
+    Expected,
+    Expiry,
+    RetimeKey,
+    SetKey,
+)
+from memoryhub.kernel.text import strict_json
+from memoryhub.models.threads import Thread
+from memoryhub.queries.memory import keys
+from memoryhub.queries.threads import threads
+from memoryhub.queries.threads.readers import read
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.memory import working_memory
+
+Changes = tuple[SetKey | DeleteKey, ...]
+MAX_VALUE_BYTES: Final = 256 * 1024
+#: No condition.
+ANY: Final = Expected()
+
+
+async def change(
+    *,
+    agent: Agent,
+    thread: str,
+    changes: Changes,
+    if_match: int | None = None,
+    request: Request | None = None,
+    numbered: bool = False,
+) -> Receipt:
+    """Set and delete keys, all or none; with a set, a new name makes the thread.
+
+    Emits key.set and key.deleted. Raises StaleError, KeyExistsError, KeysFullError,
+    with the change's index if `numbered`. `if_match` is the head that was seen.
+    """
+    values = [each.value for each in changes if isinstance(each, SetKey)]
+    command = ChangeKeys(
+        changes=changes, default_ttl=agent.default_ttl, numbered=numbered
+    )
+    return await working_memory.submit(
+        agent=agent,
+        thread=thread,
+        command=command,
+        texts=values,
+        if_match=if_match,
+        request=request,
+        born=bool(values),
+    )
+
+
+async def retime(
+    *, agent: Agent, thread: str, key: str, expiry: Expiry, expected: Expected
+) -> Receipt:
+    """Change a key's expiry alone.
+
+    Emits key.retimed; in a fork, of an inherited value, key.set. Raises
+    KeyNotFoundError, StaleError, SubjectRestrictedError.
+    """
+    row = await read(threads.get_thread, agent.project, thread, bound=agent.bound)
+    # What follows may open a value, and must not tell whether there is a key.
+    threads.require_unrestricted(row)
+    command = await read(retiming, row, key, expiry, expected)
+    return await working_memory.submit(agent=agent, thread=thread, command=command)
+
+
+async def clear(
+    *,
+    agent: Agent,
+    thread: str,
+    if_match: int | None = None,
+    request: Request | None = None,
+) -> Receipt:
+    """Remove all keys. Emits keys.cleared, or nothing when there are none."""
+    return await working_memory.submit(
+        agent=agent,
+        thread=thread,
+        command=ClearKeys(),
+        if_match=if_match,
+        request=request,
+    )
+
+
+def retiming(thread: Thread, key: str, expiry: Expiry, expected: Expected) -> RetimeKey:
+    """The command, with the value if it is an ancestor's and must be written anew.
+
+    `thread` comes with its subject. Raises KeyNotFoundError, ContentErasedError.
+    """
+    value = None
+    if thread.parent_id is not None:
+        line = keys.get_key(thread, key, content=False)
+        if line.inherited:
+            value = strict_json.as_sent(keys.get_key(thread, key).value)
+            if expected == Expected():
+                # The value that was read is the one that is written.
+                expected = Expected(version=line.version)
+    return RetimeKey(key=key, expiry=expiry, expected=expected, value=value)
+
+
+def typed(key: str, text: bytes, expiry: Expiry, expected: Expected = ANY) -> SetKey:
+    """The command that sets a key to a JSON text. Raises JsonRefusedError as well."""
+    return setting(key, strict_json.parse(text, strict_json.CONTENT), expiry, expected)
+
+
+def setting(key: str, value: Any, expiry: Expiry, expected: Expected = ANY) -> SetKey:
+    """The command that sets a key. Raises ValueTooLargeError."""
+    size = len(strict_json.canonical(value))
+    if size > MAX_VALUE_BYTES:
+        raise ValueTooLargeError(max_bytes=MAX_VALUE_BYTES)
+    return SetKey(
+        key=key,
+        value=strict_json.as_sent(value),
+        bytes=size,
+        expiry=expiry,
+        expected=expected,
+    )

@@ -1,0 +1,87 @@
+"""What operators do to keys and checkpoints: commands, under an actor of their own."""
+
+from __future__ import annotations
+
+from memoryhub.errors import InvalidError
+from memoryhub.journal import Receipt
+from memoryhub.kernel.memory.memory_commands import (
+    ChangeKeys,
+    DeleteCheckpoint,
+    DeleteKey,
+    Expected,
+    Expiry,
+    RestoreCheckpoint,
+    TakeCheckpoint,
+)
+from memoryhub.kernel.text import names
+from memoryhub.models.threads import Thread
+from memoryhub.queries.memory.comparisons import HEAD
+from memoryhub.services.memory import checkpoints, keys, working_memory
+
+
+def set_key(
+    thread: Thread, key: str, value: bytes, expiry: Expiry, *, version: int, actor: str
+) -> Receipt:
+    """Give a key another value, JSON text as it was typed.
+
+    Emits key.set. Raises JsonRefusedError, ValueTooLargeError, KeysFullError, and
+    StaleError when the key is not at that version any more.
+    """
+    change = keys.typed(key, value, expiry, Expected(version=version))
+    command = ChangeKeys(changes=(change,), numbered=False)
+    return working_memory.perform(thread, command, actor=actor)
+
+
+def retime_key(
+    thread: Thread, key: str, expiry: Expiry, *, version: int, actor: str
+) -> Receipt:
+    """Change a key's expiry alone. `thread` comes with its subject.
+
+    Emits key.retimed; of an inherited value, key.set. Raises KeyNotFoundError,
+    StaleError.
+    """
+    command = keys.retiming(thread, key, expiry, Expected(version=version))
+    return working_memory.perform(thread, command, actor=actor)
+
+
+def delete_key(thread: Thread, key: str, *, version: int, actor: str) -> Receipt:
+    """Delete a key, not its value in history. Emits key.deleted. Raises StaleError."""
+    change = DeleteKey(key=key, expected=Expected(version=version))
+    command = ChangeKeys(changes=(change,), numbered=False)
+    return working_memory.perform(thread, command, actor=actor)
+
+
+def take(thread: Thread, *, name: str | None, actor: str) -> Receipt:
+    """Keep what is now. Emits checkpoint.taken.
+
+    Raises InvalidError for a name that is none, NameTakenError, CheckpointsFullError.
+    """
+    if name is not None:
+        plain = names.valid(name) and not names.reserved(name)
+        # Where a checkpoint is named, digits are its number and `head` is now.
+        if not plain or name.isdecimal() or name == HEAD:
+            raise InvalidError(code="name", loc="name")
+    return working_memory.perform(thread, TakeCheckpoint(name=name), actor=actor)
+
+
+def restore(
+    thread: Thread,
+    target: int,
+    parts: tuple[str, ...],
+    *,
+    actor: str,
+) -> Receipt:
+    """Make parts what they were at a checkpoint, wherever the thread is by then.
+
+    Emits what `checkpoints.restore` does. Raises CheckpointUnknownError,
+    PinBudgetError.
+    """
+    clock = checkpoints.clock(thread, target)
+    command = RestoreCheckpoint(target=clock, parts=parts)
+    return working_memory.perform(thread, command, actor=actor)
+
+
+def delete_checkpoint(thread: Thread, target: int, *, actor: str) -> Receipt:
+    """Delete a checkpoint and nothing else. Emits checkpoint.deleted, or nothing."""
+    command = DeleteCheckpoint(target=checkpoints.clock(thread, target))
+    return working_memory.perform(thread, command, actor=actor)

@@ -1,0 +1,1 @@
+"""Acts on subjects: restriction, legal holds."""

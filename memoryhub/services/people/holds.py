@@ -1,0 +1,162 @@
+"""Holds: a duty to keep. While one is in force nothing of its subject is erased.
+
+One that has expired counts no more, whether or not anybody lifted it.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Final
+from uuid import UUID
+
+from django.db import transaction
+
+from memoryhub import journal
+from memoryhub.errors import (
+    ErasureInProgressError,
+    InvalidError,
+    NotFoundError,
+)
+from memoryhub.journal import audit
+from memoryhub.journal.log import fence
+from memoryhub.models.access.operators import Membership, Operator
+from memoryhub.models.erasures import Erasure, Hold
+from memoryhub.models.server.clock import clock
+from memoryhub.models.server.ids import uuid7
+from memoryhub.models.subjects import Subject
+from memoryhub.services.people import restrictions
+
+#: Longer duties are looked at again, and renewed.
+LONGEST: Final = timedelta(days=365)
+_REVIEWERS: Final = (Membership.Role.OFFICER, Membership.Role.OWNER)
+
+
+def open_hold(
+    subject: Subject,
+    *,
+    basis: str,
+    reviewer: Operator,
+    expires_at: datetime,
+    actor: str,
+) -> Hold:
+    """Keep everything of the subject until then, or until it is lifted.
+
+    Raises InvalidError: a basis that is none, an expiry that is past or more than 365
+    days away, a reviewer who is no officer of the project. Raises SubjectErasedError,
+    and ErasureInProgressError once an erasure of hers is confirmed: that is final, as
+    is ProjectDeletedError.
+    """
+    now = clock.now()
+    if basis not in Hold.Basis.values:
+        raise InvalidError(loc="basis")
+    _require_expiry(expires_at, now=now)
+    _require_reviewer(reviewer, subject.project_id)
+    row = Hold(
+        id=uuid7(),
+        project_id=subject.project_id,
+        subject_id=subject.id,
+        basis=basis,
+        opened_by=actor,
+        reviewer=reviewer,
+        opened_at=now,
+        expires_at=expires_at,
+    )
+    made: Hold = journal.run(partial(_open, row, actor))
+    return made
+
+
+def renew(hold: UUID, *, expires_at: datetime, actor: str) -> Hold:
+    """Give a hold another expiry. Raises InvalidError, SubjectErasedError.
+
+    Raises NotFoundError for one that was lifted, or has expired: what was not looked at
+    in time is opened anew.
+    """
+    _require_expiry(expires_at, now=clock.now())
+
+    def change() -> Hold:
+        with transaction.atomic():
+            row = _in_force(hold)
+            row.expires_at = expires_at
+            row.save(update_fields=["expires_at"])
+            _tell(row, "hold.renewed", actor)
+        return row
+
+    renewed: Hold = journal.run(change)
+    return renewed
+
+
+def lift(hold: UUID, *, actor: str) -> Hold:
+    """End a hold. An erasure that it held back is planned anew, not resumed.
+
+    Raises NotFoundError for one that is in force no more.
+    """
+
+    def change() -> Hold:
+        with transaction.atomic():
+            row = _in_force(hold)
+            row.lifted_at, row.lifted_by = clock.now(), actor
+            row.save(update_fields=["lifted_at", "lifted_by"])
+            _tell(row, "hold.lifted", actor)
+        return row
+
+    lifted: Hold = journal.run(change)
+    return lifted
+
+
+def _open(row: Hold, actor: str) -> Hold:
+    with transaction.atomic():
+        # An eraser that is about to fence her waits for this, or this for the fence.
+        restrictions.locked(row.subject_id)
+        # Who deletes the project has looked for holds, or finds this one.
+        fence.require_active(row.project_id)
+        _require_none_confirmed(row.subject_id)
+        row.save(force_insert=True)
+        _tell(row, "hold.opened", actor)
+    return row
+
+
+def _require_none_confirmed(subject: UUID) -> None:
+    """Up to its fence one that was confirmed may be in the ledger already."""
+    planned = Erasure.objects.filter(subject=subject, state=Erasure.State.PLANNED)
+    confirmed = planned.exclude(confirmed_at=None).first()
+    if confirmed is not None:
+        raise ErasureInProgressError(erasure=str(confirmed.id))
+
+
+def _in_force(hold: UUID) -> Hold:
+    """The hold, with its subject locked as by whoever looks for holds."""
+    row = Hold.objects.filter(id=hold).first()
+    if row is None:
+        raise NotFoundError
+    restrictions.locked(row.subject_id)
+    row.refresh_from_db()
+    if row.lifted_at is not None or row.expires_at <= clock.now():
+        raise NotFoundError
+    return row
+
+
+def _require_expiry(expires_at: datetime, *, now: datetime) -> None:
+    if expires_at.tzinfo is None or expires_at > now + LONGEST:
+        raise InvalidError(loc="expires_at")
+    if expires_at <= now:
+        raise InvalidError(code="expiry_in_past", loc="expires_at")
+
+
+def _require_reviewer(reviewer: Operator, project: UUID) -> None:
+    """Somebody who may look at the subject, and still can sign in."""
+    rows = Membership.objects.filter(project_id=project, operator=reviewer)
+    officer = rows.filter(role__in=_REVIEWERS).exists()
+    if not (officer and reviewer.is_active):
+        raise InvalidError(loc="reviewer")
+
+
+def _tell(row: Hold, action: str, actor: str) -> None:
+    audit.append(
+        actor=actor,
+        action=action,
+        project=row.project_id,
+        target_kind="hold",
+        target_id=str(row.id),
+        subject=row.subject_id,
+    )

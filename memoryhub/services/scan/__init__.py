@@ -1,0 +1,1 @@
+"""Scans for content that should be gone."""

@@ -1,0 +1,102 @@
+"""What scans are for: the needles of erasures, and whose rows should hold none.
+
+Never writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+from uuid import UUID
+
+from memoryhub.journal.forget import purging
+from memoryhub.models.erasures import Erasure
+from memoryhub.services.scan import erasure_needles
+from memoryhub.vault.scan.needles import Needle
+
+#: Needles of one pass, at night and by day, beside requests: each takes some 8 KB of
+#: memory while it is looked for.
+AT_ONCE, BY_DAY = 20_000, 5_000
+
+State = Erasure.State
+#: From the moment their rows are gone until the receipt.
+_GONE: Final = (
+    *(State.ROWS_ERASED, State.CACHES_PURGED, State.SCRUBBED, State.VERIFIED),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Targets:
+    """What to look for, and whose rows should be gone."""
+
+    needles: tuple[Needle, ...] = ()
+    subjects: frozenset[UUID] = frozenset()
+    threads: frozenset[UUID] = frozenset()
+    erasures: int = 0
+
+
+def of(*rows: Erasure) -> Targets:
+    """Those of these erasures. Names of hers are told from others' by their ids.
+
+    A thread that a live fork reads through keeps its names lawfully.
+    """
+    whole = [row for row in rows if row.scope == Erasure.Scope.SUBJECT]
+    threads = [
+        row
+        for row in rows
+        if row.scope == Erasure.Scope.THREAD
+        and row.thread_id
+        and not purging.folding_through(row.thread_id)
+    ]
+    return Targets(
+        needles=tuple(needle for row in rows for needle in erasure_needles.of(row)),
+        subjects=frozenset(row.subject_id for row in whole),
+        threads=frozenset(row.thread_id for row in threads if row.thread_id),
+        erasures=len(rows),
+    )
+
+
+def in_passes(
+    rows: Iterable[Erasure],
+    needles: Callable[[Erasure], Sequence[Needle]],
+    *,
+    at_once: int,
+) -> Iterator[list[Erasure]]:
+    """The erasures whose needles are looked for at once; the last may be none."""
+    batch: list[Erasure] = []
+    count = 0
+    for row in rows:
+        more = len(needles(row))
+        if batch and count + more > at_once:
+            yield batch
+            batch, count = [], 0
+        batch.append(row)
+        count += more
+    yield batch
+
+
+def beside(row: Erasure) -> list[Erasure]:
+    """What else is scrubbed and waits for nothing, as far as one pass takes it."""
+    rows = Erasure.objects.filter(state=State.SCRUBBED, waiting_on="")
+    others = rows.exclude(id=row.id).select_related("subject", "thread").order_by("id")
+    passes = in_passes([row, *others], erasure_needles.of, at_once=BY_DAY)
+    return next(passes)[1:]
+
+
+def nightly() -> list[Erasure]:
+    """What a pass over everything is for: erasures that are scrubbed and wait for it.
+
+    Complete ones too, whose receipts have not been looked after at night yet. What is
+    not scrubbed would be found for sure.
+    """
+    left = Erasure.objects.filter(state=State.COMPLETE).exclude(needles=b"")
+    rows = left | Erasure.objects.filter(state=State.SCRUBBED)
+    return [*rows.select_related("subject", "thread").order_by("id")]
+
+
+def unfinished() -> Targets:
+    """Of all erasures whose rows are gone, until the night after their receipts."""
+    rows = Erasure.objects.filter(state__in=_GONE)
+    rows |= Erasure.objects.filter(state=State.COMPLETE).exclude(needles=b"")
+    return of(*rows.order_by("id"))

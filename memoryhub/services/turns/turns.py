@@ -1,0 +1,201 @@
+"""Turns: one model call each, its request packed, recorded and handed out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from memoryhub import journal
+from memoryhub.errors import NoRoomError, NotRecordedError
+from memoryhub.journal import Order, Receipt, Request
+from memoryhub.journal.writing.uses import uses
+from memoryhub.kernel.commands import NewSlot
+from memoryhub.kernel.packing.cuts import Cut
+from memoryhub.kernel.packing.packing import Packed, TooSmallError
+from memoryhub.kernel.packing.wanting import Asked
+from memoryhub.kernel.paging.page_commands import BeginTurn, RecordContext, SetTools
+from memoryhub.kernel.state.page_events import By, TurnBegan
+from memoryhub.kernel.state.paging_config import Mode
+from memoryhub.kernel.state.state import ThreadState
+from memoryhub.kernel.text import names
+from memoryhub.models.threads import Thread
+from memoryhub.queries.threads.readers import read
+from memoryhub.queries.turns import contexts
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.threads import counting
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewTurn:
+    """What a model call begins with."""
+
+    slots: Sequence[NewSlot] = ()
+    mode: Mode | None = None
+    #: None: it continues when no user slot came since the turn before.
+    continues: bool | None = None
+    #: A smaller budget for this request only.
+    token_budget: int | None = None
+    #: The agent's own from now on; None leaves them.
+    tools: SetTools | None = None
+    by: By = "tool"
+
+    @property
+    def command(self) -> BeginTurn:
+        return BeginTurn(
+            slots=tuple(self.slots),
+            tools=self.tools,
+            mode=self.mode,
+            continues=self.continues,
+            by=self.by,
+        )
+
+    @property
+    def size(self) -> int:
+        """Bytes of what waits in the queue with it."""
+        tools = len(self.tools.definitions) if self.tools else 0
+        return tools + sum(len(slot.content) for slot in self.slots)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Begun:
+    """A turn and its request."""
+
+    receipt: Receipt
+    turn: int
+    seq: int
+    request: bytes
+    sha256: str
+    tokens: int
+    #: Who counted them.
+    tokenizer: str
+    included: tuple[str, ...] = ()
+    cut: tuple[Cut, ...] = ()
+    omitted: tuple[str, ...] = ()
+
+
+async def begin(
+    *,
+    agent: Agent,
+    thread: str,
+    new: NewTurn,
+    if_match: int | None = None,
+    request: Request | None = None,
+) -> Begun:
+    """Append the slots, begin a turn, pack its request and record what it is made of.
+
+    Emits slot.appended each, turn.began, page events, then turn.packed in a second
+    transaction. A repeat with the same Idempotency-Key answers the same turn, and packs
+    it if the process died in between. Raises as `slots.append` does, and NoRoomError
+    when not even the newest message fits into the request.
+    """
+    command = new.command
+    order = Order(
+        address=agent.address(thread, birth=agent.birth()),
+        command=command,
+        actor=agent.actor,
+        if_match=if_match,
+        request=request,
+        size=new.size,
+    )
+    receipt = await counting.submit(order, partial(counting.with_slots, command))
+    turn = receipt.one(TurnBegan)
+    if receipt.replayed:
+        begun = await read(_recorded, agent, receipt, turn.n)
+        if begun is not None:
+            return begun
+    name = names.called(receipt.name, receipt.subject)
+    asked = Asked(name=name, turn=turn.n, mode=turn.mode, token_budget=new.token_budget)
+    return await _pack(agent, thread, receipt, asked)
+
+
+async def _pack(agent: Agent, thread: str, receipt: Receipt, asked: Asked) -> Begun:
+    try:
+        packed, prefix = await read(pack, receipt, asked)
+    except TooSmallError:
+        raise NoRoomError from None
+    order = Order(
+        address=agent.address(thread),
+        command=record(packed, turn=asked.turn, as_of_seq=receipt.seq, prefix=prefix),
+        actor=agent.actor,
+    )
+    kept = await journal.submit(order)
+    if not kept.events:
+        # A repeat at the same time was faster: what it recorded is the request.
+        begun = await read(_recorded, agent, receipt, asked.turn)
+        assert begun is not None
+        return begun
+    assert kept.state is not None
+    uses.read(agent.prefix, kept.state.subject)
+    return Begun(
+        receipt=receipt,
+        turn=asked.turn,
+        seq=kept.seq,
+        request=packed.request,
+        sha256=packed.sha256,
+        tokens=packed.tokens,
+        tokenizer=packed.record.tokenizer,
+        included=packed.included,
+        cut=packed.cut,
+        omitted=packed.omitted,
+    )
+
+
+def pack(receipt: Receipt, asked: Asked) -> tuple[Packed, int | None]:
+    """The request as of a receipt, and its tokens in common with the one before.
+
+    Raises packing.TooSmallError.
+    """
+    row = Thread.objects.select_related("subject").get(id=receipt.thread)
+    state = receipt.state or _state_at(row, receipt.seq)
+    before = contexts.before(row, asked.turn)
+    packed = contexts.pack(row, state, asked, before=before)
+    return packed, contexts.prefix_tokens(row, asked.turn, packed, before=before)
+
+
+def record(
+    packed: Packed,
+    *,
+    turn: int,
+    as_of_seq: int,
+    prefix: int | None,
+    simulated: bool = False,
+) -> RecordContext:
+    """The command that keeps what a request is made of."""
+    return RecordContext(
+        turn=turn,
+        as_of_seq=as_of_seq,
+        record=packed.record,
+        sha256=packed.sha256,
+        prefix_tokens=prefix,
+        simulated=simulated,
+    )
+
+
+def _state_at(thread: Thread, seq: int) -> ThreadState:
+    return journal.state_at(thread, seq).state
+
+
+def _recorded(agent: Agent, receipt: Receipt, turn: int) -> Begun | None:
+    """The turn as it was answered before; None if it was never packed."""
+    row = Thread.objects.select_related("subject").get(id=receipt.thread)
+    try:
+        found = contexts.recorded(row, turn)
+    except NotRecordedError:
+        return None
+    whole = contexts.reassemble(row, found)
+    fate = contexts.fates(row, found)
+    # Whoever is handed a turn's request has read what is in it.
+    uses.read(agent.prefix, row.subject_id)
+    return Begun(
+        receipt=receipt,
+        turn=turn,
+        seq=found.seq,
+        request=contexts.require(whole),
+        sha256=found.sha256 or "",
+        tokens=found.record.tokens,
+        tokenizer=found.record.tokenizer,
+        included=fate.included,
+        cut=fate.cut,
+        omitted=fate.omitted,
+    )
