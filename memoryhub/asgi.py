@@ -22,10 +22,11 @@ from channels.routing import ProtocolTypeRouter
 
 from inspector.hub import hub
 from inspector.routing import websocket_application
-from memoryhub.api import gate, socket
 from memoryhub.api.errors import BodyTooLargeError, IncompleteBodyError
 from memoryhub.api.handler import application as api_application
-from memoryhub.api.protocol import Close
+from memoryhub.api.http import gate
+from memoryhub.api.threads import socket
+from memoryhub.api.threads.protocol import Close
 from memoryhub.journal import writer
 from memoryhub.journal.log.announce import doorbell
 from memoryhub.queries.threads.readers import readers

@@ -12,7 +12,7 @@ from asgiref.testing import ApplicationCommunicator
 from django.test import Client
 from pytest_django import Settings
 
-from memoryhub.api import gate
+from memoryhub.api.http import gate
 from memoryhub.asgi import Http, Lifespan, OwnOrigin, Sockets, application
 from memoryhub.journal import writer
 from memoryhub.queries.threads.readers import readers

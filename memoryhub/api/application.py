@@ -11,29 +11,13 @@ from ninja.operation import Operation
 from ninja.security import HttpBearer
 
 from memoryhub import __version__
-from memoryhub.api import (
-    checkpoints,
-    erasures,
-    events,
-    keys,
-    notes,
-    openapi,
-    own_tools,
-    page_acts,
-    pages,
-    receipts,
-    slots,
-    stats,
-    subject_exports,
-    subjects,
-    tasks,
-    threads,
-    tool_calls,
-    turn_lenses,
-    turns,
-    working_memory,
-    working_set,
-)
+from memoryhub.api.document import openapi
+from memoryhub.api.forget import erasures, receipts
+from memoryhub.api.memory import checkpoints, keys, notes, stats, tasks, working_memory
+from memoryhub.api.paging import page_acts, pages, working_set
+from memoryhub.api.people import subject_exports, subjects
+from memoryhub.api.threads import events, slots, threads
+from memoryhub.api.turns import own_tools, tool_calls, turn_lenses, turns
 
 PREFIX = "/api/v1/"
 

@@ -21,7 +21,7 @@ from django.http.response import StreamingHttpResponse
 from django.urls import ResolverMatch, URLPattern
 
 from memoryhub.api.application import PREFIX, api
-from memoryhub.api.gate import BODY, Application, Gate, Receive, Scope, Send
+from memoryhub.api.http.gate import BODY, Application, Gate, Receive, Scope, Send
 
 #: HTML: needs static files and the browser policy, which Django's middleware gives.
 _PAGES = (f"{PREFIX}docs",)

@@ -14,8 +14,8 @@ from django.core.handlers.asgi import ASGIHandler
 from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from memoryhub.api import gate
 from memoryhub.api.handler import application
+from memoryhub.api.http import gate
 from memoryhub.queries.threads.readers import readers
 
 Result = TypeVar("Result")

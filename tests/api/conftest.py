@@ -8,8 +8,8 @@ import pytest
 import pytest_asyncio
 from django.db import connections
 
-from memoryhub.api import auth, limits, streams
-from memoryhub.api.socket import sockets
+from memoryhub.api.http import auth, limits, streams
+from memoryhub.api.threads.socket import sockets
 from memoryhub.journal import writer
 from memoryhub.models.projects import Project
 from memoryhub.models.subjects import Subject

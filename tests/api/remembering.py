@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from memoryhub.api import limits
+from memoryhub.api.http import limits
 from memoryhub.models.server.clock import clock
 from tests.api.client import Answer, Client
 

@@ -10,7 +10,7 @@ import pytest
 import time_machine
 from django.utils import timezone
 
-from memoryhub.api import auth, limits
+from memoryhub.api.http import auth, limits
 from memoryhub.models import ApiKey, Project, Subject
 from memoryhub.models.server.clock import TOLERANCE_NS, clock
 from memoryhub.services.access import api_keys

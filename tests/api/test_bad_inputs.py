@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from memoryhub.api import limits
+from memoryhub.api.http import limits
 from memoryhub.kernel.memory.memory_commands import Expiry, TakeCheckpoint
 from memoryhub.models import (
     DueValue,

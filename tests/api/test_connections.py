@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from memoryhub.api import gate
+from memoryhub.api.http import gate
 from tests.harness.instances import UNLIMITED, prepared
 from tests.promises.clients import Client
 

@@ -10,7 +10,8 @@ import orjson
 import pytest
 from django.db import connections
 
-from memoryhub.api import auth, events, limits, streams
+from memoryhub.api.http import auth, limits, streams
+from memoryhub.api.threads import events
 from memoryhub.models import ApiKey, Subject
 from memoryhub.queries.lists.cursors import PART_BYTES
 from memoryhub.services.access import api_keys

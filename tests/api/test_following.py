@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from memoryhub.api import auth, limits, protocol, streams
-from memoryhub.api.socket import sockets
+from memoryhub.api.http import auth, limits, streams
+from memoryhub.api.threads import protocol
+from memoryhub.api.threads.socket import sockets
 from memoryhub.models import ApiKey, Project, Subject, Thread
 from memoryhub.models.server.clock import clock
 from memoryhub.queries.threads.readers import read

@@ -10,9 +10,9 @@ import pytest
 from django.core.asgi import get_asgi_application
 from django.db import connections
 
-from memoryhub.api import gate
 from memoryhub.api.errors import IncompleteBodyError
 from memoryhub.api.handler import application
+from memoryhub.api.http import gate
 from memoryhub.journal import writer
 from memoryhub.queries.threads.readers import readers
 from tests import factories

@@ -5,7 +5,7 @@ from typing import Any
 import orjson
 import pytest
 
-from memoryhub.api import auth, limits
+from memoryhub.api.http import auth, limits
 from memoryhub.errors import RateError
 from memoryhub.models import Project, Slot
 from memoryhub.services.access import api_keys

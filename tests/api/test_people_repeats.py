@@ -12,7 +12,7 @@ import pytest
 import time_machine
 from django.utils import timezone
 
-from memoryhub.api import auth
+from memoryhub.api.http import auth
 from memoryhub.models.access.audit import AuditEntry
 from memoryhub.models.access.operators import Membership
 from memoryhub.models.erasures import Erasure, Receipt

@@ -20,7 +20,7 @@ from django.core.management import call_command
 from django.db import connections
 
 from memoryhub.api import api as agent_api
-from memoryhub.api import auth, limits
+from memoryhub.api.http import auth, limits
 from memoryhub.models.projects import Project
 from memoryhub.services.access.api_keys import Agent
 from tests import factories

@@ -26,9 +26,9 @@ from schemathesis.core.transport import Response
 from memoryhub import errors
 from memoryhub.api import api as agent_api
 from memoryhub.api import errors as api_errors
+from memoryhub.api.document.fields import In, Out
+from memoryhub.api.document.glossary import ASKED, WORDS, WORDS_OF
 from memoryhub.api.errors import MEDIA_TYPE, PARSER_STATUS, STATUS
-from memoryhub.api.fields import In, Out
-from memoryhub.api.glossary import ASKED, WORDS, WORDS_OF
 from tests.api.client import Answer, Client, run
 
 pytestmark = pytest.mark.django_db

@@ -9,7 +9,7 @@ import pytest
 import structlog
 from django.conf import settings as configured
 
-from memoryhub.api import protocol
+from memoryhub.api.threads import protocol
 from memoryhub.models import Project
 from memoryhub.models.server.clock import clock
 from memoryhub.queries.threads.readers import read

@@ -11,8 +11,8 @@ from zipfile import BadZipFile
 import pytest
 from django.conf import settings
 
-from memoryhub.api import limits
 from memoryhub.api.handler import application
+from memoryhub.api.http import limits
 from memoryhub.journal import writer
 from memoryhub.journal.writing.uses import uses
 from memoryhub.models import Project, Subject

@@ -9,7 +9,7 @@ from uuid import uuid4
 
 import pytest
 
-from memoryhub.api import auth
+from memoryhub.api.http import auth
 from memoryhub.journal import writer
 from memoryhub.models import Project, Subject, Thread, Tombstone
 from memoryhub.models.keys import SubjectKey

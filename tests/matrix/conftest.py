@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from memoryhub.api import auth, limits
+from memoryhub.api.http import auth, limits
 
 
 @pytest.fixture(autouse=True)

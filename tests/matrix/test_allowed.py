@@ -13,8 +13,9 @@ from urllib.parse import quote, urlencode
 
 import pytest
 
-from memoryhub.api import allowed, auth, limits
+from memoryhub.api import allowed
 from memoryhub.api.application import api as agent_api
+from memoryhub.api.http import auth, limits
 from memoryhub.models.projects import Project
 from tests import factories
 from tests.api.client import Client

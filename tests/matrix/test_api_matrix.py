@@ -12,7 +12,7 @@ import pytest
 from django.utils import timezone
 
 from memoryhub.api import api as agent_api
-from memoryhub.api import auth
+from memoryhub.api.http import auth
 from memoryhub.kernel.memory.memory_commands import Expiry, TakeCheckpoint
 from memoryhub.kernel.memory.notes import AddNotes, NewNote
 from memoryhub.kernel.memory.tasks import SetTask

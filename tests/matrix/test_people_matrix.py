@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 from django.utils import timezone
 
-from memoryhub.api import auth
+from memoryhub.api.http import auth
 from memoryhub.models import ApiKey, Project, Subject
 from memoryhub.models.server.clock import clock
 from memoryhub.services.access import api_keys

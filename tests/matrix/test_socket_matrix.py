@@ -20,7 +20,8 @@ from django.contrib.sessions.models import Session
 from django.utils import timezone
 
 from inspector import BUILD, consumers
-from memoryhub.api import auth, limits, socket
+from memoryhub.api.http import auth, limits
+from memoryhub.api.threads import socket
 from memoryhub.models import ApiKey, Membership, Project, Subject
 from memoryhub.queries.threads.readers import read
 from memoryhub.services.access import api_keys, operators

@@ -81,7 +81,7 @@ SORTS_NO_MAP = Fault(
     "dict(plain[name].items())",
 )
 BELIEVES_KEYS_LONGER = Fault(
-    "memoryhub/api/auth.py", "BELIEVED_SECONDS = 1.0", "BELIEVED_SECONDS = 10.0"
+    "memoryhub/api/http/auth.py", "BELIEVED_SECONDS = 1.0", "BELIEVED_SECONDS = 10.0"
 )
 FRAMES, PRESS = "inspector/frames.py", "inspector/press.py"
 RENDERS_FOR_EACH = (

@@ -20,7 +20,7 @@ from websockets import Origin
 from websockets.sync.client import ClientConnection, connect
 
 from inspector import BUILD
-from memoryhub.api.streams import LOOK_SECONDS
+from memoryhub.api.http.streams import LOOK_SECONDS
 from tests.harness import parts
 from tests.harness.instances import UNLIMITED, Instance, Server
 from tests.harness.instances import instance as fresh_instance

@@ -11,7 +11,7 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
-from memoryhub.api.gate import HEADER_BYTES, URL_BYTES
+from memoryhub.api.http.gate import HEADER_BYTES, URL_BYTES
 from memoryhub.management.serving.joined import Joined
 
 #: More than the gate lets through, so that it refuses what it can, and in its words.

@@ -12,7 +12,7 @@ import uvicorn
 from django.conf import settings
 from django.db import connections
 
-from memoryhub.api.protocol import MESSAGE_BYTES
+from memoryhub.api.threads.protocol import MESSAGE_BYTES
 from memoryhub.errors import StartRefusedError
 from memoryhub.management.serving.frames import FrameBound
 

@@ -36,16 +36,16 @@ PROCESS: Mapping[str, Place] = MappingProxyType(
             holds="addresses that tried to sign in", forget=Fate.PASSES
         ),
         "inspector.views.keys._COMPLEX": Place(holds="the words of a refusal"),
-        "memoryhub.api.auth._known": Place(
+        "memoryhub.api.http.auth._known": Place(
             holds="digests of API keys, ids of what they may see",
             found="subject id of a bound key; asked again within a second",
             forget=Fate.PASSES,
         ),
-        "memoryhub.api.limits.account": Place(
+        "memoryhub.api.http.limits.account": Place(
             holds="counts by API key prefix and by address", forget=Fate.PASSES
         ),
-        "memoryhub.api.socket.sockets": Place(holds="how agents' sockets end"),
-        "memoryhub.api.streams.lookout": Place(
+        "memoryhub.api.threads.socket.sockets": Place(holds="how agents' sockets end"),
+        "memoryhub.api.http.streams.lookout": Place(
             holds="thread ids and heads of open event streams", forget=Fate.PASSES
         ),
         "memoryhub.journal.log.announce.doorbell": Place(

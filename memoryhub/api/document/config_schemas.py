@@ -1,0 +1,139 @@
+"""A thread's limits and its settings of paging on the wire."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+from pydantic import ConfigDict, Field, ValidationInfo, field_validator
+
+from memoryhub.api.document.fields import (
+    In,
+    MaxKeyBytes,
+    MaxKeys,
+    MaxNotes,
+    MaxSlots,
+    Out,
+    RefusedError,
+    RetentionDays,
+    TtlSeconds,
+)
+from memoryhub.kernel.memory.notes import DEFAULT_MAX_NOTES
+from memoryhub.kernel.state.events import Limits
+from memoryhub.kernel.state.paging_config import (
+    DECIMALS,
+    RANGES,
+    Confidence,
+    Format,
+    InstructionsRole,
+    Layout,
+    Mode,
+    Policy,
+    TokenizerName,
+    settings_of,
+)
+from memoryhub.kernel.state.state import DEFAULT_MAX_SLOTS
+from memoryhub.kernel.state.working_memory import (
+    DEFAULT_MAX_KEY_BYTES,
+    DEFAULT_MAX_KEYS,
+)
+
+
+def _told(schema: dict[str, Any]) -> None:
+    """Add to the schema which numbers each setting takes."""
+    for name, (least, most) in RANGES.items():
+        number, _ = schema["properties"][name]["anyOf"]
+        number |= {"minimum": least, "maximum": most}
+
+
+class ConfigIn(In, Limits):
+    """Limits and paging of a thread; how the settings hang together is checked too."""
+
+    model_config = ConfigDict(json_schema_extra=_told)
+
+    max_slots: MaxSlots | None = None
+    retention_idle_days: RetentionDays | None = None
+    max_keys: MaxKeys | None = None
+    max_key_bytes: MaxKeyBytes | None = None
+    max_notes: MaxNotes | None = None
+    default_ttl_seconds: TtlSeconds | None = Field(
+        None, description="Of keys set without an expiry; absent: the project's."
+    )
+    tokenizer: TokenizerName | None = Field(
+        None,
+        description="Fixed when the thread is made; absent: `est/1`, run here, as is "
+        "`o200k_base` with the extra `tokens`.",
+    )
+    layout: Layout | None = Field(
+        None,
+        description="Fixed likewise. `conversation`, the default: messages keep their "
+        "roles, memory speaks as a tool. `developer`: the past is one message.",
+    )
+    instructions_role: InstructionsRole | None = Field(
+        None,
+        description="Who speaks the head of a conversation: `system` unless a server "
+        "takes only `developer`.",
+    )
+    format: Format | None = Field(
+        None,
+        description="Whose API a conversation's requests are for; absent: `chat`.",
+    )
+
+    @field_validator(*RANGES)
+    @classmethod
+    def in_its_range(cls, number: float | None, info: ValidationInfo) -> float | None:
+        assert info.field_name is not None
+        least, most = RANGES[info.field_name]
+        if number is None:
+            return None
+        if not least <= number <= most or round(number, DECIMALS) != number:
+            raise RefusedError("value")
+        return number
+
+
+class ConfigOut(Out):
+    """What holds in the thread, defaults filled in."""
+
+    max_slots: int
+    retention_idle_days: int | None
+    max_keys: int
+    max_key_bytes: int
+    max_notes: int
+    default_ttl_seconds: int | None
+    tokenizer: str
+    layout: Layout
+    instructions_role: InstructionsRole
+    format: Format
+    budget_tokens: int
+    reserved_tokens: int
+    evict_at: float
+    evict_to: float
+    pin_share: float
+    claim_share: float
+    l1_pages: int
+    auto_pin_turns: int
+    auto_pin_system: bool
+    auto_pin_claims: bool
+    cooldown_turns: int
+    protect_turns: int
+    policy: Policy
+    lower_first: bool
+    map_slots: bool
+    mode: Mode
+    tlb_entries: int
+    max_faults_per_turn: int
+    max_fault_tokens_per_turn: int
+    fault_confidence_threshold: Confidence
+
+    @classmethod
+    def of(cls, config: Limits) -> Self:
+        settings = settings_of(config)
+        paging = {name: getattr(settings, name) for name in settings.__slots__}
+        return cls(
+            max_slots=config.max_slots or DEFAULT_MAX_SLOTS,
+            retention_idle_days=config.retention_idle_days,
+            max_keys=config.max_keys or DEFAULT_MAX_KEYS,
+            max_key_bytes=config.max_key_bytes or DEFAULT_MAX_KEY_BYTES,
+            max_notes=config.max_notes or DEFAULT_MAX_NOTES,
+            default_ttl_seconds=config.default_ttl_seconds,
+            **paging,
+        )

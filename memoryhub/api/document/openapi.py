@@ -1,0 +1,173 @@
+"""The API's own document, completed: every status with its codes, and examples."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from memoryhub.api.document import compact, glossary
+from memoryhub.api.document.refused import Refusals
+from memoryhub.api.document.schemas import ErrorOut
+from memoryhub.errors import (
+    IdempotencyMismatchError,
+    InProgressError,
+    Refusal,
+    StaleError,
+)
+
+#: Ninja's own extras: the scope a route needs, and the refusals it adds.
+SCOPE: Final = "x-scope"
+CODES: Final = "x-codes"
+
+DESCRIPTION = """\
+Memory for agents: threads of messages that are appended, kept and read back, and pages
+of which each model call is given as many as its budget holds.
+
+**Identity.** `Authorization: Bearer mh_…`, nowhere else. A key belongs to one project;
+another project's things answer as those that do not exist.
+
+**Names** are ASCII, `[A-Za-z0-9][A-Za-z0-9._:@-]{0,127}`, exact, and in the clear: they
+are for identifiers, not for text about people. Names of threads that begin with `mh.`
+or `_` are reserved.
+
+**Bodies** are strict JSON in UTF-8, at most 1 MiB, 32 deep, 10,000 values; times are
+RFC 3339. Integers have 64 bits, in content any size. **Lists** answer `items` and
+`next`; send `next` back as `after`.
+
+**Errors** are `application/problem+json`; `code` is stable, and what was sent is never
+repeated. A 422 names each field in `errors[].loc`, and a member whose name is not ours
+by its number, from 0; `detail` says what is taken there. A refused request changed
+nothing. A 500 `internal` is a mistake of ours: its `request_id` finds the line in the
+server's log. What any operation may answer is told once, as `4XX`; a status stands by
+itself where an operation has more codes.
+
+**Writes**: with an `Idempotency-Key` a POST that changes something has one effect for
+24 hours. A repeat is told again what came of it, of a person as it is by then; nothing
+is kept of the first answer, and the key goes with the person.
+`If-Match` takes the head `seq` you saw. A 2xx means it is on disk.
+
+**Paging**: `POST …/turns` begins a model call and answers its `request`; a model's tool
+call goes to `POST …/tool-calls` as it came. Tokens are those of the thread's tokenizer:
+`est/1`, or `o200k_base`; where the extra for that is not installed, each write brings
+its count as `tokens`.
+A refused fault is the one refusal that may be journaled. The fault budget (429
+`fault_budget`) is no rate: it says `renews: next_exchange` and has no `Retry-After`.
+
+**Working memory** of a thread is its keys, the task, notes and checkpoints. Each
+read takes `at_seq` or `at_turn`. A key is any JSON under a name that does not begin
+with `_` or `mh.`, until an instant if one was set; once that has passed nothing sees it
+any more. On keys and the task `If-Match` takes the version that a read gave, and
+`If-None-Match: *` says that there must be none. What a fork inherits has numbers of 0
+and below.
+
+**People.** Whatever is about one person is told by a `user_id` in a body, never in an
+address: `POST /subjects:resolve` gives the id by which other routes know her. What was
+erased answers 410, with the `erasure` and its `receipt`, if they are your project's.
+While a subject is restricted her memory is neither read nor written (409
+`subject_restricted`), and lists leave it out. While she is held no page of hers is
+deleted (409 `subject_held`, until when is said). A value that was erased for a subject
+may not be written for her again (410 `value_erased`, with the `tombstone` that an
+officer can lift); to say it in a message is no such write. A key that is bound to a
+subject has names of threads for itself: what it calls `<name>` other keys call
+`<subject_id>:<name>`.
+
+**Forgetting** has keys of its own, with the scope `subject:forget`, and takes two
+steps: a plan says what would go, what stays and what is out of reach; its token and its
+count confirm it. From then on everything in scope answers 410. `GET /erasures/{id}`
+tells how far it is, until there is a receipt.
+
+**Limits**, all configurable: 500 requests a second and key (burst 1,000), 20 a second
+and address without a valid key, 10 GiB a day, 50 open streams and sockets; beyond them
+429 with `Retry-After`. Headers 16 KiB, address 8 KiB.
+
+**Socket**: `/ws/v1/agent` follows many threads over one connection. The key is in the
+handshake's `Authorization`, or in the first message, `{"t":"hello","key":"mh_…"}`, sent
+within 5 s. The server answers `{"t":"hello","v":1}`. Messages are JSON text:
+
+- `{"t":"follow","thread":…,"after":0}` is answered by `{"t":"event","thread":…}` for
+  each event after that seq, in order and without end; it has all that a stream's `data`
+  has. With `"content":"none"` payloads are left out.
+- `{"t":"unfollow","thread":…}` ends that.
+- `{"t":"gone","thread":…,"code":…}` says that a thread can't be followed, at once or
+  from now on, by the code of the error that a request would get.
+- `{"t":"beat"}` comes after 15 s of silence.
+
+A socket follows 50 threads, takes 20 messages a second of 64 KiB each, and ends after
+an hour. Why it ends is in its close code: 4400 no such message, 4401 no valid key, 4403
+scope, 4404 no such address, 4408 nothing said, 4410 the key's subject or project is
+gone, 4429 beyond a limit, 1009 too big, 1011 a mistake of ours. After 1012
+(restart, or the hour is over) and 1013 (too busy) connect again, and follow from the
+last seq you have. What is sent can be larger than the largest body, by a little.
+"""
+
+#: What an Idempotency-Key brings with it.
+_REPEATS = (IdempotencyMismatchError, InProgressError)
+#: What headers of requests take.
+_KEY_SCHEMA = {"type": "string", "pattern": "^[!-~]{1,255}$"}
+_SEQ_SCHEMA = {"type": "string", "pattern": "^(0|[1-9][0-9]{0,17})$"}
+#: A key's or the task's: what a fork inherits has numbers of 0 and below.
+_VERSION_SCHEMA = {"type": "string", "pattern": "^(0|-?[1-9][0-9]{0,17})$"}
+_NONE_SCHEMA = {"type": "string", "enum": ["*"]}
+_VERSIONED = ("/keys/{key}", "/task")
+
+
+def complete(document: dict[str, Any]) -> None:
+    """Add what Ninja can't know: our errors, headers, streams, words and examples."""
+    schemas = document["components"]["schemas"]
+    schema = ErrorOut.model_json_schema(ref_template="#/components/schemas/{model}")
+    schemas.update(schema.pop("$defs"))
+    schemas["ErrorOut"] = schema
+    compact.shorten([schemas, document["paths"]])
+    errors = {"$ref": "#/components/schemas/ErrorOut"}
+    compact.prune(schemas, [document["paths"], errors])
+    glossary.describe(schemas)
+    refusals, parameters = Refusals(), compact.Shared("parameters")
+    for path, methods in document["paths"].items():
+        for method, operation in methods.items():
+            given = _complete(operation, path=path, method=method)
+            writes = method in ("put", "post", "patch")
+            operation["responses"] |= refusals.responses(given, writes=writes)
+            operation["parameters"] = [
+                parameters.refer(each["name"], glossary.parameter(each))
+                for each in operation["parameters"]
+            ]
+    document["components"] |= {
+        "responses": refusals.named,
+        "examples": refusals.examples,
+        "parameters": parameters.named,
+    }
+
+
+def _complete(
+    operation: dict[str, Any], *, path: str, method: str
+) -> list[type[Refusal]]:
+    """Add summary, headers and streams; answer the refusals of its own."""
+    refusals: list[type[Refusal]] = operation.pop(CODES)
+    parameters = operation["parameters"]
+    # Others are repeatable by themselves, or versioned; they look at no key.
+    if IdempotencyMismatchError in refusals and method == "post":
+        parameters.append(_header("Idempotency-Key", _KEY_SCHEMA))
+    else:
+        refusals = [each for each in refusals if each not in _REPEATS]
+    if StaleError in refusals and path.endswith(_VERSIONED):
+        parameters.append(_header("If-Match", _VERSION_SCHEMA))
+        parameters.append(_header("If-None-Match", _NONE_SCHEMA))
+    elif StaleError in refusals:
+        parameters.append(_header("If-Match", _SEQ_SCHEMA))
+    name = operation["operationId"]
+    summary, _, more = operation.pop("description").partition(".")
+    operation["summary"] = f"{summary}."
+    if more.strip():
+        operation["description"] = more.strip()
+    answers = operation["responses"]
+    if name == "subject_exports_export":
+        binary = {"schema": {"type": "string", "format": "binary"}}
+        answers[200]["content"] = {"application/zip": binary}
+    if name == "events_list_all":
+        parameters.append(_header("Last-Event-ID", _SEQ_SCHEMA))
+        stream = {"schema": {"type": "string"}}
+        answers[200]["content"]["text/event-stream"] = stream
+    return refusals
+
+
+def _header(name: str, schema: dict[str, Any]) -> dict[str, Any]:
+    return {"in": "header", "name": name, "schema": schema}

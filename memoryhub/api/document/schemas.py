@@ -1,0 +1,85 @@
+"""What several nouns of the API share on the wire."""
+
+from __future__ import annotations
+
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+
+from memoryhub.api.document.config_schemas import ConfigIn
+from memoryhub.api.document.fields import (
+    AtTurn,
+    In,
+    Labels,
+    Limit,
+    Name,
+    Out,
+    RefusedError,
+    Seq,
+)
+from memoryhub.kernel.state.state import Scope
+
+Status = Literal["open", "closed", "retired", "erased"]
+
+
+class ErrorPlace(Out):
+    loc: list[str | int] = Field(description="Where: our own names and ordinals.")
+    code: str
+
+
+class ErrorOut(Out):
+    """What every error looks like (RFC 9457). `code` is stable."""
+
+    type: str
+    title: str
+    status: int
+    code: str
+    detail: str
+    errors: list[ErrorPlace]
+    request_id: str
+
+
+class AsOf(In):
+    """As of which event to answer; both absent: now."""
+
+    at_seq: Seq | None = Field(None, description="As of this event of the thread.")
+    at_turn: AtTurn | None = Field(
+        None, description="As of the last event of this turn; 0 is before the first."
+    )
+
+    @model_validator(mode="after")
+    def one_of_them(self) -> Self:
+        if self.at_seq is not None and self.at_turn is not None:
+            says = "nothing beside `at_seq`: one of the two"
+            raise RefusedError("at", allowed=says, loc=("at_turn",))
+        return self
+
+
+class Part(In):
+    """Which part of a list."""
+
+    after: str | None = Field(None, description="The `next` of the part before.")
+    limit: Limit = 50
+
+
+class ScopeIn(In):
+    agent_type: Name | None = None
+    agent_instance: Name | None = None
+    session: Name | None = None
+
+    def scope(self) -> Scope:
+        return Scope(**self.model_dump())
+
+
+class ScopeOut(Out):
+    agent_type: str | None
+    agent_instance: str | None
+    session: str | None
+
+
+class Described(In):
+    """What may be said of a thread when it is made, forked or amended."""
+
+    scope: ScopeIn = ScopeIn()
+    labels: Labels | None = None
+    config: ConfigIn = ConfigIn()

@@ -1,0 +1,1 @@
+"""Routes of erasures and receipts."""

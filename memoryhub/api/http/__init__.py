@@ -1,0 +1,1 @@
+"""What each route shares: keys, limits, reading, preconditions."""

@@ -1,0 +1,156 @@
+"""Who asks: an API key in `Authorization`, and nothing else."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import time
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from django.http import HttpRequest
+
+from memoryhub.api.http import limits
+from memoryhub.errors import ScopeError, SubjectErasedError, UnauthorizedError
+from memoryhub.models.access.api_keys import MEMORY_SCOPES, SUBJECT_SCOPES
+from memoryhub.models.server.clock import clock
+from memoryhub.queries.threads.readers import read
+from memoryhub.services.access import agents
+from memoryhub.services.access.api_keys import Agent
+
+READ: Final = "memory:read"
+WRITE: Final = "memory:write"
+EXPORT: Final = "subject:export"
+FORGET: Final = "subject:forget"
+#: Looking at what is known of a subject: for agents, and for who exports or erases.
+LOOK: Final = "memory:read or subject:*"
+#: Any key that holds.
+ANY: Final = "any key"
+
+#: What admits to a route whose need is no scope of its own.
+_ADMITTING: Final = {
+    LOOK: frozenset({READ, EXPORT, FORGET}),
+    ANY: frozenset({*MEMORY_SCOPES, *SUBJECT_SCOPES}),
+}
+
+#: How long a key is believed before the database is asked again.
+BELIEVED_SECONDS = 1.0
+_KEPT = 10_000
+_BEARER = re.compile(r"bearer ([\x21-\x7e]{1,256})", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    agent: Agent
+    expires_at: datetime | None
+    until: float
+
+
+#: By SHA-256 of the key: the keys themselves are not kept.
+_known: dict[bytes, _Known] = {}
+
+
+def caller(request: HttpRequest) -> Agent:
+    """Who sent this request; set once it was admitted."""
+    agent = request.auth  # type: ignore[attr-defined]  # Ninja's name for it
+    assert isinstance(agent, Agent)
+    return agent
+
+
+async def admit(request: HttpRequest, *, needs: str) -> Agent:
+    """The agent behind a request. Raises what `greet` and `require` do."""
+    agent = await greet(sent_key(request), address=request.META.get("REMOTE_ADDR", ""))
+    require(agent, needs)
+    return agent
+
+
+async def greet(key: str | None, *, address: str) -> Agent:
+    """Who shows a key, counted as a request. Raises UnauthorizedError, RateError.
+
+    Or ClockSkewError, before all: keys end at a time.
+    """
+    clock.require_true()
+    agent = await _admitted(key, address)
+    limits.take_request(agent)
+    return agent
+
+
+def require(agent: Agent, needs: str) -> None:
+    """Raise ScopeError when the agent's key lacks what a route needs.
+
+    Or SubjectErasedError for a key bound to a subject that is gone, wherever memory is
+    asked for; the erasure and its receipt can still be looked at.
+    """
+    if admitting(needs).isdisjoint(agent.scopes):
+        raise ScopeError(needs=needs)
+    if agent.gone and needs in (READ, WRITE):
+        raise SubjectErasedError
+
+
+def admitting(needs: str) -> frozenset[str]:
+    """The scopes of which a key must have one."""
+    return _ADMITTING.get(needs) or frozenset({needs})
+
+
+async def believed(key: str | None) -> Agent | None:
+    """Who holds the key of a stream or socket that is open; None if it holds no more.
+
+    Raises ClockSkewError.
+    """
+    clock.require_true()
+    return None if key is None else await _agent(key)
+
+
+def forget() -> None:
+    """Ask the database again for every key."""
+    _known.clear()
+
+
+def sent_key(request: HttpRequest) -> str | None:
+    """The key of a request, whatever it is worth."""
+    return bearer(request.META.get("HTTP_AUTHORIZATION", ""))
+
+
+def bearer(authorization: str) -> str | None:
+    """The key in the value of an Authorization header."""
+    found = _BEARER.fullmatch(authorization)
+    return found[1] if found else None
+
+
+async def _admitted(key: str | None, address: str) -> Agent:
+    """Who holds the key. Raises UnauthorizedError, RateError.
+
+    The database is not asked for a key that was never right here while its address has
+    used up its guesses.
+    """
+    agent = None
+    if key is not None:
+        if _digest(key) not in _known:
+            limits.require_anonymous(address)
+        agent = await _agent(key)
+    if agent is None:
+        limits.take_anonymous(address)
+        raise UnauthorizedError
+    return agent
+
+
+async def _agent(key: str) -> Agent | None:
+    digest = _digest(key)
+    known = _known.get(digest)
+    if known is not None and known.until > time.monotonic():
+        expired = known.expires_at is not None and known.expires_at <= clock.now()
+        return None if expired else known.agent
+    found = await read(agents.find, key, now=clock.now())
+    _known.pop(digest, None)
+    if found is None:
+        return None
+    if len(_known) >= _KEPT:
+        _known.clear()
+    until = time.monotonic() + BELIEVED_SECONDS
+    _known[digest] = _Known(found.agent, found.expires_at, until)
+    return found.agent
+
+
+def _digest(key: str) -> bytes:
+    return hashlib.sha256(key.encode()).digest()

@@ -1,0 +1,338 @@
+"""Operations: Ninja's, with our own strict way from a request to values and back.
+
+Ninja routes and documents. It would take unknown parameters, read JSON leniently and
+check every answer a second time, so those three steps are ours.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, TypeVar
+from urllib.parse import parse_qsl
+
+from django.db import DatabaseError, InterfaceError
+from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+from ninja import Router
+from ninja.operation import AsyncOperation, Operation, PathView
+from pydantic import BaseModel, TypeAdapter, ValidationError
+
+from memoryhub.api import allowed
+from memoryhub.api.document.fields import RefusedError
+from memoryhub.api.document.openapi import CODES, SCOPE
+from memoryhub.api.errors import (
+    WHOLE_BODY,
+    InternalError,
+    InvalidInputError,
+    Loc,
+    Problem,
+    Wrong,
+    invalid,
+)
+from memoryhub.api.http import auth, gate, limits
+from memoryhub.errors import InvalidError, Refusal, UnavailableError
+from memoryhub.kernel.text import strict_json
+from memoryhub.queries.replay import exact_json
+
+MAX_PARAMETERS = 100
+
+View = TypeVar("View", bound=Callable[..., Any])
+#: The gate has bounded the bytes, by a setting.
+_LIMITS = strict_json.Limits(max_bytes=sys.maxsize)
+_BODY, _QUERY, _PATH = "body", "query", "path"
+#: With none of these a schema leaves it open what a value is.
+_BINDING = frozenset({"type", "$ref", "enum", "const"})
+_CODES = {
+    "missing": "missing",
+    "extra_forbidden": "extra_field",
+    "literal_error": "value",
+}
+
+
+class StrictOperation(AsyncOperation):
+    """One method of one path."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        assert self.openapi_extra is not None
+        self.needs: str = self.openapi_extra[SCOPE]
+        self.inputs = [_Input(param) for param in self.signature.params]
+        queries = [each for each in self.inputs if each.source == _QUERY]
+        self.takes_query = bool(queries)
+        self.parameters = {word for each in queries for word in each.words}
+        self.status = next(iter(self.response_models))
+
+    def clone(self) -> Operation:
+        cloned = super().clone()
+        assert isinstance(cloned, StrictOperation)
+        for name in ("needs", "inputs", "takes_query", "parameters", "status"):
+            setattr(cloned, name, getattr(self, name))
+        return cloned
+
+    async def run(self, request: HttpRequest, **path: Any) -> HttpResponseBase:  # type: ignore[override]  # as Ninja's
+        try:
+            agent = await auth.admit(request, needs=self.needs)
+            request.auth = agent  # type: ignore[attr-defined]  # Ninja's name for it
+            limits.charge(agent, len(request.scope[gate.BODY]))  # type: ignore[attr-defined]  # ASGI
+            values = self._values(request, path)
+            response = self._answer(await self.view_func(request, **values))
+            if isinstance(response, HttpResponse):
+                limits.charge_reply(agent, len(response.content))
+        except Exception as failure:  # noqa: BLE001 # the outermost frame of a request
+            if isinstance(failure, InvalidError):
+                self._explain(failure)
+            return answer_failure(request, failure)
+        return response
+
+    def _values(self, request: HttpRequest, path: Mapping[str, Any]) -> dict[str, Any]:
+        query = read_query(request.META["QUERY_STRING"], words=self.parameters)
+        if query and not self.takes_query:
+            raise _unknown_parameter("the route takes none")
+        return {each.name: each.read(request, path, query) for each in self.inputs}
+
+    def _explain(self, refusal: InvalidError) -> None:
+        """Say what the field takes that services or the kernel refused."""
+        if refusal.loc in self.parameters:
+            # Whoever refused it does not know that it came by the address.
+            refusal.loc = f"{_QUERY}.{refusal.loc}"
+        if refusal.allowed or type(refusal) is not InvalidError or not refusal.loc:
+            return
+        first, *rest = refusal.loc.split(".")
+        for each in self.inputs:
+            if each.source == first == _PATH and rest == [each.name]:
+                refusal.allowed = each.takes(())
+            elif each.source == first == _QUERY:
+                refusal.allowed = each.takes(rest)
+            elif each.source == _BODY and first in each.words:
+                refusal.allowed = each.takes((first, *rest))
+        refusal.allowed = allowed.BY_CODE.get(refusal.invalid_code, refusal.allowed)
+
+    def _answer(self, result: Any) -> HttpResponseBase:
+        if isinstance(result, HttpResponseBase):
+            return result
+        return rendered(result, status=self.status)
+
+
+class _Input:
+    """One argument of a view: where it comes from and what it must be."""
+
+    def __init__(self, param: Any) -> None:
+        self.name: str = param.name
+        self.source: str = type(param.source).__name__.lower()
+        self.adapter: TypeAdapter[Any] = TypeAdapter(param.annotation)
+        self.schema = self.adapter.json_schema()
+        fields = [] if self.source == _PATH else _fields_of(self.schema)
+        self.words = frozenset(name for name, _ in fields) or {self.name}
+        #: The fields that hold any JSON, wherever they stand.
+        self.contents = {name for name, schema in fields if _free(schema)}
+        self.contents -= {name for name, schema in fields if not _free(schema)}
+
+    def read(
+        self, request: HttpRequest, path: Mapping[str, Any], query: dict[str, str]
+    ) -> Any:
+        if self.source == _PATH:
+            return self._checked(path[self.name])
+        if self.source == _QUERY:
+            return self._checked(query)
+        raw = request.scope[gate.BODY]  # type: ignore[attr-defined]  # ASGI
+        value = strict_json.parse(
+            raw, _LIMITS, words=self.words, contents=self.contents
+        )
+        if not isinstance(value, dict):
+            code = "object_expected"
+            raise InvalidInputError([Wrong(WHOLE_BODY, code, allowed.BY_CODE[code])])
+        return self._checked(value)
+
+    def takes(self, loc: Sequence[str | int]) -> str:
+        """What is taken at a place of it, in words."""
+        return allowed.words(allowed.at(self.schema, loc), self.schema)
+
+    def _checked(self, value: Any) -> Any:
+        try:
+            return self.adapter.validate_python(value)
+        except ValidationError as error:
+            listed = error.errors(include_url=False, include_input=False)
+            raise InvalidInputError(
+                [self._wrong(each, value) for each in listed]
+            ) from None
+
+    def _wrong(self, each: Mapping[str, Any], value: Any) -> Wrong:
+        """Place, code and words of a validation error; nothing of what was sent."""
+        refused = each.get("ctx", {}).get("error")
+        loc, code = each["loc"], _code(each)
+        place = self._place(loc, value)
+        if isinstance(refused, RefusedError):
+            loc, place = loc + refused.loc, place + refused.loc
+        if code == "extra_field":
+            holder = allowed.at(self.schema, loc[:-1])
+            says = allowed.known(holder, self.schema, near=str(loc[-1]))
+        elif isinstance(refused, RefusedError) and refused.allowed:
+            says = refused.allowed
+        else:
+            says = allowed.BY_CODE.get(code) or self.takes(loc)
+        if code == "extra_field" and self.source == _QUERY:
+            code = "extra_parameter"
+        return Wrong(place or WHOLE_BODY, code, says)
+
+    def _place(self, loc: Sequence[str | int], value: Any) -> Loc:
+        """The place in our own names; of a member that a client named, the ordinal."""
+        if self.source == _PATH:
+            return (_PATH, self.name)
+        place: list[str | int] = [] if self.source == _BODY else [_QUERY]
+        for step in loc:
+            keys = list(value) if isinstance(value, dict) else []
+            if isinstance(step, int) or step in self.words:
+                place.append(step)
+            elif step in keys:
+                place.append(keys.index(step))
+            else:
+                # A choice of a union, and no place.
+                continue
+            value = _inner(value, step)
+        return tuple(place)
+
+
+class StrictPathView(PathView):
+    """The methods of one path."""
+
+    def add_operation(
+        self, path: str, methods: list[str], view_func: View, **options: Any
+    ) -> Operation:
+        operation = StrictOperation(path, methods, view_func, **options)
+        self.is_async = True
+        self.operations.append(operation)
+        return operation
+
+    def clone(self) -> PathView:
+        cloned = StrictPathView()
+        cloned.is_async, cloned.url_name = self.is_async, self.url_name
+        cloned.operations = [operation.clone() for operation in self.operations]
+        return cloned
+
+    def _find_operation(self, request: HttpRequest) -> Operation | None:
+        # HEAD is GET without the body, which the gate leaves out.
+        method = "GET" if request.method == "HEAD" else request.method
+        return next((op for op in self.operations if method in op.methods), None)
+
+
+class StrictRouter(Router):
+    """Routes of one noun."""
+
+    def route(
+        self,
+        method: str,
+        path: str,
+        *,
+        needs: str,
+        out: Any,
+        status: Collection[int] = (200,),
+        refusals: Collection[type[Refusal]] = (),
+        hidden: bool = False,
+    ) -> Callable[[View], View]:
+        """Register a view. `needs` is the scope, `refusals` what else it answers."""
+        self.path_operations.setdefault(path, StrictPathView())
+        codes = sorted(refusals, key=lambda refusal: refusal.code)
+        return self.api_operation(
+            [method],
+            path,
+            response=dict.fromkeys(status, out),
+            include_in_schema=not hidden,
+            by_alias=True,
+            openapi_extra={SCOPE: needs, CODES: codes},
+        )
+
+
+def read_query(text: str, *, words: Collection[str]) -> dict[str, str]:
+    """The parameters of a query, each once. The gate has seen that they are UTF-8."""
+    if not text:
+        return {}
+    try:
+        pairs = parse_qsl(text, keep_blank_values=True, max_num_fields=MAX_PARAMETERS)
+    except ValueError:
+        raise _unknown_parameter(f"at most {MAX_PARAMETERS} are read") from None
+    query = dict(pairs)
+    if len(query) != len(pairs):
+        sent = [name for name, _ in pairs]
+        twice = next(n for n, name in enumerate(sent) if name in sent[:n])
+        place = sent[twice] if sent[twice] in words else twice
+        raise InvalidError(
+            code="duplicate_parameter",
+            loc=f"{_QUERY}.{place}",
+            allowed=allowed.BY_CODE["duplicate_parameter"],
+        )
+    return query
+
+
+def _unknown_parameter(why: str) -> InvalidError:
+    return InvalidError(code="extra_parameter", loc=f"{_QUERY}.0", allowed=why)
+
+
+def _fields_of(schema: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
+    parts = (schema, *schema.get("$defs", {}).values())
+    return [each for part in parts for each in part.get("properties", {}).items()]
+
+
+def _free(schema: Mapping[str, Any]) -> bool:
+    """Whether a value is any JSON, or an object of any members; maybe null as well."""
+    kinds = [k for k in schema.get("anyOf", (schema,)) if k.get("type") != "null"]
+    return all(
+        each.get("additionalProperties") is True or not each.keys() & _BINDING
+        for each in kinds
+    )
+
+
+def _inner(value: Any, step: str | int) -> Any:
+    try:
+        return value[step]
+    except (KeyError, IndexError, TypeError):
+        return None
+
+
+def _code(each: Mapping[str, Any]) -> str:
+    refused = each.get("ctx", {}).get("error")
+    if isinstance(refused, RefusedError):
+        return refused.code
+    kind: str = each["type"]
+    return "type" if kind.endswith("_type") else _CODES.get(kind, "value")
+
+
+def rendered(
+    out: BaseModel, *, status: int = 200, replayed: bool = False
+) -> HttpResponse:
+    """The JSON answer. `replayed`: it was given before and nothing was written."""
+    plain = out.model_dump(by_alias=True)
+    response = HttpResponse(
+        exact_json.dumps(plain), status=status, content_type="application/json"
+    )
+    if replayed:
+        response["Idempotent-Replayed"] = "true"
+    return response
+
+
+def answer_failure(request: HttpRequest, failure: Exception) -> HttpResponse:
+    """The problem document of whatever went wrong."""
+    request_id = request.scope[gate.REQUEST_ID]  # type: ignore[attr-defined]  # ASGI
+    if isinstance(failure, InvalidInputError):
+        problem = invalid(failure.found)
+    else:
+        problem = Problem.of(_refusal(failure, request_id))
+    match = request.resolver_match
+    gate.log.info(
+        "request.refused",
+        request_id=request_id,
+        code=problem.code,
+        status=problem.status,
+        method=request.method,
+        route=match.route if match else None,
+    )
+    return problem.response(request_id)
+
+
+def _refusal(failure: Exception, request_id: str) -> Refusal:
+    if isinstance(failure, Refusal):
+        return failure
+    gate.log_failure(failure, request_id=request_id)
+    if isinstance(failure, InterfaceError | DatabaseError):
+        return UnavailableError()
+    return InternalError()

@@ -1,0 +1,285 @@
+from __future__ import annotations
+
+from django.http import HttpRequest, HttpResponse
+from ninja import Path, Query
+
+from memoryhub.api.document.fields import ThreadName
+from memoryhub.api.document.memory_fields import KeyName, expected
+from memoryhub.api.document.schemas import AsOf
+from memoryhub.api.http import auth
+from memoryhub.api.http.operations import StrictRouter, rendered
+from memoryhub.api.http.preconditions import CONDITIONAL, KEEPING, idempotency, if_match
+from memoryhub.api.http.reading import GONE, find_thread, seq_of
+from memoryhub.api.memory.key_schemas import (
+    ChangedOut,
+    ChangesOut,
+    KeyChangeIn,
+    KeyChangesIn,
+    KeyIn,
+    KeyOut,
+    KeysOut,
+    KeysQuery,
+    KeyValueOut,
+    RetimeIn,
+    SetOut,
+)
+from memoryhub.api.memory.memory_schemas import ClearedOut, EmptyIn, ExistedOut
+from memoryhub.errors import (
+    BadCursorError,
+    ContentErasedError,
+    KeyExistsError,
+    KeyNotFoundError,
+    KeysFullError,
+    ProjectFullError,
+    SeqUnknownError,
+    ValueTooLargeError,
+)
+from memoryhub.journal import Receipt
+from memoryhub.kernel.memory.memory_commands import DeleteKey, Expected, SetKey
+from memoryhub.kernel.state.memory_events import (
+    KeyDeleted,
+    KeyRetimed,
+    KeysCleared,
+    KeySet,
+)
+from memoryhub.queries.memory import keys
+from memoryhub.queries.threads.readers import read
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.memory import keys as writing
+
+router = StrictRouter(tags=["keys"])
+
+_SETS = (
+    *KEEPING,
+    KeyExistsError,
+    KeysFullError,
+    ProjectFullError,
+    ValueTooLargeError,
+)
+
+
+@router.route(
+    "PUT",
+    "/threads/{thread}/keys/{key}",
+    needs=auth.WRITE,
+    out=SetOut,
+    status=(200, 201),
+    refusals=_SETS,
+)
+async def put(
+    request: HttpRequest, thread: Path[ThreadName], key: Path[KeyName], body: KeyIn
+) -> HttpResponse:
+    """Set a key; its expiry is set anew with it. Makes the thread if the name is new.
+
+    If-Match takes the `seq` that GET gave, If-None-Match: * only makes a new key.
+    """
+    command = writing.setting(key, body.value, body.expiry(), expected(request))
+    receipt = await writing.change(
+        agent=auth.caller(request), thread=thread, changes=(command,)
+    )
+    event = receipt.one(KeySet)
+    return _told(receipt, event, status=201 if event.created else 200)
+
+
+@router.route(
+    "GET",
+    "/threads/{thread}/keys/{key}",
+    needs=auth.READ,
+    out=KeyValueOut,
+    refusals=[*GONE, KeyNotFoundError, ContentErasedError, SeqUnknownError],
+)
+async def get(
+    request: HttpRequest,
+    thread: Path[ThreadName],
+    key: Path[KeyName],
+    query: Query[AsOf],
+) -> HttpResponse:
+    """A key's value. One that has expired is not there, swept or not.
+
+    Of the past a value may be gone for good: after its expiry and the project's grace.
+    """
+    return await read(_get, auth.caller(request), thread, key, query)
+
+
+@router.route(
+    "PATCH",
+    "/threads/{thread}/keys/{key}",
+    needs=auth.WRITE,
+    out=SetOut,
+    refusals=[*KEEPING, ContentErasedError, KeyExistsError, KeyNotFoundError],
+)
+async def retime(
+    request: HttpRequest, thread: Path[ThreadName], key: Path[KeyName], body: RetimeIn
+) -> HttpResponse:
+    """Change the expiry alone; the value is not sent again."""
+    receipt = await writing.retime(
+        agent=auth.caller(request),
+        thread=thread,
+        key=key,
+        expiry=body.expiry(),
+        expected=expected(request),
+    )
+    events: list[KeyRetimed | KeySet] = [*receipt.all(KeyRetimed)]
+    (event,) = events or receipt.all(KeySet)
+    return _told(receipt, event, status=200)
+
+
+@router.route(
+    "DELETE",
+    "/threads/{thread}/keys/{key}",
+    needs=auth.WRITE,
+    out=ExistedOut,
+    refusals=[*CONDITIONAL, KeyExistsError],
+)
+async def delete(
+    request: HttpRequest, thread: Path[ThreadName], key: Path[KeyName]
+) -> HttpResponse:
+    """Delete a key. History keeps its value, unless it was to expire."""
+    command = DeleteKey(key=key, expected=expected(request))
+    receipt = await writing.change(
+        agent=auth.caller(request), thread=thread, changes=(command,)
+    )
+    existed = bool(receipt.events)
+    return rendered(ExistedOut(existed=existed, seq=receipt.seq if existed else None))
+
+
+@router.route(
+    "GET",
+    "/threads/{thread}/keys",
+    needs=auth.READ,
+    out=KeysOut,
+    refusals=[*GONE, SeqUnknownError, BadCursorError],
+)
+async def list_all(
+    request: HttpRequest, thread: Path[ThreadName], query: Query[KeysQuery]
+) -> HttpResponse:
+    """Keys that match, with their values if asked. All parts show one instant."""
+    return await read(_list, auth.caller(request), thread, query)
+
+
+@router.route(
+    "POST",
+    "/threads/{thread}/keys:batch",
+    needs=auth.WRITE,
+    out=ChangesOut,
+    refusals=_SETS,
+)
+async def batch(
+    request: HttpRequest, thread: Path[ThreadName], body: KeyChangesIn
+) -> HttpResponse:
+    """Up to 200 sets and deletes, all or nothing; a refusal names the item.
+
+    Each may have a version of its own to compare; If-Match is the thread's head.
+    """
+    receipt = await writing.change(
+        agent=auth.caller(request),
+        thread=thread,
+        changes=_changes(body.items),
+        if_match=if_match(request),
+        request=idempotency(request, body),
+        numbered=True,
+    )
+    out = ChangesOut(
+        thread=receipt.name,
+        thread_id=receipt.thread,
+        items=_changed(body.items, receipt),
+    )
+    return rendered(out, replayed=receipt.replayed)
+
+
+@router.route(
+    "POST",
+    "/threads/{thread}/keys:clear",
+    needs=auth.WRITE,
+    out=ClearedOut,
+    refusals=CONDITIONAL,
+)
+async def clear(
+    request: HttpRequest, thread: Path[ThreadName], body: EmptyIn
+) -> HttpResponse:
+    """Remove every key, nothing else. `cleared` counts those not yet expired."""
+    receipt = await writing.clear(
+        agent=auth.caller(request),
+        thread=thread,
+        if_match=if_match(request),
+        request=idempotency(request, body),
+    )
+    cleared = sum(event.count for event in receipt.all(KeysCleared))
+    out = ClearedOut(cleared=cleared, seq=receipt.seq)
+    return rendered(out, replayed=receipt.replayed)
+
+
+def _told(receipt: Receipt, event: KeySet | KeyRetimed, *, status: int) -> HttpResponse:
+    """What became of one key."""
+    out = SetOut(
+        thread=receipt.name,
+        thread_id=receipt.thread,
+        seq=receipt.seq,
+        key=event.key,
+        expires_at=event.expires_at,
+    )
+    return rendered(out, status=status)
+
+
+def _changes(items: list[KeyChangeIn]) -> tuple[SetKey | DeleteKey, ...]:
+    """The commands; a refusal says of which item it is."""
+    changes = []
+    for index, item in enumerate(items):
+        try:
+            changes.append(_change(item))
+        except ValueTooLargeError as refusal:
+            refusal.detail["index"] = index
+            raise
+    return tuple(changes)
+
+
+def _change(item: KeyChangeIn) -> SetKey | DeleteKey:
+    condition = Expected(version=item.if_match, absent=item.if_none_match is not None)
+    if item.op == "delete":
+        return DeleteKey(key=item.key, expected=condition)
+    return writing.setting(item.key, item.value, item.expiry(), condition)
+
+
+def _changed(items: list[KeyChangeIn], receipt: Receipt) -> list[ChangedOut]:
+    """What became of each, in their order; a delete of nothing has no event."""
+    told = {
+        each.event.key: (each.seq, each.event)
+        for each in receipt.events
+        if isinstance(each.event, KeySet | KeyDeleted)
+    }
+    found = []
+    for item in items:
+        seq, event = told.get(item.key, (None, None))
+        until = event.expires_at if isinstance(event, KeySet) else None
+        existed = None if item.op == "set" else event is not None
+        found.append(
+            ChangedOut(key=item.key, seq=seq, expires_at=until, existed=existed)
+        )
+    return found
+
+
+# What is read is rendered where it was read: the event loop has others to serve.
+
+
+def _get(agent: Agent, name: str, key: str, query: AsOf) -> HttpResponse:
+    thread = find_thread(agent, name)
+    line = keys.get_key(thread, key, seq=seq_of(thread, query))
+    return rendered(KeyValueOut.of(line))
+
+
+def _list(agent: Agent, name: str, query: KeysQuery) -> HttpResponse:
+    thread = find_thread(agent, name)
+    values = query.values == "true"
+    found = keys.list_keys(
+        thread,
+        glob=query.glob,
+        sort=query.sort,
+        values=values,
+        seq=seq_of(thread, query),
+        after=query.after,
+        limit=query.limit,
+    )
+    told = KeyValueOut if values else KeyOut
+    return rendered(
+        KeysOut(items=[told.of(line) for line in found.items], next=found.next)
+    )

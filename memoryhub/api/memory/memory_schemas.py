@@ -1,0 +1,103 @@
+"""Working memory on the wire."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated
+from uuid import UUID
+
+from pydantic import BeforeValidator, Field, WithJsonSchema
+
+from memoryhub.api.document.fields import MAX_BATCH, In, Out, example, whole
+from memoryhub.api.document.samples import PLACE, UNTIL
+from memoryhub.api.document.schemas import AsOf
+from memoryhub.api.memory.checkpoint_schemas import CHECKPOINT, CheckpointOut
+from memoryhub.api.memory.key_schemas import KEY_VALUE, KeyValueOut
+from memoryhub.api.memory.note_schemas import NOTE, NoteOut
+from memoryhub.api.memory.task_schemas import TASK, TaskOut
+
+#: As they stand in the counts of a thread.
+STATS = {
+    "keys": 2,
+    "key_bytes": 28,
+    "expiring": 1,
+    "next_expiry_at": UNTIL,
+    "default_ttl_seconds": None,
+    "notes": 1,
+    "note_bytes": 32,
+    "has_task": True,
+    "checkpoints": 1,
+    "automatic": 0,
+}
+
+
+class EmptyIn(In):
+    """Nothing: the path says it all."""
+
+    model_config = example({})
+
+
+class ExistedOut(Out):
+    model_config = example({"existed": True, "seq": 45})
+
+    existed: bool
+    seq: int | None = Field(description="Of the deletion; null if there was nothing.")
+
+
+class ClearedOut(Out):
+    model_config = example({"cleared": 2, "seq": 46})
+
+    cleared: int
+    seq: int = Field(description="The thread's head.")
+
+
+class MemoryStatsOut(Out):
+    keys: int
+    key_bytes: int
+    expiring: int
+    next_expiry_at: datetime | None
+    default_ttl_seconds: int | None
+    notes: int
+    note_bytes: int
+    has_task: bool
+    checkpoints: int
+    automatic: int
+
+
+Many = Annotated[
+    int,
+    BeforeValidator(whole("limit", low=0, high=MAX_BATCH)),
+    WithJsonSchema({"type": "integer", "minimum": 0, "maximum": MAX_BATCH}),
+]
+
+
+class MemoryQuery(AsOf):
+    keys: Many = Field(
+        200, description="How many keys, by name; fewer beyond 4 MiB of values."
+    )
+    notes: Many = Field(50, description="How many of the newest notes.")
+
+
+class MemoryOut(Out):
+    """All of it at one instant: what a turn starts with."""
+
+    model_config = example(
+        {
+            **PLACE,
+            "seq": 44,
+            "task": TASK,
+            "keys": [KEY_VALUE],
+            "notes": [NOTE],
+            "checkpoints": [CHECKPOINT],
+            "stats": STATS,
+        }
+    )
+
+    thread: str
+    thread_id: UUID
+    seq: int
+    task: TaskOut | None
+    keys: list[KeyValueOut]
+    notes: list[NoteOut]
+    checkpoints: list[CheckpointOut]
+    stats: MemoryStatsOut

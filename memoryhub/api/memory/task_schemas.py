@@ -1,0 +1,72 @@
+"""The task on the wire."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from pydantic import Field
+
+from memoryhub.api.document.fields import In, Out, Time, example
+from memoryhub.api.document.memory_fields import Description, Percent, Step, TaskData
+from memoryhub.api.document.samples import AT
+from memoryhub.kernel.memory.tasks import TaskStatus
+from memoryhub.queries.memory.tasks import TaskView
+
+_TASK_IN = {
+    "status": "running",
+    "description": "Rebook the customer to Saturday.",
+    "current_step": 3,
+    "progress_percent": 60.0,
+    "data": {"flight": "LH 432"},
+}
+TASK = {**_TASK_IN, "started_at": AT, "updated_at": AT, "version": 42}
+
+
+class TaskFieldsIn(In):
+    description: Description | None = None
+    current_step: Step | None = None
+    progress_percent: Percent | None = None
+    started_at: Time | None = None
+    data: TaskData | None = None
+
+
+class TaskIn(TaskFieldsIn):
+    """The whole of it; what is absent takes its default."""
+
+    model_config = example(_TASK_IN)
+
+    status: TaskStatus = "pending"
+    current_step: Step | None = 0
+    progress_percent: Percent | None = 0.0
+
+
+def _optional(schema: dict[str, Any]) -> None:
+    """What is absent stays as it is, so there is no default to tell of."""
+    del schema["default"]
+
+
+class TaskPatch(TaskFieldsIn):
+    """What changes; absent stays, null clears. None of it is a heartbeat."""
+
+    model_config = example({"current_step": 4, "progress_percent": 80.0})
+
+    status: TaskStatus = Field("pending", json_schema_extra=_optional)
+
+
+class TaskOut(Out):
+    model_config = example(TASK)
+
+    status: str
+    description: str | None
+    current_step: int | None
+    progress_percent: float | None
+    started_at: datetime | None
+    updated_at: datetime
+    version: int
+    data: dict[str, Any] | None
+
+    @classmethod
+    def of(cls, task: TaskView) -> TaskOut:
+        told = {name: getattr(task, name) for name in task.__slots__}
+        return cls(**told)

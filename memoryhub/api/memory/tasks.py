@@ -1,0 +1,141 @@
+from __future__ import annotations
+
+from django.http import HttpRequest, HttpResponse
+from ninja import Path, Query
+
+from memoryhub.api.document.fields import ThreadName
+from memoryhub.api.document.memory_fields import expected
+from memoryhub.api.document.schemas import AsOf
+from memoryhub.api.http import auth
+from memoryhub.api.http.operations import StrictRouter, rendered
+from memoryhub.api.http.preconditions import CONDITIONAL
+from memoryhub.api.http.reading import GONE, find_thread, seq_of
+from memoryhub.api.memory.memory_schemas import ExistedOut
+from memoryhub.api.memory.task_schemas import TaskIn, TaskOut, TaskPatch
+from memoryhub.errors import ProjectFullError, SeqUnknownError, TaskNotFoundError
+from memoryhub.journal import Receipt
+from memoryhub.kernel.memory.tasks import (
+    TASK_FIELDS,
+    ClearTask,
+    SetTask,
+    TaskField,
+    UpdateTask,
+)
+from memoryhub.kernel.text import strict_json
+from memoryhub.queries.memory import tasks
+from memoryhub.queries.threads.readers import read
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.memory import working_memory
+
+router = StrictRouter(tags=["task"])
+
+
+@router.route(
+    "GET",
+    "/threads/{thread}/task",
+    needs=auth.READ,
+    out=TaskOut,
+    refusals=[*GONE, SeqUnknownError, TaskNotFoundError],
+)
+async def get(
+    request: HttpRequest, thread: Path[ThreadName], query: Query[AsOf]
+) -> HttpResponse:
+    """The state of the task, now or as of an event."""
+    return await read(_get, auth.caller(request), thread, query)
+
+
+@router.route(
+    "PUT",
+    "/threads/{thread}/task",
+    needs=auth.WRITE,
+    out=TaskOut,
+    refusals=[*CONDITIONAL, ProjectFullError],
+)
+async def put(
+    request: HttpRequest, thread: Path[ThreadName], body: TaskIn
+) -> HttpResponse:
+    """Set the whole of it; what is absent takes its default.
+
+    Makes the thread if the name is new.
+    """
+    fields = _fields(body)
+    if body.started_at is None and "started_at" in body.model_fields_set:
+        fields["started_at"] = b"null"
+    command = SetTask(status=body.status, fields=fields, expected=expected(request))
+    receipt = await working_memory.submit(
+        agent=auth.caller(request),
+        thread=thread,
+        command=command,
+        texts=[*fields.values()],
+        born=True,
+    )
+    return await read(_written, receipt)
+
+
+@router.route(
+    "PATCH",
+    "/threads/{thread}/task",
+    needs=auth.WRITE,
+    out=TaskOut,
+    refusals=[*CONDITIONAL, TaskNotFoundError],
+)
+async def patch(
+    request: HttpRequest, thread: Path[ThreadName], body: TaskPatch
+) -> HttpResponse:
+    """Change what is sent; null clears. Two at once never lose each other's fields.
+
+    Sent with nothing in it, it says that the task is alive.
+    """
+    sent, fields = body.model_fields_set, _fields(body)
+    command = UpdateTask(
+        status=body.status if "status" in sent else None,
+        fields=fields,
+        cleared=tuple(n for n in TASK_FIELDS if n in sent and n not in fields),
+        expected=expected(request),
+    )
+    receipt = await working_memory.submit(
+        agent=auth.caller(request),
+        thread=thread,
+        command=command,
+        texts=[*fields.values()],
+    )
+    return await read(_written, receipt)
+
+
+@router.route(
+    "DELETE",
+    "/threads/{thread}/task",
+    needs=auth.WRITE,
+    out=ExistedOut,
+    refusals=CONDITIONAL,
+)
+async def delete(request: HttpRequest, thread: Path[ThreadName]) -> HttpResponse:
+    """Remove the task; keys, notes and checkpoints stay."""
+    receipt = await working_memory.submit(
+        agent=auth.caller(request),
+        thread=thread,
+        command=ClearTask(expected=expected(request)),
+    )
+    existed = bool(receipt.events)
+    return rendered(ExistedOut(existed=existed, seq=receipt.seq if existed else None))
+
+
+def _fields(body: TaskIn | TaskPatch) -> dict[TaskField, bytes]:
+    """What is sealed of it, by field."""
+    plain = {name: getattr(body, name) for name in TASK_FIELDS}
+    if body.started_at is not None:
+        plain["started_at"] = body.started_at.isoformat()
+    return {
+        name: strict_json.as_sent(value)
+        for name, value in plain.items()
+        if value is not None
+    }
+
+
+def _get(agent: Agent, name: str, moment: AsOf) -> HttpResponse:
+    thread = find_thread(agent, name)
+    return rendered(TaskOut.of(tasks.get_task(thread, seq=seq_of(thread, moment))))
+
+
+def _written(receipt: Receipt) -> HttpResponse:
+    return rendered(TaskOut.of(tasks.after(receipt)))

@@ -1,0 +1,1 @@
+"""Routes of pages and the working set."""

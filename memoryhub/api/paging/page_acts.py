@@ -1,0 +1,197 @@
+from __future__ import annotations
+
+from django.http import HttpRequest, HttpResponse
+from ninja import Path
+from pydantic import BaseModel
+
+from memoryhub.api.document.fields import Name, ThreadName
+from memoryhub.api.http import auth
+from memoryhub.api.http.operations import StrictRouter, rendered
+from memoryhub.api.http.preconditions import CONDITIONAL
+from memoryhub.api.paging.page_act_schemas import (
+    ActIn,
+    EffectOut,
+    FaultIn,
+    FaultOut,
+    MapIn,
+    ReferenceIn,
+)
+from memoryhub.api.paging.page_conditions import OF_A_PAGE, conditions
+from memoryhub.errors import (
+    FaultBudgetError,
+    FaultConfidenceError,
+    InvalidError,
+    NoRoomError,
+    PinBudgetError,
+    PinnedError,
+)
+from memoryhub.journal import Receipt
+from memoryhub.kernel.levels.tools import DEFAULT_LEVEL
+from memoryhub.kernel.paging.page_commands import (
+    EvictPage,
+    FaultPage,
+    MapPage,
+    PageCommand,
+    PinPage,
+    ReferencePages,
+    UnpinPage,
+)
+from memoryhub.services.paging import page_faults
+from memoryhub.services.paging import pages as writing
+from memoryhub.services.paging.page_faults import Part
+
+router = StrictRouter(tags=["pages"])
+
+
+@router.route(
+    "POST",
+    "/threads/{thread}/pages/{page_id}/fault",
+    needs=auth.WRITE,
+    out=FaultOut,
+    refusals=[
+        *(*CONDITIONAL, *OF_A_PAGE),
+        *(FaultConfidenceError, FaultBudgetError, NoRoomError),
+    ],
+)
+async def fault(
+    request: HttpRequest, thread: Path[ThreadName], page_id: Path[Name], body: FaultIn
+) -> HttpResponse:
+    """Fetch a page back for the model, at a level or the nearest more faithful one.
+
+    A page that is mapped so already is free. What is charged is in the next request,
+    whole; what can't be is refused (409 `no_room`) with the level, or the tokens of a
+    part, that fits. A page of any size can be read in parts: `offset` and `limit` are
+    tokens of FULL, and `effects.next_offset` is where the next one begins. Beyond the
+    faults or tokens of an exchange it is refused with what is left and the levels that
+    would fit; the user's next message renews the budget.
+    """
+    part = None
+    if (body.offset, body.limit) != (None, None):
+        if body.level:
+            raise InvalidError(loc="level", allowed="0 with `offset` or `limit`")
+        part = Part(body.offset or 0, body.limit)
+    level = DEFAULT_LEVEL if body.level is None else body.level
+    command = FaultPage(
+        page_id=page_id, level=0 if part else level, reason=body.reason, by=body.by
+    )
+    found = await page_faults.fault(
+        agent=auth.caller(request),
+        thread=thread,
+        command=command,
+        part=part,
+        terms=conditions(request, body),
+    )
+    out = FaultOut.model_validate(found.plain())
+    return rendered(out, replayed=found.receipt.replayed)
+
+
+@router.route(
+    "POST",
+    "/threads/{thread}/pages/{page_id}/map",
+    needs=auth.WRITE,
+    out=EffectOut,
+    refusals=[*CONDITIONAL, *OF_A_PAGE, NoRoomError, PinnedError, PinBudgetError],
+)
+async def map_page(
+    request: HttpRequest, thread: Path[ThreadName], page_id: Path[Name], body: MapIn
+) -> HttpResponse:
+    """Give a page a frame at a level, or at the most faithful one below that fits."""
+    receipt = await writing.map_page(
+        agent=auth.caller(request),
+        thread=thread,
+        command=MapPage(page_id=page_id, level=body.level, by=body.by),
+        terms=conditions(request, body),
+    )
+    return await _effect(receipt, page_id)
+
+
+@router.route(
+    "POST",
+    "/threads/{thread}/pages/{page_id}/evict",
+    needs=auth.WRITE,
+    out=EffectOut,
+    refusals=[*CONDITIONAL, *OF_A_PAGE, PinnedError],
+)
+async def evict(
+    request: HttpRequest, thread: Path[ThreadName], page_id: Path[Name], body: ActIn
+) -> HttpResponse:
+    """Take a page one tier down; what is pinned, by whatever rule, stays."""
+    command = EvictPage(page_id=page_id, by=body.by)
+    return await _act(request, thread, command, page_id, body)
+
+
+@router.route(
+    "POST",
+    "/threads/{thread}/pages/{page_id}/pin",
+    needs=auth.WRITE,
+    out=EffectOut,
+    refusals=[*CONDITIONAL, *OF_A_PAGE, PinBudgetError, NoRoomError],
+)
+async def pin(
+    request: HttpRequest, thread: Path[ThreadName], page_id: Path[Name], body: ActIn
+) -> HttpResponse:
+    """Keep a page in the working set, mapping it first if need be."""
+    command = PinPage(page_id=page_id, by=body.by)
+    return await _act(request, thread, command, page_id, body)
+
+
+@router.route(
+    "POST",
+    "/threads/{thread}/pages/{page_id}/unpin",
+    needs=auth.WRITE,
+    out=EffectOut,
+    refusals=[*CONDITIONAL, *OF_A_PAGE],
+)
+async def unpin(
+    request: HttpRequest, thread: Path[ThreadName], page_id: Path[Name], body: ActIn
+) -> HttpResponse:
+    """Let a page leave again; rules may still hold it."""
+    command = UnpinPage(page_id=page_id, by=body.by)
+    return await _act(request, thread, command, page_id, body)
+
+
+@router.route(
+    "POST",
+    "/threads/{thread}/pages/{page_id}/reference",
+    needs=auth.WRITE,
+    out=EffectOut,
+    refusals=[*CONDITIONAL, *OF_A_PAGE],
+)
+async def reference(
+    request: HttpRequest,
+    thread: Path[ThreadName],
+    page_id: Path[Name],
+    body: ReferenceIn,
+) -> HttpResponse:
+    """Tell that a page was used, so that it stays longer."""
+    command = ReferencePages(page_ids=(page_id,), how=body.how, by=body.by)
+    return await _act(request, thread, command, page_id, body)
+
+
+async def _act(
+    request: HttpRequest,
+    thread: str,
+    command: PageCommand,
+    page_id: str,
+    body: BaseModel,
+) -> HttpResponse:
+    receipt = await writing.apply(
+        auth.caller(request), thread, command, terms=conditions(request, body)
+    )
+    return await _effect(receipt, page_id)
+
+
+async def _effect(receipt: Receipt, page_id: str) -> HttpResponse:
+    paging = (await writing.after(receipt)).paging
+    frame = paging.frames.get(page_id)
+    out = EffectOut(
+        thread=receipt.name,
+        thread_id=receipt.thread,
+        seq=receipt.seq,
+        page_id=page_id,
+        tier=paging.tier(page_id) or "L2",  # type: ignore[arg-type]  # closed words
+        level=frame.level if frame else None,
+        pinned=page_id in paging.pins,
+        evictions=writing.evictions(receipt),
+    )
+    return rendered(out, replayed=receipt.replayed)

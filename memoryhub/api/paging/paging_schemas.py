@@ -1,0 +1,181 @@
+"""Telemetry of paging on the wire: counts, changes of pages."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Literal, Self
+from uuid import UUID
+
+from pydantic import Field
+
+from memoryhub.api.document.fields import Name, Out, Turn, example
+from memoryhub.api.document.samples import AT, THREAD_ID, THREAD_NAME
+from memoryhub.api.document.schemas import AsOf, Part
+from memoryhub.api.paging.working_set_schemas import BUDGET, BudgetOut, VerdictOut
+from memoryhub.queries.paging.paging_metrics import Tally
+from memoryhub.queries.threads.mutations import Mutation
+
+_COUNTS = {
+    "hits": 8,
+    "misses": 2,
+    "hit_rate": 0.8,
+    "faults": 1,
+    "faults_by_reason": {"resolve_reference": 1},
+    "faults_by_tier": {"L2": 1},
+    "refusals": 0,
+    "refusals_by_code": {},
+    "referenced": 3,
+    "fault_rate": 0.25,
+    "refaults": 0,
+    "mapped": 2,
+    "evictions": 1,
+    "evictions_by_cause": {"pressure": 1},
+    "lowerings": 0,
+    "saved_tokens": 0,
+}
+_MUTATION = {
+    "thread_id": THREAD_ID,
+    "inherited": False,
+    "seq": 14,
+    "at": AT,
+    "type": "create",
+    "event": "page.created",
+    "actor": "agent:Zk3fW0aB",
+    "page_id": "fare-rules",
+    "turn": 2,
+    "cause": "command",
+    "by": "tool",
+    "body": {"page_id": "fare-rules", "tokens": 16, "mapped": True},
+}
+
+
+class PagingTallyOut(Out):
+    """Counts over some time; a rate is null without samples."""
+
+    hits: int
+    misses: int
+    hit_rate: float | None = Field(
+        description="Of the TLB: look-ups answered without the page table."
+    )
+    faults: int
+    faults_by_reason: dict[str, int]
+    faults_by_tier: dict[str, int]
+    refusals: int
+    refusals_by_code: dict[str, int]
+    referenced: int
+    fault_rate: float | None
+    refaults: int
+    mapped: int
+    evictions: int
+    evictions_by_cause: dict[str, int]
+    lowerings: int
+    saved_tokens: int
+
+    @classmethod
+    def of(cls, tally: Tally) -> Self:
+        return cls(
+            hits=tally.count("hits"),
+            misses=tally.count("misses"),
+            hit_rate=tally.hit_rate,
+            faults=tally.count("faults"),
+            faults_by_reason=tally.by("fault.reason."),
+            faults_by_tier=tally.by("fault.from."),
+            refusals=tally.count("refused"),
+            refusals_by_code=tally.by("refused."),
+            referenced=tally.count("referenced"),
+            fault_rate=tally.fault_rate,
+            refaults=tally.count("refaults"),
+            mapped=tally.count("mapped"),
+            evictions=tally.count("evicted"),
+            evictions_by_cause=tally.by("evicted."),
+            lowerings=tally.count("lowered"),
+            saved_tokens=tally.count("saved_tokens"),
+        )
+
+
+class TurnTallyOut(Out):
+    turn: int
+    resident_rate: float | None = Field(
+        description="Of the last 20 exchanges, as of the turn's end."
+    )
+    counts: PagingTallyOut
+
+
+class PagingOut(Out):
+    model_config = example(
+        {
+            "thread": THREAD_NAME,
+            "seq": 17,
+            "turn": 3,
+            "budget": BUDGET,
+            "pages": 7,
+            "mapped": 6,
+            "hot": 1,
+            "exchanges": 2,
+            "resident_rate": 0.5,
+            "resident_rate_in_all": 0.5,
+            "total": _COUNTS,
+            "this_turn": _COUNTS,
+            "turns": [{"turn": 2, "resident_rate": 0.5, "counts": _COUNTS}],
+            "thrash_index": 0.0,
+            "over_budget": False,
+            "verdict": {"thrashing": False, "reasons": [], "pages": []},
+        }
+    )
+
+    thread: str
+    seq: int
+    turn: int
+    budget: BudgetOut
+    pages: int
+    mapped: int
+    hot: int
+    exchanges: int
+    resident_rate: float | None = Field(
+        description="Exchanges in which nothing was fetched ÷ exchanges, of the last "
+        "20: read this first. Null before the first."
+    )
+    resident_rate_in_all: float | None = Field(
+        description="The same of all exchanges of the thread."
+    )
+    total: PagingTallyOut
+    this_turn: PagingTallyOut
+    turns: list[TurnTallyOut] = Field(description="The last that are over, new first.")
+    thrash_index: float
+    over_budget: bool
+    verdict: VerdictOut
+
+
+class MutationsQuery(AsOf, Part):
+    type: Literal["create", "update", "fault_in", "evict", "compress"] | None = None
+    by: Literal["user", "model", "tool", "system"] | None = None
+    page_id: Name | None = None
+    turn: Turn | None = None
+
+
+class MutationOut(Out):
+    thread_id: UUID = Field(description="Whose journal has it: an ancestor's, maybe.")
+    inherited: bool
+    seq: int
+    at: datetime
+    type: Literal["create", "update", "fault_in", "evict", "compress"] | None = Field(
+        description="Null for a step of another kind."
+    )
+    event: str
+    actor: str
+    page_id: str | None
+    turn: int | None
+    cause: str
+    by: str
+    body: dict[str, Any] = Field(description="By the event's type; never content.")
+
+    @classmethod
+    def of(cls, found: Mutation) -> Self:
+        return cls.like(found, thread_id=found.home, body=dict(found.body))
+
+
+class MutationsOut(Out):
+    model_config = example({"items": [_MUTATION], "next": None})
+
+    items: list[MutationOut]
+    next: str | None

@@ -1,0 +1,1 @@
+"""Routes of threads, slots, events and streams."""

@@ -1,0 +1,389 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Literal, TypeVar
+
+from django.http import HttpRequest, HttpResponse
+from ninja import Path, Query
+
+from memoryhub.api.document.fields import ThreadName
+from memoryhub.api.document.schemas import AsOf
+from memoryhub.api.http import auth
+from memoryhub.api.http.operations import StrictRouter, rendered
+from memoryhub.api.http.preconditions import idempotency, if_match
+from memoryhub.api.http.reading import GONE, find_thread, require_unrestricted, seq_of
+from memoryhub.api.threads.thread_schemas import (
+    ClosedOut,
+    CloseIn,
+    ForkIn,
+    ReopenIn,
+    SearchIn,
+    ThreadIn,
+    ThreadOut,
+    ThreadPatch,
+    ThreadsOut,
+    ThreadsQuery,
+    thread_filter,
+)
+from memoryhub.errors import (
+    BadCursorError,
+    BadPreconditionError,
+    BeyondHeadError,
+    CheckpointUnknownError,
+    ForkTooDeepError,
+    IdempotencyMismatchError,
+    InvalidError,
+    NameTakenError,
+    NotFoundError,
+    PinBudgetError,
+    ProjectFullError,
+    ScopeConflictError,
+    SeqUnknownError,
+    StaleError,
+    SubjectConflictError,
+    SubjectErasedError,
+    SubjectRestrictedError,
+    ThreadErasedError,
+)
+from memoryhub.journal import Receipt
+from memoryhub.journal.rows import projections
+from memoryhub.kernel.commands import ForkThread
+from memoryhub.kernel.state.events import Limits
+from memoryhub.kernel.text import names
+from memoryhub.models.subjects import Subject
+from memoryhub.models.threads import Thread
+from memoryhub.queries.lists.cursors import Batch
+from memoryhub.queries.memory import checkpoints
+from memoryhub.queries.replay import replay
+from memoryhub.queries.threads.readers import read
+from memoryhub.queries.threads.threads import ThreadFilter, ThreadLine, list_threads
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.people import subjects
+from memoryhub.services.threads import threads
+
+router = StrictRouter(tags=["threads"])
+Asked = ThreadsQuery | SearchIn
+Named = TypeVar("Named", bound=Callable[..., Any])
+
+
+# The actions come first: the plain address below would match theirs as well.
+
+
+@router.route(
+    "POST",
+    "/threads/{thread}:close",
+    needs=auth.WRITE,
+    out=ClosedOut,
+    refusals=[*GONE, IdempotencyMismatchError],
+)
+async def close(
+    request: HttpRequest, thread: Path[ThreadName], body: CloseIn
+) -> HttpResponse:
+    """Refuse agent writes from here on. A repeat writes nothing."""
+    receipt = await threads.close(
+        agent=auth.caller(request),
+        thread=thread,
+        reason=body.reason,
+        request=idempotency(request, body),
+    )
+    return _closed(receipt, status="closed")
+
+
+@router.route(
+    "POST",
+    "/threads/{thread}:reopen",
+    needs=auth.WRITE,
+    out=ClosedOut,
+    refusals=[*GONE, IdempotencyMismatchError],
+)
+async def reopen(
+    request: HttpRequest, thread: Path[ThreadName], body: ReopenIn
+) -> HttpResponse:
+    """Take agent writes again. A repeat writes nothing."""
+    receipt = await threads.reopen(
+        agent=auth.caller(request),
+        thread=thread,
+        request=idempotency(request, body),
+    )
+    return _closed(receipt, status="open")
+
+
+@router.route(
+    "POST",
+    "/threads/{thread}:fork",
+    needs=auth.WRITE,
+    out=ThreadOut,
+    status=(201,),
+    refusals=[
+        *GONE,
+        BeyondHeadError,
+        CheckpointUnknownError,
+        ForkTooDeepError,
+        IdempotencyMismatchError,
+        NameTakenError,
+        PinBudgetError,
+        ProjectFullError,
+    ],
+)
+async def fork(
+    request: HttpRequest, thread: Path[ThreadName], body: ForkIn
+) -> HttpResponse:
+    """Make a thread that goes on from this one: from an event, a checkpoint or now."""
+    agent = auth.caller(request)
+    asked = idempotency(request, body)
+    command = await read(_fork_command, agent, thread, body)
+    receipt = await threads.fork(
+        agent=agent, name=body.thread, command=command, request=asked
+    )
+    made = await read(_current, agent, receipt.name)
+    return rendered(made, status=201, replayed=receipt.replayed)
+
+
+@router.route(
+    "GET",
+    "/threads",
+    needs=auth.READ,
+    out=ThreadsOut,
+    refusals=[BadCursorError, SubjectErasedError, SubjectRestrictedError],
+)
+async def list_all(request: HttpRequest, query: Query[ThreadsQuery]) -> ThreadsOut:
+    """List threads by latest activity, creation or size.
+
+    Left out are those of restricted subjects, and erased ones unless asked for.
+    `label.<name>=<value>` asks for a label as well, e.g. `label.trial=0`.
+    """
+    where = thread_filter(query, query.labels)
+    agent = auth.caller(request)
+    return _listed(agent, await read(_list, agent, where, query))
+
+
+@router.route(
+    "POST",
+    "/threads:search",
+    needs=auth.READ,
+    out=ThreadsOut,
+    refusals=[BadCursorError, SubjectErasedError, SubjectRestrictedError],
+)
+async def search(request: HttpRequest, body: SearchIn) -> ThreadsOut:
+    """List threads of a `user_id`.
+
+    A POST, so that the `user_id` stays out of URLs and logs; it changes nothing.
+    """
+    labels = {name: projections.text(value) for name, value in body.labels.items()}
+    where = thread_filter(body, labels)
+    agent = auth.caller(request)
+    return _listed(agent, await read(_search, agent, where, body))
+
+
+@router.route(
+    "PUT",
+    "/threads/{thread}",
+    needs=auth.WRITE,
+    out=ThreadOut,
+    status=(200, 201),
+    refusals=[*GONE, ScopeConflictError, SubjectConflictError, ProjectFullError],
+)
+async def put(
+    request: HttpRequest, thread: Path[ThreadName], body: ThreadIn
+) -> HttpResponse:
+    """Create the thread, or return the one of that name.
+
+    What is absent is not compared. A scope level that is not set may be filled once.
+    """
+    agent = auth.caller(request)
+    subject = None
+    if body.user_id is not None:
+        found = await read(_subject, agent, thread, body.user_id)
+        if isinstance(found, subjects.Prepared):
+            found = await subjects.create(found)
+        subject = found
+    receipt = await threads.create(
+        agent=agent,
+        thread=thread,
+        subject=subject,
+        scope=body.scope.scope(),
+        labels=body.labels,
+        config=Limits(**body.config.model_dump()),
+    )
+    return rendered(
+        await read(_current, agent, thread), status=201 if receipt.created else 200
+    )
+
+
+@router.route(
+    "GET",
+    "/threads/{thread}",
+    needs=auth.READ,
+    out=ThreadOut,
+    refusals=[*GONE, SeqUnknownError],
+)
+async def get(
+    request: HttpRequest, thread: Path[ThreadName], query: Query[AsOf]
+) -> ThreadOut:
+    """A thread with its counters and lineage, now or as of an event."""
+    return await read(_as_of, auth.caller(request), thread, query)
+
+
+@router.route(
+    "PATCH",
+    "/threads/{thread}",
+    needs=auth.WRITE,
+    out=ThreadOut,
+    refusals=[
+        *GONE,
+        ScopeConflictError,
+        StaleError,
+        BadPreconditionError,
+        PinBudgetError,
+    ],
+)
+async def patch(
+    request: HttpRequest, thread: Path[ThreadName], body: ThreadPatch
+) -> ThreadOut:
+    """Fill scope levels, replace the labels as a whole, change limits and paging.
+
+    What is null goes back to its default. A smaller budget evicts what no longer fits.
+    """
+    agent = auth.caller(request)
+    await threads.amend(
+        agent=agent,
+        thread=thread,
+        scope=body.scope.scope(),
+        labels=body.labels,
+        config=body.config.model_dump(exclude_unset=True) or None,
+        if_match=if_match(request),
+    )
+    return await read(_current, agent, thread)
+
+
+def _also_named(method: str, *, needs: str) -> Callable[[Named], Named]:
+    """A thread may be called `x:close`; only a POST to that address is the action."""
+
+    def register(view: Named) -> Named:
+        for action in ("close", "reopen", "fork"):
+            path = "/threads/{thread}:" + action
+            router.route(method, path, needs=needs, out=ThreadOut, hidden=True)(view)
+        return view
+
+    return register
+
+
+@_also_named("GET", needs=auth.READ)
+async def get_so_named(
+    request: HttpRequest, thread: Path[ThreadName], query: Query[AsOf]
+) -> ThreadOut:
+    return await get(request, _whole_name(request, thread), query)
+
+
+@_also_named("PUT", needs=auth.WRITE)
+async def put_so_named(
+    request: HttpRequest, thread: Path[ThreadName], body: ThreadIn
+) -> HttpResponse:
+    return await put(request, _whole_name(request, thread), body)
+
+
+@_also_named("PATCH", needs=auth.WRITE)
+async def patch_so_named(
+    request: HttpRequest, thread: Path[ThreadName], body: ThreadPatch
+) -> ThreadOut:
+    return await patch(request, _whole_name(request, thread), body)
+
+
+def _whole_name(request: HttpRequest, thread: str) -> str:
+    name = f"{thread}:{request.path.rpartition(':')[2]}"
+    if not names.valid(name):
+        raise InvalidError(code="name", loc="path.thread")
+    return name
+
+
+def _list(agent: Agent, where: ThreadFilter, asked: Asked) -> Batch[ThreadLine]:
+    require_unrestricted(agent)
+    return list_threads(
+        agent.project,
+        where=where,
+        sort=asked.sort,
+        order=asked.order,
+        after=asked.after,
+        limit=asked.limit,
+        bound=agent.bound,
+    )
+
+
+def _search(agent: Agent, where: ThreadFilter, asked: SearchIn) -> Batch[ThreadLine]:
+    if asked.user_id is None:
+        return _list(agent, where, asked)
+    subject = subjects.find(agent.project, asked.user_id, bound=agent.bound)
+    if subject is None:
+        return Batch(items=(), next=None)
+    if subject.state == Subject.State.RESTRICTED:
+        raise SubjectRestrictedError
+    return _list(agent, replace(where, subject=subject.id), asked)
+
+
+def _listed(agent: Agent, batch: Batch[ThreadLine]) -> ThreadsOut:
+    return ThreadsOut(
+        items=[
+            ThreadOut.of(line, called=agent.calls(line.name)) for line in batch.items
+        ],
+        next=batch.next,
+    )
+
+
+def _subject(agent: Agent, name: str, user_id: str) -> Subject | subjects.Prepared:
+    """The subject of a `user_id`; a bound key knows no other than its own.
+
+    A new one is not prepared for a thread that it could not have.
+    """
+    subject = subjects.find(agent.project, user_id, bound=agent.bound)
+    if subject is not None:
+        return subject
+    if agent.bound is not None:
+        raise NotFoundError
+    threads.require_creatable(agent.project, name)
+    return subjects.prepare(agent.project, user_id)
+
+
+def _current(agent: Agent, name: str) -> ThreadOut:
+    return ThreadOut.of(ThreadLine.of(find_thread(agent, name)), called=name)
+
+
+def _as_of(agent: Agent, name: str, moment: AsOf) -> ThreadOut:
+    thread = find_thread(agent, name)
+    seq = seq_of(thread, moment)
+    if seq is None:
+        return ThreadOut.of(ThreadLine.of(thread), called=name)
+    return ThreadOut.as_of(thread, replay.state_at(thread, seq).state, called=name)
+
+
+def _fork_command(agent: Agent, name: str, body: ForkIn) -> ForkThread:
+    parent = find_thread(agent, name)
+    if parent.status == Thread.Status.RETIRED:
+        raise ThreadErasedError
+    try:
+        origin, seq = _origin(parent, body)
+        return threads.fork_command(
+            origin,
+            seq,
+            scope=body.scope.scope(),
+            labels=body.labels,
+            config=Limits(**body.config.model_dump()),
+        )
+    except SeqUnknownError:
+        raise BeyondHeadError(head_seq=parent.head_seq) from None
+
+
+def _origin(parent: Thread, body: ForkIn) -> tuple[Thread, int]:
+    """The thread to fork, and as of which event; a checkpoint may be an ancestor's."""
+    if body.checkpoint is not None:
+        return checkpoints.origin_of(parent, body.checkpoint)
+    if body.turn is not None:
+        return parent, replay.seq_at_turn(parent, body.turn)
+    return parent, parent.head_seq if body.seq is None else body.seq
+
+
+def _closed(receipt: Receipt, *, status: Literal["open", "closed"]) -> HttpResponse:
+    out = ClosedOut(
+        thread=receipt.name, thread_id=receipt.thread, seq=receipt.seq, status=status
+    )
+    return rendered(out, replayed=receipt.replayed)

@@ -1,0 +1,255 @@
+from __future__ import annotations
+
+from typing import Annotated, Self
+from uuid import UUID
+
+from django.http import HttpRequest, HttpResponse
+from ninja import Path, Query
+from pydantic import BeforeValidator, Field, WithJsonSchema
+
+from memoryhub.api.document.fields import In, Out, ThreadName, counted, example, whole
+from memoryhub.api.document.samples import THREAD_ID, THREAD_NAME
+from memoryhub.api.http import auth
+from memoryhub.api.http.operations import StrictRouter, rendered
+from memoryhub.api.http.reading import GONE, find_thread
+from memoryhub.errors import InvalidError, NotFoundError, NotRecordedError
+from memoryhub.kernel.packing.prefixes import OrderError
+from memoryhub.kernel.turns.turn_diffs import Change, Kind, Reason
+from memoryhub.queries.threads.readers import read
+from memoryhub.queries.turns import prefixes, turn_diffs
+from memoryhub.queries.turns.prefixes import Cause, Lens
+from memoryhub.queries.turns.turn_diffs import TurnDiff
+from memoryhub.services.access.api_keys import Agent
+
+router = StrictRouter(tags=["turns"])
+
+MAX_BLOCK = 4_096
+_REFUSALS = (*GONE, NotRecordedError)
+
+Base = Annotated[
+    int,
+    BeforeValidator(whole("value", low=1)),
+    WithJsonSchema({"type": "integer", "minimum": 1}),
+]
+Block = Annotated[
+    int,
+    BeforeValidator(whole("value", low=1, high=MAX_BLOCK)),
+    counted(1, MAX_BLOCK),
+]
+
+
+_REASON = {
+    "thread_id": THREAD_ID,
+    "seq": 14,
+    "event": "page.created",
+    "cause": "command",
+    "by": "tool",
+}
+
+
+class DiffQuery(In):
+    base: Base | None = Field(None, description="An earlier turn; else the one before.")
+
+
+class PrefixQuery(In):
+    order: str | None = Field(
+        None, description="What if the sections stood so: names joined by commas."
+    )
+    block: Block = Field(1, description="Tokens that a provider keeps at once.")
+
+
+class ReasonOut(Out):
+    """The event that did it."""
+
+    thread_id: UUID
+    seq: int
+    event: str
+    cause: str
+    by: str
+
+    @classmethod
+    def of(cls, reason: Reason | None) -> Self | None:
+        if reason is None:
+            return None
+        return cls(
+            thread_id=reason.thread,
+            seq=reason.seq,
+            event=reason.type,
+            cause=reason.cause,
+            by=reason.by,
+        )
+
+
+class ChangeOut(Out):
+    page_id: str
+    kind: Kind
+    type: str
+    level_before: int | None
+    level_after: int | None
+    version_before: int | None
+    version_after: int | None
+    tokens_before: int
+    tokens_after: int
+    moved: bool = Field(description="It came back at another place of the context.")
+    reason: ReasonOut | None
+
+    @classmethod
+    def of(cls, change: Change) -> Self:
+        return cls.like(change, reason=ReasonOut.of(change.reason))
+
+
+class DiffOut(Out):
+    """Every page that either request shows, and what became of it."""
+
+    model_config = example(
+        {
+            "thread": THREAD_NAME,
+            "base": 2,
+            "turn": 3,
+            "counts": {"entered": 1, "unchanged": 4},
+            "tokens_delta": 24,
+            "request_tokens_delta": 24,
+            "changes": [
+                {
+                    "page_id": "fare-rules",
+                    "kind": "entered",
+                    "type": "artifact",
+                    "level_before": None,
+                    "level_after": 0,
+                    "version_before": None,
+                    "version_after": 1,
+                    "tokens_before": 0,
+                    "tokens_after": 24,
+                    "moved": False,
+                    "reason": _REASON,
+                }
+            ],
+        }
+    )
+
+    thread: str
+    base: int
+    turn: int
+    counts: dict[Kind, int]
+    tokens_delta: int
+    request_tokens_delta: int
+    changes: list[ChangeOut]
+
+    @classmethod
+    def of(cls, name: str, found: TurnDiff) -> Self:
+        return cls(
+            thread=name,
+            base=found.base.turn,
+            turn=found.now.turn,
+            counts=dict(found.counts),
+            tokens_delta=found.delta,
+            request_tokens_delta=found.request_delta,
+            changes=[ChangeOut.of(change) for change in found.changes],
+        )
+
+
+class PrefixOut(Out):
+    """What a request has in common with the one before, and what broke it."""
+
+    model_config = example(
+        {
+            "thread": THREAD_NAME,
+            "turn": 3,
+            "tokens": 131,
+            "bytes": 612,
+            "prefix_tokens": 90,
+            "prefix_bytes": 400,
+            "share": 0.687,
+            "order": ["system", "rules", "context", "manifest", "exchange", "tools"],
+            "section": "context",
+            "place": 4,
+            "page_id": "fare-rules",
+            "cause": "entered",
+            "reason": _REASON,
+            "costs": {"small": 0.00003},
+        }
+    )
+
+    thread: str
+    turn: int
+    tokens: int
+    bytes: int
+    prefix_tokens: int | None
+    prefix_bytes: int | None
+    share: float | None
+    order: list[str]
+    section: str
+    place: int
+    page_id: str | None
+    cause: Cause
+    reason: ReasonOut | None
+    costs: dict[str, float] = Field(description="By row of the price table.")
+
+    @classmethod
+    def of(cls, name: str, lens: Lens) -> Self:
+        return cls.like(
+            lens,
+            thread=name,
+            order=list(lens.order),
+            reason=ReasonOut.of(lens.reason),
+            costs={cost.name: cost.amount for cost in lens.costs},
+        )
+
+
+@router.route(
+    "GET",
+    "/threads/{thread}/turns/{int:turn}/diff",
+    needs=auth.READ,
+    out=DiffOut,
+    refusals=_REFUSALS,
+)
+async def get_diff(
+    request: HttpRequest,
+    thread: Path[ThreadName],
+    turn: Path[int],
+    query: Query[DiffQuery],
+) -> HttpResponse:
+    """What entered, left or changed between two turns, and the event behind it."""
+    return await read(_diff, auth.caller(request), thread, turn, query)
+
+
+@router.route(
+    "GET",
+    "/threads/{thread}/turns/{int:turn}/prefix",
+    needs=auth.READ,
+    out=PrefixOut,
+    refusals=_REFUSALS,
+)
+async def get_prefix(
+    request: HttpRequest,
+    thread: Path[ThreadName],
+    turn: Path[int],
+    query: Query[PrefixQuery],
+) -> HttpResponse:
+    """How much of a request a provider could keep from the one before, and why."""
+    return await read(_prefix, auth.caller(request), thread, turn, query)
+
+
+# What is read is rendered where it was read: the event loop has others to serve.
+
+
+def _diff(agent: Agent, name: str, turn: int, query: DiffQuery) -> HttpResponse:
+    thread = find_thread(agent, name)
+    if turn > thread.turn_count:
+        raise NotFoundError
+    base = turn - 1 if query.base is None else query.base
+    if turn == 1 and query.base is None:
+        raise NotRecordedError
+    found = turn_diffs.get_diff(thread, turn, base=base)
+    return rendered(DiffOut.of(name, found))
+
+
+def _prefix(agent: Agent, name: str, turn: int, query: PrefixQuery) -> HttpResponse:
+    thread = find_thread(agent, name)
+    order = query.order.split(",") if query.order else ()
+    try:
+        lens = prefixes.get_lens(thread, turn, order=order, block=query.block)
+    except OrderError:
+        says = "names of this request's sections, each once, joined by commas"
+        raise InvalidError(loc="query.order", allowed=says) from None
+    return rendered(PrefixOut.of(name, lens))
