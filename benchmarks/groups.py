@@ -25,7 +25,7 @@ def serve(arguments: list[str]) -> None:
     """Run `manage.py` with sockets that are members of groups."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "memoryhub.settings")
     django.setup()
-    vars(import_module("inspector.routing"))["LiveConsumer"] = Member
+    vars(import_module("inspector.live.routing"))["LiveConsumer"] = Member
     execute_from_command_line(["manage.py", *arguments])
 
 
@@ -38,7 +38,7 @@ class Member(AsyncWebsocketConsumer):
     async def receive(
         self, text_data: str | None = None, bytes_data: bytes | None = None
     ) -> None:
-        protocol = import_module("inspector.protocol")
+        protocol = import_module("inspector.live.protocol")
         spoken = protocol.parse(text_data)
         if not isinstance(spoken, protocol.Hello):
             return
@@ -60,8 +60,11 @@ async def _watch(group: str, spoken: Any, scope: Any) -> None:
         return
     _watched.add(group)
     readers = import_module("memoryhub.queries.threads.readers")
-    hubs, audience = import_module("inspector.hub"), import_module("inspector.audience")
-    standings = import_module("inspector.standing")
+    hubs, audience = (
+        import_module("inspector.live.hub"),
+        import_module("inspector.live.audience"),
+    )
+    standings = import_module("inspector.live.standing")
     badge = standings.Badge(
         session=scope["session"].session_key,
         operator=scope["user"].pk,
@@ -82,7 +85,7 @@ async def _spread(group: str, viewer: Any, text: str) -> None:
     # Its stubs know the base class only, which has no methods.
     layer: Any = get_channel_layer()
     await layer.group_send(group, message)
-    import_module("inspector.hub").hub.ack(viewer, viewer.pushes)
+    import_module("inspector.live.hub").hub.ack(viewer, viewer.pushes)
 
 
 # Runs inside an instance

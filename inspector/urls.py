@@ -2,46 +2,31 @@ from __future__ import annotations
 
 from django.urls import URLPattern, URLResolver, path, register_converter
 
-from inspector.views import (
+from inspector.access import (
     api_keys,
     audit,
-    checkpoints,
-    erasures,
+    members,
+    passkeys,
+    projects,
+    second_factor,
+    sign_in,
+    sso,
+)
+from inspector.forget import erasures, forget, privacy, receipts, tombstones
+from inspector.memory import checkpoints, key_acts, keys, notes, restores, task
+from inspector.paging import page_acts, pages, paging, working_set
+from inspector.people import holds, retention, subject_acts, subject_exports, subjects
+from inspector.threads import (
     events,
-    forget,
     forks,
     health,
-    holds,
     imports,
-    key_acts,
-    keys,
-    members,
-    notes,
-    page_acts,
-    pages,
-    paging,
-    passkeys,
-    privacy,
-    projects,
-    receipts,
-    restores,
-    retention,
-    second_factor,
     settings,
-    sign_in,
     slots,
-    sso,
-    subject_acts,
-    subject_exports,
-    subjects,
-    task,
     threads,
     timeline,
-    tombstones,
-    turn_changes,
-    turns,
-    working_set,
 )
+from inspector.turns import turn_changes, turns
 
 
 class SlugConverter:

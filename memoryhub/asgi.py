@@ -20,8 +20,8 @@ import structlog
 from channels.auth import AuthMiddlewareStack
 from channels.routing import ProtocolTypeRouter
 
-from inspector.hub import hub
-from inspector.routing import websocket_application
+from inspector.live.hub import hub
+from inspector.live.routing import websocket_application
 from memoryhub.api.errors import BodyTooLargeError, IncompleteBodyError
 from memoryhub.api.handler import application as api_application
 from memoryhub.api.http import gate

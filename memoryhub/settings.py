@@ -264,9 +264,9 @@ INSTALLED_APPS = [
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "django.middleware.common.CommonMiddleware",
-    "inspector.middleware.BrowserPolicy",
+    "inspector.web.middleware.BrowserPolicy",
     "servestatic.middleware.ServeStaticMiddleware",
-    "inspector.middleware.Sessions",
+    "inspector.web.middleware.Sessions",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     # The policy above says the same to every browser of today; Django's check asks.
@@ -277,7 +277,7 @@ if SSO:
     MIDDLEWARE.append("allauth.account.middleware.AccountMiddleware")
     # We use of it what speaks to a provider, which stores nothing: no table is made.
     MIGRATION_MODULES = {"account": None, "socialaccount": None}
-    SOCIALACCOUNT_ADAPTER = "inspector.sso.Adapter"
+    SOCIALACCOUNT_ADAPTER = "inspector.access.providers.Adapter"
     SOCIALACCOUNT_STORE_TOKENS = False
     SOCIALACCOUNT_REQUESTS_TIMEOUT = 10
     ACCOUNT_USER_MODEL_EMAIL_FIELD = None
@@ -310,9 +310,9 @@ LANGUAGE_CODE = "en"
 
 AUTH_USER_MODEL = "memoryhub.Operator"
 AUTHENTICATION_BACKENDS = [
-    "inspector.backends.Passkey",
-    "inspector.backends.Sso",
-    "inspector.backends.Password",
+    "inspector.access.backends.Passkey",
+    "inspector.access.backends.Sso",
+    "inspector.access.backends.Password",
 ]
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.ScryptPasswordHasher"]
 _VALIDATION = "django.contrib.auth.password_validation"
@@ -336,7 +336,7 @@ CSRF_COOKIE_AGE = None
 CSRF_COOKIE_HTTPONLY = True
 CSRF_COOKIE_SAMESITE = "Lax"
 CSRF_COOKIE_SECURE = TLS
-CSRF_FAILURE_VIEW = "inspector.refusals.csrf"
+CSRF_FAILURE_VIEW = "inspector.web.refusals.csrf"
 CSRF_TRUSTED_ORIGINS = ORIGINS
 SECURE_CONTENT_TYPE_NOSNIFF = True
 SECURE_REFERRER_POLICY = "same-origin"

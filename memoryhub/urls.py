@@ -37,7 +37,7 @@ def _plain(text: str, *, status: int) -> HttpResponse:
 
 
 handler400 = "memoryhub.urls.bad_request"
-handler404 = "inspector.refusals.not_found"
+handler404 = "inspector.web.refusals.not_found"
 handler500 = "memoryhub.urls.failed"
 
 urlpatterns: list[URLPattern | URLResolver] = [

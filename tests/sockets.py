@@ -17,7 +17,8 @@ from django.contrib.auth import login
 from django.contrib.sessions.backends.db import SessionStore
 from django.test import RequestFactory
 
-from inspector import BUILD, access
+from inspector import BUILD
+from inspector.access import access
 from memoryhub.asgi import Lifespan, application
 from memoryhub.models.access.operators import Operator
 from memoryhub.models.projects import Project

@@ -11,7 +11,7 @@ from uuid import UUID
 from django import template
 from django.utils.html import format_html, format_html_join
 
-from inspector import chat
+from inspector.drawing import chat
 from memoryhub.queries.replay import exact_json
 
 register = template.Library()

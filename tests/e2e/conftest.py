@@ -23,7 +23,7 @@ from playwright.sync_api import (
     sync_playwright,
 )
 
-from inspector.views import sign_in
+from inspector.access import sign_in
 from memoryhub import journal
 from memoryhub.journal import Order, Receipt
 from memoryhub.kernel.commands import AppendSlots

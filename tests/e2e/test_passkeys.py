@@ -12,8 +12,8 @@ from django.contrib.sessions.models import Session
 from django.utils import timezone
 from playwright.sync_api import Page, expect
 
-from inspector import access
-from inspector.views import passkeys as asking
+from inspector.access import access
+from inspector.access import passkeys as asking
 from memoryhub.services.access import operators, passkeys
 from tests.e2e.conftest import Watched
 from tests.e2e.screens.conftest import findings

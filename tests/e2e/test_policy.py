@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Page
 
-from inspector.middleware import POLICY
+from inspector.web.middleware import POLICY
 from memoryhub.services.access.api_keys import Agent
 from tests.e2e.conftest import Watched
 from tests.inspector.routes import list_routes, make_family, variants

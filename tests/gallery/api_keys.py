@@ -19,7 +19,7 @@ def key(**fields: Any) -> Context:
 
 PATTERNS = (
     Pattern(
-        template="inspector/api_keys/_row.html",
+        template="inspector/access/api_keys/_row.html",
         states={
             "in use, for ever": key(last_used_at=NOW - timedelta(hours=1)),
             "never used, of one person, for a while": key(

@@ -3,9 +3,9 @@ from __future__ import annotations
 from dataclasses import replace
 from uuid import UUID
 
-from inspector.looks import DEFAULT_PURPOSE
-from inspector.search import AUDIT, asked
-from inspector.views.audit import EXAMPLES
+from inspector.access.audit import EXAMPLES
+from inspector.web.looks import DEFAULT_PURPOSE
+from inspector.web.search import AUDIT, asked
 from memoryhub.journal.audit import PURPOSES
 from memoryhub.models.keys import Passkey
 from memoryhub.queries.access.audit import Line, Verdict
@@ -73,10 +73,10 @@ def _passkeys() -> list[Passkey]:
 
 
 PATTERNS = (
-    Pattern(template="inspector/audit/_row.html", states=LINES, frame="sources"),
-    Pattern(template="inspector/audit/_facts.html", states=LINES),
+    Pattern(template="inspector/access/audit/_row.html", states=LINES, frame="sources"),
+    Pattern(template="inspector/access/audit/_facts.html", states=LINES),
     Pattern(
-        template="inspector/audit/_actor.html",
+        template="inspector/access/audit/_actor.html",
         states={
             "an operator": {"line": LINE, "place": OWNER},
             "a long name": {"line": LONG, "place": OWNER},
@@ -84,9 +84,9 @@ PATTERNS = (
             "a command": {"line": BARE, "place": OWNER},
         },
     ),
-    Pattern(template="inspector/audit/_target.html", states=LINES),
+    Pattern(template="inspector/access/audit/_target.html", states=LINES),
     Pattern(
-        template="inspector/audit/_filters.html",
+        template="inspector/access/audit/_filters.html",
         states={
             "a search": {
                 "asked": asked("content.read", AUDIT, bare="action"),
@@ -95,9 +95,9 @@ PATTERNS = (
             }
         },
     ),
-    Pattern(template="inspector/audit/_grammar.html", states={"": {}}),
+    Pattern(template="inspector/access/audit/_grammar.html", states={"": {}}),
     Pattern(
-        template="inspector/audit/_verdict.html",
+        template="inspector/access/audit/_verdict.html",
         states={
             "whole": {"verdict": Verdict(verified_to=4_711)},
             "the newest": {"verdict": Verdict(verified_to=4_711, verified_from=3_711)},
@@ -105,13 +105,13 @@ PATTERNS = (
         },
     ),
     Pattern(
-        template="inspector/sign_in/_purpose.html",
+        template="inspector/access/sign_in/_purpose.html",
         states={
             "as it is proposed": {"purposes": PURPOSES, "purpose": DEFAULT_PURPOSE}
         },
     ),
     Pattern(
-        template="inspector/second_factor/_passkeys.html",
+        template="inspector/access/second_factor/_passkeys.html",
         states={
             "several": {"passkeys": _passkeys(), "named": True},
             "none, by an address": {"passkeys": [], "named": False},

@@ -107,7 +107,7 @@ def branch(line: CheckpointLine | None, level: int = 0, **more: Any) -> Context:
 
 PATTERNS = (
     Pattern(
-        template="inspector/checkpoints/_branch.html",
+        template="inspector/memory/checkpoints/_branch.html",
         frame="list",
         states={
             "for a viewer": branch(LINE),
@@ -120,7 +120,7 @@ PATTERNS = (
         },
     ),
     Pattern(
-        template="inspector/checkpoints/_difference.html",
+        template="inspector/memory/checkpoints/_difference.html",
         states={
             "in all parts": {"found": RESTORATION, "base": BASE},
             "in none": {
@@ -133,7 +133,7 @@ PATTERNS = (
         },
     ),
     Pattern(
-        template="inspector/checkpoints/_drift.html",
+        template="inspector/memory/checkpoints/_drift.html",
         states={
             "of everything": {"drift": DRIFT, "base": BASE},
             "of nothing": {"drift": NO_DRIFT, "base": BASE},
@@ -141,7 +141,7 @@ PATTERNS = (
         },
     ),
     Pattern(
-        template="inspector/comparisons/_form.html",
+        template="inspector/memory/comparisons/_form.html",
         states={
             "with now": of_thread(a="1100", b="head", offered=(LINE, AUTO)),
             "as of an event": of_thread(
@@ -150,21 +150,21 @@ PATTERNS = (
         },
     ),
     Pattern(
-        template="inspector/comparisons/_figures.html",
+        template="inspector/memory/comparisons/_figures.html",
         states={
             "of everything": {"found": FOUND},
             "the same task": {"found": SAME_TASK},
         },
     ),
     Pattern(
-        template="inspector/comparisons/_keys.html",
+        template="inspector/memory/comparisons/_keys.html",
         states={
             "names only": {"found": FOUND, "base": BASE, "values": False},
             "with values": {"found": FOUND, "base": BASE, "values": True},
         },
     ),
     Pattern(
-        template="inspector/comparisons/_side.html",
+        template="inspector/memory/comparisons/_side.html",
         states={
             "not there": {"side": None, "values": True},
             "a value": {"side": AFTER, "values": True},
@@ -173,11 +173,11 @@ PATTERNS = (
         },
     ),
     Pattern(
-        template="inspector/comparisons/_fields.html",
+        template="inspector/memory/comparisons/_fields.html",
         states={"of the task": {"found": FOUND}},
     ),
     Pattern(
-        template="inspector/comparisons/_notes.html",
+        template="inspector/memory/comparisons/_notes.html",
         states={
             "all": {
                 "lines": (NOTE,), "seqs": (1_190,), "title": "Notes added",
@@ -192,7 +192,7 @@ PATTERNS = (
         },
     ),
     Pattern(
-        template="inspector/comparisons/_frames.html",
+        template="inspector/memory/comparisons/_frames.html",
         states={
             "in and out": {"told": TOLD, "base": BASE},
             "many": {

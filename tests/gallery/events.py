@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from inspector.asof import AsOf
-from inspector.search import Asked, SearchError
+from inspector.web.asof import AsOf
+from inspector.web.search import Asked, SearchError
 from memoryhub.queries.threads.events import EventLine
 from tests.gallery.pattern import Pattern
 from tests.gallery.scenery import (
@@ -43,7 +43,7 @@ def line(event: EventLine, *, at: int | None = None, opened: bool = False) -> Co
 
 PATTERNS = (
     Pattern(
-        template="inspector/events/_line.html",
+        template="inspector/threads/events/_line.html",
         states={
             "a message": line(APPENDED),
             "the one at hand": line(CALLED, at=4),
@@ -58,7 +58,7 @@ PATTERNS = (
         frame="list",
     ),
     Pattern(
-        template="inspector/events/_tail.html",
+        template="inspector/threads/events/_tail.html",
         states={
             "followed": of_thread(shown=SOME, first=1),
             "paused": of_thread(shown=SOME, first=1, live=False),
@@ -67,7 +67,7 @@ PATTERNS = (
         },
     ),
     Pattern(
-        template="inspector/events/_filters.html",
+        template="inspector/threads/events/_filters.html",
         states={
             "nothing asked": of_thread(asked=Asked(text=""), moved=LIVE),
             "a search, as of an event": of_thread(
@@ -76,5 +76,5 @@ PATTERNS = (
             "a wrong search": of_thread(asked=WRONG, moved=LIVE),
         },
     ),
-    Pattern(template="inspector/events/_grammar.html", states={"always": {}}),
+    Pattern(template="inspector/threads/events/_grammar.html", states={"always": {}}),
 )

@@ -24,7 +24,7 @@ BARE = replace(SOURCE, name=LONG_NAME, runs=1, slots=0, turns=0, rewards=None)
 
 PATTERNS = (
     Pattern(
-        template="inspector/imports/_row.html",
+        template="inspector/threads/imports/_row.html",
         states={
             "with rewards": {"line": SOURCE, "place": OWNER},
             "one run without, a long name": {"line": BARE, "place": OWNER},
@@ -32,7 +32,7 @@ PATTERNS = (
         frame="sources",
     ),
     Pattern(
-        template="inspector/imports/_rewards.html",
+        template="inspector/threads/imports/_rewards.html",
         states={
             "spread": {"rewards": SPREAD},
             "all the same": {"rewards": ALIKE},

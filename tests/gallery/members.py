@@ -17,7 +17,7 @@ def member(role: str, **fields: Any) -> Context:
 
 PATTERNS = (
     Pattern(
-        template="inspector/members/_row.html",
+        template="inspector/access/members/_row.html",
         states={
             "signed in": member("owner", last_login=NOW - timedelta(hours=1)),
             "never signed in": member("viewer"),
@@ -26,7 +26,7 @@ PATTERNS = (
         frame="members",
     ),
     Pattern(
-        template="inspector/members/_role.html",
+        template="inspector/access/members/_role.html",
         states={"chosen": {"roles": Membership.Role.values, "role": "editor"}},
     ),
 )

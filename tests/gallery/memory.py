@@ -7,11 +7,13 @@ from uuid import UUID
 
 from rpds import HashTrieMap
 
-from inspector import memories, panels, search, trees
-from inspector.memories import Jotted
-from inspector.search import Asked
-from inspector.views import keys as key_lists
-from inspector.views import notes as note_lists
+from inspector.drawing import memories, trees
+from inspector.drawing.memories import Jotted
+from inspector.live import panels
+from inspector.memory import keys as key_lists
+from inspector.memory import notes as note_lists
+from inspector.web import search
+from inspector.web.search import Asked
 from memoryhub.kernel.state.state import ThreadState
 from memoryhub.kernel.state.working_memory import Contents, KeyEntry, WorkingMemory
 from memoryhub.queries.memory.key_views import KeyView
@@ -183,7 +185,7 @@ LATE = MemoryChecks(
 
 KEYS = (
     Pattern(
-        template="inspector/keys/_panel.html",
+        template="inspector/memory/keys/_panel.html",
         states={
             "some": keys_of(SEAT, QUOTE, OLD),
             "none": keys_of(),
@@ -192,21 +194,21 @@ KEYS = (
         },
     ),
     Pattern(
-        template="inspector/keys/_rows.html",
+        template="inspector/memory/keys/_rows.html",
         states={
             "live": of_thread(listed=(SEAT, QUOTE)),
             "as of an event": of_thread(listed=(SEAT, QUOTE), **PAST),
         },
     ),
     Pattern(
-        template="inspector/keys/_filters.html",
+        template="inspector/memory/keys/_filters.html",
         states={
             "unasked": key_filters(""),
             "asked, as of an event": key_filters("size:>1k", **PAST),
         },
     ),
     Pattern(
-        template="inspector/keys/_until.html",
+        template="inspector/memory/keys/_until.html",
         states={
             "never": {"until": None, "live": True},
             "counting down": {"until": QUOTE.expires_at, "live": True},
@@ -214,7 +216,7 @@ KEYS = (
         },
     ),
     Pattern(
-        template="inspector/keys/_facts.html",
+        template="inspector/memory/keys/_facts.html",
         states={
             "for ever": {"line": SEAT, "base": BASE, "live": True},
             "for an hour": {"line": QUOTE, "base": BASE, "live": True},
@@ -222,7 +224,7 @@ KEYS = (
         },
     ),
     Pattern(
-        template="inspector/keys/_history.html",
+        template="inspector/memory/keys/_history.html",
         states={
             "some": {
                 "view": VIEW,
@@ -240,7 +242,7 @@ KEYS = (
         },
     ),
     Pattern(
-        template="inspector/keys/_expiry.html",
+        template="inspector/memory/keys/_expiry.html",
         states={
             "of a value": expiry_of("set", SEAT, "same"),
             "of one that expires": expiry_of("set", QUOTE, "never"),
@@ -268,7 +270,7 @@ KEYS = (
 )
 TASKS = (
     Pattern(
-        template="inspector/task/_panel.html",
+        template="inspector/memory/task/_panel.html",
         states={
             "running": of_thread(history=HISTORY, line=LINE, data=DATA),
             "as of an event": of_thread(history=HISTORY, line=LINE, data=DATA, **PAST),
@@ -281,18 +283,18 @@ TASKS = (
         },
     ),
     Pattern(
-        template="inspector/task/_facts.html",
+        template="inspector/memory/task/_facts.html",
         states={
             "running": {"task": TASK, "data": DATA, "base": BASE},
             "little is said": {"task": BARE, "data": None, "base": BASE},
         },
     ),
     Pattern(
-        template="inspector/task/_chart.html",
+        template="inspector/memory/task/_chart.html",
         states={"rising": {"line": LINE, "history": HISTORY, "at": 1_204}},
     ),
     Pattern(
-        template="inspector/task/_steps.html",
+        template="inspector/memory/task/_steps.html",
         states={
             "all": {"history": HISTORY, "base": BASE},
             "the newest": {"history": replace(HISTORY, cut=True), "base": BASE},
@@ -301,7 +303,7 @@ TASKS = (
 )
 NOTES = (
     Pattern(
-        template="inspector/notes/_panel.html",
+        template="inspector/memory/notes/_panel.html",
         states={
             "some": of_thread(jotted=(TRIMMED, GAPPED, NOTE), following=""),
             "none": of_thread(jotted=(), following=""),
@@ -310,11 +312,11 @@ NOTES = (
         },
     ),
     Pattern(
-        template="inspector/notes/_list.html",
+        template="inspector/memory/notes/_list.html",
         states={"some": {"jotted": (GAPPED, NOTE), "base": BASE}},
     ),
     Pattern(
-        template="inspector/notes/_note.html",
+        template="inspector/memory/notes/_note.html",
         frame="list",
         states={
             "plain": {"note": NOTE, "base": BASE},
@@ -325,7 +327,7 @@ NOTES = (
         },
     ),
     Pattern(
-        template="inspector/notes/_filters.html",
+        template="inspector/memory/notes/_filters.html",
         states={
             "following": of_thread(
                 asked=Asked(text=""), examples=note_lists.EXAMPLES, search=""
@@ -340,7 +342,7 @@ NOTES = (
 )
 PATTERNS = (
     Pattern(
-        template="inspector/projects/_memory.html",
+        template="inspector/access/projects/_memory.html",
         states={
             "all is well": {"memory": CHECKS, "place": OWNER},
             "much is late": {"memory": LATE, "place": OWNER},

@@ -13,7 +13,7 @@ from django.http import HttpRequest
 from django.template.loader import get_template, render_to_string
 from django.test import RequestFactory, override_settings
 
-from inspector import shell
+from inspector.web import shell
 from tests.gallery import (
     api_keys,
     audit,

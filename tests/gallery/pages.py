@@ -4,10 +4,11 @@ from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
-from inspector import cells, panels, summaries
-from inspector.chat import Block
-from inspector.search import Asked
-from inspector.views.pages import EXAMPLES, Side
+from inspector.drawing import cells, summaries
+from inspector.drawing.chat import Block
+from inspector.live import panels
+from inspector.paging.pages import EXAMPLES, Side
+from inspector.web.search import Asked
 from memoryhub.kernel.state.pages import Entry, LevelEntry, Location
 from memoryhub.queries.paging.page_uses import Carried, Derived, Uses
 from memoryhub.queries.paging.page_views import LevelView, PageView, Step, Version
@@ -148,7 +149,7 @@ PREVIEWED: Context = {
 
 PATTERNS = (
     Pattern(
-        template="inspector/pages/_filters.html",
+        template="inspector/paging/pages/_filters.html",
         states={
             "unasked": of_thread(asked=Asked(text=""), examples=EXAMPLES),
             "asked, as of an event": of_thread(
@@ -157,14 +158,14 @@ PATTERNS = (
         },
     ),
     Pattern(
-        template="inspector/pages/_rows.html",
+        template="inspector/paging/pages/_rows.html",
         states={
             "in every tier": of_thread(listed=(MAPPED, KEPT, AWAY)),
             "as of an event": of_thread(listed=(MAPPED,), at=40, live=False),
         },
     ),
     Pattern(
-        template="inspector/pages/_standing.html",
+        template="inspector/paging/pages/_standing.html",
         states={
             "would leave": {"view": RESIDENT, "base": BASE},
             "pinned": {"view": HELD, "base": BASE},
@@ -174,14 +175,14 @@ PATTERNS = (
         },
     ),
     Pattern(
-        template="inspector/pages/_levels.html",
+        template="inspector/paging/pages/_levels.html",
         states={
             "two": {"sides": SIDES, "base": BASE},
             "erased": {"sides": ERASED_SIDE, "base": BASE},
         },
     ),
     Pattern(
-        template="inspector/pages/_history.html",
+        template="inspector/paging/pages/_history.html",
         states={
             "some": {
                 "view": HELD,
@@ -192,21 +193,21 @@ PATTERNS = (
         },
     ),
     Pattern(
-        template="inspector/pages/_actions.html",
+        template="inspector/paging/pages/_actions.html",
         states={
             "pinned": {"view": HELD, "base": BASE, "levels": range(4)},
             "a message": {"view": GONE, "base": BASE, "levels": range(4)},
         },
     ),
     Pattern(
-        template="inspector/pages/_uses.html",
+        template="inspector/paging/pages/_uses.html",
         states={
             "some": {"view": USED, "base": BASE, "naming": 500, "turns": 200},
             "none": {"view": NEVER, "base": BASE, "naming": 500, "turns": 200},
         },
     ),
     Pattern(
-        template="inspector/pages/_preview.html",
+        template="inspector/paging/pages/_preview.html",
         states={
             "an eviction": {**PREVIEWED, "verb": "evict"},
             "more than are told, pinned": {

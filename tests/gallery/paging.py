@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from inspector import cells
-from inspector.settings_form import Field
+from inspector.drawing import cells
+from inspector.paging.settings_form import Field
 from memoryhub.kernel.state.paging import Exchanges
 from memoryhub.kernel.state.paging_config import Settings
 from memoryhub.queries.paging.paging_charts import Bucket, Charts
@@ -151,7 +151,7 @@ COUNTS: Context = {"counts": {"nearly_full_threads": 2}, "place": OWNER}
 
 PATTERNS = (
     Pattern(
-        template="inspector/working_set/_panel.html",
+        template="inspector/paging/working_set/_panel.html",
         states={
             "calm, followed": of_thread(**residency(CALM)),
             "thrashing, as of an event": of_thread(
@@ -161,18 +161,18 @@ PATTERNS = (
         },
     ),
     Pattern(
-        template="inspector/working_set/_budget.html",
+        template="inspector/paging/working_set/_budget.html",
         states={"some": {"budget": BUDGET, **cells.picture(CALM)}},
     ),
     Pattern(
-        template="inspector/working_set/_cells.html",
+        template="inspector/paging/working_set/_cells.html",
         states={
             "one of each": of_thread(**residency(CALM)),
             "as of an event": of_thread(at=40, live=False, **residency(CALM)),
         },
     ),
     Pattern(
-        template="inspector/working_set/_warm.html",
+        template="inspector/paging/working_set/_warm.html",
         states={
             "some": of_thread(**residency(CALM)),
             "more than fit": of_thread(**residency(CALM, colder=60)),
@@ -225,7 +225,7 @@ PATTERNS = (
         },
     ),
     Pattern(
-        template="inspector/projects/_checks.html",
+        template="inspector/access/projects/_checks.html",
         states={
             "well": {"checks": GOOD, "late": 0, **COUNTS},
             "red": {

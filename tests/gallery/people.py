@@ -4,7 +4,7 @@ from dataclasses import replace
 from datetime import date, timedelta
 from uuid import UUID
 
-from inspector import forgetting
+from inspector.web import forgetting
 from memoryhub.models.subjects import Subject
 from memoryhub.queries.forget.holds import HoldLine
 from memoryhub.queries.forget.receipt_views import ReceiptLine, Sum
@@ -102,7 +102,7 @@ HIT = {"surface": "backup", "needle": "name", "count": 2}
 
 PATTERNS = (
     Pattern(
-        template="inspector/subjects/_row.html",
+        template="inspector/people/subjects/_row.html",
         states={
             "active": {"line": LINE, "place": OWNER},
             "held, readmitted once": {"line": HELD, "place": OWNER},
@@ -112,14 +112,14 @@ PATTERNS = (
         frame="subjects",
     ),
     Pattern(
-        template="inspector/subjects/_finder.html",
+        template="inspector/people/subjects/_finder.html",
         states={
             "at first": {"place": OWNER, "missed": False, "csrf_token": ""},
             "nobody found": {"place": OWNER, "missed": True, "csrf_token": ""},
         },
     ),
     Pattern(
-        template="inspector/subjects/_identity.html",
+        template="inspector/people/subjects/_identity.html",
         states={
             "masked": {**subject(), "user_id": None, "revealed": False},
             "revealed": {**subject(), "user_id": "ann", "revealed": True},
@@ -131,7 +131,7 @@ PATTERNS = (
         },
     ),
     Pattern(
-        template="inspector/subjects/_actions.html",
+        template="inspector/people/subjects/_actions.html",
         states={
             "active": subject(),
             "restricted": subject(state="restricted"),
@@ -142,7 +142,7 @@ PATTERNS = (
         },
     ),
     Pattern(
-        template="inspector/subjects/_kinds.html",
+        template="inspector/people/subjects/_kinds.html",
         states={
             "some": {
                 "kinds": {
@@ -153,21 +153,21 @@ PATTERNS = (
         },
     ),
     Pattern(
-        template="inspector/subjects/_uses.html",
+        template="inspector/people/subjects/_uses.html",
         states={
             "some": {"uses": (USE,), "days": (USE, replace(USE, reads=0))},
             "none": {"uses": (), "days": ()},
         },
     ),
     Pattern(
-        template="inspector/subjects/_holds.html",
+        template="inspector/people/subjects/_holds.html",
         states={
             "of every state": {"holds": HOLDS, "place": OWNER},
             "none": {"holds": (), "place": OWNER},
         },
     ),
     Pattern(
-        template="inspector/holds/_row.html",
+        template="inspector/people/holds/_row.html",
         states={
             "in force": {"line": HOLD, "place": OWNER},
             "lifted": {"line": LIFTED, "place": OWNER},
@@ -176,7 +176,7 @@ PATTERNS = (
         frame="holds",
     ),
     Pattern(
-        template="inspector/tombstones/_rows.html",
+        template="inspector/forget/tombstones/_rows.html",
         states={
             "of values, names and people": {
                 "listed": (
@@ -189,7 +189,7 @@ PATTERNS = (
         },
     ),
     Pattern(
-        template="inspector/receipts/_row.html",
+        template="inspector/forget/receipts/_row.html",
         states={
             "with residue": {"line": SIGNED, "place": OWNER},
             "without": {
@@ -200,11 +200,11 @@ PATTERNS = (
         frame="receipts",
     ),
     Pattern(
-        template="inspector/receipts/_sums.html",
+        template="inspector/forget/receipts/_sums.html",
         states={"some": {"sums": (SUM, replace(SUM, place="keys", method=""))}},
     ),
     Pattern(
-        template="inspector/receipts/_scan.html",
+        template="inspector/forget/receipts/_scan.html",
         states={
             "nothing found": scan(),
             "declared hits": scan(hits=(HIT,), deferred=True),

@@ -4,7 +4,7 @@ from dataclasses import replace
 from datetime import timedelta
 from uuid import UUID
 
-from inspector import forgetting
+from inspector.web import forgetting
 from memoryhub.queries.forget.erasure_views import Remains
 from memoryhub.queries.forget.erasures import ErasureLine, PlaceLine
 from memoryhub.queries.verify.privacy_checks import Verdict
@@ -131,14 +131,14 @@ def verdict(state: str, **more: object) -> Context:
 
 PATTERNS = (
     Pattern(
-        template="inspector/privacy/_tabs.html",
+        template="inspector/forget/privacy/_tabs.html",
         states={
             "subjects": {"place": OWNER, "tab": "subjects"},
             "verdicts": {"place": OWNER, "tab": "verdicts"},
         },
     ),
     Pattern(
-        template="inspector/privacy/_verdict.html",
+        template="inspector/forget/privacy/_verdict.html",
         states={
             "well": verdict("ok", figures={"lines": 12, "memory": 12}),
             "to look at": verdict("warn", times={"at": NOW}),
@@ -147,7 +147,7 @@ PATTERNS = (
         },
     ),
     Pattern(
-        template="inspector/erasures/_facts.html",
+        template="inspector/forget/erasures/_facts.html",
         states={
             "of a whole subject": of(PLAN),
             "of one record": of(RECORD),
@@ -157,7 +157,7 @@ PATTERNS = (
         },
     ),
     Pattern(
-        template="inspector/erasures/_places.html",
+        template="inspector/forget/erasures/_places.html",
         states={
             "of a plan": of(PLAN),
             "under way": of(FENCED),
@@ -165,7 +165,7 @@ PATTERNS = (
         },
     ),
     Pattern(
-        template="inspector/erasures/_keep_out.html",
+        template="inspector/forget/erasures/_keep_out.html",
         states={
             "of a plan that may grow stale": of(PLAN, stale=False, problem=""),
             "of a stale one": of(PLAN, stale=True, problem="It was counted anew."),
@@ -173,7 +173,7 @@ PATTERNS = (
         },
     ),
     Pattern(
-        template="inspector/erasures/_confirm.html",
+        template="inspector/forget/erasures/_confirm.html",
         states={
             "to be typed": of(PLAN, token="t", typed=""),  # a sample
             "typed wrong": of(PLAN, token="t", typed="forget 4"),  # a sample
@@ -183,14 +183,14 @@ PATTERNS = (
         },
     ),
     Pattern(
-        template="inspector/erasures/_needles.html",
+        template="inspector/forget/erasures/_needles.html",
         states={
             "a person": of(LOST),
             "one thread": of(replace(LOST, scope="thread")),
         },
     ),
     Pattern(
-        template="inspector/erasures/_panel.html",
+        template="inspector/forget/erasures/_panel.html",
         states={
             "fenced": of(FENCED),
             "waiting": of(WAITING),
@@ -200,7 +200,7 @@ PATTERNS = (
         },
     ),
     Pattern(
-        template="inspector/erasures/_row.html",
+        template="inspector/forget/erasures/_row.html",
         states={
             "planned": of(PLAN),
             "waiting": of(WAITING),
@@ -209,7 +209,7 @@ PATTERNS = (
         frame="erasures",
     ),
     Pattern(
-        template="inspector/erasures/_proof.html",
+        template="inspector/forget/erasures/_proof.html",
         states={
             "for an officer": of(COMPLETE),
             "for a viewer": of(COMPLETE, place=VIEWER),
@@ -218,7 +218,7 @@ PATTERNS = (
         },
     ),
     Pattern(
-        template="inspector/erasures/_remains.html",
+        template="inspector/forget/erasures/_remains.html",
         states={
             "what a receipt says": {"stays": REMAINS, "words": WORDS},
             "nothing out of reach": {

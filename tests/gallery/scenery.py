@@ -5,10 +5,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from inspector import chat, panels
-from inspector.chat import Bubble, Room
-from inspector.panels import Told
-from inspector.places import Place
+from inspector.drawing import chat
+from inspector.drawing.chat import Bubble, Room
+from inspector.live import panels
+from inspector.live.panels import Told
+from inspector.web.places import Place
 from memoryhub.models.access.operators import Membership, Operator
 from memoryhub.models.projects import Project
 from memoryhub.queries.forget.erasure_views import Proof

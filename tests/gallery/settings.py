@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from inspector.lifetimes import Lifetimes
+from inspector.drawing.lifetimes import Lifetimes
 from memoryhub.queries.forget.expiry import Doomed
 from memoryhub.queries.threads.retention import DueLine, Horizon
 from tests.gallery.pattern import Pattern
@@ -21,7 +21,7 @@ SOME = (
 
 PATTERNS = (
     Pattern(
-        template="inspector/settings/_days.html",
+        template="inspector/threads/settings/_days.html",
         states={
             "for ever": {"days": None},
             "a day": {"days": 1},
@@ -29,7 +29,7 @@ PATTERNS = (
         },
     ),
     Pattern(
-        template="inspector/settings/_horizons.html",
+        template="inspector/threads/settings/_horizons.html",
         states={
             "as saved": {"horizons": SOME, "kept": "", "place": OWNER},
             "as previewed": {
@@ -41,7 +41,7 @@ PATTERNS = (
         },
     ),
     Pattern(
-        template="inspector/settings/_lifetimes.html",
+        template="inspector/threads/settings/_lifetimes.html",
         states={
             "as saved": {"lasting": Lifetimes(ttl="", grace="86400"), "place": OWNER},
             "erases": {

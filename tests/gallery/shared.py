@@ -5,9 +5,9 @@ from types import SimpleNamespace
 
 from django.contrib.auth.models import AnonymousUser
 
-from inspector.asof import AsOf
-from inspector.chat import Block
+from inspector.drawing.chat import Block
 from inspector.templatetags.units import pieces
+from inspector.web.asof import AsOf
 from tests.gallery.pattern import Pattern
 from tests.gallery.scenery import (
     ANN,

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from inspector.asof import AsOf
-from inspector.chat import Block
+from inspector.drawing.chat import Block
+from inspector.web.asof import AsOf
 from memoryhub.queries.threads.slots import SlotFilter, SlotLine
 from tests.gallery.pattern import Pattern
 from tests.gallery.scenery import (
@@ -46,7 +46,7 @@ def facts(slot: SlotLine, *, home: str = "") -> Context:
 
 PATTERNS = (
     Pattern(
-        template="inspector/slots/_bubble.html",
+        template="inspector/threads/slots/_bubble.html",
         states={
             "a person": said(USER),
             "the agent, with a call and other fields": said(CALL),
@@ -65,7 +65,7 @@ PATTERNS = (
         },
     ),
     Pattern(
-        template="inspector/slots/_block.html",
+        template="inspector/threads/slots/_block.html",
         states={
             "text": block(),
             "a call": block(
@@ -80,7 +80,7 @@ PATTERNS = (
         frame="bubble",
     ),
     Pattern(
-        template="inspector/slots/_facts.html",
+        template="inspector/threads/slots/_facts.html",
         states={
             "a message": facts(USER),
             "with the agent's clock and handler": facts(CALL),
@@ -89,7 +89,7 @@ PATTERNS = (
         },
     ),
     Pattern(
-        template="inspector/slots/_filters.html",
+        template="inspector/threads/slots/_filters.html",
         states={
             "nothing asked": of_thread(
                 where=SlotFilter(), total=812, chosen=None, moved=LIVE, filters=""

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from inspector.views.threads import Asked
+from inspector.threads.threads import Asked
 from memoryhub.queries.threads import catalogue
 from memoryhub.queries.threads.facets import Choice, Facet, Facets
 from tests.gallery.pattern import Pattern

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from inspector.views.timeline import SPEEDS
+from inspector.threads.timeline import SPEEDS
 from memoryhub.kernel.state.state import ThreadState
 from memoryhub.queries.threads.timeline import Bucket, Change, Marks, Moment
 from tests.gallery.pattern import Pattern
@@ -66,7 +66,7 @@ NO_CHANGE = "Nothing that is counted differs."
 
 PATTERNS = (
     Pattern(
-        template="inspector/timeline/_scrubber.html",
+        template="inspector/threads/timeline/_scrubber.html",
         states={
             "followed": of_thread(minimap=BUCKETS, marks=BETWEEN, **DECK),
             "as of an event, a comparison kept": of_thread(
@@ -82,7 +82,7 @@ PATTERNS = (
         },
     ),
     Pattern(
-        template="inspector/timeline/_minimap.html",
+        template="inspector/threads/timeline/_minimap.html",
         states={
             "full": of_thread(minimap=BUCKETS),
             "one event": of_thread(FRESH, minimap=ONE),
@@ -90,11 +90,11 @@ PATTERNS = (
         },
     ),
     Pattern(
-        template="inspector/timeline/_minimap_table.html",
+        template="inspector/threads/timeline/_minimap_table.html",
         states={"folded": {"minimap": BUCKETS[:20], "base": BASE}},
     ),
     Pattern(
-        template="inspector/timeline/_moment.html",
+        template="inspector/threads/timeline/_moment.html",
         states={
             "followed": of_thread(
                 shown=SOME,
@@ -118,7 +118,7 @@ PATTERNS = (
         },
     ),
     Pattern(
-        template="inspector/timeline/_events.html",
+        template="inspector/threads/timeline/_events.html",
         states={
             "followed": of_thread(shown=SOME, first=1),
             "as of an event": of_thread(shown=SOME, first=1, at=4, live=False),
@@ -127,7 +127,7 @@ PATTERNS = (
         },
     ),
     Pattern(
-        template="inspector/timeline/_summary.html",
+        template="inspector/threads/timeline/_summary.html",
         states={
             "a message": of_thread(
                 moment=MOVED, event=told(APPENDED), message=bubble(USER)
@@ -144,7 +144,7 @@ PATTERNS = (
         },
     ),
     Pattern(
-        template="inspector/timeline/_messages.html",
+        template="inspector/threads/timeline/_messages.html",
         states={
             "up to here": of_thread(
                 bubbles=[bubble(USER), bubble(CALL), bubble(RESULT)]
@@ -154,14 +154,14 @@ PATTERNS = (
         },
     ),
     Pattern(
-        template="inspector/timeline/_changes.html",
+        template="inspector/threads/timeline/_changes.html",
         states={
             "some": {"changes": CHANGES, "nothing": NO_CHANGE},
             "none": {"changes": (), "nothing": NO_CHANGE},
         },
     ),
     Pattern(
-        template="inspector/timeline/_difference.html",
+        template="inspector/threads/timeline/_difference.html",
         states={
             "some": {"pinned": 3, "at": 40, "difference": CHANGES},
             "none": {"pinned": 40, "at": 40, "difference": ()},

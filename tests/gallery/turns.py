@@ -4,8 +4,8 @@ from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
-from inspector import cells, summaries
-from inspector.views.turn_changes import BLOCKS
+from inspector.drawing import cells, summaries
+from inspector.turns.turn_changes import BLOCKS
 from memoryhub.kernel.levels.contexts import Record, Ref, Section
 from memoryhub.kernel.packing.context_records import packed
 from memoryhub.kernel.packing.cuts import Cut

@@ -12,8 +12,8 @@ from django.conf import settings
 from django.test import Client
 from django.utils import timezone
 
-from inspector import frames
-from inspector.views import passkeys, sign_in, sso
+from inspector.access import passkeys, sign_in, sso
+from inspector.live import frames
 from memoryhub.models.access.operators import Membership, Operator
 from memoryhub.models.projects import Project
 from memoryhub.models.threads import Thread

@@ -7,7 +7,7 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from inspector.access import SIGNED_IN
+from inspector.access.access import SIGNED_IN
 from memoryhub.models.access.api_keys import ApiKey
 from memoryhub.models.projects import Project
 from memoryhub.services.access import api_keys

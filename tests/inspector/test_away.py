@@ -15,7 +15,7 @@ from django.conf import settings
 from django.db import IntegrityError, InterfaceError, OperationalError, ProgrammingError
 from django.db.utils import ConnectionHandler, DatabaseError
 
-from inspector import refusals
+from inspector.web import refusals
 from tests.harness.instances import Server
 from tests.harness.outages import Place, interruptible
 from tests.promises.clients import Client

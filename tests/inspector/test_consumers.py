@@ -11,10 +11,12 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from pytest_django import Settings
 
-from inspector import BUILD, access, protocol, standing
-from inspector import hub as hubs
-from inspector.hub import hub
-from inspector.standing import Badge
+from inspector import BUILD
+from inspector.access import access
+from inspector.live import hub as hubs
+from inspector.live import protocol, standing
+from inspector.live.hub import hub
+from inspector.live.standing import Badge
 from memoryhub.models.access.operators import Membership, Operator
 from memoryhub.models.projects import Project
 from memoryhub.models.subjects import Subject

@@ -12,9 +12,10 @@ from django.test import Client
 from pytest_django import Settings
 from pytest_django.fixtures import DjangoAssertNumQueries
 
-from inspector import BUILD, looks
-from inspector.hub import hub
-from inspector.panels import PANELS
+from inspector import BUILD
+from inspector.live.hub import hub
+from inspector.live.panels import PANELS
+from inspector.web import looks
 from memoryhub.journal import audit
 from memoryhub.journal.writing.writer import writer
 from memoryhub.kernel.text import strict_json

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from inspector.hub import hub
+from inspector.live.hub import hub
 from memoryhub.models.access.operators import Membership
 from memoryhub.models.projects import Project
 from memoryhub.queries.threads.readers import read

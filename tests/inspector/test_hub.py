@@ -11,12 +11,13 @@ from channels.layers import InMemoryChannelLayer, channel_layers
 from django.conf import settings
 from django.test import Client
 
-from inspector import BUILD, frames, panels
-from inspector import hub as hubs
-from inspector.audience import Viewer
-from inspector.hub import hub
-from inspector.protocol import Hello
-from inspector.standing import Badge, Standing
+from inspector import BUILD
+from inspector.live import frames, panels
+from inspector.live import hub as hubs
+from inspector.live.audience import Viewer
+from inspector.live.hub import hub
+from inspector.live.protocol import Hello
+from inspector.live.standing import Badge, Standing
 from memoryhub.models.access.operators import Operator
 from memoryhub.models.threads import Thread
 from memoryhub.queries.threads.readers import read

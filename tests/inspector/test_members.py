@@ -9,7 +9,7 @@ from django.contrib.sessions.models import Session
 from django.test import Client
 from django.utils import timezone
 
-from inspector.access import SIGNED_IN
+from inspector.access.access import SIGNED_IN
 from memoryhub.errors import InvalidError
 from memoryhub.models.access.audit import AuditEntry
 from memoryhub.models.access.operators import Operator

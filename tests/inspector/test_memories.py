@@ -15,7 +15,8 @@ import time_machine
 from django.test import Client
 from django.utils import timezone
 
-from inspector import memories, panels, summaries
+from inspector.drawing import memories, summaries
+from inspector.live import panels
 from memoryhub.kernel.commands import AmendThread
 from memoryhub.kernel.memory.tasks import ClearTask, UpdateTask
 from memoryhub.kernel.registry import TYPES

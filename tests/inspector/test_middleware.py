@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from django.test import AsyncClient, Client
 
-from inspector.middleware import HEADERS
+from inspector.web.middleware import HEADERS
 
 pytestmark = pytest.mark.django_db
 

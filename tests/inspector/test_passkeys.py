@@ -12,7 +12,7 @@ from django.contrib.sessions.models import Session
 from django.test import Client
 from django.utils import timezone
 
-from inspector import access, ceremonies
+from inspector.access import access, ceremonies
 from memoryhub.models.access.audit import AuditEntry
 from memoryhub.models.access.operators import Operator
 from memoryhub.models.keys import Passkey

@@ -9,7 +9,7 @@ import orjson
 import pytest
 from django.test import Client
 
-from inspector.access import SIGNED_IN
+from inspector.access.access import SIGNED_IN
 from memoryhub.models.access.audit import AuditEntry
 from memoryhub.models.erasures import Erasure, Receipt
 from memoryhub.models.subjects import Subject

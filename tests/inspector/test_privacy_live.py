@@ -8,7 +8,7 @@ import pytest
 from django.test import Client
 
 from inspector import BUILD
-from inspector.hub import hub
+from inspector.live.hub import hub
 from memoryhub.models.access.operators import Membership
 from memoryhub.models.erasures import Erasure, Receipt
 from memoryhub.models.projects import Project

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import get_args
 
-from inspector import forgetting
-from inspector.views import subject_acts
+from inspector.people import subject_acts
+from inspector.web import forgetting
 from memoryhub.kernel.state.erase_events import Reason
 from memoryhub.models.erasures import Erasure, Hold
 from memoryhub.queries.forget import reach

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from inspector import provider_replies
+from inspector.access import provider_replies
 from tests import provider as providing
 from tests.provider import Provider
 

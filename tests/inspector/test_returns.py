@@ -10,9 +10,9 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from inspector import returns
-from inspector.access import SIGNED_IN
-from inspector.views import sign_in
+from inspector.access import sign_in
+from inspector.access.access import SIGNED_IN
+from inspector.web import returns
 from memoryhub.services.access import operators
 from memoryhub.services.access.api_keys import Agent
 from tests.inspector.conftest import Browser

@@ -10,7 +10,7 @@ from django.contrib.auth.hashers import ScryptPasswordHasher
 from django.test import Client
 from django.utils import timezone
 
-from inspector import access
+from inspector.access import access
 from memoryhub.errors import InvalidError
 from memoryhub.models.access.api_keys import ApiKey
 from memoryhub.models.access.operators import Membership, Operator

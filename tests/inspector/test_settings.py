@@ -8,7 +8,7 @@ import time_machine
 from django.test import Client
 from django.utils import timezone
 
-from inspector.access import SIGNED_IN
+from inspector.access.access import SIGNED_IN
 from memoryhub.models.projects import Project
 from memoryhub.queries.threads import retention
 from memoryhub.services.access import projects

@@ -11,7 +11,7 @@ from django.test import Client
 from django.utils import timezone
 from pytest_django import Settings
 
-from inspector.access import SEEN, SIGNED_IN, is_near
+from inspector.access.access import SEEN, SIGNED_IN, is_near
 from memoryhub.journal import writer
 from memoryhub.models.access.operators import SignInFailure
 from memoryhub.models.projects import Project

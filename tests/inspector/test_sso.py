@@ -7,7 +7,7 @@ import sys
 import pytest
 from django.test import Client
 
-from inspector.views import sso
+from inspector.access import sso
 
 pytestmark = pytest.mark.django_db
 

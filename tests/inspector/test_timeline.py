@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from inspector import panels
+from inspector.live import panels
 from memoryhub.models.projects import Project
 from memoryhub.models.threads import Thread
 from memoryhub.services.access.api_keys import Agent

@@ -13,7 +13,7 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 
 import pytest
 
-from inspector.middleware import POLICY
+from inspector.web.middleware import POLICY
 from tests import provider as providing
 from tests.harness.instances import Instance, Server, prepared
 from tests.harness.instances import instance as fresh_instance

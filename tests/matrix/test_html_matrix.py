@@ -18,8 +18,7 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from inspector import access
-from inspector.views import sign_in
+from inspector.access import access, sign_in
 from memoryhub.models.access.operators import Membership, Operator
 from memoryhub.models.projects import Project
 from memoryhub.models.subjects import Subject

@@ -19,7 +19,8 @@ from django.conf import settings
 from django.contrib.sessions.models import Session
 from django.utils import timezone
 
-from inspector import BUILD, consumers
+from inspector import BUILD
+from inspector.live import consumers
 from memoryhub.api.http import auth, limits
 from memoryhub.api.threads import socket
 from memoryhub.models import ApiKey, Membership, Project, Subject

@@ -83,7 +83,7 @@ SORTS_NO_MAP = Fault(
 BELIEVES_KEYS_LONGER = Fault(
     "memoryhub/api/http/auth.py", "BELIEVED_SECONDS = 1.0", "BELIEVED_SECONDS = 10.0"
 )
-FRAMES, PRESS = "inspector/frames.py", "inspector/press.py"
+FRAMES, PRESS = "inspector/live/frames.py", "inspector/live/press.py"
 RENDERS_FOR_EACH = (
     Fault(FRAMES, "LIFE_SECONDS = 1.0", "LIFE_SECONDS = -1.0"),
     Fault(FRAMES, "PER_SECOND, BURST = 10.0, 2.0", "PER_SECOND, BURST = 1e6, 1e6"),

@@ -12,7 +12,7 @@ from django.db import transaction
 from django.utils import timezone
 from pytest_django.fixtures import DjangoAssertNumQueries
 
-from inspector import search
+from inspector.web import search
 from memoryhub.errors import BadCursorError
 from memoryhub.journal import audit as log
 from memoryhub.models.access.audit import AuditEntry

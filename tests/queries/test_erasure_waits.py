@@ -9,7 +9,7 @@ import pytest
 from django.contrib.sessions.backends.db import SessionStore
 from django.core.management import call_command
 
-from inspector import forgetting
+from inspector.web import forgetting
 from memoryhub.models.erasures import Erasure, Receipt
 from memoryhub.queries.forget import erasure_waits
 from memoryhub.queries.forget.erasures import ErasureLine

@@ -13,29 +13,29 @@ from memoryhub.vault.registry.registry import Fate, Place
 #: Whatever outlives a request in a process: `module.name` to what it holds.
 PROCESS: Mapping[str, Place] = MappingProxyType(
     {
-        "inspector.hub.hub": Place(
+        "inspector.live.hub.hub": Place(
             holds="what watched pages show, while somebody watches",
             found="thread id; head and epoch are read before each frame",
             forget=Fate.VOID,
         ),
-        "inspector.looks._told": Place(
+        "inspector.web.looks._told": Place(
             holds="ids of threads, and the minute in which an operator saw each",
             found="thread id",
             forget=Fate.PASSES,
         ),
-        "inspector.tries.Tries": Place(
+        "inspector.web.tries.Tries": Place(
             holds="addresses that tried to sign in", forget=Fate.PASSES
         ),
-        "inspector.views.passkeys.challenges": Place(
+        "inspector.access.passkeys.challenges": Place(
             holds="addresses that asked for a challenge", forget=Fate.PASSES
         ),
-        "inspector.views.sso.begun": Place(
+        "inspector.access.sso.begun": Place(
             holds="addresses that went to single sign-on", forget=Fate.PASSES
         ),
-        "inspector.views.sign_in.tries": Place(
+        "inspector.access.sign_in.tries": Place(
             holds="addresses that tried to sign in", forget=Fate.PASSES
         ),
-        "inspector.views.keys._COMPLEX": Place(holds="the words of a refusal"),
+        "inspector.memory.keys._COMPLEX": Place(holds="the words of a refusal"),
         "memoryhub.api.http.auth._known": Place(
             holds="digests of API keys, ids of what they may see",
             found="subject id of a bound key; asked again within a second",

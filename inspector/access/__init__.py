@@ -1,0 +1,1 @@
+"""Signing in, members, API keys, projects, the audit."""

@@ -1,0 +1,189 @@
+"""Single sign-on by OpenID Connect; loaded by name, and only where it is configured.
+
+Discovery, the state that a browser brings back, PKCE and the exchange of the code are
+django-allauth's. Whom the ID token names is checked here (Core 1.0, section 3.1.3.7):
+its signature as well, though it comes by a channel of our own. allauth's tables are
+neither made nor asked.
+"""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import jwt
+from allauth.socialaccount.adapter import DefaultSocialAccountAdapter, get_adapter
+from allauth.socialaccount.internal import statekit
+from allauth.socialaccount.models import SocialApp
+from allauth.socialaccount.providers.oauth2.client import OAuth2Error
+from allauth.socialaccount.providers.openid_connect.provider import (
+    OpenIDConnectProvider,
+)
+from allauth.socialaccount.providers.openid_connect.views import (
+    OpenIDConnectOAuth2Adapter,
+)
+from django.conf import settings
+from django.http import HttpRequest
+from django.urls import reverse
+
+from inspector.access import provider_replies
+from memoryhub.models.server.clock import clock
+from memoryhub.services.access.identities import Told
+
+ALGORITHMS: Final = ["RS256", "RS384", "RS512", "PS256", "ES256", "ES384", "EdDSA"]
+#: A clock may differ from ours by so much.
+LEEWAY_SECONDS: Final = 60
+_PROVIDER = "sso"
+_ENDPOINTS = ("authorization_endpoint", "token_endpoint", "jwks_uri")
+#: What parsers and checks of what a provider sent may end with.
+_BROKEN = (jwt.PyJWTError, OAuth2Error, LookupError, TypeError, ValueError)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Came:
+    """Somebody came back from the provider: who they are there, and what they want."""
+
+    told: Told
+    purpose: str
+    next_page: str
+
+
+class Adapter(DefaultSocialAccountAdapter):  # type: ignore[misc]  # it has no types
+    """allauth's way to the provider: straight, and to nowhere else. It ends, too."""
+
+    def get_requests_session(self) -> Any:
+        session = super().get_requests_session()
+        session.trust_env, session.max_redirects = False, 0
+        session.request = partial(provider_replies.bounded, session.request)
+        return session
+
+
+class Client(OpenIDConnectOAuth2Adapter):  # type: ignore[misc]  # it has no types
+    """One request's dealings with the provider."""
+
+    def get_provider(self) -> Any:
+        app = SocialApp(
+            provider=OpenIDConnectProvider.id,
+            provider_id=_PROVIDER,
+            name="Single sign-on",
+            client_id=settings.SSO_CLIENT_ID,
+            secret=settings.SSO_CLIENT_SECRET,
+            settings={
+                "server_url": settings.SSO_ISSUER.rstrip("/"),
+                "oauth_pkce_enabled": True,
+                # Whom it means is all that we ask.
+                "scope": ["openid"],
+            },
+        )
+        provider = OpenIDConnectProvider(self.request, app=app)
+        provider.oauth2_adapter_class = type(self)
+        return provider
+
+    @cached_property
+    def openid_config(self) -> dict[str, Any]:
+        """What the provider says of itself, if it is the one that was configured."""
+        config: dict[str, Any] = super().openid_config
+        if config["issuer"] != settings.SSO_ISSUER:
+            raise ValueError
+        scheme = urlsplit(settings.SSO_ISSUER).scheme
+        if any(urlsplit(config[name]).scheme != scheme for name in _ENDPOINTS):
+            raise ValueError
+        return config
+
+    def get_callback_url(self, request: HttpRequest, app: Any) -> str:
+        return request.build_absolute_uri(reverse("sso-callback"))
+
+
+def begin(request: HttpRequest, *, purpose: str, next_page: str) -> str | None:
+    """Where the browser is to go on; None if the provider makes no sense.
+
+    Raises OSError when it does not answer.
+    """
+    nonce = secrets.token_urlsafe(32)
+    if not request.user.is_authenticated:
+        request.session.set_expiry(statekit.STATE_TTL)
+    try:
+        answer = (
+            Client(request, _PROVIDER)
+            .get_provider()
+            .redirect(
+                request,
+                "login",
+                auth_params={"nonce": nonce, "max_age": settings.SUDO_MINUTES * 60},
+                nonce=nonce,
+                purpose=purpose,
+                next_page=next_page,
+            )
+        )
+    except _BROKEN:
+        return None
+    address: str = answer.headers.get("Location", "")
+    return address if address.isascii() else None
+
+
+def finish(request: HttpRequest) -> Came | None:
+    """Who came back, if they went off from this browser; None for all that is wrong.
+
+    Raises OSError when the provider does not answer.
+    """
+    state = statekit.unstash_state(
+        request, provider_id=_PROVIDER, state_id=request.GET.get("state", "")
+    )
+    if state is None or "code" not in request.GET:
+        return None
+    client = Client(request, _PROVIDER)
+    app = client.get_provider().app
+    try:
+        answer = client.get_access_token_data(
+            request,
+            app,
+            client.get_client(request, app),
+            pkce_code_verifier=state["pkce_code_verifier"],
+        )
+        claims = _claims(answer["id_token"], client.openid_config["jwks_uri"])
+        _check(claims, nonce=state["nonce"])
+        told = Told(
+            issuer=claims["iss"],
+            subject=claims["sub"],
+            strong=settings.SSO_MFA or "mfa" in [*claims.get("amr", ())],
+        )
+    except _BROKEN:
+        return None
+    return Came(told=told, purpose=state["purpose"], next_page=state["next_page"])
+
+
+def _claims(token: str, keys_url: str) -> dict[str, Any]:
+    """What an ID token claims: signed by the provider, for us, and still good."""
+    with get_adapter().get_requests_session() as session:
+        response = session.get(keys_url)
+        response.raise_for_status()
+    keys = jwt.PyJWKSet.from_dict(response.json())
+    claims: dict[str, Any] = jwt.decode(
+        token,
+        keys[jwt.get_unverified_header(token)["kid"]],
+        algorithms=ALGORITHMS,
+        audience=settings.SSO_CLIENT_ID,
+        issuer=settings.SSO_ISSUER,
+        leeway=LEEWAY_SECONDS,
+        options={"require": ["iss", "sub", "aud", "exp", "iat"]},
+    )
+    return claims
+
+
+def _check(claims: dict[str, Any], *, nonce: str) -> None:
+    """What the library leaves to us. Raises ValueError."""
+    if not hmac.compare_digest(str(claims.get("nonce")).encode(), nonce.encode()):
+        raise ValueError
+    several = not isinstance(claims["aud"], str) and len(claims["aud"]) > 1
+    if claims.get("azp", "" if several else settings.SSO_CLIENT_ID) != (
+        settings.SSO_CLIENT_ID
+    ):
+        raise ValueError
+    # It was told how old a sign-in may be, and says how old it is.
+    oldest = clock.time() - settings.SUDO_MINUTES * 60 - LEEWAY_SECONDS
+    if claims.get("auth_time", oldest) < oldest:
+        raise ValueError

@@ -1,0 +1,1 @@
+"""Screens of erasing, its receipts and tombstones."""

@@ -1,0 +1,132 @@
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from uuid import UUID
+
+import orjson
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http.response import HttpResponseBase
+from django.urls import reverse
+from django.views.decorators.http import require_http_methods, require_safe
+
+from inspector.access.access import signed_in
+from inspector.forget import offices, privacy_records
+from inspector.web import asof, exports, forgetting
+from inspector.web.places import Place
+from memoryhub.queries.forget import receipt_views
+from memoryhub.queries.forget.erasure_views import Remains
+from memoryhub.queries.forget.receipt_views import ReceiptLine
+from memoryhub.queries.lists.cursors import Batch
+from memoryhub.vault.proof import receipts, signing
+
+#: Why a text proves nothing.
+WRONG = {
+    "malformed": "it can't be read as a receipt: that is one JSON object in which no "
+    "key stands twice and every number is an integer.",
+    "not_a_receipt": "it is no receipt and no addendum of ours.",
+    "unknown_key": "no key of this instance signed it.",
+    "unknown_root": "it names another root than that of this instance.",
+    "bad_signature": "something in it was changed since it was signed.",
+}
+
+
+@require_safe
+@signed_in
+def index(request: HttpRequest, project: str) -> HttpResponse:
+    place = offices.enter(request, project)
+    context = offices.listing(request, _batch(request, place))
+    return offices.page(
+        request, place, "forget/receipts/index", context, tab="receipts"
+    )
+
+
+@require_safe
+@signed_in
+def export(request: HttpRequest, project: str, kind: str) -> HttpResponseBase:
+    """The list as data: one batch as JSON, or all of it as CSV or NDJSON."""
+    place = offices.enter(request, project)
+    return exports.answer(
+        request,
+        kind,
+        f"{place.project.slug}-receipts",
+        heading=privacy_records.RECEIPT,
+        record=privacy_records.receipt,
+        part=lambda: _batch(request, place),
+        parts=lambda: receipt_views.iter_receipts(place.project),
+    )
+
+
+@require_safe
+@signed_in
+def show(request: HttpRequest, project: str, receipt: UUID) -> HttpResponse:
+    """A receipt in words, checked against the public keys while it is shown."""
+    place = offices.enter(request, project)
+    row = receipt_views.get_receipt(place.project, receipt)
+    if row.n:
+        # An addendum stands on the page of what it adds to.
+        first = {"project": project, "receipt": orjson.loads(row.text)["to"]}
+        return HttpResponseRedirect(reverse("receipt", kwargs=first))
+    verdict = receipts.verify(row.text.encode(), signing.public_keys())
+    says = orjson.loads(row.text)
+    context = {
+        "row": row,
+        "verdict": verdict,
+        "good": verdict.valid,
+        "problem": WRONG.get(verdict.reason, verdict.reason),
+        "says": says,
+        "sums": receipt_views.list_sums(says),
+        "times": _times(says["times"]),
+        "addenda": receipt_views.list_addenda(row.erasure_id),
+        "stays": Remains.of(says),
+        "words": forgetting,
+    }
+    return offices.page(request, place, "forget/receipts/show", context, tab="receipts")
+
+
+@require_safe
+@signed_in
+def download(request: HttpRequest, project: str, receipt: UUID) -> HttpResponse:
+    """The signed text, to the byte."""
+    place = offices.enter(request, project)
+    row = receipt_views.get_receipt(place.project, receipt)
+    named = f'attachment; filename="receipt-{row.id}.json"'
+    return HttpResponse(
+        row.text,
+        content_type="application/json",
+        headers={"Content-Disposition": named},
+    )
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@signed_in
+def verify(request: HttpRequest, project: str) -> HttpResponse:
+    """Whether a text is a receipt of ours. It is compared, and not kept."""
+    place = offices.enter(request, project)
+    text = request.POST.get("text", "").strip()
+    verdict = None
+    if request.method == "POST":
+        verdict = receipts.verify(text.encode(), signing.public_keys())
+    context = {
+        "text": text,
+        "verdict": verdict,
+        "problem": WRONG.get(verdict.reason, "") if verdict else "",
+        "most": receipts.MAX_BYTES,
+    }
+    status = 422 if verdict and not verdict.valid else 200
+    return offices.page(
+        request, place, "forget/receipts/verify", context, tab="receipts", status=status
+    )
+
+
+def _times(said: Mapping[str, str]) -> list[tuple[str, datetime]]:
+    """When each state was entered, in their order."""
+    times = [(state, datetime.fromisoformat(at)) for state, at in said.items()]
+    return sorted(times, key=lambda each: each[1])
+
+
+def _batch(request: HttpRequest, place: Place) -> Batch[ReceiptLine]:
+    after = request.GET.get("after") or None
+    return receipt_views.list_receipts(
+        place.project, after=after, limit=asof.limit(request)
+    )

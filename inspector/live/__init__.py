@@ -1,0 +1,1 @@
+"""Panels, and how they are pushed to the pages that watch."""

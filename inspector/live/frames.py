@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from inspector.live import panels
+from memoryhub.queries.verify import heads
+
+#: How long a rendered text may be handed out; it holds content in the clear.
+LIFE_SECONDS = 1.0
+PER_SECOND, BURST = 10.0, 2.0
+#: A render that took so long is followed by this many times as much rest: watching
+#: takes at most a quarter of a core.
+REST = 3.0
+
+
+@dataclass(slots=True, kw_only=True)
+class Bucket:
+    """Tokens that come back ten a second, at most two of them saved up."""
+
+    tokens: float = BURST
+    at: float = 0.0
+
+    def wait(self, now: float) -> float:
+        """Seconds until a token can be taken; 0 if one is there."""
+        tokens = min(BURST, self.tokens + (now - self.at) * PER_SECOND)
+        return max(0.0, (1.0 - tokens) / PER_SECOND)
+
+    def take(self, now: float) -> None:
+        saved = min(BURST, self.tokens + (now - self.at) * PER_SECOND)
+        self.tokens, self.at = saved - 1.0, now
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Frame:
+    """One panel as of `seq`: the same text for every socket."""
+
+    seq: int
+    text: str
+    digest: bytes
+    at: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rendered:
+    """Panels of a thread from one look at its row."""
+
+    seq: int
+    frames: dict[str, Frame]
+    took_seconds: float
+
+
+@dataclass(slots=True, kw_only=True)
+class Watch:
+    """A thread that somebody watches, or lately did."""
+
+    thread: UUID
+    project: UUID
+    #: The newest seq that is known to be on disk.
+    head: int = -1
+    frames: dict[str, Frame] = field(default_factory=dict)
+    bucket: Bucket = field(default_factory=Bucket)
+    #: When its last viewer left; None while there is one.
+    left_at: float | None = None
+
+    def current(self, panel: str, now: float, head: int | None = None) -> bool:
+        """Whether the state at the head is rendered and may still be handed out."""
+        frame = self.frames.get(panel)
+        return (
+            frame is not None
+            and frame.seq >= (self.head if head is None else head)
+            and now - frame.at <= LIFE_SECONDS
+        )
+
+    def forget(self, now: float) -> None:
+        """Drop texts that may not be handed out any more."""
+        self.frames = {
+            name: frame
+            for name, frame in self.frames.items()
+            if now - frame.at <= LIFE_SECONDS
+        }
+
+
+def render(thread: UUID, names: Collection[str]) -> Rendered:
+    """Panels of a thread as a push holds them. Runs in a reader thread.
+
+    Raises the refusal that a look at the thread would get.
+    """
+    began = time.perf_counter()
+    row = heads.get_row(thread)
+    texts = {name: panels.render(name, row, pushed=True) for name in sorted(names)}
+    now = time.monotonic()
+    frames = {
+        name: Frame(
+            seq=row.head_seq,
+            text=text,
+            digest=hashlib.blake2b(text.encode(), digest_size=16).digest(),
+            at=now,
+        )
+        for name, text in texts.items()
+    }
+    took = time.perf_counter() - began
+    return Rendered(seq=row.head_seq, frames=frames, took_seconds=took)

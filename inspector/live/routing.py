@@ -1,0 +1,25 @@
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, cast
+
+from inspector.live.consumers import LIVE_PATH, LiveConsumer
+from inspector.live.protocol import Close
+
+Scope = dict[str, Any]
+Receive = Callable[[], Awaitable[dict[str, Any]]]
+Send = Callable[[dict[str, Any]], Awaitable[None]]
+Application = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+
+async def websocket_application(scope: Scope, receive: Receive, send: Send) -> None:
+    """Every socket of a browser. Expects `session` and `user` in the scope."""
+    if LIVE_PATH.fullmatch(scope["path"]):
+        live = cast("Application", LiveConsumer.as_asgi())
+        await live(scope, receive, send)
+        return
+    # A router would answer an unknown path by a traceback; a refused handshake looks
+    # like a lost connection, and the browser would try again for ever.
+    await receive()
+    await send({"type": "websocket.accept"})
+    await send({"type": "websocket.close", "code": Close.NOT_FOUND})

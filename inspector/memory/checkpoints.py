@@ -1,0 +1,156 @@
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+from urllib.parse import urlencode
+
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http.response import HttpResponseBase
+from django.urls import reverse
+from django.views.decorators.http import require_http_methods, require_safe
+
+from inspector.access import access
+from inspector.access.access import signed_in
+from inspector.live import panels, visits
+from inspector.live.panels import Scene
+from inspector.live.visits import Visit
+from inspector.memory import memory_records
+from inspector.web import exports, points, refusals, shell
+from memoryhub.errors import InvalidError, Refusal
+from memoryhub.models.access.operators import Membership
+from memoryhub.queries.lists.cursors import Batch, walk
+from memoryhub.queries.memory import checkpoint_trees, checkpoints, comparison_views
+from memoryhub.queries.memory.checkpoints import CheckpointLine
+from memoryhub.queries.memory.comparisons import HEAD
+from memoryhub.services.memory import operator_memory
+
+#: Checkpoints of a batch of an export; those that a form of two points offers.
+CHUNK, OFFERED = 200, 100
+
+
+@require_safe
+@signed_in
+def index(request: HttpRequest, project: str, thread: str) -> HttpResponse:
+    """The tree of checkpoints; automatic ones are folded away unless asked for."""
+    visit = visits.find(request, project, thread)
+    automatic = request.GET.get("auto") == "1"
+    tree = checkpoint_trees.get_tree(
+        visit.row, seq=visit.moment.at_seq, automatic=automatic
+    )
+    context: dict[str, Any] = {
+        "tree": tree,
+        "unfolded": automatic,
+        "search": "auto=1" if automatic else "",
+        "editing": visit.place.editor and visit.moment.live,
+        "links": True,
+        "exported": exports.links(
+            f"{panels.shared(visit.scene)['base']}/checkpoints", visit.moment.query
+        ),
+    }
+    return visits.page(
+        request, "inspector/memory/checkpoints/index.html", visit, context
+    )
+
+
+@require_safe
+@signed_in
+def export(
+    request: HttpRequest,
+    project: str,
+    thread: str,
+    kind: str,  # the URL's word
+) -> HttpResponseBase:
+    """All checkpoints as data, oldest first."""
+    visit = visits.find(request, project, thread)
+    part = partial(_part, visit)
+    return exports.answer(
+        request,
+        kind,
+        f"{thread}-checkpoints",
+        heading=memory_records.CHECKPOINT + memory_records.CHECKPOINT_CONTENT,
+        record=partial(memory_records.checkpoint, thread),
+        part=lambda: part(request.GET.get("after") or None),
+        parts=lambda: walk(part),
+    )
+
+
+@require_safe
+@signed_in
+def compare(request: HttpRequest, project: str, thread: str) -> HttpResponse:
+    """Two checkpoints, or one and now: what differs from the first to the second."""
+    visit = visits.find(request, project, thread)
+    at_seq = visit.moment.at_seq
+    offered = checkpoint_trees.newest(visit.row, seq=at_seq, limit=OFFERED)
+    a, b = request.GET.get("a", ""), request.GET.get("b", "") or HEAD
+    if not a and offered:
+        a = str(offered[-1].seq)
+    values = request.GET.get("values") == "1"
+    found = None
+    if a:
+        found = comparison_views.get_comparison(
+            visit.row,
+            points.read(a),
+            points.read(b),
+            values=values,
+            seq=at_seq,
+            after=request.GET.get("after") or None,
+        )
+    asked = urlencode({"a": a, "b": b})
+    context: dict[str, Any] = {
+        "found": found,
+        "a": a,
+        "b": b,
+        "asked": asked,
+        "search": asked,
+        "values": values,
+        "offered": offered,
+    }
+    return visits.page(
+        request, "inspector/memory/comparisons/show.html", visit, context
+    )
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@signed_in
+def take(request: HttpRequest, project: str, thread: str) -> HttpResponse:
+    """Keep what is now, under a name or none."""
+    place = access.find_place(request, project)
+    row = access.find_thread(place, thread)
+    place.require(Membership.Role.EDITOR)
+    problem: Refusal | None = None
+    if request.method == "POST":
+        name = request.POST.get("name", "").strip() or None
+        try:
+            operator_memory.take(row, name=name, actor=place.actor)
+            kwargs = {"project": project, "thread": thread}
+            return HttpResponseRedirect(reverse("checkpoints", kwargs=kwargs))
+        except Refusal as refusal:
+            problem = refusal
+    context: dict[str, Any] = {
+        **panels.shared(Scene(thread=row)),
+        "name": request.POST.get("name", ""),
+        "problem": _said(problem),
+    }
+    return shell.page(
+        request,
+        "inspector/memory/checkpoints/take.html",
+        context,
+        place=place,
+        section="threads",
+        status=refusals.status_of(problem) if problem else 200,
+    )
+
+
+def _said(problem: Refusal | None) -> str:
+    if isinstance(problem, InvalidError):
+        return (
+            "A name has 1 to 128 letters, digits and . _ : @ - and begins with a "
+            "letter or digit; not only digits, and not head."
+        )
+    return problem.sentence if problem else ""
+
+
+def _part(visit: Visit, after: str | None) -> Batch[CheckpointLine]:
+    return checkpoints.list_checkpoints(
+        visit.row, seq=visit.moment.at_seq, after=after, limit=CHUNK
+    )

@@ -1,0 +1,144 @@
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import urlencode
+
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http.request import QueryDict
+from django.urls import reverse
+from django.views.decorators.http import require_http_methods
+
+from inspector.access import access
+from inspector.access.access import signed_in
+from inspector.drawing import outcomes
+from inspector.live import panels
+from inspector.live.panels import Scene
+from inspector.web import refusals, shell
+from inspector.web.places import Place
+from memoryhub.errors import CheckpointUnknownError, InvalidError, Refusal
+from memoryhub.kernel.memory.nouns import RESTORABLE, RESTORED
+from memoryhub.kernel.state.memory_events import CheckpointRestored
+from memoryhub.models.access.operators import Membership
+from memoryhub.models.threads import Thread
+from memoryhub.queries.memory import checkpoints, restorations
+from memoryhub.queries.memory.restorations import Restoration
+from memoryhub.services.memory import operator_memory
+
+#: A seq is never longer.
+_LONGEST = 18
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@signed_in
+def restore(
+    request: HttpRequest, project: str, thread: str, number: int
+) -> HttpResponse:
+    """What restoring would change, in the parts chosen; a POST restores them.
+
+    What is confirmed is the checkpoint: an agent that writes meanwhile holds nothing
+    up. Whatever differed from what was shown is told with the event.
+    """
+    place = access.find_place(request, project)
+    row = access.find_thread(place, thread)
+    place.require(Membership.Role.EDITOR)
+    posted = request.method == "POST"
+    parts = _parts(request.POST if posted else request.GET)
+    problem: Refusal | None = None
+    if posted:
+        try:
+            return _done(request, place, row, number, parts)
+        except CheckpointUnknownError:
+            raise
+        except Refusal as refusal:
+            problem = refusal
+        # By now the head is another one.
+        row = access.find_thread(place, thread)
+    found = None
+    try:
+        found = restorations.get_restoration(row, number, parts)
+    except CheckpointUnknownError:
+        raise
+    except Refusal as refusal:
+        problem = problem or refusal
+    return _form(request, place, row, number, parts=parts, found=found, problem=problem)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@signed_in
+def delete(
+    request: HttpRequest, project: str, thread: str, number: int
+) -> HttpResponse:
+    """Delete a checkpoint and nothing else, once it is confirmed; twice is once."""
+    place = access.find_place(request, project)
+    row = access.find_thread(place, thread)
+    place.require(Membership.Role.EDITOR)
+    if request.method == "POST":
+        operator_memory.delete_checkpoint(row, number, actor=place.actor)
+        kwargs = {"project": project, "thread": thread}
+        return HttpResponseRedirect(reverse("checkpoints", kwargs=kwargs))
+    line = checkpoints.get_checkpoint(row, number)
+    context = {**panels.shared(Scene(thread=row)), "line": line}
+    return shell.page(
+        request,
+        "inspector/memory/checkpoints/delete.html",
+        context,
+        place=place,
+        section="threads",
+    )
+
+
+def _done(
+    request: HttpRequest,
+    place: Place,
+    row: Thread,
+    number: int,
+    parts: tuple[str, ...],
+) -> HttpResponse:
+    receipt = operator_memory.restore(row, number, parts, actor=place.actor)
+    kwargs: dict[str, Any] = {"project": place.project.slug, "thread": row.name}
+    told = [e for e in receipt.events if isinstance(e.event, CheckpointRestored)]
+    if not told:
+        return HttpResponseRedirect(reverse("checkpoints", kwargs=kwargs))
+    where = reverse("event", kwargs=kwargs | {"seq": told[0].seq})
+    seen = urlencode({"seen": request.POST.get("seen", "")[:_LONGEST]})
+    return HttpResponseRedirect(f"{where}?{seen}")
+
+
+def _parts(sent: QueryDict) -> tuple[str, ...]:
+    """The parts ticked; without any word of them, those that are so by default."""
+    words = sent.getlist("part")
+    if unknown := {*words} - {*RESTORABLE}:
+        raise InvalidError(loc="part", count=len(unknown))
+    chosen = tuple(part for part in RESTORABLE if part in words)
+    return chosen or RESTORED
+
+
+def _form(
+    request: HttpRequest,
+    place: Place,
+    row: Thread,
+    number: int,
+    *,
+    parts: tuple[str, ...],
+    found: Restoration | None,
+    problem: Refusal | None,
+) -> HttpResponse:
+    context: dict[str, Any] = {
+        **panels.shared(Scene(thread=row)),
+        "number": number,
+        "choices": [(part, part in parts) for part in RESTORABLE],
+        "parts": parts,
+        "found": found,
+        "problem": problem.sentence if problem else "",
+        **(outcomes.told(found.preview) if found and found.preview else {}),
+    }
+    # A look is no command: that it would be refused is what it shows.
+    refused = problem is not None and request.method == "POST"
+    return shell.page(
+        request,
+        "inspector/memory/checkpoints/restore.html",
+        context,
+        place=place,
+        section="threads",
+        status=refusals.status_of(problem) if problem and refused else 200,
+    )

@@ -1,0 +1,1 @@
+"""Screens of pages and the working set."""

@@ -1,0 +1,187 @@
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import urlencode
+from uuid import UUID
+
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http.response import HttpResponseBase
+from django.urls import reverse
+from django.views.decorators.http import require_POST, require_safe
+
+from inspector.access.access import signed_in
+from inspector.forget import offices, privacy_records
+from inspector.people.subject_acts import RESTRICTIONS
+from inspector.web import asof, departures, exports, forgetting
+from inspector.web.places import Place
+from memoryhub.errors import InvalidError, SubjectErasedError
+from memoryhub.models.server.clock import clock
+from memoryhub.models.subjects import Subject
+from memoryhub.queries.lists.cursors import Batch
+from memoryhub.queries.people import profiles, subject_lists
+from memoryhub.queries.people.profiles import Profile
+from memoryhub.queries.people.subject_lists import SubjectLine
+from memoryhub.services.access import audit
+from memoryhub.services.imports import readmissions
+from memoryhub.services.people import restrictions
+from memoryhub.services.people import subjects as people
+
+#: What an open erasure restricts somebody for; only its end ends that.
+KEPT = {
+    restrictions.PLANNED: "a plan to forget waits to be confirmed",
+    restrictions.HELD: "a hold stands against forgetting",
+}
+
+
+@require_safe
+@signed_in
+def index(request: HttpRequest, project: str) -> HttpResponse:
+    return _index(request, offices.enter(request, project))
+
+
+@require_safe
+@signed_in
+def export(request: HttpRequest, project: str, kind: str) -> HttpResponseBase:
+    """The list as data: one batch as JSON, or all of it as CSV or NDJSON."""
+    place = offices.enter(request, project)
+    state, now = _state(request), clock.now()
+    return exports.answer(
+        request,
+        kind,
+        f"{place.project.slug}-subjects",
+        heading=privacy_records.SUBJECT,
+        record=privacy_records.subject,
+        part=lambda: _batch(request, place, state),
+        parts=lambda: subject_lists.iter_subjects(place.project, state=state, now=now),
+    )
+
+
+@require_POST
+@signed_in
+def look_up(request: HttpRequest, project: str) -> HttpResponse:
+    """From the id that she has outside, which is in no address, to her page."""
+    place = offices.act(request, project)
+    user_id = request.POST.get("user_id", "")
+    try:
+        row = people.find(place.project.id, user_id)
+    except InvalidError:
+        return _index(request, place, missed=True, status=422)
+    except SubjectErasedError as gone:
+        _note(place, "subject.looked_up", None, outcome=gone.code)
+        return departures.response(request, place, gone, user_id=user_id)
+    _note(place, "subject.looked_up", row)
+    if row is None:
+        return _index(request, place, missed=True, status=404)
+    where = {"project": project, "subject": row.id}
+    return HttpResponseRedirect(reverse("subject", kwargs=where))
+
+
+@require_POST
+@signed_in
+def readmit(request: HttpRequest, project: str) -> HttpResponse:
+    """Let somebody who was erased in again, as somebody new."""
+    place = offices.act(request, project)
+    user_id = request.POST.get("user_id", "")
+    try:
+        made = readmissions.readmit(place.project.id, user_id, actor=place.actor)
+    except InvalidError:
+        return _index(request, place, missed=True, status=422)
+    where = {"project": project, "subject": made.id}
+    return HttpResponseRedirect(reverse("subject", kwargs=where))
+
+
+@require_safe
+@signed_in
+def show(request: HttpRequest, project: str, subject: UUID) -> HttpResponse:
+    place = offices.enter(request, project)
+    return _show(request, place, offices.find_subject(place, subject))
+
+
+@require_POST
+@signed_in
+def reveal(request: HttpRequest, project: str, subject: UUID) -> HttpResponse:
+    """Her page with the id that she has outside. No redirect: it is on no other."""
+    place = offices.act(request, project)
+    row = offices.find_subject(place, subject)
+    # First the note, then the look.
+    _note(place, "subject.revealed", row)
+    return _show(request, place, row, user_id=people.external_id(row))
+
+
+def _note(
+    place: Place, action: str, row: Subject | None, *, outcome: str = "not_found"
+) -> None:
+    """Into the audit log; what can't be noted is not shown."""
+    found: dict[str, Any] = {"outcome": outcome}
+    if row is not None:
+        found = {"target_kind": "subject", "target_id": str(row.id), "subject": row.id}
+    audit.record(actor=place.actor, action=action, project=place.project.id, **found)
+
+
+def _index(
+    request: HttpRequest, place: Place, *, missed: bool = False, status: int = 200
+) -> HttpResponse:
+    state = _state(request)
+    found = _batch(request, place, state)
+    here = reverse("subjects", kwargs={"project": place.project.slug})
+    more = {"after": found.next, "state": state}
+    context = {
+        "listed": found.items,
+        "state": state,
+        "states": subject_lists.STATES,
+        "missed": missed,
+        "more": urlencode(more) if found.next else "",
+        "exports": exports.links(here, urlencode({"state": state})),
+    }
+    return offices.page(
+        request, place, "people/subjects/index", context, tab="subjects", status=status
+    )
+
+
+def _show(
+    request: HttpRequest, place: Place, row: Subject, *, user_id: str | None = None
+) -> HttpResponse:
+    profile = profiles.get_profile(row, now=clock.now())
+    context = {
+        "subject": row,
+        "profile": profile,
+        "figures": _figures(profile),
+        "user_id": user_id,
+        "revealed": user_id is not None,
+        "erased": [(line, forgetting.progress(line)) for line in profile.erasures],
+        "names": subject_lists.list_thread_names(row),
+        "basis": RESTRICTIONS.get(row.basis, KEPT.get(row.basis, row.basis)),
+        "kept": row.basis in KEPT,
+    }
+    return offices.page(request, place, "people/subjects/show", context, tab="subjects")
+
+
+def _figures(profile: Profile) -> list[tuple[str, int]]:
+    """What there is of her, by kind, as the page heads it."""
+    return [
+        ("Threads", sum(profile.threads.values())),
+        ("Events", profile.events),
+        ("Slots", profile.slots),
+        ("Pages", profile.pages),
+        ("Keys", profile.keys),
+        ("Notes", profile.notes),
+        ("Checkpoints", profile.checkpoints),
+        ("Tombstones", sum(profile.tombstones.values())),
+    ]
+
+
+def _state(request: HttpRequest) -> str:
+    state = request.GET.get("state", "")
+    if state and state not in subject_lists.STATES:
+        raise InvalidError(loc="state")
+    return state
+
+
+def _batch(request: HttpRequest, place: Place, state: str) -> Batch[SubjectLine]:
+    return subject_lists.list_subjects(
+        place.project,
+        state=state,
+        now=clock.now(),
+        after=request.GET.get("after") or None,
+        limit=asof.limit(request),
+    )

@@ -1,0 +1,1 @@
+"""Screens of threads, slots, events and settings."""

@@ -1,0 +1,178 @@
+from __future__ import annotations
+
+from dataclasses import dataclass
+from urllib.parse import urlencode
+
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import reverse
+from django.views.decorators.http import require_http_methods
+
+from inspector.access import access
+from inspector.access.access import signed_in
+from inspector.drawing import lifetimes, policy
+from inspector.drawing.lifetimes import Lifetimes
+from inspector.web import refusals, shell
+from inspector.web.places import Place
+from memoryhub.errors import InvalidError, Refusal, StaleError
+from memoryhub.models.access.operators import Membership
+from memoryhub.models.projects import MOST_IDLE_DAYS, MOST_THREADS, Project
+from memoryhub.models.server.clock import clock
+from memoryhub.queries.threads import retention
+from memoryhub.queries.threads.retention import Horizon
+from memoryhub.services.access import projects
+
+_MOVED = "What this would retire has changed since you looked. Here it is anew."
+_THREADS = "A number of threads from 1 to 10,000,000 is wanted."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Idle:
+    """The form of the policy, and what its days would retire."""
+
+    text: str
+    days: int | None = None
+    horizons: tuple[Horizon, ...] = ()
+    #: Whether these are other days than the saved ones.
+    changed: bool = False
+    problem: str = ""
+    most: int = MOST_IDLE_DAYS
+
+    @property
+    def due(self) -> Horizon | None:
+        """What would be retired at once."""
+        return self.horizons[0] if self.horizons else None
+
+    @property
+    def query(self) -> str:
+        """What shows the list of threads by these days, if they are not saved."""
+        return urlencode({policy.FIELD: self.text}) if self.changed else ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """The form of what agents may make."""
+
+    max_threads: str
+    create_on_write: bool
+    problem: str = ""
+    most: int = MOST_THREADS
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@signed_in
+def show(request: HttpRequest, project: str) -> HttpResponse:
+    """A project's settings; with days in the URL, what those would retire."""
+    place = access.find_place(request, project)
+    place.require(Membership.Role.OWNER)
+    if request.method != "POST":
+        return _looked(request, place)
+    access.require_recent_sign_in(request)
+    save = next((s for name, s in _FORMS.items() if name in request.POST), _limit)
+    here = reverse("settings", kwargs={"project": project})
+    return save(request, place) or HttpResponseRedirect(here)
+
+
+def _looked(request: HttpRequest, place: Place) -> HttpResponse:
+    try:
+        asked = policy.assumed(request, place.project)
+    except InvalidError as refusal:
+        wrong = Idle(text=request.GET[policy.FIELD], problem=policy.SAID)
+        return _page(request, place, idle=wrong, refusal=refusal)
+    return _page(request, place, idle=_previewed(place.project, asked))
+
+
+def _previewed(saved: Project, asked: Project, *, problem: str = "") -> Idle:
+    return Idle(
+        text=policy.text(asked.retention_idle_days),
+        days=asked.retention_idle_days,
+        horizons=retention.list_horizons(asked, now=clock.now()),
+        changed=asked.retention_idle_days != saved.retention_idle_days,
+        problem=problem,
+    )
+
+
+def _keep(request: HttpRequest, place: Place) -> HttpResponse | None:
+    """Save the days as they were previewed; the page again if that can't be."""
+    saved, text = place.project, request.POST[policy.FIELD]
+    try:
+        asked = policy.with_days(saved, policy.read(text))
+        fresh = _previewed(saved, asked, problem=_MOVED)
+        was, due = request.POST.get("was"), request.POST.get("due")
+        now_is = policy.text(saved.retention_idle_days), str(fresh.horizons[0].count)
+        if (was, due) != now_is:
+            return _page(request, place, idle=fresh, refusal=StaleError())
+        days = asked.retention_idle_days
+        projects.keep(saved, idle_days=days, actor=place.actor)
+    except Refusal as refusal:
+        invalid = isinstance(refusal, InvalidError)
+        said = policy.SAID if invalid else refusal.message
+        return _page(
+            request, place, idle=Idle(text=text, problem=said), refusal=refusal
+        )
+    return None
+
+
+def _limit(request: HttpRequest, place: Place) -> HttpResponse | None:
+    text, create = (
+        request.POST.get("max_threads", ""),
+        "create_on_write" in request.POST,
+    )
+    try:
+        most = _number(text.strip())
+        projects.configure(
+            place.project,
+            max_threads=most,
+            create_on_write=create,
+            actor=place.actor,
+        )
+    except Refusal as refusal:
+        said = _THREADS if isinstance(refusal, InvalidError) else refusal.message
+        sent = Limits(max_threads=text, create_on_write=create, problem=said)
+        return _page(request, place, limits=sent, refusal=refusal)
+    return None
+
+
+def _expire(request: HttpRequest, place: Place) -> HttpResponse | None:
+    again = lifetimes.keep(place.project, request.POST.dict(), actor=place.actor)
+    if again is None:
+        return None
+    return _page(request, place, lasting=again, refusal=again.refusal)
+
+
+#: What saves a form, by a field that it alone has.
+_FORMS = {policy.FIELD: _keep, lifetimes.GRACE: _expire}
+
+
+def _number(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) <= 9):
+        raise InvalidError(loc="max_threads")
+    return int(text)
+
+
+def _page(
+    request: HttpRequest,
+    place: Place,
+    *,
+    idle: Idle | None = None,
+    limits: Limits | None = None,
+    lasting: Lifetimes | None = None,
+    refusal: Refusal | None = None,
+) -> HttpResponse:
+    saved = place.project
+    context = {
+        "idle": idle or _previewed(saved, saved),
+        "limits": limits
+        or Limits(
+            max_threads=str(saved.max_threads), create_on_write=saved.create_on_write
+        ),
+        "lasting": lasting or lifetimes.of(saved),
+        "was": policy.text(saved.retention_idle_days),
+    }
+    return shell.page(
+        request,
+        "inspector/threads/settings/show.html",
+        context,
+        place=place,
+        section="settings",
+        status=refusals.status_of(refusal) if refusal else 200,
+    )

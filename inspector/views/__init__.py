@@ -1,1 +1,0 @@
-"""Views: read queries, build a context, render. Writes are form posts."""

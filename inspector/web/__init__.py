@@ -1,0 +1,1 @@
+"""What every page shares: addresses, refusals, the shell, exports."""

@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from asgiref.sync import iscoroutinefunction, markcoroutinefunction
+from django.conf import settings
+from django.contrib.sessions.middleware import SessionMiddleware
+from django.db import Error
+from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+
+from inspector.web import refusals
+
+Response = HttpResponseBase
+Handler = (
+    Callable[[HttpRequest], Response] | Callable[[HttpRequest], Awaitable[Response]]
+)
+
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+    "font-src 'self'; connect-src 'self'; object-src 'none'; base-uri 'none'; "
+    "form-action 'self'; frame-ancestors 'none'"
+)
+HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), microphone=(), geolocation=(), payment=()",
+}
+
+
+class BrowserPolicy:
+    """Says on every response what a browser may do with it, errors included."""
+
+    sync_capable = True
+    async_capable = True
+
+    def __init__(self, get_response: Handler) -> None:
+        self.get_response = get_response
+        if iscoroutinefunction(get_response):
+            markcoroutinefunction(self)
+
+    def __call__(self, request: HttpRequest) -> Response | Awaitable[Response]:
+        response = self.get_response(request)
+        if isinstance(response, Awaitable):
+            return self._later(request, response)
+        return _ruled(request, response)
+
+    async def _later(
+        self, request: HttpRequest, response: Awaitable[Response]
+    ) -> Response:
+        return _ruled(request, await response)
+
+
+class Sessions(SessionMiddleware):
+    """Sessions, which lie in the database: without it a page says so, in words.
+
+    They are read when a page first asks who looks and saved once it is drawn; both
+    fail with the database, and neither where a view could answer.
+    """
+
+    def process_exception(
+        self, request: HttpRequest, failure: Exception
+    ) -> HttpResponse | None:
+        return refusals.away(request, failure) if refusals.lost(failure) else None
+
+    def process_response(
+        self, request: HttpRequest, response: HttpResponse
+    ) -> HttpResponse:
+        try:
+            return super().process_response(request, response)
+        except Error as failure:
+            if not refusals.lost(failure):
+                raise
+            return refusals.away(request, failure)
+
+
+def _ruled(request: HttpRequest, response: Response) -> Response:
+    if settings.DEBUG and response.status_code >= 400:
+        # Django's debugging page brings styles of its own.
+        return response
+    for name, value in HEADERS.items():
+        response.headers[name] = value
+    # Files of ours may be kept by a browser; pages and data never.
+    if not request.path.startswith(settings.STATIC_URL):
+        response.headers["Cache-Control"] = "no-store"
+    return response
