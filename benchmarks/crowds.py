@@ -30,7 +30,8 @@ from memoryhub.services.threads import operator_threads
 from memoryhub.services.turns import turns
 from memoryhub.services.turns.turns import NewTurn
 from memoryhub.vault.keys import keyring
-from tests import factories, memory_acts
+from tests.cast import factories
+from tests.oracles import memory_acts
 
 #: As the recorded runs in one thread: most of what was said has left the window.
 WINDOW: dict[str, Any] = {

@@ -94,7 +94,7 @@ async def _spread(group: str, viewer: Any, text: str) -> None:
 def print_sessions(*, count: int) -> None:
     """Sign the default operator in so many times."""
     operators = import_module("memoryhub.services.access.operators")
-    sockets = import_module("tests.sockets")
+    sockets = import_module("tests.cast.sockets")
     operator = operators.ensure_default()
     for _ in range(count):
         sys.stdout.write(sockets.sign_in(operator) + "\n")

@@ -20,8 +20,8 @@ from memoryhub.models.projects import Project
 from memoryhub.queries.memory import comparisons
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.vault.keys import keyring
-from tests import factories
-from tests.page_acts import act
+from tests.cast import factories
+from tests.oracles.page_acts import act
 
 CHANGED = 10
 #: Keys that one command sets.

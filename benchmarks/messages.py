@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from tests import sample
+from tests.cast import sample
 
 Message = dict[str, Any]
 

@@ -20,7 +20,7 @@ from memoryhub.models.threads import Thread
 from memoryhub.queries.replay import replay
 from memoryhub.queries.turns import contexts
 from memoryhub.vault.keys import keyring
-from tests import factories
+from tests.cast import factories
 
 NAME = "packed"
 

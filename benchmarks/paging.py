@@ -24,7 +24,7 @@ from memoryhub.kernel.paging.page_commands import BeginTurn, PinPage
 from memoryhub.kernel.registry import EVOLVE
 from memoryhub.kernel.state.pages import Entry
 from memoryhub.kernel.state.tlb import Tlb
-from tests.paging import Bench, make, page, slot
+from tests.oracles.paging import Bench, make, page, slot
 
 ENTRIES, FRAMES, PACKED = 512, 500, 200
 LOOK_UPS, CHOICES = 40, 20

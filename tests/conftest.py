@@ -38,7 +38,8 @@ from memoryhub.models.threads import Thread
 from memoryhub.queries.replay import tokenizers
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.vault.keys import keyring
-from tests import engines, factories, kept, replay, slow
+from tests import engines, replay, slow
+from tests.cast import factories
 from tests.harness import parts
 from tests.harness.instances import (
     UNLIMITED,
@@ -50,6 +51,7 @@ from tests.harness.instances import (
     prepared,
 )
 from tests.harness.instances import instance as fresh_instance
+from tests.oracles import kept
 
 DATABASES = ["default", "keys"]
 #: What Django calls the receiver that makes them.

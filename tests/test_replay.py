@@ -7,7 +7,8 @@ from django.db import connection
 
 from memoryhub.models.threads import Thread
 from memoryhub.services.access.api_keys import Agent
-from tests import factories, replay
+from tests import replay
+from tests.cast import factories
 
 
 @pytest.mark.parametrize(

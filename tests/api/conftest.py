@@ -16,9 +16,9 @@ from memoryhub.models.subjects import Subject
 from memoryhub.queries.threads.readers import readers
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.people import subjects
-from tests import factories
 from tests.api.client import Client
-from tests.sockets import serving
+from tests.cast import factories
+from tests.cast.sockets import serving
 
 
 @pytest.fixture(autouse=True)

@@ -31,7 +31,7 @@ from memoryhub.management.serving import server as serving
 from memoryhub.models.projects import Project
 from memoryhub.services.access import operators
 from memoryhub.services.access.api_keys import Agent
-from tests import factories
+from tests.cast import factories
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 AXE = Path(__file__).parent.parent / "vendor/axe-core-4.14.1/axe.min.js"

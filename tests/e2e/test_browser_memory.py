@@ -13,9 +13,10 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect
 from memoryhub.models.subjects import Subject
 from memoryhub.services.access import operators
 from memoryhub.services.access.api_keys import Agent
-from tests import factories, memory_acts
+from tests.cast import factories
 from tests.e2e.conftest import CHROMIUM, PATIENCE, Watched
 from tests.inspector import forgotten
+from tests.oracles import memory_acts
 
 P, T = "/p/acme", "/p/acme/threads/ann-2"
 #: One for each way to show it: a message, a value, a note. The twin has her own.

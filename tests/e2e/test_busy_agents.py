@@ -16,11 +16,11 @@ from memoryhub.models.erasures import Erasure
 from memoryhub.models.projects import Project
 from memoryhub.models.subjects import Subject
 from memoryhub.services.access.api_keys import Agent
-from tests import factories
+from tests.cast import factories
 from tests.e2e.conftest import WAIT_SECONDS, Watched
 from tests.inspector import forgotten
 from tests.inspector.remembered import make_desk
-from tests.promises.clients import Client
+from tests.promises.journal.clients import Client
 
 P = "/p/acme"
 RESTORE = f"{P}/threads/desk/checkpoints/12/restore"

@@ -15,10 +15,11 @@ from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.threads import slots
 from memoryhub.services.turns import turns
 from memoryhub.services.turns.turns import NewTurn
-from tests import factories, memory_acts
+from tests.cast import factories
 from tests.e2e.conftest import Watched
 from tests.inspector.paged import do, new_page
 from tests.inspector.remembered import put as put_key
+from tests.oracles import memory_acts
 
 T = "/p/acme/threads/talk"
 SCREENS = (

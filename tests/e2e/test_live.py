@@ -10,10 +10,10 @@ from playwright.sync_api import Browser, Page, WebSocketRoute, expect
 
 from memoryhub.models.threads import Thread
 from memoryhub.services.access.api_keys import Agent
-from tests import factories
+from tests.cast import factories
 from tests.e2e.conftest import Watched, say
 from tests.harness.instances import Server, instance
-from tests.promises.clients import Client
+from tests.promises.journal.clients import Client
 
 THREAD = "/p/acme/threads/t-1"
 OpenPage = Callable[..., Page]

@@ -12,9 +12,9 @@ from playwright.sync_api import Page, expect
 from memoryhub.kernel.memory.tasks import TaskField
 from memoryhub.models.threads import Thread
 from memoryhub.services.access.api_keys import Agent
-from tests import memory_acts
 from tests.e2e.conftest import Watched
 from tests.inspector.remembered import make_desk, put
+from tests.oracles import memory_acts
 
 T = "/p/acme/threads/desk"
 #: Notes each text that a countdown shows, from now on.

@@ -11,7 +11,7 @@ from inspector.web.middleware import POLICY
 from memoryhub.services.access.api_keys import Agent
 from tests.e2e.conftest import Watched
 from tests.inspector.routes import list_routes, make_family, variants
-from tests.inspector.test_looking import OFF, POSTED
+from tests.inspector.web.test_looking import OFF, POSTED
 
 #: Of the API's reference, and of what is not there.
 BESIDE = ("/api/v1/docs", "/nothing", "/p/acme/nothing", "/p/nobody/")

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from memoryhub.services.access.api_keys import Agent
-from tests import factories
+from tests.cast import factories
 from tests.e2e.conftest import say
 
 T = "/p/acme/threads/talk"

@@ -6,10 +6,10 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, expect
 
-from tests import provider as providing
+from tests.cast import provider as providing
+from tests.cast.provider import CLIENT_ID, SECRET
 from tests.e2e.conftest import WATCH
 from tests.harness.instances import prepared
-from tests.provider import CLIENT_ID, SECRET
 
 
 def test_there_and_back(chromium: Browser, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, Page, expect
 from memoryhub.models.projects import Project
 from memoryhub.services.access import api_keys, operators
 from memoryhub.services.access.api_keys import Agent
-from tests import factories
+from tests.cast import factories
 from tests.e2e.conftest import Watched
 
 

@@ -14,7 +14,9 @@ from django.template.loader import get_template, render_to_string
 from django.test import RequestFactory, override_settings
 
 from inspector.web import shell
-from tests.gallery import (
+from tests.gallery import shared
+from tests.gallery.pattern import Pattern
+from tests.gallery.states import (
     api_keys,
     audit,
     checkpoints,
@@ -27,13 +29,11 @@ from tests.gallery import (
     people,
     privacy,
     settings,
-    shared,
     slots,
     threads,
     timeline,
     turns,
 )
-from tests.gallery.pattern import Pattern
 
 PATTERNS: tuple[Pattern, ...] = (
     *shared.PATTERNS,

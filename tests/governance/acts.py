@@ -9,7 +9,7 @@ from memoryhub.models.threads import Thread
 from memoryhub.services.access import api_keys, operators, projects
 from memoryhub.services.people import subjects
 from memoryhub.services.threads import operator_threads
-from tests.promises.appender import tell
+from tests.promises.journal.appender import tell
 
 
 def make_keys(*slugs: str) -> None:

@@ -14,7 +14,7 @@ from urllib.parse import quote, urlencode
 from memoryhub.models.access.api_keys import MEMORY_SCOPES, SUBJECT_SCOPES
 from tests.harness.forks import Process
 from tests.harness.instances import UNLIMITED, Instance, Server
-from tests.promises.clients import Answer, Client
+from tests.promises.journal.clients import Answer, Client
 
 #: An erasure of a few records is through long before.
 FORGOTTEN_SECONDS = 60

@@ -12,7 +12,7 @@ import pytest
 from tests.governance.hubs import Hub, ok
 from tests.governance.test_scope import remember
 from tests.harness.backups import backups
-from tests.promises.clients import Client
+from tests.promises.journal.clients import Client
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.governance.hubs import Hub, ok
-from tests.promises.clients import Answer, Client, slot
+from tests.promises.journal.clients import Answer, Client, slot
 
 pytestmark = pytest.mark.timeout(300)
 

@@ -9,7 +9,7 @@ import pytest
 
 from memoryhub.kernel.levels import lines
 from tests.governance.hubs import Hub, ok
-from tests.promises.clients import Client
+from tests.promises.journal.clients import Client
 
 pytestmark = pytest.mark.timeout(120)
 

@@ -8,7 +8,7 @@ from uuid import uuid4
 import pytest
 
 from tests.governance.hubs import Hub, Known, ok
-from tests.promises.clients import Client
+from tests.promises.journal.clients import Client
 
 pytestmark = pytest.mark.timeout(300)
 

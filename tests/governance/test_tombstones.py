@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.governance.hubs import Hub, Known, ok
-from tests.promises.clients import Answer, Client
+from tests.promises.journal.clients import Answer, Client
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 

@@ -268,7 +268,7 @@ def preload() -> None:
 
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "memoryhub.settings")
     django.setup()
-    for module in ("memoryhub.asgi", "memoryhub.urls", "tests.factories"):
+    for module in ("memoryhub.asgi", "memoryhub.urls", "tests.cast.factories"):
         importlib.import_module(module)
     commands = importlib.import_module("memoryhub.management.commands")
     for found in pkgutil.iter_modules(commands.__path__):

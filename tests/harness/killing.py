@@ -16,7 +16,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 
 from memoryhub.models.projects import Project
 from memoryhub.services.access import projects
-from tests import recordings
+from tests.cast import recordings
 
 #: The process dies just before a commit, or just after it.
 MOMENTS = ("before", "after")

@@ -19,7 +19,7 @@ from memoryhub.models.projects import Project
 from memoryhub.models.threads import Thread
 from memoryhub.services.access import operators
 from memoryhub.services.access.api_keys import Agent
-from tests import factories, sockets
+from tests.cast import factories, sockets
 
 Browser = Callable[[str], Client]
 TRIES = (sign_in.tries, passkeys.challenges, sso.begun)

@@ -22,7 +22,8 @@ from memoryhub.services.forget import erasure_plans, erasures
 from memoryhub.services.people import holds, restrictions, subjects
 from memoryhub.workers import erasures as workers
 from memoryhub.workers import leases
-from tests import factories, graves, memory_acts
+from tests.cast import factories, graves
+from tests.oracles import memory_acts
 
 CAROL = "operator:carol"
 #: What nobody may read once it was forgotten.

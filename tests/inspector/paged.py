@@ -27,7 +27,7 @@ from memoryhub.queries.replay import replay
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.turns import turns
 from memoryhub.services.turns.turns import NewTurn
-from tests import factories
+from tests.cast import factories
 
 #: Of three slots each.
 ROUNDS = 6

@@ -15,9 +15,10 @@ from memoryhub.kernel.text import strict_json
 from memoryhub.models.threads import Thread
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.memory import keys
-from tests import factories, memory_acts
-from tests.memory_acts import MINUTE, lasting
-from tests.page_acts import act
+from tests.cast import factories
+from tests.oracles import memory_acts
+from tests.oracles.memory_acts import MINUTE, lasting
+from tests.oracles.page_acts import act
 
 HOSTILE = "<script>alert(1)</script> \u202eodd\u202c {{ 7 }} \"'>"
 CART = {

@@ -26,7 +26,8 @@ from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.forget import erasure_plans, receipts
 from memoryhub.services.people import holds, subjects
 from memoryhub.services.threads import operator_threads
-from tests import factories, graves, memory_acts
+from tests.cast import factories, graves
+from tests.oracles import memory_acts
 
 KINDS = ("json", "csv", "ndjson")
 LIST_PANELS = ("facets", "fresh")

@@ -25,8 +25,8 @@ from memoryhub.models.server.ids import uuid7
 from memoryhub.queries.access.audit import verify
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.vault.keys import keys
-from tests.factories import append, get_thread
-from tests.kept import unguarded
+from tests.cast.factories import append, get_thread
+from tests.oracles.kept import unguarded
 
 pytestmark = pytest.mark.django_db
 

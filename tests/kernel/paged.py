@@ -18,8 +18,8 @@ from memoryhub.kernel.paging.page_commands import (
 from memoryhub.kernel.state.bodies import Event
 from memoryhub.kernel.state.paging import Paging
 from memoryhub.kernel.state.state import ThreadState
-from tests.paging import Bench, made
-from tests.paging_model import Model
+from tests.oracles.paging import Bench, made
+from tests.oracles.paging_model import Model
 
 #: What an event has to say, beside its word and its page, for the model to agree.
 TOLD: dict[str, tuple[str, str, tuple[str, ...]]] = {

@@ -17,7 +17,7 @@ from memoryhub.kernel.memory.memory_commands import (
 )
 from memoryhub.kernel.memory.notes import AddNotes, NewNote
 from memoryhub.kernel.memory.nouns import RESTORED
-from tests.paging import Bench
+from tests.oracles.paging import Bench
 
 
 def setting(

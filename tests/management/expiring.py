@@ -12,9 +12,9 @@ from memoryhub.models.threads import Thread
 from memoryhub.models.working_memory import DueValue, Key
 from memoryhub.queries.verify.verification import verify
 from memoryhub.services.access import projects
-from tests.factories import make_agent, make_project
-from tests.memory_acts import lasting, new_key, set_keys
-from tests.promises.appender import tell
+from tests.cast.factories import make_agent, make_project
+from tests.oracles.memory_acts import lasting, new_key, set_keys
+from tests.promises.journal.appender import tell
 
 
 def make(threads: int, keys: int) -> None:

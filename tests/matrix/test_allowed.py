@@ -17,8 +17,8 @@ from memoryhub.api import allowed
 from memoryhub.api.application import api as agent_api
 from memoryhub.api.http import auth, limits
 from memoryhub.models.projects import Project
-from tests import factories
 from tests.api.client import Client
+from tests.cast import factories
 
 pytestmark = pytest.mark.django_db
 #: Stands in what is sent, and in no answer.

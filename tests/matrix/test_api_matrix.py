@@ -22,8 +22,8 @@ from memoryhub.services.memory import checkpoints, keys, working_memory
 from memoryhub.services.people import subjects
 from memoryhub.services.turns import turns
 from memoryhub.services.turns.turns import NewTurn
-from tests import factories, graves
 from tests.api.client import PAGE, SLOT, Answer, Client, run
+from tests.cast import factories, graves
 from tests.matrix.people import PEOPLE
 
 pytestmark = [pytest.mark.django_db, pytest.mark.promise("P12")]

@@ -13,8 +13,8 @@ import pytest
 from memoryhub.models import Event, Project, Subject, Thread
 from memoryhub.models.access.api_keys import SUBJECT_SCOPES
 from memoryhub.services.people import subjects
-from tests import factories, graves, recordings
 from tests.api.client import SLOT, Answer, Client, run
+from tests.cast import factories, graves, recordings
 from tests.matrix.test_api_matrix import OF_A_THREAD, ROWS
 
 pytestmark = [pytest.mark.django_db, pytest.mark.promise("P12")]

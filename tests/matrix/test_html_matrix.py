@@ -23,7 +23,7 @@ from memoryhub.models.access.operators import Membership, Operator
 from memoryhub.models.projects import Project
 from memoryhub.models.subjects import Subject
 from memoryhub.services.access import operators
-from tests import factories
+from tests.cast import factories
 from tests.inspector.conftest import signed_in
 from tests.inspector.routes import SINCE, Route, list_routes, make_family, variants
 

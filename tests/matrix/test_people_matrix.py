@@ -14,8 +14,8 @@ from memoryhub.models import ApiKey, Project, Subject
 from memoryhub.models.server.clock import clock
 from memoryhub.services.access import api_keys
 from memoryhub.services.people import restrictions, subjects
-from tests import factories, graves
 from tests.api.client import Answer, Client, run
+from tests.cast import factories, graves
 from tests.matrix.people import PEOPLE, Refused, Row
 from tests.matrix.test_api_matrix import OPERATIONS
 

@@ -27,8 +27,8 @@ from memoryhub.models import ApiKey, Membership, Project, Subject
 from memoryhub.queries.threads.readers import read
 from memoryhub.services.access import api_keys, operators
 from memoryhub.services.people import subjects
-from tests import factories
-from tests.sockets import ORIGIN, AgentSocket, Line, Socket, serving, sign_in
+from tests.cast import factories
+from tests.cast.sockets import ORIGIN, AgentSocket, Line, Socket, serving, sign_in
 from tests.test_rooms import modules, tree
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.promise("P12")]

@@ -25,12 +25,12 @@ from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.people import subjects
-from tests import bundled, factories
 from tests.api import client as api
 from tests.api.client import Client
+from tests.cast import bundled, factories
+from tests.cast.recordings import run
+from tests.inspector.access.test_api_keys import nonce_of
 from tests.inspector.conftest import member, signed_in
-from tests.inspector.test_api_keys import nonce_of
-from tests.recordings import run
 
 pytestmark = pytest.mark.django_db
 #: What ids are made of, and what makes none: blanks, ends of lines, what is not seen.

@@ -17,9 +17,9 @@ from memoryhub.queries.verify.verification import verify
 from memoryhub.services.access import projects
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.rebuild import rebuild, recount
-from tests.factories import append, get_thread
-from tests.memory_acts import MINUTE, NOON, at, restore, set_key, take
+from tests.cast.factories import append, get_thread
 from tests.models.migrated import guarded, migrate
+from tests.oracles.memory_acts import MINUTE, NOON, at, restore, set_key, take
 from tests.services.acts import state_of
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -15,9 +15,9 @@ from memoryhub.models.threads import Thread
 from memoryhub.queries.verify.verification import verify
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.rebuild import rebuild, recount
-from tests.factories import append, get_thread, make_thread
+from tests.cast.factories import append, get_thread, make_thread
 from tests.models.migrated import guarded, migrate, refused
-from tests.page_acts import act, make_pages, new_page
+from tests.oracles.page_acts import act, make_pages, new_page
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -11,8 +11,8 @@ from memoryhub.journal.log import requests
 from memoryhub.journal.log.requests import Asked
 from memoryhub.models.events import RequestKey
 from memoryhub.services.access.api_keys import Agent
-from tests.factories import append, make_thread
-from tests.forgetting import of
+from tests.cast.factories import append, make_thread
+from tests.cast.forgetting import of
 from tests.models.migrated import guarded, migrate
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import pytest
 
 from tests.harness.instances import Instance, Server
-from tests.promises.clients import Client
+from tests.promises.journal.clients import Client
 
-MAKE_KEY = "tests.promises.appender:make_key"
+MAKE_KEY = "tests.promises.journal.appender:make_key"
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from memoryhub.kernel.state.state import Scope, ThreadState
 from memoryhub.models.threads import Thread
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.threads import threads
-from tests.factories import (
+from tests.cast.factories import (
     get_thread,
     run,
 )

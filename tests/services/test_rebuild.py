@@ -16,7 +16,7 @@ from memoryhub.queries.verify.verification import verify
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.rebuild import rebuild
 from memoryhub.services.threads import threads
-from tests.factories import append, get_thread, make_slot, make_thread, run
+from tests.cast.factories import append, get_thread, make_slot, make_thread, run
 
 pytestmark = pytest.mark.django_db
 

@@ -26,8 +26,8 @@ from memoryhub.queries.verify import anchors as standings
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.vault.proof import anchors, chained
 from memoryhub.workers.anchors import AnchorsDifferError, anchor, move
-from tests.factories import append, get_thread, make_thread
-from tests.promises.test_tamper import undone
+from tests.cast.factories import append, get_thread, make_thread
+from tests.promises.tampering.test_tamper import undone
 
 pytestmark = pytest.mark.django_db
 

@@ -22,8 +22,8 @@ from memoryhub.services.people import subjects
 from memoryhub.services.scan import scans
 from memoryhub.workers import leases
 from memoryhub.workers.erasures import LEASE, LONGEST_SECONDS, Eraser
-from tests.factories import append, get_thread, make_thread
-from tests.forgetting import confirm, make_person, plan
+from tests.cast.factories import append, get_thread, make_thread
+from tests.cast.forgetting import confirm, make_person, plan
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

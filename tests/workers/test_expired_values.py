@@ -19,8 +19,9 @@ from memoryhub.queries.verify.verification import verify
 from memoryhub.services.access import projects
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.workers import expiry
-from tests.factories import get_thread
-from tests.memory_acts import (
+from tests.cast.factories import get_thread
+from tests.cast.readers import files_with
+from tests.oracles.memory_acts import (
     DAY,
     MINUTE,
     NOON,
@@ -33,7 +34,6 @@ from tests.memory_acts import (
     set_keys,
     take,
 )
-from tests.readers import files_with
 from tests.services.acts import state_of
 
 #: Nothing that could be packed into less.

@@ -22,8 +22,8 @@ from memoryhub.queries.forget.expiry import due_keys, get_lag
 from memoryhub.services.access import projects
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.workers import expiry
-from tests.factories import get_thread, make_thread
-from tests.memory_acts import (
+from tests.cast.factories import get_thread, make_thread
+from tests.oracles.memory_acts import (
     DAY,
     MINUTE,
     NEVER,
@@ -37,7 +37,7 @@ from tests.memory_acts import (
     retime,
     set_key,
 )
-from tests.page_acts import act, order
+from tests.oracles.page_acts import act, order
 
 pytestmark = pytest.mark.django_db
 

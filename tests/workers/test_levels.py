@@ -19,8 +19,8 @@ from memoryhub.queries.verify.verification import verify
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.workers import levels
 from memoryhub.workers.reconcile import TASKS
-from tests.factories import append, get_thread
-from tests.services.test_levels import add, crowd
+from tests.cast.factories import append, get_thread
+from tests.services.paging.test_levels import add, crowd
 
 pytestmark = pytest.mark.django_db
 

@@ -10,7 +10,7 @@ from django.utils import timezone
 from memoryhub.models.threads import Thread
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.workers import listing
-from tests.factories import append, get_thread
+from tests.cast.factories import append, get_thread
 
 pytestmark = pytest.mark.django_db
 

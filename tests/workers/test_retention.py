@@ -24,7 +24,7 @@ from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.forget import erasures
 from memoryhub.services.threads import threads
 from memoryhub.workers import listing, retention
-from tests.factories import append, get_thread, make_thread, run
+from tests.cast.factories import append, get_thread, make_thread, run
 
 pytestmark = pytest.mark.django_db
 

@@ -17,7 +17,7 @@ from memoryhub.workers import leases
 from memoryhub.workers.erasures import Eraser
 from memoryhub.workers.reconcile import Reconciler
 from memoryhub.workers.scans import LEASE, GivenUpError, Scanner
-from tests.forgetting import forget, make_person
+from tests.cast.forgetting import forget, make_person
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -10,7 +10,7 @@ from memoryhub.kernel.commands import CloseThread
 from memoryhub.models.projects import Project, ProjectStats
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.workers import stats
-from tests.factories import append, get_thread, make_thread
+from tests.cast.factories import append, get_thread, make_thread
 
 pytestmark = pytest.mark.django_db
 

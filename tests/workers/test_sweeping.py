@@ -21,8 +21,8 @@ from memoryhub.services.access.api_keys import Agent
 from memoryhub.vault.keys import keys
 from memoryhub.vault.registry.registry import TABLES
 from memoryhub.workers import sweeping
-from tests import bundled, factories
-from tests.factories import append
+from tests.cast import bundled, factories
+from tests.cast.factories import append
 
 pytestmark = pytest.mark.django_db
 

@@ -49,7 +49,7 @@ def session(names: dict[str, str], shared: Instance) -> Callable[[str], str]:
 
     def find(role: str) -> str:
         if role not in known:
-            known[role] = shared.call("tests.sockets:print_session", role, role)
+            known[role] = shared.call("tests.cast.sockets:print_session", role, role)
         return known[role].strip()
 
     return find

@@ -17,11 +17,11 @@ from memoryhub.models.server.leases import Lease
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.threads import operator_threads
 from memoryhub.workers import erasures, leases
-from tests import factories
+from tests.cast import factories
 from tests.inspector import forgotten
 from tests.inspector.paged import make_paged
 from tests.inspector.remembered import make_busy, make_desk, put
-from tests.promises.appender import tell
+from tests.promises.journal.appender import tell
 
 CALL = {
     "role": "assistant",

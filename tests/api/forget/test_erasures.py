@@ -1,0 +1,325 @@
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+from uuid import UUID, uuid1, uuid4
+
+import pytest
+import time_machine
+from django.utils import timezone
+
+from memoryhub.models.erasures import Erasure
+from memoryhub.models.events import Event
+from memoryhub.models.projects import Project
+from memoryhub.models.subjects import Subject
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.forget import erasures, receipts
+from tests.api.client import Client
+from tests.cast import factories, graves
+
+pytestmark = pytest.mark.django_db
+
+FORGET = ["subject:forget"]
+WHOLE = {"scope": "subject", "reason": "test"}
+#: What a scan says that went through everything.
+LOOKED = (
+    '{"scanner":"1","self_test":"passed","surfaces":["database"],"needles":{},'
+    '"hits":[],"undeclared":0,"unreachable":[]}'
+)
+
+
+@pytest.fixture
+def forgetter(acme: Project) -> Client:
+    return Client(key=factories.make_key(acme, scopes=FORGET)[1])
+
+
+@pytest.fixture
+def threads(agent: Agent, ann: Subject) -> None:
+    """Hers, and those of the twin, which all must stay."""
+    for user_id in ("ann", "bob"):
+        name = f"{user_id}-1"
+        factories.make_thread(agent, name, user_id=user_id)
+        factories.append(agent, name, "I would like seat 12A.", "And a meal.")
+
+
+async def plan(client: Client, subject: object, **more: Any) -> Any:
+    body = {**WHOLE, **more}
+    return await client.post(f"/subjects/{subject}/erasures", body)
+
+
+async def confirm(client: Client, made: Any, **other: Any) -> Any:
+    body = {"plan_token": made["plan_token"], "count": made["count"], **other}
+    return await client.post(f"/erasures/{made['id']}:confirm", body)
+
+
+def sealed(user_id: str) -> int:
+    return Event.objects.filter(
+        thread__name=f"{user_id}-1", payload__isnull=False
+    ).count()
+
+
+async def test_a_plan_is_confirmed_and_everything_is_gone_at_once(
+    forgetter: Client, api: Client, ann: Subject, threads: None
+) -> None:
+    made = await plan(forgetter, ann.id, ticket="LEGAL-42")
+    assert made.status == 201, made.body
+    told = made.json
+    assert (told["state"], told["scope"]) == ("planned", "subject")
+    assert told["count"] == sum(place["erase"] for place in told["places"]) > 0
+    assert (await api.get("/threads/ann-1/slots/0")).status == 200
+    done = await confirm(forgetter, told)
+    assert (done.status, done.json["state"]) == (202, "fenced"), done.body
+    gone = await api.get("/threads/ann-1/slots/0")
+    assert (gone.status, gone.code) == (410, "subject_erased")
+    assert (await api.get("/threads/bob-1/slots/0")).status == 200
+    read = await forgetter.get(f"/erasures/{told['id']}")
+    assert read.json == done.json
+    early = await forgetter.get(f"/erasures/{told['id']}/receipt")
+    assert (early.status, early.code) == (409, "not_complete")
+    early = await forgetter.get(f"/erasures/{told['id']}/addenda")
+    assert (early.status, early.code) == (409, "not_complete")
+
+
+def _forms(row: UUID) -> list[str]:
+    """Other ways to write an id; of them only one is ours."""
+    text = str(row)
+    forms = [text.upper(), row.hex, f"{{{text}}}", f"urn:uuid:{text}", f"{text}0"]
+    return [*forms, "9" * 5_000, str(UUID(int=0)), str(uuid1())]
+
+
+async def test_an_id_is_written_in_one_way(
+    forgetter: Client, ann: Subject, threads: None
+) -> None:
+    """Row 59 of the bad inputs: any other is answered as one that is absent."""
+    made = UUID((await plan(forgetter, ann.id)).json["id"])
+    absent = await forgetter.get(f"/erasures/{uuid4()}")
+    assert absent.status == 404
+    for form in _forms(made):
+        answer = await forgetter.get(f"/erasures/{form}")
+        assert answer.comparable == absent.comparable, form
+        assert (await plan(forgetter, form)).status == 404, form
+    for form in _forms(ann.id):
+        assert (await plan(forgetter, form)).status == 404, form
+
+
+async def test_confirming_twice_is_the_same_erasure(
+    forgetter: Client, ann: Subject, threads: None
+) -> None:
+    made = (await plan(forgetter, ann.id)).json
+    first, second = await confirm(forgetter, made), await confirm(forgetter, made)
+    assert (first.status, second.status) == (202, 202)
+    assert first.json == second.json
+
+
+async def test_nothing_else_confirms_it(
+    forgetter: Client, ann: Subject, threads: None
+) -> None:
+    made = (await plan(forgetter, ann.id)).json
+    for token in ("", "0" * 64, "x" * 128):
+        refused = await confirm(forgetter, made, plan_token=token)
+        assert (refused.status, refused.code) == (422, "value")
+    refused = await confirm(forgetter, made, count=made["count"] + 1)
+    assert (refused.status, refused.code) == (409, "count_mismatch")
+    forgetter.connect()
+    assert sealed("ann") == sealed("bob") == 2
+
+
+async def test_a_stale_plan_is_answered_with_the_new_one(
+    forgetter: Client, agent: Agent, ann: Subject, threads: None
+) -> None:
+    made = (await plan(forgetter, ann.id)).json
+    forgetter.connect()
+    factories.append(agent, "ann-1", "One thing more.")
+    stale = await confirm(forgetter, made)
+    assert (stale.status, stale.code) == (409, "plan_stale")
+    fresh = stale.json["plan"]
+    assert fresh["id"] == made["id"]
+    assert fresh["count"] > made["count"]
+    assert (await confirm(forgetter, fresh)).status == 202
+
+
+async def test_an_expired_plan_confirms_nothing(
+    forgetter: Client, ann: Subject, threads: None
+) -> None:
+    made = (await plan(forgetter, ann.id)).json
+    with time_machine.travel(timezone.now() + timedelta(minutes=15)):
+        refused = await confirm(forgetter, made)
+    assert (refused.status, refused.code) == (409, "plan_expired")
+
+
+async def test_a_plan_of_nothing_says_so(
+    forgetter: Client, ann: Subject, threads: None
+) -> None:
+    body = {"scope": "before", "before": "1999-01-01T00:00:00Z"}
+    made = await plan(forgetter, ann.id, **body)
+    assert (made.status, made.json["count"]) == (201, 0)
+    refused = await confirm(forgetter, made.json)
+    assert (refused.status, refused.code) == (409, "nothing_to_erase")
+
+
+async def test_one_is_open_at_a_time(
+    forgetter: Client, ann: Subject, threads: None
+) -> None:
+    made = (await plan(forgetter, ann.id)).json
+    second = await plan(forgetter, ann.id)
+    assert (second.status, second.code) == (409, "erasure_in_progress")
+    dropped = await forgetter.post(f"/erasures/{made['id']}:cancel", {})
+    assert (dropped.status, dropped.json["state"]) == (200, "cancelled")
+    again = (await plan(forgetter, ann.id)).json
+    assert (await confirm(forgetter, again)).status == 202
+    late = await forgetter.post(f"/erasures/{again['id']}:cancel", {})
+    assert (late.status, late.code) == (409, "already_fenced")
+
+
+async def test_foreign_unknown_and_erased_subjects(
+    forgetter: Client, zeta: Project, ann: Subject, threads: None
+) -> None:
+    forgetter.connect()
+    stranger = Client(key=factories.make_key(zeta, scopes=FORGET)[1])
+    foreign, unknown = await plan(stranger, ann.id), await plan(stranger, uuid4())
+    assert (foreign.status, foreign.code) == (404, "not_found")
+    assert foreign.comparable == unknown.comparable
+    made = (await plan(forgetter, ann.id)).json
+    gets = [("get", path) for path in ("", "/receipt", "/addenda")]
+    for method, path in (*gets, ("post", ":cancel")):
+        body: object = None if method == "get" else {}
+        for client, erasure in ((stranger, made["id"]), (forgetter, uuid4())):
+            answer = await client.send(
+                method.upper(), f"/erasures/{erasure}{path}", body
+            )
+            assert (answer.status, answer.code) == (404, "not_found")
+    assert (await stranger.get("/erasures")).json["items"] == []
+    await confirm(forgetter, made)
+    gone = await plan(forgetter, ann.id)
+    assert (gone.status, gone.code) == (410, "subject_erased")
+    assert gone.json["erasure"] == made["id"]
+
+
+@pytest.mark.parametrize("scopes", [["memory:read", "memory:write"], ["admin"]])
+async def test_other_keys_may_not_forget(
+    api: Client, acme: Project, ann: Subject, scopes: list[str]
+) -> None:
+    api.connect()
+    other = Client(key=factories.make_key(acme, scopes=scopes)[1])
+    refused = await plan(other, ann.id)
+    assert (refused.status, refused.code) == (403, "scope")
+
+
+async def test_a_bound_key_forgets_nobody_else(
+    api: Client, acme: Project, ann: Subject, threads: None
+) -> None:
+    api.connect()
+    key = factories.make_key(acme, scopes=FORGET, subject=ann)[1]
+    bound = Client(key=key)
+    bob = Subject.objects.get(threads__name="bob-1")
+    refused = await plan(bound, bob.id)
+    assert (refused.status, refused.code) == (404, "not_found")
+    assert (await plan(bound, ann.id)).status == 201
+
+
+@pytest.mark.parametrize(
+    ("asked", "code"),
+    [
+        ({"scope": None}, "value"),
+        ({"scope": "all"}, "value"),
+        ({"scope": "*"}, "value"),
+        ({"reason": "she wrote to us"}, "value"),
+        ({"ticket": "x y"}, "value"),
+        ({"ticket": "ann@example.com"}, "value"),
+        ({"scope": "before"}, "missing"),
+        ({"scope": "before", "before": "2190-01-01T00:00:00Z"}, "time_range"),
+        ({"scope": "before", "before": "1969-12-31T23:59:59Z"}, "time_range"),
+        ({"scope": "before", "before": "2020-01-01T00:00:00"}, "time"),
+        ({"scope": "thread", "thread": "ann-1", "before": "2020-01-01T00:00Z"}, None),
+        ({"scope": "thread"}, "missing"),
+        ({"scope": "record", "thread": "ann-1"}, "missing"),
+        ({"scope": "record", "record": 1}, "missing"),
+        ({"scope": "record", "thread": "ann-1", "record": 0}, "value"),
+        ({"user_id": "ann"}, "extra_field"),
+        ({"before": "2020-01-01T00:00:00Z"}, "value"),
+    ],
+)
+async def test_bad_plans_are_refused(
+    forgetter: Client, ann: Subject, threads: None, asked: Any, code: str | None
+) -> None:
+    answer = await plan(forgetter, ann.id, **asked)
+    assert answer.status == 422, answer.body
+    assert code is None or answer.code == code
+    forgetter.connect()
+    assert not Erasure.objects.exists()
+
+
+async def test_a_plan_without_a_scope_is_refused(
+    forgetter: Client, ann: Subject
+) -> None:
+    path = f"/subjects/{ann.id}/erasures"
+    answer = await forgetter.post(path, {"reason": "test"})
+    assert (answer.status, answer.code) == (422, "missing")
+
+
+async def test_unknown_threads_and_records_are_not_found(
+    forgetter: Client, ann: Subject, threads: None
+) -> None:
+    for asked in (
+        {"scope": "thread", "thread": "bob-1"},
+        {"scope": "thread", "thread": "no-such"},
+        {"scope": "record", "thread": "ann-1", "record": 10**6},
+    ):
+        answer = await plan(forgetter, ann.id, **asked)
+        assert answer.status == 404, answer.body
+
+
+async def test_a_key_has_a_budget(
+    forgetter: Client,
+    ann: Subject,
+    threads: None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(erasures, "A_DAY", 0)
+    made = (await plan(forgetter, ann.id)).json
+    refused = await confirm(forgetter, made)
+    assert (refused.status, refused.code) == (429, "forget_budget")
+    assert int(refused.header("retry-after") or 0) > 0
+    monkeypatch.undo()
+    assert (await confirm(forgetter, made)).status == 202
+
+
+async def test_erasures_are_listed_newest_first(
+    forgetter: Client, ann: Subject, threads: None
+) -> None:
+    first = (await plan(forgetter, ann.id)).json["id"]
+    await forgetter.post(f"/erasures/{first}:cancel", {})
+    second = (await plan(forgetter, ann.id)).json["id"]
+    listed = (await forgetter.get("/erasures?limit=1")).json
+    assert [each["id"] for each in listed["items"]] == [second]
+    rest = (await forgetter.get(f"/erasures?limit=1&after={listed['next']}")).json
+    assert [each["id"] for each in rest["items"]] == [first]
+    assert rest["next"] is None
+    kept = (await forgetter.get("/erasures?state=planned")).json["items"]
+    assert [each["id"] for each in kept] == [second]
+    other = await forgetter.get(f"/erasures?state=planned&after={listed['next']}")
+    assert (other.status, other.code) == (400, "bad_cursor")
+
+
+async def test_what_was_signed_later_is_told_and_verifies(
+    forgetter: Client, ann: Subject
+) -> None:
+    forgetter.connect()
+    row = graves.make_erasure(ann, scope="record", verification=LOOKED)
+    receipt = receipts.issue(row)
+    path = f"/erasures/{row.id}"
+    assert (await forgetter.get(f"{path}/addenda")).json == {"items": []}
+    before = (await forgetter.get(f"{path}/receipt")).body
+    for what, numbers in (("rewritten", {}), ("scanned", {"bytes": 412})):
+        receipts.add(row, what, numbers)
+    told = (await forgetter.get(f"{path}/addenda")).json["items"]
+    assert [each["what"] for each in told] == ["rewritten", "scanned"]
+    assert {each["to"] for each in told} == {str(receipt.id)}
+    for each in told:
+        good = await forgetter.post("/receipts:verify", {"receipt": each})
+        assert good.json == {"valid": True, "reason": None}
+        forged = {**each, "numbers": {"bytes": 0}}
+        bad = await forgetter.post("/receipts:verify", {"receipt": forged})
+        assert bad.json == {"valid": False, "reason": "bad_signature"}
+    # The receipt is the same to the byte.
+    assert (await forgetter.get(f"{path}/receipt")).body == before

@@ -1,0 +1,217 @@
+"""Who is let in, and how alike the refusals are."""
+
+from __future__ import annotations
+
+import time
+from datetime import timedelta
+from statistics import median
+
+import pytest
+import time_machine
+from django.utils import timezone
+
+from memoryhub.api.http import auth, limits
+from memoryhub.models import ApiKey, Project, Subject
+from memoryhub.models.server.clock import TOLERANCE_NS, clock
+from memoryhub.services.access import api_keys
+from tests.api.client import SLOT, Client
+from tests.cast.factories import run
+
+pytestmark = pytest.mark.django_db
+
+#: Of the medians of so many samples; a busy machine may spoil an attempt.
+ALIKE, SAMPLES, ATTEMPTS = 0.1, 200, 5
+WRONG = {
+    "absent": None,
+    "scheme": "Basic {key}",
+    "prefix": "Bearer mx_{rest}",
+    "checksum": "Bearer {key}x",
+    "typo": "Bearer {typo}",
+    "lower": "Bearer {lower}",
+    "space": "Bearer {key} ",
+    "newline": "Bearer {key}\n",
+    "two": "Bearer {key}, Bearer {key}",
+    "long": "Bearer " + "x" * 10_000,
+    "unknown": "Bearer {unknown}",
+}
+
+
+async def _answers(client: Client, header: str | None) -> tuple[int, dict[str, object]]:
+    headers = [("authorization", header)] if header is not None else []
+    answer = await Client(key=None, connections=client.connections).get(
+        "/threads", headers=headers
+    )
+    assert answer.header("www-authenticate") == "Bearer"
+    return answer.comparable
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+async def test_every_wrong_key_has_one_answer(
+    api: Client, nobody: Client, wrong: str
+) -> None:
+    key = api.key or ""
+    unsigned = "mh_live_" + "A" * 8 + "_" + "B" * 43
+    header = (WRONG[wrong] or "").format(
+        key=key,
+        rest=key[3:],
+        typo=key[:20] + ("a" if key[20] != "a" else "b") + key[21:],
+        lower=key.lower(),
+        unknown=unsigned + api_keys.checksum(unsigned),
+    )
+    expected = (await nobody.get("/threads")).comparable
+    assert expected[0] == 401
+    assert await _answers(api, header if WRONG[wrong] else None) == expected
+
+
+@pytest.mark.parametrize("how", ["revoked", "expired"])
+async def test_a_dead_key_is_like_none(
+    api: Client, nobody: Client, acme: Project, how: str
+) -> None:
+    api.connect()
+    row = ApiKey.objects.get(project=acme)
+    if how == "revoked":
+        api_keys.revoke(row)
+    else:
+        row.expires_at = timezone.now() - timedelta(seconds=1)
+        row.save(update_fields=["expires_at"])
+    expected = (await nobody.get("/threads")).comparable
+    assert (await api.get("/threads")).comparable == expected
+
+
+def test_unknown_key_timing_equal(acme: Project) -> None:
+    """Whatever is wrong with a well-formed key, it costs as much to find out."""
+    keys = make_wrong_keys(acme)
+    assert any(spread(keys) < 1 + ALIKE for _ in range(ATTEMPTS))
+
+
+def make_wrong_keys(project: Project) -> dict[str, str]:
+    """One for each cause of a 401 that takes a look at the database."""
+    unknown = "mh_live_" + "A" * 8 + "_" + "B" * 43
+    _, key = api_keys.create(project)
+    wrong = key[:-49] + "B" * 43
+    revoked, dead = api_keys.create(project)
+    api_keys.revoke(revoked)
+    expired, old = api_keys.create(project)
+    ApiKey.objects.filter(id=expired.id).update(expires_at=clock.now())
+    return {
+        "unknown": unknown + api_keys.checksum(unknown),
+        "wrong secret": wrong + api_keys.checksum(wrong),
+        "revoked": dead,
+        "expired": old,
+    }
+
+
+def spread(keys: dict[str, str]) -> float:
+    """How many times as much of the processor's time the dearest takes.
+
+    They take turns, so that all have the same weather.
+    """
+    found: dict[str, list[int]] = {cause: [] for cause in keys}
+    for _ in range(SAMPLES):
+        for cause, key in keys.items():
+            began = time.thread_time_ns()
+            assert run(auth.believed(key)) is None
+            found[cause].append(time.thread_time_ns() - began)
+    medians = [median(costs) for costs in found.values()]
+    return max(medians) / min(medians)
+
+
+async def test_a_revoked_key_is_believed_for_a_second_at_most(
+    api: Client, acme: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert (await api.get("/threads")).status == 200
+    api_keys.revoke(ApiKey.objects.get(project=acme))
+    assert auth.BELIEVED_SECONDS <= 1
+    monkeypatch.setattr(auth, "_known", {})
+    assert (await api.get("/threads")).status == 401
+
+
+async def test_a_key_that_expires_while_it_is_believed_is_refused(
+    api: Client, acme: Project
+) -> None:
+    api.connect()
+    row = ApiKey.objects.get(project=acme)
+    row.expires_at = timezone.now() + timedelta(hours=1)
+    row.save(update_fields=["expires_at"])
+    assert (await api.get("/threads")).status == 200
+    with time_machine.travel(row.expires_at):
+        assert (await api.get("/threads")).status == 401
+
+
+async def test_a_missing_scope_is_named(reader: Client) -> None:
+    answer = await reader.post("/threads/t-1/slots", SLOT)
+    assert (answer.status, answer.code) == (403, "scope")
+    assert "memory:write" in answer.json["detail"]
+
+
+async def test_cookies_and_method_overrides_are_ignored(
+    api: Client, nobody: Client
+) -> None:
+    cookie = [("cookie", "mh_session=x")]
+    assert (await nobody.get("/threads", headers=cookie)).status == 401
+    override = [("x-http-method-override", "DELETE"), ("accept", "text/html")]
+    ranged = [("range", "bytes=0-1"), ("if-none-match", "*")]
+    answer = await api.get("/threads", headers=[*override, *ranged])
+    assert answer.status == 200
+    assert answer.header("content-type") == "application/json"
+
+
+async def test_a_request_id_of_the_clients_is_ignored(api: Client) -> None:
+    sent = [("x-request-id", "mine\r\nX-Injected: 1")]
+    answer = await api.get("/threads", headers=sent)
+    assert answer.header("x-request-id") not in (None, "mine")
+
+
+async def test_forwarded_headers_count_for_nothing(nobody: Client) -> None:
+    for n in range(25):
+        await nobody.get("/threads", headers=[("x-forwarded-for", f"10.0.0.{n}")])
+    assert set(limits.account.addresses) == {"127.0.0.1"}
+
+
+async def test_bound_key_sees_one_subject(
+    api: Client, bound: Client, ann: Subject
+) -> None:
+    await api.put("/threads/hers", {"user_id": "ann"})
+    await api.put("/threads/his", {"user_id": "bob"})
+    absent = (await bound.get("/threads/absent")).comparable
+    assert (await bound.get("/threads/hers")).status == 200
+    assert (await bound.get("/threads/his")).comparable == absent
+    assert (await bound.patch("/threads/his", {})).comparable == absent
+    assert (await bound.put("/threads/new", {"user_id": "bob"})).comparable == absent
+    listed = await bound.get("/threads")
+    assert [item["thread"] for item in listed.json["items"]] == ["hers"]
+    for name in ("his", "new"):
+        made = await bound.put(f"/threads/{name}")
+        assert (made.status, made.json["subject_id"]) == (201, str(ann.id))
+
+
+async def test_a_key_notes_its_use_once_an_hour(api: Client, acme: Project) -> None:
+    assert (await api.get("/threads")).status == 200
+    noted = ApiKey.objects.get(project=acme).last_used_at
+    assert noted is not None
+    assert (noted.minute, noted.second, noted.microsecond) == (0, 0, 0)
+
+
+async def test_nobody_is_let_in_while_the_clock_is_off(
+    api: Client, nobody: Client
+) -> None:
+    """A key may have ended by a clock that is right."""
+    clock.compare(-TOLERANCE_NS - 1)
+    for client in (api, nobody):
+        for answer in (
+            await client.get("/threads"),
+            await client.post("/threads/t-1/slots", SLOT),
+        ):
+            assert (answer.status, answer.code) == (503, "clock_skew")
+            assert answer.header("retry-after") == "10"
+    clock.compare(0)
+    assert (await api.get("/threads")).status == 200
+
+
+@pytest.mark.parametrize("place", ["/threads?after={}", "/threads/{}"])
+async def test_a_key_in_an_address_is_refused(api: Client, place: str) -> None:
+    """Whoever sends it there has told it to every log on the way."""
+    key = "mh_live_" + "a" * 8 + "_" + "b" * 49
+    refused = await api.get(place.format(key))
+    assert (refused.status, refused.code) == (400, "key_in_url")
+    assert key not in refused.body.decode()

@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.api.client import Client
+from tests.oracles.paging import prose
+
+pytestmark = pytest.mark.django_db
+
+T = "/threads/t-1"
+
+
+def call(arguments: Any, **said: Any) -> dict[str, Any]:
+    function = {"name": "page_fault", "arguments": arguments}
+    return {"id": "call_1", "type": "function", "function": function, **said}
+
+
+@pytest.fixture
+async def page(api: Client) -> None:
+    content = {"text": prose(900)}
+    body = {"page_id": "a", "type": "artifact", "modality": "text", "content": content}
+    await api.post(f"{T}/pages", {**body, "map": False})
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [{"page_id": "a", "target_level": 1}, '{"page_id":"a","target_level":1}'],
+)
+@pytest.mark.usefixtures("page")
+async def test_a_call_is_answered_ready_to_hand_back(
+    api: Client, arguments: Any
+) -> None:
+    answer = await api.post(f"{T}/tool-calls", call(arguments, index=0))
+    assert answer.status == 200
+    assert answer.json["role"] == "tool"
+    assert (answer.json["tool_call_id"], answer.json["name"]) == (
+        "call_1",
+        "page_fault",
+    )
+    head, _, text = answer.json["content"].partition("\n\n")
+    assert head.startswith("page a · artifact · excerpt · ")
+    assert head.endswith(" · 2 faults left")
+    assert prose(900).startswith(text[:100])
+    mutations = (await api.get(f"{T}/mutations?by=model")).json["items"]
+    assert [item["type"] for item in mutations] == ["fault_in"]
+
+
+@pytest.mark.usefixtures("page")
+@pytest.mark.parametrize(
+    ("sent", "told"),
+    [
+        ({}, "expected a function call"),
+        ({"function": "page_fault"}, "expected a function call"),
+        ({"id": 7, "type": "custom"}, "expected a function call"),
+        (call(None), "expected an object"),
+        (call("not JSON"), "expected JSON text"),
+        (call({"page_id": "a", "target_level": 9}), "expected 0 to 3"),
+        (call({"page_id": "\u2028 ü" * 100}), "no page"),
+        ({"function": {"name": "rm", "arguments": "{}"}}, "the tool is page_fault"),
+    ],
+)
+async def test_a_models_mistake_is_told_to_the_model(
+    api: Client, sent: dict[str, Any], told: str
+) -> None:
+    answer = await api.post(f"{T}/tool-calls", sent)
+    assert answer.status == 200
+    assert told in answer.json["content"]
+    assert "ü" not in answer.json["content"]
+
+
+@pytest.mark.usefixtures("page")
+async def test_beyond_its_budget_a_model_is_told_what_is_left(api: Client) -> None:
+    await api.patch(T, {"config": {"max_faults_per_turn": 1}})
+    await api.post(f"{T}/tool-calls", call({"page_id": "a", "target_level": 3}))
+    again = call({"page_id": "a"}, id="call_2")
+    answer = await api.post(f"{T}/tool-calls", again)
+    assert answer.status == 200
+    assert "faults_left: 0" in answer.json["content"]
+
+
+@pytest.mark.usefixtures("page")
+async def test_a_repeated_call_is_charged_once(api: Client) -> None:
+    named = [("idempotency-key", "call_1")]
+    sent = call({"page_id": "a"})
+    first = await api.post(f"{T}/tool-calls", sent, headers=named)
+    again = await api.post(f"{T}/tool-calls", sent, headers=named)
+    assert again.json == first.json
+    assert (await api.get(f"{T}/paging")).json["total"]["faults"] == 1
+
+
+async def test_tools_are_defined_by_mode_and_form(api: Client) -> None:
+    plain = (await api.get("/tools")).json
+    (tool,) = plain["tools"]
+    assert tool["function"]["name"] == "page_fault"
+    assert "strict" not in tool["function"]
+    strict = (await api.get("/tools?strict=true&mode=relaxed")).json
+    assert strict["tools"][0]["function"]["strict"] is True
+    assert (await api.get("/tools?mode=passive")).json["tools"] == []
+    assert (await api.get("/tools?mode=loud")).code == "value"
+    assert (await api.get("/tools?strict=1")).code == "value"

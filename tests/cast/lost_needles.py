@@ -1,0 +1,56 @@
+"""Erasures that met their user id somewhere, and the restart that forgets it."""
+
+from __future__ import annotations
+
+from django.contrib.sessions.backends.db import SessionStore
+from django.contrib.sessions.models import Session
+
+from memoryhub.models.erasures import Erasure
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.scan import erasure_needles
+from tests.cast.forgetting import confirm, finish, make_person, plan
+
+USER = "ann.of.accounts@example.org"
+
+
+def planted(text: str) -> SessionStore:
+    """A row of ours in which it should not be."""
+    session = SessionStore()
+    session["seen"] = text
+    session.save()
+    return session
+
+
+def restart() -> None:
+    """What a process keeps in memory alone goes."""
+    for row in Erasure.objects.all():
+        erasure_needles.remembered.forget(row.id)
+    erasure_needles.remembered.take_typed()
+
+
+def meet(agent: Agent) -> tuple[Erasure, SessionStore]:
+    """An erasure that met its user id in a session."""
+    session = planted(USER)
+    row = finish(confirm(plan(make_person(agent, USER))))
+    assert (row.state, row.waiting_on) == ("scrubbed", "store")
+    return row, session
+
+
+def lose(agent: Agent) -> Erasure:
+    """The same after a restart, once somebody has removed what was met."""
+    row, session = meet(agent)
+    restart()
+    session.delete()
+    row = finish(row)
+    assert (row.state, row.waiting_on) == ("scrubbed", "needles")
+    return row
+
+
+def plant() -> None:
+    """Runs in an instance."""
+    planted(USER)
+
+
+def remove() -> None:
+    """Runs in an instance: somebody has seen to it."""
+    Session.objects.all().delete()

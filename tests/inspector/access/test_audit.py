@@ -1,0 +1,229 @@
+"""The audit log as officers and owners read it."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from memoryhub.journal import audit as log
+from memoryhub.models.access.audit import AuditEntry
+from memoryhub.models.projects import Project
+from memoryhub.queries.access.audit import FIELDS
+from memoryhub.services.access import audit, operators
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.threads import operator_threads
+from tests.cast.factories import append, get_thread
+from tests.inspector.conftest import Browser, member, signed_in
+from tests.oracles.kept import unguarded
+
+pytestmark = pytest.mark.django_db
+
+PATH = "/p/acme/audit"
+
+
+def text(answer: Any) -> str:
+    parts = answer.streaming_content if answer.streaming else [answer.content]
+    return b"".join(parts).decode()
+
+
+def rows(page: str) -> list[int]:
+    """The entries that a page lists."""
+    parts = page.split('id="entry-')[1:]
+    return [int(part.partition('"')[0]) for part in parts]
+
+
+def note(project: Project, action: str = "scanned", **details: Any) -> int:
+    audit.record(actor="command", action=action, project=project.id, **details)
+    return int(AuditEntry.objects.latest("seq").seq)
+
+
+@pytest.fixture
+def officer(browser: Browser) -> Client:
+    browser("owner")
+    return browser("officer")
+
+
+@pytest.mark.parametrize("role", ["viewer", "editor"])
+def test_it_is_for_officers_and_owners(browser: Browser, role: str) -> None:
+    browser("owner")
+    client = browser(role)
+    for path in (PATH, f"{PATH}/1", f"{PATH}.ndjson"):
+        answer = client.get(path)
+        assert answer.status_code == 403
+        assert "the role officer" in text(answer)
+    assert f'href="{PATH}"' not in text(client.get("/p/acme/"))
+
+
+@pytest.mark.parametrize("role", ["officer", "owner"])
+def test_it_is_in_the_navigation(browser: Browser, role: str) -> None:
+    browser("owner")
+    assert f'href="{PATH}"' in text(browser(role).get("/p/acme/"))
+
+
+def test_entries_stand_newest_first_and_verified(
+    officer: Client, acme: Project
+) -> None:
+    first, second = note(acme), note(acme)
+    page = text(officer.get(PATH))
+    listed = rows(page)
+    assert listed == sorted(listed, reverse=True)
+    assert {first, second} <= {*listed}
+    assert f"Verified to {second}" in page
+
+
+def test_a_broken_chain_is_named(officer: Client, acme: Project) -> None:
+    seq = note(acme)
+    with unguarded(AuditEntry):
+        AuditEntry.objects.filter(seq=seq).update(count=7)
+    assert f"The chain breaks at entry {seq}" in text(officer.get(PATH))
+    with unguarded(AuditEntry):
+        AuditEntry.objects.filter(seq=seq).update(count=0)
+
+
+def test_the_url_filters(officer: Client, acme: Project, agent: Agent) -> None:
+    append(agent, "t-1", "hello")
+    officer.get("/p/acme/threads/t-1/slots")
+    olga = operators.add("olga")
+    operators.set_role(acme, olga, "editor")
+    thread, actor = get_thread(agent), f"operator:{olga.id}"
+    operator_threads.close(thread, actor=actor, reason="failed")
+    read = AuditEntry.objects.get(action="content.read").seq
+    edited = AuditEntry.objects.get(action="operator.edited").seq
+    for query, seqs in (
+        ("content.read", [read]),
+        ("target:t-1", [edited, read]),
+        ("actor:olga", [edited]),
+        ("actor:officer content.read", [read]),
+        ("target:t-1 -actor:olga", [read]),
+        ("target:t-1 at:>1d", []),
+    ):
+        assert rows(text(officer.get(PATH, {"q": query}))) == seqs, query
+
+
+def test_names_lead_to_what_they_are_of(
+    officer: Client, acme: Project, agent: Agent
+) -> None:
+    append(agent, "t-1", "hello")
+    officer.get("/p/acme/threads/t-1/slots")
+    row = AuditEntry.objects.get(action="content.read")
+    page = text(officer.get(f"{PATH}/{row.seq}"))
+    assert 'href="/p/acme/threads/t-1"' in page
+    assert f'href="{PATH}?q=target%3A{row.target_id}"' in page
+    assert ">officer</a>" in page
+    for told in ("content.read", "debugging", bytes(row.hash).hex()):
+        assert told in page
+    assert rows(text(officer.get(PATH, {"q": f"target:{row.target_id}"}))) == [row.seq]
+
+
+def test_an_entry_has_an_address_in_its_own_project(
+    officer: Client, acme: Project, zeta: Project
+) -> None:
+    mine, theirs = note(acme), note(zeta)
+    assert officer.get(f"{PATH}/{mine}").status_code == 200
+    for seq in (theirs, 999_999, 0):
+        assert officer.get(f"{PATH}/{seq}").status_code == 404
+
+
+def test_nothing_of_another_project_is_listed(
+    officer: Client, acme: Project, zeta: Project
+) -> None:
+    seq = note(zeta)
+    signed_in(operators.ensure_default())
+    assert seq not in rows(text(officer.get(f"{PATH}?limit=200")))
+    assert all(
+        json.loads(line)["project"] == str(acme.id)
+        for line in text(officer.get(f"{PATH}.ndjson")).splitlines()
+    )
+
+
+def test_what_can_not_be_read_is_refused_with_the_nearest(officer: Client) -> None:
+    for path in (PATH, f"{PATH}.csv"):
+        answer = officer.get(path, {"q": "action:content.red"})
+        assert answer.status_code == 422
+        assert "content.read" in text(answer)
+    assert officer.get(PATH, {"after": "forged"}).status_code == 400
+
+
+def test_batches_lead_to_one_another(officer: Client, acme: Project) -> None:
+    for _ in range(5):
+        note(acme)
+    page = text(officer.get(PATH, {"q": "scanned", "limit": "2"}))
+    seen = rows(page)
+    following = page.partition('" rel="next"')[0].rpartition('href="?')[2]
+    again = text(officer.get(f"{PATH}?{following.replace('&amp;', '&')}&limit=2"))
+    assert len(seen) == 2
+    assert rows(again) == [seen[-1] - 1, seen[-1] - 2]
+
+
+@pytest.mark.parametrize("query", ["zzz", "purpose:evaluation"])
+def test_an_empty_list_says_so(officer: Client, query: str) -> None:
+    page = text(officer.get(PATH, {"q": query}))
+    assert "No entry matches" in page
+    assert f'href="{PATH}"' in page
+
+
+def test_exports_hold_all_that_matches(officer: Client, acme: Project) -> None:
+    seqs = [note(acme), note(acme)]
+    lines = text(officer.get(f"{PATH}.ndjson?q=scanned")).splitlines()
+    told = [json.loads(line) for line in lines]
+    assert [each["seq"] for each in told] == seqs
+    assert tuple(told[0]) == FIELDS
+    table = csv.DictReader(io.StringIO(text(officer.get(f"{PATH}.csv?q=scanned"))))
+    assert [int(row["seq"]) for row in table] == seqs
+    batch = json.loads(text(officer.get(f"{PATH}.json?q=scanned")))
+    assert [each["seq"] for each in batch["items"]] == [*reversed(seqs)]
+    assert batch["items"][1] == told[0]
+
+
+def test_looking_at_the_log_leaves_nothing_in_it(
+    officer: Client, acme: Project
+) -> None:
+    before = AuditEntry.objects.count()
+    for path in (PATH, f"{PATH}/1", f"{PATH}.ndjson"):
+        text(officer.get(path))
+    assert AuditEntry.objects.count() == before
+
+
+def test_each_example_is_a_search(officer: Client) -> None:
+    page = text(officer.get(PATH))
+    for part in page.split('class="chip" href="')[1:]:
+        assert officer.get(PATH + part.partition('"')[0]).status_code == 200
+
+
+def test_every_action_can_be_asked_for(officer: Client) -> None:
+    for action in sorted(log.ACTIONS):
+        assert officer.get(PATH, {"q": f"action:{action}"}).status_code == 200, action
+
+
+# What a session leaves in it
+
+
+def test_a_session_is_told_from_its_beginning_to_its_end(
+    acme: Project,
+) -> None:
+    member(acme, "owner")
+    editor, client = member(acme, "editor"), Client()
+    # A second time: they show that it is still them.
+    for _ in range(2):
+        link = f"/sign-in/{operators.make_link(editor)}"
+        assert client.post(link).status_code == 302
+    client.post("/sign-out")
+    client.post("/sign-out")
+    told = AuditEntry.objects.filter(actor_ref=str(editor.id)).order_by("seq")
+    assert [row.action for row in told] == ["sign_in", "sudo", "sign_out"]
+    assert {row.project for row in told} == {acme.id}
+
+
+def test_a_failed_sign_in_is_not_told(db: None) -> None:
+    """Names that were typed are no words of ours."""
+    operators.add("olga")
+    before = AuditEntry.objects.count()
+    for name in ("olga", "nobody-of-this-name"):
+        Client().post("/sign-in", {"username": name, "password": "wrong"})
+    Client().post(f"/sign-in/{'x' * 43}")
+    assert AuditEntry.objects.count() == before

@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+import pytest
+from django.test import Client
+
+from memoryhub.models.projects import Project
+from memoryhub.services.access.api_keys import Agent
+from tests.cast import factories
+from tests.inspector.conftest import Browser
+
+pytestmark = pytest.mark.django_db
+
+SCREENS = {
+    "/p/acme/": "viewer",
+    "/p/acme/threads": "viewer",
+    "/p/acme/panels/facets": "viewer",
+    "/p/acme/health": "viewer",
+    "/p/acme/threads/t-1": "viewer",
+    "/p/acme/threads/t-1/slots": "viewer",
+    "/p/acme/threads/t-1/slots/0": "viewer",
+    "/p/acme/threads/t-1/events/2": "viewer",
+    "/p/acme/threads/t-1/tail": "viewer",
+    "/p/acme/threads/t-1/forks": "viewer",
+    "/p/acme/threads/t-1/panels/head": "viewer",
+    "/p/acme/threads/t-1/slots.csv": "viewer",
+    "/p/acme/threads/t-1/events.ndjson": "viewer",
+    "/p/acme/threads/t-1/messages.ndjson": "viewer",
+    "/p/acme/imports": "viewer",
+    "/p/acme/imports.json": "viewer",
+    "/p/acme/threads/t-1/retention": "editor",
+    "/p/acme/threads/t-1/fork": "editor",
+    "/p/acme/threads/t-1/close": "editor",
+    "/p/acme/api-keys": "owner",
+    "/p/acme/api-keys/new": "owner",
+    "/p/acme/settings": "owner",
+}
+ROLES = ["viewer", "editor", "officer", "owner"]
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_each_screen_opens_to_its_role(
+    browser: Browser, agent: Agent, role: str
+) -> None:
+    factories.append(agent, "t-1", "hello")
+    client = browser(role)
+    for path, needed in SCREENS.items():
+        answer = client.get(path)
+        allowed = ROLES.index(role) >= ROLES.index(needed)
+        assert answer.status_code == (200 if allowed else 403), path
+        if not allowed:
+            assert f"role {needed}" in answer.content.decode()
+
+
+def test_without_a_session_nothing_opens(acme: Project, agent: Agent) -> None:
+    factories.append(agent, "t-1", "hello")
+    for path in SCREENS:
+        answer = Client().get(path)
+        assert answer.status_code == (401 if "/panels/" in path else 302), path
+
+
+def test_a_project_of_others_is_absent_on_every_screen(
+    owner: Client, stranger: Agent
+) -> None:
+    factories.append(stranger, "t-1", "secret")
+    for path in SCREENS:
+        foreign = owner.get(path.replace("/p/acme", "/p/zeta"))
+        absent = owner.get(path.replace("/p/acme", "/p/nobody"))
+        assert foreign.status_code == absent.status_code == 404, path
+        assert "secret" not in foreign.content.decode()
+
+
+def test_a_thread_of_others_is_absent_on_every_screen(
+    owner: Client, stranger: Agent
+) -> None:
+    factories.append(stranger, "t-1", "secret")
+    for path in (path for path in SCREENS if "t-1" in path):
+        assert owner.get(path).status_code == 404, path
+
+
+def test_the_overview_shows_sums_and_what_moved_last(
+    viewer: Client, agent: Agent
+) -> None:
+    factories.append(agent, "t-1", "hello")
+    page = viewer.get("/p/acme/").content.decode()
+    assert "Open threads" in page
+    assert 'href="/p/acme/threads/t-1"' in page
+
+
+def test_health_says_in_words_that_the_writer_is_stopped(viewer: Client) -> None:
+    page = viewer.get("/p/acme/health").content.decode()
+    assert "not serving" in page
+    assert "The writer of this process is not running" in page

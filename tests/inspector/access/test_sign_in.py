@@ -1,0 +1,330 @@
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from django.contrib.sessions.models import Session
+from django.db import OperationalError, connection
+from django.test import Client
+from django.utils import timezone
+from pytest_django import Settings
+
+from inspector.access.access import SEEN, SIGNED_IN, is_near
+from memoryhub.journal import writer
+from memoryhub.models.access.operators import SignInFailure
+from memoryhub.models.projects import Project
+from memoryhub.models.server.clock import TOLERANCE_NS, clock
+from memoryhub.services.access import operators
+from tests.conftest import DATABASES
+from tests.inspector.conftest import Browser, signed_in
+from tests.inspector.web.test_looking import stored
+
+pytestmark = pytest.mark.django_db
+PASSWORD = "a long enough password"
+
+
+@pytest.fixture
+def token(acme: Project) -> str:
+    return operators.make_link(operators.ensure_default())
+
+
+def test_link_works_once(token: str) -> None:
+    assert Client().post(f"/sign-in/{token}").status_code == 302
+    second = Client().post(f"/sign-in/{token}")
+    assert second.status_code == 422
+    assert "manage.py signin" in second.content.decode()
+
+
+def test_link_preview_is_harmless(token: str) -> None:
+    """Whoever only looks is not signed in, and leaves the link as it was."""
+    preview = Client()
+    for method in ("GET", "HEAD", "GET"):
+        page = preview.generic(method, f"/sign-in/{token}")
+        assert page.status_code == 200
+    assert set(preview.cookies) == {"mh_csrf"}
+    assert not Session.objects.exists()
+    assert Client().post(f"/sign-in/{token}").status_code == 302
+
+
+def test_unknown_used_and_expired_links_answer_alike(token: str) -> None:
+    Client().post(f"/sign-in/{token}")
+    used = Client().post(f"/sign-in/{token}")
+    unknown = Client().post(f"/sign-in/{'x' * 43}")
+    assert used.status_code == unknown.status_code
+    assert plain(used) == plain(unknown)
+
+
+def plain(answer: object) -> str:
+    """The page without its token, which differs each time."""
+    text: str = answer.content.decode()  # type: ignore[attr-defined]  # a response
+    head, _, rest = text.partition('name="csrfmiddlewaretoken" value="')
+    return head + rest[64:]
+
+
+def test_guessing_links_is_slowed_down(acme: Project) -> None:
+    client = Client()
+    codes = [client.post(f"/sign-in/{'x' * 43}").status_code for _ in range(11)]
+    assert codes == [422] * 10 + [429]
+
+
+def test_signing_in_leads_back(token: str) -> None:
+    answer = Client().post(f"/sign-in/{token}", {"next": "/p/acme/threads?q=a"})
+    assert answer.headers["Location"] == "/p/acme/threads?q=a"
+
+
+@pytest.mark.parametrize(
+    "where", ["https://evil.example/", "//evil.example", "javascript:1"]
+)
+def test_signing_in_leads_nowhere_else(token: str, where: str) -> None:
+    answer = Client().post(f"/sign-in/{token}", {"next": where})
+    assert answer.headers["Location"] == "/"
+
+
+def test_a_password_signs_in(acme: Project) -> None:
+    operators.set_password(operators.ensure_default(), PASSWORD)
+    client = Client()
+    form = {"username": "operator", "password": PASSWORD}
+    assert client.post("/sign-in", form).status_code == 302
+    assert client.get("/p/acme/").status_code == 200
+
+
+def test_a_wrong_name_and_a_wrong_password_look_alike(acme: Project) -> None:
+    operators.set_password(operators.ensure_default(), PASSWORD)
+    one = Client().post("/sign-in", {"username": "operator", "password": "wrong"})
+    two = Client().post("/sign-in", {"username": "nobody", "password": "wrong"})
+    assert one.status_code == two.status_code == 422
+    assert plain(one) == plain(two)
+
+
+def test_guessing_passwords_is_locked_out(acme: Project) -> None:
+    operators.set_password(operators.ensure_default(), PASSWORD)
+    client, form = Client(), {"username": "operator", "password": "wrong"}
+    codes = [client.post("/sign-in", form).status_code for _ in range(5)]
+    assert codes[0] == 422
+    right = client.post("/sign-in", {"username": "operator", "password": PASSWORD})
+    assert right.status_code == 429
+    assert "Too many tries" in right.content.decode()
+
+
+def test_signing_out_ends_the_session(owner: Client) -> None:
+    answer = owner.post("/sign-out")
+    assert answer.headers["Clear-Site-Data"] == '"cache", "storage"'
+    assert owner.get("/p/acme/").headers["Location"].startswith("/sign-in?next=")
+
+
+def test_a_form_without_a_token_is_refused(acme: Project) -> None:
+    client = Client(enforce_csrf_checks=True)
+    assert (
+        client.post("/sign-in", {"username": "a", "password": "b"}).status_code == 403
+    )
+
+
+@pytest.mark.parametrize(("since", "hours"), [(SIGNED_IN, 13), (SEEN, 9)])
+def test_a_session_ends_when_old_or_idle(owner: Client, since: str, hours: int) -> None:
+    session = owner.session
+    session[since] = (timezone.now() - timedelta(hours=hours)).isoformat()
+    session.save()
+    assert owner.get("/p/acme/").status_code == 302
+    assert owner.get("/p/acme/").status_code == 302
+
+
+def test_powerful_operators_idle_shorter_off_loopback(browser: Browser) -> None:
+    late = (timezone.now() - timedelta(minutes=31)).isoformat()
+    for role, status in (("owner", 302), ("editor", 200)):
+        client = browser(role)
+        session = client.session
+        session[SEEN] = late
+        session.save()
+        answer = client.get("/p/acme/", REMOTE_ADDR="192.0.2.7")
+        assert answer.status_code == status
+
+
+@pytest.mark.parametrize(
+    ("peer", "host", "near"),
+    [
+        *((peer, "127.0.0.1:8000", True) for peer in ("127.0.0.1", "::1")),
+        *(("127.0.0.1", f"{name}:8000", True) for name in ("localhost", "[::1]")),
+        *(("127.0.0.1", name, True) for name in ("127.0.0.1", "LOCALHOST", "[::1]")),
+        # What a proxy on the machine passes on, whoever asked it.
+        *(("127.0.0.1", name, False) for name in ("m.example", "m.example:8000")),
+        *(("127.0.0.1", name, False) for name in ("localhost.m.example", "", "::1")),
+        ("192.0.2.7", "127.0.0.1:8000", False),
+        ("", "127.0.0.1", False),
+    ],
+)
+def test_near_is_who_asks_this_machine_on_this_machine(
+    peer: str, host: str, *, near: bool
+) -> None:
+    assert is_near(peer, host=host, headers=["Host", "User-Agent"]) is near
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        *("Forwarded", "Via", "X-Real-IP", "X-Client-IP", "X-Original-Host"),
+        *("X-Forwarded-For", "x-forwarded-host", "X-Forwarded-Proto", "X-Forwarded"),
+        *("True-Client-IP", "CF-Connecting-IP", "X-Envoy-External-Address"),
+    ],
+)
+def test_what_was_passed_on_is_not_near(header: str) -> None:
+    """Else whoever asks a proxy for `localhost` would be let in by a password alone."""
+    assert not is_near("127.0.0.1", host="localhost", headers=["Host", header])
+
+
+def test_where_hosts_are_set_nobody_is_near(settings: Settings) -> None:
+    settings.HOSTS = ["m.example"]
+    assert not is_near("127.0.0.1", host="localhost", headers=["Host"])
+
+
+def test_an_owner_is_not_let_in_through_a_proxy_by_a_password(acme: Project) -> None:
+    olga = operators.add("olga")
+    operators.set_password(olga, PASSWORD)
+    operators.set_role(acme, olga, "owner")
+    form = {"username": "olga", "password": PASSWORD}
+    away = Client(headers={"X-Forwarded-For": "203.0.113.9"})
+    assert away.post("/sign-in", form).status_code == 422
+    assert Client().post("/sign-in", form).status_code == 302
+
+
+def test_behind_a_proxy_on_the_machine_nobody_is_near(
+    acme: Project, settings: Settings
+) -> None:
+    """Neither for a password alone, nor for how long a session idles."""
+    settings.ALLOWED_HOSTS = ["127.0.0.1", "m.example"]
+    olga = operators.add("olga")
+    operators.set_password(olga, PASSWORD)
+    operators.set_role(acme, olga, "owner")
+    form = {"username": "olga", "password": PASSWORD}
+    for host, entered, stayed in (("m.example", 422, 302), ("127.0.0.1", 302, 200)):
+        client = Client(SERVER_NAME=host)
+        assert client.post("/sign-in", form).status_code == entered
+        assert client.post(f"/sign-in/{operators.make_link(olga)}").status_code == 302
+        session = client.session
+        session[SEEN] = (timezone.now() - timedelta(minutes=31)).isoformat()
+        session.save()
+        assert client.get("/p/acme/").status_code == stayed
+
+
+def test_a_session_changes_its_key_at_sign_in(token: str) -> None:
+    client = Client()
+    client.get("/sign-in")
+    before = client.session.session_key
+    client.post(f"/sign-in/{token}")
+    assert client.session.session_key != before
+
+
+def test_the_only_project_is_where_one_lands(owner: Client, acme: Project) -> None:
+    assert owner.get("/").headers["Location"] == "/p/acme/"
+
+
+def test_several_projects_are_listed(acme: Project, zeta: Project) -> None:
+    client = signed_in(operators.ensure_default())
+    page = client.get("/").content.decode()
+    assert 'href="/p/acme/"' in page
+    assert 'href="/p/zeta/"' in page
+
+
+def test_a_theme_is_remembered(owner: Client) -> None:
+    answer = owner.post("/theme", {"theme": "dark", "next": "/p/acme/threads"})
+    assert answer.headers["Location"] == "/p/acme/threads"
+    assert 'data-theme="dark"' in owner.get("/p/acme/threads").content.decode()
+    owner.post("/theme", {"theme": '"><script>'})
+    assert "data-theme" not in owner.get("/p/acme/threads").content.decode()
+
+
+def test_looking_at_the_sign_in_page_writes_nothing(
+    acme: Project, django_assert_num_queries: Any
+) -> None:
+    client = Client(enforce_csrf_checks=True)
+    with django_assert_num_queries(0):
+        page = client.get("/sign-in")
+    assert not Session.objects.exists()
+    cookie = page.cookies["mh_csrf"]
+    assert set(page.cookies) == {"mh_csrf"}
+    assert (cookie["httponly"], cookie["samesite"]) == (True, "Lax")
+    token = page.content.decode().partition('csrfmiddlewaretoken" value="')[2][:64]
+    form = {"username": "a", "password": "b", "csrfmiddlewaretoken": token}
+    assert client.post("/sign-in", form).status_code == 422
+
+
+@pytest.mark.parametrize("name", ["a\0b", "x" * 65, "x" * 300, "", "ä", " "])
+def test_what_can_be_nobodys_name_is_refused_like_any(acme: Project, name: str) -> None:
+    usual = Client().post("/sign-in", {"username": "nobody", "password": "wrong"})
+    answer = Client().post("/sign-in", {"username": name, "password": "wrong"})
+    assert answer.status_code == usual.status_code == 422
+    assert plain(answer) == plain(usual)
+
+
+@pytest.mark.parametrize("password", ["a\0b", "x" * 4097, "ä" * 2049])
+def test_what_can_be_no_password_is_hashed_like_a_short_one(
+    acme: Project, password: str
+) -> None:
+    operator = operators.ensure_default()
+    # Even if it were the very one.
+    operator.set_password(password)
+    operator.save()
+    form = {"username": operator.username, "password": password}
+    wrong = Client().post("/sign-in", {**form, "password": "wrong"})
+    answer = Client().post("/sign-in", form)
+    assert answer.status_code == wrong.status_code == 422
+    assert plain(answer) == plain(wrong)
+
+
+def test_a_right_password_is_no_failure(acme: Project) -> None:
+    operators.set_password(operators.add("olga"), PASSWORD)
+    form = {"username": "olga", "password": PASSWORD}
+    for password, status in (("wrong", 422), (PASSWORD, 302), (PASSWORD, 302)):
+        answer = Client().post("/sign-in", {**form, "password": password})
+        assert answer.status_code == status
+    assert not SignInFailure.objects.exists()
+
+
+def test_nothing_that_was_typed_is_kept(acme: Project) -> None:
+    """Of a failure stand two keyed digests and a time; nothing goes into a log."""
+    typed = [f"typed-{n}-{uuid4().hex}" for n in range(7)]
+    fields = ("username", "password", "code", "next", "purpose", "anything")
+    form = dict(zip(fields, typed, strict=False)) | {"purpose": "debugging"}
+    agent = {"User-Agent": typed[-1]}
+    answer = Client(headers=agent).post(f"/sign-in?next=/{typed[-1]}", form)
+    assert answer.status_code == 422
+    (failure,) = SignInFailure.objects.all()
+    assert len(failure.name) == len(failure.address) == 32
+    rows = [repr(row) for name in DATABASES for _, row in stored(name)]
+    assert not [text for text in typed if any(text in row for row in rows)]
+
+
+def test_a_full_queue_keeps_the_link(
+    token: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as stopping:
+        stopping.setattr(writer, "_stopping", True)
+        answer = Client().post(f"/sign-in/{token}")
+    assert answer.status_code == 503
+    assert "Away for a moment" in answer.content.decode()
+    assert Client().post(f"/sign-in/{token}").status_code == 302
+
+
+def test_a_database_that_is_away_is_a_503(token: str) -> None:
+    def away(*_: Any) -> None:
+        raise OperationalError
+
+    form = {"username": "operator", "password": PASSWORD}
+    with connection.execute_wrapper(away):
+        link = Client().post(f"/sign-in/{token}")
+        password = Client().post("/sign-in", form)
+    assert link.status_code == password.status_code == 503
+    assert Client().post(f"/sign-in/{token}").status_code == 302
+
+
+def test_nobody_is_let_in_while_the_clock_is_off(owner: Client) -> None:
+    """A session or a link may have ended by a clock that is right."""
+    link = f"/sign-in/{operators.make_link(operators.ensure_default())}"
+    clock.compare(-TOLERANCE_NS - 1)
+    for answer in (owner.get("/p/acme/"), Client().post(link)):
+        assert answer.status_code == 503
+        assert "clock_skew" in answer.content.decode()
+    clock.compare(0)
+    assert owner.get("/p/acme/").status_code == 200
+    assert Client().post(link).status_code == 302

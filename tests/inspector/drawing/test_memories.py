@@ -1,0 +1,209 @@
+"""Task, notes and the timeline's tab of working memory, as operators look at them.
+
+Events of the desk: 4 and 10 the task, 5, 6 and 11 notes, 15 restores, 17 the task, 18 a
+note.
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from typing import Any
+
+import pytest
+import time_machine
+from django.test import Client
+from django.utils import timezone
+
+from inspector.drawing import memories, summaries
+from inspector.live import panels
+from memoryhub.kernel.commands import AmendThread
+from memoryhub.kernel.memory.tasks import ClearTask, UpdateTask
+from memoryhub.kernel.registry import TYPES
+from memoryhub.models.threads import Thread
+from memoryhub.queries.memory import task_views
+from memoryhub.queries.memory.task_views import TaskStep
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.threads import operator_threads
+from tests.cast import factories
+from tests.inspector.paged import text_of
+from tests.inspector.remembered import make_desk
+from tests.oracles import memory_acts
+from tests.oracles.page_acts import act
+
+pytestmark = pytest.mark.django_db
+T = "/p/acme/threads/desk"
+
+
+@pytest.fixture
+def desk(agent: Agent) -> Thread:
+    return make_desk(agent)
+
+
+def lines(client: Client, path: str) -> list[dict[str, Any]]:
+    """The records of an export."""
+    answer: Any = client.get(path)
+    assert answer.status_code == 200, path
+    return [
+        json.loads(line) for line in b"".join(answer.streaming_content).splitlines()
+    ]
+
+
+def test_the_task_and_how_it_went(viewer: Client, agent: Agent, desk: Thread) -> None:
+    page = text_of(viewer, f"{T}/task")
+    assert "last heartbeat" in page
+    assert "55 %" in page
+    assert "Rebook ann" in page
+    assert 'data-live="task"' in page
+    steps = task_views.get_history(desk).steps
+    assert [(s.seq, s.progress_percent, s.turned) for s in steps] == [
+        (4, None, True),
+        (10, 40.0, False),
+        (15, None, False),
+        (17, 55.0, False),
+    ]
+    assert "M0 100" in page
+    as_of = text_of(viewer, f"{T}/task?at_seq=10")
+    assert "40 %" in as_of
+    assert "55 %" not in as_of
+    assert "No task as of this event" in text_of(viewer, f"{T}/task?at_seq=3")
+    act(agent, ClearTask(), "desk")
+    assert "It was cleared" in text_of(viewer, f"{T}/task")
+    assert "task.cleared" in text_of(viewer, f"{T}/task")
+
+
+def test_a_path_has_gaps_where_nothing_is_known() -> None:
+    said = [(1, None), (11, 50.0), (21, None), (31, 80.0)]
+    steps = [TaskStep(seq=n, progress_percent=p) for n, p in said]
+    assert memories.path(steps, end=31) == "M200.0 50.0H400.0M600.0 20.0H600"
+    assert memories.path(steps[:1], end=9) == ""
+    assert memories.path([], end=9) == ""
+
+
+@pytest.mark.parametrize("count", [2, 30])
+def test_a_task_costs_the_same_however_often_it_moved(
+    agent: Agent, count: int, django_assert_num_queries: Any
+) -> None:
+    factories.make_thread(agent, "busy")
+    for _ in range(count):
+        memory_acts.set_task(agent, "busy", status="running")
+    row = factories.get_thread(agent, "busy")
+    task_views.get_history(row)
+    with django_assert_num_queries(3):
+        task_views.get_history(row)
+
+
+def test_notes_newest_first_with_gaps(
+    viewer: Client, agent: Agent, desk: Thread
+) -> None:
+    with time_machine.travel(timezone.now() + timedelta(minutes=7), tick=False):
+        memory_acts.add_notes(agent, "Much later.", thread="desk")
+    page = text_of(viewer, f"{T}/notes")
+    order = ["Much later.", "7 min earlier", "Now with", "Asked for"]
+    assert [page.index(each) for each in order] == sorted(map(page.index, order))
+    # The restore took it off the scratchpad; as of then it is there.
+    assert "It was a mistake" not in page
+    assert "It was a mistake" in text_of(viewer, f"{T}/notes?at_seq=11")
+    assert f'href="{T}/notes?at_seq=18#note-18"' in page
+    assert 'data-live="notes"' in page
+
+
+def test_a_pause_says_how_many_are_new(viewer: Client, desk: Thread) -> None:
+    paused = text_of(viewer, f"{T}/notes?at_seq=12")
+    assert "Paused · 1 new note since" in paused
+    assert "data-live=" not in paused.split('id="notes"')[1]
+    assert "new note" not in text_of(viewer, f"{T}/notes")
+
+
+def test_trimmed_notes_are_there_before_the_trim(
+    viewer: Client, agent: Agent, desk: Thread
+) -> None:
+    act(agent, AmendThread(config={"max_notes": 1}), "desk")
+    memory_acts.add_notes(agent, "The last.", thread="desk")
+    page = text_of(viewer, f"{T}/notes")
+    assert "Now with the right seat" not in page
+    assert "Now with the right seat" in text_of(viewer, f"{T}/notes?at_seq=19")
+    # A search goes by the journal.
+    assert "Now with the right seat" in text_of(viewer, f"{T}/notes?q=seq:18")
+    assert "3 older trimmed for it" in text_of(viewer, f"{T}/notes?q=seq:20")
+
+
+def test_a_search_over_notes(viewer: Client, desk: Thread) -> None:
+    def found(query: str) -> list[int]:
+        return [each["seq"] for each in lines(viewer, f"{T}/notes.ndjson?{query}")]
+
+    assert found("") == [5, 6, 18]
+    assert found("at_seq=11") == [5, 6, 11]
+    assert found("q=seq:6..11") == [6, 11]
+    assert found("q=agent") == [5, 6, 11, 18]
+    assert found("q=actor:operator*") == []
+    assert "No note here" in text_of(viewer, f"{T}/notes?q=actor:operator*")
+    assert "Did you mean" in text_of(viewer, f"{T}/notes?q=seqq:4", 422)
+    assert viewer.get(f"{T}/notes.csv?q=seqq:4").status_code == 422
+    assert "text" not in lines(viewer, f"{T}/notes.ndjson")[0]
+    whole = lines(viewer, f"{T}/notes.ndjson?content=1&q=seq:11")
+    assert whole == [whole[0] | {"seq": 11, "text": "It was a mistake."}]
+
+
+def test_older_notes_by_link(viewer: Client, agent: Agent, desk: Thread) -> None:
+    texts = [f"note {n:03}" for n in range(70)]
+    memory_acts.add_notes(agent, *texts, thread="desk")
+    first = text_of(viewer, f"{T}/notes")
+    link = first.split("Older notes")[0].rsplit('href="', 1)[1].split('"')[0]
+    both = first + text_of(viewer, link)
+    assert all(both.count(text) == 1 for text in texts)
+    assert both.count("Asked for the number.") == 1
+
+
+def test_the_tab_of_the_timeline(viewer: Client, desk: Thread) -> None:
+    page = text_of(viewer, f"{T}?tab=working-memory")
+    assert 'id="working-memory"' in page
+    for text in ("Rebook ann", "/keys/token", "Now with the right seat", ">before<"):
+        assert text in page
+    before = text_of(viewer, f"{T}?tab=working-memory&at_seq=1")
+    assert "None is set." in before
+    assert "The scratchpad is empty." in before
+    marks = text_of(viewer, f"{T}?at_seq=13")
+    assert 'data-previous="12" data-next="14"' in marks
+    assert "checkpoints" in text_of(viewer, f"{T}/events/12")
+
+
+def test_every_type_of_event_is_told() -> None:
+    assert set(TYPES) - set(summaries._TELL) == set()
+
+
+def test_what_is_told_of_memory(viewer: Client, desk: Thread) -> None:
+    page = text_of(viewer, f"{T}?at_seq=18")
+    for said in (
+        "seat, 64 bytes",
+        "running, data, description, started at",
+        "current step, progress percent",
+        "before, 2 keys, 2 notes",
+        "keys, notes, task of 7; 2 set, 1 removed",
+        "It was a mistake.",
+    ):
+        assert said in page, said
+
+
+@pytest.mark.parametrize("name", ["keys", "task", "notes", "working-memory"])
+def test_a_push_of_memory_is_what_a_get_answers(
+    viewer: Client, owner: Client, desk: Thread, name: str
+) -> None:
+    """One render for all: no form, and nothing that differs by who looks."""
+    pushed = panels.render(name, desk, pushed=True)
+    for client in (viewer, owner):
+        answer: Any = client.get(f"{T}/panels/{name}")
+        panel = answer.content.decode()
+        assert pushed.replace(' hx-swap-oob="true"', "", 1) == panel
+    assert "<form" not in pushed
+    assert "/restore" not in pushed
+
+
+def test_a_fork_goes_on_with_the_task_it_began_with(
+    viewer: Client, agent: Agent, desk: Thread
+) -> None:
+    operator_threads.fork(desk, actor="operator:x", name="alt", seq=10)
+    act(agent, UpdateTask(fields={"current_step": b"3"}), "alt")
+    (step,) = task_views.get_history(factories.get_thread(agent, "alt")).steps
+    assert (step.status, step.progress_percent, step.turned) == ("running", 40.0, False)
+    assert "40 %" in text_of(viewer, "/p/acme/threads/alt/task")

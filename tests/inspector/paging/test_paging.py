@@ -1,0 +1,315 @@
+from __future__ import annotations
+
+import hashlib
+import re
+from typing import Any
+
+import orjson
+import pytest
+from django.test import Client
+
+from memoryhub.journal import state_at
+from memoryhub.kernel.packing import packers
+from memoryhub.kernel.paging.page_commands import CreatePages
+from memoryhub.models.threads import Thread
+from memoryhub.queries.turns import contexts, prefixes, turn_diffs, turns
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.turns import turns as beginning
+from tests.cast import factories
+from tests.inspector.conftest import Browser
+from tests.inspector.paged import (
+    do,
+    gone,
+    make_paged,
+    make_restless,
+    message,
+    new_page,
+    text_of,
+)
+from tests.inspector.routes import make_family
+
+pytestmark = pytest.mark.django_db
+T = "/p/acme/threads/paged"
+
+
+@pytest.fixture
+def paged(agent: Agent) -> Thread:
+    return make_paged(agent)
+
+
+def test_the_working_set_shows_each_frame_and_why(
+    viewer: Client, paged: Thread
+) -> None:
+    text = text_of(viewer, f"{T}/working-set")
+    state = state_at(paged, paged.head_seq).state
+    for frame in state.paging.in_order():
+        assert f'id="cell-{frame.page_id}"' in text
+    assert text.count('class="cell ') == len(state.paging.frames)
+    assert "pinned by a command" in text
+    assert "protected until turn" in text
+    assert " recency (" in text
+    assert f"of {state.paging.settings.usable:,}" in text
+
+
+def test_it_stands_on_the_timeline_as_of_any_event(
+    viewer: Client, paged: Thread
+) -> None:
+    text = text_of(viewer, f"{T}?tab=working-set&at_seq=3")
+    assert 'id="working-set"' in text
+    assert 'id="cell-policy"' in text
+    assert "cell-slot-0" not in text
+
+
+def test_page_panel_and_push_are_the_same_picture(
+    viewer: Client, paged: Thread
+) -> None:
+    page = text_of(viewer, f"{T}/working-set")
+    panel = text_of(viewer, f"{T}/panels/working-set")
+    assert panel.strip() in page
+
+
+def test_before_the_first_page_it_says_what_would_be_there(
+    viewer: Client, paged: Thread
+) -> None:
+    assert "Nothing is mapped here" in text_of(viewer, f"{T}/working-set?at_seq=1")
+
+
+def test_a_recorded_turn_is_put_together_to_the_byte(
+    viewer: Client, paged: Thread
+) -> None:
+    text = text_of(viewer, f"{T}/turns/7")
+    assert "sha256 equals the record" in text
+    found = contexts.recorded(paged, 7)
+    request = contexts.require(contexts.reassemble(paged, found))
+    assert hashlib.sha256(request).hexdigest() == found.sha256
+    assert found.sha256 is not None
+    assert found.sha256 in text
+    assert request.decode() in text
+
+
+def test_a_request_that_differs_is_told_in_red(
+    viewer: Client, paged: Thread, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As by a packer that was changed instead of getting a new version."""
+    honest = packers.ASSEMBLE["pack/2"]
+
+    def changed(*args: Any, **kwargs: Any) -> bytes:
+        return honest(*args, **kwargs) + b" "
+
+    monkeypatch.setitem(packers.ASSEMBLE, "pack/2", changed)
+    text = text_of(viewer, f"{T}/turns/7")
+    assert "The request differs from the record" in text
+    assert "equals the record" not in text
+
+
+def test_a_turn_whose_page_was_deleted_shows_the_rest(
+    browser: Browser, paged: Thread
+) -> None:
+    editor = browser("editor")
+    answer = editor.post(f"{T}/pages/policy/delete", {"typed": "policy"})
+    assert answer.status_code == 302
+    text = text_of(editor, f"{T}/turns/7", 410)
+    assert "1 payload erased" in text
+    assert "policy" in text
+    assert "equals the record" not in text
+    assert "Refunds within 30 days" not in text
+    assert f'href="{T}/pages/slot-' in text
+    text_of(editor, f"{T}/pages/policy", 410)
+
+
+def test_a_turn_without_a_record_says_so(agent: Agent, owner: Client) -> None:
+    make_family(agent)
+    assert "Not recorded" in text_of(owner, "/p/acme/threads/t-1/turns/1")
+
+
+def test_turns_are_listed_with_what_they_cost(viewer: Client, paged: Thread) -> None:
+    text = text_of(viewer, f"{T}/turns")
+    for n in range(1, 8):
+        assert f'href="{T}/turns/{n}"' in text
+    assert text_of(viewer, f"{T}/turns?at_seq=1").count("/turns/") == 0
+    assert text_of(viewer, f"{T}/turns/8", 404)
+
+
+def test_a_page_shows_its_levels_and_its_history(
+    agent: Agent, viewer: Client, paged: Thread
+) -> None:
+    text = text_of(viewer, f"{T}/pages/policy")
+    assert "Pinned by the rule" in text
+    assert "page.created" in text
+    assert "Refunds within 30 days." in text
+    away = gone(agent, "paged")[0]
+    text = text_of(viewer, f"{T}/pages/{away}")
+    assert "Why it is not resident" in text
+    assert "keep score was" in text
+    assert text_of(viewer, f"{T}/pages/slot-999", 404)
+
+
+def test_the_page_table_is_searched(viewer: Client, paged: Thread) -> None:
+    everything = text_of(viewer, f"{T}/pages?limit=200")
+    assert everything.count("data-row") == paged.slot_count + 1
+    claims = text_of(viewer, f"{T}/pages?q=type:claim")
+    assert claims.count("data-row") == 1
+    state = state_at(paged, paged.head_seq).state
+    mapped = text_of(viewer, f"{T}/pages?q=tier:L0&limit=200")
+    assert mapped.count("data-row") == len(state.paging.frames)
+    hot = text_of(viewer, f"{T}/pages?q=tier:L1&limit=200")
+    assert hot.count("data-row") == len(state.paging.hot)
+    assert "nearest" not in text_of(viewer, f"{T}/pages?q=teir:L0", 422)
+
+
+def test_the_charts_add_up_to_what_the_thread_counted(
+    viewer: Client, paged: Thread
+) -> None:
+    answer: Any = viewer.get(f"{T}/paging.json")
+    buckets = orjson.loads(answer.content)["items"]
+    assert sum(bucket["hits"] for bucket in buckets) == paged.tlb_hits
+    assert sum(bucket["faults"] for bucket in buckets) == paged.fault_count == 1
+    assert sum(bucket["evicted"] for bucket in buckets) == paged.eviction_count
+    assert buckets[-1]["last"] == paged.head_seq
+    text = text_of(viewer, f"{T}/paging")
+    assert '"label":"resident rate"' in text
+    assert "Evictions by cause" in text
+    assert "Nothing was looked up" in text_of(viewer, f"{T}/paging?from=1&to=1")
+    assert "does not fit" in text_of(viewer, f"{T}/paging?from=5&to=2", 422)
+
+
+@pytest.mark.parametrize("layout", ["conversation", "developer"])
+def test_a_turn_says_what_it_shows_in_part(
+    agent: Agent, viewer: Client, layout: str
+) -> None:
+    make_paged(agent, layout=layout)
+    slots = [message("user", "Where is it? " * 300)]
+    new = beginning.NewTurn(slots=slots, token_budget=1_200)
+    begun = factories.run(beginning.begin(agent=agent, thread="paged", new=new))
+    text = text_of(viewer, f"{T}/turns/{begun.turn}")
+    assert begun.cut
+    for cut in begun.cut:
+        page = f'<a href="{T}/pages/{cut.page_id}">{cut.page_id}</a>'
+        assert f"{page}, {cut.shown_tokens:,} of {cut.tokens:,} tokens" in text
+    assert "Shown in part" not in text_of(viewer, f"{T}/turns/7")
+
+
+def test_a_diff_tells_what_left_and_by_which_event(
+    viewer: Client, paged: Thread
+) -> None:
+    found = turn_diffs.get_diff(paged, 7, base=5)
+    text = text_of(viewer, f"{T}/turns/7/diff?base=5")
+    assert "From turn 5 to turn 7" in text
+    for kind in ("entered", "left"):
+        assert found.counts[kind]
+        assert text.count(f"<td>{kind}</td>") == found.counts[kind]
+    assert "page.evicted" in text
+    assert "no turn before the first" in text_of(viewer, f"{T}/turns/1/diff")
+    text_of(viewer, f"{T}/turns/99/diff", 404)
+
+
+def test_the_lens_names_what_broke_the_prefix(agent: Agent, viewer: Client) -> None:
+    """And what would have, had one message had its sections in another order."""
+    paged = make_paged(agent, layout="developer")
+    lens = prefixes.get_lens(paged, 7)
+    text = text_of(viewer, f"{T}/turns/7/prefix")
+    assert f"{lens.prefix_tokens:,}" in text
+    assert f"<b>{lens.cause}</b>" in text
+    what_if = text_of(viewer, f"{T}/turns/7/prefix?order={','.join(lens.order[::-1])}")
+    assert "What if the sections stood in this order" in what_if
+    text_of(viewer, f"{T}/turns/7/prefix?order=nothing", 422)
+    text_of(viewer, f"{T}/turns/7/prefix?block=3", 422)
+    series = text_of(viewer, f"{T}/prefix?block=128")
+    assert series.count('/prefix">Turn ') == 7
+
+
+def test_messages_have_one_order(viewer: Client, paged: Thread) -> None:
+    lens = prefixes.get_lens(paged, 7)
+    assert "in another order" not in text_of(viewer, f"{T}/turns/7/prefix")
+    order = ",".join(lens.order[::-1])
+    text_of(viewer, f"{T}/turns/7/prefix?order={order}", 422)
+
+
+def test_a_page_says_what_was_made_of_it_and_who_carried_it(
+    agent: Agent, viewer: Client, paged: Thread
+) -> None:
+    made = new_page("sum", "All of it.", type="summary", provenance=("slot-0",))
+    do(agent, "paged", CreatePages(pages=(made,)))
+    text = text_of(viewer, f"{T}/pages/slot-0")
+    assert f'href="{T}/pages/sum"' in text
+    text = text_of(viewer, f"{T}/pages/policy")
+    for turn in range(1, 8):
+        assert f'href="{T}/turns/{turn}">turn {turn} <i>history' in text
+    assert "No page says" in text
+
+
+def test_a_turn_tells_its_faults_and_why_each_text_is_in(
+    viewer: Client, paged: Thread
+) -> None:
+    text = text_of(viewer, f"{T}/turns/6")
+    assert "page_unknown" in text
+    assert "now in the working set" in text
+    assert "pinned by a command" in text
+    assert "the user's newest message" in text
+    shown = turns.get_context(paged, 6)
+    assert shown is not None
+    for used in shown.used:
+        assert used.range is not None
+        assert f"{used.range[0]:,} to {used.range[1]:,}" in text
+    assert "asked for no page" in text_of(viewer, f"{T}/turns/7")
+
+
+# Lists
+
+
+def test_lists_say_how_full_and_how_lucky_a_thread_is(
+    viewer: Client, paged: Thread
+) -> None:
+    text = text_of(viewer, "/p/acme/threads")
+    assert f"{paged.resident_tokens} of 3200 tokens resident" in text
+    rate = paged.tlb_hits / (paged.tlb_hits + paged.tlb_misses)
+    # One of seven exchanges fetched a page.
+    assert figures(text) == {"resident rate": "0.86", "TLB hit rate": f"{rate:.2f}"}
+    assert "too few to tell" in text_of(viewer, "/p/acme/")
+
+
+def figures(text: str) -> dict[str, str]:
+    """The rates of the list's first thread, as they stand there."""
+    told = re.findall(r'data-label="([\w ]+ rate)"[^>]*>([^<]*)<', text)
+    return dict(told[:2])
+
+
+def test_a_thread_that_always_fetches_is_never_shown_as_well(
+    agent: Agent, viewer: Client
+) -> None:
+    """However often the TLB knows where that is which left."""
+    restless = make_restless(agent, exchanges=6)
+    assert restless.tlb_misses == 0 < restless.tlb_hits
+    text = text_of(viewer, "/p/acme/threads")
+    assert figures(text) == {"resident rate": "0.00", "TLB hit rate": "1.00"}
+    assert 'class="n warn" data-label="resident rate"' in text
+    for place in ("/p/acme/", "/p/acme/threads?q=flag:faulting"):
+        text = text_of(viewer, place)
+        assert 'href="/p/acme/threads/restless"' in text
+        assert not re.search(
+            r'class="[^"]*\b(ok|open|good)\b[^"]*"[^>]*>[^<]*rate', text
+        )
+    assert 'class="badge away">resident rate 0.00' in text_of(viewer, "/p/acme/")
+
+
+@pytest.mark.parametrize(
+    ("flag", "columns"),
+    [
+        ("thrashing", {"refault_count": 3}),
+        ("faulting", {"exchange_count": 30, "faulted_lately_count": 11}),
+        ("missing", {"tlb_hits": 50, "tlb_misses": 60}),
+    ],
+)
+@pytest.mark.no_replay
+def test_a_red_check_leads_to_the_threads_that_prove_it(
+    viewer: Client, agent: Agent, paged: Thread, flag: str, columns: dict[str, int]
+) -> None:
+    factories.make_thread(agent, "calm")
+    search = f"/p/acme/threads?q=flag:{flag}"
+    assert f'href="{T}"' not in text_of(viewer, search)
+    Thread.objects.filter(id=paged.id).update(**columns)
+    assert 'class="badge away"' in text_of(viewer, "/p/acme/")
+    text = text_of(viewer, search)
+    assert f'href="{T}"' in text
+    assert 'href="/p/acme/threads/calm"' not in text
+    assert f">{flag}</a>" in text_of(viewer, "/p/acme/panels/facets")

@@ -1,0 +1,350 @@
+from __future__ import annotations
+
+import csv
+import html
+import io
+import json
+import operator
+import re
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from memoryhub.models.projects import Project
+from memoryhub.models.slots import Slot
+from memoryhub.models.threads import Thread
+from memoryhub.queries.threads import event_search
+from memoryhub.services.access.api_keys import Agent
+from tests.cast import factories
+from tests.inspector.routes import make_family
+
+pytestmark = pytest.mark.django_db
+T = "/p/acme/threads/t-1"
+
+
+@pytest.fixture(scope="module")
+def acme(standing: None) -> Project:
+    return factories.make_project("acme")
+
+
+@pytest.fixture(scope="module")
+def agent(acme: Project) -> Agent:
+    return factories.make_agent(acme)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def family(agent: Agent) -> None:
+    """Seqs: 1 created, 2 slot, 3 turn 1, 4 slot, 5 turn 2, 6 slot, 7 advanced."""
+    make_family(agent)
+
+
+def shown(client: Client, query: str, thread: str = "t-1") -> list[int]:
+    """The seqs that the list shows, in its order."""
+    answer = client.get(f"/p/acme/threads/{thread}/events", {"q": query})
+    assert answer.status_code == 200, answer.context["asked"]
+    return [told.line.seq for told in answer.context["shown"]]
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("", [7, 6, 5, 4, 3, 2, 1]),
+        ("type:slot.appended", [6, 4, 2]),
+        ("type:turn.*,thread.created", [5, 3, 1]),
+        ("-slot", [7, 5, 3, 1]),
+        ("turn", [5, 3]),
+        ("noun:slot,import", [7, 6, 4, 2]),
+        ("noun:run", []),
+        ("seq:3", [3]),
+        ("seq:2..4", [4, 3, 2]),
+        ("seq:>5", [7, 6]),
+        ("seq:<=2", [2, 1]),
+        ("turn:0", [2, 1]),
+        ("turn:1", [4, 3]),
+        ("turn:>=1", [7, 6, 5, 4, 3]),
+        ("-turn:1", [7, 6, 5, 2, 1]),
+        ("actor:import", [7, 6, 5, 4, 3, 2]),
+        ("actor:agent*", [1]),
+        ("actor:agent*,import -noun:slot", [7, 5, 3, 1]),
+        ("size:0", [7, 5, 3, 1]),
+        ("size:>0 turn:0", [2]),
+        ("size:>1k", []),
+        ("at:<1h", [7, 6, 5, 4, 3, 2, 1]),
+        ("at:>1h", []),
+        ("noun:slot seq:>2 -turn:1", [6]),
+        ("page:slot-0", [2]),
+        ("page:slot-1,slot-2", [6, 4]),
+        ("page:slot-*", [6, 4, 2]),
+        ("page:s*", [6, 4, 2]),
+        ("page:slot-1*", [4]),
+        ("-page:slot-*", [7, 5, 3, 1]),
+        ("page:slot-3,slot-01,slot-,obs-1,1", []),
+        ("page:slot-0* turn:0", [2]),
+        ("erased:false", [7, 6, 5, 4, 3, 2, 1]),
+        ("erased:true", []),
+        ("-erased:true noun:turn", [5, 3]),
+        ("at:>=2001-01-01", [7, 6, 5, 4, 3, 2, 1]),
+        ("at:<2001-01-01T12", []),
+    ],
+)
+def test_a_search_finds(viewer: Client, query: str, found: list[int]) -> None:
+    assert shown(viewer, query) == found
+
+
+def test_a_fork_begins_in_the_turn_it_left(viewer: Client) -> None:
+    """It left at event 5, where turn 2 of its parent began."""
+    assert shown(viewer, "turn:2", "t-1.alt") == [2, 1]
+    assert shown(viewer, "turn:<2", "t-1.alt") == []
+
+
+@pytest.fixture
+def times(family: None) -> list[datetime]:
+    """Of the events of t-1, in their order."""
+    thread = Thread.objects.get(name="t-1")
+    return [*thread.events.order_by("seq").values_list("at", flat=True)]
+
+
+def test_times_are_found_to_what_is_said_of_them(
+    viewer: Client, times: list[datetime]
+) -> None:
+    """By an event's own time, cut after the day, the hour, down to the fractions."""
+    texts = [f"{at:%Y-%m-%dT%H:%M:%S.%f}" for at in times]
+    for length in (10, 13, 16, 19, 21, 23, 26):
+        cut = texts[3][:length]
+        alike, earlier, later = (
+            [seq for seq, text in enumerate(texts, 1) if holds(text[:length], cut)][
+                ::-1
+            ]
+            for holds in (operator.eq, operator.lt, operator.gt)
+        )
+        assert shown(viewer, f"at:{cut}") == alike
+        assert shown(viewer, f'at:"{cut}Z"'.replace("T", " ")) == alike
+        assert shown(viewer, f"at:<{cut}") == earlier
+        assert shown(viewer, f"at:>{cut}Z") == later
+        assert shown(viewer, f"-at:<={cut}") == later
+        assert shown(viewer, f"-at:>={cut}") == earlier
+
+
+def test_a_span_of_times_has_both_its_ends(
+    viewer: Client, times: list[datetime]
+) -> None:
+    first, last = (f"{at:%Y-%m-%dT%H:%M:%S.%f}Z" for at in (times[1], times[4]))
+    wanted = [n for n, at in enumerate(times, 1) if times[1] <= at <= times[4]]
+    assert shown(viewer, f"at:{first}..{last}") == wanted[::-1]
+    assert shown(viewer, f"at:{last}..{first}") in ([], wanted[::-1])
+    day = times[0].date()
+    around = f"at:{day - timedelta(days=1)}..{times[-1].date()}"
+    assert shown(viewer, around) == [7, 6, 5, 4, 3, 2, 1]
+    assert (
+        shown(viewer, f"at:{day - timedelta(days=9)}..{day - timedelta(days=2)}") == []
+    )
+    assert shown(viewer, "at:1h..2h") == []
+    assert shown(viewer, "at:0s..1h") == [7, 6, 5, 4, 3, 2, 1]
+
+
+def test_the_page_of_a_slot_is_found_by_its_beginning(
+    viewer: Client, agent: Agent
+) -> None:
+    factories.append(agent, "t-1", *("more" for _ in range(120)))
+    seqs = dict(Slot.objects.filter(thread__name="t-1").values_list("index", "seq"))
+    for text in ("1", "10", "12", "2", "9", "0"):
+        wanted = [
+            seqs[n] for n in sorted(seqs, reverse=True) if str(n).startswith(text)
+        ]
+        answer = viewer.get(f"{T}/events?q=page:slot-{text}*&limit=200")
+        assert [told.line.seq for told in answer.context["shown"]] == wanted
+        assert shown(viewer, f"page:slot-{text}") == [seqs[int(text)]]
+
+
+@pytest.mark.no_replay
+def test_erased_events_are_found(viewer: Client, agent: Agent) -> None:
+    rows = Thread.objects.get(name="t-1").events.filter(seq__in=(2, 6))
+    rows.update(payload=None, erased_by=9)
+    assert shown(viewer, "erased:true") == [6, 2]
+    assert shown(viewer, "erased:true,false") == [7, 6, 5, 4, 3, 2, 1]
+    assert shown(viewer, "erased:false page:slot-*") == [4]
+
+
+def test_a_fork_has_no_event_of_the_slots_it_inherited(viewer: Client) -> None:
+    assert shown(viewer, "page:slot-0", "t-1.alt") == []
+    assert shown(viewer, "page:slot-2", "t-1.alt") == [2]
+
+
+@pytest.mark.parametrize(
+    ("query", "nearest"),
+    [
+        ("typ:slot.appended", "type:"),
+        ("type:slot.apended", "type:slot.appended"),
+        ("noun:slots", "noun:slot"),
+        ("seq:many", "seq:5..20"),
+        ("size:1h", "size:&gt;64k"),
+        ("at:5k", "at:&lt;1h"),
+        ("at:2026-02-30", "at:2026-01-30..2026-01-31"),
+        ("at:2026-1-1", "at:2026-01-30..2026-01-31"),
+        ("at:9999-12-31", "at:2026-01-30..2026-01-31"),
+        ("at:2026-01-30..1h", "at:2026-01-30..2026-01-31"),
+        ("at:>2026-01-30..2026-01-31", "at:2026-01-30..2026-01-31"),
+        ("erased:yes", "erased:true"),
+        ("erasd:true", "erased:"),
+    ],
+)
+def test_a_wrong_search_names_the_nearest(
+    viewer: Client, query: str, nearest: str
+) -> None:
+    answer = viewer.get(f"{T}/events", {"q": query})
+    assert answer.status_code == 422
+    assert not answer.context["shown"]
+    assert f"<code>{nearest}</code>" in answer.content.decode()
+    for kind in ("json", "csv", "ndjson"):
+        assert viewer.get(f"{T}/events.{kind}", {"q": query}).status_code == 422
+
+
+def next_link(client: Client, query: str) -> tuple[list[int], str]:
+    """The seqs of a page of the list, and the query of its link to the next."""
+    answer = client.get(f"{T}/events?{query}")
+    assert answer.status_code == 200
+    link = re.search(r'rel="next" href="\?([^"]+)"', answer.content.decode())
+    seqs = [told.line.seq for told in answer.context["shown"]]
+    return seqs, html.unescape(link[1]) if link else ""
+
+
+@pytest.mark.parametrize("at_seq", ["", "&at_seq=6"])
+def test_batches_go_back_through_the_journal_once(viewer: Client, at_seq: str) -> None:
+    seen: list[int] = []
+    query = f"q=-noun:turn&limit=2{at_seq}"
+    while query:
+        seqs, following = next_link(viewer, query)
+        seen += seqs
+        query = f"{following}&limit=2" if following else ""
+    assert seen == ([6, 4, 2, 1] if at_seq else [7, 6, 4, 2, 1])
+    for nonsense in ("limit=0", "limit=201"):
+        assert viewer.get(f"{T}/events?{nonsense}").status_code == 422
+
+
+def test_what_comes_while_one_looks_back_moves_nothing(
+    viewer: Client, agent: Agent
+) -> None:
+    _, following = next_link(viewer, "limit=4")
+    factories.append(agent, "t-1", "one more")
+    assert next_link(viewer, f"{following}&limit=4") == ([3, 2, 1], "")
+
+
+@pytest.mark.parametrize(
+    "elsewhere",
+    [
+        "t-1/events?q=noun:slot",
+        "t-1/events?q=-noun:turn&at_seq=6",
+        "t-1.alt/events?q=-noun:turn",
+        # The same search in the other direction.
+        "t-1/events.json?q=-noun:turn",
+        "t-1/slots.json?",
+    ],
+)
+def test_a_cursor_opens_in_its_own_list_only(viewer: Client, elsewhere: str) -> None:
+    _, following = next_link(viewer, "q=-noun:turn&limit=2")
+    after = following.partition("after=")[2]
+    assert next_link(viewer, f"q=-noun:turn&after={after}")[0] == [4, 2, 1]
+    answer = viewer.get(f"/p/acme/threads/{elsewhere}&after={after}")
+    assert answer.status_code == 400
+    assert "This link does not fit" in answer.content.decode()
+
+
+@pytest.mark.parametrize("forged", ["3", "-1", "x", "WzAsM10", "9" * 2000])
+@pytest.mark.parametrize("list_", ["events", "events.json", "slots.json"])
+def test_no_forged_cursor_opens(viewer: Client, list_: str, forged: str) -> None:
+    answer = viewer.get(f"{T}/{list_}?after={forged}")
+    assert answer.status_code == 400
+    assert "bad_cursor" in answer.content.decode()
+
+
+def test_it_looks_back_so_far_and_says_so(
+    viewer: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(event_search, "REACH", 3)
+    answer = viewer.get(f"{T}/events?q=type:thread.created")
+    page = answer.content.decode()
+    assert answer.context["shown"] == []
+    assert "Of events 5 to 7 none" in page
+    assert "Older ones were not looked at yet." in page
+    found, query = [], "q=type:thread.created"
+    for _ in range(3):
+        seqs, query = next_link(viewer, query)
+        found.append(seqs)
+    assert (found, query) == ([[], [], [1]], "")
+
+
+def test_as_of_an_event_nothing_later_is_found(viewer: Client) -> None:
+    answer = viewer.get(f"{T}/events?q=noun:slot&at_seq=4")
+    assert [told.line.seq for told in answer.context["shown"]] == [4, 2]
+    page = answer.content.decode()
+    assert "As of event <b>4</b>" in page
+    assert 'href="?q=noun%3Aslot">go live' in page
+
+
+def sent(client: Client, kind: str, query: str) -> str:
+    answer: Any = client.get(f"{T}/events.{kind}?{query}")
+    return b"".join(answer.streaming_content).decode()
+
+
+@pytest.mark.parametrize("reach", [2, 20_000])
+@pytest.mark.parametrize("query", ["", "q=noun:slot", "q=noun:slot&at_seq=4"])
+def test_export_is_exactly_the_filter(
+    viewer: Client, query: str, reach: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer = viewer.get(f"{T}/events?{query}")
+    wanted = [told.line.seq for told in answer.context["shown"]][::-1]
+    monkeypatch.setattr(event_search, "REACH", reach)
+    lines = sent(viewer, "ndjson", query).splitlines()
+    assert [json.loads(line)["seq"] for line in lines] == wanted
+    rows = csv.DictReader(io.StringIO(sent(viewer, "csv", query)))
+    assert [int(row["seq"]) for row in rows] == wanted
+    got: list[int] = []
+    after: str | None = ""
+    while after is not None:
+        batch = viewer.get(f"{T}/events.json?{query}&after={after}").json()
+        got += [item["seq"] for item in batch["items"]]
+        after = batch["next"]
+    assert got == wanted
+
+
+@pytest.mark.parametrize(
+    ("some", "none"),
+    [
+        ("t-1/events.csv", "t-1/events.csv?q=noun:run"),
+        ("t-1/events.csv?content=1", "t-1/events.csv?content=1&q=noun:run"),
+        ("t-1/slots.csv", "t-1/slots.csv?turn=9"),
+        ("t-1/slots.csv?content=1", "t-1/slots.csv?content=1&turn=9"),
+    ],
+)
+def test_an_empty_table_has_its_heading(viewer: Client, some: str, none: str) -> None:
+    full, empty = (rows_of(viewer, f"threads/{path}") for path in (some, none))
+    assert len(full) > 1
+    assert empty == full[:1]
+    record = viewer.get(f"/p/acme/threads/{some}".replace(".csv", ".json")).json()
+    assert full[0] == list(record["items"][0])
+
+
+def test_an_empty_list_of_threads_has_its_heading(viewer: Client) -> None:
+    full = rows_of(viewer, "threads.csv")
+    assert rows_of(viewer, "threads.csv?q=zz") == full[:1]
+    record = viewer.get("/p/acme/threads.json").json()["items"][0]
+    assert full[0] == list(record)
+
+
+def rows_of(client: Client, path: str) -> list[list[str]]:
+    answer: Any = client.get(f"/p/acme/{path}")
+    text = b"".join(answer.streaming_content).decode()
+    return [*csv.reader(io.StringIO(text))]
+
+
+def test_the_list_costs_the_same_however_long(
+    one_minute: None, viewer: Client, agent: Agent, django_assert_max_num_queries: Any
+) -> None:
+    factories.append(agent, "t-1", *("hello" for _ in range(120)))
+    assert Thread.objects.get(name="t-1").head_seq == 127
+    # The first look of a minute is noted, which those after it find in memory.
+    viewer.get(f"{T}/events")
+    with django_assert_max_num_queries(4 + 2):
+        viewer.get(f"{T}/events?q=turn:1,2 size:<9 noun:slot")

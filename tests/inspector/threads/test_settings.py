@@ -1,0 +1,367 @@
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+import time_machine
+from django.test import Client
+from django.utils import timezone
+
+from inspector.access.access import SIGNED_IN
+from memoryhub.models.projects import Project
+from memoryhub.queries.threads import retention
+from memoryhub.services.access import projects
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.workers import retention as worker
+from tests.cast import factories
+from tests.inspector.conftest import Browser
+from tests.oracles.memory_acts import lasting, new_key, set_keys
+
+pytestmark = pytest.mark.django_db
+SETTINGS, THREADS = "/p/acme/settings", "/p/acme/threads"
+DAY = timedelta(days=1)
+
+
+@pytest.fixture
+def idling(agent: Agent) -> None:
+    """Threads last active 40, 25 and 5 days ago."""
+    for days in (40, 25, 5):
+        with time_machine.travel(timezone.now() - days * DAY, tick=False):
+            factories.make_thread(agent, f"idle-{days}")
+
+
+def counts(answer: Any) -> list[int]:
+    return [each.count for each in answer.context["idle"].horizons]
+
+
+def saved() -> int | None:
+    return Project.objects.get(slug="acme").retention_idle_days
+
+
+def test_by_default_all_is_kept(owner: Client, idling: None) -> None:
+    answer = owner.get(SETTINGS)
+    assert counts(answer) == [0, 0, 0]
+    assert "kept for ever" in answer.content.decode()
+
+
+def test_a_policy_shows_what_it_would_retire_before_it_is_saved(
+    owner: Client, idling: None
+) -> None:
+    answer = owner.get(SETTINGS, {"retention_idle_days": "30"})
+    page = answer.content.decode()
+    assert counts(answer) == [1, 2, 3]
+    assert "Retires <b>1 thread</b> within the hour" in page
+    assert "erases what is in it for ever. Cannot be undone." in page
+    assert f'href="{THREADS}/idle-40"' in page
+    assert saved() is None
+
+
+def test_each_count_leads_to_its_list(owner: Client, idling: None) -> None:
+    """Under the days that are not saved; the list and its exports say so."""
+    page = owner.get(SETTINGS, {"retention_idle_days": "30"}).content.decode()
+    for days, names in ((0, {"idle-40"}), (7, {"idle-40", "idle-25"})):
+        path = f"{THREADS}?q=due%3A{days}d&amp;retention_idle_days=30"
+        assert path in page
+        answer = owner.get(path.replace("&amp;", "&"))
+        assert {line.name for line in answer.context["listed"]} == names
+        assert "Nothing of that is saved" in answer.content.decode()
+        for _, url in answer.context["exports"]:
+            assert "retention_idle_days=30" in url
+    assert owner.get(f"{THREADS}?q=due:7d").context["listed"] == ()
+
+
+def test_a_policy_is_saved_as_it_was_previewed(
+    owner: Client, agent: Agent, idling: None
+) -> None:
+    form = {"retention_idle_days": "30", "was": "", "due": "1"}
+    answer = owner.post(SETTINGS, form)
+    assert (answer.status_code, answer.headers["Location"]) == (302, SETTINGS)
+    assert saved() == 30
+    assert counts(owner.get(SETTINGS)) == [1, 2, 3]
+    assert worker.retire(timezone.now()) == 1
+    assert factories.get_thread(agent, "idle-40").status == "retired"
+    assert counts(owner.get(SETTINGS)) == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    "moved", [{}, {"due": "1"}, {"was": "", "due": "0"}, {"was": "7", "due": "1"}]
+)
+def test_what_moved_since_its_preview_is_shown_anew(
+    owner: Client, idling: None, moved: dict[str, str]
+) -> None:
+    answer = owner.post(SETTINGS, {"retention_idle_days": "30", **moved})
+    assert answer.status_code == 409
+    assert counts(answer) == [1, 2, 3]
+    assert "has changed since you looked" in answer.content.decode()
+    assert 'name="due" value="1"' in answer.content.decode()
+    assert saved() is None
+
+
+def test_a_form_sent_twice_has_one_effect(owner: Client, idling: None) -> None:
+    form = {"retention_idle_days": "90", "was": "", "due": "0"}
+    assert owner.post(SETTINGS, form).status_code == 302
+    assert owner.post(SETTINGS, form).status_code == 409
+    assert saved() == 90
+
+
+def test_a_policy_is_taken_back(owner: Client, acme: Project, idling: None) -> None:
+    projects.keep(acme, idle_days=10)
+    page = owner.get(SETTINGS, {"retention_idle_days": ""}).content.decode()
+    assert "Keep for ever</button>" in page
+    form = {"retention_idle_days": "", "was": "10", "due": "0"}
+    assert owner.post(SETTINGS, form).status_code == 302
+    assert saved() is None
+
+
+@pytest.mark.parametrize("days", ["0", "-1", "36501", "1e2", "٣", "x" * 40, "1.5"])
+def test_days_that_can_not_be_are_refused(
+    owner: Client, idling: None, days: str
+) -> None:
+    asked = {"retention_idle_days": days}
+    for answer in (owner.get(SETTINGS, asked), owner.post(SETTINGS, asked)):
+        assert answer.status_code == 422
+        assert "a number from 1 to 36,500" in answer.content.decode()
+    assert owner.get(THREADS, asked).status_code == 422
+    assert saved() is None
+
+
+def test_limits_are_saved(owner: Client, acme: Project) -> None:
+    assert owner.post(SETTINGS, {"max_threads": " 12 "}).status_code == 302
+    acme.refresh_from_db()
+    assert (acme.max_threads, acme.create_on_write) == (12, False)
+    form = {"max_threads": "13", "create_on_write": "on"}
+    assert owner.post(SETTINGS, form).status_code == 302
+    acme.refresh_from_db()
+    assert (acme.max_threads, acme.create_on_write) == (13, True)
+
+
+@pytest.mark.parametrize("limit", ["", "0", "-1", "10000001", "9" * 40, "many"])
+def test_a_limit_that_can_not_be_is_shown_again(
+    owner: Client, acme: Project, limit: str
+) -> None:
+    answer = owner.post(SETTINGS, {"max_threads": limit})
+    assert answer.status_code == 422
+    page = answer.content.decode()
+    assert "from 1 to 10,000,000" in page
+    assert f'value="{limit}"' in page
+    acme.refresh_from_db()
+    assert (acme.max_threads, acme.create_on_write) == (100_000, True)
+
+
+def lives() -> tuple[int | None, int | None]:
+    row = Project.objects.get(slug="acme")
+    return row.default_ttl_seconds, row.expired_value_grace_seconds
+
+
+def test_lives_of_keys_are_saved(owner: Client) -> None:
+    assert 'value="86400"' in owner.get(SETTINGS).content.decode()
+    for ttl, grace, saved_as in (
+        (" 3600 ", "0", (3600, 0)),
+        ("", "", (None, None)),
+        ("60", "31536000", (60, 31_536_000)),
+    ):
+        form = {"default_ttl_seconds": ttl, "expired_value_grace_seconds": grace}
+        answer = owner.post(SETTINGS, form)
+        assert (answer.status_code, answer.headers["Location"]) == (302, SETTINGS)
+        assert lives() == saved_as
+
+
+@pytest.mark.parametrize(
+    ("ttl", "grace", "said"),
+    [
+        ("0", "0", "from 1 to 31,536,000"),
+        ("1.5", "0", "from 1 to 31,536,000"),
+        ("9" * 40, "0", "from 1 to 31,536,000"),
+        ("60", "-1", "from 0 to 31,536,000"),
+        ("60", "31536001", "from 0 to 31,536,000"),
+    ],
+)
+def test_lives_that_can_not_be_are_shown_again(
+    owner: Client, acme: Project, ttl: str, grace: str, said: str
+) -> None:
+    form = {"default_ttl_seconds": ttl, "expired_value_grace_seconds": grace}
+    answer = owner.post(SETTINGS, form)
+    page = answer.content.decode()
+    assert answer.status_code == 422
+    assert said in page
+    assert f'value="{ttl}"' in page
+    assert lives() == (None, 86_400)
+
+
+def test_a_grace_that_erases_says_so_before_it_is_saved(
+    owner: Client, agent: Agent
+) -> None:
+    with time_machine.travel(timezone.now() - DAY / 2, tick=False):
+        set_keys(agent, *(new_key(f"k{n}", expiry=lasting(DAY / 4)) for n in range(3)))
+    form = {"default_ttl_seconds": "", "expired_value_grace_seconds": "60"}
+    for sure in ({}, {"sure": "0"}):
+        answer = owner.post(SETTINGS, {**form, **sure})
+        assert answer.status_code == 409
+        assert "Erases <b>3 values</b>" in answer.content.decode()
+        assert 'name="sure" value="60"' in answer.content.decode()
+        assert lives() == (None, 86_400)
+    assert owner.post(SETTINGS, {**form, "sure": "60"}).status_code == 302
+    assert lives() == (None, 60)
+    # What is due by now is no longer for this form to ask about.
+    assert owner.post(SETTINGS, form).status_code == 302
+
+
+@pytest.mark.parametrize("role", ["viewer", "editor", "officer"])
+def test_only_owners_have_settings(browser: Browser, role: str) -> None:
+    client = browser(role)
+    form = {"retention_idle_days": "30", "was": "", "due": "0"}
+    for answer in (client.get(SETTINGS), client.post(SETTINGS, form)):
+        assert answer.status_code == 403
+        assert "role owner" in answer.content.decode()
+    assert saved() is None
+    assert SETTINGS not in client.get("/p/acme/").content.decode()
+
+
+def test_an_old_sign_in_looks_and_saves_nothing(owner: Client) -> None:
+    session = owner.session
+    session[SIGNED_IN] = (timezone.now() - timedelta(minutes=61)).isoformat()
+    session.save()
+    assert owner.get(SETTINGS, {"retention_idle_days": "30"}).status_code == 200
+    form = {"retention_idle_days": "30", "was": "", "due": "0"}
+    answer = owner.post(SETTINGS, form)
+    assert answer.status_code == 302
+    assert "why=old" in answer.headers["Location"]
+    assert saved() is None
+
+
+@pytest.mark.parametrize("size", [1, 30])
+def test_settings_cost_the_same_whatever_there_is(
+    owner: Client, agent: Agent, size: int, django_assert_max_num_queries: Any
+) -> None:
+    for n in range(size):
+        factories.make_thread(agent, f"t-{n}")
+    with django_assert_max_num_queries(4):
+        assert owner.get(SETTINGS, {"retention_idle_days": "1"}).status_code == 200
+
+
+def test_a_thread_says_when_it_is_due(
+    browser: Browser, acme: Project, idling: None
+) -> None:
+    client, path = browser("editor"), f"{THREADS}/idle-25/retention"
+    assert "kept for ever" in client.get(path).content.decode()
+    projects.keep(acme, idle_days=30)
+    answer = client.get(path)
+    day = answer.context["due_at"].strftime("%Y-%m-%d")
+    assert f"due on {day}" in answer.content.decode()
+    projects.keep(acme, idle_days=20)
+    assert "due now" in client.get(path).content.decode()
+
+
+def test_a_thread_gets_days_of_its_own(
+    browser: Browser, agent: Agent, acme: Project, idling: None
+) -> None:
+    projects.keep(acme, idle_days=30)
+    client, path = browser("editor"), f"{THREADS}/idle-25/retention"
+    answer = client.post(path, {"retention_idle_days": "40"})
+    assert (answer.status_code, answer.headers["Location"]) == (302, path)
+    row = factories.get_thread(agent, "idle-25")
+    row.project = Project.objects.get(slug="acme")
+    # To save is activity, so the days begin anew.
+    assert row.last_active_at is not None
+    assert retention.get_due_at(row) == row.last_active_at + 40 * DAY
+    assert row.last_active_at > timezone.now() - DAY
+    assert 'value="40"' in client.get(path).content.decode()
+    assert client.post(path, {"retention_idle_days": ""}).status_code == 302
+    assert factories.get_thread(agent, "idle-25").config == '{"layout":"conversation"}'
+
+
+def test_only_owners_give_a_thread_fewer_days(
+    browser: Browser, agent: Agent, acme: Project
+) -> None:
+    factories.make_thread(agent)
+    projects.keep(acme, idle_days=30)
+    path, form = f"{THREADS}/t-1/retention", {"retention_idle_days": "29"}
+    editor, owner = browser("editor"), browser("owner")
+    answer = editor.post(path, form)
+    assert answer.status_code == 422
+    assert "Only owners" in answer.content.decode()
+    assert factories.get_thread(agent).config == '{"layout":"conversation"}'
+    assert owner.post(path, form).status_code == 302
+    page = owner.get(path).content.decode()
+    assert "erased for ever" in page
+    assert "Only owners" not in page
+    assert "erased for ever" in owner.get(SETTINGS).content.decode()
+
+
+def test_a_threads_days_have_bounds(browser: Browser, agent: Agent) -> None:
+    factories.make_thread(agent)
+    client, path = browser("editor"), f"{THREADS}/t-1/retention"
+    answer = client.post(path, {"retention_idle_days": "0"})
+    assert answer.status_code == 422
+    assert 'value="0"' in answer.content.decode()
+    assert factories.get_thread(agent).config == '{"layout":"conversation"}'
+
+
+def test_a_retired_thread_gets_no_days(
+    browser: Browser, agent: Agent, acme: Project, idling: None
+) -> None:
+    projects.keep(acme, idle_days=30)
+    worker.retire(timezone.now())
+    client, path = browser("editor"), f"{THREADS}/idle-40/retention"
+    page = client.get(path).content.decode()
+    assert "It is retired" in page
+    assert 'name="retention_idle_days"' not in page
+    answer = client.post(path, {"retention_idle_days": "40"})
+    assert answer.status_code == 410
+
+
+def test_flags_lead_to_their_lists(
+    viewer: Client, agent: Agent, acme: Project, idling: None
+) -> None:
+    projects.keep(acme, idle_days=30)
+    factories.make_thread(agent, "brim", max_slots=10)
+    factories.append(agent, "brim", *("hello" for _ in range(9)))
+    overview = viewer.get("/p/acme/")
+    assert overview.context["due"] == 2
+    spread = viewer.get("/p/acme/panels/facets").context["spread"]
+    flags = next(facet for facet in spread.facets if facet.key == "flag")
+    assert {each.value: each.count for each in flags.choices} == {"due": 2, "full": 1}
+    for flag, names in (("due", {"idle-40", "idle-25"}), ("full", {"brim"})):
+        assert f"{THREADS}?q=flag%3A{flag}" in overview.content.decode()
+        listed = viewer.get(f"{THREADS}?q=flag:{flag}").context["listed"]
+        assert {line.name for line in listed} == names
+    assert "over 90 % full" in viewer.get(THREADS).content.decode()
+
+
+@pytest.mark.parametrize(
+    ("query", "names"),
+    [
+        ("due:0d", {"idle-40"}),
+        ("due:<=1w", None),
+        ("due:7d", {"idle-40", "idle-25"}),
+        ("due:>7d", {"idle-5"}),
+        ("due:1d..30d", {"idle-25", "idle-5"}),
+        ("due:7d,>20d", {"idle-40", "idle-25", "idle-5"}),
+        ("-due:7d", {"idle-5"}),
+        ("-flag:due", {"idle-5"}),
+        ("flag:due,full", {"idle-40", "idle-25"}),
+        ("flag:dew", None),
+    ],
+)
+def test_a_search_by_what_is_due(
+    viewer: Client, acme: Project, idling: None, query: str, names: set[str] | None
+) -> None:
+    projects.keep(acme, idle_days=30)
+    answer = viewer.get(THREADS, {"q": query})
+    if names is None:
+        assert answer.status_code == 422
+        return
+    assert {line.name for line in answer.context["listed"]} == names
+
+
+def test_a_cursor_ends_with_the_policy_it_was_made_under(
+    viewer: Client, acme: Project, idling: None
+) -> None:
+    projects.keep(acme, idle_days=30)
+    due = viewer.get(f"{THREADS}?q=due:7d&limit=1").context["more"]
+    plain = viewer.get(f"{THREADS}?limit=1").context["more"]
+    assert viewer.get(f"{THREADS}?{due}").status_code == 200
+    projects.keep(acme, idle_days=20)
+    assert viewer.get(f"{THREADS}?{due}").status_code == 400
+    assert viewer.get(f"{THREADS}?{plain}").status_code == 200

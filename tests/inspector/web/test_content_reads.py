@@ -1,0 +1,327 @@
+"""Whoever is shown content is in the audit log before it is shown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+import time_machine
+from django.test import Client
+from pytest_django import Settings
+from pytest_django.fixtures import DjangoAssertNumQueries
+
+from inspector import BUILD
+from inspector.live.hub import hub
+from inspector.live.panels import PANELS
+from inspector.web import looks
+from memoryhub.journal import audit
+from memoryhub.journal.writing.writer import writer
+from memoryhub.kernel.text import strict_json
+from memoryhub.models.access.audit import AuditEntry
+from memoryhub.models.access.operators import Operator, SignInLink
+from memoryhub.models.projects import Project
+from memoryhub.models.subjects import Subject
+from memoryhub.models.threads import Thread
+from memoryhub.services.access import operators
+from memoryhub.services.access.api_keys import Agent
+from tests.cast import factories
+from tests.cast.sockets import Socket
+from tests.inspector.conftest import Browser, signed_in
+from tests.inspector.routes import SINCE, Route, list_routes, make_family, variants
+from tests.oracles import memory_acts
+
+pytestmark = pytest.mark.django_db
+
+CANARY = "CANARY-4711-of-the-content"
+START = datetime(2026, 3, 4, 12, 0, 1, tzinfo=UTC)
+QUERIES = ("", "at_seq=3&open=2,3&content=1", "at_turn=1&content=all", "q=-zzz&limit=1")
+ROUTES = {route.name: route for route in list_routes()}
+
+
+@pytest.fixture(autouse=True)
+def nothing_told() -> Iterator[None]:
+    looks.forget()
+    yield
+    looks.forget()
+
+
+@pytest.fixture
+def known(agent: Agent) -> dict[str, str]:
+    """A thread and its fork with the canary in whatever can hold it."""
+    found = make_family(agent, remembering=True)
+    factories.append(agent, "t-1", CANARY)
+    memory_acts.set_key(agent, "seat", CANARY)
+    memory_acts.add_notes(agent, CANARY)
+    said = strict_json.as_sent(CANARY)
+    memory_acts.set_task(agent, status="running", fields={"description": said})
+    return found
+
+
+def entries() -> list[AuditEntry]:
+    return list(AuditEntry.objects.filter(action="content.read").order_by("seq"))
+
+
+def addresses(
+    route: Route, known: dict[str, str], queries: Iterable[str] = QUERIES
+) -> Iterator[str]:
+    for choice in variants(route):
+        for thread in ("t-1", "t-1.alt"):
+            path = route.fill({**known, "thread": thread, **choice})
+            yield from (f"{path}?{SINCE}&{query}" for query in queries)
+
+
+def look(client: Client, address: str) -> str:
+    answer: Any = client.get(address)
+    parts = answer.streaming_content if answer.streaming else [answer.content]
+    return b"".join(parts).decode()
+
+
+def test_every_route_is_declared_content_or_not() -> None:
+    assert ROUTES.keys() == looks.PLAIN | looks.CONTENT
+    assert not looks.PLAIN & looks.CONTENT
+    assert looks.PLAIN_PANELS.issubset(PANELS)
+
+
+def test_a_page_without_content_shows_none(
+    owner: Client, known: dict[str, str], subtests: pytest.Subtests
+) -> None:
+    for name in sorted(looks.PLAIN - {"sign-out", "theme"}):
+        with subtests.test(name):
+            for address in addresses(ROUTES[name], known, QUERIES[:2]):
+                assert CANARY not in look(owner, address), address
+            assert entries() == []
+
+
+def test_a_panel_without_content_shows_none(
+    owner: Client, known: dict[str, str], subtests: pytest.Subtests
+) -> None:
+    for panel in sorted(looks.PLAIN_PANELS):
+        with subtests.test(panel):
+            path = ROUTES["panel"].fill({**known, "panel": panel})
+            assert CANARY not in look(owner, path)
+            assert entries() == []
+
+
+@pytest.mark.parametrize(
+    "path", ["", "/slots", "/keys/seat", "/notes", "/task", "/events?open=1", "/tail"]
+)
+def test_the_canary_is_seen_where_content_is(
+    path: str, owner: Client, known: dict[str, str]
+) -> None:
+    """Else the tests above would find nothing anywhere."""
+    assert CANARY in look(owner, f"/p/acme/threads/t-1{path}")
+    assert len(entries()) == 1
+
+
+def test_content_read_equals_audit(
+    browser: Browser, acme: Project, known: dict[str, str]
+) -> None:
+    """Entries are the (operator, thread, minute) of a crawl of every screen.
+
+    Each crawl asks in a way of its own, so that each address is asked for once.
+    """
+    expected: list[tuple[str, str, datetime]] = []
+    threads = {row.name: str(row.id) for row in Thread.objects.all()}
+    ways = iter(QUERIES)
+    with time_machine.travel(START, tick=False) as travel:
+        crawlers = [("owner", browser("owner")), ("officer", browser("officer"))]
+        for minute in range(2):
+            now = START + timedelta(minutes=minute)
+            travel.move_to(now)
+            for role, client in crawlers:
+                operator = operators.find(role)
+                assert operator is not None
+                way = next(ways)
+                for name in looks.CONTENT:
+                    for address in addresses(ROUTES[name], known, [way]):
+                        look(client, address)
+                told = now.replace(second=0)
+                expected += [
+                    (str(operator.id), threads[thread], told)
+                    for thread in ("t-1", "t-1.alt")
+                ]
+    found = [
+        (row.actor_ref, row.target_id, row.at.replace(second=0, microsecond=0))
+        for row in entries()
+    ]
+    assert sorted(found) == sorted(expected)
+    assert {row.target_kind for row in entries()} == {"thread"}
+    assert {row.project for row in entries()} == {acme.id}
+
+
+def test_an_entry_tells_how_and_how_far(
+    owner: Client, known: dict[str, str], agent: Agent
+) -> None:
+    look(owner, "/p/acme/threads/t-1/slots?at_seq=4")
+    (row,) = entries()
+    thread = factories.get_thread(agent)
+    assert row.route == "p/<project:project>/threads/<name:thread>/slots"
+    assert (row.first_seq, row.last_seq) == (1, 4)
+    assert row.purpose == "debugging"
+    assert row.outcome == "done"
+    assert bytes(row.subject or b"") == audit.pseudonym(thread.subject_id)
+
+
+def test_one_event_is_told_as_one(owner: Client, known: dict[str, str]) -> None:
+    look(owner, "/p/acme/threads/t-1/events/3")
+    (row,) = entries()
+    assert (row.first_seq, row.last_seq) == (3, 3)
+
+
+def test_another_process_does_not_note_the_minute_again(
+    owner: Client, known: dict[str, str]
+) -> None:
+    with time_machine.travel(START, tick=False):
+        look(owner, "/p/acme/threads/t-1/slots")
+        looks.forget()
+        look(owner, "/p/acme/threads/t-1/task")
+    assert len(entries()) == 1
+
+
+def test_a_second_look_costs_nothing(
+    owner: Client,
+    known: dict[str, str],
+    django_assert_max_num_queries: DjangoAssertNumQueries,
+) -> None:
+    with time_machine.travel(START, tick=False):
+        look(owner, "/p/acme/threads/t-1/task")
+        with django_assert_max_num_queries(8) as seen:
+            look(owner, "/p/acme/threads/t-1/task")
+    assert not [each for each in seen if "audit" in each["sql"]]
+
+
+def test_a_refused_look_is_none(browser: Browser, known: dict[str, str]) -> None:
+    browser("owner")
+    viewer = browser("viewer")
+    assert viewer.get("/p/acme/threads/t-1/keys/seat/set").status_code == 403
+    assert viewer.get("/p/acme/threads/t-9/slots").status_code == 404
+    Subject.objects.filter(threads__name="t-1").update(state=Subject.State.RESTRICTED)
+    assert viewer.get("/p/acme/threads/t-1/slots").status_code == 403
+    Subject.objects.update(state=Subject.State.ACTIVE)
+    assert entries() == []
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("path", ["/slots", "/panels/tail", "/slots.json?content=1"])
+def test_without_an_entry_there_is_no_content(
+    path: str, owner: Client, known: dict[str, str], settings: Settings
+) -> None:
+    address = f"/p/acme/threads/t-1{path}"
+    writer.start()
+    settings.QUEUE_COMMANDS = 0
+    answer: Any = owner.get(address)
+    assert answer.status_code == 503
+    assert CANARY not in answer.content.decode()
+    settings.QUEUE_COMMANDS = 10
+    assert CANARY in look(owner, address)
+    assert len(entries()) == 1
+
+
+# The purpose
+
+
+@pytest.mark.parametrize("purpose", audit.PURPOSES)
+def test_the_purpose_is_chosen_at_sign_in(
+    purpose: str, owner: Client, known: dict[str, str]
+) -> None:
+    operator = operators.find("owner")
+    assert operator is not None
+    client = Client()
+    token = operators.make_link(operator)
+    client.post(f"/sign-in/{token}", {"purpose": purpose})
+    look(client, "/p/acme/threads/t-1/slots")
+    assert [row.purpose for row in entries()] == [purpose]
+    said = AuditEntry.objects.filter(action="sign_in").latest("seq")
+    assert said.purpose == purpose
+
+
+@pytest.mark.parametrize("path", ["/sign-in", f"/sign-in/{'x' * 43}"])
+def test_both_pages_offer_them_and_propose_one(path: str, db: None) -> None:
+    page = Client().get(path).content.decode()
+    for purpose in audit.PURPOSES:
+        chosen = " selected" if purpose == "debugging" else ""
+        assert f'<option value="{purpose}"{chosen}>' in page
+
+
+def test_any_other_purpose_is_refused_before_the_link_is_used(owner: Client) -> None:
+    operator = operators.find("owner")
+    assert operator is not None
+    token = operators.make_link(operator)
+    answer = Client().post(f"/sign-in/{token}", {"purpose": CANARY})
+    assert answer.status_code == 422
+    assert CANARY not in answer.content.decode()
+    assert SignInLink.objects.get(used_at=None).operator_id == operator.id
+    assert Client().post(f"/sign-in/{token}").status_code == 302
+
+
+def test_a_link_waits_for_its_reader_off_loopback(db: None, settings: Settings) -> None:
+    """Else nobody would see what they sign in for."""
+    path = f"/sign-in/{'x' * 43}"
+    assert "data-send" in Client().get(path).content.decode()
+    settings.ALLOWED_HOSTS = ["localhost", "m.example"]
+    for away in (Client(REMOTE_ADDR="10.0.0.9"), Client(SERVER_NAME="m.example")):
+        far = away.get(path).content.decode()
+        assert "data-send" not in far
+        assert '<button type="submit"' in far
+
+
+# Sockets
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_a_socket_is_noted_at_its_beginning_and_end(
+    served: None, session: str, thread: Thread, operator: Operator
+) -> None:
+    socket = Socket(session)
+    await socket.open()
+    await socket.hello({thread.id: (thread.head_seq, ["head", "tail"])})
+    opened = await _rows()
+    assert [(row.outcome, row.target_id) for row in opened] == [
+        ("opened", str(thread.id))
+    ]
+    assert (opened[0].actor_ref, opened[0].purpose) == (str(operator.id), "debugging")
+    (viewer,) = hub.audience.viewers
+    await socket.leave()
+    await viewer.said()
+    assert [row.outcome for row in await _rows()] == ["opened", "closed"]
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_a_list_is_no_look_at_content(
+    served: None, session: str, thread: Thread
+) -> None:
+    socket = Socket(session)
+    await socket.open()
+    await socket.hello({thread.id: (thread.head_seq, ["row"])})
+    await socket.leave()
+    assert await _rows() == []
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_a_socket_that_can_not_be_noted_is_sent_away(
+    served: None, session: str, thread: Thread, settings: Settings
+) -> None:
+    settings.QUEUE_COMMANDS = 0
+    socket = Socket(session)
+    await socket.open()
+    want = {"thread": str(thread.id), "panels": ["tail"], "seq": thread.head_seq}
+    await socket.send({"t": "hello", "v": 1, "build": BUILD, "want": [want]})
+    assert await socket.closed() == 1013
+    settings.QUEUE_COMMANDS = 10_000
+
+
+async def _rows() -> list[AuditEntry]:
+    rows = AuditEntry.objects.filter(action="content.read").order_by("seq")
+    return [row async for row in rows]
+
+
+def test_two_operators_are_two_entries(
+    acme: Project, owner: Client, known: dict[str, str]
+) -> None:
+    other = operators.add("olga")
+    operators.set_role(acme, other, "viewer")
+    for client in (owner, signed_in(other)):
+        look(client, "/p/acme/threads/t-1/slots")
+    assert len({row.actor_ref for row in entries()}) == 2

@@ -1,0 +1,145 @@
+"""Looking changes nothing: every page that is asked for leaves every table alone."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import pytest
+from django.db import connections
+from django.test import Client
+
+from memoryhub.journal.writing.writer import writer
+from memoryhub.kernel import state_json
+from memoryhub.services.access.api_keys import Agent
+from tests.cast import factories
+from tests.conftest import DATABASES
+from tests.inspector.routes import SINCE, Route, list_routes, make_family, variants
+
+pytestmark = pytest.mark.django_db
+
+#: What a look or a sign-in may write: nothing in the engine depends on it.
+SPARED = (
+    *("django_session", "memoryhub_signinlink", "memoryhub_signinfailure"),
+    *("memoryhub_auditentry", "memoryhub_instance"),
+)
+#: Each page is asked for in each of these ways; what a page doesn't know it ignores.
+QUERIES = (
+    "",
+    "at_seq=3&base=2&tab=messages&open=2,3&content=1",
+    "at_turn=1&content=all&hide=slot&retention_idle_days=7",
+    "at_seq=99&index=1&from=user",
+    "q=-zzz&limit=1&sort=slots",
+    "tab=working-set&level=0&from=2&to=6",
+)
+#: A GET of these is refused, since all they do is write.
+POSTED = {
+    *("sign-out", "theme", "reopen", "paging-flush", "subject-look-up"),
+    *("sso", "passkey-challenge", "passkey-proposal", "subject-readmit"),
+    *("subject-reveal", "subject-unrestrict", "erasure-confirm", "erasure-cancel"),
+    *("erasure-needles", "erasure-keep-out"),
+}
+#: The only project of an operator opens by itself.
+REDIRECTED = {"projects"}
+#: What another page takes for a sender's name is no seq.
+NUMBERED = {"paging", "paging-export"}
+#: Where single sign-on is off, and only a GET would come back from it.
+OFF = {"sso-callback"}
+#: The fork went off before there were any.
+LATER = {"key", "key-act", "checkpoint-restore", "checkpoint-delete"}
+
+
+@pytest.fixture
+def known(agent: Agent) -> dict[str, str]:
+    return make_family(agent, remembering=True)
+
+
+def addresses(
+    known: dict[str, str], queries: Iterable[str]
+) -> Iterator[tuple[Route, str]]:
+    """Every address, in the thread and in its fork, asked for in these ways."""
+    for route in list_routes():
+        for choice in variants(route):
+            for thread in ("t-1", "t-1.alt"):
+                path = route.fill({**known, "thread": thread, **choice})
+                for query in queries:
+                    yield route, f"{path}?{SINCE}&{query}"
+                if "thread" not in route.parameters:
+                    break
+
+
+def digest() -> str:
+    """All that is stored, and what the writer keeps of it in memory."""
+    found = hashlib.sha256()
+    for name in DATABASES:
+        for table, rows in stored(name):
+            found.update(repr((name, table, rows)).encode())
+    for thread, head in writer.journal.heads._kept.items():
+        kept = (thread, state_json.to_json(head.state), head.chain, head.listed_at)
+        found.update(repr(kept).encode())
+    return found.hexdigest()
+
+
+def stored(name: str) -> Iterator[tuple[str, list[str]]]:
+    connection = connections[name]
+    for table in sorted(connection.introspection.table_names()):
+        if table.startswith(SPARED):
+            continue
+        with connection.cursor() as cursor:
+            cursor.execute(f"SELECT * FROM {connection.ops.quote_name(table)}")
+            yield table, sorted(repr(_plain(row)) for row in cursor.fetchall())
+
+
+def _plain(row: tuple[Any, ...]) -> list[Any]:
+    return [bytes(cell) if isinstance(cell, memoryview) else cell for cell in row]
+
+
+def look(client: Client, method: str, address: str) -> int:
+    """The status of the answer, once all of it has been drawn."""
+    answer: Any = client.generic(method, address)
+    if answer.streaming:
+        b"".join(answer.streaming_content)
+    return int(answer.status_code)
+
+
+@pytest.mark.promise("looking", load="a write", control=True)
+def test_the_digest_sees_a_write(agent: Agent, known: dict[str, str]) -> None:
+    before = digest()
+    assert digest() == before
+    factories.append(agent, "t-1.alt", "more")
+    assert digest() != before
+
+
+@pytest.mark.promise("looking", load="GET and HEAD of every address")
+@pytest.mark.parametrize(
+    ("method", "queries"),
+    [
+        pytest.param("GET", QUERIES, id="GET"),
+        # The same views, so fewer ways; one of them with a seq beyond the head.
+        pytest.param("HEAD", QUERIES[2:4], id="HEAD"),
+    ],
+)
+def test_looking_changes_nothing(
+    owner: Client, known: dict[str, str], method: str, queries: tuple[str, ...]
+) -> None:
+    before = digest()
+    statuses: dict[str, set[int]] = {}
+    for route, address in addresses(known, queries):
+        status = look(owner, method, address)
+        statuses.setdefault(route.name, set()).add(status)
+    assert statuses == {
+        route.name: {405}
+        if route.name in POSTED
+        else {302}
+        if route.name in REDIRECTED
+        else {404 if method == "GET" else 405}
+        if route.name in OFF
+        else {200, 422}
+        if route.name in NUMBERED
+        else {200, 404}
+        if route.name in LATER
+        else {200}
+        for route in list_routes()
+    }
+    assert digest() == before

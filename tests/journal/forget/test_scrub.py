@@ -1,0 +1,285 @@
+from __future__ import annotations
+
+import secrets
+import threading
+from pathlib import Path
+from types import SimpleNamespace
+from uuid import uuid4
+
+import psycopg
+import pytest
+from django.db import connections
+from psycopg import conninfo
+
+from memoryhub.journal.forget import scrub, wal
+from memoryhub.journal.writing.writer import writer
+from memoryhub.models.keys import SubjectKey
+from memoryhub.models.projects import Project
+from memoryhub.models.server.clock import clock
+from memoryhub.models.threads import ThreadLabel
+from memoryhub.queries.scan import surface_rows
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.vault.keys import keys
+from tests.cast import readers
+from tests.cast.factories import make_thread
+
+SECONDS = 0.3
+#: Where nobody is to be in the way: other tests of the same server write as well.
+PATIENCE = 30.0
+
+
+@pytest.fixture
+def label() -> str:
+    """A name that stands nowhere else."""
+    return secrets.token_hex(16)
+
+
+def forgotten(agent: Agent, label: str) -> None:
+    """A row with the label was there, and in everything that is kept of rows."""
+    with_more = {"more": "m" * 64, "short": "s"}
+    make_thread(agent, labels={"kept": label, **with_more})
+    ThreadLabel.objects.all().delete()
+    # What the journal and the thread say of it goes as forgetting does it.
+    with connections["default"].cursor() as cursor:
+        cursor.execute(
+            "UPDATE memoryhub_thread SET labels = '{}', status = 'importing'"
+        )
+        cursor.execute("DELETE FROM memoryhub_event")
+        cursor.execute("DELETE FROM memoryhub_snapshot")
+
+
+def in_files(label: str) -> set[str]:
+    return {*readers.files_with(label.encode())}
+
+
+@pytest.mark.no_replay
+@pytest.mark.usefixtures("sqlite")
+@pytest.mark.django_db(transaction=True)
+def test_what_was_deleted_is_in_no_file_afterwards(agent: Agent, label: str) -> None:
+    forgotten(agent, label)
+    assert in_files(label) == {"-wal"}
+    assert scrub.scrub(seconds=PATIENCE) == ""
+    assert in_files(label) == set()
+
+
+@pytest.mark.no_replay
+@pytest.mark.usefixtures("sqlite")
+@pytest.mark.django_db(transaction=True)
+def test_a_reader_of_another_process_is_waited_for(agent: Agent, label: str) -> None:
+    make_thread(agent, "another")
+    with readers.held():
+        forgotten(agent, label)
+        assert scrub.scrub(seconds=SECONDS) == "reader"
+        assert in_files(label)
+    assert scrub.scrub(seconds=PATIENCE) == ""
+    assert in_files(label) == set()
+
+
+@pytest.mark.no_replay
+@pytest.mark.usefixtures("sqlite")
+@pytest.mark.parametrize("mode", ["FAST", "OFF"])
+@pytest.mark.django_db(transaction=True)
+def test_without_secure_delete_nothing_is_said_to_be_scrubbed(mode: str) -> None:
+    with connections["default"].cursor() as cursor:
+        cursor.execute(f"PRAGMA secure_delete = {mode}")
+        try:
+            assert scrub.scrub(seconds=SECONDS) == "store"
+        finally:
+            cursor.execute("PRAGMA secure_delete = ON")
+    assert scrub.scrub(seconds=PATIENCE) == ""
+
+
+@pytest.mark.no_replay
+@pytest.mark.usefixtures("sqlite")
+@pytest.mark.django_db(transaction=True)
+def test_the_writers_own_connection_is_asked_as_well(agent: Agent) -> None:
+    def fast() -> None:
+        with connections["default"].cursor() as cursor:
+            cursor.execute("PRAGMA secure_delete = FAST")
+
+    writer.start()
+    writer.put_work(fast).result()
+    assert scrub.scrub(seconds=SECONDS) == "store"
+    writer.stop()
+    assert scrub.scrub(seconds=PATIENCE) == ""
+
+
+# PostgreSQL
+
+
+def samples(label: str) -> bool:
+    held = b"".join(surface_rows.iter_samples("default"))
+    return label.encode() in held
+
+
+@pytest.mark.no_replay
+@pytest.mark.grown
+@pytest.mark.django_db(transaction=True)
+def test_samples_of_deleted_rows_go_too(agent: Agent, label: str) -> None:
+    make_thread(agent, labels={f"l{n}": label for n in range(8)})
+    with connections["default"].cursor() as cursor:
+        cursor.execute("ANALYZE memoryhub_threadlabel")
+    assert samples(label)
+    forgotten_label = secrets.token_hex(16)
+    assert not samples(forgotten_label)
+    ThreadLabel.objects.all().delete()
+    assert samples(label)
+    # The table is empty, of which ANALYZE alone would leave them as they are.
+    assert scrub.scrub(seconds=PATIENCE) == ""
+    assert not samples(label)
+
+
+@pytest.mark.no_replay
+@pytest.mark.grown
+@pytest.mark.django_db(transaction=True)
+def test_who_may_still_see_it_is_waited_for(agent: Agent, label: str) -> None:
+    make_thread(agent, "another")
+    with readers.held():
+        forgotten(agent, label)
+        assert scrub.scrub(seconds=SECONDS) == "reader"
+    assert scrub.scrub(seconds=PATIENCE) == ""
+
+
+@pytest.mark.no_replay
+@pytest.mark.grown
+@pytest.mark.django_db(transaction=True)
+def test_who_wrote_and_pauses_is_waited_for(agent: Agent, label: str) -> None:
+    """It has no snapshot between two statements, and VACUUM clears nothing after it."""
+    where = readers.address(connections["default"])
+    with psycopg.connect(where) as other:
+        other.execute("SELECT pg_current_xact_id()")
+        forgotten(agent, label)
+        assert scrub.scrub(seconds=SECONDS) == "reader"
+        assert scrub.rewrite(seconds=SECONDS) == "reader"
+        assert in_tables(label.encode())
+        other.rollback()
+    assert scrub.scrub(seconds=PATIENCE) == ""
+    assert scrub.rewrite(seconds=PATIENCE) == ""
+    assert not in_tables(label.encode())
+
+
+@pytest.mark.no_replay
+@pytest.mark.grown
+@pytest.mark.django_db(transaction=True)
+def test_who_writes_in_another_database_keeps_no_key(agent: Agent) -> None:
+    """Its number is in every snapshot of the server: a table that is written anew by
+    one keeps what is gone, and says so.
+    """
+    subject = make_thread(agent).subject_id
+    (wrapped,) = keys.wrapped(subject)
+    table = SubjectKey._meta.db_table
+    where = readers.address(connections["default"])
+    with psycopg.connect(conninfo.make_conninfo(where, dbname="postgres")) as other:
+        other.execute("SELECT pg_current_xact_id()")
+        keys.destroy(subject, erasure=uuid4(), at=clock.now())
+        with connections["keys"].cursor() as cursor:
+            assert scrub._moved_dead_rows(cursor, table)
+        assert in_tables(wrapped, alias="keys")
+        assert scrub.scrub(seconds=PATIENCE) == ""
+        assert not in_tables(wrapped, alias="keys")
+        assert scrub.rewrite(seconds=PATIENCE) == ""
+        other.rollback()
+
+
+@pytest.mark.no_replay
+@pytest.mark.grown
+@pytest.mark.django_db(transaction=True)
+def test_who_reads_keys_for_a_moment_is_waited_for(agent: Agent) -> None:
+    """Its snapshot reaches back to who writes elsewhere, whenever it was taken."""
+    subject = make_thread(agent).subject_id
+    (wrapped,) = keys.wrapped(subject)
+    table = SubjectKey._meta.db_table
+    where = readers.address(connections["keys"])
+    elsewhere = conninfo.make_conninfo(where, dbname="postgres")
+    with psycopg.connect(elsewhere) as other, psycopg.connect(where) as reader:
+        other.execute("SELECT pg_current_xact_id()")
+        keys.destroy(subject, erasure=uuid4(), at=clock.now())
+        reader.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        reader.execute("SELECT 1")
+        with connections["keys"].cursor() as cursor:
+            assert not scrub._written_anew(cursor, table, SECONDS)
+            assert in_tables(wrapped, alias="keys")
+            gone = threading.Timer(SECONDS, reader.rollback)
+            gone.start()
+            assert scrub._written_anew(cursor, table, PATIENCE)
+        gone.join()
+        other.rollback()
+    assert not in_tables(wrapped, alias="keys")
+
+
+@pytest.mark.no_replay
+@pytest.mark.grown
+@pytest.mark.django_db(transaction=True)
+def test_a_locked_table_is_waited_for(
+    acme: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scrub, "_LOCK_MS", 100)
+    where = readers.address(connections["default"])
+    with psycopg.connect(where) as other:
+        other.execute("LOCK TABLE memoryhub_slot IN SHARE UPDATE EXCLUSIVE MODE")
+        assert scrub.scrub(seconds=SECONDS) == "vacuum"
+        assert scrub.rewrite() == "vacuum"
+        other.rollback()
+    assert scrub.scrub(seconds=PATIENCE) == ""
+    with connections["default"].cursor() as cursor:
+        for name, usual in (("statement_timeout", "5s"), ("lock_timeout", "0")):
+            cursor.execute(f"SHOW {name}")
+            assert cursor.fetchone() == (usual,)
+
+
+@pytest.mark.no_replay
+@pytest.mark.grown
+@pytest.mark.django_db(transaction=True)
+def test_a_rewrite_leaves_nothing_in_the_tables_files(agent: Agent, label: str) -> None:
+    forgotten(agent, label)
+    assert in_tables(label.encode())
+    assert scrub.scrub(seconds=PATIENCE) == ""
+    assert scrub.rewrite() == ""
+    assert not in_tables(label.encode())
+
+
+def in_tables(data: bytes, *, alias: str = "default") -> bool:
+    with connections[alias].cursor() as cursor:
+        cursor.execute("CHECKPOINT")
+        cursor.execute("SELECT current_setting('data_directory')")
+        folder = Path(cursor.fetchone()[0], "base", str(surface_rows.get_oid(alias)))
+    assert folder.is_dir()
+    return any(data in path.read_bytes() for path in folder.iterdir())
+
+
+# Both
+
+
+@pytest.mark.django_db(transaction=True)
+def test_it_can_be_done_again_and_changes_nothing(agent: Agent, label: str) -> None:
+    make_thread(agent, labels={"kept": label})
+    for _ in range(2):
+        assert scrub.scrub(seconds=PATIENCE) == ""
+        assert scrub.rewrite() == ""
+    assert ThreadLabel.objects.get().value == label
+
+
+@pytest.mark.django_db
+def test_inside_a_transaction_it_is_a_mistake() -> None:
+    with pytest.raises(AssertionError):
+        scrub.scrub(seconds=0)
+
+
+def test_pauses_grow_and_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses: list[float] = []
+    time = 0.0
+
+    def sleep(seconds: float) -> None:
+        nonlocal time
+        pauses.append(seconds)
+        time += seconds
+
+    clock = SimpleNamespace(sleep=sleep, monotonic=lambda: time)
+    monkeypatch.setattr(wal, "time", clock)
+    assert len(list(wal.looks(4.0))) == len(pauses) + 1
+    assert pauses[:5] == [0.05, 0.1, 0.2, 0.4, 0.8]
+    assert max(pauses) == 1.0
+    assert sum(pauses) == pytest.approx(4.0)
+    pauses.clear()
+    assert len(list(wal.looks(0))) == 1
+    assert pauses == []

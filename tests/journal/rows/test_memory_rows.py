@@ -1,0 +1,354 @@
+"""Rows of working memory: what each event leads to, in forks and in one batch too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+
+from memoryhub.errors import Refusal
+from memoryhub.journal import Receipt
+from memoryhub.journal.writing.writer import writer
+from memoryhub.kernel.commands import AmendThread, Command
+from memoryhub.kernel.memory import memory_commands as commands
+from memoryhub.kernel.memory.notes import ClearNotes
+from memoryhub.kernel.memory.nouns import RESTORED
+from memoryhub.kernel.memory.tasks import ClearTask, UpdateTask
+from memoryhub.kernel.state.memory_events import ValuesErased
+from memoryhub.models.threads import Thread
+from memoryhub.queries.verify.verification import verify
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.workers import expiry
+from tests.cast.factories import get_thread
+from tests.oracles.memory_acts import (
+    DAY,
+    MINUTE,
+    NEVER,
+    NOON,
+    SECOND,
+    UNSAID,
+    add_notes,
+    at,
+    clear,
+    delete_key,
+    dues,
+    forget_checkpoint,
+    held,
+    key_rows,
+    kinds,
+    lasting,
+    names,
+    new_key,
+    restore,
+    retime,
+    set_key,
+    set_keys,
+    set_task,
+    take,
+)
+from tests.oracles.page_acts import act, order
+from tests.services.acts import fork, state_of
+
+pytestmark = pytest.mark.django_db
+
+
+def sweep(moment: datetime) -> tuple[int, int]:
+    with at(moment):
+        return expiry.expire(moment), expiry.erase(moment)
+
+
+def whole(agent: Agent, thread: str = "t-1") -> bool:
+    return verify(get_thread(agent, thread)) is None
+
+
+def versions(thread: Thread) -> dict[str, int]:
+    return {row["key"]: row["version"] for row in key_rows(thread)}
+
+
+# A row for each key
+
+
+def test_a_row_says_where_the_value_lies(agent: Agent) -> None:
+    with at(NOON):
+        set_keys(agent, new_key("a", "long", lasting(MINUTE)), new_key("b"))
+        retime(agent, "a", DAY)
+    thread = get_thread(agent)
+    row = {"thread_id": thread.id, "value_thread": thread.id}
+    row["project_id"] = agent.project
+    assert key_rows(thread) == [
+        {**row, "key": "a", "version": 4, "value_seq": 2, "bytes": 64}
+        | {"expires_at": NOON + DAY},
+        {**row, "key": "b", "version": 3, "value_seq": 3, "bytes": 64}
+        | {"expires_at": None},
+    ]
+
+
+def test_rows_follow_every_event(agent: Agent) -> None:
+    """Whatever is done, the table says what the fold does."""
+    with at(NOON):
+        set_key(agent, "a", ttl=MINUTE)
+        thread = get_thread(agent)
+        steps: tuple[Callable[[], Receipt], ...] = (
+            lambda: set_key(agent, "b"),
+            lambda: add_notes(agent, "one", "two"),
+            lambda: set_task(agent, fields={"description": b'"d"'}),
+            lambda: act(agent, UpdateTask(fields={"current_step": b"2"})),
+            lambda: take(agent, "here"),
+            lambda: retime(agent, "b", 2 * MINUTE),
+            lambda: delete_key(agent, "a"),
+            lambda: restore(agent, "here"),
+            lambda: clear(agent),
+            lambda: act(agent, ClearNotes()),
+            lambda: act(agent, ClearTask()),
+            lambda: restore(agent, "here"),
+            lambda: forget_checkpoint(agent, "here"),
+        )
+        for step in steps:
+            assert step().events
+            assert whole(agent)
+    assert names(thread) == ["a", "b"]
+    for moment in (NOON + MINUTE, NOON + 2 * DAY):
+        assert sum(sweep(moment)) > 0
+        assert whole(agent)
+    assert names(thread) == ["b"]
+
+
+def test_a_full_thread_sweeps_before_it_sets(agent: Agent) -> None:
+    with at(NOON):
+        set_key(agent, "a", ttl=SECOND)
+        act(agent, _limited(max_keys=1))
+    with at(NOON + MINUTE):
+        assert kinds(set_key(agent, "b")) == ["keys.expired", "key.set"]
+    assert names(get_thread(agent)) == ["b"]
+
+
+def _limited(**limits: Any) -> Command:
+    return AmendThread(config=limits)
+
+
+# When values are due
+
+
+def test_dues_are_the_latest_expiry_ever_given(agent: Agent) -> None:
+    with at(NOON):
+        set_key(agent, "a", ttl=MINUTE)
+        retime(agent, "a", SECOND)
+        assert dues(get_thread(agent)) == {2: NOON + MINUTE}
+        retime(agent, "a", DAY)
+        assert dues(get_thread(agent)) == {2: NOON + DAY}
+        retime(agent, "a", MINUTE)
+        assert dues(get_thread(agent)) == {2: NOON + DAY}
+
+
+def test_an_erasure_is_judged_again_when_it_is_decided(agent: Agent) -> None:
+    """By the instant of the command, of values that are due: no others are named."""
+    with at(NOON):
+        set_key(agent, "a", ttl=MINUTE)
+        set_key(agent, "b")
+        set_task(agent, fields={"description": b'"d"'})
+    erase = commands.EraseValues(seqs=(1, 2, 3, 4, 99), grace=DAY)
+    with at(NOON + MINUTE + DAY - SECOND):
+        assert act(agent, erase).events == ()
+    with at(NOON + MINUTE + DAY):
+        assert act(agent, erase).one(ValuesErased).seqs == [2]
+
+
+def test_what_was_ever_permanent_is_never_due(agent: Agent) -> None:
+    with at(NOON):
+        set_key(agent, "from the start")
+        retime(agent, "from the start", MINUTE)
+        set_key(agent, "later", ttl=MINUTE)
+        retime(agent, "later", NEVER)
+        retime(agent, "later", DAY)
+    assert dues(get_thread(agent)) == {}
+    assert sweep(NOON + 9 * DAY) == (2, 0)
+
+
+@pytest.mark.parametrize("gone", ["overwritten", "deleted", "cleared", "replaced"])
+def test_what_left_the_keys_is_due_as_before(agent: Agent, gone: str) -> None:
+    with at(NOON):
+        take(agent, "empty")
+        set_key(agent, "a", ttl=MINUTE)
+        thread = get_thread(agent)
+        (seq,) = dues(thread)
+        steps: dict[str, Callable[[], Receipt]] = {
+            "overwritten": lambda: set_key(agent, "a"),
+            "deleted": lambda: delete_key(agent, "a"),
+            "cleared": lambda: clear(agent),
+            "replaced": lambda: restore(agent, "empty"),
+        }
+        steps[gone]()
+    assert dues(thread) == {seq: NOON + MINUTE}
+    assert sweep(NOON + DAY + MINUTE)[1] == 1
+    assert seq not in held(thread)
+
+
+def test_a_restored_key_has_its_old_deadline_and_its_value_its_own(
+    agent: Agent,
+) -> None:
+    with at(NOON):
+        set_key(agent, "a", ttl=60 * MINUTE)
+        take(agent, "here")
+        retime(agent, "a", 2 * DAY)
+    with at(NOON + MINUTE):
+        restore(agent, "here")
+    thread = get_thread(agent)
+    (row,) = key_rows(thread)
+    assert (row["version"], row["expires_at"]) == (2, NOON + 60 * MINUTE)
+    assert dues(thread) == {2: NOON + 2 * DAY}
+
+
+def test_what_expired_meanwhile_is_not_restored(agent: Agent) -> None:
+    with at(NOON):
+        set_keys(
+            agent,
+            new_key("short", expiry=lasting(MINUTE)),
+            new_key("long", expiry=lasting(DAY)),
+            new_key("ever"),
+        )
+        take(agent, "here")
+        clear(agent)
+    assert sweep(NOON + DAY + MINUTE) == (0, 1)
+    with at(NOON + DAY - SECOND):
+        # Time does not go back in a thread: the sweep has moved its newest event.
+        restore(agent, "here")
+    assert names(get_thread(agent)) == ["ever"]
+
+
+# Forks
+
+
+def test_a_fork_has_a_row_for_every_key_it_inherits(agent: Agent) -> None:
+    with at(NOON):
+        set_key(agent, "a", ttl=MINUTE)
+        set_key(agent, "b")
+        fork(agent, "t-1", "child")
+        set_key(agent, "b", "other", thread="child")
+        fork(agent, "child", "grandchild")
+        delete_key(agent, "a", "grandchild")
+    parent, child = get_thread(agent), get_thread(agent, "child")
+    grandchild = get_thread(agent, "grandchild")
+    assert versions(child) == {"a": 2, "b": 3 + 2}
+    assert versions(grandchild) == {"b": 3 + 2}
+    assert {row["key"]: row["value_thread"] for row in key_rows(child)} == {
+        "a": parent.id,
+        "b": child.id,
+    }
+    assert [row["value_seq"] for row in key_rows(grandchild)] == [2]
+    assert (dues(parent), dues(child), dues(grandchild)) == ({2: NOON + MINUTE}, {}, {})
+    assert sweep(NOON + MINUTE) == (2, 0)
+    assert (names(parent), names(child), names(grandchild)) == (["b"], ["b"], ["b"])
+
+
+def test_a_fork_of_the_past_has_the_keys_of_then(agent: Agent) -> None:
+    with at(NOON):
+        set_key(agent, "a")
+        set_key(agent, "b")
+        clear(agent)
+        fork(agent, "t-1", "child", seq=2)
+    assert versions(get_thread(agent, "child")) == {"a": 2}
+
+
+def test_a_fork_restores_what_it_inherits(agent: Agent) -> None:
+    with at(NOON):
+        set_key(agent, "a", ttl=DAY)
+        take(agent, "here")
+        set_key(agent, "a", "second")
+        fork(agent, "t-1", "child")
+        set_key(agent, "b", thread="child")
+        receipt = restore(agent, "here", thread="child")
+    assert kinds(receipt) == ["checkpoint.taken", "checkpoint.restored"]
+    child = get_thread(agent, "child")
+    (row,) = key_rows(child)
+    parent = get_thread(agent).id
+    assert (row["key"], row["value_thread"], row["value_seq"]) == ("a", parent, 2)
+    assert names(get_thread(agent)) == ["a"]
+    with at(NOON):
+        restore(agent, state_of(child).memory.automatic[0], thread="child")
+    assert names(child) == ["a", "b"]
+
+
+def test_fork_keeps_value_it_retimed(agent: Agent) -> None:
+    """An ancestor erases what is its own; the fork has written its value anew."""
+    with at(NOON):
+        set_key(agent, "a", "precious", ttl=MINUTE)
+        set_key(agent, "b", "lost", ttl=MINUTE)
+        fork(agent, "t-1", "child")
+        assert kinds(retime(agent, "a", NEVER, "child")) == ["key.set"]
+    assert sweep(NOON + DAY + MINUTE) == (3, 2)
+    assert held(get_thread(agent)) == []
+    child = get_thread(agent, "child")
+    assert (names(child), held(child)) == (["a"], [2])
+    # Its own by now, so that the next time moves no value.
+    with at(NOON + 2 * DAY):
+        assert kinds(retime(agent, "a", DAY, "child")) == ["key.retimed"]
+    assert dues(child) == {}
+
+
+def test_a_value_that_was_inherited_goes_by_its_own_thread(agent: Agent) -> None:
+    with at(NOON):
+        set_key(agent, "a", ttl=MINUTE)
+        fork(agent, "t-1", "child")
+        retime(agent, "a", 3 * DAY)
+        clear(agent, "child")
+    assert sweep(NOON + 2 * DAY) == (0, 0)
+    assert sweep(NOON + 4 * DAY) == (1, 1)
+
+
+# Many commands in one transaction
+
+
+def batched(agent: Agent, *commands: Command) -> list[Receipt]:
+    orders = [order(agent, each) for each in commands]
+    outcomes = writer.journal.apply(orders)
+    assert not [each for each in outcomes if isinstance(each, Refusal)]
+    return outcomes  # type: ignore[return-value]  # none is a refusal
+
+
+def _changed(*changes: commands.SetKey | commands.DeleteKey) -> commands.ChangeKeys:
+    return commands.ChangeKeys(changes=changes)
+
+
+def test_one_batch_may_set_retime_and_erase_a_value(agent: Agent) -> None:
+    """Each decision sees what those before it have left, before any row is written."""
+    erase = commands.EraseValues(seqs=(2, 3, 4), grace=timedelta(0))
+    with at(NOON):
+        set_key(agent, "a", ttl=SECOND)
+        set_key(agent, "b", ttl=SECOND)
+        receipts = batched(
+            agent,
+            _changed(new_key("c", expiry=lasting(SECOND))),
+            commands.RetimeKey(key="a", expiry=NEVER),
+            commands.RetimeKey(key="b", expiry=lasting(DAY)),
+            commands.RetimeKey(key="b", expiry=lasting(MINUTE)),
+            _changed(commands.DeleteKey(key="c")),
+            erase,
+        )
+    thread = get_thread(agent)
+    assert [kinds(each) for each in receipts][-1] == []
+    assert dues(thread) == {3: NOON + DAY, 4: NOON + SECOND}
+    with at(NOON + MINUTE):
+        gone, again = batched(agent, erase, erase)
+        assert gone.one(ValuesErased).seqs == [4]
+        assert again.events == ()
+    assert (dues(thread), held(thread)) == ({3: NOON + DAY}, [2, 3])
+    assert whole(agent)
+
+
+def test_one_batch_may_make_a_key_and_take_it(agent: Agent) -> None:
+    with at(NOON):
+        batched(
+            agent,
+            _changed(new_key("a", expiry=lasting(DAY)), new_key("b")),
+            commands.TakeCheckpoint(name="here"),
+            commands.ClearKeys(),
+            _changed(new_key("b", "second", UNSAID)),
+            commands.RestoreCheckpoint(target="here", parts=RESTORED),
+            _changed(commands.DeleteKey(key="b")),
+        )
+    thread = get_thread(agent)
+    assert versions(thread) == {"a": 2}
+    assert dues(thread) == {2: NOON + DAY}
+    assert whole(agent)

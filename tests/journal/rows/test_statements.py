@@ -1,0 +1,48 @@
+"""The statements written by hand store what the ORM would store."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.db.models import BinaryField, Model
+
+from memoryhub.journal.rows.statements import Columns
+from memoryhub.models.events import Event
+from memoryhub.models.pages import Page
+from memoryhub.models.slots import Slot
+from memoryhub.models.threads import Thread
+from memoryhub.services.access.api_keys import Agent
+from tests.cast.factories import append
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.mark.parametrize("model", [Event, Slot, Page, Thread])
+def test_values_are_stored_as_the_orm_stores_them(
+    agent: Agent, model: type[Model]
+) -> None:
+    append(agent, "t-1", "one")
+    row = model._default_manager.first()
+    for field in model._meta.concrete_fields:
+        # What the ORM puts around bytes, both drivers do without.
+        if not isinstance(field, BinaryField):
+            assert_like_the_orm(field, getattr(row, field.attname))
+            assert_like_the_orm(field, None)
+
+
+def test_a_time_of_another_zone_is_stored_as_utc() -> None:
+    zone = timezone(timedelta(hours=-9, minutes=30))
+    field = Event._meta.get_field("at")
+    assert_like_the_orm(field, datetime(2026, 1, 2, 3, 4, 5, 678_901, tzinfo=zone))
+    assert_like_the_orm(field, datetime(2026, 1, 2, tzinfo=zone))
+
+
+def assert_like_the_orm(field: Any, value: object) -> None:
+    ((ours,),) = Columns([field]).prepared([(value,)])
+    theirs = field.get_db_prep_save(value, connection)
+    # PostgreSQL's whole numbers are some of the driver's own, which it takes plain too.
+    assert isinstance(theirs, type(ours))
+    assert ours == theirs

@@ -1,0 +1,256 @@
+"""Totals: what every write adds up to is what counting finds, whatever was done."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import timedelta
+from importlib import import_module
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.db import connection
+from django.utils import timezone
+
+from memoryhub.errors import Refusal
+from memoryhub.journal.rows import totals
+from memoryhub.journal.rows.totals import Figures
+from memoryhub.kernel.commands import RetireThread
+from memoryhub.kernel.paging.page_commands import (
+    BeginTurn,
+    DeletePage,
+    FaultPage,
+    WriteLevels,
+)
+from memoryhub.models import (
+    Event,
+    Key,
+    Page,
+    PageLevel,
+    Project,
+    Subject,
+    Thread,
+    Total,
+)
+from memoryhub.queries.verify import total_checks
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.people import subjects
+from memoryhub.services.rebuild import rebuild
+from tests.cast import bundled, forgetting
+from tests.cast.factories import append, get_thread, make_page, make_thread
+from tests.oracles import memory_acts, page_acts
+from tests.services.acts import fork
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+Act = Callable[[Agent, str, random.Random], object]
+
+
+def counted(subject: Subject) -> dict[str, Figures]:
+    """What there is of somebody, row by row and without the database's help."""
+    threads = Thread.objects.filter(subject=subject).exclude(status="importing")
+    found = Counter(f"threads:{row.status}" for row in threads)
+    own = {"thread__in": threads}
+    found.update(
+        "pages" if row.deleted_seq is None else "pages:deleted"
+        for row in Page.objects.filter(**own)
+    )
+    found.update(f"levels:{row.level}" for row in PageLevel.objects.filter(**own))
+    found.update("keys" for _ in Key.objects.filter(**own))
+    told = {kind: Figures(number) for kind, number in found.items()}
+    for row in Event.objects.filter(**own):
+        has, size = row.payload is not None, len(row.payload or b"")
+        one = Figures(1, int(has), int(row.erased_by is not None), size)
+        told[row.type] = told.get(row.type, Figures()).plus(one)
+    return told
+
+
+def agree(subject: Subject) -> None:
+    assert totals.get(subject.id) == counted(subject)
+
+
+# What is done
+
+
+def _grow(agent: Agent, name: str, chance: random.Random) -> None:
+    append(agent, name, *["Go on."] * chance.randint(1, 3))
+
+
+def _page(agent: Agent, name: str, chance: random.Random) -> None:
+    make_page(agent, f"p-{chance.randrange(4)}", thread=name)
+
+
+def _text(agent: Agent, name: str, chance: random.Random) -> None:
+    change = page_acts.new_text(f"p-{chance.randrange(4)}", "Another text.")
+    page_acts.act(agent, change, name)
+
+
+def _level(agent: Agent, name: str, chance: random.Random) -> None:
+    made = page_acts.levels_of(f"p-{chance.randrange(4)}", {1: "Less.", 2: "L."})
+    page_acts.act(agent, WriteLevels(made=made), name)
+
+
+def _unpage(agent: Agent, name: str, chance: random.Random) -> None:
+    page = f"p-{chance.randrange(4)}"
+    page_acts.act(agent, DeletePage(page_id=page), name)
+
+
+def _turn(agent: Agent, name: str, chance: random.Random) -> None:
+    page_acts.act(agent, BeginTurn(), name)
+    page_acts.act(agent, FaultPage(page_id=f"p-{chance.randrange(4)}", level=0), name)
+
+
+def _note(agent: Agent, name: str, chance: random.Random) -> None:
+    memory_acts.add_notes(agent, "One more.", thread=name)
+
+
+def _key(agent: Agent, name: str, chance: random.Random) -> None:
+    key, ttl = f"k-{chance.randrange(3)}", chance.choice([None, timedelta(days=1)])
+    memory_acts.set_key(agent, key, ttl=ttl, thread=name)
+
+
+def _unkey(agent: Agent, name: str, chance: random.Random) -> None:
+    memory_acts.delete_key(agent, f"k-{chance.randrange(3)}", thread=name)
+
+
+def _clear(agent: Agent, name: str, chance: random.Random) -> None:
+    memory_acts.clear(agent, thread=name)
+
+
+def _checkpoint(agent: Agent, name: str, chance: random.Random) -> None:
+    memory_acts.take(agent, "here", thread=name)
+    memory_acts.set_key(agent, "k-9", thread=name)
+    memory_acts.restore(agent, "here", thread=name)
+
+
+def _fork(agent: Agent, name: str, chance: random.Random) -> None:
+    seq = chance.randint(1, get_thread(agent, name).head_seq)
+    fork(agent, name, f"{name}.{Thread.objects.count()}", seq=seq)
+
+
+def _rebuild(agent: Agent, name: str, chance: random.Random) -> None:
+    rebuild(get_thread(agent, name))
+
+
+ACTS: tuple[Act, ...] = (
+    *(_grow, _page, _page, _text, _level, _unpage, _turn, _note),
+    *(_key, _key, _unkey, _clear, _checkpoint, _fork, _rebuild),
+)
+
+
+def live(agent: Agent, chance: random.Random, *, acts: int) -> Subject:
+    """Somebody's life: things done to any thread of hers; some are refused."""
+    make_thread(agent, "ann-1", user_id="ann", labels={"channel": "web"})
+    for act in chance.choices(ACTS, k=acts):
+        names = Thread.objects.filter(status="open", subject__anonymous=False)
+        name = chance.choice([*names.order_by("id").values_list("name", flat=True)])
+        with suppress(Refusal):
+            act(agent, name, chance)
+    return subjects.find_or_create(agent.project, "ann")
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_totals_are_what_counting_finds(agent: Agent, seed: int) -> None:
+    chance = random.Random(seed)
+    ann = live(agent, chance, acts=40)
+    agree(ann)
+    names = Thread.objects.filter(subject=ann).order_by("id")
+    page_acts.act(agent, RetireThread(policy_days=1, idle_days=2), names[0].name)
+    agree(ann)
+    some = names.exclude(status="retired")
+    if row := some.first():
+        sealed = Event.objects.filter(thread=row, payload__isnull=False)
+        if seqs := [*sealed.order_by("seq").values_list("seq", flat=True)]:
+            seq = chance.choice(seqs)
+            forgetting.forget(ann, "record", thread=row, seq=seq)
+            agree(ann)
+        forgetting.forget(ann, "thread", thread=row)
+        agree(ann)
+    forgetting.forget(ann, "before", before=timezone.now())
+    agree(ann)
+    assert totals.get(ann.id)
+    forgetting.forget(ann)
+    assert totals.get(ann.id) == {}
+
+
+def test_what_is_forgotten_is_taken_off(agent: Agent) -> None:
+    """Whole lives may lack a thing; this one has each kind before it is erased."""
+    make_thread(agent, "ann-1", user_id="ann")
+    # Each chooses the same page.
+    for act in (_page, _level, _text, _grow, _key, _note):
+        act(agent, "ann-1", random.Random(1))
+    fork(agent, "ann-1", "ann-2")
+    _text(agent, "ann-2", random.Random(1))
+    ann = subjects.find_or_create(agent.project, "ann")
+    before = totals.get(ann.id)
+    assert {"pages", "levels:0", "levels:1", "keys", "threads:open"} < {*before}
+    agree(ann)
+    bob = forgetting.make_person(agent, "bob")
+    others = totals.get(bob.id)
+    forgetting.forget(ann, "thread", thread=get_thread(agent, "ann-1"))
+    after = totals.get(ann.id)
+    assert (after["threads:open"].records, after["threads:erased"].records) == (1, 1)
+    assert after["slot.appended"].sealed == 0 < after["slot.appended"].erased
+    assert after["slot.appended"].records == before["slot.appended"].records
+    agree(ann)
+    assert totals.get(bob.id) == others
+
+
+def test_what_comes_in_counts_once_it_is_there(agent: Agent, zeta: Project) -> None:
+    bundled.live(agent)
+    data = bundled.export(subjects.find_or_create(agent.project, "ann"))
+    bundled.take(data, zeta)
+    again = subjects.find_or_create(zeta.id, "ann")
+    assert totals.get(again.id)
+    agree(again)
+
+
+def test_what_was_there_before_is_counted_once(agent: Agent) -> None:
+    """As the migration does it, in the engines' own words."""
+    live(agent, random.Random(7), acts=30)
+    forgetting.make_person(agent, "bob")
+    Total.objects.all().delete()
+    totals_of = import_module("memoryhub.migrations.0010_totals")
+    with connection.schema_editor() as editor:
+        totals_of.fill(None, editor)
+    assert Total.objects.values("subject").distinct().count() == 2
+    for subject in Subject.objects.all():
+        agree(subject)
+
+
+def test_an_unfinished_import_does_not_count(agent: Agent) -> None:
+    ann = forgetting.make_person(agent, "ann", threads=2)
+    Thread.objects.filter(name="ann-2").update(status=Thread.Status.IMPORTING)
+    totals.recount(ann.id)
+    agree(ann)
+    assert totals.get(ann.id)["threads:open"] == Figures(1)
+    Thread.objects.filter(name="ann-2").update(status=Thread.Status.OPEN)
+    totals.recount(ann.id)
+
+
+@pytest.mark.parametrize(
+    "changes", [{"records": 9}, {"sealed": 9}, {"erased": 9}, {"bytes": 9}, {}]
+)
+def test_drift_is_noticed_and_counted_anew(
+    agent: Agent, changes: dict[str, int], capsys: Any
+) -> None:
+    ann = forgetting.make_person(agent, "ann")
+    rows = Total.objects.filter(subject=ann, kind="slot.appended")
+    assert rows.update(**changes) if changes else rows.delete()
+    assert [*total_checks.iter_drifted()] == [ann.id]
+    with pytest.raises(CommandError, match=f"totals of subject {ann.id} are not"):
+        call_command("verify", "--all")
+    call_command("rebuild", "--thread", "acme/ann-1")
+    agree(ann)
+    call_command("verify", "--all")
+
+
+def test_nobody_is_said_to_have_drifted_who_is_written_to(agent: Agent) -> None:
+    ann = forgetting.make_person(agent, "ann")
+    bob = forgetting.make_person(agent, "bob")
+    append(agent, "ann-1", "hello")
+    assert not total_checks.drifted(ann.id)
+    assert not total_checks.drifted(bob.id)

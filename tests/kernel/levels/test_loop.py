@@ -1,0 +1,279 @@
+"""The loop of a model: what it fetches is in its next request, or was refused."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from memoryhub.kernel.levels import lines
+from memoryhub.kernel.levels.lines import shown_text
+from memoryhub.kernel.levels.opened import Opened
+from memoryhub.kernel.levels.tokens import Count, estimate
+from memoryhub.kernel.levels.tools import LEAST
+from memoryhub.kernel.packing import ranges
+from memoryhub.kernel.packing.ranges import WORD
+from memoryhub.kernel.paging.page_commands import BeginTurn, DeletePage
+from memoryhub.kernel.state.page_events import PageEvicted, PageFaulted, PageReferenced
+from memoryhub.kernel.state.pages import Modality
+from tests.oracles.loops import Loop, asks, brings, said, shown
+
+LAYOUTS = st.sampled_from(["conversation", "developer"])
+BUDGETS = st.sampled_from([2_000, 3_000, 8_000, 32_000, 128_000])
+WORDS = st.sampled_from(["seat", "straße", "座席", '"quoted"\n', "<VM:RULES>", "1234 "])
+#: Of the room there is, in percent.
+SHARES = st.lists(st.integers(1, 100), min_size=1, max_size=4)
+
+
+def text(number: int, word: str, tokens: int) -> str:
+    """Of about that many tokens; no other page has its first word."""
+    made = f"needle-{number} "
+    while (size := len(made)) < tokens * 2:
+        made += (word + " ") * (1 + size // (2 * len(word)))
+    return made[: tokens * 2].rstrip()
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    config=st.fixed_dictionaries(
+        {
+            "layout": LAYOUTS,
+            "budget_tokens": BUDGETS,
+            "reserved_tokens": st.sampled_from([800, 1_000]),
+        }
+    ),
+    shares=SHARES,
+    words=st.lists(WORDS, min_size=4, max_size=4),
+    before=st.integers(0, 12),
+)
+def test_charged_fault_is_in_next_request(
+    config: dict[str, Any], shares: list[int], words: list[str], before: int
+) -> None:
+    """Counted on decoded messages: each once, whole, at the level that was told."""
+    loop = Loop(**config, max_faults_per_turn=9, max_fault_tokens_per_turn=200_000)
+    usable = loop.state.paging.settings.usable
+    for number in range(before):
+        loop.say("user", f"Question {number}. " * 9)
+        loop.say("assistant", f"Answer {number}. " * 30)
+    for number, (share, word) in enumerate(zip(shares, words, strict=False)):
+        loop.keep(f"p{number}", text(number, word, usable * share // 100))
+    loop.do(BeginTurn(slots=(said("user", "What was it that I asked for?"),)))
+    charged = [
+        number
+        for number in range(len(shares))
+        if isinstance(loop.fault(f"p{number}"), PageFaulted)
+    ]
+    # What the agent's own tools answer meanwhile takes no room of theirs.
+    loop.say("tool", "A long answer of a tool. " * 40)
+    loop.do(BeginTurn())
+    packed = loop.request()
+    told = shown(packed.request)
+    assert packed.tokens <= config["budget_tokens"]
+    for number in range(len(shares)):
+        kept = text(number, words[number], usable * shares[number] // 100)
+        if config["layout"] == "developer":
+            kept = json.dumps(kept, ensure_ascii=False)[1:-1]
+            kept = kept.replace("<VM:", "\\u003cVM:")
+        times = told.count(kept)
+        assert times == (number in charged), (number, charged, packed.omitted)
+
+
+def test_what_is_fetched_is_shown_though_all_else_must_leave() -> None:
+    loop = Loop(budget_tokens=3_000, reserved_tokens=1_500)
+    for number in range(8):
+        loop.say("user", f"Question {number}. " * 20)
+        loop.say("assistant", f"Answer {number}. " * 40)
+    loop.keep("rules", text(1, "rule", 1_400))
+    loop.do(BeginTurn(slots=(said("user", "And the rules?"),)))
+    assert isinstance(loop.fault("rules"), PageFaulted)
+    loop.do(BeginTurn())
+    assert "needle-1 " in shown(loop.request().request)
+
+
+TEXTS = st.lists(WORDS | st.text(max_size=20), max_size=200).map("".join)
+
+
+@given(
+    content=TEXTS | st.lists(TEXTS, max_size=3),
+    limit=st.integers(LEAST, 150),
+    tokenizer=st.sampled_from([estimate, lambda text: -(-len(text.encode()) // 3)]),
+)
+def test_ranges_rebuild_the_page(content: Any, limit: int, tokenizer: Count) -> None:
+    """Of texts and of JSON, by whatever counts."""
+    kind: Modality = "text" if isinstance(content, str) else "structured"
+    field = "text" if kind == "text" else "data"
+    opened = Opened(
+        page_id="p", type="artifact", modality=kind, content={field: content}
+    )
+    whole, read, offset = shown_text(opened), "", 0
+    while True:
+        part = ranges.cut(
+            opened, version=1, offset=offset, limit=limit, count=tokenizer
+        )
+        # It may begin with a word that lies across, and a character may, at its end.
+        word = tokenizer(whole[part.start : part.start + WORD])
+        assert part.tokens <= limit + word + 3
+        read += whole[part.start : part.end]
+        line = lines.line(opened, recalled=True, part=(part.start, part.end))
+        assert lines.parse(line).content == whole[part.start : part.end]
+        if part.next_offset is None:
+            break
+        assert part.end > part.start
+        offset = part.next_offset
+    assert read == whole
+
+
+def test_a_page_larger_than_a_request_is_read_in_parts() -> None:
+    """What a request has shown gives way to what is asked for after it."""
+    loop = Loop(budget_tokens=3_000, reserved_tokens=1_500, max_faults_per_turn=9)
+    long = text(7, "row", 6_000)
+    loop.keep("rows", long)
+    loop.do(BeginTurn(slots=(said("user", "Which row was it?"),)))
+    assert loop.fault("rows").refusal == "no_room"
+    offset, read = 0, ""
+    while len(read) < len(long):
+        told = loop.part("rows", offset, 900)
+        assert isinstance(told, PageFaulted)
+        # A second one before the model has seen the first finds no room.
+        if not offset:
+            assert loop.part("rows", offset + 900, 900).refusal == "no_room"
+        loop.do(BeginTurn())
+        part = max(loop.frame("rows").parts)
+        assert long[part.start : part.end] in shown(loop.request().request)
+        read += long[part.start : part.end]
+        offset += 900
+    assert read == long
+    loop.restart()
+
+
+def test_parts_stand_beside_each_other_while_there_is_room() -> None:
+    loop = Loop(budget_tokens=8_000, reserved_tokens=1_500, max_faults_per_turn=9)
+    loop.keep("rows", text(7, "row", 3_000))
+    loop.do(BeginTurn(slots=(said("user", "Which row was it?"),)))
+    for offset in (2_000, 0, 1_000):
+        assert isinstance(loop.part("rows", offset, 500), PageFaulted)
+    # What stands there is fetched for nothing.
+    assert isinstance(loop.part("rows", 1_100, 200), PageReferenced)
+    loop.do(BeginTurn())
+    starts = [part.start for part in loop.frame("rows").parts]
+    assert starts == sorted(starts)
+    assert loop.frame("rows").tokens == sum(p.cost for p in loop.frame("rows").parts)
+    before = json.loads(loop.request().request)
+    loop.restart()
+    assert json.loads(loop.request().request) == before
+
+
+def fetched(loop: Loop, *, append: bool) -> str:
+    """A page is fetched; what a request says once the next turn has begun."""
+    loop.keep("rules", text(1, "rule", 300))
+    loop.do(BeginTurn(slots=(said("user", "And the rules?"),)))
+    assert isinstance(loop.fault("rules", call_id="call_1"), PageFaulted)
+    slots = [
+        said("assistant", asks("call_1", "rules")),
+        said(
+            "tool", brings("call_1", "page rules · 9 tokens\n\n" + text(1, "rule", 300))
+        ),
+    ]
+    loop.do(BeginTurn(slots=tuple(slots) if append else ()))
+    return loop.request().request.decode()
+
+
+def test_fetched_page_is_counted_once() -> None:
+    """Whether or not an agent's framework appends the call and what it brought."""
+    both = [Loop(budget_tokens=3_000, reserved_tokens=1_500) for _ in range(2)]
+    requests = [fetched(loop, append=n == 1) for n, loop in enumerate(both)]
+    assert requests[0] == requests[1]
+    assert shown(requests[0].encode()).count("needle-1 ") == 1
+    assert both[0].paging.used == both[1].paging.used
+    assert {*both[1].paging.frames} == {"slot-0", "rules"}
+    call: Any
+    result: Any
+    *_, call, result, _ = (each.event for each in both[1].log)
+    assert (call.page, call.carries) == (None, None)
+    assert (result.page, result.carries) == (None, "rules")
+    entry = both[1].frame("rules").entry
+    assert result.source.seq == entry.full.location.seq
+    # It goes on from a snapshot just so.
+    both[1].restart()
+    assert [name for _, (name, _) in both[1].paging.calls] == ["rules"]
+    both[1].do(DeletePage(page_id="rules"))
+    assert both[1].paging.calls == ()
+
+
+def test_repeated_call_id_is_free() -> None:
+    loop = Loop(budget_tokens=3_000, reserved_tokens=1_500)
+    fetched(loop, append=True)
+    spent = loop.paging.spent
+    assert isinstance(loop.fault("rules", call_id="call_1"), PageReferenced)
+    assert loop.paging.spent == spent
+    # In the next exchange the same id is another call.
+    loop.do(BeginTurn(slots=(said("user", "And now?"),)))
+    assert loop.paging.calls == ()
+
+
+@pytest.mark.parametrize("layout", ["conversation", "developer"])
+def test_answered_calls_leave(layout: str) -> None:
+    """A model sees what it did wrong, until it is asked something else."""
+    loop = Loop(budget_tokens=3_000, reserved_tokens=1_500, layout=layout)
+    loop.do(BeginTurn(slots=(said("user", "And the rules?"),)))
+    refusal = brings("call_1", "There is no page of that id.")
+    loop.do(
+        BeginTurn(
+            slots=(said("assistant", asks("call_1", "rools")), said("tool", refusal))
+        )
+    )
+    assert {*loop.paging.frames} == {"slot-0", "slot-1", "slot-2"}
+    packed = loop.request()
+    assert "There is no page of that id." in shown(packed.request)
+    told = json.loads(packed.request)["messages"][-2:]
+    assert told == [asks("call_1", "rools"), refusal]
+    loop.restart()
+    loop.do(BeginTurn(slots=(said("user", "And now?"),)))
+    assert {*loop.paging.frames} == {"slot-0", "slot-3"}
+    events = (each.event for each in loop.log)
+    left = [each for each in events if isinstance(each, PageEvicted)]
+    assert {(each.page_id, each.cause) for each in left} == {
+        ("slot-1", "answered"),
+        ("slot-2", "answered"),
+    }
+    assert loop.paging.asking == ()
+
+
+@given(
+    steps=st.lists(
+        st.sampled_from(["ask", "go on", "fetch", "fetch again", "restart"]),
+        max_size=60,
+    )
+)
+def test_resident_rate_equals_model(steps: list[str]) -> None:
+    """Exchanges that fetched nothing, of the last 20 and of all."""
+    loop = Loop(budget_tokens=3_000, reserved_tokens=1_500, max_faults_per_turn=90)
+    fetched = list[bool]()
+    loop.keep("p-0", "Once. " * 20)
+    for number, step in enumerate(steps, start=1):
+        if step == "ask":
+            loop.do(BeginTurn(slots=(said("user", "And?"),)))
+            fetched.append(False)
+        elif step == "go on":
+            loop.do(BeginTurn(continues=bool(fetched)))
+            fetched = fetched or [False]
+        elif step == "restart":
+            loop.restart()
+        else:
+            name = f"p-{number}" if step == "fetch" else "p-0"
+            if step == "fetch":
+                loop.keep(name, f"Page {number}. " * 20)
+            told = loop.fault(name)
+            if fetched and isinstance(told, PageFaulted):
+                fetched[-1] = True
+    exchanges = loop.paging.exchanges
+    assert exchanges.begun == len(fetched)
+    if fetched:
+        last = fetched[-20:]
+        assert exchanges.rate == last.count(False) / len(last)
+        assert exchanges.rate_in_all == fetched.count(False) / len(fetched)
+    else:
+        assert (exchanges.rate, exchanges.rate_in_all) == (None, None)

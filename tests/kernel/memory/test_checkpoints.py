@@ -1,0 +1,293 @@
+"""Checkpoints: taken, restored, undone, deleted."""
+
+from __future__ import annotations
+
+import pytest
+
+from memoryhub.errors import (
+    CheckpointsFullError,
+    CheckpointUnknownError,
+    NameTakenError,
+)
+from memoryhub.kernel.memory import checkpoints
+from memoryhub.kernel.memory.memory_commands import (
+    ClearKeys,
+    DeleteCheckpoint,
+    EraseValues,
+    ExpireKeys,
+    TakeCheckpoint,
+)
+from memoryhub.kernel.memory.notes import NOTES
+from memoryhub.kernel.memory.nouns import RESTORED, SLICES
+from memoryhub.kernel.memory.tasks import TASK, SetTask
+from memoryhub.kernel.state.memory_events import CheckpointRestored, CheckpointTaken
+from memoryhub.kernel.state.working_memory import (
+    AUTOMATIC_KEPT,
+    MAX_CHECKPOINTS,
+    Contents,
+)
+from tests.kernel.remembered import (
+    delete,
+    listed,
+    names,
+    note,
+    put,
+    restore,
+    take,
+    wait,
+)
+from tests.oracles.paging import Bench
+
+
+def contents(bench: Bench) -> Contents:
+    return bench.state.memory.contents
+
+
+def forget(bench: Bench, target: int | str) -> list[object]:
+    return bench.do(DeleteCheckpoint(target=target))
+
+
+def test_restoring_what_was_taken_gives_what_was_there() -> None:
+    """restore(take(S)) = S, in the parts restored."""
+    bench = Bench()
+    put(bench, "a")
+    put(bench, "b", [1])
+    note(bench, 4, 5)
+    bench.do(SetTask(fields={"data": b"{}"}))
+    kept, then = take(bench, "before"), contents(bench)
+    put(bench, "a", 2)
+    delete(bench, "b")
+    put(bench, "c")
+    note(bench, 6)
+    bench.do(SetTask())
+    taken, told = restore(bench, "before")
+    assert contents(bench) == then
+    assert isinstance(taken, CheckpointTaken)
+    assert taken.auto
+    assert isinstance(told, CheckpointRestored)
+    assert (told.target, told.before) == (kept, bench.state.clock - 1)
+    assert (told.set, told.removed, told.expired, told.notes) == (2, 1, 0, 1)
+
+
+def test_taking_and_listing_change_no_key_task_or_note() -> None:
+    bench = Bench()
+    put(bench, "a", seconds=60)
+    note(bench, 3)
+    before = contents(bench)
+    take(bench, "one")
+    take(bench)
+    forget(bench, "one")
+    assert contents(bench) is before
+
+
+@pytest.mark.parametrize("part", RESTORED)
+def test_a_part_alone_leaves_the_others(part: str) -> None:
+    bench = Bench()
+    kept = take(bench)
+    put(bench, "a")
+    note(bench, 3)
+    bench.do(SetTask())
+    before = contents(bench)
+    restore(bench, kept, (part,))
+    after = contents(bench)
+    assert (dict(after.keys) == {}) is (part == "keys")
+    assert (TASK.get(after) is None) is (part == "task")
+    assert bool(NOTES.get(after)) is not (part == "notes")
+    assert part == "keys" or after.keys == before.keys
+    for name in SLICES.keys() - {part}:
+        assert SLICES[name].get(after) == SLICES[name].get(before)
+
+
+def test_restore_keeps_other_checkpoints() -> None:
+    """A, B, C, delete A, restore B: B, C and the automatic one; and undo works."""
+    bench = Bench()
+    taken = {}
+    for name in "ABC":
+        put(bench, "k", name)
+        taken[name] = take(bench, name)
+    put(bench, "k", "now")
+    now = contents(bench)
+    forget(bench, "A")
+    restore(bench, "B")
+    automatic = bench.state.clock - 1
+    assert listed(bench) == [taken["B"], taken["C"], automatic]
+    assert contents(bench) == bench.state.memory.checkpoints[taken["B"]].contents
+    restore(bench, automatic)
+    assert contents(bench) == now
+    assert listed(bench) == [taken["B"], taken["C"], automatic]
+    with pytest.raises(CheckpointUnknownError):
+        restore(bench, "A")
+
+
+def test_restore_keeps_deadlines() -> None:
+    bench = Bench()
+    put(bench, "short", seconds=60)
+    put(bench, "long", seconds=3_600)
+    until = contents(bench).keys["long"].expires_at
+    kept = take(bench)
+    bench.do(ClearKeys())
+    wait(bench, 90)
+    _, told = restore(bench, kept)
+    assert (told.set, told.expired) == (1, 1)
+    assert names(bench) == ["long"]
+    assert contents(bench).keys["long"].expires_at == until
+    assert dict(contents(bench).keys).keys() == {"long"}
+
+
+def test_null_and_rewritten_values_come_back() -> None:
+    bench = Bench()
+    put(bench, "n", None)
+    entry = contents(bench).keys["n"]
+    kept = take(bench)
+    put(bench, "n", None)
+    _, told = restore(bench, kept)
+    assert told.set == 1
+    assert contents(bench).keys["n"] == entry
+
+
+def test_where_nothing_differs_nothing_is_written() -> None:
+    bench = Bench()
+    put(bench, "k")
+    kept = take(bench)
+    assert restore(bench, kept) == []
+    take(bench)
+    assert restore(bench, kept) == []
+    put(bench, "gone", seconds=5)
+    wait(bench, 5)
+    assert restore(bench, kept) == []
+
+
+def test_a_state_that_is_kept_already_is_not_kept_again() -> None:
+    bench = Bench()
+    kept = take(bench)
+    put(bench, "k")
+    here = take(bench)
+    (told,) = restore(bench, kept)
+    assert told.before == here
+    (back,) = restore(bench, here)
+    assert back.before == kept
+    assert bench.state.memory.automatic == ()
+
+
+def test_a_state_that_differs_in_one_part_is_kept() -> None:
+    bench = Bench()
+    empty = take(bench)
+    bench.do(SetTask())
+    base = take(bench)
+    restore(bench, empty, ("task",))
+    note(bench, 1)
+    taken, told = restore(bench, base)
+    assert taken.auto
+    assert told.before == bench.state.clock - 1
+
+
+def test_the_newest_twenty_automatic_ones_stay() -> None:
+    bench = Bench()
+    kept = take(bench, "base")
+    gone = []
+    for n in range(AUTOMATIC_KEPT + 5):
+        put(bench, "k", n)
+        gone += restore(bench, kept)[-1].pruned
+    automatic = bench.state.memory.automatic
+    assert len(automatic) == AUTOMATIC_KEPT
+    assert len(gone) == 5
+    assert max(gone) < min(automatic)
+    assert listed(bench) == [kept, *automatic]
+
+
+def test_a_restore_may_outdate_its_own_target() -> None:
+    bench = Bench()
+    kept = take(bench)
+    for n in range(AUTOMATIC_KEPT):
+        put(bench, "k", n)
+        restore(bench, kept)
+    oldest = bench.state.memory.automatic[0]
+    put(bench, "k", "more")
+    _, told = restore(bench, oldest)
+    assert told.pruned == [oldest]
+    assert oldest not in listed(bench)
+    bench.restart()
+
+
+def test_names_are_unique_until_they_are_free() -> None:
+    bench = Bench()
+    first = take(bench, "one")
+    with pytest.raises(NameTakenError):
+        take(bench, "one")
+    forget(bench, first)
+    assert take(bench, "one") > first
+
+
+def test_a_thread_holds_a_thousand_that_were_asked_for() -> None:
+    """Besides automatic ones."""
+    bench = Bench()
+    for _ in range(MAX_CHECKPOINTS):
+        bench.do(TakeCheckpoint())
+    with pytest.raises(CheckpointsFullError) as refused:
+        take(bench)
+    assert refused.value.detail == {"max_checkpoints": MAX_CHECKPOINTS}
+    put(bench, "k")
+    restore(bench, listed(bench)[0])
+    assert len(listed(bench)) == MAX_CHECKPOINTS + 1
+    forget(bench, listed(bench)[0])
+    take(bench)
+
+
+def test_deleting_checkpoint_frees_no_value() -> None:
+    bench = Bench()
+    put(bench, "k")
+    seq = bench.state.seq
+    kept = take(bench)
+    before = contents(bench)
+    assert len(forget(bench, kept)) == 1
+    assert forget(bench, kept) == []
+    assert forget(bench, "never") == []
+    assert contents(bench) is before
+    wait(bench, 10**6)
+    grace = bench.at - bench.at
+    assert bench.do(EraseValues(seqs=(seq,), grace=grace)) == []
+
+
+def test_a_preview_is_what_a_restore_says() -> None:
+    bench = Bench()
+    put(bench, "a", seconds=9)
+    put(bench, "b")
+    kept = take(bench)
+    put(bench, "c")
+    put(bench, "b", 2)
+    delete(bench, "a")
+    wait(bench, 9)
+    target = checkpoints.find(bench.state.memory, kept)
+    seen = checkpoints.changes(bench.state, target, RESTORED, at=bench.at)
+    state = bench.state
+    _, told = restore(bench, kept)
+    assert seen[:3] == (told.set, told.removed, told.expired) == (1, 1, 1)
+    assert not any(seen.slices["notes"])
+    assert told.notes == 0
+    assert state.memory.contents.keys["b"] != contents(bench).keys["b"]
+
+
+def test_a_fork_goes_on_from_what_it_inherits() -> None:
+    parent = Bench()
+    put(parent, "k")
+    kept = take(parent, "base")
+    put(parent, "k", 2)
+    child = parent.fork(thread=9)
+    child.at = parent.at
+    assert listed(child) == [kept]
+    restore(child, "base")
+    assert contents(child).keys["k"].value < kept
+    assert len(listed(child)) == 2
+    assert listed(parent) == [kept]
+    restore(child, child.state.memory.automatic[0])
+    assert contents(child) == contents(parent)
+
+
+def test_a_sweep_is_no_change_to_come_back_from() -> None:
+    bench = Bench()
+    put(bench, "k", seconds=5)
+    version = bench.state.clock
+    kept = take(bench)
+    wait(bench, 9)
+    bench.do(ExpireKeys(keys=(("k", version),)))
+    assert restore(bench, kept) == []

@@ -1,0 +1,106 @@
+"""The task's state: whole sets, single fields, conditions."""
+
+from __future__ import annotations
+
+import pytest
+
+from memoryhub.errors import StaleError, TaskNotFoundError
+from memoryhub.kernel.commands import Draft
+from memoryhub.kernel.memory.memory_commands import Expected
+from memoryhub.kernel.memory.tasks import (
+    TASK,
+    ClearTask,
+    SetTask,
+    Task,
+    TaskField,
+    TaskSet,
+    UpdateTask,
+)
+from memoryhub.kernel.replay import decide
+from tests.oracles.paging import Bench
+
+
+def task(bench: Bench) -> Task:
+    found = TASK.value(bench.state)
+    assert found is not None
+    return found
+
+
+def decided(bench: Bench, command: SetTask) -> list[Draft]:
+    return decide(bench.state, command, bench.rows, at=bench.at)
+
+
+def test_a_set_is_the_whole_of_it() -> None:
+    bench = Bench()
+    bench.do(SetTask(status="running", fields={"data": b"{}", "description": b'"d"'}))
+    first = bench.state.clock
+    assert (task(bench).description, task(bench).data) == (first, first)
+    bench.do(SetTask())
+    clock = bench.state.clock
+    # A start that is not said is now.
+    assert task(bench) == Task(status="pending", version=clock, started_at=clock)
+
+
+def test_a_start_that_was_said_is_the_one_that_is_kept() -> None:
+    bench = Bench()
+    (draft,) = decided(bench, SetTask(fields={"started_at": b"null"}))
+    assert draft.payload == b'{"started_at":null}'
+    (draft,) = decided(bench, SetTask())
+    assert draft.payload == f'{{"started_at":"{bench.at.isoformat()}"}}'.encode()
+    assert draft.event == TaskSet(status="pending", fields=["started_at"])
+
+
+def test_concurrent_progress_not_lost() -> None:
+    """Each update holds only what it changes, so that two writers keep both."""
+    bench = Bench()
+    bench.do(SetTask(fields={"description": b'"d"'}))
+    said = task(bench).description
+    bench.do(UpdateTask(fields={"current_step": b"4"}))
+    step = bench.state.clock
+    bench.do(UpdateTask(status="blocked", fields={"data": b"{}"}))
+    now = task(bench)
+    assert (now.current_step, now.status) == (step, "blocked")
+    assert (now.description, now.data) == (said, bench.state.clock)
+
+
+def test_null_clears_and_nothing_is_a_heartbeat() -> None:
+    bench = Bench()
+    fields: dict[TaskField, bytes] = {"description": b'"d"', "progress_percent": b"4"}
+    bench.do(SetTask(fields={**fields, "data": b"{}", "current_step": b"0"}))
+    before = task(bench)
+    bench.do(UpdateTask(cleared=("progress_percent", "description")))
+    after = task(bench)
+    assert (after.progress_percent, after.description) == (None, None)
+    assert (after.data, after.current_step) == (before.data, before.current_step)
+    bench.do(UpdateTask())
+    assert task(bench) == after._replace(version=bench.state.clock)
+
+
+def test_completing_derives_nothing() -> None:
+    bench = Bench()
+    bench.do(SetTask(fields={"progress_percent": b"40.0"}))
+    before = task(bench)
+    bench.do(UpdateTask(status="completed"))
+    assert task(bench).progress_percent == before.progress_percent
+
+
+def test_without_a_task_there_is_nothing_to_change() -> None:
+    bench = Bench()
+    with pytest.raises(TaskNotFoundError):
+        bench.do(UpdateTask(fields={"current_step": b"1"}))
+    assert bench.do(ClearTask()) == []
+    with pytest.raises(StaleError):
+        bench.do(SetTask(expected=Expected(version=1)))
+
+
+@pytest.mark.parametrize("kind", [SetTask, UpdateTask, ClearTask])
+def test_a_stale_condition_changes_nothing(kind: type) -> None:
+    bench = Bench()
+    bench.do(SetTask())
+    version = bench.state.seq
+    state = bench.state
+    with pytest.raises(StaleError) as refused:
+        bench.do(kind(expected=Expected(version=version - 1)))
+    assert refused.value.detail["version"] == version
+    assert bench.state is state
+    assert len(bench.do(kind(expected=Expected(version=version)))) == 1

@@ -1,0 +1,154 @@
+"""Nothing is cut in silence, nor while the budget has room."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from memoryhub.kernel.levels.contexts import Record, Ref
+from memoryhub.kernel.levels.lines import shown_text
+from memoryhub.kernel.levels.tokens import estimate
+from memoryhub.kernel.packing import assembling, packers
+from memoryhub.kernel.packing.packing import TooSmallError
+from memoryhub.kernel.paging.page_commands import BeginTurn
+from memoryhub.kernel.state.pages import slot_page_id
+from tests.kernel.packing.test_talk import CONFIGS, STEPS, Talk
+from tests.oracles.loops import said, shown
+
+LAYOUTS = st.sampled_from(["conversation", "developer"])
+#: The most that a result takes which is named only.
+STUB = 90
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    steps=STEPS,
+    config=CONFIGS,
+    layout=LAYOUTS,
+    share=st.floats(0.1, 1.0),
+    mode=st.sampled_from(["strict", "passive"]),
+)
+def test_free_budget_is_used_first(
+    steps: list[tuple[str, Any]],
+    config: tuple[int, int],
+    layout: str,
+    share: float,
+    mode: str,
+) -> None:
+    """What is cut or left out would not have fitted whole into what is left."""
+    talk = talked(steps, config, layout)
+    limit = int(config[0] * share)
+    try:
+        packed = talk.request(token_budget=limit, mode=mode)
+    except TooSmallError:
+        return
+    left = limit - packed.tokens
+    if "context" not in {section.name for section in packed.record.sections}:
+        # The first page of it would come with the frame around it.
+        left -= estimate(assembling.framing(["context"]))
+    for page_id in packed.omitted:
+        assert whole_cost(talk, page_id) > left, page_id
+    for record in uncut(packed.record):
+        assemble = packers.ASSEMBLE[record.packer]
+        whole = assemble(record, talk.texts, thread=talk.state.id)
+        assert estimate(whole.decode()) > limit
+
+
+@settings(deadline=None, max_examples=40)
+@given(steps=STEPS, config=CONFIGS, layout=LAYOUTS, share=st.floats(0.1, 1.0))
+def test_cut_is_told(
+    steps: list[tuple[str, Any]], config: tuple[int, int], layout: str, share: float
+) -> None:
+    """With as many tokens as the text has, and as the messages really show of it."""
+    talk = talked(steps, config, layout)
+    try:
+        packed = talk.request(token_budget=int(config[0] * share))
+    except TooSmallError:
+        return
+    cut = [
+        (ref, lowered)
+        for section in packed.record.sections
+        for ref in section.refs
+        if (
+            lowered := section.name == "exchange"
+            and ref.message_at
+            and not ref.recalled
+        )
+        or ref.cut
+    ]
+    told = {each.page_id: each for each in packed.cut}
+    assert len(told) == len(cut)
+    messages = shown(packed.request)
+    for ref, lowered in cut:
+        opened = talk.texts[ref.location(talk.state.id)]
+        text = shown_text(opened, level=ref.level)
+        assert text[: ref.cut] in messages
+        whole = shown_text(talk.texts[ref.message(talk.state.id)]) if lowered else text
+        if not lowered:
+            assert text[: (ref.cut or 0) + 1] not in messages
+        each = told.pop(opened.page_id)
+        assert each.tokens == estimate(whole)
+        assert each.shown_tokens == estimate(text[: ref.cut]) < each.tokens
+
+
+def talked(steps: list[tuple[str, Any]], config: tuple[int, int], layout: str) -> Talk:
+    talk = Talk(budget_tokens=config[0], reserved_tokens=config[1], layout=layout)
+    talk.say("user", talk.text("user", 20))
+    for what, how in steps:
+        talk.step(what, how)
+    talk.do(BeginTurn())
+    return talk
+
+
+def whole_cost(talk: Talk, page_id: str) -> int:
+    """Of a mapped page with all that it can't be shown without."""
+    frames = talk.state.paging.frames
+    frame = frames[page_id]
+    talks = talk.state.paging.settings.layout == "conversation"
+    if not talks or frame.recalled or frame.entry.slot is None:
+        return frame.tokens
+    first = frame.entry.slot
+    while first and talk.rows.live[slot_page_id(first)].role == "tool":
+        first -= 1
+    total, slot = 0, first
+    while slot == first or role(talk, slot) == "tool":
+        member = frames.get(slot_page_id(slot))
+        total += STUB if member is None or member.recalled else member.tokens
+        slot += 1
+    return total
+
+
+def role(talk: Talk, slot: int) -> str | None:
+    entry = talk.rows.live.get(slot_page_id(slot))
+    return entry.role if entry else None
+
+
+def uncut(record: Record) -> Iterator[Record]:
+    """The record with each text whole that is cut, one at a time."""
+    for n, section in enumerate(record.sections):
+        for ref in section.refs:
+            if ref.cut:
+                refs = tuple(
+                    whole(each) if each is ref else each for each in section.refs
+                )
+                sections = [*record.sections]
+                sections[n] = replace(section, refs=refs)
+                yield replace(record, sections=tuple(sections))
+
+
+def whole(ref: Ref) -> Ref:
+    return ref._replace(cut=None)
+
+
+def test_a_newest_message_that_is_lowered_is_told() -> None:
+    talk = Talk(budget_tokens=2_000, reserved_tokens=800)
+    talk.do(BeginTurn(slots=(said("user", "A very long message. " * 900),)))
+    packed = talk.request()
+    (cut,) = packed.cut
+    assert cut.page_id == "slot-0"
+    assert cut.tokens == estimate("A very long message. " * 900)
+    assert cut.shown_tokens < packed.tokens

@@ -1,0 +1,199 @@
+"""pack/2: from a record and texts to a request, and where each text stands in it."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from typing import Any
+from uuid import UUID
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from memoryhub.kernel.levels.contexts import (
+    Manifest,
+    Policies,
+    Record,
+    Ref,
+    Row,
+    Section,
+)
+from memoryhub.kernel.levels.opened import Opened, slot_modality
+from memoryhub.kernel.levels.tokens import estimate
+from memoryhub.kernel.packing import pack_2, prefixes
+from memoryhub.kernel.state.pages import Location
+from tests.kernel.packing.test_conversation import CALL, RESULT, SAID
+from tests.oracles.loops import asks
+from tests.validators import require_chat
+
+THREAD = UUID(int=1)
+RULES = "strict/1"
+
+
+def opened(seq: int, role: str | None, content: object) -> Opened:
+    return Opened(
+        page_id=f"slot-{seq}",
+        type="transcript",
+        modality=slot_modality(content),
+        content=content,
+        role=role,
+        slot=seq,
+    )
+
+
+class Talk:
+    """Texts by where they lie, and the record that refers to them."""
+
+    def __init__(self) -> None:
+        self.texts: dict[Location, Opened] = {}
+
+    def add(self, role: str | None, content: object) -> Ref:
+        seq = len(self.texts) + 1
+        self.texts[Location(THREAD, seq, 0)] = opened(seq, role, content)
+        return Ref(seq, 0)
+
+    def page(self, text: str, *, part: tuple[int, int] | None = None) -> Ref:
+        seq = len(self.texts) + 1
+        self.texts[Location(THREAD, seq, 0)] = Opened(
+            page_id=f"page-{seq}",
+            type="artifact",
+            modality="text",
+            content={"text": text},
+        )
+        return Ref(seq, 0, part=part, placed=seq + 100, recalled=True)
+
+    def lowered(self, ref: Ref, text: str) -> Ref:
+        seq, said = len(self.texts) + 1, self.texts[ref.location(THREAD)]
+        place = Location(THREAD, seq, 2)
+        self.texts[place] = Opened(
+            page_id=said.page_id,
+            type=said.type,
+            modality="text",
+            content=text,
+            role=said.role,
+            slot=said.slot,
+        )
+        return Ref(seq, 2, message_at=(ref.seq, None))
+
+    def record(
+        self,
+        history: list[Ref],
+        exchange: list[Ref],
+        system: tuple[Ref, ...] = (),
+        packer: str = "pack/2",
+    ) -> Record:
+        rows = (Row("page-9", "L2", "0", 1),) if self.texts else ()
+        listed = Manifest(
+            thread="talk", turn=3, mapped=2, policies=Policies(True, 3, 3, 9), rows=rows
+        )
+        names = ("system", "rules", "history", "manifest", "exchange", "tools")
+        refs = {"system": system, "history": history, "exchange": exchange}
+        return Record(
+            packer=packer,
+            mode="strict",
+            budget=9_000,
+            sections=tuple(
+                Section(name=name, refs=tuple(refs.get(name, ()))) for name in names
+            ),
+            rules=RULES,
+            manifest=listed,
+            tools="tools/2",
+        )
+
+
+def request(talk: Talk, record: Record) -> dict[str, Any]:
+    kept = Record.of(json.loads(json.dumps(record.as_json())))
+    assert kept == record
+    made = pack_2.assemble(record, talk.texts, thread=THREAD)
+    found: dict[str, Any] = json.loads(made)
+    return found
+
+
+def test_a_request_says_the_head_then_the_talk_then_what_there_is() -> None:
+    talk = Talk()
+    system = talk.add("system", "Be brief.")
+    history = [talk.add("user", "Look it up."), talk.add("assistant", CALL)]
+    history.append(talk.lowered(talk.add("tool", RESULT), "Two rows."))
+    history.append(talk.page("The rules of fares."))
+    exchange = [talk.add("user", "And now?")]
+    found = request(talk, talk.record(history, exchange, (system,)))
+    messages = found["messages"]
+    require_chat(messages)
+    assert [each["role"] for each in messages] == [
+        *("system", "user", "assistant", "tool"),
+        *("assistant", "tool", "assistant", "tool", "user"),
+    ]
+    assert messages[0]["content"].startswith("Be brief.\n\n<VM:RULES>")
+    assert messages[3]["tool_call_id"] == RESULT["tool_call_id"]
+    assert messages[3]["content"] == "[slot-4, shortened]\nTwo rows."
+    assert messages[5]["content"].endswith("\n\nThe rules of fares.")
+    assert messages[6]["tool_calls"][0]["function"]["name"] == "page_list"
+    assert (
+        json.loads(messages[7]["content"])["available_pages"][0]["page_id"] == "page-9"
+    )
+    assert messages[-1] == {"role": "user", "content": "And now?"}
+
+
+def test_the_head_is_spoken_by_the_role_that_the_packer_names() -> None:
+    talk = Talk()
+    record = talk.record([], [talk.add("user", "Hi.")], packer="pack/2-developer")
+    messages = request(talk, record)["messages"]
+    assert messages[0]["role"] == "developer"
+
+
+@settings(deadline=None)
+@given(st.lists(SAID, max_size=6), st.integers(0, 6), st.text(max_size=9))
+def test_each_ref_stands_where_it_is_told_to(
+    said: list[tuple[str | None, object]], begins: int, prompt: str
+) -> None:
+    talk = Talk()
+    system = talk.add("system", f"Prompt {prompt}")
+    refs = [talk.add(*each) for each in said]
+    refs.append(talk.page("Rows and rows.", part=(5, 14)))
+    record = talk.record(refs[:begins], refs[begins:], (system,))
+    made = pack_2.assemble(record, talk.texts, thread=THREAD)
+    whole = json.loads(made)
+    require_chat(whole["messages"])
+    places = pack_2.ranges(record, talk.texts, thread=THREAD)
+    assert len(places) == len(refs) + 1
+    head, *rest = (made[start:end].decode() for start, end in places)
+    assert json.loads(f'"{head}"') == f"Prompt {prompt}"
+    shown = [json.loads(f"[{each}]") for each in rest]
+    assert [m for each in shown for m in each] == [
+        m for m in whole["messages"][1:] if not _lists(m, whole["messages"])
+    ]
+    written = pack_2.render(record, talk.texts, thread=THREAD)
+    assert written.request.encode() == made
+    assert [*written.sections] == [section.name for section in record.sections]
+
+
+def _lists(message: dict[str, object], messages: list[dict[str, object]]) -> bool:
+    """Whether it is of the manifest's call."""
+    for call, result in pairwise(messages):
+        calls = call.get("tool_calls")
+        if isinstance(calls, list) and calls[0]["function"]["name"] == "page_list":
+            return message in (call, result)
+    return False
+
+
+def test_within_an_exchange_all_earlier_is_shared() -> None:
+    talk = Talk()
+    history = [talk.add("user", "One."), talk.add("assistant", "Two.")]
+    asked = talk.add("user", "Three?")
+    before = talk.record(history, [asked])
+    more = [asked, talk.add("assistant", asks("call_1", "p")), talk.page("Here it is.")]
+    after = talk.record(history, more)
+    made = pack_2.assemble(before, talk.texts, thread=THREAD)
+    upto = made.index(b"Three?") + len(b'Three?"}')
+    assert shared(talk, before, after) == estimate(made[:upto].decode())
+    whole = pack_2.assemble(after, talk.texts, thread=THREAD)
+    assert shared(talk, after, after) == estimate(whole.decode())
+
+
+def shared(talk: Talk, *records: Record) -> int:
+    """Tokens that two requests begin with."""
+    previous, request = (
+        prefixes.Request(record=each, texts=talk.texts, thread=THREAD)
+        for each in records
+    )
+    return prefixes.common(previous, request).tokens

@@ -1,0 +1,272 @@
+"""Conversations of any shape, kept by pack/2: what no request may ever do."""
+
+from __future__ import annotations
+
+import json
+import re
+from itertools import pairwise, takewhile
+from typing import Any, NamedTuple
+
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from memoryhub.errors import NoRoomError, PinnedError
+from memoryhub.kernel.commands import Draft
+from memoryhub.kernel.packing import packers
+from memoryhub.kernel.packing.packing import Packed
+from memoryhub.kernel.paging import groups
+from memoryhub.kernel.paging.page_commands import BeginTurn, MapPage
+from memoryhub.kernel.state.page_events import PageFaulted
+from memoryhub.kernel.state.paging import values
+from tests.oracles.loops import Loop, brings, said
+
+#: What happens between two requests.
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("user"), st.integers(1, 400)),
+        st.tuples(st.just("answer"), st.integers(1, 300)),
+        st.tuples(st.just("tools"), st.lists(st.integers(1, 900), max_size=3)),
+        st.tuples(st.just("page"), st.integers(1, 500)),
+        st.tuples(st.just("fetch"), st.integers(0, 40)),
+        st.tuples(st.just("map"), st.integers(0, 40)),
+        st.tuples(st.just("stray"), st.integers(1, 60)),
+    ),
+    min_size=1,
+    max_size=40,
+)
+CONFIGS = st.sampled_from(
+    [(2_000, 800), (3_000, 1_500), (6_000, 1_000), (16_000, 4_000)]
+)
+_MARK = re.compile(r"m-(\d+)-")
+_BREAKS = ("page.evicted", "page.lowered", "page.mapped", "page.updated", "page.moved")
+
+
+class Talk(Loop):
+    """Each message has a mark of its own; `roles` says who spoke it."""
+
+    def __init__(self, **config: Any) -> None:
+        self.roles: dict[int, str] = {}
+        self.kinds: list[str] = []
+        given = {"layout": "conversation", "max_faults_per_turn": 50, **config}
+        super().__init__(**given)
+
+    def _record(self, draft: Draft) -> Any:
+        event, mapped = draft.event, self.state.paging.frames
+        self.kinds.append(event.event_type)
+        if isinstance(event, PageFaulted) and event.page_id in mapped:
+            # It was lowered, and stands whole where it was fetched from now on.
+            self.kinds.append("page.moved")
+        return super()._record(draft)
+
+    def text(self, role: str, tokens: int) -> str:
+        mark = len(self.roles)
+        self.roles[mark] = role
+        return f"m-{mark}-begins " + "word " * tokens
+
+    def step(self, what: str, how: Any) -> list[Any]:
+        if what == "user":
+            return self.say("user", self.text("user", how))
+        if what == "answer":
+            content = {"role": "assistant", "content": self.text("assistant", how)}
+            return self.say("assistant", content)
+        if what == "tools":
+            return self._tools(how)
+        if what == "page":
+            self.keep(f"p{len(self.roles)}", self.text("page", how))
+            return []
+        if what == "stray":
+            return self.say("tool", brings("call_stray", self.text("tool", how)))
+        names = sorted(self.rows.live)
+        if not names:
+            return []
+        name = names[how % len(names)]
+        if what == "map":
+            return self._mapped(name)
+        fetched = self.fault(name, call_id=f"call_{self.state.seq}")
+        return [fetched]
+
+    def _mapped(self, name: str) -> list[Any]:
+        try:
+            return self.do(MapPage(page_id=name, level=0))
+        except (NoRoomError, PinnedError):
+            return []
+
+    def _tools(self, sizes: list[int]) -> list[Any]:
+        ids = [f"call_{len(self.roles)}_{n}" for n in range(len(sizes))]
+        if not ids:
+            return []
+        function = {"name": "look_up", "arguments": "{}"}
+        calls = [{"id": each, "type": "function", "function": function} for each in ids]
+        content = {"role": "assistant", "content": None, "tool_calls": calls}
+        told = self.say("assistant", content)
+        for call_id, size in zip(ids, sizes, strict=True):
+            told += self.say("tool", brings(call_id, self.text("tool", size)))
+        return told
+
+
+def messages(packed: Packed) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(packed.request)["messages"]
+    return found
+
+
+def marks(message: dict[str, Any]) -> list[int]:
+    content = message.get("content") or ""
+    return [int(mark) for mark in _MARK.findall(json.dumps(content))]
+
+
+class Told(NamedTuple):
+    """A request, and the kinds of events since the one before."""
+
+    packed: Packed
+    kinds: set[str]
+    exchange: int | None
+    used: int
+    #: Pages of calls that have results in the working set.
+    groups: set[str]
+    #: Pages that are mapped below FULL.
+    lowered: set[str]
+
+
+def regular(steps: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
+    """Without results of no call: nobody knows that they are, when they are weighed."""
+    return [step for step in steps if step[0] != "stray"]
+
+
+def turns(talk: Talk, steps: list[tuple[str, Any]]) -> list[Told]:
+    """The request after each step that tells one, and what happened before it."""
+    talk.say("user", talk.text("user", 20))
+    found = list[Told]()
+    for what, how in steps:
+        talk.kinds.clear()
+        talk.step(what, how)
+        talk.do(BeginTurn())
+        paging = talk.state.paging
+        found.append(
+            Told(
+                packed=talk.request(),
+                kinds={*talk.kinds},
+                exchange=paging.last_user and paging.last_user.slot,
+                used=paging.used,
+                groups=groups.heads(paging),
+                lowered={each.page_id for each in values(paging.frames) if each.level},
+            )
+        )
+    return found
+
+
+def talks(config: tuple[int, int]) -> Talk:
+    return Talk(budget_tokens=config[0], reserved_tokens=config[1])
+
+
+@settings(deadline=None, max_examples=60)
+@given(steps=STEPS, config=CONFIGS)
+def test_roles_never_change(
+    steps: list[tuple[str, Any]], config: tuple[int, int]
+) -> None:
+    """Who spoke speaks, or a tool does, which hands it out of memory."""
+    talk = talks(config)
+    for told in turns(talk, steps):
+        for message in messages(told.packed):
+            for mark in marks(message):
+                assert message["role"] in (talk.roles[mark], "tool")
+
+
+@settings(deadline=None, max_examples=60)
+@given(steps=STEPS, config=CONFIGS)
+def test_memory_never_gains_authority(
+    steps: list[tuple[str, Any]], config: tuple[int, int]
+) -> None:
+    """Nothing that anybody said or wrote stands in the head."""
+    for told in turns(talks(config), steps):
+        head = [each for each in messages(told.packed) if each["role"] == "system"]
+        assert len(head) == 1
+        assert not marks(head[0])
+
+
+def test_a_developer_speaks_the_head_where_servers_want_one() -> None:
+    talk = Talk(instructions_role="developer")
+    talk.do(BeginTurn(slots=(said("user", "Hello."),)))
+    packed = talk.request()
+    assert messages(packed)[0]["role"] == "developer"
+    again = packers.ASSEMBLE[packed.record.packer](
+        packed.record, talk.texts, thread=talk.state.id
+    )
+    assert again == packed.request
+
+
+@settings(deadline=None, max_examples=60)
+@given(steps=STEPS, config=CONFIGS)
+def test_groups_are_whole(
+    steps: list[tuple[str, Any]], config: tuple[int, int]
+) -> None:
+    """Of calls that stand in a request each has its result, shown or named."""
+    for told in turns(talks(config), steps):
+        said = messages(told.packed)
+        answered = {each.get("tool_call_id") for each in said}
+        calls = [call for each in said for call in each.get("tool_calls") or ()]
+        assert {call["id"] for call in calls} == answered - {None}
+        asked = [json.loads(call["function"]["arguments"]) for call in calls]
+        assert told.groups.isdisjoint(each.get("page_id") for each in asked)
+
+
+@settings(deadline=None, max_examples=60)
+@given(steps=STEPS, config=CONFIGS)
+@example(
+    steps=[
+        *(("user", tokens) for tokens in (1, 1, 1, 192, 38, 18, 21, 1, 104, 355)),
+        ("fetch", 16),
+        ("page", 275),
+        ("fetch", 0),
+        ("answer", 63),
+    ],
+    config=(2_000, 800),
+)
+def test_used_equals_what_shows(
+    steps: list[tuple[str, Any]], config: tuple[int, int]
+) -> None:
+    """Every mapped page is in the request, and takes no more than it is said to.
+
+    A message that fits beside what was fetched at a lower level only is named as cut.
+    """
+    for told in turns(talks(config), regular(steps)):
+        packed = told.packed
+        assert not packed.omitted, (packed.omitted, packed.tokens)
+        assert {each.page_id for each in packed.cut} <= told.lowered
+        assert packed.tokens <= config[0]
+        shown = sum(
+            section.tokens
+            for section in packed.record.sections
+            if section.name in ("history", "exchange")
+        )
+        stubs = [ref for section in packed.record.sections for ref in section.refs]
+        stubs = [ref for ref in stubs if ref.cut == 0]
+        assert shown <= told.used + 90 * len(stubs)
+
+
+@settings(deadline=None, max_examples=60)
+@given(steps=STEPS, config=CONFIGS)
+def test_within_an_exchange_all_earlier_is_shared(
+    steps: list[tuple[str, Any]], config: tuple[int, int]
+) -> None:
+    """Unless a page left, or is shown differently."""
+    for before, now in pairwise(turns(talks(config), regular(steps))):
+        if before.exchange == now.exchange and now.kinds.isdisjoint(_BREAKS):
+            earlier, later = messages(before.packed), messages(now.packed)
+            assert later[: len(earlier)] == earlier
+
+
+@settings(deadline=None, max_examples=60)
+@given(steps=STEPS, config=CONFIGS)
+def test_across_exchanges_all_up_to_the_manifest_is_shared(
+    steps: list[tuple[str, Any]], config: tuple[int, int]
+) -> None:
+    for before, now in pairwise(turns(talks(config), regular(steps))):
+        if before.exchange != now.exchange and now.kinds.isdisjoint(_BREAKS):
+            earlier = messages(before.packed)
+            shared = list(takewhile(_no_list, earlier))
+            assert messages(now.packed)[: len(shared)] == shared
+
+
+def _no_list(message: dict[str, Any]) -> bool:
+    calls = message.get("tool_calls") or ()
+    return not any(call["function"]["name"] == "page_list" for call in calls)

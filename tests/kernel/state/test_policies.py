@@ -1,0 +1,259 @@
+"""Eviction policies: one contract for every entry of the table, and its own order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memoryhub.kernel.commands import AppendSlots
+from memoryhub.kernel.course import Course
+from memoryhub.kernel.paging import eviction
+from memoryhub.kernel.paging.page_commands import (
+    BeginTurn,
+    CreatePages,
+    EvictPage,
+    FaultPage,
+    MapPage,
+    ReferencePages,
+)
+from memoryhub.kernel.registry import EVOLVE
+from memoryhub.kernel.state import policies
+from memoryhub.kernel.state.page_events import PageEvicted
+from memoryhub.kernel.state.paging_config import POLICY_NAMES
+from memoryhub.kernel.state.policies import POLICIES, Terms
+from tests.oracles.paging import BARE, Bench, only, page, slot
+
+SHARES = st.floats(0, 1)
+TERMS = st.builds(
+    Terms,
+    recency=SHARES,
+    value=SHARES,
+    penalty=SHARES,
+    idle_turns=st.integers(0, 100),
+    references=st.integers(0, 10_000),
+)
+every_policy = pytest.mark.parametrize("policy", sorted(POLICIES))
+
+
+def bare(policy: str = "importance_lru", **config: Any) -> Bench:
+    """A thread in which nothing is pinned."""
+    return Bench(**BARE, policy=policy, **config)
+
+
+def fill(bench: Bench, number: int = 11, **first: Any) -> None:
+    """Pages p0, p1, …, alike but for what is said of the first."""
+    pages = [page("p0", 20, **first)]
+    pages += [page(f"p{n}", 20) for n in range(1, number)]
+    bench.do(CreatePages(pages=tuple(pages)))
+
+
+def order(bench: Bench) -> list[str]:
+    """Who would leave, first to last."""
+    course = Course(bench.state, EVOLVE, at=bench.at)
+    return [frame.page_id for ring in eviction.victims(course) for _, frame in ring]
+
+
+# The contract
+
+
+def test_the_table_is_what_settings_can_name() -> None:
+    assert {*POLICIES} == {*POLICY_NAMES}
+
+
+@every_policy
+@given(one=TERMS, other=TERMS)
+def test_what_speaks_for_a_page_never_lowers_its_score(
+    policy: str, one: Terms, other: Terms
+) -> None:
+    low, high = least(one, other), most(one, other)
+    for score in (POLICIES[policy].frame, POLICIES[policy].hot):
+        assert 0 <= score(low) <= score(high) <= 1 + 1e-9
+        assert score(one) == score(one)
+
+
+def least(one: Terms, other: Terms) -> Terms:
+    return Terms(
+        recency=min(one.recency, other.recency),
+        value=min(one.value, other.value),
+        penalty=min(one.penalty, other.penalty),
+        idle_turns=max(one.idle_turns, other.idle_turns),
+        references=min(one.references, other.references),
+    )
+
+
+def most(one: Terms, other: Terms) -> Terms:
+    return Terms(
+        recency=max(one.recency, other.recency),
+        value=max(one.value, other.value),
+        penalty=max(one.penalty, other.penalty),
+        idle_turns=min(one.idle_turns, other.idle_turns),
+        references=max(one.references, other.references),
+    )
+
+
+@every_policy
+def test_the_lowest_score_goes_first_and_ties_by_age(policy: str) -> None:
+    bench = bare(policy)
+    fill(bench)
+    scores = policies.frame_scores(bench.paging, turn=0)
+    assert order(bench) == sorted(
+        scores, key=lambda each: (scores[each], int(each[1:]))
+    )
+    told = only(bench.do(AppendSlots(slots=(slot(600), slot(600)))), PageEvicted)
+    assert [event.page_id for event in told] == order_of(told)
+    assert {event.policy for event in told} == {policy}
+
+
+def order_of(told: list[PageEvicted]) -> list[str]:
+    rising = sorted(told, key=lambda event: event.score or 0.0)
+    return [event.page_id for event in rising]
+
+
+@every_policy
+def test_a_run_is_the_same_in_every_order_of_the_maps(policy: str) -> None:
+    """Persistent maps iterate otherwise in every process."""
+    one, other = bare(policy), bare(policy)
+    fill(one)
+    fill(other)
+    for bench in (one, other):
+        bench.do(ReferencePages(page_ids=("p3", "p1")))
+    other.restart()
+    assert order(one) == order(other)
+    assert one.do(EvictPage(page_id="p2")) == other.do(EvictPage(page_id="p2"))
+
+
+@every_policy
+def test_a_referenced_page_outlives_its_like(policy: str) -> None:
+    bench = bare(policy)
+    fill(bench)
+    assert order(bench)[0] == "p0"
+    bench.do(ReferencePages(page_ids=("p0",)))
+    assert order(bench)[0] == "p1"
+    assert order(bench)[-1] == "p0"
+
+
+# By importance
+
+
+def rated(bench: Bench) -> None:
+    fill(bench, importance=0.9)
+
+
+def of_another_type(bench: Bench) -> None:
+    fill(bench, type="claim")
+
+
+def referenced(bench: Bench) -> None:
+    fill(bench)
+    bench.do(ReferencePages(page_ids=("p0",)))
+
+
+def fetched_back(bench: Bench) -> None:
+    fill(bench, map=False)
+    bench.do(FaultPage(page_id="p0"))
+    later = tuple(f"p{n}" for n in range(1, 11))
+    bench.do(ReferencePages(page_ids=later))
+
+
+def gone_and_back(bench: Bench) -> None:
+    fill(bench)
+    bench.do(EvictPage(page_id="p0"))
+    bench.do(MapPage(page_id="p0"))
+    later = tuple(f"p{n}" for n in range(1, 11))
+    bench.do(ReferencePages(page_ids=later))
+
+
+@pytest.mark.parametrize(
+    "change", [rated, of_another_type, referenced, fetched_back, gone_and_back]
+)
+def test_each_score_term_changes_the_order(change: Callable[[Bench], None]) -> None:
+    alike, other = bare(), bare()
+    fill(alike)
+    change(other)
+    for bench, lowest in ((alike, "p0"), (other, "p1")):
+        scores = policies.frame_scores(bench.paging, turn=0)
+        assert min(scores, key=lambda each: scores[each]) == lowest
+
+
+@pytest.mark.parametrize(
+    ("change", "value"),
+    [
+        ("idle_turns", 0),
+        ("references", 5),
+        ("value", 0.6),
+        ("penalty", 0.5),
+    ],
+)
+def test_each_score_term_changes_the_order_of_the_hot_list(
+    change: str, value: float
+) -> None:
+    terms = Terms(recency=0.0, value=0.5, penalty=0.0, idle_turns=4, references=1)
+    score = POLICIES["importance_lru"].hot
+    assert score(terms._replace(**{change: value})) > score(terms)  # type: ignore[arg-type]  # a term
+
+
+def test_the_scores_are_those_of_the_paging_document() -> None:
+    policy = POLICIES["importance_lru"]
+    terms = Terms(recency=0.5, value=0.25, penalty=0.75, idle_turns=2, references=0)
+    assert policy.frame(terms) == pytest.approx(0.4 * 0.5 + 0.4 * 0.25 + 0.2 * 0.75)
+    assert policy.hot(terms) == pytest.approx(0.3 / 3 + 0.3 * 0.25 + 0.2 * 0.75)
+    often = terms._replace(references=10**9)
+    assert policy.hot(often) == pytest.approx(0.3 / 3 + 0.2 + 0.3 * 0.25 + 0.2 * 0.75)
+    assert POLICIES["lru"].frame(terms) == 0.5
+
+
+def test_a_penalty_fades_with_its_window() -> None:
+    bench = bare()
+    fill(bench)
+    bench.do(EvictPage(page_id="p0"))
+    bench.do(FaultPage(page_id="p0"))
+    faded = [1.0, 0.5 + 0.5 * 2 / 3, 0.5 * 1 / 3, 0.0]
+    for turn, expected in enumerate(faded):
+        past = bench.paging.history.get("p0")
+        found = policies.penalty(past, bench.paging, turn=turn)
+        assert found == pytest.approx(expected)
+        inside = policies.protected(past, bench.paging, turn=turn)
+        assert inside == (expected > 0)
+        bench.do(BeginTurn())
+
+
+# By recency alone
+
+
+def test_lru_knows_nothing_but_recency() -> None:
+    bench = bare("lru")
+    fill(bench, importance=1.0, type="claim")
+    assert order(bench) == [f"p{n}" for n in range(11)]
+
+
+# The hot list
+
+
+def test_a_full_hot_list_pushes_out_its_lowest() -> None:
+    bench = bare(l1_pages=2)
+    fill(bench, importance=0.9)
+    for page_id in ("p0", "p1"):
+        assert told(bench, page_id) is None
+    assert told(bench, "p2") == "p1"
+    assert {*bench.paging.hot} == {"p0", "p2"}
+
+
+def test_the_hot_list_is_scored_anew_when_a_turn_begins() -> None:
+    """What was referenced since then outlives its equals, whatever their age."""
+    bench = bare(l1_pages=2)
+    fill(bench)
+    told(bench, "p0")
+    told(bench, "p1")
+    bench.do(BeginTurn())
+    bench.do(ReferencePages(page_ids=("p0",)))
+    assert told(bench, "p2") == "p1"
+
+
+def told(bench: Bench, page_id: str) -> str | None:
+    """The page that left the hot list for this one."""
+    (event,) = only(bench.do(EvictPage(page_id=page_id)), PageEvicted)
+    return event.displaced

@@ -1,0 +1,255 @@
+"""`export` and `import --format bundle`: files that are whole, and what they say."""
+
+from __future__ import annotations
+
+import io
+import json
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management import call_command
+
+from memoryhub.errors import SubjectErasedError
+from memoryhub.models import Project, Subject, Thread
+from memoryhub.models.access.audit import AuditEntry
+from memoryhub.models.keys import SigningKey
+from memoryhub.models.server.leases import Lease
+from memoryhub.queries.export import bundles
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.people import subjects
+from memoryhub.vault.proof import signing
+from tests.cast import bundled, factories
+
+pytestmark = pytest.mark.django_db
+
+
+class Ended(Exception):
+    """A command that ended early: its code, and what it said."""
+
+
+def run(*words: object) -> str:
+    """What the command printed."""
+    out, err = io.StringIO(), io.StringIO()
+    try:
+        call_command(*map(str, words), stdout=out, stderr=err, no_color=True)
+    except SystemExit as end:
+        raise Ended(end.code, err.getvalue().strip()) from None
+    return out.getvalue()
+
+
+def refused(*words: object, code: int = 1) -> str:
+    with pytest.raises(Ended) as ended:
+        run(*words)
+    assert ended.value.args[0] == code
+    said = str(ended.value.args[1])
+    assert "\n" not in said
+    return said
+
+
+@pytest.fixture
+def ann(agent: Agent, acme: Project) -> Subject:
+    factories.make_thread(agent, "t-1", user_id="ann")
+    factories.append(agent, "t-1", "She is allergic to nuts.")
+    return subjects.find_or_create(acme.id, "ann")
+
+
+@pytest.fixture
+def typed(monkeypatch: pytest.MonkeyPatch) -> Any:
+    def type_(text: str) -> None:
+        monkeypatch.setattr("sys.stdin", io.StringIO(text))
+
+    return type_
+
+
+@pytest.fixture
+def path(ann: Subject, typed: Any, tmp_path: Path) -> Path:
+    """Ann's bundle."""
+    typed("ann\n")
+    path = tmp_path / "ann.zip"
+    run("export", "acme", "-o", path)
+    return path
+
+
+# export
+
+
+def test_a_bundle_is_written_for_its_owner_alone(ann: Subject, path: Path) -> None:
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert [*path.parent.iterdir()] == [path]
+    whole = bundled.opened(path.read_bytes())
+    assert whole.testzip() is None
+    assert b"allergic" in whole.read("events.jsonl")
+    assert not Lease.objects.exists()
+    (entry,) = AuditEntry.objects.filter(action="subject.exported")
+    assert (entry.actor_kind, entry.target_id) == ("command", str(ann.id))
+
+
+def test_it_says_how_much_and_nothing_of_it(
+    ann: Subject, typed: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    typed("ann\n")
+    said = run("export", "acme")
+    assert said.startswith("2 events, ")
+    assert said.endswith(f": memoryhub-{ann.id}.zip\n")
+    assert Path(f"memoryhub-{ann.id}.zip").exists()
+
+
+def test_the_anonymous_need_no_id(acme: Project, tmp_path: Path) -> None:
+    run("export", "acme", "--anonymous", "-o", tmp_path / "a.zip")
+    told = bundled.manifest(bundled.opened((tmp_path / "a.zip").read_bytes()))
+    assert told["subject"]["user_id"] is None
+
+
+@pytest.mark.parametrize("text", ["", "a\tb\n", "*\n", "x" * 257 + "\n"])
+def test_what_is_no_id_is_refused(acme: Project, typed: Any, text: str) -> None:
+    typed(text)
+    assert "1 to 256 characters" in refused("export", "acme", code=2)
+
+
+def test_who_is_not_there_is_not_found(acme: Project, typed: Any) -> None:
+    typed("bob\n")
+    assert refused("export", "acme").startswith("not_found: ")
+    assert "no project of that name" in refused("export", "nowhere")
+
+
+def test_who_was_erased_is_gone(ann: Subject, typed: Any) -> None:
+    Subject.objects.filter(id=ann.id).update(state="erased")
+    typed("ann\n")
+    assert refused("export", "acme").startswith("subject_erased: ")
+    Subject.objects.filter(id=ann.id).update(state="active")
+
+
+def test_what_breaks_off_leaves_no_file(
+    ann: Subject, typed: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """She was erased in the middle of it: what was there before is there still."""
+    path = tmp_path / "ann.zip"
+    path.write_bytes(b"before")
+    require, asked = bundles._require_same, []
+
+    def erased_meanwhile(cut: Any) -> None:
+        asked.append(cut)
+        if len(asked) == 9:
+            raise SubjectErasedError
+        require(cut)
+
+    monkeypatch.setattr(bundles, "_require_same", erased_meanwhile)
+    typed("ann\n")
+    assert refused("export", "acme", "-o", path).startswith("subject_erased: ")
+    assert [*tmp_path.iterdir()] == [path]
+    assert path.read_bytes() == b"before"
+    assert not Lease.objects.exists()
+
+
+def test_a_file_that_can_t_be_written_is_said(
+    ann: Subject, typed: Any, tmp_path: Path
+) -> None:
+    typed("ann\n")
+    said = refused("export", "acme", "-o", tmp_path / "none" / "a.zip")
+    assert said.startswith("Can't write ")
+    assert not Lease.objects.exists()
+
+
+# import --format bundle
+
+
+def take(path: Path, *words: object, project: str = "zeta") -> str:
+    return run("import", path, "--project", project, "--format", "bundle", *words)
+
+
+def not_taken(path: Path, *words: object, code: int = 1) -> str:
+    line = ("import", path, "--project", "zeta", "--format", "bundle", *words)
+    return refused(*line, code=code)
+
+
+def test_a_bundle_is_taken_in(path: Path, zeta: Project) -> None:
+    assert take(path) == "1 threads, 2 events: all of it is in.\n"
+    assert Thread.objects.get(project=zeta).name == "t-1"
+
+
+def test_it_can_be_summed_up_for_programs(path: Path, zeta: Project) -> None:
+    told = json.loads(take(path, "--json", "--quiet"))
+    subject = subjects.find_or_create(zeta.id, "ann")
+    assert told == {
+        "file": str(path),
+        "format": "bundle",
+        "dry_run": False,
+        "subject": str(subject.id),
+        "threads": 1,
+        "events": 2,
+        "withheld": 0,
+    }
+
+
+def test_a_dry_run_says_so(path: Path, zeta: Project) -> None:
+    said = take(path, "--dry-run")
+    assert said == "1 threads, 2 events: all right. Nothing was written.\n"
+    assert not Thread.objects.filter(project=zeta).exists()
+
+
+def test_another_hub_s_needs_its_keys(
+    path: Path, zeta: Project, tmp_path: Path, settings: Any
+) -> None:
+    keys = tmp_path / "keys.json"
+    keys.write_bytes(signing.encoded(signing.entries()))
+    SigningKey.objects.using("keys").all().delete()
+    settings.LEDGER = tmp_path / "ledger"
+    assert "unknown_signer" in not_taken(path)
+    assert not_taken(path, "--keys", path, code=2).startswith("--keys takes ")
+    assert "all of it is in" in take(path, "--keys", keys)
+
+
+def test_a_bad_bundle_is_named_by_its_line(
+    path: Path, zeta: Project, tmp_path: Path
+) -> None:
+    bad = tmp_path / "bad.zip"
+
+    def edit(lines: list[bytes]) -> None:
+        lines[1] = lines[1].replace(b'"index":0', b'"index":1')
+
+    bad.write_bytes(bundled.rewritten(path.read_bytes(), edit))
+    known = tmp_path / "keys.json"
+    known.write_bytes(signing.encoded(signing.entries()))
+    said = not_taken(bad, "--keys", known)
+    assert said.startswith("bad_bundle: ")
+    assert said.endswith("(what: fold, line: 2)")
+    assert "allergic" not in said
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--thread", "t"),
+        ("--source", "desk"),
+        ("--user-id",),
+        ("--agent-type", "a"),
+        ("--budget", "2000"),
+        ("--skip-bad",),
+        ("--report", "r"),
+    ],
+)
+def test_a_bundle_says_all_of_itself(
+    path: Path, zeta: Project, words: tuple[str, ...]
+) -> None:
+    assert words[0] in not_taken(path, *words, code=2)
+
+
+def test_what_can_t_be_read_is_said(zeta: Project, tmp_path: Path) -> None:
+    assert not_taken(tmp_path / "none.zip").startswith("Can't read ")
+    assert not_taken(tmp_path).startswith("Can't read ")
+    assert "stdin" in not_taken(Path("-"), code=2)
+    (tmp_path / "a.html").write_text("<!doctype html>")
+    assert "unknown_format" in not_taken(tmp_path / "a.html")
+
+
+def test_a_taken_name_is_said(path: Path, acme: Project) -> None:
+    said = refused("import", path, "--project", "acme", "--format", "bundle")
+    assert said.startswith("name_taken: ")
+
+
+def test_a_bundle_is_no_run_file(path: Path, zeta: Project) -> None:
+    """Row 138 of the bad inputs, the other way round."""
+    assert "unknown_format" in refused("import", path, "--project", "zeta", code=2)

@@ -1,0 +1,367 @@
+from __future__ import annotations
+
+import json
+import re
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from memoryhub.kernel.formats.records import Bad, Place
+from memoryhub.management.import_progress import ImportProgress
+from memoryhub.management.import_summary import Summary, bad_line
+from memoryhub.models.projects import Project
+from memoryhub.models.subjects import Subject
+from memoryhub.models.threads import Thread
+from memoryhub.services.imports.imports import Counts
+from tests.cast.recordings import array, lines, message, run
+
+pytestmark = pytest.mark.django_db
+
+CANARY = "mia.li3818"
+
+
+class Told:
+    """What a command said and how it ended."""
+
+    def __init__(self, *words: Any, **options: Any) -> None:
+        out, err = StringIO(), StringIO()
+        self.code = 0
+        try:
+            call_command("import", *map(str, words), stdout=out, stderr=err, **options)
+        except SystemExit as ended:
+            self.code = int(ended.code or 0)
+        except CommandError as refused:
+            self.code = refused.returncode
+            err.write(str(refused))
+        self.out, self.err = out.getvalue(), err.getvalue()
+
+    @property
+    def rows(self) -> dict[str, str]:
+        """The table, by what stands first on each of its lines."""
+        pairs = (line.split(None, 1) for line in self.out.splitlines())
+        return {pair[0]: pair[1] for pair in pairs if len(pair) > 1}
+
+    @property
+    def bad(self) -> list[str]:
+        """Lines about bad records, without the file's name."""
+        return [line.rpartition("/")[2] for line in self.err.splitlines()]
+
+
+def test_an_import_is_summed_up(acme: Project, tmp_path: Path) -> None:
+    path = array(tmp_path, run(0, user_id="ann"), run(1))
+    first, second = Told(path, project="acme"), Told(path, project="acme")
+    assert (first.code, second.code) == (0, 0)
+    assert first.rows | {"took": ""} == {
+        "imported": "2",
+        "present": "0",
+        "erased": "0",
+        "skipped": "0",
+        "slots": "4",
+        "turns": "2",
+        "warnings": "0",
+        "took": "",
+    }
+    assert (second.rows["present"], second.rows["slots"]) == ("2", "0")
+    assert first.err == second.err == ""
+
+
+def test_a_program_gets_one_object(acme: Project, tmp_path: Path) -> None:
+    path = array(tmp_path, run(seed=1))
+    told = json.loads(Told(path, project="acme", json=True).out)
+    assert told["took_seconds"] > 0
+    assert told["slots_per_second"] > 0
+    del told["took_seconds"], told["slots_per_second"]
+    assert told == {
+        "file": str(path),
+        "format": "runs",
+        "complete": True,
+        "dry_run": False,
+        "runs": 1,
+        "present": 0,
+        "erased": 0,
+        "slots": 2,
+        "turns": 1,
+        "skipped": 0,
+        "warnings": {"extra_field": 1},
+        "paging": {},
+        "bytes": path.stat().st_size,
+        "exit_code": 0,
+    }
+
+
+def test_quiet_says_only_what_is_bad(acme: Project, tmp_path: Path) -> None:
+    path = array(tmp_path, run(0), run(0))
+    told = Told(path, project="acme", quiet=True, skip_bad=True)
+    assert (told.code, told.out, len(told.bad)) == (3, "", 1)
+
+
+def test_a_dry_run_says_so(acme: Project, tmp_path: Path) -> None:
+    told = Told(array(tmp_path, run()), project="acme", dry_run=True)
+    assert (told.code, told.rows["imported"]) == (0, "1")
+    assert "Nothing was written" in told.out
+    assert Thread.objects.count() == 0
+
+
+def test_options_go_before_what_the_file_says(
+    acme: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options: dict[str, Any] = {"source": "crm", "user_id": True, "agent_type": "desk"}
+    monkeypatch.setattr("sys.stdin", StringIO("bob\n"))
+    told = Told(array(tmp_path, run(user_id="ann")), project="acme", **options)
+    assert told.code == 0
+    row = Thread.objects.get()
+    assert (row.name, row.agent_type) == ("crm:0:0", "desk")
+    assert Subject.objects.filter(anonymous=False).count() == 1
+    path = lines(tmp_path, message())
+    assert Told(path, project="acme", thread="talk", format="chat").code == 0
+    assert Thread.objects.filter(name="talk", agent_type="desk").exists()
+
+
+# exit codes
+
+
+def test_bad_records_end_with_their_own_exit_codes(
+    acme: Project, tmp_path: Path
+) -> None:
+    path = array(tmp_path, run(0), run(0), run(1))
+    stopped = Told(path, project="acme")
+    assert (stopped.code, stopped.rows["imported"]) == (1, "1")
+    assert "Stopped" in stopped.out
+    skipped = Told(path, project="acme", skip_bad=True)
+    assert (skipped.code, skipped.rows["skipped"]) == (3, "1")
+
+
+def test_what_was_erased_is_no_failure_but_told(acme: Project, tmp_path: Path) -> None:
+    path = array(tmp_path, run(0, user_id="ann"), run(1))
+    assert Told(path, project="acme").code == 0
+    Subject.objects.filter(anonymous=False).update(state=Subject.State.ERASED)
+    told = Told(path, project="acme")
+    assert (told.code, told.rows["erased"], told.rows["present"]) == (3, "1", "1")
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"project": "nobody"}, "create_project"),
+        ({"source": "a b"}, "--source"),
+        ({"source": "mh.x"}, "--source"),
+        ({"thread": "t-1"}, "--thread"),
+        ({"thread": "t 1", "format": "chat"}, "--thread"),
+        ({"agent_type": "x" * 129}, "--agent-type"),
+        ({"report": "/"}, "write"),
+    ],
+)
+def test_wrong_usage_is_refused_before_anything(
+    acme: Project, tmp_path: Path, options: dict[str, str], says: str
+) -> None:
+    told = Told(array(tmp_path, run()), **{"project": "acme", **options})
+    assert told.code == 2
+    assert says in told.err
+    assert Thread.objects.count() == 0
+
+
+@pytest.mark.parametrize("name", ["no such.json", "a file.json", "-x.json", "."])
+def test_a_file_that_is_none_is_refused(
+    acme: Project, tmp_path: Path, name: str
+) -> None:
+    array(tmp_path, run(), name="a file.json")
+    assert Told(tmp_path / name, project="acme").code == 2
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"\x80\x04\x95\x10\x00pickle",
+        b"role: user\n",
+        b"\x82\xa4role\xa4user",
+        b"SQLite format 3\x00",
+        b"<!doctype html><p>mia.li3818",
+        b'{"type":"summary","summary":"mia.li3818"}\n',
+        b'[{"role":"user","content":"mia.li3818"}]',
+    ],
+)
+def test_a_file_of_unknown_format_is_refused(
+    acme: Project, tmp_path: Path, content: bytes
+) -> None:
+    path = tmp_path / "desk.json"
+    path.write_bytes(content)
+    told = Told(path, project="acme")
+    assert told.code == 2
+    assert "unknown_format" in told.err
+    assert CANARY not in told.err + told.out
+    assert Thread.objects.count() == 0
+
+
+def test_formats_are_a_closed_list(acme: Project, tmp_path: Path) -> None:
+    assert Told(array(tmp_path, run()), "--format=x", "--project=acme").code != 0
+
+
+# bad records
+
+
+def raw(run_: dict[str, Any], old: str = "", new: str = "") -> bytes:
+    return json.dumps(run_).replace(old, new).encode()
+
+
+def secret(task: int, **more: Any) -> dict[str, Any]:
+    return run(task, messages=[message(CANARY), message("SPOT", "assistant")], **more)
+
+
+LARGE = 17 * 1_048_576
+#: What is wrong, how the bad run reads, its code, and where in it the place points.
+BAD = {
+    "role": (raw(secret(1), '"assistant"', '"critic"'), "role", b'{"role": "critic'),
+    "nan": (raw(secret(1), '"SPOT"', "NaN"), "non_finite", b'{"role": "assistant'),
+    "nul": (raw(secret(1), "SPOT", "\\u0000"), "nul", b'{"role": "assistant'),
+    "large": (raw(secret(1), "SPOT", "x" * LARGE), "body_too_large", b"{"),
+    "twice": (raw(secret(0)), "duplicate_run", b"{"),
+    "no_trial": (raw(secret(1), '"trial"', '"try"'), "missing", b"{"),
+}
+
+
+@pytest.mark.parametrize("skip_bad", [False, True])
+@pytest.mark.parametrize("what", BAD)
+def test_bad_record_positions(
+    acme: Project,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    what: str,
+    skip_bad: bool,
+) -> None:
+    bad, code, spot = BAD[what]
+    before, after = raw(secret(0)), raw(secret(2))
+    path = tmp_path / "desk.json"
+    path.write_bytes(b"[" + before + b",\n\n " + bad + b",\n" + after + b"]")
+    report = tmp_path / "report.ndjson"
+    options = {"project": "acme", "skip_bad": skip_bad, "report": str(report)}
+    told = Told(path, **options)
+
+    offset = 1 + len(before) + 4 + bad.index(spot)
+    inside = " message=1" if spot != b"{" else ""
+    assert told.bad == [f"desk.json:3:{offset} run=1{inside} {code}"]
+    assert json.loads(report.read_text(encoding="utf-8")) == {
+        "file": str(path),
+        "line": 3,
+        "offset": offset,
+        "run": 1,
+        "message": 1 if inside else None,
+        "code": code,
+    }
+    assert told.code == (3 if skip_bad else 1)
+    assert Thread.objects.count() == (2 if skip_bad else 1)
+    printed = "".join(capfd.readouterr())
+    said = told.out + told.err + printed + report.read_text(encoding="utf-8")
+    assert CANARY not in said
+
+
+@pytest.mark.parametrize("skip_bad", [False, True])
+@pytest.mark.parametrize("cut", [1, 20, 100])
+def test_bad_record_positions_of_a_truncated_file(
+    acme: Project, tmp_path: Path, cut: int, skip_bad: bool
+) -> None:
+    path = tmp_path / "desk.json"
+    whole = b"[" + raw(secret(0)) + b",\n" + raw(secret(1)) + b"]"
+    path.write_bytes(whole[:-cut])
+    told = Told(path, project="acme", skip_bad=skip_bad)
+    place = f"desk.json:2:{len(whole) - cut}"
+    assert told.bad == [
+        f"{place} truncated" if cut == 1 else f"{place} run=1 truncated"
+    ]
+    assert told.code == 1
+    assert Thread.objects.count() == (2 if cut == 1 else 1)
+
+
+@pytest.mark.parametrize("skip_bad", [False, True])
+def test_bad_record_positions_of_lines(
+    acme: Project, tmp_path: Path, skip_bad: bool
+) -> None:
+    path = lines(tmp_path, message(CANARY), message(CANARY, "critic"), message("x"))
+    told = Told(path, project="acme", skip_bad=skip_bad)
+    offset = path.read_bytes().index(b"\n") + 1
+    assert told.bad == [f"desk.jsonl:2:{offset} message=1 role"]
+    assert told.code == (3 if skip_bad else 1)
+    assert CANARY not in told.out + told.err
+
+
+def test_a_report_has_a_line_for_each(acme: Project, tmp_path: Path) -> None:
+    path = array(tmp_path, run(0), run(0), run(1, 0, reward="x"), run(2))
+    report = tmp_path / "report.ndjson"
+    told = Told(path, project="acme", skip_bad=True, report=str(report))
+    listed = [json.loads(line) for line in report.read_text("utf-8").splitlines()]
+    assert [each["code"] for each in listed] == ["duplicate_run", "type"]
+    assert told.rows["skipped"] == "2"
+
+
+# progress
+
+
+class Terminal(StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def progress(out: StringIO, size_bytes: int | None) -> ImportProgress:
+    counts = Counts(runs=3, present=1, skipped=2, slots=1_200)
+    made = ImportProgress(out, size_bytes=size_bytes, counts=counts)
+    made.done = 250_000
+    return made
+
+
+def test_the_line_tells_how_far_it_is_and_what_is_left() -> None:
+    line = progress(StringIO(), 1_000_000).line(30.0)
+    assert line == (
+        " 25% · 3 runs · 1,200 slots · 1 present · 2 skipped · 40 slots/s · 1:30 left"
+    )
+
+
+def test_without_a_size_there_is_no_bar_and_nothing_left() -> None:
+    line = progress(StringIO(), None).line(30.0)
+    assert line.startswith("0.2 MB · 3 runs · 1,200 slots")
+    assert "left" not in line
+
+
+def test_a_terminal_is_redrawn_and_cleared(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    out = Terminal()
+    shown = progress(out, 1_000_000)
+    assert shown.every == 0.1
+    shown._draw(30.0)
+    assert re.fullmatch(r"\r\x1b\[K█{5}░{15}  25% .{,33}", out.getvalue())
+    shown.close()
+    assert out.getvalue().endswith("\r\x1b[K")
+
+
+def test_elsewhere_a_line_is_enough_every_ten_seconds() -> None:
+    out = StringIO()
+    shown = progress(out, 1_000_000)
+    assert shown.every == 10
+    shown._draw(30.0)
+    assert out.getvalue().endswith("left\n")
+    shown.close()
+    assert out.getvalue().count("\n") == 1
+
+
+def test_a_summary_names_warnings_by_code() -> None:
+    counts = Counts()
+    counts.warnings.update({"unknown_call": 1_200, "extra_field": 1})
+    summary = Summary(
+        file="x",
+        format="runs",
+        complete=True,
+        dry_run=False,
+        counts=counts,
+        read_bytes=1,
+        took_seconds=2.0,
+    )
+    assert "warnings  extra_field 1, unknown_call 1,200" in summary.table()
+
+
+def test_a_place_is_told_as_far_as_it_is_known() -> None:
+    place = Place(line=2, offset=30)
+    assert bad_line("f", Bad(code="x", place=place)) == "f:2:30 x"
+    whole = Bad(code="x", place=place, run=0, message=4)
+    assert bad_line("f", whole) == "f:2:30 run=0 message=4 x"

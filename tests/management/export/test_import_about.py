@@ -1,0 +1,43 @@
+"""Whom an import is about: an id that stands in no process list."""
+
+from __future__ import annotations
+
+from io import StringIO
+from pathlib import Path
+
+import pytest
+
+from memoryhub.models.projects import Project
+from memoryhub.services.people import subjects
+from tests.cast.recordings import array, run
+from tests.management.export.test_import import Told
+
+pytestmark = pytest.mark.django_db
+
+
+def typed(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    monkeypatch.setattr("sys.stdin", StringIO(text))
+
+
+def test_whom_it_is_about_is_read_from_standard_input(
+    acme: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = array(tmp_path, run(0, user_id="ann"), run(1))
+    typed(monkeypatch, "zoe\n")
+    assert Told(path, "--user-id", project="acme").code == 0
+    assert subjects.find(acme.id, "zoe") is not None
+    assert subjects.find(acme.id, "ann") is None
+
+
+@pytest.mark.parametrize("text", ["", "\n", "*\n", " zoe\n", "zoe\nnobody\n"])
+def test_what_can_be_nobodys_id_is_refused(
+    acme: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    typed(monkeypatch, text)
+    told = Told(array(tmp_path, run()), "--user-id", project="acme")
+    assert (told.code, "a person's id" in told.err) == (2, True)
+
+
+def test_standard_input_is_one_thing(acme: Project) -> None:
+    told = Told("-", "--user-id", project="acme")
+    assert (told.code, "the file already" in told.err) == (2, True)

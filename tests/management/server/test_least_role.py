@@ -1,0 +1,163 @@
+"""PostgreSQL's least role: it owns its databases, and is no superuser."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from memoryhub.journal.forget import scrub
+from memoryhub.models.erasures import Erasure
+from tests.cast.factories import make_agent, make_project
+from tests.cast.forgetting import confirm, finish, make_person, plan
+from tests.harness.instances import Instance, instance
+
+PLACE = "tests.management.server.test_least_role"
+ROLE = "least"
+
+pytestmark = [pytest.mark.slow, pytest.mark.grown]
+
+
+# What runs in the instance
+
+
+def forget() -> None:
+    """One of two is forgotten, as far as it goes; then the tables are written anew."""
+    agent = make_agent(make_project("zeta"))
+    for name in ("ann", "bob"):
+        make_person(agent, name)
+    row = finish(confirm(plan(make_person(agent, "eve"))))
+    tell(row)
+
+
+def go_on() -> None:
+    tell(finish(Erasure.objects.get()))
+
+
+def tell(row: Erasure) -> None:
+    told = {"state": row.state, "waiting_on": row.waiting_on}
+    sys.stdout.write(f"{json.dumps(told | {'rewrite': scrub.rewrite()})}\n")
+
+
+# The tests
+
+
+@pytest.fixture
+def least(tmp_path: Path) -> Iterator[Instance]:
+    """Its databases are a role's own that may do nothing else."""
+    role = f"{ROLE}_{secrets.token_hex(6)}"
+    asked = os.environ["DATABASE_URL"]
+    run(asked, "CREATE ROLE {} LOGIN PASSWORD {}", role, literal=password(asked))
+    try:
+        with instance(tmp_path) as made:
+            for url in made.urls:
+                run(asked, "ALTER DATABASE {} OWNER TO {}", name_of(url), role)
+            own = {
+                name: as_role(made.env[name], role)
+                for name in ("DATABASE_URL", "KEYS_DATABASE_URL")
+            }
+            theirs = replace(made, env={**made.env, **own})
+            theirs.call("tests.harness.instances:make_tables")
+            yield theirs
+    finally:
+        run(asked, "DROP OWNED BY {}", role)
+        run(asked, "DROP ROLE {}", role)
+
+
+def run(url: str, statement: str, *names: str, literal: str | None = None) -> None:
+    words: list[sql.Composable] = [sql.Identifier(name) for name in names]
+    if literal is not None:
+        words.append(sql.Literal(literal))
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(sql.SQL(statement).format(*words))
+
+
+def password(url: str) -> str:
+    return urlsplit(url).password or secrets.token_hex(16)
+
+
+def name_of(url: str) -> str:
+    return urlsplit(url).path.removeprefix("/")
+
+
+def as_role(url: str, role: str) -> str:
+    address = urlsplit(url)
+    _, _, where = address.netloc.rpartition("@")
+    secret = f":{address.password}" if address.password else ""
+    return urlunsplit(address._replace(netloc=f"{role}{secret}@{where}"))
+
+
+def role_of(made: Instance) -> str:
+    return urlsplit(made.env["DATABASE_URL"]).username or ""
+
+
+def told(made: Instance, function: str) -> dict[str, str]:
+    found: dict[str, str] = json.loads(made.call(f"{PLACE}:{function}"))
+    return found
+
+
+def test_it_forgets_and_is_told_what_a_rewrite_needs(least: Instance) -> None:
+    found = told(least, "forget")
+    assert found == {"state": "complete", "waiting_on": "", "rewrite": "rights"}
+    assert {"W006", *GRANTED} <= words(least)
+    refused = least.manage("forget", "--rewrite")
+    assert refused.returncode != 0
+    assert "rights" in refused.stderr
+    for grant in GRANTED:
+        for url in least.urls:
+            run(url, f"{grant} TO {{}}", role_of(least))
+    assert not {"W006", *GRANTED} & words(least)
+    assert told(least, "go_on")["rewrite"] == ""
+    assert "1 receipts have an addendum" in least.managed("forget", "--rewrite")
+    assert "every chain is whole" in least.managed("verify", "--all")
+
+
+#: As they stand in the README.
+GRANTED = ("GRANT EXECUTE ON FUNCTION pg_switch_wal()", "GRANT pg_checkpoint")
+
+
+def words(made: Instance) -> set[str]:
+    """Of the warning and of what it names, what `check --deploy` says."""
+    databases = ("--database", "default", "--database", "keys")
+    said = made.manage("check", "--deploy", *databases).stderr
+    every = {"W006", "table memoryhub_slot", *GRANTED}
+    return {each for each in every if each in said}
+
+
+def test_a_table_of_another_role_is_said_to_be_in_the_way(least: Instance) -> None:
+    """VACUUM would pass over it, and every byte stay."""
+    url = least.urls[0]
+    run(url, "ALTER TABLE memoryhub_slot OWNER TO CURRENT_USER")
+    run(url, "GRANT ALL ON memoryhub_slot TO {}", role_of(least))
+    assert {"W006", "table memoryhub_slot"} <= words(least)
+    found = told(least, "forget")
+    assert (found["state"], found["waiting_on"]) == ("caches_purged", "rights")
+    assert found["rewrite"] == "rights"
+    run(url, "ALTER TABLE memoryhub_slot OWNER TO {}", role_of(least))
+    assert told(least, "go_on")["state"] == "complete"
+
+
+def test_another_roles_reader_is_waited_for(least: Instance) -> None:
+    """Our role is not told all about it, and must not take it for nobody."""
+    with held(least.urls[0]):
+        found = told(least, "forget")
+        assert (found["state"], found["waiting_on"]) == ("caches_purged", "reader")
+    assert told(least, "go_on")["state"] == "complete"
+
+
+@contextmanager
+def held(url: str) -> Iterator[None]:
+    with psycopg.connect(url, autocommit=True) as reader:
+        reader.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
+        reader.execute("SELECT COUNT(*) FROM memoryhub_event").fetchone()
+        yield

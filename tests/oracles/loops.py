@@ -1,0 +1,193 @@
+"""A thread with its texts and no database: what its next request would say."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from memoryhub.kernel.commands import AppendSlots, Draft, NewSlot
+from memoryhub.kernel.levels import making
+from memoryhub.kernel.levels.contexts import Record
+from memoryhub.kernel.levels.opened import Opened, slot_modality
+from memoryhub.kernel.levels.tokens import estimate, text_of
+from memoryhub.kernel.packing import packers, ranges, wanting
+from memoryhub.kernel.packing.packing import Packed
+from memoryhub.kernel.paging.page_commands import (
+    CreatePages,
+    FaultPage,
+    NewPage,
+    SetTools,
+)
+from memoryhub.kernel.state.events import SlotAppended
+from memoryhub.kernel.state.page_events import PageCompressed
+from memoryhub.kernel.state.pages import Entry, Location, slot_page_id
+from memoryhub.kernel.state.tool_events import ToolsSet
+from memoryhub.kernel.threads import measuring
+from tests.oracles.paging import Bench
+from tests.validators import require_request
+
+
+class Loop(Bench):
+    """Commands go in with real texts and true costs; requests come out."""
+
+    def __init__(self, **config: Any) -> None:
+        self.texts: dict[Location, Opened] = {}
+        self.last: Record | None = None
+        super().__init__(**config)
+
+    def _record(self, draft: Draft) -> Any:
+        event = super()._record(draft)
+        place = Location(self.state.id, self.state.seq, 0)
+        self.texts |= opened_texts(event, draft.payload, place)
+        return event
+
+    def give(self, *names: str, words: int) -> Any:
+        """The agent's own tools, each described in so many words."""
+        about = "word " * words
+        tools = [
+            {"type": "function", "function": {"name": name, "description": about}}
+            for name in names
+        ]
+        definitions = json.dumps(tools).encode()
+        tokens = estimate(definitions.decode())
+        return self.do(SetTools(definitions=definitions, names=names, tokens=tokens))
+
+    def say(self, role: str, content: Any) -> list[Any]:
+        return self.do(AppendSlots(slots=(said(role, content),)))
+
+    def keep(self, page_id: str, text: str) -> None:
+        """A page that is not mapped."""
+        opened = Opened(
+            page_id=page_id, type="artifact", modality="text", content={"text": text}
+        )
+        found = measuring.of_page(opened, sent=None)
+        page = NewPage(
+            page_id=page_id,
+            type="artifact",
+            modality="text",
+            payload=json.dumps({"content": {"text": text}}).encode(),
+            tokens=found.tokens,
+            cost=found.cost,
+            bytes=len(text.encode()),
+            map=False,
+        )
+        self.do(CreatePages(pages=(page,)))
+
+    def fault(self, page_id: str, level: int = 0, call_id: str | None = None) -> Any:
+        entry = self.rows.live[page_id]
+        full = self.texts[entry.full.location]
+        made = making.made_of(full, version=entry.version)
+        command = FaultPage(
+            page_id=page_id, level=level, made=made, by="model", call_id=call_id
+        )
+        return self.do(command)[-1]
+
+    def part(self, page_id: str, offset: int, limit: int) -> Any:
+        entry = self.rows.live[page_id]
+        found = ranges.cut(
+            self.texts[entry.full.location],
+            version=entry.version,
+            offset=offset,
+            limit=limit,
+        )
+        return self.do(FaultPage(page_id=page_id, level=0, range=found, by="model"))[-1]
+
+    def request(self, **asked: Any) -> Packed:
+        """The next turn's; those before it in an exchange have told of pages."""
+        asking = wanting.Asked(name="talk", turn=self.state.turn_count, **asked)
+        wanted = wanting.wanted(self.state, asking, home=self.home())
+        if wanted.layout == "conversation":
+            wanted = wanting.continued(wanted, self.last)
+        packed = packers.pack(wanted, self.texts)
+        if wanted.layout == "conversation":
+            require_request(wanted.format, json.loads(packed.request))
+        assert Record.of(json.loads(json.dumps(packed.record.as_json()))) == (
+            packed.record
+        )
+        self.last = packed.record
+        return packed
+
+    def home(self) -> list[Entry]:
+        """Pages that are neither mapped nor hot, newest first."""
+        paging = self.state.paging
+        live = self.rows.live.values()
+        away = [each for each in live if not paging.tier(each.page_id)]
+        return sorted(away, key=lambda each: -each.created_seq)[:50]
+
+
+def opened_texts(
+    event: Any, payload: bytes | None, place: Location
+) -> dict[Location, Opened]:
+    """What an event's payload holds, as it is read at `place`."""
+    held = json.loads(payload) if payload else {}
+    if isinstance(event, SlotAppended):
+        return {place: _opened_slot(event, held["content"])} if event.page else {}
+    if isinstance(event, PageCompressed):
+        return {
+            place._replace(level=int(level)): _opened_page(
+                event, text, role=event.role, slot=event.slot
+            )
+            for level, text in held["levels"].items()
+        }
+    if isinstance(event, ToolsSet):
+        tools = Opened(
+            page_id="tools",
+            type="procedure",
+            modality="structured",
+            content=held["tools"],
+        )
+        return {place: tools}
+    return {place: _opened_page(event, held["content"])} if "content" in held else {}
+
+
+def _opened_page(event: Any, content: Any, **fields: Any) -> Opened:
+    return Opened(
+        page_id=event.page_id,
+        type=event.type,
+        modality=event.modality,
+        content=content,
+        **fields,
+    )
+
+
+def _opened_slot(event: Any, content: Any) -> Opened:
+    return Opened(
+        page_id=slot_page_id(event.index),
+        type=event.page.type,
+        modality=event.page.modality,
+        content=content,
+        role=event.role,
+        slot=event.index,
+    )
+
+
+def said(role: str, content: Any) -> NewSlot:
+    """A slot as the services would send it."""
+    slot = NewSlot(
+        from_name=role,
+        to_name="memory",
+        type=f"chat.{role}",
+        content=json.dumps(content, ensure_ascii=False).encode(),
+        tokens=estimate(text_of(content)),
+        modality=slot_modality(content),
+    )
+    return measuring.of_slot(slot, content)
+
+
+def asks(call_id: str, page_id: str) -> dict[str, Any]:
+    """The message of a model that fetches a page."""
+    arguments = json.dumps({"page_id": page_id, "target_level": 0})
+    function = {"name": "page_fault", "arguments": arguments}
+    call = {"id": call_id, "type": "function", "function": function}
+    return {"role": "assistant", "content": None, "tool_calls": [call]}
+
+
+def brings(call_id: str, text: str) -> dict[str, Any]:
+    """The message that hands back what a call has brought."""
+    return {"role": "tool", "tool_call_id": call_id, "content": text}
+
+
+def shown(request: bytes) -> str:
+    """All that the messages of a request say, decoded."""
+    texts = [message.get("content") for message in json.loads(request)["messages"]]
+    return "\n".join(text for text in texts if isinstance(text, str))

@@ -1,0 +1,284 @@
+"""Canaries: texts that stand nowhere else, planted by every way in.
+
+Content and ids are `planted` and must never be met in the clear. Names stand in the
+clear lawfully while they are somebody's, and are kept apart.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import secrets
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.promises.journal.clients import Client, slot
+
+
+@dataclass(slots=True)
+class Canaries:
+    """One for each place that something enters by, by the name of the place."""
+
+    planted: dict[str, str] = field(default_factory=dict)
+    names: dict[str, str] = field(default_factory=dict)
+    #: Of their own each, so that neither is found by looking for the other.
+    stem: str = field(default_factory=lambda: f"cnry{secrets.token_hex(4)}")
+    name_stem: str = field(default_factory=lambda: f"name{secrets.token_hex(4)}")
+
+    def new(self, place: str, *, beyond_ascii: bool = False) -> str:
+        text = self.stem + secrets.token_hex(8) + ("-ж漢\U0001f600" * beyond_ascii)
+        self.planted[f"{place} {len(self.planted)}"] = text
+        return text
+
+    def name(self, place: str) -> str:
+        """One that may stand in the clear."""
+        text = self.name_stem + secrets.token_hex(8)
+        self.names[f"{place} {len(self.names)}"] = text
+        return text
+
+    def value(self, place: str) -> dict[str, Any]:
+        """A JSON value with canaries at every depth, as a key as well."""
+        return {
+            self.new(f"{place}: key"): 1,
+            "text": self.new(f"{place}: text") * 40,
+            "list": [[self.new(f"{place}: list", beyond_ascii=True)]],
+        }
+
+    def named(self, place: str) -> str:
+        """The first name that was planted there."""
+        return next(text for at, text in self.names.items() if at.startswith(place))
+
+    @property
+    def texts(self) -> set[str]:
+        return set(self.planted.values())
+
+    @property
+    def lawful(self) -> set[str]:
+        return set(self.names.values())
+
+
+def told(*answers: Any, wanted: set[int]) -> Iterator[str]:
+    for number, answer in enumerate(answers):
+        assert answer.status in wanted, (number, answer)
+        yield json.dumps(answer.body, ensure_ascii=False)
+
+
+OK = {200, 201}
+
+
+@dataclass(frozen=True, slots=True)
+class Planter:
+    """Writes to one subject's memory by every way that agents have."""
+
+    client: Client
+    canaries: Canaries
+    user_id: str
+
+    def everything(self) -> list[str]:
+        """A thread with all that a thread can have, and a fork. What was answered."""
+        thread = self.canaries.name("thread")
+        return [
+            *self.described(thread),
+            *self.slots(thread),
+            *self.pages(thread),
+            *self.modalities(thread),
+            *self.turns(thread),
+            *self.memory(thread),
+            *self.fork(thread),
+            *self.refused(thread),
+        ]
+
+    def described(self, thread: str) -> Iterator[str]:
+        name = self.canaries.name
+        body = {
+            "user_id": self.user_id,
+            "scope": {
+                "agent_type": name("agent_type"),
+                "agent_instance": name("agent_instance"),
+                "session": name("session"),
+            },
+            "labels": {name("label"): name("label's value"), "kept": 1},
+        }
+        yield from told(
+            self.client.put(f"/threads/{thread}", body),
+            self.client.send("PATCH", f"/threads/{thread}", {"labels": body["labels"]}),
+            self.client.post("/threads:search", {"user_id": self.user_id}),
+            wanted=OK,
+        )
+
+    def slots(self, thread: str) -> Iterator[str]:
+        new, value, name = self.canaries.new, self.canaries.value, self.canaries.name
+        handler = {
+            "own_name": name("own_name"),
+            "usage_instructions": new("usage_instructions"),
+            "todo_nudge": new("todo_nudge", beyond_ascii=True),
+        }
+        at = f"/threads/{thread}/slots"
+        sender = {
+            "from": name("from"),
+            "to": name("to"),
+            "type": f"chat.{name('type')}",
+        }
+        yield from told(
+            self.client.append(thread, value("slot")),
+            self.client.append(thread, new("bare text")),
+            self.client.post(
+                at,
+                {**slot(value("with handler"), handler=handler), **sender},
+                Idempotency_Key=new("Idempotency-Key"),
+            ),
+            self.client.post(
+                f"{at}:batch", {"items": [slot(value("batch")) for _ in range(5)]}
+            ),
+            self.client.append(thread, {"role": "user", "content": new("chat")}),
+            self.client.get(at),
+            wanted=OK,
+        )
+
+    def more(self, thread: str, *, count: int) -> Iterator[str]:
+        """Many messages, two hundred at a time."""
+        new, at = self.canaries.new, f"/threads/{thread}/slots:batch"
+        for _ in range(0, count, 200):
+            items = [slot(new("more")) for _ in range(200)]
+            yield from told(self.client.post(at, {"items": items}), wanted=OK)
+
+    def pages(self, thread: str) -> Iterator[str]:
+        """A page with every field, and all that may be done to one."""
+        new, at = self.canaries.new, f"/threads/{thread}"
+        page, other = self.canaries.name("page"), self.canaries.name("page")
+        text = " ".join(f"{new('long')} and more of it." for _ in range(30))
+        body = {
+            **_page("text", {"text": text}),
+            "provenance": ["slot-0"],
+            "hint": new("hint"),
+            "meta": {"mime_type": "text/plain", new("meta: key"): new("meta")},
+            "importance": 0.9,
+        }
+        here, send = f"{at}/pages/{page}", self.client.send
+        short = _page("text", {"text": new("batch of pages")})
+        yield from told(
+            self.client.put(here, body),
+            send("PATCH", here, {"content": {"text": new("patched") * 30}}),
+            send("PATCH", here, {"hint": new("another hint")}),
+            self.client.put(here, {**body, "content": {"text": new("version 3")}}),
+            self.client.post(
+                f"{at}/pages:batch",
+                {"items": [{"page_id": other, "map": False, **short}]},
+            ),
+            self.client.post(
+                f"{at}/pages", _page("text", {"text": new("named by us")})
+            ),
+            self.client.put(f"{at}/system-prompt", {"text": new("system prompt")}),
+            self.client.post(f"{at}/pages/{other}/fault", {"level": 1}),
+            self.client.post(f"{here}/reference", {"how": "cited"}),
+            self.client.post(f"{here}/pin", {}),
+            self.client.get(f"{at}/pages/{other}?level=1"),
+            send("DELETE", f"{at}/pages/{other}"),
+            wanted=OK,
+        )
+
+    def modalities(self, thread: str) -> Iterator[str]:
+        new = self.canaries.new
+        coded = base64.b64encode(new("base64").encode()).decode()
+        stamp = {"at_seconds": 1.5, "text": new("timestamps")}
+        contents: dict[str, dict[str, Any]] = {
+            "image": {
+                "caption": new("caption"),
+                "url": f"https://example.com/{new('url')}",
+                "base64": coded,
+                "embedding": [0.25, -1.5],
+            },
+            "audio": {
+                "transcript": new("transcript"),
+                "timestamps": [stamp],
+                "url": f"https://example.com/{new('audio url')}",
+            },
+            "video": {
+                "scenes": [{"at_seconds": 2, "caption": new("scene")}],
+                "transcript": new("video transcript"),
+                "topic": new("topic"),
+            },
+            "structured": {
+                "data": self.canaries.value("structured"),
+                "schema_name": new("schema_name"),
+            },
+        }
+        for modality, content in contents.items():
+            at = f"/threads/{thread}/pages/{self.canaries.name(modality)}"
+            yield from told(self.client.put(at, _page(modality, content)), wanted=OK)
+
+    def turns(self, thread: str) -> Iterator[str]:
+        """Contexts are packed of it all, and tools are called."""
+        new, at = self.canaries.new, f"/threads/{thread}"
+        message = {"role": "user", "content": new("of a turn")}
+        asked = {"page_id": "slot-0", "target_level": 0}
+        call = {"name": "page_fault", "arguments": json.dumps(asked)}
+        yield from told(
+            self.client.post(f"{at}/turns", {"items": [slot(message)]}),
+            self.client.post(
+                f"{at}/tool-calls",
+                {"id": new("call id"), "type": "function", "function": call},
+            ),
+            self.client.post(f"{at}/turns", {"mode": "relaxed"}),
+            self.client.get(f"{at}/context"),
+            wanted=OK,
+        )
+
+    def memory(self, thread: str) -> Iterator[str]:
+        """Values that are overwritten, cleared, restored and expire as well."""
+        new, value, name = self.canaries.new, self.canaries.value, self.canaries.name
+        at, send = f"/threads/{thread}", self.client.send
+        key, point = name("key"), name("checkpoint")
+        described = {"description": new("task"), "data": value("task")}
+        change = {"op": "set", "key": name("key"), "value": value("batch")}
+        yield from told(
+            self.client.put(f"{at}/keys/{key}", {"value": value("key")}),
+            self.client.put(
+                f"{at}/keys/{name('key')}", {"value": new("expiring"), "ttl_seconds": 1}
+            ),
+            self.client.post(f"{at}/keys:batch", {"items": [change]}),
+            self.client.put(f"{at}/task", {**described, "current_step": 3}),
+            send("PATCH", f"{at}/task", {"description": new("patched task")}),
+            self.client.post(f"{at}/notes", {"text": new("note", beyond_ascii=True)}),
+            self.client.post(f"{at}/notes:batch", {"items": [{"text": new("notes")}]}),
+            self.client.post(
+                f"{at}/checkpoints", {"name": point, "description": new("point")}
+            ),
+            self.client.put(f"{at}/keys/{key}", {"value": new("second")}),
+            self.client.post(f"{at}/keys:clear", {}),
+            self.client.post(f"{at}/notes:clear", {}),
+            self.client.post(f"{at}/checkpoints/{point}:restore", {}),
+            send("DELETE", f"{at}/keys/{key}"),
+            self.client.get(f"{at}/working-memory"),
+            wanted=OK,
+        )
+
+    def fork(self, thread: str) -> Iterator[str]:
+        name, value = self.canaries.name("fork"), self.canaries.value
+        at = f"/threads/{name}"
+        yield from told(
+            self.client.post(f"/threads/{thread}:fork", {"thread": name}),
+            self.client.append(name, value("fork")),
+            self.client.put(f"{at}/keys/{self.canaries.name('key')}", {"value": 1}),
+            self.client.post(f"{at}:close", {"reason": "failed"}),
+            wanted=OK,
+        )
+
+    def refused(self, thread: str) -> Iterator[str]:
+        """What is not taken leaves nothing either."""
+        new, at = self.canaries.new, f"/threads/{thread}"
+        yield from told(
+            self.client.append(thread, new("stale"), If_Match='"1"'),
+            self.client.post(f"{at}/slots", slot(1, role=new("a bad role"))),
+            self.client.post(f"{at}/slots", {new("an unknown field"): 1}),
+            self.client.put(f"{at}/pages/p", _page("text", {new("a bad field"): 1})),
+            self.client.put(f"{at}/keys/_no", {"value": new("reserved")}),
+            self.client.post(f"{at}/notes", {"text": new("long") * 9_000}),
+            self.client.get(f"/threads/{new('an unknown thread')}"),
+            wanted={400, 404, 409, 412, 422},
+        )
+
+
+def _page(modality: str, content: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "artifact", "modality": modality, "content": content}

@@ -1,0 +1,118 @@
+"""What exports promise: whole, portable, flat in memory, and nothing after a kill."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cast import bundled
+from tests.harness.instances import Instance
+from tests.harness.instances import instance as fresh_instance
+from tests.promised import Count
+
+pytestmark = [pytest.mark.slow, pytest.mark.promise("P16")]
+MIB = 2**20
+NIGHT_SECONDS = 1_800
+
+
+@pytest.fixture
+def second(tmp_path: Path) -> Iterator[Instance]:
+    """Another instance, with its own databases and keys."""
+    with fresh_instance(tmp_path / "second") as made:
+        made.call("tests.harness.instances:make_tables")
+        yield made
+
+
+def export(instance: Instance, path: Path) -> bytes:
+    done = instance.manage("export", "acme", "-o", path, stdin="ann\n")
+    assert done.returncode == 0, done.stderr
+    return path.read_bytes()
+
+
+def test_import_into_an_empty_instance_exports_the_same(
+    instance: Instance, second: Instance, tmp_path: Path
+) -> None:
+    """Another key ring, other keys, other databases; every recorded context as well."""
+    instance.call("tests.promises.export.bundling:live")
+    path = tmp_path / "ann.zip"
+    whole = bundled.opened(export(instance, path))
+    keys = tmp_path / "keys.json"
+    keys.write_text(instance.managed("receipt", "keys"))
+    second.managed("create_project", "acme")
+    words = ("import", path, "--project", "acme", "--format", "bundle")
+    alone = second.manage(*words)
+    assert (alone.returncode, "unknown_signer" in alone.stderr) == (1, True)
+    second.managed(*words, "--keys", keys)
+    again = bundled.opened(export(second, tmp_path / "again.zip"))
+    assert bundled.comparable(again) == bundled.comparable(whole)
+    assert "every chain is whole" in second.managed("verify", "--all")
+    said = second.managed("verify", "--contexts", "--all")
+    assert said.strip() == "7 of 7 contexts byte-exact."
+
+
+@pytest.mark.promise("P16", load="killed around one commit in {every}")
+@pytest.mark.parametrize(
+    "every", [pytest.param(5, id="some"), pytest.param(1, marks=pytest.mark.nightly)]
+)
+@pytest.mark.timeout(900)
+def test_a_killed_import_leaves_nothing_that_shows(
+    instance: Instance, tmp_path: Path, every: int, counted: Count
+) -> None:
+    """Its leftovers are swept, and the bundle then comes in."""
+    instance.call("tests.promises.export.bundling:live")
+    path = tmp_path / "ann.zip"
+    export(instance, path)
+    told = json.loads(
+        instance.call(
+            "tests.promises.export.bundling:kill_everywhere", str(path), every
+        )
+    )
+    assert len(told) > 3
+    counted(kills=len(told))
+    for each in told:
+        assert each["end"] in (-signal.SIGKILL, 0)
+        # Nobody saw any of it, unless it was all there.
+        assert each["seen"] in (0, 3)
+        assert (each["left"], each["again"]) == (0, 0 if each["seen"] == 0 else 1)
+    assert "every chain is whole" in instance.managed("verify", "--all")
+
+
+@pytest.mark.promise("P16", load="subjects of {small:,} and {large:,} events")
+@pytest.mark.parametrize(
+    ("small", "large"),
+    [
+        pytest.param(1_000, 8_000, id="some"),
+        pytest.param(25_000, 250_000, marks=pytest.mark.nightly),
+    ],
+)
+@pytest.mark.timeout(2 * NIGHT_SECONDS)
+def test_export_memory_flat(instance: Instance, small: int, large: int) -> None:
+    peaks = []
+    for events in (small, large):
+        with instance.start(
+            "tests.promises.export.bundling:measure", events
+        ) as process:
+            told, errors = process.communicate(timeout=NIGHT_SECONDS)
+        assert process.returncode == 0, told + errors
+        peak, count = json.loads(told)
+        assert count >= events
+        peaks.append(peak)
+    assert peaks[1] - peaks[0] < 40 * MIB, peaks
+    assert peaks[1] < 200 * MIB, peaks
+
+
+def test_a_killed_export_leaves_no_file_of_its_name(
+    instance: Instance, tmp_path: Path
+) -> None:
+    """What stands under the name is whole; its place is free again by itself."""
+    instance.call("tests.promises.export.bundling:live")
+    path = tmp_path / "ann.zip"
+    told = instance.call("tests.promises.export.bundling:kill_export", str(path))
+    assert json.loads(told) == {"end": -signal.SIGKILL, "places": 1}
+    assert not path.exists()
+    whole = bundled.opened(export(instance, path))
+    assert whole.testzip() is None

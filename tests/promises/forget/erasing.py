@@ -1,0 +1,222 @@
+"""Erasures that are killed, raced and held up: what runs in an instance of its own."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import sys
+from functools import partial
+from typing import Any
+
+from django.core.management import execute_from_command_line
+
+from memoryhub import journal
+from memoryhub.journal.log import log
+from memoryhub.models.erasures import Erasure, Receipt
+from memoryhub.models.events import Event
+from memoryhub.models.projects import Project
+from memoryhub.models.server.clock import clock
+from memoryhub.models.subjects import Subject
+from memoryhub.models.threads import Thread
+from memoryhub.queries.forget import erasure_counts
+from memoryhub.queries.forget.erasures import ErasureLine
+from memoryhub.services.access import projects
+from memoryhub.services.forget import erasure_plans, erasures
+from memoryhub.services.forget.erasures import A_DAY
+from memoryhub.services.people import subjects
+from memoryhub.vault.proof import ledger
+from tests.cast import factories
+from tests.harness import killing
+
+TEXT = "I would like seat 12A by the window, please, and a vegetarian meal."
+
+
+def kill_everywhere(scope: str, every: int) -> None:
+    """Kill an erasure around every n-th of its commits and go on; print what became.
+
+    Each is in a project of its own. `ends` are exit codes; `told` is what is left of
+    the one who is forgotten, and of her twin, once the work was taken up again.
+    """
+    told, ends = {}, {}
+    for slug, end in killing.kills(remember, partial(forget, scope=scope), every):
+        ends[slug] = end
+        if slug != killing.WHOLE:
+            ends[f"{slug}-again"] = killing.in_child(partial(_again, slug, scope))
+        told[slug] = _told(slug)
+    _print({"commits": ends.pop(killing.WHOLE), "ends": ends, "told": told})
+
+
+def remember(slug: str) -> None:
+    """A project with ann and her twin: the same texts, names and labels."""
+    agent = factories.make_agent(projects.create(slug))
+    for user_id in ("ann", "bob"):
+        for n in range(2):
+            name = f"{slug}-{user_id}-{n}"
+            factories.make_thread(
+                agent, name, user_id=user_id, labels={"channel": "web"}
+            )
+            factories.append(agent, name, TEXT, f"{TEXT} Thank you, number {n}.")
+            factories.make_page(agent, "rules", thread=name, text=TEXT)
+
+
+def forget(slug: str, scope: str) -> Erasure:
+    """Plan, confirm, and advance up to the receipt."""
+    row = _planned(slug, scope)
+    row = erasures.confirm(
+        row,
+        token=erasure_plans.token(row),
+        count=ErasureLine.of(row).count,
+        actor="command",
+    )
+    return _finished(row)
+
+
+def make_keys(slug: str, erasures: str = "1") -> None:
+    """A project, a key that writes to it and those that forget; printed as JSON.
+
+    As many as so many erasures of one day need: a key confirms no more than `A_DAY`.
+    """
+    project = projects.create(slug)
+    forgetting = [("subject:forget",)] * math.ceil(int(erasures) / A_DAY)
+    keys = [
+        factories.make_key(project, scopes=scopes)[1]
+        for scopes in (("memory:read", "memory:write"), *forgetting)
+    ]
+    _print(keys)
+
+
+def show_left(slug: str) -> None:
+    """Print what each subject of a project still holds, and what her threads say."""
+    told = {}
+    for row in Subject.objects.filter(project__slug=slug, anonymous=False):
+        threads = Thread.objects.filter(subject=row)
+        told[str(row.id)] = {
+            "state": row.state,
+            "left": sum(erasure_counts.count_subject(row.id).values()),
+            "threads": sorted({*threads.values_list("status", flat=True)}),
+            "slots": sum(threads.values_list("slot_count", flat=True)),
+        }
+    _print(told)
+
+
+def show_receipts(slug: str) -> None:
+    """Print, by subject, how many are erased at each place by what the receipt says."""
+    rows = Receipt.objects.filter(erasure__project__slug=slug, n=0)
+    rows = rows.select_related("erasure")
+    told = {row.erasure.subject_id.hex: erased_of(row.erasure) for row in rows}
+    _print(told)
+
+
+def erased_of(row: Erasure) -> dict[str, int]:
+    """By place, what its receipt says is gone."""
+    places = json.loads(Receipt.objects.get(erasure=row, n=0).text)["erased"]
+    return {place: each["count"] for place, each in places.items() if each["count"]}
+
+
+def show_parts(slug: str) -> None:
+    """Print, by erasure, what its receipt says, and what is found from outside it."""
+    told = {}
+    for row in Erasure.objects.filter(project__slug=slug).select_related("subject"):
+        events = Event.objects.filter(thread__subject=row.subject)
+        sealed = events.filter(payload__isnull=False)
+        texts = [
+            json.dumps(log.open_payload(row.subject, row.project_id, event))
+            for event in sealed
+        ]
+        receipt = Receipt.objects.get(erasure=row, n=0)
+        fenced = json.loads(receipt.text)["fenced"]
+        told[str(row.id)] = {
+            "subject": row.subject_id.hex,
+            "state": row.subject.state,
+            "fenced": {place: count for place, count in fenced.items() if count},
+            "erased": erased_of(row),
+            "gone": events.exclude(erased_by=None).count(),
+            "canaries": sum("canary" in text for text in texts),
+            "own": sorted(text for text in texts if "own " in text),
+        }
+    _print(told)
+
+
+def _planned(slug: str, scope: str) -> Erasure:
+    ann = _subject(slug, "ann")
+    thread = Thread.objects.filter(subject=ann).order_by("id")[0]
+    given: dict[str, Any] = {}
+    if scope in ("thread", "record"):
+        given["thread"] = thread
+    if scope == "before":
+        given["before"] = clock.now()
+    if scope == "record":
+        sealed = Event.objects.filter(thread=thread, payload__isnull=False)
+        given["seq"] = sealed.order_by("seq")[0].seq
+    return erasure_plans.plan(ann, scope=scope, reason="test", actor="command", **given)
+
+
+def _finished(row: Erasure) -> Erasure:
+    while row.state != Erasure.State.COMPLETE:
+        before = row.state
+        row = erasures.advance(row)
+        assert row.state != before, (row.state, row.waiting_on)
+    return row
+
+
+def _again(slug: str, scope: str) -> int:
+    """As an operator goes on after a crash; who was not heard says it again."""
+    row = Erasure.objects.filter(project__slug=slug).first()
+    if row is None or row.confirmed_at is None:
+        if row is not None:
+            erasures.cancel(row, actor="command")
+        forget(slug, scope)
+        return 0
+    try:
+        execute_from_command_line(["manage.py", "forget", "--resume"])
+    except SystemExit as ended:
+        return int(ended.code or 0)
+    return 0
+
+
+def _told(slug: str) -> dict[str, Any]:
+    """From a process that knows nothing yet, by the rows and the ledger alone."""
+    return dict(json.loads(killing.told_by_child(partial(_tell, slug))))
+
+
+def _tell(slug: str) -> str:
+    project = Project.objects.get(slug=slug)
+    row = Erasure.objects.filter(project=project).latest("created_at")
+    line = ErasureLine.of(row)
+    kinds = [str(each.kind) for each in ledger.lines() if each.erasure == row.id]
+    bob = _subject(slug, "bob")
+    left = erasure_plans.count_left(row)
+    return json.dumps(
+        {
+            "state": row.state,
+            "receipts": Receipt.objects.filter(erasure=row).count(),
+            "left": sum(left.values()),
+            "erased": {place.place: place.erased for place in line.places},
+            "fenced": {place.place: place.fenced for place in line.places},
+            "ledger": sorted({*kinds}),
+            "twin": _texts(bob),
+            "twin_counts": erasure_counts.count_subject(bob.id),
+        }
+    )
+
+
+def _texts(subject: Subject) -> list[str]:
+    """What somebody reads of a memory, as digests."""
+    found = []
+    for thread in Thread.objects.filter(subject=subject).order_by("id"):
+        rows = Event.objects.filter(thread=thread, payload__isnull=False)
+        for seq in rows.order_by("seq").values_list("seq", flat=True):
+            plain = journal.contents(subject, subject.project_id, thread.id, [seq])
+            found.append(hashlib.sha256(json.dumps(plain).encode()).hexdigest())
+    return found
+
+
+def _subject(slug: str, user_id: str) -> Subject:
+    found = subjects.find(Project.objects.get(slug=slug).id, user_id)
+    assert found is not None
+    return found
+
+
+def _print(told: Any) -> None:
+    sys.stdout.write(json.dumps(told))

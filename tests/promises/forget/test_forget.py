@@ -1,0 +1,314 @@
+"""Forgetting: final, exact, and true to its word whatever happens meanwhile."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from memoryhub.models.erasures import Erasure
+from memoryhub.models.events import Event
+from memoryhub.queries.forget.erasures import ErasureLine
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.forget import erasure_plans, erasures
+from memoryhub.services.forget.erasures import A_DAY
+from memoryhub.services.people import subjects
+from tests.cast import bundled
+from tests.cast.factories import append, get_thread, make_page, make_thread
+from tests.harness.instances import UNLIMITED, Instance, prepared
+from tests.promised import Count
+from tests.promises.journal.clients import Client
+from tests.promises.journal.late_writers import Race, await_complete
+
+pytestmark = pytest.mark.slow
+
+NIGHT_SECONDS = 1_800
+RECOUNTS = "tests.promises.journal.recounts"
+
+
+@pytest.mark.promise("P13", load="scope {scope}, killed around one commit in {every}")
+@pytest.mark.parametrize(
+    ("scope", "every"),
+    [
+        pytest.param("subject", 17, id="subject"),
+        pytest.param("thread", 23, id="thread"),
+        pytest.param("subject", 1, id="subject-all", marks=pytest.mark.nightly),
+        pytest.param("thread", 1, id="thread-all", marks=pytest.mark.nightly),
+        pytest.param("record", 1, id="record-all", marks=pytest.mark.nightly),
+        pytest.param("before", 1, id="before-all", marks=pytest.mark.nightly),
+    ],
+)
+@pytest.mark.timeout(NIGHT_SECONDS)
+def test_killed_at_every_step_resumes(
+    instance: Instance, scope: str, every: int, counted: Count
+) -> None:
+    """Never a receipt too early, one in the end, and nothing of the twin is touched."""
+    with instance.start(
+        "tests.promises.forget.erasing:kill_everywhere", scope, every
+    ) as process:
+        out, errors = process.communicate(timeout=NIGHT_SECONDS)
+    assert process.returncode == 0, errors
+    # The command tells how far it is before that.
+    found = json.loads(out.splitlines()[-1])
+    told, ends = found["told"], found["ends"]
+    whole = told.pop("whole")
+    assert whole["state"] == "complete"
+    assert len(whole["twin"]) == 6
+    assert len(told) >= 2
+    # The first erasure of an instance makes its signing key, so it commits more often.
+    killed = [slug for slug in told if ends[slug] == -signal.SIGKILL]
+    assert len(killed) >= len(told) - 2
+    counted(kills=len(killed), commits=found["commits"])
+    for slug, one in told.items():
+        assert ends[f"{slug}-again"] == 0, (slug, errors)
+        assert (one["state"], one["receipts"], one["left"]) == ("complete", 1, 0), slug
+        assert one["erased"] == one["fenced"] == whole["fenced"], slug
+        assert one["ledger"] == ["done", "intent"], slug
+        assert one["twin"] == whole["twin"], slug
+        assert one["twin_counts"] == whole["twin_counts"], slug
+    assert "every chain is whole" in instance.managed("verify", "--all")
+
+
+@pytest.mark.promise("P14", load="{rounds} races × {writers} writers, a kill half-way")
+@pytest.mark.parametrize(
+    ("rounds", "writers"),
+    [
+        # Enough to see a fault.
+        pytest.param(4, 8, id="few"),
+        pytest.param(15, 8, id="some", marks=pytest.mark.nightly),
+        pytest.param(200, 8, id="many", marks=pytest.mark.nightly),
+    ],
+)
+@pytest.mark.timeout(NIGHT_SECONDS)
+def test_forget_is_final(
+    instance: Instance, rounds: int, writers: int, counted: Count
+) -> None:
+    """No write is taken once the erasure is, by no process, and none comes back."""
+    told = instance.call("tests.promises.forget.erasing:make_keys", "acme", str(rounds))
+    writing, *forgetting = json.loads(told)
+    instance.call(f"{RECOUNTS}:install")
+    races: dict[str, Race] = {}
+    half = rounds // 2
+    for part in (range(half), range(half, rounds)):
+        with instance.serve(**UNLIMITED) as server, instance.serve(**UNLIMITED) as two:
+            for n in part:
+                race = Race(
+                    ports=(server.port, two.port),
+                    keys=(writing, forgetting[n // A_DAY]),
+                    name=f"ann-{n}",
+                    writers=writers,
+                    restrict=bool(n % 2),
+                )
+                races[race.run()] = race
+                assert race.late == []
+            if part.stop < rounds:
+                # Whatever is half-way goes on when a server is back.
+                server.kill()
+                two.kill()
+            else:
+                with Client(server.port, forgetting[0]) as client:
+                    await_complete(client, races)
+    left = json.loads(instance.call("tests.promises.forget.erasing:show_left", "acme"))
+    assert len(left) == rounds
+    for row in left.values():
+        assert (row["state"], row["left"], row["threads"]) == ("erased", 0, ["erased"])
+    assert_recounted(instance)
+    counted(acknowledged=sum(race.written for race in races.values()), races=rounds)
+    with instance.serve() as server, Client(server.port, writing) as client:
+        for race in races.values():
+            twin = client.get(f"/threads/twin-of-{race.name}").body
+            assert twin["slots"] == race.twin > 0
+            again = client.put("/threads/back", {"user_id": race.name})
+            assert (again.status, again.body["code"]) == (410, "subject_erased")
+    verified = instance.awaited("verify", "--all", seconds=NIGHT_SECONDS)
+    assert "every chain is whole" in verified
+
+
+def assert_recounted(instance: Instance) -> None:
+    """What each receipt says is gone, at each of its places, is all that is gone."""
+    found = json.loads(instance.call(f"{RECOUNTS}:show"))
+    told = json.loads(
+        instance.call("tests.promises.forget.erasing:show_receipts", "acme")
+    )
+    assert found.keys() == told.keys()
+    for subject, erased in told.items():
+        # In the other database, and what is no record of hers.
+        assert erased.pop("subject_keys") == 1
+        assert erased.pop("totals") > 0
+        assert found[subject] == erased
+
+
+@contextmanager
+def small_disk(place: Path, mib: int) -> Iterator[None]:
+    """A file system of its own there, in memory, and no larger than that."""
+    place.mkdir(parents=True, exist_ok=True)
+    words = ["mount", "-t", "tmpfs", "-o", f"size={mib}m,mode=0700", "tmpfs"]
+    if subprocess.run([*words, str(place)], check=False, stderr=-3).returncode:
+        pytest.skip("only who may mount can make a disk")
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", "--lazy", str(place)], check=True)
+
+
+@pytest.mark.nightly  # It needs the right to mount.
+@pytest.mark.promise("P18", load="a disk without a byte left, without a server")
+def test_forget_begins_on_a_full_disk(sqlite: None, tmp_path: Path) -> None:
+    """As the next one, by the parts alone."""
+    folder = tmp_path / "small"
+    with (
+        small_disk(folder, 32),
+        prepared(folder, MEMORYHUB_BALLAST_MIB="4") as instance,
+    ):
+        said = instance.call("tests.promises.journal.full_disk:forget", "acme")
+    # What fails meanwhile is logged there, too.
+    told = json.loads(said.splitlines()[-1])
+    assert told == {
+        "confirmed": "fenced",
+        "ballast": False,
+        "answer": "subject_erased",
+        "early": False,
+        "state": "complete",
+        "receipts": 1,
+        "keys": 0,
+        "twin": True,
+        "broken": 0,
+    }
+
+
+@pytest.mark.promise("P18", load="a disk without a byte left")
+@pytest.mark.nightly
+@pytest.mark.timeout(300)
+def test_full_disk_forgets(sqlite: None, tmp_path: Path) -> None:
+    """The ballast goes, she is unreadable at once, and the receipt waits for room."""
+    folder = tmp_path / "small"
+    with (
+        small_disk(folder, 64),
+        prepared(folder, MEMORYHUB_BALLAST_MIB="8") as instance,
+    ):
+        keys = json.loads(
+            instance.call("tests.promises.forget.erasing:make_keys", "acme")
+        )
+        with instance.serve(**UNLIMITED) as server:
+            with Client(server.port, keys[0]) as client:
+                for name in ("ann", "bob"):
+                    client.put(f"/threads/{name}-1", {"user_id": name})
+                    assert client.append(f"{name}-1", "seat 12A").status == 201
+                subject = client.post("/subjects:resolve", {"user_id": "ann"}).body
+            with Client(server.port, keys[1]) as client:
+                told = on_a_full_disk(instance.data, client, subject["id"])
+                while told["state"] != "complete":
+                    told = client.get(f"/erasures/{told['id']}").body
+            with Client(server.port, keys[0]) as client:
+                assert client.get("/threads/ann-1").status == 410
+                assert client.get("/threads/bob-1/slots/0").status == 200
+        assert "every chain is whole" in instance.managed("verify", "--all")
+
+
+def on_a_full_disk(data: Path, client: Client, subject: str) -> Any:
+    """Plan with room, confirm without; what the erasure is by then."""
+    body = {"scope": "subject", "reason": "test"}
+    plan = client.post(f"/subjects/{subject}/erasures", body).body
+    ballast = data / "ballast"
+    while not ballast.exists():
+        client.get("/erasures")
+    filling = data.parent / "filling"
+    with filling.open("wb", buffering=0) as file:
+        with suppress(OSError):
+            while True:
+                file.write(bytes(1 << 20))
+        with suppress(OSError):
+            while True:
+                file.write(bytes(1 << 9))
+    answer = client.post(
+        f"/erasures/{plan['id']}:confirm",
+        {"plan_token": plan["plan_token"], "count": plan["count"]},
+    )
+    assert answer.status == 202, answer.body
+    assert answer.body["state"] == "fenced"
+    assert not ballast.exists()
+    filling.unlink()
+    return answer.body
+
+
+@pytest.mark.promise("P15", load="{people} people with equal texts, every scope")
+@pytest.mark.parametrize(
+    "people",
+    [pytest.param(12, id="some"), pytest.param(500, marks=pytest.mark.nightly)],
+)
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.timeout(900)
+def test_forget_is_exact(agent: Agent, people: int, counted: Count) -> None:
+    """Every other export is the same to the byte, whatever is forgotten of one."""
+    names = [f"user-{n}" for n in range(people)]
+    live = names[:4]
+    for name in names:
+        if name in live:
+            bundled.live(agent, name, prefix=f"{name}-")
+        else:
+            make_thread(agent, f"{name}-t-1", user_id=name, labels={"tier": "gold"})
+            append(agent, f"{name}-t-1", "hello", bundled.WORDS)
+            make_page(agent, "fares", thread=f"{name}-t-1")
+    before = exports(agent, names)
+    for name, scope in zip(
+        live, ("record", "before", "thread", "subject"), strict=True
+    ):
+        row = forgotten(agent, name, scope)
+        assert (row.state, row.waiting_on) == ("complete", "")
+        assert ErasureLine.of(row).count > 0
+        others = [each for each in live if each != name]
+        after = exports(agent, others)
+        assert [each for each in others if after[each] != before[each]] == []
+        if scope == "subject":
+            break
+        # What is left of her is what the next ones must leave alone.
+        now = exports(agent, [name])
+        assert now[name] != before[name]
+        before |= now
+    others = names[len(live) :]
+    after = exports(agent, others)
+    assert [each for each in others if after[each] != before[each]] == []
+    counted(exports=people)
+
+
+def forgotten(agent: Agent, name: str, scope: str) -> Erasure:
+    subject = subjects.find_or_create(agent.project, name)
+    thread = get_thread(agent, f"{name}-t-1")
+    sealed = Event.objects.filter(thread=thread, payload__isnull=False)
+    asked: dict[str, dict[str, Any]] = {
+        "subject": {},
+        "thread": {"thread": thread},
+        "before": {"before": timezone.now()},
+        "record": {"thread": thread, "seq": sealed.order_by("seq")[1].seq},
+    }
+    row = erasure_plans.plan(
+        subject, scope=scope, reason="test", actor="command", **asked[scope]
+    )
+    count = ErasureLine.of(row).count
+    row = erasures.confirm(
+        row, token=erasure_plans.token(row), count=count, actor="command"
+    )
+    for _ in Erasure.State.values:
+        row = erasures.advance(row)
+    return row
+
+
+def exports(agent: Agent, names: list[str]) -> dict[str, dict[str, bytes]]:
+    """Everything in each one's export but what tells when it was made."""
+    found = {}
+    for name in names:
+        subject = subjects.find_or_create(agent.project, name)
+        bundle = bundled.opened(bundled.export(subject))
+        found[name] = {
+            each: bundle.read(each)
+            for each in bundle.namelist()
+            if each not in ("manifest.json", "README.md")
+        }
+    return found

@@ -1,0 +1,256 @@
+"""Browsers that watch a working set while an agent pages in it, and what they saw."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import os
+import re
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+from websockets import Origin
+from websockets.asyncio.client import ClientConnection, connect
+
+from inspector import BUILD
+from memoryhub.services.access import operators
+from tests.cast.sockets import number_of, sign_in
+from tests.harness.instances import Instance, Server
+from tests.promises.journal.appender import make_key, tell
+from tests.promises.journal.clients import Client
+
+#: As `test_live` has it: what is on screen is that old at most, or says so.
+FRESH_SECONDS = 5.0
+THREAD, PAGES, WORDS = "paged", 40, 60
+#: Everything fits, nothing is pinned by a rule, and no fault is refused.
+ROOMY = {
+    "auto_pin_turns": 0,
+    "max_faults_per_turn": 1_000,
+    "max_fault_tokens_per_turn": 2_000_000,
+}
+#: What happens to a page, one after the other; each is an event or two.
+ACTS: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("evict", {}),
+    ("fault", {"level": 0}),
+    ("pin", {}),
+    ("unpin", {}),
+)
+
+
+class Browser:
+    """A page that shows a working set: it paints each push and says so, or never."""
+
+    def __init__(self, line: ClientConnection, *, paints: bool, seen: Seen) -> None:
+        self.line, self.paints, self.seen = line, paints, seen
+        #: When which event was on screen first.
+        self.shown: list[tuple[float, int]] = []
+        self.number = 0
+        #: How far behind the server says it is.
+        self.head = 0
+        self._moved = asyncio.Event()
+
+    @property
+    def seq(self) -> int:
+        return self.shown[-1][1] if self.shown else 0
+
+    async def hello(self, thread: UUID) -> None:
+        want = {"thread": str(thread), "panels": ["working-set"], "seq": 0}
+        said = {"t": "hello", "v": 1, "build": BUILD, "want": [want]}
+        await self.line.send(json.dumps(said))
+
+    async def watch(self) -> None:
+        """Until the line is closed."""
+        async for text in self.line:
+            assert isinstance(text, str)
+            if text.startswith("{"):
+                heads = json.loads(text).get("heads", {})
+                self.head = max([self.head, *heads.values()])
+            else:
+                self._paint(text)
+                if self.paints:
+                    await self.ack()
+            self._moved.set()
+
+    async def ack(self) -> None:
+        await self.line.send(json.dumps({"t": "ack", "n": self.number}))
+
+    async def await_seq(self, seq: int) -> None:
+        """Until that event is on screen; fails when nothing comes for 5 s."""
+        while self.seq < seq:
+            self._moved.clear()
+            await asyncio.wait_for(self._moved.wait(), FRESH_SECONDS)
+
+    def _paint(self, push: str) -> None:
+        found = re.search(r'id="working-set"[^>]* data-seq="(\d+)"', push)
+        assert found is not None
+        seq, self.number = int(found[1]), number_of(push)
+        assert seq > self.seq
+        self.shown.append((time.monotonic(), seq))
+        self.seen.note(seq, push)
+
+    def seconds_behind(self, seq: int, since: float) -> float:
+        """From then until this event, or a later one, was on screen."""
+        return max(0.0, next(at for at, shown in self.shown if shown >= seq) - since)
+
+
+@dataclass(slots=True)
+class Seen:
+    """What the browsers of one server were shown: by event, the texts there were."""
+
+    texts: dict[int, set[bytes]] = field(default_factory=dict)
+
+    def note(self, seq: int, push: str) -> None:
+        # Each push begins with a mark of its own.
+        shared = push.partition("</output>")[2].encode()
+        self.texts.setdefault(seq, set()).add(hashlib.sha256(shared).digest())
+
+
+@asynccontextmanager
+async def watching(
+    server: Server,
+    sessions: list[str],
+    thread: UUID,
+    *,
+    seen: Seen,
+    paints: bool = True,
+) -> AsyncIterator[list[Browser]]:
+    """A browser for each session, all of them open; they hear until the block ends."""
+    browsers: list[Browser] = []
+    hearing: list[asyncio.Task[None]] = []
+
+    async def ended() -> None:
+        await asyncio.gather(*hearing)
+
+    async with AsyncExitStack() as stack:
+        # The last of all: once their lines are closed.
+        stack.push_async_callback(ended)
+        for session in sessions:
+            cookie = f"{settings.SESSION_COOKIE_NAME}={session}"
+            line = await connect(
+                f"ws://127.0.0.1:{server.port}/ws/live/acme",
+                origin=Origin(server.url),
+                additional_headers={"Cookie": cookie},
+                compression=None,
+                proxy=None,
+            )
+            stack.push_async_callback(line.close)
+            browsers.append(Browser(line, paints=paints, seen=seen))
+            hearing.append(asyncio.create_task(browsers[-1].watch()))
+            await browsers[-1].hello(thread)
+        yield browsers
+
+
+@dataclass(slots=True, kw_only=True)
+class Pager:
+    """An agent that pages, so many times a second, and notes when what was durable."""
+
+    client: Client
+    thread: UUID
+    seq: int
+    #: When which event was answered for.
+    done: list[tuple[float, int]] = field(default_factory=list)
+    _began: float = 0.0
+
+    @classmethod
+    def begin(cls, client: Client) -> Pager:
+        """A thread with a working set of pages."""
+        made = client.put(f"/threads/{THREAD}", {"config": ROOMY})
+        assert made.status in (200, 201), made.body
+        items = [_page(number) for number in range(PAGES)]
+        asked = client.post(f"/threads/{THREAD}/pages:batch", {"items": items})
+        assert asked.status == 201, asked.body
+        # What was made since the last message of the user's could not leave.
+        said = client.append(THREAD, "Go on.")
+        assert said.status == 201, said.body
+        thread = UUID(made.body["thread_id"])
+        return cls(client=client, thread=thread, seq=said.body["seq"])
+
+    @property
+    def seconds(self) -> float:
+        """Since it began."""
+        return time.monotonic() - self._began
+
+    async def page(self, times: int, *, per_second: float) -> None:
+        """At a steady pace; what took long is made up for."""
+        self._began = self._began or time.monotonic()
+        for number in range(len(self.done), len(self.done) + times):
+            # The load itself, and nothing that is waited for.
+            await asyncio.sleep(number / per_second - self.seconds)
+            await asyncio.to_thread(self._act, number)
+
+    def _act(self, number: int) -> None:
+        verb, body = ACTS[number % len(ACTS)]
+        page = f"p-{number // len(ACTS) % PAGES}"
+        answer = self.client.post(f"/threads/{THREAD}/pages/{page}/{verb}", body)
+        assert answer.status == 200, answer.body
+        self.seq += 1
+        self.done.append((time.monotonic(), self.seq))
+
+
+def _page(number: int) -> dict[str, Any]:
+    text = " ".join(f"word-{number}-{n}" for n in range(WORDS))
+    return {
+        "page_id": f"p-{number}",
+        "type": "artifact",
+        "modality": "text",
+        "content": {"text": text},
+    }
+
+
+def figures(server: Server, session: str) -> dict[str, int]:
+    """What the server's hub says of itself on the page about its health."""
+    line = HTTPConnection("127.0.0.1", server.port, timeout=30)
+    cookie = f"{settings.SESSION_COOKIE_NAME}={session}"
+    try:
+        line.request("GET", "/p/acme/health", headers={"Cookie": cookie})
+        answer = line.getresponse()
+        page = answer.read().decode()
+    finally:
+        line.close()
+    assert answer.status == 200, page
+    return dict(_figures(page.partition("<h2>live</h2>")[2].partition("</li>")[0]))
+
+
+def _figures(card: str) -> Iterator[tuple[str, int]]:
+    for name, value in re.findall(r"<dt>(\w+)</dt><dd>([\d,]+)</dd>", card):
+        yield name, int(value.replace(",", ""))
+
+
+async def await_figures(server: Server, session: str, **wanted: int) -> None:
+    """Until these are what the hub says; it lets go of everything within its time."""
+    async with asyncio.timeout(60):
+        while wanted.items() - (await ask(server, session)).items():
+            pass
+
+
+async def ask(server: Server, session: str) -> dict[str, int]:
+    return await asyncio.to_thread(figures, server, session)
+
+
+def resident_bytes(server: Server) -> int:
+    pages = Path(f"/proc/{server.process.pid}/statm").read_text(encoding="ascii")
+    return int(pages.split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def prepared(instance: Instance, sessions: int) -> tuple[str, list[str]]:
+    """A key of acme, and operators' sessions."""
+    key, *keys = instance.call("tests.promises.live.watchers:prepare", sessions).split()
+    return key, keys
+
+
+# Run in a process of its own, see tests.harness.instances
+
+
+def prepare(sessions: int) -> None:
+    make_key()
+    operator = operators.ensure_default()
+    for _ in range(sessions):
+        tell(sign_in(operator))

@@ -1,0 +1,144 @@
+"""A process of a hub that does to a thread's working memory what it is told.
+
+Each line of its standard input is an instant, a word and what goes with it; it answers
+each with a line. Its clock tells the instants that it was told, and nothing else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import pickle
+import sys
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from memoryhub import journal
+from memoryhub.errors import InvalidError, Refusal
+from memoryhub.journal import Order, writer
+from memoryhub.journal.log import log
+from memoryhub.journal.writing.writer import Journal
+from memoryhub.kernel.state.events import Limits
+from memoryhub.kernel.state.state import Scope
+from memoryhub.models.projects import Project
+from memoryhub.models.server.clock import clock
+from memoryhub.models.threads import Thread
+from memoryhub.queries.memory import checkpoints, keys, notes, tasks
+from memoryhub.queries.replay.replay import followed
+from memoryhub.queries.verify import verification
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.threads import threads
+from memoryhub.workers import expiry
+from tests.cast.factories import get_thread, make_agent, make_project
+from tests.promises.journal.appender import tell
+
+
+def make(slug: str) -> None:
+    """A project whose values are erased as soon as they have expired."""
+    Project.objects.filter(id=make_project(slug).id).update(
+        expired_value_grace_seconds=0
+    )
+
+
+def obey(slug: str) -> None:
+    agent = make_agent(Project.objects.get(slug=slug))
+    writer.start()
+    tell("ready")
+    for line in sys.stdin:
+        instant, word, thread, said = pickle.loads(base64.b64decode(line))
+        clock.hook(partial(int, instant))
+        tell(json.dumps(_ACTS[word](agent, thread, said)))
+    writer.stop()
+
+
+def said(instant: int, word: str, thread: str, what: Any = None) -> str:
+    """The line that tells it to."""
+    return base64.b64encode(pickle.dumps((instant, word, thread, what))).decode()
+
+
+def _create(agent: Agent, thread: str, config: dict[str, Any]) -> int:
+    limits = Limits(**config)
+    asyncio.run(
+        threads.create(
+            agent=agent,
+            thread=thread,
+            subject=None,
+            scope=Scope(),
+            labels=None,
+            config=limits,
+        )
+    )
+    return get_thread(agent, thread).head_seq
+
+
+def _do(agent: Agent, thread: str, command: Any) -> dict[str, Any]:
+    try:
+        receipt = journal.perform(
+            Order(address=agent.address(thread), command=command, actor=agent.actor)
+        )
+    except InvalidError as refusal:
+        return {"code": refusal.invalid_code}
+    except Refusal as refusal:
+        return {"code": refusal.code}
+    return {"events": [_told(each.event) for each in receipt.events]}
+
+
+def _told(event: Any) -> list[str]:
+    text = event.model_dump_json(by_alias=True, exclude_none=True)
+    return [event.event_type, text]
+
+
+def _sweep(agent: Agent, thread: str, said: None) -> list[list[str]]:
+    """A pass of the worker; what it did to this thread."""
+    row = get_thread(agent, thread)
+    expiry.expire(clock.now())
+    expiry.erase(clock.now())
+    rows = log.iter_rows(row.id, after=row.head_seq)
+    return [_told(log.recorded(each).event) for each in rows]
+
+
+def _forget(agent: Agent, thread: str, said: None) -> None:
+    """All that a process keeps, as a new one would begin."""
+    writer.stop()
+    writer.journal = Journal()
+    followed.clear()
+    writer.start()
+
+
+def _look(agent: Agent, thread: str, said: None) -> dict[str, Any]:
+    """What its readers answer."""
+    row = get_thread(agent, thread)
+    found = keys.list_keys(row, values=True, limit=200).items
+    listed = checkpoints.list_checkpoints(row, limit=200).items
+    lines = notes.list_notes(row, limit=200).items
+    return {
+        "keys": [[each.name, each.version, each.value, each.bytes] for each in found],
+        "notes": [[each.seq, each.text] for each in lines],
+        "task": _task(row),
+        "checkpoints": [[each.seq, each.name, each.auto] for each in listed],
+    }
+
+
+def _task(row: Thread) -> dict[str, Any] | None:
+    try:
+        view = tasks.get_task(row)
+    except Refusal:
+        return None
+    names = ("status", "current_step", "progress_percent", "description", "data")
+    return {name: getattr(view, name) for name in (*names, "version")}
+
+
+def _verify(agent: Agent, thread: str, said: None) -> str:
+    return str(verification.verify(get_thread(agent, thread)) or "")
+
+
+_ACTS: dict[str, Callable[[Agent, str, Any], Any]] = {
+    "create": _create,
+    "do": _do,
+    "sweep": _sweep,
+    "forget": _forget,
+    "look": _look,
+    "verify": _verify,
+}

@@ -1,0 +1,309 @@
+"""P24: a recorded context reassembles to its recorded bytes; on real traffic.
+
+The recorded runs of a real agent are played under 6,000 tokens, where much has to leave
+and to come back. What paging did is held against simulators of their own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import OrderedDict
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from memoryhub.journal.log import log
+from memoryhub.journal.writing.texts import texts
+from memoryhub.kernel.levels import tokens
+from memoryhub.kernel.paging import pins
+from memoryhub.kernel.replay import evolve
+from memoryhub.kernel.state.bodies import Event
+from memoryhub.kernel.state.events import Limits, SlotAppended
+from memoryhub.kernel.state.page_events import (
+    FaultRefused,
+    PageCompressed,
+    PageEvicted,
+    PageFaulted,
+    PageLowered,
+    PageReferenced,
+    TurnBegan,
+    TurnPacked,
+)
+from memoryhub.kernel.state.paging_config import FORMATS, settings_of
+from memoryhub.kernel.state.state import Scope, ThreadState
+from memoryhub.models.projects import Project
+from memoryhub.models.threads import Thread
+from memoryhub.queries.replay import tokenizers
+from memoryhub.queries.turns import contexts
+from memoryhub.services.rebuild import rebuild
+from memoryhub.services.threads import threads
+from memoryhub.services.turns import turns
+from memoryhub.services.turns.turns import NewTurn
+from tests.cast import sample
+from tests.cast.factories import get_thread, make_agent, make_slot, make_thread, run
+from tests.cast.recordings import take
+from tests.harness.instances import Instance
+from tests.oracles.paging_model import Model
+from tests.promised import Count
+from tests.validators import require_request
+
+BUDGET = 6_000
+BUDGETS = [2_000, 3_000, BUDGET, 16_000]
+LAYOUTS = ["conversation", "developer"]
+#: Layout, and whose API takes the requests.
+SPOKEN = [("developer", "chat"), *(("conversation", each) for each in FORMATS)]
+#: Runs of the sample that each check plays; at night, all.
+RUNS = [pytest.param(4, id="some"), pytest.param(100, marks=pytest.mark.nightly)]
+
+pytestmark = pytest.mark.timeout(900)
+
+
+def some_runs(folder: Path, count: int) -> Path:
+    """A file of the longest recorded runs, so many."""
+    found = json.loads(sample.path().read_text(encoding="utf-8"))
+    longest = sorted(found, key=lambda each: -len(json.dumps(each["traj"])))[:count]
+    path = folder / f"{sample.NAME}.json"
+    path.write_text(json.dumps(longest), encoding="utf-8")
+    return path
+
+
+def imported(
+    project: Project, path: Path, *, budget: int = BUDGET, **settings: Any
+) -> list[Thread]:
+    """The threads of the runs, played; `settings` make them beforehand."""
+    if settings:
+        agent = make_agent(project)
+        for each in json.loads(path.read_text(encoding="utf-8")):
+            name = f"{path.stem}:{each['task_id']}:{each['trial']}"
+            user_id = each["info"]["task"]["user_id"]
+            make_thread(agent, name, user_id=user_id, **settings)
+    job, bad = take(project, path, budget=budget)
+    assert (job.complete, bad) == (True, [])
+    rows = Thread.objects.filter(project=project).select_related("subject")
+    return list(rows.order_by("name"))
+
+
+def requests(thread: Thread) -> dict[int, bytes]:
+    """By turn, the request as it is put together from nothing but the database."""
+    texts.clear()
+    found = {}
+    for turn in range(1, thread.turn_count + 1):
+        recorded = contexts.recorded(thread, turn)
+        found[turn] = contexts.require(contexts.reassemble(thread, recorded))
+        assert hashlib.sha256(found[turn]).hexdigest() == recorded.sha256
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """An event, and the thread before and after it."""
+
+    before: ThreadState
+    event: Event
+    after: ThreadState
+
+
+def steps(thread: Thread) -> Iterator[Step]:
+    state = log.origin(thread)
+    for row in log.iter_rows(thread.id):
+        recorded = log.recorded(row)
+        after = evolve(state, recorded)
+        yield Step(state, recorded.event, after)
+        state = after
+
+
+@pytest.mark.promise("P24", load="the contexts of {count} recorded runs, 3 processes")
+@pytest.mark.slow
+@pytest.mark.parametrize("count", RUNS)
+def test_reassembles_byte_equal(
+    instance: Instance, tmp_path: Path, count: int, counted: Count
+) -> None:
+    path = some_runs(tmp_path, count)
+    instance.managed("create_project", "acme")
+    words = ["import", path, "--project=acme", "--json", f"--budget={BUDGET}"]
+    told = json.loads(instance.managed(*words))
+    recorded = told["paging"]["contexts"]
+    assert recorded == told["turns"] > 0
+    exact = f"{recorded:,} of {recorded:,} contexts byte-exact.\n"
+    assert instance.managed("verify", "--contexts", "--all") == exact
+    instance.managed("rebuild")
+    assert instance.managed("verify", "--contexts", "--all") == exact
+    assert "every chain is whole" in instance.managed("verify", "--all")
+    counted(contexts=recorded)
+
+
+@pytest.mark.promise("P24", load="the contexts of {count} recorded runs, a fork")
+@pytest.mark.django_db
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("count", RUNS)
+def test_contexts_are_byte_exact_after_a_rebuild_and_in_a_fork(
+    acme: Project, tmp_path: Path, count: int, layout: str, counted: Count
+) -> None:
+    agent = make_agent(acme)
+    for thread in imported(acme, some_runs(tmp_path, count), layout=layout):
+        before = requests(thread)
+        rebuild(thread)
+        assert requests(get_thread(agent, thread.name)) == before
+        command = threads.fork_command(
+            thread, thread.head_seq, scope=Scope(), labels=None, config=Limits()
+        )
+        run(threads.fork(agent=agent, name=f"{thread.name}-fork", command=command))
+        new = NewTurn(slots=[make_slot("And then?", type="chat.user")])
+        begun = run(turns.begin(agent=agent, thread=f"{thread.name}-fork", new=new))
+        fork = get_thread(agent, f"{thread.name}-fork")
+        assert requests(fork) == {**before, begun.turn: begun.request}
+        counted(contexts=len(before) + 1)
+
+
+@pytest.mark.promise("P24", load="the contexts of {count} recorded runs, their budget")
+@pytest.mark.django_db
+@pytest.mark.parametrize("budget", BUDGETS)
+@pytest.mark.parametrize(("layout", "shape"), SPOKEN)
+@pytest.mark.parametrize("count", RUNS)
+def test_no_request_is_over_its_budget_or_without_the_users_message(
+    acme: Project, tmp_path: Path, *, count: int, layout: str, shape: str, budget: int
+) -> None:
+    """And the pickiest server takes every one that keeps the conversation."""
+    runs, chosen = some_runs(tmp_path, count), {"layout": layout, "format": shape}
+    for thread in imported(acme, runs, budget=budget, **chosen):
+        for turn, request in requests(thread).items():
+            assert tokens.estimate(request.decode()) <= budget
+            if layout == "conversation":
+                require_request(shape, json.loads(request))
+            sections = contexts.recorded(thread, turn).record.sections
+            shown = {ref.seq for section in sections for ref in section.refs}
+            slots = thread.slots.filter(turn__lt=turn, role="user")
+            newest = slots.order_by("-index").first()
+            if newest is not None:
+                assert shown & levels(thread, f"slot-{newest.index}", newest.seq)
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("count", RUNS)
+def test_budgets_hold_by_o200k_base(acme: Project, tmp_path: Path, count: int) -> None:
+    """Counted on the bytes, where more is mapped than a request may hold."""
+    tokenizer, fullest = tokenizers.nearest("o200k_base"), 0
+    settings: dict[str, Any] = {
+        "tokenizer": tokenizer.name,
+        "budget_tokens": 2 * BUDGET,
+    }
+    for thread in imported(acme, some_runs(tmp_path, count), **settings):
+        for turn, request in requests(thread).items():
+            record = contexts.recorded(thread, turn).record
+            counted = tokenizer.count(request.decode())
+            assert (record.tokenizer, record.tokens) == (tokenizer.name, counted)
+            assert counted <= BUDGET
+            fullest = max(fullest, counted)
+    # What each page may cost at most adds up to little more than they do together.
+    assert fullest > BUDGET * 0.9
+
+
+def levels(thread: Thread, page_id: str, seq: int) -> set[int]:
+    """Seqs of the events that hold a level of the page."""
+    rows = thread.events.filter(type="page.compressed", page=page_id)
+    return {seq, *rows.values_list("seq", flat=True)}
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("count", RUNS)
+@pytest.mark.parametrize("policy", ["importance_lru", "lru"])
+def test_paging_does_what_its_simulators_do(
+    acme: Project, tmp_path: Path, count: int, policy: str
+) -> None:
+    """Working set and TLB, at each turn; and no victim was pinned."""
+    settings: dict[str, Any] = {
+        # The simulator knows pages, not which messages stand together.
+        "layout": "developer",
+        "budget_tokens": BUDGET,
+        "reserved_tokens": BUDGET // 2,
+        "policy": policy,
+        # Small enough that look-ups miss and the hot list overflows.
+        "tlb_entries": 5,
+        "l1_pages": 4,
+    }
+    victims = misses = 0
+    for thread in imported(acme, some_runs(tmp_path, count), **settings):
+        victims += no_victim_was_pinned(thread)
+        misses += tlb_is_an_lru(thread, entries=5)
+        working_set_is_the_models(thread)
+    assert victims > 10 * count**0.5
+    assert misses > count
+
+
+def no_victim_was_pinned(thread: Thread) -> int:
+    """How many there were. What counts is who is pinned when each leaves."""
+    victims = 0
+    for step in steps(thread):
+        if not isinstance(step.event, PageEvicted | PageLowered):
+            continue
+        if getattr(step.event, "tier_before", "L0") == "L0":
+            rule = pins.pinned(step.before).get(step.event.page_id)
+            # For what its exchange needs what is pinned by itself gives way, too.
+            needed = {"exchange", "recent", "claim"} if step.event.score is None else ()
+            assert rule is None or rule in needed
+            victims += 1
+    return victims
+
+
+def tlb_is_an_lru(thread: Thread, *, entries: int) -> int:
+    """An LRU that is fed the look-ups of the journal and nothing else."""
+    held: OrderedDict[str, None] = OrderedDict()
+    hits = misses = 0
+    for step in steps(thread):
+        page_id, hit = None, None
+        if isinstance(step.event, SlotAppended):
+            page_id = f"slot-{step.event.index}"
+        elif getattr(step.event, "lookup", None):
+            page_id = step.event.page_id  # type: ignore[attr-defined]  # has looked it up
+            hit = page_id in held
+            assert step.event.lookup == ("hit" if hit else "miss")  # type: ignore[attr-defined]  # the same
+            hits, misses = hits + hit, misses + (not hit)
+        if page_id is not None:
+            held[page_id] = None
+            held.move_to_end(page_id)
+            if len(held) > entries:
+                held.popitem(last=False)
+        tlb = step.after.paging.tlb
+        assert [each.page_id for each in tlb.oldest_first()] == list(held)
+    assert (thread.tlb_hits, thread.tlb_misses) == (hits, misses)
+    return misses
+
+
+def working_set_is_the_models(thread: Thread) -> None:
+    """The journal's commands once more, through the model on plain dictionaries."""
+    walk = list(steps(thread))
+    made = {
+        step.event.page_id: step.event
+        for step in walk
+        if isinstance(step.event, PageCompressed)
+    }
+    model = Model(asdict(settings_of(walk[-1].after.config)))
+    for step in walk:
+        command(model, step.event, made)
+        if isinstance(step.event, TurnPacked):
+            paging = step.after.paging
+            shown = {page_id: f.level for page_id, f in paging.frames.items()}
+            assert shown == {name: f["level"] for name, f in model.frames.items()}
+            assert set(paging.hot) == set(model.hot)
+            assert (paging.tlb.hits, paging.tlb.misses) == (model.hits, model.misses)
+
+
+def command(model: Model, event: Event, made: dict[str, Any]) -> None:
+    """What a command of the import asked for; the rest is up to the model."""
+    if isinstance(event, SlotAppended):
+        assert event.page is not None
+        slot = SimpleNamespace(
+            type=event.type, cost=event.page.cost, tokens=event.tokens
+        )
+        model.append(slot, made.get(f"slot-{event.index}"))
+    elif isinstance(event, PageFaulted | FaultRefused | PageReferenced):
+        page_id = event.page_id
+        assert page_id is not None
+        model.fault(page_id, 2, "resolve_reference", made.get(page_id))
+    elif isinstance(event, TurnBegan):
+        model.begin_turn(None)

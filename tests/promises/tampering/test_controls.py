@@ -1,0 +1,289 @@
+"""Controls: with a fault in the code, the test of a promise must fail.
+
+A test that passes all the same has proved nothing. Each fault stands in a copy.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.promises.forget.faults import (
+    Control,
+    Fault,
+    assert_noticed,
+    control,
+    copied,
+    run,
+)
+
+pytestmark = [pytest.mark.nightly, pytest.mark.timeout(1_800)]
+
+WRITER, BATCH = (
+    "memoryhub/journal/writing/writer.py",
+    "memoryhub/journal/writing/batch.py",
+)
+CLOCK = "memoryhub/models/server/clock.py"
+KEEPS = "        requests.keep(self.served, now=self.clock())\n"
+RETURNS = "        return self.accepted(outcomes)\n"
+#: So long the fault shows, so that no luck is needed to see it.
+PAUSE = "__import__('time').sleep(0.05)"
+
+REPLIES_FIRST = (
+    Fault(WRITER, "    connections,\n)", "    connections,\n    transaction,\n)"),
+    Fault(
+        WRITER,
+        "                    self._serve(jobs)\n",
+        "                    with transaction.atomic():\n"
+        "                        self._serve(jobs)\n"
+        f"                        {PAUSE}\n",
+    ),
+)
+COMPARES_NO_HEAD = (
+    Fault(
+        "memoryhub/journal/rows/statements.py",
+        """'WHERE "id" = %s AND "head_seq" = %s'""",
+        """'WHERE "id" = %s AND %s >= 0'""",
+    ),
+    Fault("memoryhub/journal/log/heads.py", ", head_seq=before.state.seq)", ")"),
+    Fault(WRITER, "RACES = 1\n", "RACES = 1_000\n"),
+)
+RECORDS_KEYS_LATE = (
+    Fault(BATCH, KEEPS, ""),
+    Fault(BATCH, RETURNS, f"        {PAUSE}\n{KEEPS}{RETURNS}"),
+)
+COMPARES_NO_PRECONDITION = Fault(
+    BATCH, "order.if_match != head.state.seq", "order.if_match < 0"
+)
+WAITS_FOR_NOTICES = Fault(
+    "memoryhub/queries/threads/threads.py",
+    "\ndef get_thread(",
+    "\nimport functools\n@functools.cache\ndef get_thread(",
+)
+FOLLOWS_THE_WALL = Fault(
+    CLOCK, "return self._began_ns + self._ticks()", "return time.time_ns()"
+)
+GOES_BACK = Fault(
+    BATCH, "at = max(now, head.state.at) if head.state.at else now", "at = now"
+)
+SORTS_BY_TIME = Fault(
+    "memoryhub/queries/threads/events.py",
+    'order_by("seq" if order == "asc" else "-seq")',
+    'order_by("at" if order == "asc" else "-at")',
+)
+FOLLOWS_ANY_CLOCK = Fault(
+    CLOCK, "abs(behind_ns) <= TOLERANCE_NS", "behind_ns == behind_ns"
+)
+SORTS_NO_MAP = Fault(
+    "memoryhub/kernel/state/state.py",
+    "dict(sorted(plain[name].items()))",
+    "dict(plain[name].items())",
+)
+BELIEVES_KEYS_LONGER = Fault(
+    "memoryhub/api/http/auth.py", "BELIEVED_SECONDS = 1.0", "BELIEVED_SECONDS = 10.0"
+)
+FRAMES, PRESS = "inspector/live/frames.py", "inspector/live/press.py"
+RENDERS_FOR_EACH = (
+    Fault(FRAMES, "LIFE_SECONDS = 1.0", "LIFE_SECONDS = -1.0"),
+    Fault(FRAMES, "PER_SECOND, BURST = 10.0, 2.0", "PER_SECOND, BURST = 1e6, 1e6"),
+    Fault(FRAMES, "REST = 3.0", "REST = 0.0"),
+    Fault(
+        PRESS,
+        "            self._whole(each, now, heads)\n",
+        "            if each is viewer:\n                self._push(each)\n",
+    ),
+)
+PUSHES_UNPAINTED = Fault(PRESS, "viewer.pushes + 1, False", "viewer.pushes + 1, True")
+WATCHED = "test_watching.py::test_fifty_browsers_watch_one_working_set[7]"
+KEEPS_THE_FIRST_STATE = (
+    Fault(
+        "memoryhub/queries/replay/states.py",
+        "\n\ndef state_of(",
+        "\n_KEPT: dict[object, ThreadState] = {}\n\n\ndef state_of(",
+    ),
+    Fault(
+        "memoryhub/queries/replay/states.py",
+        "    return replay.state_at(thread, thread.head_seq if seq is None else seq)"
+        ".state\n",
+        "    found = replay.state_at(thread, seq or thread.head_seq).state\n"
+        "    return _KEPT.setdefault(thread.id, found)\n",
+    ),
+)
+COMPARES_NO_INSTANT = Fault(
+    "memoryhub/kernel/state/working_memory.py",
+    "return self.expires_at is None or now < self.expires_at",
+    "return True",
+)
+RESTORES_PART_BY_PART = Fault(
+    "tests/oracles/memory_acts.py",
+    "    return act(agent, asked.RestoreCheckpoint(target=target, parts=parts), "
+    "thread)",
+    "    some = (asked.RestoreCheckpoint(target=target, parts=(p,)) for p in parts)\n"
+    "    return [act(agent, each, thread) for each in some][-1]",
+)
+COMPARES_NO_ANCHOR = Fault(
+    "memoryhub/queries/verify/verification.py",
+    "or _rows(walk) or _anchored(thread)",
+    "or _rows(walk)",
+)
+LOOKS_AT_NO_END = Fault(
+    "memoryhub/queries/verify/verification.py",
+    "return _events(walk, progress) or _rows(walk)",
+    "return _events(walk, progress)",
+)
+
+
+CONTROLS = [
+    control(
+        "P1",
+        "a reply before its commit",
+        "test_crash.py::test_acknowledged_is_durable",
+        "{index: contents.get(index) for index in promised} == promised",
+        *REPLIES_FIRST,
+    ),
+    control(
+        "P2",
+        "a head that nobody compares",
+        "test_dense_order.py::test_processes_append_to_one_thread[3-100]",
+        '[each["code"] for each in told if "code" in each] == []',
+        *COMPARES_NO_HEAD,
+        # SQLite has one writer at a time, so there it would hold even so.
+        marks=(pytest.mark.grown,),
+    ),
+    control(
+        "P6",
+        "a key that is recorded after the commit",
+        "test_requests.py::test_one_effect_whichever_process_is_asked[16-100]",
+        "sorted(stored) == list(range(keys))",
+        *RECORDS_KEYS_LATE,
+    ),
+    control(
+        "P7",
+        "a precondition that nobody compares",
+        "test_requests.py::test_no_lost_update[8-30]",
+        "stored == list(range(successes + 1))",
+        COMPARES_NO_PRECONDITION,
+    ),
+    control(
+        "P8",
+        "a state that is served without comparing its head",
+        "test_keys.py::test_linearizable_per_key[6-3]",
+        "unexplained(found) == []",
+        *KEEPS_THE_FIRST_STATE,
+    ),
+    control(
+        "P10",
+        "a restore as several commands",
+        "test_checkpoints.py::test_restore_is_atomic",
+        "[shown for shown in found if shown not in (old, new)] == []",
+        RESTORES_PART_BY_PART,
+    ),
+    control(
+        "P11",
+        "a state that only a notice renews",
+        "test_coherence.py::test_no_process_answers_from_before_a_write[150-3]",
+        "[late for _, late in outcomes if late] == []",
+        WAITS_FOR_NOTICES,
+    ),
+    control(
+        "P23",
+        "a clock that goes as the machine's does",
+        "test_clocks.py::test_a_clock_that_jumps_ends_nothing",
+        '[each["done"].get("retention") for each in found] == [0, 0, 0]',
+        FOLLOWS_THE_WALL,
+    ),
+    control(
+        "P23",
+        "a clock that is put right however far it is off",
+        "test_clocks.py::test_clocks_that_differ_and_jump_reorder_nothing",
+        '(answer.status, answer.body.get("code")) == (503, "clock_skew")',
+        FOLLOWS_ANY_CLOCK,
+    ),
+    control(
+        "P24",
+        "a persistent map in its own order",
+        "test_replay.py::test_replay_is_the_same_under_any_hash_seed[3]",
+        "len(digests) == 1",
+        SORTS_NO_MAP,
+    ),
+    control(
+        "P28",
+        "a text for each socket",
+        WATCHED,
+        'last["renders"] - len(run.seen.texts) in range(LATE)',
+        *RENDERS_FOR_EACH,
+    ),
+    control(
+        "P28",
+        "pushes that wait for nobody",
+        WATCHED,
+        "len(stalled.shown) == 1",
+        PUSHES_UNPAINTED,
+    ),
+    control(
+        "P26",
+        "keys that are believed for 10 seconds",
+        "test_secrets.py::test_revocation_within_a_second",
+        "time.monotonic() - done < NOTICED_SECONDS + SLACK_SECONDS",
+        BELIEVES_KEYS_LONGER,
+    ),
+]
+
+
+#: Of one process, whose database a second run on PostgreSQL would share.
+IN_PROCESS = [
+    control(
+        "P4",
+        "a journal whose end is not looked at",
+        "test_tamper.py::test_every_damage_to_a_fork_is_found[4]",
+        "missed == []",
+        LOOKS_AT_NO_END,
+        said="cut after",
+    ),
+    control(
+        "P4",
+        "anchors that nobody compares",
+        "test_anchored.py::test_a_tail_that_was_cut_without_a_trace_is_found[4]",
+        "missed == []",
+        COMPARES_NO_ANCHOR,
+    ),
+    control(
+        "P9",
+        "keys that are not compared with the time",
+        "api/memory/test_key_expiry.py::test_expired_is_invisible_without_worker",
+        "sorted(await names(api, query)) == left",
+        COMPARES_NO_INSTANT,
+    ),
+    control(
+        "P23",
+        "a list in the order of time",
+        "test_clocks.py::test_a_writer_whose_clock_jumps_keeps_the_order",
+        "[each.seq for each in listed] == list(range(1, 8))",
+        *(GOES_BACK, SORTS_BY_TIME),
+    ),
+]
+
+
+@pytest.mark.parametrize("control", CONTROLS)
+def test_with_a_fault_the_promise_is_broken(control: Control, tmp_path: Path) -> None:
+    assert_noticed(control, tmp_path)
+
+
+@pytest.mark.parametrize("control", IN_PROCESS)
+def test_with_a_fault_in_one_process_the_promise_is_broken(
+    sqlite: None, control: Control, tmp_path: Path
+) -> None:
+    assert_noticed(control, tmp_path)
+
+
+def test_without_a_fault_a_copy_keeps_its_promises(
+    sqlite: None, tmp_path: Path
+) -> None:
+    """What fails with a fault fails because of it."""
+    tests = [
+        "test_requests.py::test_amendments_of_two_writers_are_both_kept",
+        "test_tamper.py::test_a_fork_of_nothing_keeps_its_parent",
+    ]
+    ran = run(copied(tmp_path / "copy"), *(f"tests/promises/{test}" for test in tests))
+    assert ran.passed, ran.output

@@ -1,0 +1,229 @@
+"""The audit log as it is read: listed by what is asked, streamed, verified."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import pytest
+from django.db import transaction
+from django.utils import timezone
+from pytest_django.fixtures import DjangoAssertNumQueries
+
+from inspector.web import search
+from memoryhub.errors import BadCursorError
+from memoryhub.journal import audit as log
+from memoryhub.models.access.audit import AuditEntry
+from memoryhub.models.projects import Project
+from memoryhub.models.server.ids import uuid7
+from memoryhub.queries.access import audit
+from memoryhub.queries.access.audit import Line, get_entry, list_entries, verify_newest
+from memoryhub.queries.lists.terms import Term
+from memoryhub.services.access import operators
+from memoryhub.services.access.api_keys import Agent
+from tests.cast.factories import append, get_thread
+from tests.oracles.kept import unguarded
+
+pytestmark = pytest.mark.django_db
+
+NOW = timezone.now()
+
+
+def note(project: UUID | None = None, **details: Any) -> int:
+    told: dict[str, Any] = {"actor": "command", "action": "verified", **details}
+    with transaction.atomic():
+        return log.append(project=project, **told)
+
+
+def found(
+    text: str = "", project: UUID | None = None, now: datetime = NOW
+) -> list[int]:
+    terms: Sequence[Term] = search.parse(text, search.AUDIT, bare="action")
+    return [line.seq for line in list_entries(project, terms=terms, now=now).items]
+
+
+@pytest.fixture
+def other() -> UUID:
+    return uuid7()
+
+
+def test_entries_come_newest_first_batch_by_batch() -> None:
+    for _ in range(5):
+        note()
+    first = list_entries(None, now=NOW, limit=2)
+    assert [line.seq for line in first.items] == [5, 4]
+    second = list_entries(None, now=NOW, limit=2, after=first.next)
+    assert [line.seq for line in second.items] == [3, 2]
+    third = list_entries(None, now=NOW, limit=2, after=second.next)
+    assert [line.seq for line in third.items] == [1]
+    assert third.next is None
+
+
+def test_a_cursor_is_of_one_list(other: UUID) -> None:
+    for _ in range(3):
+        note(other)
+    cursor = list_entries(other, now=NOW, limit=1).next
+    for project, terms in (
+        (uuid7(), ()),
+        (None, ()),
+        (other, search.parse("verified", search.AUDIT, bare="action")),
+    ):
+        with pytest.raises(BadCursorError):
+            list_entries(project, terms=terms, now=NOW, after=cursor)
+
+
+def test_a_project_sees_its_own(other: UUID) -> None:
+    mine = uuid7()
+    note(mine)
+    note(other)
+    note()
+    assert found(project=mine) == [1]
+    assert found(project=other) == [2]
+    assert found() == [3, 2, 1]
+    assert get_entry(mine, 2) is None
+    line = get_entry(other, 2)
+    assert line is not None
+    assert line.project == other
+
+
+@pytest.mark.parametrize(
+    ("text", "seqs"),
+    [
+        ("", [5, 4, 3, 2, 1]),
+        ("action:hold.opened", [3]),
+        ("action:hold.*", [4, 3]),
+        ("hold", [4, 3]),
+        ("actor:operator", [4, 2]),
+        ("actor:operator:1111*", [2]),
+        ("actor:wQ12aB34", [5]),
+        ("actor:agent,command", [5, 3, 1]),
+        ("-actor:operator", [5, 3, 1]),
+        ("target:77", [3]),
+        ("purpose:support", [2]),
+        ("-purpose:support", [5, 4, 3, 1]),
+        ("outcome:subject_erased", [5]),
+        ("actor:operator action:hold.lifted", [4]),
+        ("at:<1h", [5, 4, 3, 2]),
+        ("at:>1h", [1]),
+        ("target:nothing-of-this-name", []),
+    ],
+)
+def test_a_search_narrows(text: str, seqs: list[int]) -> None:
+    note(at=NOW - timedelta(days=1))
+    note(
+        actor="operator:11112222",
+        action="content.read",
+        purpose="support",
+        at=NOW - timedelta(minutes=4),
+    )
+    soon = NOW - timedelta(minutes=3)
+    note(action="hold.opened", target_kind="hold", target_id="77", at=soon)
+    note(actor="operator:33334444", action="hold.lifted", at=soon)
+    note(actor="agent:wQ12aB34", outcome="subject_erased", at=soon)
+    assert found(text) == seqs
+
+
+def test_names_of_today_find_what_was_noted_by_id(acme: Project, agent: Agent) -> None:
+    append(agent, "t-1", "hello")
+    thread, olga = get_thread(agent), operators.add("olga")
+    seq = note(
+        acme.id,
+        actor=f"operator:{olga.id}",
+        action="content.read",
+        target_kind="thread",
+        target_id=str(thread.id),
+        subject=thread.subject_id,
+    )
+    for text in (
+        *("actor:olga", "actor:ol*", f"actor:{olga.id}"),
+        *("target:t-1", "target:t*", f"target:{thread.id}"),
+    ):
+        assert found(f"content.read {text}", acme.id) == [seq], text
+    assert found(f"content.read target:{thread.subject_id}", acme.id) == [seq]
+    assert found("content.read actor:olg", acme.id) == []
+    line = get_entry(acme.id, seq)
+    assert line is not None
+    assert (line.actor_name, line.target_name) == ("olga", "t-1")
+    assert line.actor == f"operator:{olga.id}"
+
+
+def test_another_projects_thread_of_the_name_is_another(
+    acme: Project, zeta: Project, agent: Agent, stranger: Agent
+) -> None:
+    append(agent, "t-1", "hello")
+    append(stranger, "t-1", "hello")
+    theirs = get_thread(stranger)
+    note(acme.id, target_kind="thread", target_id=str(theirs.id))
+    assert found("verified target:t-1", acme.id) == []
+
+
+def test_a_term_means_every_key(other: UUID) -> None:
+    assert search.AUDIT.keys() == audit._COLUMNS.keys()
+
+
+def test_all_are_streamed_oldest_first(other: UUID) -> None:
+    for _ in range(3):
+        note(other)
+    note()
+    chunks = audit.iter_entries(other, now=NOW)
+    assert [line.seq for chunk in chunks for line in chunk] == [1, 2, 3]
+
+
+def test_a_record_has_every_field_of_the_row() -> None:
+    note(at=NOW)
+    line = list_entries(None, now=NOW).items[0]
+    told = audit.record(line)
+    assert tuple(told) == audit.FIELDS
+    row = AuditEntry.objects.get()
+    assert {**log.plain(row), "hash": bytes(row.hash).hex()} == told
+    columns = {field.name for field in AuditEntry._meta.concrete_fields}
+    assert {*audit.FIELDS, "prev"} == columns
+    assert isinstance(line, Line)
+
+
+@pytest.mark.parametrize("count", [1, 40])
+def test_a_list_costs_three_queries(
+    count: int, django_assert_num_queries: DjangoAssertNumQueries, other: UUID
+) -> None:
+    for _ in range(count):
+        who, what = f"operator:{uuid7()}", str(uuid7())
+        note(other, actor=who, target_kind="thread", target_id=what)
+    with django_assert_num_queries(3):
+        list_entries(other, now=NOW)
+
+
+# The chain
+
+
+def test_an_empty_log_is_whole() -> None:
+    assert audit.verify() == audit.Verdict(verified_to=0)
+    assert verify_newest() == audit.Verdict(verified_to=0)
+
+
+def test_a_walk_over_chunks_finds_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(audit, "CHUNK", 3)
+    for _ in range(10):
+        note()
+    assert audit.verify() == audit.Verdict(verified_to=10)
+
+
+def test_what_is_shown_is_walked_to_a_bound() -> None:
+    for _ in range(10):
+        note()
+    assert verify_newest(reach=4) == audit.Verdict(verified_to=10, verified_from=6)
+    assert verify_newest(reach=10) == audit.Verdict(verified_to=10)
+
+
+@pytest.mark.no_replay
+@pytest.mark.parametrize(
+    ("changed", "wrong"), [(9, 9), (7, 7), (6, None), (3, None)], ids=str
+)
+def test_a_bounded_walk_names_what_it_meets(changed: int, wrong: int | None) -> None:
+    for _ in range(10):
+        note()
+    with unguarded(AuditEntry):
+        AuditEntry.objects.filter(seq=changed).update(count=99)
+    assert verify_newest(reach=4).wrong == wrong
+    assert audit.verify().wrong == changed

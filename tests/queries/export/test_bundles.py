@@ -1,0 +1,386 @@
+"""Bundles: all of a subject and of nobody else, readable by people and programs."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+from zipfile import BadZipFile, ZipFile
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from jsonschema_rs import validator_for
+
+from memoryhub.errors import SubjectErasedError
+from memoryhub.kernel.state.state import Scope
+from memoryhub.models import ApiKey, Event, Hold, Project, Subject, Thread
+from memoryhub.models.access.audit import DailyUse
+from memoryhub.models.server.clock import clock
+from memoryhub.queries.export import bundle_cuts, bundle_pages, bundles
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.export import exports
+from memoryhub.services.people import subjects
+from memoryhub.vault.proof import signing
+from memoryhub.vault.registry.registry import TABLES, Holds
+from tests.cast import bundled, factories, recordings
+from tests.oracles import memory_acts as acts
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def ann(agent: Agent, acme: Project) -> Subject:
+    bundled.live(agent)
+    return subjects.find_or_create(acme.id, "ann")
+
+
+def bundle_of(subject: Subject) -> ZipFile:
+    return bundled.opened(bundled.export(subject))
+
+
+# What is in it
+
+
+def test_every_registered_kind_has_a_part() -> None:
+    """Whoever adds a table says where its rows are exported, or why they need not."""
+    exported = {table.exported for table in TABLES.values()} - {None}
+    assert exported == bundles.parts() - {"state/tasks.jsonl"} - UNSTORED
+
+
+#: Folded from events alone: they have no table.
+UNSTORED = {"state/notes.jsonl"}
+#: What is told by another table's part as well, or is about no memory of hers.
+OTHERS = {
+    "memoryhub.Snapshot": "made of the events alone",
+    "memoryhub.SubjectKey": "opens the rest",
+}
+
+
+def test_whatever_holds_content_or_names_of_hers_is_exported() -> None:
+    for label, table in TABLES.items():
+        holds = [*table.fields.values()]
+        content = any(each & (Holds.SEALED | Holds.NAME) for each in holds)
+        if table.subject and content and label not in OTHERS:
+            assert table.exported, label
+
+
+@pytest.mark.promise("P16", load="a canary in each place of the registry")
+def test_a_canary_of_each_place_is_there(agent: Agent, acme: Project) -> None:
+    ann = subjects.find_or_create(acme.id, "canary-user")
+    planted = plant(agent, ann)
+    whole = bundle_of(ann)
+    texts = {name: whole.read(name).decode() for name in whole.namelist()}
+    for canary, part in planted.items():
+        assert canary in texts[part], canary
+    places = {TABLES[label].exported for label in RECORDED}
+    assert places <= {*planted.values()} | {"access.jsonl"}
+
+
+#: Tables that hold something of a subject's.
+RECORDED = [name for name, table in TABLES.items() if table.exported]
+
+
+def plant(agent: Agent, ann: Subject) -> dict[str, str]:
+    """By canary, the part of the bundle that must have it."""
+    labels: dict[str, Any] = {"canary-label": "canary-value"}
+    factories.make_thread(
+        agent,
+        "canary-thread",
+        user_id="canary-user",
+        labels=labels,
+        scope=Scope(session="canary-session"),
+    )
+    at: dict[str, Any] = {"thread": "canary-thread"}
+    factories.append(agent, "canary-thread", "canary-content")
+    factories.make_page(agent, "canary-page", text="canary-text", hint="canary-h", **at)
+    acts.set_key(agent, "canary-key", "canary-keyed", **at)
+    acts.add_notes(agent, "canary-note", **at)
+    acts.take(agent, "canary-checkpoint", **at)
+    acts.set_task(agent, fields={"current_step": b"4711"}, **at)
+    key = ApiKey.objects.get(id=agent.key)
+    DailyUse.objects.create(subject=ann, day=clock.now().date(), key=key, reads=4712)
+    Hold.objects.create(
+        project_id=ann.project_id,
+        subject=ann,
+        basis="archiving",
+        opened_by="command",
+        opened_at=clock.now(),
+        expires_at=clock.now(),
+    )
+    return {
+        "canary-user": "manifest.json",
+        "archiving": "manifest.json",
+        "canary-thread": "state/threads.jsonl",
+        "canary-label": "state/threads.jsonl",
+        "canary-session": "state/threads.jsonl",
+        "canary-value": "events.jsonl",
+        "canary-content": "events.jsonl",
+        "canary-text": "events.jsonl",
+        "canary-h": "timeline/00001.html",
+        "canary-page": "state/pages.jsonl",
+        "canary-key": "state/keys.jsonl",
+        "canary-keyed": "state/keys.jsonl",
+        "canary-note": "state/notes.jsonl",
+        "canary-checkpoint": "state/checkpoints.jsonl",
+        "4711": "state/tasks.jsonl",
+        "4712": "access.jsonl",
+        key.prefix: "recipients.json",
+    }
+
+
+def test_nobody_else_is_in_it(agent: Agent, acme: Project, ann: Subject) -> None:
+    """Though their threads are full of the same words."""
+    bundled.live(agent, "bob", prefix="b-")
+    bob = subjects.find_or_create(acme.id, "bob")
+    told = bundle_of(ann)
+    for name in told.namelist():
+        text = told.read(name)
+        assert str(bob.id).encode() not in text, name
+        assert b"b-t-1" not in text, name
+    assert len(bundled.manifest(told)["cut"]) == 3
+
+
+def test_events_are_all_there_byte_for_byte(ann: Subject) -> None:
+    lines = bundled.records(bundle_of(ann), "events.jsonl")
+    rows = Event.objects.filter(thread__subject=ann)
+    assert len(lines) == rows.count()
+    stored = {(str(row.thread_id), row.seq): row for row in rows}
+    for line in lines:
+        row = stored[line["thread"], line["seq"]]
+        assert (line["type"], line["actor"]) == (row.type, row.actor)
+        assert line["at"] == row.at.isoformat(timespec="microseconds")
+        assert line["chain"] == bytes(row.chain).hex()
+        assert (line["content"] is None) == (row.payload is None)
+    assert lines[2]["content"] == {"content": {"a": [1, 2.5, None]}}
+
+
+def test_parents_come_before_their_forks(ann: Subject) -> None:
+    cut = bundled.manifest(bundle_of(ann))["cut"]
+    assert [each["name"] for each in cut] == ["t-1", "t-2", "t-3"]
+    assert [each["parent"] for each in cut] == [None, *(x["thread"] for x in cut[:2])]
+
+
+def test_the_manifest_vouches_for_all_else(ann: Subject) -> None:
+    whole = bundle_of(ann)
+    told = bundled.manifest(whole)
+    named = {file["path"]: file for file in told["files"]}
+    assert [*named, "manifest.json"] == whole.namelist()
+    for path, file in named.items():
+        data = whole.read(path)
+        assert (len(data), hashlib.sha256(data).hexdigest()) == (
+            file["bytes"],
+            file["sha256"],
+        )
+        if path.endswith(".jsonl"):
+            assert file["records"] == len(data.splitlines())
+    sig = bytes.fromhex(told["signature"]["sig"])
+    key_id, known = told["signature"]["key_id"], signing.public_keys()
+    assert signing.verify(key_id, bundles.canonical(told), sig, known)
+    told["erased"] += 1
+    assert not signing.verify(key_id, bundles.canonical(told), sig, known)
+
+
+def test_every_line_is_what_its_schema_says(ann: Subject) -> None:
+    whole = bundle_of(ann)
+    described = [each for each in bundled.manifest(whole)["files"] if each["schema"]]
+    assert len(described) == 7
+    bodies = set()
+    for file in described:
+        schema = validator_for(bundled.load(whole, file["schema"]))
+        for record in bundled.records(whole, file["path"]):
+            schema.validate(record)
+            if file["path"] == "events.jsonl" and record["type"] not in bodies:
+                path = f"schemas/events/{record['type']}.json"
+                validator_for(bundled.load(whole, path)).validate(record["body"])
+                bodies.add(record["type"])
+    assert len(bodies) > 12
+
+
+def test_states_are_those_of_the_threads(ann: Subject) -> None:
+    whole = bundle_of(ann)
+    threads = bundled.records(whole, "state/threads.jsonl")
+    named = {each["id"]: each["name"] for each in threads}
+    keys = bundled.records(whole, "state/keys.jsonl")
+    values = {(named[each["thread"]], each["key"]): each["value"] for each in keys}
+    assert values["t-1", "seat"] == "12A"
+    # Left before the restore.
+    assert values["t-3", "seat"] == "14C"
+    assert {named[each["thread"]] for each in keys} == {"t-1", "t-2", "t-3"}
+    notes = bundled.records(whole, "state/notes.jsonl")
+    assert [each["text"] for each in notes] == ["she hesitates"] * 3
+    pages = bundled.records(whole, "state/pages.jsonl")
+    own = {each["page_id"] for each in pages if named[each["thread"]] == "t-3"}
+    assert own >= {"fares", "rules", "own", "slot-0", "slot-9"}
+    assert {each["name"] for each in threads} == {"t-1", "t-2", "t-3"}
+    assert threads[1]["status"] == "closed"
+
+
+def test_no_file_is_named_by_anybody(agent: Agent, acme: Project) -> None:
+    bundled.live(agent, "a@b.example", prefix="x.y@z-")
+    whole = bundle_of(subjects.find_or_create(acme.id, "a@b.example"))
+    plain = re.compile(r"[a-zA-Z/.]+[0-9]{0,5}\.(md|jsonl|json|html|css)")
+    assert [name for name in whole.namelist() if not plain.fullmatch(name)] == []
+    assert not any("x.y" in name or "a@b" in name for name in whole.namelist())
+
+
+# For people
+
+
+@pytest.mark.parametrize("info", [None, [1], "a text", {"score": "much"}])
+def test_a_page_shows_what_a_file_said_of_its_run(
+    acme: Project, tmp_path: Path, info: Any
+) -> None:
+    made = {"task_id": 0, "trial": 0, "info": info, "traj": [recordings.message()]}
+    recordings.take(acme, recordings.array(tmp_path, made), user_id="ann")
+    whole = bundle_of(subjects.find_or_create(acme.id, "ann"))
+    page = whole.read("timeline/00001.html").decode()
+    assert re.search(r"run\.recorded[^<]*</small><pre", page)
+
+
+def test_pages_escape_all_that_was_sent(agent: Agent, acme: Project) -> None:
+    hostile = "<script>alert(1)</script><img src=x onerror=alert(1)>'\"&"
+    factories.make_thread(agent, "t-1", user_id="ann")
+    factories.append(agent, "t-1", hostile, {hostile: hostile})
+    whole = bundle_of(subjects.find_or_create(acme.id, "ann"))
+    page = whole.read("timeline/00001.html").decode()
+    assert "&lt;script&gt;alert(1)" in page
+    assert not re.search(
+        r"<(?!/?(html|head|meta|title|link|body|p|a|h2|ol|li|time|b"
+        r"|small|pre|em|!doctype)\b)",
+        page,
+    )
+    assert "style=" not in page
+    assert "://" not in page
+
+
+def test_each_page_has_its_share(
+    agent: Agent, acme: Project, ann: Subject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bundle_pages, "EVENTS_A_PAGE", 7)
+    whole = bundle_of(ann)
+    paths = [n for n in whole.namelist() if n.startswith("timeline/0")]
+    total = Event.objects.filter(thread__subject=ann).count()
+    assert len(paths) == -(-total // 7)
+    shown = [whole.read(path).decode().count("<li>") for path in paths]
+    assert sum(shown) == total
+    assert {*shown[:-1]} == {7}
+    index = whole.read("timeline.html").decode()
+    assert [path for path in paths if f'href="{path}"' not in index] == []
+
+
+# One moment
+
+
+def test_what_comes_later_is_not_in_it(agent: Agent, ann: Subject) -> None:
+    export = exports.begin(ann, actor="command")
+    before = bundled.comparable(bundle_of(ann))
+    stream = export.stream()
+    parts = [next(stream)]
+    factories.append(agent, "t-1", "later")
+    acts.set_key(agent, "seat", "99Z")
+    factories.make_page(agent, "late")
+    factories.make_thread(agent, "t-9", user_id="ann")
+    parts += stream
+    assert bundled.comparable(bundled.opened(b"".join(parts))) == before
+
+
+def test_what_is_erased_meanwhile_is_told_as_well(
+    agent: Agent, ann: Subject, zeta: Project
+) -> None:
+    """A page is deleted once the cut is taken, which moves no epoch."""
+    export = exports.begin(ann, actor="command")
+    bundled.delete_page(agent, "rules")
+    data = b"".join(export.stream())
+    told = bundled.manifest(bundled.opened(data))
+    assert told["erased"] == 1
+    head = factories.get_thread(agent, "t-1").head_seq
+    assert told["cut"][0]["head_seq"] == head
+    lines = bundled.records(bundled.opened(data), "events.jsonl")
+    (gone,) = (line for line in lines if line["erased"])
+    assert gone["erased"] <= head
+    assert bundled.take(data, zeta).threads == 3
+
+
+def test_the_same_memory_makes_the_same_bundle(ann: Subject) -> None:
+    one, two = bundle_of(ann), bundle_of(ann)
+    assert one.namelist() == two.namelist()
+    differing = [name for name in one.namelist() if one.read(name) != two.read(name)]
+    # When it was made stands in two files, in one of them by the second.
+    assert "manifest.json" in differing
+    assert {*differing} <= {"README.md", "manifest.json"}
+
+
+@pytest.mark.promise("P16", load="cut at each of its parts, and at 200 places between")
+def test_zip_cut_anywhere_never_opens(ann: Subject) -> None:
+    parts = [*exports.begin(ann, actor="command").stream()]
+    data = b"".join(parts)
+    places, at = {*range(1, len(data), max(1, len(data) // 200))}, 0
+    for part in parts[:-1]:
+        at += len(part)
+        places.add(at)
+    for place in sorted(places):
+        with pytest.raises(BadZipFile):
+            bundled.opened(data[:place])
+    assert bundled.opened(data).testzip() is None
+
+
+@pytest.mark.parametrize("change", [{"epoch": 2}, {"state": "erasing"}])
+def test_whoever_is_erased_meanwhile_gets_no_more(
+    ann: Subject, change: dict[str, Any]
+) -> None:
+    export = exports.begin(ann, actor="command")
+    parts = []
+
+    def take() -> None:
+        for part in export.stream():
+            parts.append(part)
+            if len(parts) == 5:
+                Subject.objects.filter(id=ann.id).update(**change)
+
+    with pytest.raises(SubjectErasedError):
+        take()
+    Subject.objects.filter(id=ann.id).update(epoch=1, state="active")
+    assert len(parts) == 5
+    with pytest.raises(BadZipFile):
+        bundled.opened(b"".join(parts))
+
+
+@pytest.mark.parametrize("state", ["erasing", "erased"])
+def test_there_is_no_cut_of_who_was_erased(ann: Subject, state: str) -> None:
+    Subject.objects.filter(id=ann.id).update(state=state)
+    with pytest.raises(SubjectErasedError):
+        bundle_cuts.take(ann)
+    Subject.objects.filter(id=ann.id).update(state="active")
+
+
+def test_what_is_imported_just_now_is_not_in_it(ann: Subject) -> None:
+    Thread.objects.filter(name="t-3").update(status="importing")
+    cut = bundle_cuts.take(ann)
+    Thread.objects.filter(name="t-3").update(status="open")
+    assert [part.name for part in cut.parts] == ["t-1", "t-2"]
+
+
+# What it costs
+
+
+def queries(work: Callable[[], object]) -> int:
+    with CaptureQueriesContext(connection) as captured:
+        work()
+    return len(captured)
+
+
+def test_a_longer_thread_costs_no_more_queries(agent: Agent, acme: Project) -> None:
+    counts = []
+    for user_id, events in (("ann", 5), ("bob", 150)):
+        factories.make_thread(agent, user_id, user_id=user_id)
+        factories.append(agent, user_id, *(f"message {n}" for n in range(events)))
+        subject = subjects.find_or_create(acme.id, user_id)
+        cut = bundle_cuts.take(subject)
+        sign = exports._sign
+        bundle = bundles.stream(cut, user_id=user_id, sign=sign)
+        counts.append(queries(partial(list, bundle)))
+    assert counts[0] == counts[1]

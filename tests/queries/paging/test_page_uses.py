@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from memoryhub.kernel.paging.page_commands import CreatePages, DeletePage
+from memoryhub.models.pages import PageLevel
+from memoryhub.models.threads import Thread
+from memoryhub.queries.paging import page_uses, pages
+from memoryhub.queries.paging.page_uses import Uses
+from memoryhub.queries.replay import states
+from memoryhub.queries.turns import contexts
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.threads import operator_threads
+from tests.cast import factories
+from tests.inspector.paged import do, make_paged, new_page
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def paged(agent: Agent) -> Thread:
+    return make_paged(agent)
+
+
+def uses_of(thread: Thread, page_id: str, *, seq: int | None = None) -> Uses:
+    state = states.state_of(thread, seq)
+    levels = PageLevel.objects.filter(thread=thread, page_id=page_id)
+    return page_uses.get_uses(state, pages.find_entry(state, page_id), levels)
+
+
+def made(agent: Agent, page_id: str, *sources: str, **fields: Any) -> Thread:
+    page = new_page(page_id, "All of it.", provenance=sources, **fields)
+    replace = fields.get("type") == "summary"
+    do(agent, "paged", CreatePages(pages=(page,), replace=replace))
+    return factories.get_thread(agent, "paged")
+
+
+def test_pages_that_name_it_are_told_newest_first(agent: Agent, paged: Thread) -> None:
+    made(agent, "first", "slot-0", "slot-1")
+    thread = made(agent, "second", "slot-1")
+    uses = uses_of(thread, "slot-1")
+    assert [page.page_id for page in uses.derived] == ["second", "first"]
+    assert [page.page_id for page in uses_of(thread, "slot-0").derived] == ["first"]
+    assert uses_of(thread, "slot-1", seq=paged.head_seq).derived == ()
+    assert uses_of(thread, "second").derived == ()
+
+
+def test_a_page_that_is_gone_names_none(agent: Agent, paged: Thread) -> None:
+    before = made(agent, "first", "slot-0")
+    do(agent, "paged", DeletePage(page_id="first"))
+    thread = factories.get_thread(agent, "paged")
+    assert uses_of(thread, "slot-0").derived == ()
+    told = uses_of(thread, "slot-0", seq=before.head_seq).derived
+    assert [page.page_id for page in told] == ["first"]
+
+
+def test_requests_that_carried_it_are_what_their_records_say(paged: Thread) -> None:
+    """Against each request put together again: a page is in it, or it is not."""
+    held: dict[str, list[int]] = {}
+    for turn in range(7, 0, -1):
+        found = contexts.recorded(paged, turn)
+        places = {
+            ref.location(paged.id)[:2]
+            for section in found.record.sections
+            for ref in section.refs
+        }
+        for page in pages.list_pages(paged, states.state_of(paged), limit=200).items:
+            if page.entry.full.location[:2] in places:
+                held.setdefault(page.entry.page_id, []).append(turn)
+    assert len(held) > 10
+    for page_id, turns in held.items():
+        carried = uses_of(paged, page_id).carried
+        assert [each.turn for each in carried] == turns
+    assert {each.section for each in uses_of(paged, "policy").carried} == {"history"}
+
+
+def test_no_more_than_the_newest_turns_are_looked_at(
+    paged: Thread, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert [each.turn for each in uses_of(paged, "policy").carried] == [
+        *range(7, 0, -1)
+    ]
+    monkeypatch.setattr(page_uses, "TURNS", 3)
+    uses = uses_of(paged, "policy")
+    assert [each.turn for each in uses.carried] == [7, 6, 5]
+    assert uses.first_turn == 5
+
+
+def test_a_fork_tells_what_was_done_in_it(agent: Agent, paged: Thread) -> None:
+    operator_threads.fork(paged, actor="operator:x", name="alt", seq=paged.head_seq)
+    summary = new_page("sum", "All of it.", type="summary", provenance=("slot-0",))
+    do(agent, "alt", CreatePages(pages=(summary,)))
+    fork = factories.get_thread(agent, "alt")
+    uses = uses_of(fork, "slot-0")
+    assert [page.page_id for page in uses.derived] == ["sum"]
+    assert uses.carried == ()
+
+
+def test_the_number_of_statements_is_constant(
+    agent: Agent, paged: Thread, django_assert_num_queries: Any
+) -> None:
+    longer = make_paged(agent, "longer", rounds=14)
+    for thread in (paged, longer):
+        page = new_page("sum", "All of it.", type="summary", provenance=("slot-0",))
+        do(agent, thread.name, CreatePages(pages=(page,)))
+        state = states.state_of(factories.get_thread(agent, thread.name))
+        entry = pages.find_entry(state, "slot-0")
+        with django_assert_num_queries(4):
+            assert page_uses.get_uses(state, entry, ()).derived

@@ -1,0 +1,161 @@
+from __future__ import annotations
+
+import json
+import lzma
+import subprocess
+import sys
+import threading
+from base64 import b64decode
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tiktoken
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from structlog.testing import capture_logs
+from tiktoken_ext import openai_public
+
+from memoryhub.kernel.levels.tokens import EST, Count
+from memoryhub.kernel.packing import packing
+from memoryhub.queries.replay import o200k, tokenizers
+from tests.cast import sample
+from tests.kernel.packs import pages, thread_of
+
+O200K = "o200k_base"
+
+
+@pytest.fixture
+def nothing_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a process that has counted nothing yet."""
+    monkeypatch.setattr(tokenizers, "_held", {})
+
+
+@pytest.fixture
+def no_extra(monkeypatch: pytest.MonkeyPatch, nothing_held: None) -> None:
+    """As where the extra is not installed."""
+    monkeypatch.delitem(sys.modules, tokenizers.ADAPTERS[O200K])
+    monkeypatch.setitem(sys.modules, "tiktoken", None)
+
+
+def texts_in(value: Any) -> Iterator[str]:
+    """Every text of the recorded runs, names of keys left out."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from texts_in(each)
+
+
+def tiktokens_own(monkeypatch: pytest.MonkeyPatch) -> tiktoken.Encoding:
+    """The encoding as tiktoken itself defines it, over our ranks."""
+
+    def ranks(_: str, expected_hash: str) -> dict[bytes, int]:
+        assert expected_hash == o200k.SHA256
+        lines = lzma.decompress(o200k.RANKS.read_bytes()).splitlines()
+        pairs = (line.split() for line in lines)
+        return {b64decode(token): int(rank) for token, rank in pairs}
+
+    monkeypatch.setattr(openai_public, "load_tiktoken_bpe", ranks)
+    return tiktoken.Encoding(**openai_public.o200k_base())
+
+
+def test_it_counts_as_tiktoken_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    theirs, ours = tiktokens_own(monkeypatch), tokenizers.nearest(O200K)
+    runs = json.loads(sample.path().read_text(encoding="utf-8"))
+    said = [*texts_in(runs), "", " ", "naïve 漢字 😀 DON'T 12345", "\r\n\t \n x"]
+    assert len(said) > 10_000
+    assert ours.name == O200K
+    for text in said:
+        assert ours.count(text) == len(theirs.encode(text, disallowed_special=()))
+
+
+def test_a_special_token_in_a_text_is_text() -> None:
+    assert tokenizers.nearest(O200K).count("<|endoftext|>") > 1
+
+
+@pytest.mark.parametrize("space", [" ", "\t", "\u3000"])
+def test_no_text_is_too_much(space: str) -> None:
+    """tiktoken itself panics at so many spaces in a row."""
+    count = tokenizers.nearest(O200K).count
+    assert 0 < count(f"a{space * 1_000_000}b") < 70_000
+    assert count("x" * 1_000_000) == 125_000
+
+
+def test_est_1_is_always_at_hand() -> None:
+    assert tokenizers.find("est/1") is EST
+    assert tokenizers.find("some/7") is None
+    assert tokenizers.nearest("some/7") is EST
+
+
+def test_without_the_extra_it_is_not_run(no_extra: None) -> None:
+    assert tokenizers.find(O200K) is None
+    assert tokenizers.nearest(O200K) is EST
+
+
+@pytest.mark.parametrize(
+    "ranks", [lzma.compress(b"YQ== 0\n"), b"no archive", None], ids=["other", "no", "-"]
+)
+def test_other_ranks_are_refused(
+    ranks: bytes | None,
+    nothing_held: None,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "ranks"
+    if ranks is not None:
+        path.write_bytes(ranks)
+        with pytest.raises(o200k.DamagedError):
+            o200k.load(path)
+    load = o200k.load
+    monkeypatch.setattr(o200k, "load", lambda: load(path))
+    with capture_logs() as logged:
+        assert [tokenizers.find(O200K) for _ in range(3)] == [None] * 3
+    assert [line["event"] for line in logged] == ["tokenizer.failed"]
+
+
+def test_it_is_loaded_once_whoever_asks(
+    nothing_held: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loads, load = list[Count](), o200k.load
+
+    def counted() -> Count:
+        loads.append(load())
+        return loads[-1]
+
+    monkeypatch.setattr(o200k, "load", counted)
+    asking = [threading.Thread(target=tokenizers.find, args=[O200K]) for _ in range(4)]
+    for thread in asking:
+        thread.start()
+    for thread in asking:
+        thread.join()
+    assert len(loads) == 1
+
+
+def test_who_does_not_ask_does_not_pay() -> None:
+    """Neither the package nor the ranks are in a process that counts by est/1."""
+    code = (
+        "import sys; from memoryhub.management.serving import joined; import django\n"
+        "django.setup(); import memoryhub.api.application\n"
+        "from memoryhub.queries.replay import tokenizers\n"
+        "assert tokenizers.nearest('est/1').count('hello') == 1\n"
+        "print(sorted({'tiktoken', 'memoryhub.queries.replay.o200k'} & {*sys.modules}))"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert ran.stdout.strip() == "[]"
+
+
+@settings(deadline=None, max_examples=60)
+@given(pages, st.integers(100, 3_000), st.sampled_from(["strict", "passive"]))
+def test_request_within_budget_with_framing(
+    drawn: list[tuple[str, str, float, bool]], budget: int, mode: str
+) -> None:
+    """Counts that do not add up: of parts of a text, and of the text they make."""
+    tokenizer, thread = tokenizers.nearest(O200K), thread_of(drawn)
+    wanted = thread.wanted(token_budget=budget, mode=mode)
+    packed = packing.pack(wanted, thread.texts, tokenizer=tokenizer)
+    assert packed.tokens == tokenizer.count(packed.request.decode()) <= budget
+    assert packed.record.tokenizer == O200K

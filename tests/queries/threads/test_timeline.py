@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+
+from memoryhub.models.threads import Thread
+from memoryhub.queries.threads import events, forks, timeline
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.threads import operator_threads
+from tests.cast import factories
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def talk(agent: Agent) -> Thread:
+    factories.append(agent, "t-1", "one", "two", "three")
+    return factories.get_thread(agent)
+
+
+def test_before_the_first_event_there_is_nothing(talk: Thread) -> None:
+    moment = timeline.get_moment(talk, 0)
+    assert (moment.state.slot_count, moment.changes) == (0, ())
+
+
+def test_the_changes_of_all_events_add_up_to_the_state(talk: Thread) -> None:
+    deltas = [
+        change.delta or 0
+        for seq in range(1, talk.head_seq + 1)
+        for change in timeline.get_moment(talk, seq).changes
+        if change.name == "token_count"
+    ]
+    assert sum(deltas) == talk.token_count
+
+
+def test_the_minimap_counts_every_slot_once(agent: Agent, talk: Thread) -> None:
+    factories.append(agent, "t-1", *("more" for _ in range(300)))
+    thread = factories.get_thread(agent)
+    buckets = timeline.get_minimap(thread)
+    assert len(buckets) <= timeline.BUCKETS
+    assert sum(bucket.slots for bucket in buckets) == thread.slot_count
+    assert buckets[0].first == 1
+    assert buckets[-1].last == thread.head_seq
+    joints = pairwise(buckets)
+    assert all(one.last + 1 == two.first for one, two in joints)
+
+
+def test_a_long_thread_is_drawn_from_its_snapshots(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    factories.append(agent, "t-1", *("more" for _ in range(150)))
+    for _ in range(10):
+        factories.append(agent, "t-1", *("more" for _ in range(150)))
+    thread = factories.get_thread(agent)
+    monkeypatch.setattr(timeline, "_READ_SLOTS", 100)
+    buckets = timeline.get_minimap(thread)
+    assert len(buckets) >= 2
+    assert sum(bucket.slots for bucket in buckets) == thread.slot_count
+    assert buckets[-1].last == thread.head_seq
+
+
+@pytest.mark.parametrize("size", [3, 400])
+def test_the_minimap_costs_two_queries(
+    agent: Agent, size: int, django_assert_max_num_queries: object
+) -> None:
+    factories.append(agent, "t-1", *("more" for _ in range(min(size, 200))))
+    thread = factories.get_thread(agent)
+    with django_assert_max_num_queries(2):  # type: ignore[operator]  # a fixture
+        timeline.get_minimap(thread)
+
+
+def test_marks_beyond_what_is_near_are_found(talk: Thread) -> None:
+    operator_threads.close(talk, actor="operator:x", reason="completed")
+    operator_threads.reopen(talk, actor="operator:x")
+    talk.refresh_from_db()
+    near = events.list_events(talk, up_to=2)
+    assert timeline.get_marks(talk, 2, near=near) == timeline.Marks(
+        previous=None, next=5
+    )
+    whole = events.list_events(talk)
+    assert timeline.get_marks(talk, 6, near=whole).previous == 5
+
+
+def test_a_family_is_a_tree_from_its_first_ancestor(agent: Agent, talk: Thread) -> None:
+    for name, parent, seq in (("a", talk, 2), ("b", talk, 3)):
+        operator_threads.fork(parent, actor="operator:x", name=name, seq=seq)
+    child = factories.get_thread(agent, "a")
+    operator_threads.fork(child, actor="operator:x", name="a.a", seq=1)
+    tree = forks.get_tree(factories.get_thread(agent, "a.a"))
+    found = [(branch.name, branch.level) for branch in tree.branches]
+    assert found == [("t-1", 0), ("a", 1), ("a.a", 2), ("b", 1)]
+    assert not tree.cut

@@ -1,0 +1,189 @@
+"""What services note: each act by whom, in the transaction of the act."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+import time_machine
+from django.contrib.sessions.models import Session
+
+from memoryhub.errors import InvalidError, NameTakenError
+from memoryhub.journal.audit import Entry
+from memoryhub.models.access.audit import AuditEntry
+from memoryhub.models.access.operators import Operator
+from memoryhub.models.projects import Project
+from memoryhub.models.server.ids import uuid7
+from memoryhub.queries.access.audit import verify
+from memoryhub.services.access import api_keys, audit, operators, projects
+from tests.cast.sockets import sign_in
+
+pytestmark = pytest.mark.django_db
+
+START = datetime(2026, 3, 4, 12, 0, 1, tzinfo=UTC)
+ACTOR = "operator:0197"
+
+
+@pytest.fixture
+def olga(acme: Project) -> Operator:
+    return operators.add("olga")
+
+
+def last(action: str) -> AuditEntry:
+    return AuditEntry.objects.filter(action=action).latest("seq")
+
+
+def actions() -> list[str]:
+    return [*AuditEntry.objects.order_by("seq").values_list("action", flat=True)]
+
+
+def test_one_thing_is_recorded() -> None:
+    audit.record(actor="command", action="scanned", project=None, outcome="failed")
+    row = AuditEntry.objects.get()
+    assert (row.actor_kind, row.action, row.outcome) == ("command", "scanned", "failed")
+
+
+@pytest.mark.parametrize("action", ["sign_in", "sign_out", "sudo"])
+def test_a_session_is_told_in_each_of_its_projects(
+    action: str, acme: Project, zeta: Project, olga: Operator
+) -> None:
+    for project in (acme, zeta):
+        operators.set_role(project, olga, "owner")
+    audit.record_operator(olga, action, purpose="support")
+    rows = AuditEntry.objects.filter(action=action)
+    assert {row.project for row in rows} == {acme.id, zeta.id}
+    assert {(row.actor_ref, row.purpose) for row in rows} == {(str(olga.id), "support")}
+
+
+def test_who_has_no_project_is_told_once(olga: Operator) -> None:
+    audit.record_operator(olga, "sign_in", purpose=None)
+    assert last("sign_in").project is None
+
+
+def test_a_look_is_noted_once_a_minute(acme: Project) -> None:
+    seen = uuid7()
+    with time_machine.travel(START, tick=False) as travel:
+        for second in (0, 30, 58, 59, 119, 120):
+            travel.move_to(START + timedelta(seconds=second))
+            audit.look(_look(acme, str(seen)))
+    times = [
+        row.at
+        for row in AuditEntry.objects.filter(action="content.read").order_by("seq")
+    ]
+    assert [(at - START).seconds for at in times] == [0, 59, 119]
+
+
+@pytest.mark.parametrize("field", ["actor", "target", "project"])
+def test_looks_of_others_are_their_own(
+    field: str, acme: Project, zeta: Project
+) -> None:
+    with time_machine.travel(START, tick=False):
+        audit.look(_look(acme, "1"))
+        other = {
+            "actor": _look(acme, "1", actor="operator:0198"),
+            "target": _look(acme, "2"),
+            "project": _look(zeta, "1"),
+        }
+        audit.look(other[field])
+    assert AuditEntry.objects.filter(action="content.read").count() == 2
+
+
+def _look(project: Project, target: str, *, actor: str = ACTOR) -> Entry:
+    return Entry(
+        actor=actor,
+        action="content.read",
+        project=project.id,
+        target_kind="thread",
+        target_id=target,
+        purpose="debugging",
+    )
+
+
+# Operators
+
+
+def test_an_operator_and_a_role_are_told(acme: Project, olga: Operator) -> None:
+    assert last("operator.added").target_id == str(olga.id)
+    operators.set_role(acme, olga, "viewer", actor=ACTOR)
+    row = last("role.changed")
+    assert (row.project, row.target_id) == (acme.id, str(olga.id))
+    assert (row.actor_kind, row.actor_ref) == ("operator", "0197")
+
+
+def test_the_same_role_again_is_no_change(acme: Project, olga: Operator) -> None:
+    operators.set_role(acme, olga, "owner")
+    before = actions()
+    operators.set_role(acme, olga, "owner")
+    assert actions() == before
+
+
+def test_a_refused_change_is_not_told(acme: Project, olga: Operator) -> None:
+    operators.set_role(acme, olga, "owner")
+    before = actions()
+    with pytest.raises(InvalidError):
+        operators.set_role(acme, olga, "viewer")
+    with pytest.raises(NameTakenError):
+        operators.add("olga")
+    assert actions() == before
+
+
+def test_a_password_and_a_link_are_told_without_either(olga: Operator) -> None:
+    operators.set_password(olga, "a password of some length")
+    token = operators.make_link(olga)
+    for action in ("operator.password_set", "operator.link_made"):
+        row = last(action)
+        assert row.target_id == str(olga.id)
+        assert token not in str(vars(row))
+
+
+@pytest.mark.parametrize("role", ["viewer", "officer", None])
+def test_role_change_rotates(role: str | None, acme: Project, olga: Operator) -> None:
+    """Whatever it changes to: no session outlives what it was trusted with."""
+    operators.set_role(acme, operators.ensure_default(), "owner")
+    operators.set_role(acme, olga, "editor")
+    kept, ended = _session(operators.ensure_default()), _session(olga)
+    operators.set_role(acme, olga, role)
+    left = [*Session.objects.values_list("session_key", flat=True)]
+    assert kept in left
+    assert ended not in left
+
+
+def _session(operator: Operator) -> str:
+    return sign_in(operator)
+
+
+# Keys and projects
+
+
+def test_a_keys_life_is_told_by_its_prefix(acme: Project) -> None:
+    row, key = api_keys.create(acme, actor=ACTOR)
+    made, _ = api_keys.rotate(row, actor=ACTOR)
+    api_keys.revoke(made, actor=ACTOR)
+    told = AuditEntry.objects.filter(target_kind="api_key").order_by("seq")
+    assert [(each.action, each.target_id) for each in told] == [
+        ("api_key.made", row.prefix),
+        ("api_key.made", made.prefix),
+        ("api_key.rotated", row.prefix),
+        ("api_key.revoked", made.prefix),
+    ]
+    assert {(each.project, each.actor_ref) for each in told} == {(acme.id, "0197")}
+    assert not [each for each in told if key in str(vars(each))]
+
+
+def test_a_projects_settings_are_told(acme: Project) -> None:
+    assert last("project.made").target_id == str(acme.id)
+    projects.configure(acme, max_threads=7, actor=ACTOR)
+    projects.keep(acme, idle_days=30, actor=ACTOR)
+    projects.let_expire(acme, default_ttl_seconds=60, grace_seconds=60, actor=ACTOR)
+    told = AuditEntry.objects.filter(action="project.changed")
+    assert [(each.actor_ref, each.target_id) for each in told] == [
+        ("0197", str(acme.id))
+    ] * 3
+    assert verify().wrong is None
+
+
+def test_a_project_that_is_refused_is_not_told(acme: Project) -> None:
+    before = actions()
+    with pytest.raises(NameTakenError):
+        projects.create("acme")
+    assert actions() == before

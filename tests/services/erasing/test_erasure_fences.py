@@ -1,0 +1,279 @@
+"""The fence of narrower scopes: what came before it goes, what comes later is refused.
+
+Between a confirmation and the fence agents still write; what is under way elsewhere was
+read before, and must not bring back what went meanwhile.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from functools import partial
+
+import orjson
+import pytest
+
+from memoryhub.errors import (
+    StaleError,
+    SubjectErasedError,
+    SubjectRestrictedError,
+    ThreadErasedError,
+)
+from memoryhub.journal.forget import erasing
+from memoryhub.journal.log.orders import Request
+from memoryhub.kernel.commands import NewSlot
+from memoryhub.kernel.state.events import Limits
+from memoryhub.kernel.state.state import Scope
+from memoryhub.models import Project, Subject, Thread
+from memoryhub.models.erasures import Erasure, Receipt, Tombstone
+from memoryhub.models.events import Event, RequestKey
+from memoryhub.models.server.clock import clock
+from memoryhub.queries.forget.erasures import ErasureLine
+from memoryhub.queries.verify.verification import verify
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.export import exports
+from memoryhub.services.forget import erasure_plans, erasure_rows, erasures
+from memoryhub.services.threads import slots, threads
+from tests.cast import bundled
+from tests.cast.factories import (
+    append,
+    get_thread,
+    make_page,
+    make_slot,
+    make_thread,
+    run,
+)
+from tests.cast.forgetting import confirm, finish, forget, kept, make_person, of, plan
+from tests.services.acts import fork
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+State = Erasure.State
+FIRST = "Her knee was operated on in the spring of last year."
+SECOND = "She would rather not be called before nine in the morning."
+
+
+@pytest.fixture
+def ann(agent: Agent) -> Subject:
+    return make_person(agent, "ann", threads=2)
+
+
+@pytest.fixture(autouse=True)
+def bob(agent: Agent) -> Subject:
+    """The twin, who loses nothing and is kept waiting by nobody."""
+    return make_person(agent, "bob")
+
+
+def sealed(subject: Subject) -> int:
+    rows = Event.objects.filter(thread__subject=subject, payload__isnull=False)
+    return rows.count()
+
+
+def seq_of(thread: str, page: str) -> int:
+    return Event.objects.filter(thread__name=thread, page=page).order_by("seq")[0].seq
+
+
+def erased(row: Erasure, place: str) -> int:
+    """What the receipt says is gone of it."""
+    told = orjson.loads(Receipt.objects.get(erasure=row, n=0).text)
+    assert {k: v["count"] for k, v in told["erased"].items()} == told["fenced"]
+    return int(told["fenced"].get(place, 0))
+
+
+def sound(subject: Subject) -> None:
+    for thread in Thread.objects.filter(subject=subject).select_related("subject"):
+        assert verify(thread) is None
+
+
+def test_what_comes_between_confirmation_and_fence_goes(
+    agent: Agent, ann: Subject, bob: Subject
+) -> None:
+    """An append, a fork of just that, and a page that was made of it in the fork."""
+    twin = kept(bob)
+    row = confirm(plan(ann, "thread", thread=get_thread(agent, "ann-1")))
+    make_page(agent, "late", thread="ann-1", text=FIRST)
+    fork(agent, "ann-1", "ann-fork")
+    make_page(agent, "made", thread="ann-fork", text=SECOND, provenance=("late",))
+    make_page(agent, "own", thread="ann-fork", text="The fork's own, of nothing.")
+    before = sealed(ann)
+    row = finish(row)
+    assert (row.state, row.waiting_on) == (State.COMPLETE, "")
+    left = Event.objects.filter(thread__name="ann-fork", payload__isnull=False)
+    assert [*left.values_list("page", flat=True)] == ["own"]
+    assert erased(row, "events") == before - sealed(ann)
+    assert Tombstone.objects.filter(subject=ann, kind="value").count() >= 2
+    sound(ann)
+    assert kept(bob) == twin
+
+
+def test_a_fork_that_came_meanwhile_is_in_the_receipt(
+    agent: Agent, ann: Subject
+) -> None:
+    """Names and slots that it still reads stay, and the receipt says so."""
+    asked = plan(ann, "thread", thread=get_thread(agent, "ann-1"))
+    token, count = erasure_plans.token(asked), ErasureLine.of(asked).count
+    row = erasures.confirm(asked, token=token, count=count, actor="command")
+    fork(agent, "ann-1", "ann-fork")
+    row = finish(row)
+    assert row.state == State.COMPLETE
+    told = orjson.loads(Receipt.objects.get(erasure=row, n=0).text)
+    assert "names_in_forks" in {each["what"] for each in told["residue"]}
+    assert {"what": "slots", "reason": "fork"} in told["retained"]
+    assert not {"slots", "threads"} & {*told["erased"]}
+    # What was confirmed is still that, and said twice it is the same erasure.
+    assert told["planned"]["slots"] == 2
+    again = erasures.confirm(asked, token=token, count=count, actor="command")
+    assert (again.id, again.state) == (row.id, State.COMPLETE)
+
+
+def test_nobody_slips_in_once_it_is_counted(
+    agent: Agent, ann: Subject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More records than one transaction takes: agents wait until all is ordered."""
+    monkeypatch.setattr(erasing, "chunks", partial(erasing.chunks, size=2))
+    fork(agent, "ann-1", "ann-fork")
+    order, tried = erasure_rows.order, []
+
+    def beside(row: Erasure) -> None:
+        for thread in ("ann-2", "ann-fork"):
+            with pytest.raises(SubjectRestrictedError):
+                append(agent, thread, "Between the count and its end.")
+            tried.append(thread)
+        append(agent, "bob-1", "Bob waits for nobody.")
+        order(row)
+
+    row = confirm(plan(ann, "thread", thread=get_thread(agent, "ann-1")))
+    monkeypatch.setattr(erasure_rows, "order", beside)
+    before = sealed(ann)
+    row = finish(row)
+    assert (row.state, tried) == (State.COMPLETE, ["ann-2", "ann-fork"])
+    assert erased(row, "events") == before - sealed(ann)
+    append(agent, "ann-2", "Afterwards they write again.")
+    assert of(agent, "ann").state == "active"
+
+
+def test_killed_between_two_orders_it_goes_on(
+    agent: Agent, ann: Subject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(erasing, "chunks", partial(erasing.chunks, size=1))
+    fork(agent, "ann-1", "ann-fork")
+    row = confirm(plan(ann, "thread", thread=get_thread(agent, "ann-1")))
+    before, orders = sealed(ann), []
+    order = erasure_rows._order_records
+
+    def dying(*given: object) -> None:
+        orders.append(given)
+        if len(orders) == 2:
+            raise KeyboardInterrupt
+        order(*given)  # type: ignore[arg-type]  # as it is called
+
+    monkeypatch.setattr(erasure_rows, "_order_records", dying)
+    with pytest.raises(KeyboardInterrupt):
+        erasures.advance(row)
+    assert of(agent, "ann").state == "restricted"
+    row = finish(row)
+    assert row.state == State.COMPLETE
+    assert erased(row, "events") == before - sealed(ann)
+    assert of(agent, "ann").state == "active"
+
+
+def test_an_export_under_way_ends_without_its_directory(
+    agent: Agent, ann: Subject, bob: Subject
+) -> None:
+    make_page(agent, "health", thread="ann-1", text=FIRST)
+    under_way = {
+        each.id: exports.begin(each, actor="command").stream() for each in (ann, bob)
+    }
+    begun = {whose: next(parts) for whose, parts in under_way.items()}
+    thread, seq = get_thread(agent, "ann-1"), seq_of("ann-1", "health")
+    forget(ann, "record", thread=thread, seq=seq)
+    with pytest.raises(SubjectErasedError):
+        list(under_way[ann.id])
+    data = begun[bob.id] + b"".join(under_way[bob.id])
+    assert bundled.opened(data).testzip() is None
+    assert FIRST.encode() not in b"".join(
+        [*map(bundled.opened(bundled.export(ann)).read, ["events.jsonl"])]
+    )
+
+
+@pytest.mark.parametrize("whose", ["ann", "bob"])
+def test_an_import_under_way_brings_nothing_back(
+    agent: Agent, ann: Subject, zeta: Project, stranger: Agent, whose: str
+) -> None:
+    """Ann's bundle was read before a value of hers got its tombstone over there.
+
+    What goes of somebody else's meanwhile does not stop it.
+    """
+    make_page(agent, "health", thread="ann-1", text=FIRST)
+    data = bundled.export(ann)
+    cut = bundled.manifest(bundled.opened(data))["cut"]
+    checked, seen = sum(each["head_seq"] for each in cut), []
+    for name in ("ann", "bob"):
+        make_thread(stranger, f"{name}-z", user_id=name)
+        make_page(stranger, "health", thread=f"{name}-z", text=FIRST)
+    thread = get_thread(stranger, f"{whose}-z")
+
+    def progress(events: int) -> None:
+        seen.append(events)
+        # All is checked, and nothing is written yet.
+        if len(seen) == checked + 1:
+            seq = seq_of(thread.name, "health")
+            forget(of(stranger, whose), "record", thread=thread, seq=seq)
+
+    came = Thread.objects.filter(project=zeta, name="ann-1")
+    if whose == "ann":
+        with pytest.raises(StaleError):
+            bundled.take(data, zeta, progress=progress)
+        assert not came.exists()
+    else:
+        bundled.take(data, zeta, progress=progress)
+        assert came.exists()
+    assert len(seen) > checked
+
+
+def test_before_leaves_out_what_is_on_its_way_in(agent: Agent, ann: Subject) -> None:
+    """It would be waited for as long as it comes in, and nobody sees it yet."""
+    coming = Thread.objects.filter(name="ann-2")
+    coming.update(status=Thread.Status.IMPORTING)
+    row = plan(ann, "before", before=clock.now())
+    assert ErasureLine.of(row).threads == 1
+    row = finish(confirm(row))
+    assert (row.state, row.waiting_on) == (State.COMPLETE, "")
+    coming.update(status=Thread.Status.OPEN)
+    assert verify(get_thread(agent, "ann-2")) is None
+
+
+def test_a_fork_that_was_read_before_comes_too_late(agent: Agent, ann: Subject) -> None:
+    parent = get_thread(agent, "ann-1")
+    command = threads.fork_command(
+        parent, parent.head_seq, scope=Scope(), labels=None, config=Limits()
+    )
+    forget(ann, "thread", thread=parent, until=State.TOMBSTONED)
+    with pytest.raises(ThreadErasedError):
+        run(threads.fork(agent=agent, name="too-late", command=command))
+    fork(agent, "ann-2", "in-time")
+
+
+def asked(agent: Agent, thread: str, key: str, *contents: str) -> None:
+    new: list[NewSlot] = [make_slot(each) for each in contents]
+    request = Request(key=key, fingerprint=key.encode())
+    run(slots.append(agent=agent, thread=thread, slots=new, request=request))
+
+
+@pytest.mark.parametrize("scope", ["record", "before"])
+def test_requests_that_led_to_it_are_forgotten_as_well(
+    agent: Agent, ann: Subject, scope: str
+) -> None:
+    asked(agent, "ann-1", "one", "The first of three.", "Its second.", "Its third.")
+    asked(agent, "ann-1", "two", "Another request.")
+    asked(agent, "bob-1", "bob", "The twin's.")
+    thread = get_thread(agent, "ann-1")
+    given = {"thread": thread, "seq": thread.head_seq - 2}
+    if scope == "before":
+        given = {"before": clock.now() - timedelta(microseconds=1)}
+    row = plan(ann, scope, **given)
+    gone = {p.place: p.erase for p in ErasureLine.of(row).places}["request_keys"]
+    row = finish(confirm(row))
+    assert row.state == State.COMPLETE
+    left = RequestKey.objects.count()
+    assert (gone, left) == ((1, 2) if scope == "record" else (2, 1))
+    assert erased(row, "request_keys") == gone

@@ -1,0 +1,132 @@
+from __future__ import annotations
+
+import pytest
+
+from memoryhub.journal.forget import erasing
+from memoryhub.models.erasures import Erasure, Tombstone
+from memoryhub.models.events import Event
+from memoryhub.models.subjects import Subject
+from memoryhub.models.threads import Thread
+from memoryhub.queries.forget import erasure_counts
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.forget import erasure_plans, erasure_rows
+from memoryhub.services.people import subjects
+from tests.cast import bundled
+from tests.cast.factories import append, get_thread, make_page, make_thread
+
+pytestmark = pytest.mark.django_db
+
+FIRST = "Her knee was operated on in the spring of last year."
+SECOND = "She would rather not be called before nine in the morning."
+
+
+@pytest.fixture
+def ann(agent: Agent) -> Subject:
+    """A life with all that a memory can hold, beside a twin with the same."""
+    bundled.live(agent, "ann", prefix="ann-")
+    bundled.live(agent, "bob", prefix="bob-")
+    return subjects.find_or_create(agent.project, "ann")
+
+
+def planned(subject: Subject, scope: str = "subject", **given: object) -> Erasure:
+    return erasure_plans.plan(
+        subject,
+        scope=scope,
+        reason="mistake",
+        actor="command",
+        **given,  # type: ignore[arg-type]  # of several types
+    )
+
+
+def ends(subject: Subject) -> set[str]:
+    rows = Thread.objects.filter(subject=subject)
+    return {*rows.values_list("last_event_type", flat=True)}
+
+
+def left(subject: Subject) -> int:
+    """All but herself and her key, which go by other ways."""
+    counts = erasure_counts.count_subject(subject.id)
+    return sum(counts.values()) - counts["subjects"] - counts["subject_keys"]
+
+
+def test_every_thread_is_told_and_emptied(ann: Subject, agent: Agent) -> None:
+    bob = subjects.find_or_create(agent.project, "bob")
+    before = erasure_counts.count_subject(bob.id)
+    row = planned(ann)
+    erasure_rows.order(row)
+    assert ends(ann) == {"thread.erased"}
+    assert left(ann) > 0
+    erasure_rows.purge(row)
+    assert left(ann) == 0
+    assert erasure_counts.count_subject(bob.id) == before
+    assert Tombstone.objects.filter(kind="thread").count() == (
+        Thread.objects.filter(subject=ann).count()
+    )
+
+
+def test_a_repeat_changes_nothing(ann: Subject) -> None:
+    row = planned(ann)
+    for _ in range(2):
+        erasure_rows.order(row)
+        erasure_rows.purge(row)
+    erased = Event.objects.filter(thread__subject=ann, type="thread.erased")
+    assert erased.count() == Thread.objects.filter(subject=ann).count()
+
+
+def test_many_threads_are_told_in_batches(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(erasing, "AT_ONCE", 2)
+    for n in range(5):
+        make_thread(agent, f"ann-{n}", user_id="ann")
+    ann = subjects.find_or_create(agent.project, "ann")
+    erasure_rows.order(planned(ann))
+    assert ends(ann) == {"thread.erased"}
+
+
+def test_what_is_on_its_way_in_leaves_nothing(agent: Agent) -> None:
+    for name in ("ann-1", "ann-2"):
+        make_thread(agent, name, user_id="ann")
+        append(agent, name, "one")
+    Thread.objects.filter(name="ann-2").update(status=Thread.Status.IMPORTING)
+    ann = subjects.find_or_create(agent.project, "ann")
+    erasure_rows.order(planned(ann))
+    (one,) = Thread.objects.filter(subject=ann)
+    assert one.status == Thread.Status.ERASED
+
+
+def test_values_of_a_record_are_kept_out_and_others_are_not(agent: Agent) -> None:
+    make_thread(agent, "ann-1", user_id="ann")
+    make_page(agent, "one", thread="ann-1", text=FIRST)
+    make_page(agent, "two", thread="ann-1", text=SECOND)
+    thread = get_thread(agent, "ann-1")
+    made = Event.objects.filter(thread=thread, type="page.created").order_by("seq")
+    row = planned(
+        subjects.find_or_create(agent.project, "ann"),
+        "record",
+        thread=thread,
+        seq=made[0].seq,
+    )
+    erasure_rows.order(row)
+    assert Tombstone.objects.filter(kind="value").count() == 1
+    assert made[0].payload is None
+    assert made[1].payload is not None
+    erasure_rows.order(row)
+    erasure_rows.purge(row)
+    assert Tombstone.objects.filter(kind="value").count() == 1
+    assert Event.objects.filter(thread=thread, type="records.erased").count() == 1
+
+
+def test_what_was_made_since_the_plan_goes_too(agent: Agent) -> None:
+    """Somebody derives between the confirmation and the order."""
+    make_thread(agent, "ann-1", user_id="ann")
+    make_page(agent, "source", thread="ann-1", text=FIRST)
+    make_page(agent, "other", thread="ann-1", text=SECOND)
+    thread = get_thread(agent, "ann-1")
+    seq = Event.objects.get(thread=thread, page="source").seq
+    ann = subjects.find_or_create(agent.project, "ann")
+    row = planned(ann, "record", thread=thread, seq=seq)
+    make_page(agent, "made", thread="ann-1", provenance=("source",))
+    erasure_rows.order(row)
+    left = Event.objects.filter(thread=thread, payload__isnull=False)
+    assert [*left.values_list("page", flat=True)] == ["other"]

@@ -1,0 +1,151 @@
+from __future__ import annotations
+
+from datetime import timedelta
+
+import orjson
+import pytest
+import time_machine
+from django.utils import timezone
+
+from memoryhub.errors import (
+    ThreadErasedError,
+    ValueErasedError,
+)
+from memoryhub.kernel.state.events import Limits
+from memoryhub.kernel.state.state import Scope
+from memoryhub.models.erasures import Erasure, Tombstone
+from memoryhub.models.events import Event
+from memoryhub.models.subjects import Subject
+from memoryhub.models.threads import Thread
+from memoryhub.queries.forget import erasure_counts
+from memoryhub.queries.forget.erasures import ErasureLine
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.threads import threads
+from tests.cast.factories import append, get_thread, make_page, run
+from tests.cast.forgetting import confirm, finish, kept, make_person, of, plan
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+State = Erasure.State
+
+
+@pytest.fixture
+def ann(agent: Agent) -> Subject:
+    return make_person(agent, "ann", threads=2)
+
+
+@pytest.fixture(autouse=True)
+def bob(agent: Agent) -> Subject:
+    """The twin: the same texts, of somebody else, which all must stay."""
+    return make_person(agent, "bob")
+
+
+def payloads(name: str) -> list[int]:
+    rows = Event.objects.filter(thread__name=name, payload__isnull=False)
+    return [*rows.order_by("seq").values_list("seq", flat=True)]
+
+
+def test_a_thread_is_forgotten_and_no_other(
+    agent: Agent, ann: Subject, bob: Subject
+) -> None:
+    before = kept(bob), payloads("ann-2")
+    thread = get_thread(agent, "ann-1")
+    row = finish(confirm(plan(ann, "thread", thread=thread)))
+    assert (row.state, row.waiting_on) == (State.COMPLETE, "")
+    states = [*orjson.loads(row.times)]
+    assert {"tombstoned", "fenced"} < {*states}
+    assert "key_destroyed" not in states
+    thread.refresh_from_db()
+    assert (thread.status, thread.name[0]) == (Thread.Status.ERASED, "~")
+    assert not any(erasure_counts.count_thread(thread.id).values())
+    with pytest.raises(ThreadErasedError):
+        append(agent, "ann-1", "Under the same name?")
+    append(agent, "ann-2", "In another thread of hers.")
+    assert kept(bob) == before[0]
+    assert payloads("ann-2")[: len(before[1])] == before[1]
+    line = ErasureLine.of(row)
+    for place in line.places:
+        assert place.erased == place.fenced == place.erase, place
+
+
+def test_what_a_thread_held_may_not_be_written_again(
+    agent: Agent, ann: Subject
+) -> None:
+    text = "Her knee was operated on in the spring of last year."
+    make_page(agent, "health", thread="ann-1", text=text)
+    thread = get_thread(agent, "ann-1")
+    finish(confirm(plan(ann, "thread", thread=thread)))
+    assert Tombstone.objects.filter(subject=ann, kind="value").exists()
+    with pytest.raises(ValueErasedError):
+        make_page(agent, "again", thread="ann-2", text=text.upper())
+    # Somebody else may well have said the same.
+    make_page(agent, "again", thread="bob-1", text=text)
+
+
+def test_what_only_grew_old_may_be_written_again(agent: Agent, ann: Subject) -> None:
+    text = "Fares of class Q can be changed once, for a fee of fifty euros."
+    make_page(agent, "fares", thread="ann-1", text=text)
+    thread = get_thread(agent, "ann-1")
+    row = confirm(plan(ann, "thread", thread=thread, reason="retention"))
+    assert finish(row).state == State.COMPLETE
+    assert not Tombstone.objects.filter(kind="value").exists()
+    make_page(agent, "fares", thread="ann-2", text=text)
+
+
+def test_a_record_is_forgotten_and_keeps_its_place(
+    agent: Agent, ann: Subject, bob: Subject
+) -> None:
+    before, sealed = kept(bob), payloads("ann-1")
+    thread = get_thread(agent, "ann-1")
+    row = plan(ann, "record", thread=thread, seq=sealed[0])
+    assert {p.place: p.erase for p in ErasureLine.of(row).places}["events"] == 1
+    row = finish(confirm(row))
+    assert (row.state, row.waiting_on) == (State.COMPLETE, "")
+    assert payloads("ann-1") == sealed[1:]
+    append(agent, "ann-1", "The thread lives on.")
+    assert kept(bob) == before
+    line = ErasureLine.of(row)
+    for place in line.places:
+        assert place.erased == place.fenced == place.erase, place
+
+
+def test_before_not_inverted(agent: Agent, ann: Subject, bob: Subject) -> None:
+    before, old = kept(bob), payloads("ann-1")
+    with time_machine.travel(timezone.now() + timedelta(days=2), tick=False):
+        append(agent, "ann-1", "Two days later.")
+        moment = timezone.now() - timedelta(days=1)
+        row = plan(ann, "before", before=moment)
+        assert ErasureLine.of(row).threads == 2
+        row = finish(confirm(row))
+        # Said again, there is nothing left of it.
+        again = plan(of(agent, "ann"), "before", before=moment)
+        assert ErasureLine.of(again).count == 0
+    assert (row.state, row.waiting_on) == (State.COMPLETE, "")
+    left = payloads("ann-1")
+    assert len(left) == 1
+    assert left[0] > old[-1]
+    assert payloads("ann-2") == []
+    assert kept(bob) == before
+
+
+def test_a_fork_keeps_nothing_of_the_thread(agent: Agent, ann: Subject) -> None:
+    parent = get_thread(agent, "ann-1")
+    command = threads.fork_command(
+        parent, parent.head_seq, scope=Scope(), labels=None, config=Limits()
+    )
+    run(threads.fork(agent=agent, name="ann-fork", command=command))
+    append(agent, "ann-fork", "This is the fork's own.")
+    row = plan(ann, "thread", thread=parent)
+    line = ErasureLine.of(row)
+    assert line.forks == 1
+    assert {p.place: p.why for p in line.places if p.keep}["slots"] == "fork"
+    row = finish(confirm(row))
+    assert (row.state, row.waiting_on) == (State.COMPLETE, "")
+    assert not Event.objects.filter(thread=parent, payload__isnull=False).exists()
+    assert len(payloads("ann-fork")) == 1
+    append(agent, "ann-fork", "It lives.")
+    # With its last fork the rest goes too.
+    fork = get_thread(agent, "ann-fork")
+    row = finish(confirm(plan(of(agent, "ann"), "thread", thread=fork)))
+    assert row.state == State.COMPLETE
+    assert not any(erasure_counts.count_thread(parent.id).values())

@@ -1,0 +1,318 @@
+"""What is wrong with one erasure, or done twice at once, is nobody else's trouble."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
+from threading import Event as Signal
+from threading import get_ident
+from typing import Any
+from uuid import UUID
+
+import orjson
+import pytest
+from django.db import connection, connections
+
+from memoryhub.errors import ValueErasedError
+from memoryhub.models.erasures import Erasure, Receipt, Tombstone
+from memoryhub.models.events import Event
+from memoryhub.models.subjects import Subject
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.forget import erasure_plans, erasures, ledgers, replays
+from memoryhub.services.scan import scans
+from memoryhub.services.scan.scans import Verdict
+from memoryhub.vault.proof import ledger
+from memoryhub.workers.erasures import Eraser
+from tests.cast.factories import append, get_thread, make_page, make_thread
+from tests.cast.forgetting import confirm, finish, forget, make_person, plan
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+State = Erasure.State
+TEXT = "Her knee was operated on in the spring of last year."
+
+
+@pytest.fixture
+def ann(agent: Agent) -> Subject:
+    return make_person(agent, "ann")
+
+
+@pytest.fixture
+def bob(agent: Agent) -> Subject:
+    return make_person(agent, "bob")
+
+
+def write_page(agent: Agent, name: str, text: str = TEXT) -> Event:
+    """The event of a page with a text of its own."""
+    make_page(agent, "health", thread=name, text=text)
+    rows = Event.objects.filter(thread__name=name, type="page.created")
+    return rows.order_by("-seq")[0]
+
+
+def flip(event: Event) -> None:
+    """A byte of what is sealed is not what was written, as on a disk that fails."""
+    sealed = bytearray(event.payload or b"")
+    sealed[-1] ^= 1
+    change = "UPDATE memoryhub_event SET payload = %s WHERE thread_id = %s AND seq = %s"
+    thread = event.thread_id
+    known = thread if connection.vendor == "postgresql" else thread.hex
+    values = [bytes(sealed), known, event.seq]
+    with connection.cursor() as cursor:
+        if connection.vendor == "postgresql":
+            cursor.execute("ALTER TABLE memoryhub_event DISABLE TRIGGER USER")
+            cursor.execute(change, values)
+            cursor.execute("ALTER TABLE memoryhub_event ENABLE TRIGGER USER")
+            return
+        cursor.execute(
+            "SELECT sql FROM sqlite_master WHERE name = 'memoryhub_event_update'"
+        )
+        (trigger,) = cursor.fetchone()
+        cursor.execute("DROP TRIGGER memoryhub_event_update")
+        cursor.execute(change, values)
+        cursor.execute(trigger)
+
+
+def sealed(name: str) -> int:
+    return Event.objects.filter(thread__name=name, payload__isnull=False).count()
+
+
+# What does not open
+
+
+def test_a_record_that_does_not_open_is_forgotten(
+    agent: Agent, ann: Subject, bob: Subject
+) -> None:
+    pages = [write_page(agent, name) for name in ("ann-1", "bob-1")]
+    flip(pages[0])
+    for owner, page in ((ann, pages[0]), (bob, pages[1])):
+        thread = get_thread(agent, page.thread.name)
+        row = finish(confirm(plan(owner, "record", thread=thread, seq=page.seq)))
+        assert (row.state, row.waiting_on) == (State.COMPLETE, "")
+        page.refresh_from_db()
+        assert page.payload is None
+    # Nobody can tell what hers was; the twin's is known and kept out.
+    assert Tombstone.objects.filter(kind="value").get().subject_id == bob.id
+    with pytest.raises(ValueErasedError):
+        make_page(agent, "again", thread="bob-1", text=TEXT)
+    append(agent, "ann-1", "The thread lives on.")
+
+
+def test_values_that_do_open_are_kept_out_all_the_same(
+    agent: Agent, ann: Subject
+) -> None:
+    flip(write_page(agent, "ann-1"))
+    make_page(agent, "diet", thread="ann-1", text="She eats neither nuts nor fish.")
+    finish(confirm(plan(ann, "thread", thread=get_thread(agent, "ann-1"))))
+    make_thread(agent, "ann-2", user_id="ann")
+    with pytest.raises(ValueErasedError):
+        make_page(agent, "x", thread="ann-2", text="She eats neither nuts nor fish.")
+
+
+@pytest.fixture
+def broken(monkeypatch: pytest.MonkeyPatch) -> set[UUID]:
+    """Erasures whose fence breaks, in a way that nobody thought of."""
+    ids: set[UUID] = set()
+    intend = ledgers.intend
+
+    def intended(row: Erasure) -> Any:
+        if row.id in ids:
+            raise RuntimeError
+        return intend(row)
+
+    monkeypatch.setattr(ledgers, "intend", intended)
+    return ids
+
+
+def test_one_that_breaks_holds_up_nobody_elses(
+    agent: Agent,
+    ann: Subject,
+    bob: Subject,
+    broken: set[UUID],
+) -> None:
+    rows = [
+        confirm(plan(owner, "record", thread=get_thread(agent, name), seq=2))
+        for owner, name in ((ann, "ann-1"), (bob, "bob-1"))
+    ]
+    broken.add(rows[0].id)
+    now = [0.0]
+    eraser = Eraser(ticks=lambda: now[0])
+    assert eraser.round() > 0
+    for row in rows:
+        row.refresh_from_db()
+    assert (rows[0].state, rows[0].waiting_on) == (State.PLANNED, "store")
+    assert rows[1].state == State.COMPLETE
+    # It is tried again, and once that is put right it goes on.
+    broken.clear()
+    now[0] += 1
+    assert eraser.round() > 0
+    rows[0].refresh_from_db()
+    assert (rows[0].state, rows[0].waiting_on) == (State.COMPLETE, "")
+
+
+def test_one_that_breaks_holds_up_no_start(
+    agent: Agent, ann: Subject, bob: Subject, broken: set[UUID]
+) -> None:
+    """She is kept from agents instead, until her erasure is fenced."""
+    rows = [
+        confirm(plan(owner, "record", thread=get_thread(agent, name), seq=2))
+        for owner, name in ((ann, "ann-1"), (bob, "bob-1"))
+    ]
+    for row in rows:
+        ledgers.intend(row)
+    broken.add(rows[0].id)
+    assert replays.look() == 0
+    for owner, row, state in (
+        (ann, rows[0], State.PLANNED),
+        (bob, rows[1], State.TOMBSTONED),
+    ):
+        row.refresh_from_db()
+        owner.refresh_from_db()
+        assert row.state == state
+        restricted = state == State.PLANNED
+        assert (owner.state == Subject.State.RESTRICTED) == restricted
+
+
+def test_who_was_kept_out_comes_back_with_the_fence(
+    agent: Agent,
+    ann: Subject,
+    broken: set[UUID],
+) -> None:
+    row = confirm(plan(ann, "record", thread=get_thread(agent, "ann-1"), seq=2))
+    ledgers.intend(row)
+    broken.add(row.id)
+    replays.look()
+    broken.clear()
+    assert finish(row).state == State.COMPLETE
+    append(agent, "ann-1", "She may write again.")
+
+
+# Two at once
+
+
+@pytest.fixture
+def pool() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(2) as threads:
+        yield threads
+
+
+def _elsewhere(
+    pool: ThreadPoolExecutor, work: Callable[[], Erasure]
+) -> Future[Erasure]:
+    """On connections of its own, as in another process."""
+
+    def run() -> Erasure:
+        try:
+            return work()
+        finally:
+            connections.close_all()
+
+    return pool.submit(run)
+
+
+@pytest.fixture
+def slow_and_dirty(monkeypatch: pytest.MonkeyPatch) -> tuple[Signal, Signal]:
+    """Another's scan has begun; it ends when told, and reached not everything."""
+    begun, ended, here, scan = Signal(), Signal(), get_ident(), scans.scan_each
+
+    def look(*args: Any, **options: Any) -> tuple[Verdict, dict[UUID, Verdict]]:
+        whole, each = scan(*args, **options)
+        if get_ident() == here:
+            return whole, each
+        begun.set()
+        assert ended.wait(timeout=60)
+        dirty = partial(replace, unreachable=("redis",), trouble="store")
+        return dirty(whole), {name: dirty(verdict) for name, verdict in each.items()}
+
+    monkeypatch.setattr(scans, "scan_each", look)
+    return begun, ended
+
+
+@pytest.mark.usefixtures("bob")
+@pytest.mark.parametrize(
+    ("scope", "meanwhile"),
+    [("subject", State.COMPLETE), ("thread", State.VERIFIED)],
+)
+def test_a_slower_scan_takes_nothing_back(
+    agent: Agent,
+    pool: ThreadPoolExecutor,
+    slow_and_dirty: tuple[Signal, Signal],
+    scope: str,
+    meanwhile: str,
+) -> None:
+    ann = make_person(agent, "ann")
+    begun, ended = slow_and_dirty
+    given = {"thread": get_thread(agent, "ann-1")} if scope == "thread" else {}
+    row = forget(ann, scope, until=State.SCRUBBED, **given)
+    slower = _elsewhere(pool, lambda: erasures.advance(row))
+    assert begun.wait(timeout=60)
+    while row.state != meanwhile:
+        row = erasures.advance(row)
+        assert not row.waiting_on
+    ended.set()
+    seen = slower.result(timeout=60)
+    assert (seen.state, seen.waiting_on) == (meanwhile, "")
+    row = finish(row)
+    assert (row.state, row.waiting_on) == (State.COMPLETE, "")
+    told = orjson.loads(Receipt.objects.get(erasure=row).text)["verification"]
+    assert told == orjson.loads(row.verification)
+    assert told["unreachable"] == []
+    append(agent, "bob-1", "The twin is there.")
+
+
+def test_a_scan_that_failed_is_noted_and_made_again(
+    ann: Subject, pool: ThreadPoolExecutor, slow_and_dirty: tuple[Signal, Signal]
+) -> None:
+    """The twin: with nobody faster what it found counts."""
+    _, ended = slow_and_dirty
+    ended.set()
+    row = forget(ann, until=State.SCRUBBED)
+    row = _elsewhere(pool, lambda: erasures.advance(row)).result(timeout=60)
+    assert (row.state, row.waiting_on) == (State.SCRUBBED, "store")
+    assert orjson.loads(row.verification)["unreachable"] == ["redis"]
+    assert finish(row).state == State.COMPLETE
+
+
+def test_what_is_left_takes_no_receipt_back(
+    ann: Subject, pool: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody counted before the end what another has seen to meanwhile."""
+    begun, ended, here = Signal(), Signal(), get_ident()
+    count: Callable[[Erasure], dict[str, int]] = erasure_plans.count_left
+
+    def counted(row: Erasure) -> dict[str, int]:
+        if get_ident() == here:
+            return count(row)
+        begun.set()
+        assert ended.wait(timeout=60)
+        return {**count(row), "events": 1}
+
+    row = forget(ann, until=State.SCRUBBED)
+    monkeypatch.setattr(erasure_plans, "count_left", counted)
+    slower = _elsewhere(pool, lambda: erasures.advance(row))
+    assert begun.wait(timeout=60)
+    row = finish(row)
+    assert row.state == State.COMPLETE
+    ended.set()
+    assert slower.result(timeout=60).state == State.COMPLETE
+    assert Receipt.objects.filter(erasure=row).count() == 1
+
+
+@pytest.mark.parametrize("scope", ["subject", "thread", "record"])
+def test_two_at_once_come_to_one_receipt(
+    agent: Agent, ann: Subject, bob: Subject, pool: ThreadPoolExecutor, scope: str
+) -> None:
+    """A server, and who confirmed at a terminal and waits there."""
+    given: dict[str, Any] = {"thread": get_thread(agent, "ann-1"), "seq": 2}
+    named = {"subject": (), "thread": ("thread",), "record": ("thread", "seq")}
+    asked = {name: given[name] for name in named[scope]}
+    row, before = confirm(plan(ann, scope, **asked)), sealed("bob-1")
+    both = [_elsewhere(pool, lambda: finish(row)) for _ in range(2)]
+    for each in both:
+        each.result(timeout=120)
+    row.refresh_from_db()
+    assert (row.state, row.waiting_on) == (State.COMPLETE, "")
+    assert Receipt.objects.filter(erasure=row).count() == 1
+    assert [line.kind for line in ledger.lines()] == ["intent", "done"]
+    assert sealed("bob-1") == before

@@ -1,0 +1,177 @@
+"""What is held stays: neither a deleted page nor an expiry takes anything of it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from memoryhub import journal
+from memoryhub.errors import Refusal, SubjectHeldError, SubjectRestrictedError
+from memoryhub.journal import Address, Order
+from memoryhub.kernel.commands import RetireThread
+from memoryhub.kernel.memory.memory_commands import EraseValues
+from memoryhub.kernel.paging.page_commands import DeletePage
+from memoryhub.models.access.operators import Membership
+from memoryhub.models.erasures import Hold
+from memoryhub.models.events import Event
+from memoryhub.models.server.clock import clock
+from memoryhub.models.subjects import Subject
+from memoryhub.models.threads import Thread
+from memoryhub.queries.forget import expiry as due
+from memoryhub.queries.verify.verification import verify
+from memoryhub.services.access import operators, projects
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.paging import operator_pages
+from memoryhub.services.people import holds, restrictions, subjects
+from memoryhub.workers import expiry
+from tests.cast import factories
+from tests.oracles.memory_acts import DAY, MINUTE, NOON, at, lasting, new_key, set_keys
+from tests.oracles.page_acts import act
+
+pytestmark = pytest.mark.django_db
+
+OPERATOR = "operator:1"
+#: By then the value of a minute had its grace of a day.
+OVER = NOON + 2 * DAY
+
+
+@pytest.fixture(autouse=True)
+def people(agent: Agent) -> None:
+    """Ann and her twin bob: each with a page, and a value that lasts a minute."""
+    with at(NOON):
+        for name in ("ann", "bob"):
+            factories.make_thread(agent, name, user_id=name)
+            factories.make_page(agent, "rules", thread=name)
+            brief = new_key("brief", "x" * 50, lasting(MINUTE))
+            set_keys(agent, brief, thread=name)
+
+
+def _hold(agent: Agent, *, until: timedelta = 30 * DAY) -> Hold:
+    """On ann, from now on."""
+    vera = operators.add("vera")
+    ann = _subject(agent)
+    operators.set_role(ann.project, vera, Membership.Role.OFFICER)
+    return holds.open_hold(
+        ann,
+        basis="legal_claims",
+        reviewer=vera,
+        expires_at=clock.now() + until,
+        actor="command",
+    )
+
+
+def _subject(agent: Agent) -> Subject:
+    found = subjects.find(agent.project, "ann")
+    assert found is not None
+    return found
+
+
+def _sealed(agent: Agent, name: str) -> int:
+    row = factories.get_thread(agent, name)
+    assert verify(row) is None
+    return Event.objects.filter(thread=row, payload__isnull=False).count()
+
+
+def _erase() -> int:
+    expiry.expire(clock.now())
+    return expiry.erase(clock.now())
+
+
+@pytest.mark.parametrize("by", ["agent", "operator"])
+def test_no_page_of_hers_is_deleted_before_the_hold_ends(agent: Agent, by: str) -> None:
+    def delete(name: str) -> None:
+        if by == "agent":
+            act(agent, DeletePage(page_id="rules"), thread=name)
+        else:
+            row = factories.get_thread(agent, name)
+            operator_pages.delete(row, "rules", actor=OPERATOR)
+
+    with at(NOON):
+        hold = _hold(agent)
+        kept = _sealed(agent, "ann")
+        with pytest.raises(SubjectHeldError) as refused:
+            delete("ann")
+        assert refused.value.detail == {"until": hold.expires_at.isoformat()}
+        assert _sealed(agent, "ann") == kept
+        # What takes nothing away goes on, and so does whoever is not held.
+        factories.append(agent, "ann", "Still here.")
+        delete("bob")
+        assert _sealed(agent, "bob") < kept
+    with at(hold.expires_at):
+        delete("ann")
+        assert _sealed(agent, "ann") == kept
+
+
+def test_her_expired_values_stay_until_the_hold_is_lifted(agent: Agent) -> None:
+    with at(NOON):
+        hold = _hold(agent)
+    with at(OVER):
+        kept = _sealed(agent, "ann")
+        assert _erase() == 1
+        assert (_sealed(agent, "ann"), _sealed(agent, "bob")) == (kept, kept - 1)
+        # Nothing of hers is late either, or said to go.
+        assert due.get_lag(OVER) == timedelta()
+        assert not [*due.iter_due_projects(OVER)]
+        project = _subject(agent).project
+        projects.let_expire(project, default_ttl_seconds=None, grace_seconds=None)
+        assert due.count_doomed(project, grace_seconds=0, now=OVER).count == 0
+        projects.let_expire(project, default_ttl_seconds=None, grace_seconds=0)
+        holds.lift(hold.id, actor="command")
+        assert _erase() == 1
+        assert _sealed(agent, "ann") == kept - 1
+
+
+def test_a_hold_that_expired_keeps_no_value(agent: Agent) -> None:
+    with at(NOON):
+        _hold(agent, until=DAY)
+    with at(OVER):
+        assert _erase() == 2
+
+
+def test_her_expired_values_stay_while_she_is_restricted(agent: Agent) -> None:
+    ann = _subject(agent)
+    with at(OVER):
+        kept = _sealed(agent, "ann")
+        restrictions.restrict(ann.id, basis="claims", actor="command")
+        assert _erase() == 1
+        assert (_sealed(agent, "ann"), _sealed(agent, "bob")) == (kept, kept - 1)
+        restrictions.unrestrict(ann.id, actor="command")
+        assert _erase() == 1
+
+
+@pytest.mark.parametrize("why", ["held", "restricted", ""])
+def test_a_worker_that_asked_before_is_refused_by_the_fence(
+    agent: Agent, why: str
+) -> None:
+    """It saw what was due, and then the hold was opened."""
+    row = factories.get_thread(agent, "ann")
+    seq = Event.objects.get(thread=row, type="key.set").seq
+    with at(OVER):
+        expiry.expire(OVER)
+        if why == "held":
+            _hold(agent)
+        elif why == "restricted":
+            restrictions.restrict(_subject(agent).id, basis="claims", actor="command")
+        kept = _sealed(agent, "ann")
+        refusal = _refusal(row, EraseValues(seqs=(seq,), grace=DAY))
+        kinds = {"held": SubjectHeldError, "restricted": SubjectRestrictedError}
+        assert type(refusal) is kinds.get(why, type(None))
+        assert _sealed(agent, "ann") == (kept if why else kept - 1)
+
+
+def test_who_was_held_meanwhile_is_not_retired(agent: Agent) -> None:
+    with at(OVER):
+        _hold(agent)
+        for name, kind in (("ann", SubjectHeldError), ("bob", type(None))):
+            row = factories.get_thread(agent, name)
+            assert type(_refusal(row, RetireThread(policy_days=1, idle_days=2))) is kind
+
+
+def _refusal(row: Thread, command: EraseValues | RetireThread) -> Refusal | None:
+    address = Address(project=row.project_id, name=row.name)
+    try:
+        journal.perform(Order(address=address, command=command, actor="worker:expiry"))
+    except Refusal as refusal:
+        return refusal
+    return None

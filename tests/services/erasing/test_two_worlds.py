@@ -1,0 +1,100 @@
+"""Two worlds that differ in truth values alone: nothing in the clear tells which."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+from django.apps import apps
+from django.db import router
+from django.db.models import Model
+
+from memoryhub.models.subjects import Subject
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.vault.registry.places import Holds
+from memoryhub.vault.registry.registry import TABLES
+from tests.api.client import Client, run
+from tests.cast import factories
+from tests.cast.forgetting import forget, of
+from tests.oracles import memory_acts
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+#: What stands there is compared; of what is sealed, how long it is.
+CLEAR = Holds.NUMBER | Holds.WORD
+#: What paging is about, and counts what a model reads.
+TOKENS = {"tokens", "cost", "token_count", "resident_tokens", "capacity_tokens"}
+
+
+#: Tell of the forgetting itself: of two, one came first.
+ORDERS = {"memoryhub.Erasure", "memoryhub.Receipt"}
+
+
+@pytest.mark.parametrize("forgotten", [False, True])
+def test_nothing_tells_one_from_the_other(agent: Agent, *, forgotten: bool) -> None:
+    yes, no = make(agent, "yes", answer=True), make(agent, "nay", answer=False)
+    if forgotten:
+        forget(yes)
+        forget(no)
+    for label, table in TABLES.items():
+        if table.subject is None or label in ORDERS:
+            continue
+        model = apps.get_model(label)
+        assert clear(model, label, yes) == clear(model, label, no), label
+
+
+def make(agent: Agent, user_id: str, *, answer: bool) -> Subject:
+    """Truth values and nulls in everything that may hold them."""
+    name = f"{user_id}-1"
+    odd = None if answer else answer
+    factories.make_thread(agent, name, user_id=user_id)
+    value = {"hiv_positive": answer, "note": odd}
+    for key, held in (("bare", answer), ("null", odd), ("deep", [value])):
+        memory_acts.set_key(agent, key, held, thread=name)
+    factories.append(agent, name, value, answer)
+    client = Client(key=factories.make_key(agent_project(agent))[1])
+    said = {"type": "artifact", "modality": "structured", "content": {"data": value}}
+    handler = {"own_name": "user", "is_self_call": answer}
+    sent = {"from": "user", "to": "assistant", "type": "chat.user", "content": "Hi."}
+    for method, at, body in (
+        ("PUT", "/pages/answer", said),
+        ("PUT", "/task", {"data": value, "description": str(answer)}),
+        ("POST", "/notes", {"text": str(answer)}),
+        ("POST", "/slots", {**sent, "handler": handler}),
+        ("POST", "/checkpoints", {"description": str(answer)}),
+    ):
+        assert run(client.send(method, f"/threads/{name}{at}", body)).status < 300
+    return of(agent, user_id)
+
+
+def agent_project(agent: Agent) -> Any:
+    return apps.get_model("memoryhub.Project").objects.get(id=agent.project)
+
+
+def clear(model: type[Model], label: str, subject: Subject) -> Counter[Any]:
+    """The rows of a subject, by what they tell."""
+    table = TABLES[label]
+    assert table.subject is not None
+    rows = model._default_manager.using(router.db_for_read(model)).filter(
+        **{table.subject: subject.id}
+    )
+    return Counter(
+        tuple(
+            told(getattr(row, _column(model, name)), name, holds)
+            for name, holds in sorted(table.fields.items())
+        )
+        for row in rows
+    )
+
+
+def _column(model: type[Model], name: str) -> str:
+    return str(getattr(model._meta.get_field(name), "attname", name))
+
+
+def told(value: Any, name: str, holds: Holds) -> object:
+    if holds & Holds.SEALED:
+        return None if value is None else len(bytes(value))
+    if not holds & CLEAR or name in TOKENS or holds & (Holds.ID | Holds.TIME):
+        return None
+    return value

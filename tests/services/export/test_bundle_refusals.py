@@ -1,0 +1,223 @@
+"""Bundles that were tampered with: refused before anything is written, by the line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from memoryhub.errors import BadBundleError, Refusal
+from memoryhub.models import Event, Project, Subject, Thread
+from memoryhub.models.keys import SigningKey
+from memoryhub.queries.export import bundles
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.people import subjects
+from memoryhub.vault.proof import signing
+from tests.cast import bundled, factories
+from tests.promises.tampering.manipulations import listed, stranger
+
+pytestmark = pytest.mark.django_db
+Edit = Callable[[Any], None]
+
+
+@pytest.fixture(scope="module")
+def kept() -> list[bytes]:
+    return []
+
+
+@pytest.fixture
+def data(kept: list[bytes], request: pytest.FixtureRequest) -> bytes:
+    """Ann's bundle, made once for all; of a project that is there no more."""
+    if not kept:
+        agent = request.getfixturevalue("agent")
+        bundled.live(agent)
+        kept.append(bundled.export(subjects.find_or_create(agent.project, "ann")))
+    return kept[0]
+
+
+def refused(data: bytes, project: Project, **options: Any) -> Refusal:
+    """Why the bundle is not taken; nothing of it is there afterwards."""
+    before = Thread.objects.count(), Event.objects.count(), Subject.objects.count()
+    with pytest.raises(Refusal) as refusal:
+        bundled.take(data, project, **options)
+    after = Thread.objects.count(), Event.objects.count(), Subject.objects.count()
+    assert after == before
+    return refusal.value
+
+
+def what(data: bytes, project: Project) -> tuple[Any, Any]:
+    refusal = refused(data, project)
+    assert isinstance(refusal, BadBundleError)
+    return refusal.detail["what"], refusal.detail.get("line")
+
+
+@pytest.mark.parametrize(
+    ("edit", "word"),
+    [
+        (lambda told: told.update(format="memoryhub.subject/3"), "newer_format"),
+        (lambda told: told.update(format="memoryhub.subject/1"), "older_format"),
+        (lambda told: told.update(format="other/1"), "unknown_format"),
+        (lambda told: told.pop("format"), "unknown_format"),
+        (lambda told: told.pop("cut"), "manifest"),
+        (lambda told: told.update(more=1), "manifest"),
+        (lambda told: told["cut"][0].update(head_seq="1"), "manifest"),
+        (lambda told: told["subject"].update(user_id=None), "subject"),
+        (lambda told: told["subject"].update(user_id="a\nb"), "subject"),
+        (lambda told: told["cut"].append(told["cut"][0]), "cut"),
+        (lambda told: told["cut"].pop(), "line"),
+        (lambda told: told["cut"].reverse(), "thread"),
+        (lambda told: told["cut"][2].update(thread=str(uuid4())), "thread"),
+        (lambda told: told["cut"][0].update(head_seq=2), "chain"),
+        (lambda told: told["cut"][2].update(head_hash="0" * 64), "chain"),
+        (lambda told: told["cut"][0].update(status="erased"), "status"),
+        (lambda told: told["cut"][1].update(parent_seq=1), "birth"),
+        (lambda told: told["subject"].update(id=str(uuid4())), "body"),
+        (lambda told: told["files"].pop(), "files"),
+        (lambda told: told["files"].append(told["files"][0]), "files"),
+        (lambda told: told["files"][1].update(bytes=1), "files"),
+        (lambda told: told["files"][1].update(sha256="0" * 64), "sha256"),
+        (lambda told: told["files"][1].update(records=1), "events_missing"),
+    ],
+)
+def test_another_manifest_is_refused(
+    data: bytes, zeta: Project, edit: Edit, word: str
+) -> None:
+    """Row 136 of the bad inputs, though it is signed: its own account is checked."""
+    assert what(bundled.signed(data, edit), zeta)[0] == word
+
+
+def swap(was: bytes, now: bytes, at: int = 1) -> Edit:
+    def edit(lines: list[bytes]) -> None:
+        assert was in lines[at]
+        lines[at] = lines[at].replace(was, now, 1)
+
+    return edit
+
+
+@pytest.mark.parametrize(
+    ("edit", "word", "line"),
+    [
+        (lambda lines: lines.__setitem__(4, b"{\n"), "json", 5),
+        (lambda lines: lines.__setitem__(4, b"[]\n"), "line", 5),
+        (lambda lines: lines.__setitem__(4, lines[4][:-1] + b" \n"), "line", 5),
+        (lambda lines: lines.pop(3), "seq", 4),
+        (lambda lines: lines.insert(3, lines[3]), "seq", 5),
+        (lambda lines: lines.pop(), "events_missing", None),
+        (lambda lines: lines.append(lines[-1]), "line", None),
+        (swap(b'"slot.appended"', b'"slot.moved"'), "event_type", 2),
+        (swap(b'"index":0', b'"index":1'), "fold", 2),
+        (swap(b'"index":0', b'"index":"0"'), "body", 2),
+        (swap(b'"index":0', b'"index":0,"more":1'), "body", 2),
+        (swap(b'"index":0', b'"index": 0'), "line", 2),
+        (swap(b'"seq":2', b'"seq":true'), "line", 2),
+        (swap(b'"seq":2', b'"seq":3'), "seq", 2),
+        (swap(b'"actor":"agent:', b'"actor":"agent\\n'), "line", 2),
+        (swap(b'"erased":null', b'"erased":9'), "content", 2),
+        (swap(b'"erased":null', b'"erased":1'), "erased", 2),
+        (swap(b'"at":"20', b'"at":"19'), "at", 2),
+        (swap(b'"replay_format":1', b'"replay_format":1.5', 0), "body", 1),
+        (swap(b'"type":"thread.created"', b'"type":"thread.reopened"', 0), "body", 1),
+    ],
+)
+def test_another_line_is_refused_and_named(
+    data: bytes, zeta: Project, edit: Edit, word: str, line: int | None
+) -> None:
+    """Row 136 of the bad inputs, though it is signed."""
+    found = what(bundled.rewritten(data, edit), zeta)
+    assert found[0] == word
+    assert line is None or found[1] == line
+
+
+def test_two_subjects_are_refused(data: bytes, zeta: Project) -> None:
+    ann = bundled.manifest(bundled.opened(data))["subject"]["id"]
+    edit = swap(ann.encode(), str(uuid4()).encode(), 0)
+    assert what(bundled.rewritten(data, edit), zeta) == ("body", 1)
+
+
+def test_what_does_not_fold_is_refused(data: bytes, zeta: Project) -> None:
+    """The line is a lawful one, elsewhere."""
+
+    def edit(lines: list[bytes]) -> None:
+        (at,) = (n for n, each in enumerate(lines) if b'"checkpoint.restored"' in each)
+        was = lines[at]
+        lines[at] = was.replace(b'"target":', b'"target":9')
+        assert lines[at] != was
+
+    assert what(bundled.rewritten(data, edit), zeta)[0] == "fold"
+
+
+def test_a_content_with_all_that_ends_a_line_comes_whole(
+    agent: Agent, acme: Project, zeta: Project
+) -> None:
+    hostile = '","erased":null,"chain":"' + "0" * 64 + '"}\n{"content":'
+    factories.make_thread(agent, "t-1", user_id="bob")
+    factories.append(agent, "t-1", hostile, {"body": {"content": hostile}})
+    bob = subjects.find_or_create(acme.id, "bob")
+    data = bundled.export(bob)
+    bundled.take(data, zeta)
+    again = bundled.export(subjects.find_or_create(zeta.id, "bob"))
+    lines = bundled.records(bundled.opened(again), "events.jsonl")
+    assert lines[1]["content"] == {"content": hostile}
+    assert lines[2]["content"] == {"content": {"body": {"content": hostile}}}
+
+
+def test_what_nobody_signed_is_refused(data: bytes, zeta: Project) -> None:
+    told = bundled.manifest(bundled.opened(data))
+    told["signature"]["sig"] = "0" * 128
+    text = json.dumps(told).encode()
+    assert what(bundled.repacked(data, {"manifest.json": text}), zeta) == (
+        "signature",
+        None,
+    )
+
+
+def test_a_stranger_is_no_signer_unless_trusted(
+    data: bytes, zeta: Project, settings: Any, tmp_path: Path
+) -> None:
+    """As another instance, which has another ledger."""
+    SigningKey.objects.using("keys").all().delete()
+    settings.LEDGER = tmp_path / "ledger"
+    refusal = refused(data, zeta, trusted={})
+    assert refusal.detail == {"what": "unknown_signer"}
+    assert bundled.take(data, zeta, trusted=bundled.KNOWN).threads == 3
+
+
+def test_a_stranger_s_key_under_a_known_id_is_not_ours(
+    data: bytes, zeta: Project
+) -> None:
+    key_id = bundled.manifest(bundled.opened(data))["signature"]["key_id"]
+    with pytest.raises(BadBundleError):
+        bundled.take(data, zeta, trusted={key_id: bytes(32)})
+
+
+def test_an_own_key_in_the_list_beside_the_ledger_is_no_signer(
+    data: bytes, zeta: Project
+) -> None:
+    own, _ = stranger(), signing.current()
+    listed(own)
+    told = bundled.manifest(bundled.opened(data))
+    sig = own.sign(bundles.canonical(told))
+    told["signature"] = {"key_id": own.key_id, "sig": sig.hex()}
+    forged = bundled.repacked(data, {"manifest.json": json.dumps(told).encode()})
+    refusal = refused(forged, zeta, trusted={})
+    assert refusal.detail == {"what": "unknown_signer"}
+
+
+@pytest.mark.parametrize("path", ["manifest.json", "events.jsonl"])
+def test_what_is_missing_is_refused(data: bytes, zeta: Project, path: str) -> None:
+    found = what(bundled.repacked(data, {path: None}), zeta)
+    assert found[0] in ("missing_file", "files")
+
+
+def test_what_is_too_much_is_refused(data: bytes, zeta: Project) -> None:
+    assert what(bundled.repacked(data, {"more.txt": b"a"}), zeta) == ("files", None)
+
+
+def test_no_refusal_says_what_stands_there(data: bytes, zeta: Project) -> None:
+    edit = swap(b"hello", b"hell\x00")
+    refusal = refused(bundled.rewritten(data, edit), zeta)
+    assert "hell" not in refusal.sentence

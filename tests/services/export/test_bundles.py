@@ -1,0 +1,341 @@
+"""Bundles taken in: all of one or nothing, and the same as where it came from."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from memoryhub.errors import (
+    BundleErasedError,
+    NameTakenError,
+    NotFoundError,
+    ProjectFullError,
+    Refusal,
+    SubjectErasedError,
+    SubjectRestrictedError,
+    ThreadErasedError,
+)
+from memoryhub.journal import arrivals
+from memoryhub.models import Event, Instance, Project, Subject, Thread
+from memoryhub.models.access.audit import AuditEntry
+from memoryhub.queries.verify import context_verification
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.people import subjects
+from memoryhub.services.turns import turns
+from tests.cast import bundled, erasings, factories
+from tests.replay import assert_replays
+
+pytestmark = pytest.mark.django_db
+Edit = Callable[[Any], None]
+
+
+@pytest.fixture
+def ann(agent: Agent, acme: Project) -> Subject:
+    bundled.live(agent)
+    return subjects.find_or_create(acme.id, "ann")
+
+
+@pytest.fixture(scope="module")
+def kept() -> list[bytes]:
+    return []
+
+
+@pytest.fixture
+def data(kept: list[bytes], request: pytest.FixtureRequest) -> bytes:
+    """Ann's bundle, made once for all; of a project that is there no more."""
+    if not kept:
+        kept.append(bundled.export(request.getfixturevalue("ann")))
+    return kept[0]
+
+
+def refused(data: bytes, project: Project, **options: Any) -> Refusal:
+    """Why the bundle is not taken; nothing of it is there afterwards."""
+    before = Thread.objects.count(), Event.objects.count(), Subject.objects.count()
+    with pytest.raises(Refusal) as refusal:
+        bundled.take(data, project, **options)
+    after = Thread.objects.count(), Event.objects.count(), Subject.objects.count()
+    assert after == before
+    return refusal.value
+
+
+# What comes in
+
+
+@pytest.mark.promise("P16", load="a bundle of every kind of record")
+def test_import_of_export_equal(data: bytes, zeta: Project) -> None:
+    taken = bundled.take(data, zeta)
+    again = subjects.find_or_create(zeta.id, "ann")
+    assert (taken.subject, taken.threads) == (again.id, 3)
+    told = bundled.comparable(bundled.opened(bundled.export(again)))
+    assert told == bundled.comparable(bundled.opened(data))
+    assert taken.events == len(told["events.jsonl"])
+    kinds = {line["type"] for line in told["events.jsonl"]}
+    assert kinds >= {"turn.packed", "page.evicted", "checkpoint.restored"}
+
+
+def test_what_a_bound_key_named_is_called_the_same(
+    agent: Agent, ann: Subject, acme: Project, zeta: Project
+) -> None:
+    """By a key that is bound to her there, where she has another id."""
+    bound = factories.make_agent(acme, subject=ann)
+    factories.append(bound, "own", "hello")
+    factories.run(turns.begin(agent=bound, thread="own", new=turns.NewTurn()))
+    again = bundled.take(bundled.export(ann), zeta).subject
+    assert again is not None
+    there = factories.make_agent(zeta, subject=Subject.objects.get(id=again))
+    factories.append(there, "own", "and on")
+    row = Thread.objects.select_related("subject").get(name=f"{again}:own")
+    assert (row.subject_id, row.slot_count) == (again, 2)
+    checked = [*context_verification.iter_checked(row)]
+    assert [(each.wrong, each.erased) for each in checked] == [(None, False)]
+
+
+def test_recorded_contexts_hash_the_same(data: bytes, zeta: Project) -> None:
+    bundled.take(data, zeta)
+    rows = Thread.objects.select_related("subject").filter(project=zeta)
+    checked = [each for row in rows for each in context_verification.iter_checked(row)]
+    assert len(checked) == 7
+    assert {(each.wrong, each.erased) for each in checked} == {(None, False)}
+
+
+def test_what_comes_in_can_be_written_to(data: bytes, zeta: Project) -> None:
+    bundled.take(data, zeta)
+    other = factories.make_agent(zeta)
+    before = factories.get_thread(other, "t-1").head_seq
+    assert factories.append(other, "t-1", "more").seq == before + 1
+    assert factories.get_thread(other, "t-2").status == "closed"
+
+
+def test_ids_salts_and_keys_are_new(ann: Subject, zeta: Project, acme: Project) -> None:
+    bundled.take(bundled.export(ann), zeta)
+    for name in ("t-1", "t-2", "t-3"):
+        was = Thread.objects.get(project=acme, name=name)
+        row = Thread.objects.get(project=zeta, name=name)
+        instance = str(Instance.objects.get().id)
+        origin = [instance, str(was.id), bytes(was.head_hash).hex()]
+        assert json.loads(row.origin) == origin
+        assert row.id != was.id
+        assert row.subject_id != was.subject_id
+        assert bytes(row.name_salt) != bytes(was.name_salt)
+        assert bytes(row.head_hash) != bytes(was.head_hash)
+        assert (row.head_seq, row.created_at) == (was.head_seq, was.created_at)
+        assert row.listed_at == row.last_event_at
+
+
+def test_it_is_noted(data: bytes, zeta: Project) -> None:
+    taken = bundled.take(data, zeta)
+    (entry,) = AuditEntry.objects.filter(action="subject.imported")
+    assert (entry.project, entry.count) == (zeta.id, taken.events)
+    assert entry.target_id == str(taken.subject)
+
+
+def test_threads_are_counted(data: bytes, zeta: Project) -> None:
+    bundled.take(data, zeta)
+    zeta.refresh_from_db()
+    assert zeta.thread_count == 3
+
+
+def test_the_anonymous_come_to_the_anonymous(
+    agent: Agent, acme: Project, zeta: Project
+) -> None:
+    factories.append(agent, "t-1", "hello")
+    data = bundled.export(subjects.anonymous(acme.id))
+    assert bundled.take(data, zeta).subject == subjects.anonymous(zeta.id).id
+
+
+def test_a_subject_without_threads_comes_too(acme: Project, zeta: Project) -> None:
+    data = bundled.export(subjects.find_or_create(acme.id, "bob"))
+    assert bundled.take(data, zeta).threads == 0
+    assert subjects.find(zeta.id, "bob") is not None
+
+
+def test_what_expired_is_still_erased(
+    agent: Agent, acme: Project, zeta: Project, ann: Subject
+) -> None:
+    """Deleted pages' texts: records that were erased before enter as erased."""
+    bundled.delete_page(agent, "rules")
+    data = bundled.export(ann)
+    told = bundled.comparable(bundled.opened(data))
+    assert told["erased"] == 1
+    bundled.take(data, zeta)
+    again = subjects.find_or_create(zeta.id, "ann")
+    assert bundled.comparable(bundled.opened(bundled.export(again))) == told
+    gone = Event.objects.filter(thread__project=zeta, erased_by__isnull=False)
+    assert gone.get().payload is None
+
+
+def same_elsewhere(subject: Subject, elsewhere: Project) -> dict[str, Any]:
+    """What the bundle says, once it has said the same of itself elsewhere."""
+    data = bundled.export(subject)
+    told = bundled.comparable(bundled.opened(data))
+    bundled.take(data, elsewhere)
+    again = subjects.find_or_create(elsewhere.id, "ann")
+    assert bundled.comparable(bundled.opened(bundled.export(again))) == told
+    return told
+
+
+def test_erased_records_enter_as_erased(
+    agent: Agent, ann: Subject, zeta: Project
+) -> None:
+    thread = factories.get_thread(agent, "t-1")
+    before = bundled.comparable(bundled.opened(bundled.export(ann)))
+    erasings.erase(thread, (2, 6))
+    told = same_elsewhere(ann, zeta)
+    assert told["erased"] > before["erased"]
+    lines = [line for line in told["events.jsonl"] if line["thread"] == "thread 0"]
+    assert lines[-1]["type"] == "records.erased"
+    assert lines[-1]["body"]["ranges"] == [["thread 0", 2, 6]]
+    assert [line["content"] for line in lines[1:6]] == [None] * 5
+    gone = {line["erased"] for line in lines[1:6]} - {None}
+    assert gone == {lines[-1]["seq"]}
+
+
+@pytest.mark.parametrize("purged", [False, True])
+def test_an_erased_thread_comes_without_its_names(
+    agent: Agent, ann: Subject, zeta: Project, purged: bool
+) -> None:
+    """However far its eraser has come: nothing of it shows what it was."""
+    thread = factories.get_thread(agent, "t-3")
+    erasure = erasings.end(thread)
+    if purged:
+        erasings.purge(thread)
+        erasings.closed(erasure)
+    told = same_elsewhere(ann, zeta)
+    (cut,) = (each for each in told["cut"] if each["status"] == "erased")
+    assert cut["name"].startswith("~")
+    lines = [line for line in told["events.jsonl"] if line["thread"] == cut["thread"]]
+    assert {line["content"] for line in lines} == {None}
+    text = json.dumps(lines)
+    assert "deep" not in text
+    assert '"own"' not in text
+    row = Thread.objects.get(project=zeta, name=cut["name"])
+    assert (row.status, bytes(row.name_salt)) == ("erased", b"")
+    assert row.slot_count == Thread.objects.get(id=thread.id).slot_count
+
+
+def test_an_erased_parent_still_carries_its_forks(
+    agent: Agent, ann: Subject, zeta: Project
+) -> None:
+    parent = factories.get_thread(agent, "t-1")
+    erasure = erasings.end(parent)
+    erasings.purge(parent)
+    erasings.closed(erasure)
+    told = same_elsewhere(ann, zeta)
+    assert told["cut"][0]["status"] == "erased"
+    other = factories.make_agent(zeta)
+    assert factories.append(other, "t-3", "still here").seq
+
+
+def test_a_dry_run_writes_nothing(data: bytes, zeta: Project) -> None:
+    taken = bundled.take(data, zeta, dry_run=True)
+    assert (taken.subject, taken.threads) == (None, 3)
+    assert not Thread.objects.filter(project=zeta).exists()
+    assert subjects.find(zeta.id, "ann") is None
+
+
+def test_progress_counts_each_event_twice(data: bytes, zeta: Project) -> None:
+    told: list[int] = []
+    taken = bundled.take(data, zeta, progress=told.append)
+    assert sum(told) == 2 * taken.events
+
+
+# What is refused: what is here already
+
+
+def test_a_taken_name_refuses_all_of_it(
+    ann: Subject, zeta: Project, acme: Project
+) -> None:
+    """Row 137 of the bad inputs."""
+    data = bundled.export(ann)
+    factories.make_thread(factories.make_agent(zeta), "t-3")
+    assert isinstance(refused(data, zeta), NameTakenError)
+    assert isinstance(refused(data, acme), NameTakenError)
+
+
+def test_an_erased_subject_stays_out(data: bytes, zeta: Project) -> None:
+    bundled.take(data, zeta)
+    whom = Subject.objects.filter(id=subjects.find_or_create(zeta.id, "ann").id)
+    for state in ("erasing", "erased"):
+        whom.update(state=state)
+        assert isinstance(refused(data, zeta), SubjectErasedError)
+    whom.update(state="active")
+
+
+def test_an_erased_generation_stays_out(
+    acme: Project, ann: Subject, zeta: Project
+) -> None:
+    """Though she was readmitted since, or her bundle goes to another project."""
+    data = bundled.export(ann)
+    Subject.objects.filter(id=ann.id).update(state="erased", subject_ref=None)
+    assert isinstance(refused(data, zeta), BundleErasedError)
+    subjects.find_or_create(acme.id, "ann")
+    assert isinstance(refused(data, acme), BundleErasedError)
+    Subject.objects.filter(id=ann.id).update(state="active")
+
+
+def test_a_restricted_subject_takes_nothing_in(data: bytes, zeta: Project) -> None:
+    subject = subjects.find_or_create(zeta.id, "ann")
+    whom = Subject.objects.filter(id=subject.id)
+    whom.update(state="restricted")
+    assert isinstance(refused(data, zeta), SubjectRestrictedError)
+    whom.update(state="active")
+
+
+def test_a_full_project_takes_nothing_in(data: bytes, zeta: Project) -> None:
+    zeta.max_threads = 2
+    zeta.save()
+    assert isinstance(refused(data, zeta), ProjectFullError)
+
+
+def test_a_dead_name_refuses_all_of_it(data: bytes, zeta: Project) -> None:
+    bundled.bury_name(zeta, "t-2")
+    assert isinstance(refused(data, zeta), ThreadErasedError)
+
+
+def test_what_happens_half_way_leaves_nothing(
+    data: bytes, zeta: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An erasure between two batches: its epoch is not the one it began with."""
+    subject = subjects.find_or_create(zeta.id, "ann")
+    monkeypatch.setattr(arrivals, "BATCH", 7)
+    write, written = arrivals.write, []
+
+    def moved(*args: Any, **options: Any) -> None:
+        write(*args, **options)
+        written.append(Event.objects.filter(thread__project=zeta).count())
+        if len(written) == 4:
+            Subject.objects.filter(id=subject.id).update(epoch=2)
+
+    monkeypatch.setattr(arrivals, "write", moved)
+    assert refused(data, zeta).code == "stale"
+    assert written[-1] > 0
+
+
+def test_nobody_sees_it_before_it_is_whole(
+    data: bytes, zeta: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other, seen = factories.make_agent(zeta), []
+    write = arrivals.write
+
+    def looked(*args: Any, **options: Any) -> None:
+        write(*args, **options)
+        seen.append(Thread.objects.scoped(zeta).count())
+        with pytest.raises(NotFoundError):
+            factories.append(other, "t-1", "mine")
+
+    monkeypatch.setattr(arrivals, "write", looked)
+    bundled.take(data, zeta)
+    assert seen == [0, 0, 0]
+    assert Thread.objects.scoped(zeta).count() == 3
+
+
+def test_small_batches_come_to_the_same(
+    data: bytes, zeta: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(arrivals, "BATCH", 1)
+    bundled.take(data, zeta)
+    for row in Thread.objects.select_related("subject").filter(project=zeta):
+        assert_replays(row)

@@ -1,0 +1,114 @@
+"""Values that were erased here stay out, whatever bundle brings them back."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from memoryhub.models import Event, Project, Subject, Thread, Tombstone
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.export import withholding
+from memoryhub.services.people import subjects
+from tests.cast import bundled, factories, graves
+from tests.oracles import memory_acts as acts
+from tests.services.acts import fork
+
+pytestmark = [pytest.mark.django_db, pytest.mark.promise("P14")]
+VALUE = "The number of her passport is 4711-0815."
+OTHER = "She would rather sit at the window, always."
+
+
+@pytest.fixture
+def data(agent: Agent, acme: Project) -> bytes:
+    factories.make_thread(agent, "t-1", user_id="ann", **bundled.SMALL)
+    factories.append(agent, "t-1", VALUE)
+    factories.make_page(agent, "passport", text=VALUE)
+    factories.make_page(agent, "made", text="Passport known.", provenance=("passport",))
+    factories.make_page(agent, "window", text=OTHER)
+    acts.set_key(agent, "passport", VALUE)
+    acts.add_notes(agent, VALUE, OTHER)
+    fork(agent, "t-1", "t-2")
+    acts.set_key(agent, "again", VALUE, thread="t-2")
+    return bundled.export(subjects.find_or_create(acme.id, "ann"))
+
+
+@pytest.fixture
+def ann(zeta: Project) -> Subject:
+    """Hers, in the project that the bundle comes to; a value of hers was erased."""
+    ann = subjects.find_or_create(zeta.id, "ann")
+    graves.bury_values(ann, [("page", {"text": VALUE})])
+    ann.refresh_from_db()
+    assert ann.tombstones == 1
+    return ann
+
+
+def erased(project: Project, name: str) -> list[str]:
+    rows = Event.objects.filter(thread__project=project, thread__name=name)
+    gone = rows.filter(erased_by__isnull=False).order_by("seq")
+    assert not gone.filter(payload__isnull=False).exists()
+    return [row.type for row in gone]
+
+
+def test_erased_value_stays_out(data: bytes, ann: Subject, zeta: Project) -> None:
+    taken = bundled.take(data, zeta)
+    assert taken.withheld == 5
+    assert erased(zeta, "t-1") == [
+        *("page.created", "page.created", "key.set", "note.added"),
+    ]
+    assert erased(zeta, "t-2") == ["key.set"]
+    told = bundled.opened(bundled.export(ann))
+    values = [
+        line["content"]
+        for line in bundled.records(told, "events.jsonl")
+        if VALUE in json.dumps(line["content"])
+    ]
+    # To have said it is no value: messages are exempt.
+    assert values == [{"content": VALUE}]
+    for path in ("state/keys.jsonl", "state/notes.jsonl"):
+        assert VALUE.encode() not in told.read(path)
+    assert OTHER.encode() in told.read("state/notes.jsonl")
+
+
+def test_each_gap_is_told_by_the_journal(
+    data: bytes, ann: Subject, zeta: Project
+) -> None:
+    """`verify` runs after each test; here is what it goes by."""
+    bundled.take(data, zeta)
+    erasure = Tombstone.objects.get(subject=ann).erasure_id
+    for name, count in (("t-1", 4), ("t-2", 5)):
+        thread = Thread.objects.get(project=zeta, name=name)
+        last = Event.objects.get(thread=thread, seq=thread.head_seq)
+        body = json.loads(last.body)
+        assert (last.type, last.actor) == ("records.erased", f"eraser:{erasure}")
+        assert body["erasure"] == str(erasure)
+        assert body["records"] == count
+        gone = Event.objects.filter(thread=thread, erased_by__isnull=False)
+        assert {row.erased_by for row in gone} == {last.seq}
+
+
+def test_what_leads_there_is_gone_from_the_state(
+    data: bytes, ann: Subject, zeta: Project
+) -> None:
+    bundled.take(data, zeta)
+    told = bundled.opened(bundled.export(ann))
+    assert bundled.records(told, "state/keys.jsonl") == []
+    pages = {each["page_id"] for each in bundled.records(told, "state/pages.jsonl")}
+    assert "window" in pages
+    assert not pages & {"passport", "made"}
+
+
+def test_many_need_several_events(
+    data: bytes, ann: Subject, zeta: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(withholding, "MOST_RANGES", 2)
+    bundled.take(data, zeta)
+    rows = Event.objects.filter(thread__project=zeta, type="records.erased")
+    per_thread = [rows.filter(thread__name=name).count() for name in ("t-1", "t-2")]
+    assert per_thread == [2, 3]
+
+
+def test_who_has_no_tombstone_gets_it_all(data: bytes, acme: Any, zeta: Any) -> None:
+    assert bundled.take(data, zeta).withheld == 0
+    assert erased(zeta, "t-1") == []

@@ -1,0 +1,258 @@
+"""What other memories got wrong when somebody was forgotten: one test for each.
+
+By the names that the design gives them; each with a twin who must still be there.
+"""
+
+from __future__ import annotations
+
+import random
+import secrets
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.apps import apps
+
+from memoryhub import journal
+from memoryhub.errors import NotFoundError, Refusal, SubjectErasedError
+from memoryhub.errors import ThreadErasedError as GoneError
+from memoryhub.journal import Order
+from memoryhub.kernel.commands import CloseThread
+from memoryhub.models.events import Event
+from memoryhub.models.projects import Project
+from memoryhub.models.server.clock import clock
+from memoryhub.models.subjects import Subject
+from memoryhub.models.threads import Thread
+from memoryhub.queries.forget import erasure_counts
+from memoryhub.queries.verify.verification import verify
+from memoryhub.services.access.api_keys import Agent
+from tests.cast.factories import append, get_thread, make_agent, make_page
+from tests.cast.forgetting import confirm, finish, forget, kept, make_person, of, plan
+from tests.oracles.memory_acts import add_notes, set_key, take
+from tests.oracles.page_acts import act, new_text
+from tests.services.acts import fork
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+SCOPES = ("subject", "thread", "before", "record")
+STEPS = 30
+TEXTS = (
+    "She lives at 14 Rue des Lilas in Lyon.",
+    "She lives at 3 Rue de la Paix in Paris.",
+    "She lives at 9 Grand'Rue in Geneva.",
+)
+
+
+def asked(agent: Agent, scope: str, name: str = "ann-1") -> dict[str, Any]:
+    thread = get_thread(agent, name)
+    sealed = Event.objects.filter(thread=thread, payload__isnull=False)
+    wanted: dict[str, dict[str, Any]] = {
+        "subject": {},
+        "thread": {"thread": thread},
+        "before": {"before": clock.now()},
+        "record": {"thread": thread, "seq": sealed.latest("seq").seq},
+    }
+    return wanted[scope]
+
+
+@pytest.mark.parametrize("scope", SCOPES)
+def test_one_is_not_all(agent: Agent, zeta: Project, scope: str) -> None:
+    """Neither others of the project, nor who is called the same in another one."""
+    ann = make_person(agent, "ann", threads=2)
+    append(agent, "nobody", "What is about nobody.")
+    namesake = make_person(make_agent(zeta), "ann")
+    others = [
+        make_person(agent, "bob"),
+        namesake,
+        Subject.objects.get(id=agent.anonymous),
+    ]
+    before = [kept(each) for each in others]
+    row = forget(ann, scope, **asked(agent, scope))
+    assert row.erased
+    assert [kept(each) for each in others] == before
+    assert erasure_counts.count_subject(ann.id) != before[0][1]
+
+
+def test_late_writer_refused(agent: Agent) -> None:
+    """Whoever read her before, and comes to write what it made of that."""
+    ann, bob = make_person(agent, "ann"), make_person(agent, "bob")
+    late = {
+        each.id: Order(
+            address=agent.address(name),
+            command=CloseThread(),
+            actor="worker:observer",
+            epoch=each.epoch,
+        )
+        for each, name in ((ann, "ann-1"), (bob, "bob-1"))
+    }
+    row = confirm(plan(ann))
+    with pytest.raises(SubjectErasedError):
+        journal.perform(late[ann.id])
+    finish(row)
+    with pytest.raises((SubjectErasedError, GoneError, NotFoundError)):
+        journal.perform(late[ann.id])
+    assert not any(erasure_counts.count_subject(ann.id).values())
+    journal.perform(late[bob.id])
+
+
+def versions(agent: Agent, thread: str) -> None:
+    """A page, a key, a note and checkpoints, of which only the last text is shown."""
+    make_page(agent, "home", thread=thread, text=TEXTS[0])
+    set_key(agent, "home", TEXTS[0], thread=thread)
+    for text in TEXTS[1:]:
+        take(agent, thread=thread)
+        act(agent, new_text("home", text), thread)
+        set_key(agent, "home", text, thread=thread)
+    add_notes(agent, TEXTS[0], thread=thread)
+
+
+@pytest.mark.parametrize("scope", ["subject", "thread", "before"])
+def test_superseded_versions_go_too(agent: Agent, scope: str) -> None:
+    """Of pages and of keys, with the levels and states that held them."""
+    ann, _ = make_person(agent, "ann"), make_person(agent, "bob")
+    for name in ("ann-1", "bob-1"):
+        versions(agent, name)
+    sealed = {
+        name: Event.objects.filter(thread__name=name, payload__isnull=False).count()
+        for name in ("ann-1", "bob-1")
+    }
+    assert sealed["ann-1"] == sealed["bob-1"] > 2 * len(TEXTS)
+    thread = get_thread(agent, "ann-1")
+    finish(forget(ann, scope, **asked(agent, scope)))
+    left = Event.objects.filter(thread=thread, payload__isnull=False)
+    assert left.count() == 0
+    # What is there of forked and folded states was made anew, without them.
+    assert verify(Thread.objects.get(id=thread.id)) is None
+    counts = erasure_counts.count_subject(ann.id)
+    # A page that goes with its texts alone keeps its place.
+    assert [counts[place] for place in ("page_levels", "keys")] == [0, 0]
+    rows = Event.objects.filter(thread__name="bob-1", payload__isnull=False)
+    assert rows.count() == sealed["bob-1"]
+
+
+def stands_in(text: str) -> set[str]:
+    """The tables of which a row holds the text in the clear."""
+    found = set()
+    for model in apps.get_app_config("memoryhub").get_models():
+        # By the router: some are in the database of keys.
+        rows = model._default_manager.values_list()
+        if any(text in str(value) for row in rows for value in row):
+            found.add(model._meta.db_table)
+    return found
+
+
+@pytest.mark.parametrize("scope", ["subject", "thread"])
+def test_history_keeps_no_text(agent: Agent, scope: str) -> None:
+    """Nor a name that a client gave, which journals and lists have in the clear."""
+    words = {name: secrets.token_hex(12) for name in ("ann", "bob")}
+    for name, word in words.items():
+        make_person(agent, name)
+        thread = f"{name}-1"
+        make_page(agent, f"page-{word}", thread=thread, text=f"She said {word}.")
+        set_key(agent, f"key-{word}", word, thread=thread)
+        act(agent, new_text(f"page-{word}", f"Or was it {word}?"), thread)
+        append(agent, thread, word)
+        if scope == "subject":
+            fork(agent, thread, f"fork-{word}")
+    assert "memoryhub_event" in stands_in(words["ann"])
+    before = stands_in(words["bob"])
+    row = finish(forget(of(agent, "ann"), scope, **asked(agent, scope)))
+    assert row.state == "complete"
+    assert stands_in(words["ann"]) == set()
+    assert stands_in(words["bob"]) == before
+
+
+# Any forgets
+
+
+class Life:
+    """Somebody's threads, in which things are said, made and forgotten by chance."""
+
+    def __init__(self, agent: Agent, seed: int) -> None:
+        self.agent, self.chance, self.count = agent, random.Random(seed), 0
+        self.acts: dict[Callable[[str], object], int] = {
+            self.say: 4,
+            self.make: 3,
+            self.change: 2,
+            self.fork: 2,
+            self.remember: 2,
+            self.forget_record: 3,
+            self.forget_thread: 1,
+            self.forget_before: 1,
+        }
+
+    def step(self) -> str:
+        """One thing, in a thread that is left; which it was."""
+        living = Thread.objects.exclude(status=Thread.Status.ERASED)
+        names = sorted(living.values_list("name", flat=True))
+        thread = self.chance.choice([n for n in names if n.startswith("ann")] or [""])
+        self.count += 1
+        (do,) = self.chance.choices([*self.acts], [*self.acts.values()])
+        try:
+            do(thread or self.new())
+        except Refusal:
+            return "refused"
+        return do.__name__
+
+    def new(self) -> str:
+        make_person(self.agent, "ann")
+        return "ann-1"
+
+    def say(self, thread: str) -> None:
+        append(self.agent, thread, f"Message {self.count}.")
+
+    def make(self, thread: str) -> None:
+        make_page(self.agent, f"p{self.count}", thread=thread, text=self.text())
+
+    def change(self, thread: str) -> None:
+        act(self.agent, new_text("rules", self.text()), thread)
+
+    def fork(self, thread: str) -> None:
+        fork(self.agent, thread, f"ann-f{self.count}")
+
+    def remember(self, thread: str) -> None:
+        set_key(self.agent, f"k{self.count % 3}", self.text(), thread=thread)
+        add_notes(self.agent, f"Note {self.count}.", thread=thread)
+
+    def text(self) -> str:
+        return f"The text of step {self.count}."
+
+    def forget_record(self, thread: str) -> None:
+        self.forgotten("record", thread)
+
+    def forget_thread(self, thread: str) -> None:
+        self.forgotten("thread", thread)
+
+    def forget_before(self, thread: str) -> None:
+        self.forgotten("before", thread)
+
+    def forgotten(self, scope: str, thread: str) -> None:
+        found = of(self.agent, "ann")
+        rows = Event.objects.filter(thread__name=thread, payload__isnull=False)
+        seqs = [*rows.values_list("seq", flat=True)]
+        if seqs:
+            more = asked(self.agent, scope, thread)
+            more |= {"seq": self.chance.choice(seqs)} if scope == "record" else {}
+            forget(found, scope, **more)
+
+
+@pytest.mark.parametrize(
+    "seed",
+    [2, *(pytest.param(seed, marks=pytest.mark.nightly) for seed in (0, 1))],
+)
+def test_chain_verifies_after_any_forgets(agent: Agent, seed: int) -> None:
+    """Each thread's, whatever went before: names, forks and folded states included."""
+    make_person(agent, "bob")
+    make_person(agent, "ann", threads=2)
+    life, done = Life(agent, seed), set[str]()
+    before = kept(of(agent, "bob"))
+    for _ in range(STEPS):
+        done.add(life.step())
+        for thread in Thread.objects.all():
+            assert verify(thread) is None, (thread.name, done)
+    assert {"forget_record", "forget_thread"} & done
+    forget(of(agent, "ann"))
+    for thread in Thread.objects.all():
+        assert verify(thread) is None
+        assert thread.name.startswith("bob") or thread.name.startswith("~")
+    assert kept(of(agent, "bob")) == before

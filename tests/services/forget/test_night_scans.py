@@ -1,0 +1,275 @@
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from uuid import uuid4
+
+import orjson
+import pytest
+from django.db import transaction
+from django.utils import timezone
+from pytest_django import Settings
+
+from memoryhub.journal import audit
+from memoryhub.models.access.audit import AuditEntry
+from memoryhub.models.erasures import Erasure, Receipt
+from memoryhub.models.projects import Project
+from memoryhub.models.subjects import Subject
+from memoryhub.queries.scan import surfaces
+from memoryhub.queries.verify import privacy_checks
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.forget import night_scans
+from memoryhub.services.people import subjects
+from memoryhub.services.scan import scan_probes, scan_targets, scans
+from memoryhub.vault.proof import receipts, signing
+from memoryhub.vault.scan import needles
+from memoryhub.vault.scan.needles import unpacked
+from tests.cast.erasings import sound
+from tests.cast.factories import append, get_thread
+from tests.cast.forgetting import finish, forget, make_person
+from tests.cast.graves import make_erasure
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+State = Erasure.State
+NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
+HOUR, DAY = timedelta(hours=1), timedelta(days=1)
+
+
+@pytest.fixture
+def ann(agent: Agent) -> Subject:
+    make_person(agent, "bob")
+    return make_person(agent, "ann")
+
+
+@pytest.fixture
+def large(monkeypatch: pytest.MonkeyPatch) -> None:
+    """More memory than may be looked through by day."""
+    monkeypatch.setattr(scans, "BUDGET_BYTES", 1)
+
+
+def entry() -> AuditEntry:
+    return AuditEntry.objects.filter(action="scanned").latest("seq")
+
+
+def addenda(row: Erasure) -> list[dict[str, int]]:
+    """What each says; all are signed."""
+    rows = Receipt.objects.filter(erasure=row, n__gt=0).order_by("n")
+    keys = signing.public_keys()
+    told = [receipts.verify(row.text.encode(), keys).says for row in rows]
+    assert {each and each["what"] for each in told} <= {"scanned"}
+    return [each["numbers"] for each in told if each]
+
+
+def last_scan(project: Project) -> str:
+    found = privacy_checks.list_verdicts(project, now=timezone.now())
+    return {each.name: each.state for each in found}["last scan"]
+
+
+# When
+
+
+def note(at: datetime, *, actor: str = night_scans.ACTOR, **more: object) -> None:
+    with transaction.atomic():
+        audit.append(actor=actor, action="scanned", project=None, at=at, **more)  # type: ignore[arg-type]
+
+
+def due(first: datetime, hours: int) -> list[datetime]:
+    times = [first + hour * HOUR for hour in range(hours)]
+    return [at for at in times if night_scans.due(at)]
+
+
+def test_where_nothing_was_erased_nothing_is_scanned(ann: Subject) -> None:
+    assert due(NOON, 48) == []
+
+
+def test_it_is_due_at_night_until_it_is_made(ann: Subject) -> None:
+    make_erasure(ann, confirmed_at=NOON)
+    night = NOON + 13 * HOUR
+    assert due(NOON, 24) == [night + n * HOUR for n in range(4)]
+    note(night + HOUR / 6)
+    # Once a night; that of somebody at a terminal is another one.
+    assert due(night, 24) == []
+    note(night + DAY - HOUR, actor="command")
+    assert due(night + DAY, 4) == [night + DAY + n * HOUR for n in range(4)]
+
+
+@pytest.mark.parametrize(("count", "again"), [(0, 2), (3, 0)])
+def test_one_that_proved_nothing_is_tried_again(
+    ann: Subject, count: int, again: int
+) -> None:
+    make_erasure(ann, confirmed_at=NOON)
+    night = NOON + 13 * HOUR
+    note(night + HOUR / 6, outcome="failed", count=count)
+    assert len(due(night, 4)) == again
+
+
+def test_a_machine_that_sleeps_at_night_is_caught_up_with_by_day(ann: Subject) -> None:
+    make_erasure(ann, confirmed_at=NOON)
+    late = NOON + DAY + 5 * HOUR
+    assert not night_scans.due(late - HOUR)
+    assert night_scans.due(late)
+    note(late)
+    assert not night_scans.due(late + 2 * HOUR)
+
+
+def test_of_many_each_has_its_own_verdict(settings: Settings, tmp_path: Path) -> None:
+    settings.LOGS, text = tmp_path, secrets.token_hex(16)
+    (tmp_path / "server.log").write_text(text)
+    found, other = needles.user_id(text), needles.user_id(secrets.token_hex(16))
+    one, two, three = (uuid4() for _ in range(3))
+    groups = {one: [found], two: [other], three: [other, found]}
+    whole, each = scans.scan_each(groups)
+    assert (whole.undeclared, whole.needles) == (1, {"user_id": 2})
+    undeclared = {name: verdict.undeclared for name, verdict in each.items()}
+    assert undeclared == {one: 1, two: 0, three: 1}
+    assert {verdict.scanned_bytes for verdict in each.values()} == {whole.scanned_bytes}
+    assert each[two].clean
+    assert not each[one].clean
+
+
+# What waits for the night
+
+
+@pytest.mark.usefixtures("large")
+def test_over_the_budget_there_is_no_receipt_before_the_night(
+    agent: Agent, ann: Subject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row = finish(forget(ann, until=State.SCRUBBED))
+    assert (row.state, row.waiting_on) == (State.SCRUBBED, "night")
+    assert orjson.loads(row.verification)["self_test"] == "passed"
+    with monkeypatch.context() as patch:
+        # By day it is not looked through a second time.
+        patch.setattr(scans, "scan_each", None)
+        assert finish(row).state == State.SCRUBBED
+    assert not Receipt.objects.exists()
+
+    (verdict,) = night_scans.run()
+    assert verdict.clean
+    assert not verdict.deferred
+    # In a large memory it is looked through, too.
+    assert set(verdict.surfaces) & surfaces.LARGE
+    assert (entry().actor_kind, entry().outcome, entry().count) == ("worker", "done", 0)
+    row = finish(row)
+    assert (row.state, row.waiting_on) == (State.COMPLETE, "")
+    found = orjson.loads(Receipt.objects.get(erasure=row).text)["verification"]
+    assert (found["deferred"], found["undeclared"]) == (False, 0)
+    append(agent, "bob-1", "The twin is there.")
+    sound(get_thread(agent, "bob-1"))
+
+
+@pytest.mark.usefixtures("large")
+def test_one_that_is_found_keeps_no_other_waiting(
+    agent: Agent, acme: Project, ann: Subject, settings: Settings, tmp_path: Path
+) -> None:
+    eve = make_person(agent, "eve")
+    rows = [finish(forget(each, until=State.SCRUBBED)) for each in (ann, eve)]
+    settings.LOGS = tmp_path
+    left = unpacked(bytes(rows[1].needles))[0].data
+    (tmp_path / "server.log").write_text(left.hex())
+    night_scans.run()
+    assert (entry().outcome, entry().count) == ("failed", 1)
+    assert last_scan(acme) == "away"
+    done, kept = map(finish, rows)
+    assert (done.state, kept.state) == (State.COMPLETE, State.SCRUBBED)
+    # An erasure that was verified meanwhile does not make it well.
+    assert last_scan(acme) == "away"
+    assert not Receipt.objects.filter(erasure=kept).exists()
+
+    (tmp_path / "server.log").unlink()
+    night_scans.run()
+    assert finish(kept).state == State.COMPLETE
+    assert last_scan(acme) == "ok"
+    sound(get_thread(agent, "bob-1"))
+
+
+def moved(row: Erasure) -> None:
+    """As if it had fallen back, and come again."""
+    Erasure.objects.filter(id=row.id).update(times=b'{"scrubbed":"later"}'.decode())
+
+
+def gone_on(row: Erasure) -> None:
+    Erasure.objects.filter(id=row.id).update(state=State.KEY_DESTROYED)
+
+
+@pytest.mark.usefixtures("large")
+@pytest.mark.parametrize("change", [moved, gone_on])
+def test_what_moved_while_it_was_looked_for_is_not_verified(
+    ann: Subject, change: Callable[[Erasure], None]
+) -> None:
+    row = finish(forget(ann, until=State.SCRUBBED))
+    night_scans.run(lambda amount: change(row))
+    assert Erasure.objects.get(id=row.id).state != State.VERIFIED
+    assert not AuditEntry.objects.filter(action="erasure.verified").exists()
+
+
+@pytest.mark.usefixtures("large")
+def test_a_scan_that_proves_nothing_ends_nothing(
+    ann: Subject, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row = finish(forget(ann, until=State.SCRUBBED))
+    before = row.verification
+    monkeypatch.setattr(scan_probes, "_plant_in_redis", lambda probes, key: None)
+    settings.REDIS_URL = f"unix://{tmp_path / 'none.sock'}"
+    (verdict,) = night_scans.run()
+    assert verdict.unreachable
+    assert (entry().outcome, entry().count) == ("failed", 0)
+    row = Erasure.objects.get(id=row.id)
+    assert (row.state, row.verification) == (State.SCRUBBED, before)
+
+
+# After the receipt
+
+
+def test_each_receipt_has_an_addendum_of_the_night_after(
+    agent: Agent, ann: Subject
+) -> None:
+    row = forget(ann)
+    assert row.needles
+    (verdict,) = night_scans.run()
+    (told,) = addenda(row)
+    assert told == {
+        "surfaces": len(verdict.surfaces),
+        "bytes": verdict.scanned_bytes,
+        "needles": sum(verdict.needles.values()),
+        "undeclared": 0,
+    }
+    assert told["needles"] > 0
+    assert not Erasure.objects.get(id=row.id).needles
+    # The next night there is nothing to look for, and nothing to say.
+    (verdict,) = night_scans.run()
+    assert verdict.clean
+    assert not verdict.needles
+    assert len(addenda(row)) == 1
+    sound(get_thread(agent, "bob-1"))
+
+
+def test_what_came_back_is_said_once_and_until_it_is_gone(
+    acme: Project, ann: Subject, settings: Settings, tmp_path: Path
+) -> None:
+    row = forget(ann)
+    settings.LOGS = tmp_path
+    left = unpacked(bytes(row.needles))[0].data
+    (tmp_path / "restored.log").write_text(left.hex())
+    for _ in range(2):
+        night_scans.run()
+        assert [each["undeclared"] for each in addenda(row)] == [1]
+        assert last_scan(acme) == "away"
+    (tmp_path / "restored.log").unlink()
+    night_scans.run()
+    assert [each["undeclared"] for each in addenda(row)] == [1, 0]
+    assert last_scan(acme) == "ok"
+    assert not Erasure.objects.get(id=row.id).needles
+
+
+def test_many_take_as_many_passes_as_memory_allows(
+    agent: Agent, ann: Subject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for subject in (ann, make_person(agent, "eve")):
+        forget(subject)
+    monkeypatch.setattr(scan_targets, "AT_ONCE", 1)
+    assert len(night_scans.run()) == 2
+    assert [len(addenda(row)) for row in Erasure.objects.all()] == [1, 1]
+    assert subjects.find(agent.project, "bob") is not None

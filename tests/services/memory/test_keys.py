@@ -1,0 +1,308 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from django.db import connections
+from django.test.utils import CaptureQueriesContext
+
+from memoryhub.errors import (
+    ContentErasedError,
+    InvalidError,
+    KeyExistsError,
+    KeyNotFoundError,
+    KeysFullError,
+    NotFoundError,
+    StaleError,
+    SubjectRestrictedError,
+    ThreadClosedError,
+    ValueTooLargeError,
+)
+from memoryhub.journal import Receipt, Request
+from memoryhub.kernel.memory.memory_commands import DeleteKey, Expected, Expiry
+from memoryhub.kernel.state.memory_events import KeyRetimed, KeysCleared, KeySet
+from memoryhub.kernel.text.strict_json import JsonRefusedError
+from memoryhub.models import DueValue, Event, Key, Project, Subject, Thread
+from memoryhub.models.server.clock import clock
+from memoryhub.queries.memory import keys as reading
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.memory import keys
+from memoryhub.services.people import subjects
+from memoryhub.services.threads import threads
+from memoryhub.workers import expiry
+from tests.cast import factories
+from tests.cast.factories import run
+from tests.oracles import memory_acts
+from tests.services import acts
+
+pytestmark = pytest.mark.django_db
+
+NEVER = Expiry(said=True)
+MINUTE = Expiry(said=True, ttl=timedelta(minutes=1))
+CREATE_ONLY = Expected(absent=True)
+DEFAULT = Expiry()
+ANY = Expected()
+
+
+def put(
+    agent: Agent,
+    key: str = "k",
+    value: object = 1,
+    *,
+    until: Expiry = DEFAULT,
+    expected: Expected = ANY,
+    thread: str = "t-1",
+) -> Receipt:
+    change = keys.setting(key, value, until, expected)
+    return run(keys.change(agent=agent, thread=thread, changes=(change,)))
+
+
+def retime(
+    agent: Agent,
+    until: Expiry,
+    *,
+    expected: Expected = ANY,
+    thread: str = "t-1",
+) -> Receipt:
+    return run(
+        keys.retime(
+            agent=agent, thread=thread, key="k", expiry=until, expected=expected
+        )
+    )
+
+
+def line(agent: Agent, key: str = "k", thread: str = "t-1") -> reading.KeyLine:
+    return reading.get_key(factories.get_thread(agent, thread), key)
+
+
+def head(agent: Agent, thread: str = "t-1") -> int:
+    return factories.get_thread(agent, thread).head_seq
+
+
+def test_a_set_makes_the_thread_and_a_row(agent: Agent) -> None:
+    receipt = put(agent, value={"a": None}, until=MINUTE)
+    assert (receipt.created, receipt.seq) == (True, 2)
+    event = receipt.one(KeySet)
+    assert (event.created, event.bytes) == (True, 64)
+    row = Key.objects.get()
+    assert (row.key, row.version, row.value_seq) == ("k", 2, 2)
+    assert row.expires_at == event.expires_at == DueValue.objects.get().due_at
+    found = line(agent)
+    assert (found.value, found.set_by) == ({"a": None}, agent.actor)
+
+
+def test_the_value_stands_in_the_payload_alone(agent: Agent) -> None:
+    put(agent, value="canary-7Q")
+    for event in Event.objects.all():
+        assert "canary-7Q" not in event.body
+        assert b"canary-7Q" not in bytes(event.payload or b"")
+
+
+def test_all_changes_are_made_or_none(agent: Agent) -> None:
+    seen = put(agent).seq
+    good = keys.setting("other", 2, NEVER)
+    stale = keys.setting("k", 2, NEVER, Expected(version=seen + 1))
+    with pytest.raises(StaleError) as refusal:
+        run(
+            keys.change(agent=agent, thread="t-1", changes=(good, stale), numbered=True)
+        )
+    assert refusal.value.detail == {"version": seen, "index": 1}
+    with pytest.raises(StaleError) as refusal:
+        run(keys.change(agent=agent, thread="t-1", changes=(stale,)))
+    assert refusal.value.detail == {"version": seen}
+    assert head(agent) == seen
+    done = run(
+        keys.change(agent=agent, thread="t-1", changes=(good, DeleteKey(key="k")))
+    )
+    assert [each.event.event_type for each in done.events] == ["key.set", "key.deleted"]
+    assert [*Key.objects.values_list("key", flat=True)] == ["other"]
+
+
+def test_what_is_absent_can_be_asked_for(agent: Agent) -> None:
+    put(agent, expected=CREATE_ONLY)
+    with pytest.raises(KeyExistsError) as refusal:
+        put(agent, expected=CREATE_ONLY)
+    assert refusal.value.detail == {"version": 2}
+
+
+def test_a_delete_makes_no_thread_and_no_event_of_nothing(agent: Agent) -> None:
+    gone = DeleteKey(key="k")
+    with pytest.raises(NotFoundError):
+        run(keys.change(agent=agent, thread="t-1", changes=(gone,)))
+    put(agent, "other")
+    assert run(keys.change(agent=agent, thread="t-1", changes=(gone,))).events == ()
+
+
+def lasts(told: Receipt) -> int:
+    """Seconds that the key was given, up to the end of the last."""
+    until = told.one(KeySet).expires_at
+    assert until is not None
+    assert until.microsecond == 0
+    return int((until - told.events[0].at).total_seconds())
+
+
+def test_defaults_of_thread_and_project_are_beaten_by_null(agent: Agent) -> None:
+    hour = replace(agent, default_ttl=timedelta(hours=1))
+    assert lasts(put(hour)) == 3_600
+    acts.amend(agent, config={"default_ttl_seconds": 60})
+    assert lasts(put(hour)) == 60
+    assert put(hour, until=NEVER).one(KeySet).expires_at is None
+
+
+def test_a_limit_refuses_and_evicts_nothing(agent: Agent) -> None:
+    factories.make_thread(agent, max_keys=1)
+    put(agent)
+    with pytest.raises(KeysFullError) as refusal:
+        put(agent, "other")
+    assert refusal.value.detail["max_keys"] == 1
+    assert Key.objects.count() == 1
+
+
+@pytest.mark.parametrize("kind", ["value", "past", "text"])
+def test_what_cannot_be_set_is_refused(agent: Agent, kind: str) -> None:
+    factories.make_thread(agent)
+    if kind == "value":
+        with pytest.raises(ValueTooLargeError):
+            put(agent, value="x" * keys.MAX_VALUE_BYTES)
+    elif kind == "past":
+        with pytest.raises(InvalidError) as refusal:
+            put(agent, until=Expiry(said=True, at=clock.now() - timedelta(seconds=1)))
+        assert refusal.value.invalid_code == "expiry_in_past"
+    else:
+        with pytest.raises(JsonRefusedError):
+            keys.typed("k", b'{"a": 1, "a": 2}', NEVER)
+    assert head(agent) == 1
+
+
+def test_a_typed_value_is_kept_as_it_stands(agent: Agent) -> None:
+    change = keys.typed("k", b' {"b": 1.0, "a": [null]} ', NEVER)
+    run(keys.change(agent=agent, thread="t-1", changes=(change,)))
+    assert list(line(agent).value.items()) == [("b", 1.0), ("a", [None])]
+
+
+def test_a_retime_moves_the_expiry_alone(agent: Agent) -> None:
+    first = put(agent, until=MINUTE).seq
+    told = retime(agent, NEVER, expected=Expected(version=first))
+    assert told.one(KeyRetimed).expires_at is None
+    assert (line(agent).version, line(agent).value) == (told.seq, 1)
+    assert Key.objects.get().value_seq == first
+    assert not DueValue.objects.exists()
+    with pytest.raises(StaleError):
+        retime(agent, MINUTE, expected=Expected(version=first))
+    run(keys.clear(agent=agent, thread="t-1"))
+    with pytest.raises(KeyNotFoundError):
+        retime(agent, MINUTE)
+    with pytest.raises(NotFoundError):
+        retime(agent, MINUTE, thread="none")
+
+
+def test_a_fork_keeps_a_value_that_it_retimed(agent: Agent, acme: Project) -> None:
+    """Though the thread it came from has erased its own."""
+    Project.objects.filter(id=acme.id).update(expired_value_grace_seconds=0)
+    put(agent, value="v", until=MINUTE)
+    acts.fork(agent, "t-1", "f")
+    told = retime(agent, NEVER, thread="f")
+    assert told.all(KeyRetimed) == []
+    assert told.one(KeySet).expires_at is None
+    own = Key.objects.get(thread__name="f")
+    assert own.value_thread == factories.get_thread(agent, "f").id
+    later = clock.now() + timedelta(minutes=1)
+    clock.hook(lambda: int(later.timestamp() * 10**9) + 10**9)
+    now = clock.now()
+    assert (expiry.expire(now), expiry.erase(now)) == (1, 1)
+    assert line(agent, thread="f").value == "v"
+    with pytest.raises(ContentErasedError):
+        reading.get_key(factories.get_thread(agent), "k", seq=2)
+
+
+def test_a_fork_retimes_only_the_value_that_was_read(agent: Agent) -> None:
+    """The command holds to the version whose value it carries."""
+    put(agent, value="v")
+    fork = acts.fork(agent, "t-1", "f")
+    row = Thread.objects.select_related("subject").get(id=fork.id)
+    command = keys.retiming(row, "k", MINUTE, Expected())
+    assert (command.value, command.expected) == (b'"v"', Expected(version=0))
+    put(agent, value="other", thread="f")
+    again = keys.retiming(factories.get_thread(agent, "f"), "k", MINUTE, Expected())
+    assert (again.value, again.expected) == (None, Expected())
+    assert (
+        keys.retiming(factories.get_thread(agent), "k", MINUTE, Expected()).value
+        is None
+    )
+
+
+def test_a_clear_counts_and_is_told_again(agent: Agent) -> None:
+    put(agent)
+    put(agent, "other")
+    asked = Request(key="once", fingerprint=b"clear")
+    told = run(keys.clear(agent=agent, thread="t-1", request=asked))
+    assert told.one(KeysCleared).count == 2
+    put(agent)
+    again = run(keys.clear(agent=agent, thread="t-1", request=asked))
+    assert (again.replayed, again.one(KeysCleared).count) == (True, 2)
+    assert Key.objects.count() == 1
+    run(keys.clear(agent=agent, thread="t-1"))
+    assert run(keys.clear(agent=agent, thread="t-1")).events == ()
+
+
+def test_a_stranger_finds_nothing(agent: Agent, stranger: Agent, acme: Project) -> None:
+    put(agent)
+    bob = factories.make_agent(acme, subject=subjects.find_or_create(acme.id, "bob"))
+    for other in (stranger, bob):
+        for work in (
+            keys.clear(agent=other, thread="t-1"),
+            keys.change(agent=other, thread="t-1", changes=(DeleteKey(key="k"),)),
+            keys.retime(
+                agent=other, thread="t-1", key="k", expiry=NEVER, expected=Expected()
+            ),
+        ):
+            with pytest.raises(NotFoundError):
+                run(work)
+    assert line(agent).value == 1
+
+
+def test_a_closed_thread_and_a_restricted_subject_refuse(agent: Agent) -> None:
+    factories.make_thread(agent, user_id="ann")
+    put(agent)
+    Subject.objects.filter(threads__name="t-1").update(state="restricted")
+    with pytest.raises(SubjectRestrictedError):
+        put(agent)
+    with pytest.raises(SubjectRestrictedError):
+        retime(agent, MINUTE)
+    Subject.objects.filter(threads__name="t-1").update(state="active")
+    run(threads.close(agent=agent, thread="t-1", reason="completed"))
+    with pytest.raises(ThreadClosedError):
+        put(agent)
+    with pytest.raises(ThreadClosedError):
+        retime(agent, MINUTE)
+
+
+def test_a_set_costs_the_same_whatever_there_is(agent: Agent) -> None:
+    counts: list[int] = []
+    for size in (2, 200):
+        batch = tuple(keys.setting(f"k{n}", n, MINUTE) for n in range(size))
+        run(keys.change(agent=agent, thread="t-1", changes=batch))
+        put(agent, "k0", "warm", until=MINUTE)
+        with CaptureQueriesContext(connections["default"]) as asked:
+            put(agent, "k1", "x", until=MINUTE)
+        counts.append(len(asked))
+    assert counts[0] == counts[1]
+
+
+def test_a_restricted_fork_does_not_tell_which_keys_it_inherits(agent: Agent) -> None:
+    factories.make_thread(agent)
+    seq = memory_acts.set_key(agent, "k").seq
+    memory_acts.fork_of(agent, "t-1", "child", seq=seq)
+    Subject.objects.update(state=Subject.State.RESTRICTED)
+    for key in ("k", "nothing"):
+        with pytest.raises(SubjectRestrictedError):
+            run(
+                keys.retime(
+                    agent=agent,
+                    thread="child",
+                    key=key,
+                    expiry=NEVER,
+                    expected=Expected(),
+                )
+            )

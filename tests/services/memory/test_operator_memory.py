@@ -1,0 +1,108 @@
+"""What operators do to keys and checkpoints."""
+
+from __future__ import annotations
+
+import pytest
+
+from memoryhub.errors import (
+    CheckpointUnknownError,
+    InvalidError,
+    KeyNotFoundError,
+    NameTakenError,
+    StaleError,
+    ValueTooLargeError,
+)
+from memoryhub.kernel.memory.memory_commands import Expiry
+from memoryhub.kernel.memory.nouns import RESTORED
+from memoryhub.kernel.text.strict_json import JsonRefusedError
+from memoryhub.models.threads import Thread
+from memoryhub.queries.memory import checkpoints, keys
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.memory import operator_memory
+from memoryhub.services.threads import operator_threads
+from tests.cast import factories
+from tests.oracles import memory_acts
+from tests.oracles.memory_acts import MINUTE, lasting
+
+pytestmark = pytest.mark.django_db
+NEVER = Expiry(said=True)
+BY = "operator:x"
+
+
+@pytest.fixture
+def thread(agent: Agent) -> Thread:
+    memory_acts.set_key(agent, "seat", "12A")
+    return factories.get_thread(agent)
+
+
+def line(agent: Agent, key: str = "seat", name: str = "t-1") -> keys.KeyLine:
+    return keys.get_key(factories.get_thread(agent, name), key)
+
+
+def test_a_key_is_set_retimed_and_deleted_at_its_version(
+    agent: Agent, thread: Thread
+) -> None:
+    seen = line(agent).version
+    operator_memory.set_key(thread, "seat", b'{"b":1}', NEVER, version=seen, actor=BY)
+    now = line(agent)
+    assert (now.value, now.set_by) == ({"b": 1}, BY)
+    for version in (seen, now.version + 1):
+        with pytest.raises(StaleError):
+            operator_memory.set_key(
+                thread, "seat", b"2", NEVER, version=version, actor=BY
+            )
+        with pytest.raises(StaleError):
+            operator_memory.delete_key(thread, "seat", version=version, actor=BY)
+    row = factories.get_thread(agent)
+    operator_memory.retime_key(
+        row, "seat", lasting(MINUTE), version=now.version, actor=BY
+    )
+    assert line(agent).expires_at is not None
+    last = line(agent).version
+    operator_memory.delete_key(thread, "seat", version=last, actor=BY)
+    with pytest.raises(KeyNotFoundError):
+        line(agent)
+
+
+def test_what_is_no_value_is_refused(agent: Agent, thread: Thread) -> None:
+    seen = line(agent).version
+    for text, refusal in (
+        (b"{", JsonRefusedError),
+        (b"", JsonRefusedError),
+        (b'"' + b"x" * 262_145 + b'"', ValueTooLargeError),
+    ):
+        with pytest.raises(refusal):
+            operator_memory.set_key(thread, "seat", text, NEVER, version=seen, actor=BY)
+    assert line(agent).version == seen
+
+
+def test_an_inherited_value_is_written_anew(agent: Agent, thread: Thread) -> None:
+    operator_threads.fork(thread, actor=BY, name="alt", seq=thread.head_seq)
+    fork = factories.get_thread(agent, "alt")
+    seen = line(agent, name="alt")
+    assert seen.inherited
+    operator_memory.retime_key(
+        fork, "seat", lasting(MINUTE), version=seen.version, actor=BY
+    )
+    assert not line(agent, name="alt").inherited
+    assert line(agent, name="alt").value == "12A"
+
+
+def test_checkpoints_are_taken_restored_and_deleted(
+    agent: Agent, thread: Thread
+) -> None:
+    taken = operator_memory.take(thread, name="mine", actor=BY)
+    with pytest.raises(NameTakenError):
+        operator_memory.take(thread, name="mine", actor=BY)
+    for name in ("7", "head", "mh.x", "a b", ""):
+        with pytest.raises(InvalidError):
+            operator_memory.take(thread, name=name, actor=BY)
+    memory_acts.set_key(agent, "seat", "14C")
+    # What is written while somebody reads the preview does not matter.
+    operator_memory.restore(thread, taken.seq, RESTORED, actor=BY)
+    assert line(agent).value == "12A"
+    operator_memory.delete_checkpoint(thread, taken.seq, actor=BY)
+    again = operator_memory.delete_checkpoint(thread, taken.seq, actor=BY)
+    assert not again.events
+    with pytest.raises(CheckpointUnknownError):
+        checkpoints.get_checkpoint(factories.get_thread(agent), taken.seq)

@@ -1,0 +1,262 @@
+from __future__ import annotations
+
+from math import ceil
+from typing import Any
+
+import pytest
+
+from memoryhub.errors import (
+    DerivedPageError,
+    NameTakenError,
+    PageErasedError,
+    PageUnknownError,
+    PinnedError,
+    TokensRequiredError,
+    UnknownPageError,
+)
+from memoryhub.journal import Receipt
+from memoryhub.kernel import state_json
+from memoryhub.kernel.levels.tokens import estimate
+from memoryhub.kernel.paging.page_commands import (
+    DeletePage,
+    EvictPage,
+    MapPage,
+    PageCommand,
+    PinPage,
+    UnpinPage,
+)
+from memoryhub.kernel.state.page_events import PageCompressed, PageMapped
+from memoryhub.models.events import Event
+from memoryhub.queries.paging import pages
+from memoryhub.queries.replay import states
+from memoryhub.queries.turns import envelopes
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.paging import pages as writing
+from memoryhub.services.paging.pages import PageChange, PageDraft
+from tests.cast import factories
+from tests.cast.factories import run
+from tests.oracles.paging import LOOSE, prose
+from tests.services.acts import paging
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def thread(agent: Agent) -> None:
+    factories.make_thread(agent, **LOOSE)
+
+
+def do(agent: Agent, command: PageCommand) -> Receipt:
+    return run(writing.apply(agent, "t-1", command))
+
+
+def map_at(agent: Agent, page_id: str, level: int) -> Receipt:
+    command = MapPage(page_id=page_id, level=level)
+    return run(writing.map_page(agent=agent, thread="t-1", command=command))
+
+
+def update(agent: Agent, page_id: str, **changes: Any) -> Receipt:
+    row = factories.get_thread(agent)
+    entry = pages.find_entry(states.state_of(row), page_id)
+    change = PageChange(**changes)
+    return run(writing.amend(agent=agent, thread=row, entry=entry, change=change))
+
+
+def served(agent: Agent, page_id: str, level: int = 0) -> envelopes.Envelope:
+    row = factories.get_thread(agent)
+    entry = pages.find_entry(states.state_of(row), page_id)
+    return envelopes.get_envelope(row, entry, level=level, tier="L2")
+
+
+def test_pages_of_a_batch_are_made_all_or_none(agent: Agent) -> None:
+    drafts = [
+        PageDraft(
+            page_id=page_id,
+            type="claim",
+            modality="text",
+            content={"text": page_id},
+            provenance=sources,
+        )
+        for page_id, sources in (("a", ()), ("b", ("a",)), ("c", ("nowhere",)))
+    ]
+    with pytest.raises(UnknownPageError):
+        run(writing.write(agent=agent, thread="t-1", drafts=drafts))
+    assert paging(agent).pages == 0
+    receipt = run(writing.write(agent=agent, thread="t-1", drafts=drafts[:2]))
+    assert writing.mapped(receipt) == {"a": True, "b": True}
+    assert pages.get_provenance(states.state_of(factories.get_thread(agent)), "b") == (
+        "a",
+    )
+
+
+def test_an_id_is_of_one_page_for_ever(agent: Agent) -> None:
+    factories.make_page(agent, "a")
+    with pytest.raises(NameTakenError):
+        factories.make_page(agent, "a")
+    do(agent, DeletePage(page_id="a"))
+    with pytest.raises(PageErasedError):
+        factories.make_page(agent, "a")
+
+
+def test_label_is_what_was_served(agent: Agent) -> None:
+    """A level that can't be made is the nearest more faithful one, and says so."""
+    factories.make_page(agent, "short", text="Yes.")
+    assert (served(agent, "short", 3).level, served(agent, "short", 0).level) == (0, 0)
+    text = prose(900)
+    factories.make_page(agent, "long", text=text)
+    seen = [served(agent, "long", level) for level in range(4)]
+    assert [each.level for each in seen] == [0, 1, 2, 3]
+    sizes = [len(each.content["text"]) for each in seen]
+    assert sizes == sorted(sizes, reverse=True)
+    assert seen[0].content["text"] == text
+    assert seen[3].content["text"].startswith("[artifact] ")
+
+
+def test_a_level_that_is_read_is_that_which_is_written(agent: Agent) -> None:
+    factories.make_page(agent, "long", text=prose(900))
+    before = served(agent, "long", 2)
+    map_at(agent, "long", 2)
+    entry = pages.current_entry(factories.get_thread(agent), "long")
+    assert entry is not None
+    assert entry.levels[2] is not None
+    assert served(agent, "long", 2) == before
+
+
+def test_full_survives_lowering_evicting_faulting(agent: Agent) -> None:
+    text = prose(900)
+    factories.make_page(agent, "a", text=text)
+    map_at(agent, "a", 3)
+    do(agent, EvictPage(page_id="a"))
+    do(agent, EvictPage(page_id="a"))
+    assert paging(agent).tier("a") is None
+    assert served(agent, "a").content == {"text": text}
+    map_at(agent, "a", 1)
+    map_at(agent, "a", 0)
+    assert paging(agent).frames["a"].level == 0
+    assert served(agent, "a").content == {"text": text}
+
+
+def test_unmapped_is_told(agent: Agent) -> None:
+    """A page larger than the window is kept, and its levels can be mapped."""
+    receipt = factories.make_page(agent, "huge", text=prose(5_000))
+    assert writing.mapped(receipt) == {"huge": False}
+    assert "huge" in paging(agent).hot
+    receipt = map_at(agent, "huge", 0)
+    assert receipt.one(PageMapped).level == 2
+    assert [each.level for each in receipt.one(PageCompressed).levels] == [1, 2, 3]
+
+
+def test_levels_are_made_only_when_one_may_be_needed(agent: Agent) -> None:
+    factories.make_page(agent, "a", text=prose(900), map=False)
+    assert map_at(agent, "a", 0).all(PageCompressed) == []
+    do(agent, EvictPage(page_id="a"))
+    assert len(map_at(agent, "a", 2).all(PageCompressed)) == 1
+    do(agent, EvictPage(page_id="a"))
+    assert map_at(agent, "a", 3).all(PageCompressed) == []
+
+
+def test_update_never_served_stale(agent: Agent) -> None:
+    """Not the text, nor a level that was made of the version before."""
+    factories.make_page(agent, "a", text=prose(900, "former"))
+    map_at(agent, "a", 2)
+    assert "former" in served(agent, "a", 2).content["text"]
+    update(agent, "a", content={"text": prose(900, "latter")})
+    for level in range(4):
+        said = served(agent, "a", level).content["text"]
+        assert "former" not in said.lower()
+        assert "latter" in said.lower()
+    assert paging(agent).frames["a"].level == 0
+    row = factories.get_thread(agent)
+    old = pages.find_entry(states.state_of(row, row.head_seq - 1), "a")
+    former = envelopes.get_envelope(row, old, level=0, tier="L2")
+    assert "former" in former.content["text"]
+
+
+def test_what_was_said_beside_a_content_goes_on_with_it(agent: Agent) -> None:
+    meta = {"mime_type": "image/png", "dimensions": [640, 480]}
+    factories.make_page(
+        agent, "map", modality="image", content={"caption": "Seats"}, meta=meta
+    )
+    update(agent, "map", content={"caption": "Seats by row"})
+    seen = served(agent, "map")
+    assert seen.content == {"caption": "Seats by row"}
+    assert (seen.mime_type, seen.dimensions) == ("image/png", (640, 480))
+
+
+def test_a_messages_page_keeps_its_content(agent: Agent) -> None:
+    factories.append(agent, "t-1", "hello")
+    update(agent, "slot-0", importance=0.9, hint="a greeting")
+    row = factories.get_thread(agent)
+    entry = pages.find_entry(states.state_of(row), "slot-0")
+    assert entry.importance == 0.9
+    assert envelopes.get_hint(row, entry) == "a greeting"
+    with pytest.raises(DerivedPageError):
+        update(agent, "slot-0", content={"text": "bye"})
+    with pytest.raises(DerivedPageError):
+        do(agent, DeletePage(page_id="slot-0"))
+
+
+def test_a_pin_holds_until_it_is_taken_out(agent: Agent) -> None:
+    factories.make_page(agent, "a")
+    do(agent, PinPage(page_id="a"))
+    with pytest.raises(PinnedError):
+        do(agent, EvictPage(page_id="a"))
+    do(agent, UnpinPage(page_id="a"))
+    assert writing.evictions(do(agent, EvictPage(page_id="a"))) == ["a"]
+
+
+def test_the_system_prompt_is_written_anew_in_its_place(agent: Agent) -> None:
+    for text in ("Be brief.", "Be exact."):
+        run(
+            writing.write_system_prompt(
+                agent=agent, thread="t-1", text=text, tokens=None, terms=writing.Terms()
+            )
+        )
+    row = factories.get_thread(agent)
+    state = states.state_of(row)
+    line = pages.line_of(state, pages.find_entry(state, "system-prompt"))
+    assert (line.entry.version, line.pinned, line.entry.role) == (2, "system", "system")
+
+
+def test_a_foreign_tokenizer_needs_the_agents_count(
+    agent: Agent, not_run_here: str
+) -> None:
+    factories.make_thread(agent, "t-2", tokenizer=not_run_here)
+    with pytest.raises(TokensRequiredError):
+        factories.make_page(agent, "a", thread="t-2")
+    receipt = factories.make_page(agent, "a", thread="t-2", tokens=77)
+    assert receipt.state is not None
+    assert receipt.state.paging.frames["a"].entry.full.tokens == 77
+
+
+def test_what_is_derived_counts_as_its_full_does(
+    agent: Agent, not_run_here: str
+) -> None:
+    """By est/1 × (sent ÷ est/1 of FULL), rounded up."""
+    factories.make_thread(agent, "t-2", tokenizer=not_run_here, **LOOSE)
+    text = prose(900)
+    factories.make_page(agent, "a", thread="t-2", text=text, tokens=1_800)
+    command = MapPage(page_id="a", level=2)
+    run(writing.map_page(agent=agent, thread="t-2", command=command))
+    row = factories.get_thread(agent, "t-2")
+    entry = pages.current_entry(row, "a")
+    assert entry is not None
+    for level in (1, 2, 3):
+        opened = envelopes.open_level(row, entry, level)
+        expected = ceil(estimate(opened.content) * 1_800 / estimate(text))
+        assert entry.at(level).tokens == expected
+
+
+def test_reads_touch_nothing(agent: Agent) -> None:
+    factories.make_page(agent, "a", text=prose(900))
+    factories.append(agent, "t-1", "hello")
+    row = factories.get_thread(agent)
+    before = state_json.to_json(states.state_of(row))
+    events = Event.objects.count()
+    for level in range(4):
+        served(agent, "a", level)
+    pages.list_pages(row, states.state_of(row))
+    with pytest.raises(PageUnknownError):
+        pages.find_entry(states.state_of(row), "nowhere")
+    assert Event.objects.count() == events
+    assert state_json.to_json(states.state_of(factories.get_thread(agent))) == before

@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import pytest
+
+from memoryhub.models.erasures import Erasure
+from memoryhub.models.projects import Project
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.people import subjects
+from memoryhub.services.scan import erasure_needles, scan_targets
+from memoryhub.vault.scan import needles
+from memoryhub.vault.scan.needles import Kind, Needle
+from tests.cast.factories import make_thread
+from tests.cast.graves import make_erasure
+
+RANDOM = [Needle(kind=Kind.NONCE, data=bytes([n]) * 12) for n in range(3)]
+
+
+def erasure(acme: Project, user_id: str, needle: Needle, **fields: object) -> Erasure:
+    subject = subjects.find_or_create(acme.id, user_id)
+    kept = {"needles": needles.packed([needle]), **fields}
+    return make_erasure(subject, **kept)
+
+
+@pytest.mark.django_db
+def test_whose_rows_are_gone_is_looked_for_and_nobody_else(
+    acme: Project, agent: Agent
+) -> None:
+    thread = make_thread(agent, user_id="bob")
+    whole = erasure(acme, "ann", RANDOM[0], state="scrubbed")
+    part = erasure(
+        acme, "bob", RANDOM[1], state="rows_erased", scope="thread", thread=thread
+    )
+    erasure(acme, "cleo", RANDOM[2], state="fenced")
+    erasure(acme, "dan", RANDOM[2], state="cancelled")
+    found = scan_targets.unfinished()
+    assert set(found.needles) == set(RANDOM[:2])
+    assert found.subjects == {whole.subject_id}
+    assert found.threads == {part.thread_id}
+    assert found.erasures == 2
+
+
+@pytest.mark.django_db
+def test_a_night_is_for_what_is_scrubbed_and_for_new_receipts(acme: Project) -> None:
+    waits = erasure(acme, "ann", RANDOM[0], state="scrubbed")
+    proved = erasure(acme, "bob", RANDOM[1], state="complete")
+    # Not yet to be judged, and seen to already.
+    erasure(acme, "cleo", RANDOM[2], state="rows_erased")
+    erasure(acme, "dan", RANDOM[2], state="complete", needles=b"")
+    assert scan_targets.nightly() == [waits, proved]
+    assert proved.subject_id in scan_targets.unfinished().subjects
+
+
+@pytest.mark.django_db
+def test_what_was_in_the_clear_is_looked_for_while_it_is_remembered(
+    acme: Project,
+) -> None:
+    row = erasure(acme, "ann", RANDOM[0], state="scrubbed")
+    clear = needles.name("a name of hers")
+    erasure_needles.remembered.put(row.id, [clear])
+    assert set(scan_targets.of(row).needles) == {RANDOM[0], clear}
+    erasure_needles.remembered.forget(row.id)
+    assert set(scan_targets.of(row).needles) == {RANDOM[0]}
+
+
+@pytest.mark.django_db
+def test_without_any_there_is_nothing_to_look_for() -> None:
+    assert scan_targets.unfinished() == scan_targets.Targets()

@@ -1,0 +1,142 @@
+from __future__ import annotations
+
+import time
+from statistics import median
+
+import pytest
+
+from memoryhub.errors import (
+    ForkTooDeepError,
+    NameTakenError,
+    SeqUnknownError,
+    ThreadFullError,
+)
+from memoryhub.kernel.state.events import Limits
+from memoryhub.kernel.state.state import Scope
+from memoryhub.models.events import Event, Snapshot
+from memoryhub.models.threads import Thread
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.threads import slots, threads
+from tests.cast.factories import (
+    append,
+    get_thread,
+    make_slot,
+    make_thread,
+    run,
+)
+from tests.services.acts import contents, fork, state_of
+
+pytestmark = pytest.mark.django_db
+
+
+def test_a_fork_goes_on_where_its_parent_stood(agent: Agent) -> None:
+    append(agent, "t-1", "a", "b", "c")
+    child = fork(agent, "t-1", "child", seq=3)
+    assert (child.slot_count, child.head_seq, child.fork_seq) == (2, 1, 3)
+    append(agent, "child", "C")
+    append(agent, "t-1", "d")
+    assert contents(get_thread(agent, "child")) == ["a", "b", "C"]
+    assert contents(get_thread(agent)) == ["a", "b", "c", "d"]
+    assert [slot.index for slot in get_thread(agent, "child").slots.all()] == [2]
+
+
+def test_inherited_slots_count_against_a_forks_limit(agent: Agent) -> None:
+    append(agent, "t-1", "a", "b")
+    fork(agent, "t-1", "child", max_slots=3)
+    append(agent, "child", "c")
+    with pytest.raises(ThreadFullError):
+        append(agent, "child", "d")
+
+
+def test_a_fork_needs_a_name_of_its_own_and_a_seq_that_is(agent: Agent) -> None:
+    append(agent, "t-1", "a")
+    append(agent, "taken", "x")
+    with pytest.raises(NameTakenError):
+        fork(agent, "t-1", "taken")
+    with pytest.raises(NameTakenError):
+        fork(agent, "t-1", "t-1")
+    with pytest.raises(SeqUnknownError):
+        fork(agent, "t-1", "child", seq=3)
+    assert Thread.objects.count() == 2
+
+
+def test_a_fork_may_have_32_ancestors_and_no_more(agent: Agent) -> None:
+    append(agent, "f-0", "0")
+    for depth in range(1, 33):
+        fork(agent, f"f-{depth - 1}", f"f-{depth}")
+        append(agent, f"f-{depth}", str(depth))
+    with pytest.raises(ForkTooDeepError) as refusal:
+        fork(agent, "f-32", "f-33")
+    assert refusal.value.detail == {"max_depth": 32}
+    deepest = get_thread(agent, "f-32")
+    assert contents(deepest) == [str(depth) for depth in range(33)]
+    assert len(state_of(deepest).lineage) == 32
+
+
+def test_a_fork_copies_no_content(agent: Agent) -> None:
+    append(agent, "t-1", *("x" * 1000 for _ in range(20)))
+    child = fork(agent, "t-1", "child")
+    assert Event.objects.filter(thread=child).count() == 1
+    assert not child.slots.exists()
+    assert not Event.objects.filter(thread=child, payload__isnull=False).exists()
+
+
+def seconds_to_fork(agent: Agent, parent: str, name: str) -> float:
+    row = get_thread(agent, parent)
+    began = time.process_time()
+    fork_of(agent, row, name)
+    return time.process_time() - began
+
+
+def fork_of(agent: Agent, parent: Thread, name: str) -> None:
+    seq = parent.head_seq
+    command = threads.fork_command(
+        parent, seq, scope=Scope(), labels=None, config=Limits()
+    )
+    run(threads.fork(agent=agent, name=name, command=command))
+
+
+def grow(agent: Agent, thread: str, size: int) -> None:
+    batch = [make_slot("x")] * 200
+    for done in range(0, size, 200):
+        run(slots.append(agent=agent, thread=thread, slots=batch[: size - done]))
+
+
+@pytest.mark.parametrize("size", [1_100, 2_300])
+def test_a_fork_costs_the_same_statements_at_any_size(
+    agent: Agent, size: int, django_assert_num_queries
+) -> None:
+    grow(agent, "t-1", size)
+    parent = get_thread(agent)
+    fork_of(agent, parent, "warm")
+    # Its state: snapshot, chain there, events. Its birth: savepoint, heads, fence, dead
+    # names, what was ever erased, thread count, thread, event, totals, release.
+    with django_assert_num_queries(13):
+        fork_of(agent, parent, "child")
+
+
+def events_behind(agent: Agent, thread: str) -> int:
+    """How many events a fork at the head has to fold after the newest snapshot."""
+    row = get_thread(agent, thread)
+    kept = Snapshot.objects.filter(thread=row).order_by("-seq")
+    return row.head_seq - (kept.values_list("seq", flat=True).first() or 0)
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(900)
+def test_fork_cost_flat(agent: Agent) -> None:
+    """A fork of 100,000 slots costs at most twice one of 100.
+
+    Both stand equally far, 100 events, behind a place to start folding from.
+    """
+    make_thread(agent, "large", max_slots=200_000)
+    grow(agent, "small", 100)
+    grow(agent, "large", 100_000)
+    # How far snapshots are apart depends on how many pages the state holds.
+    while (behind := events_behind(agent, "large")) != 100:
+        grow(agent, "large", 1 if 60 <= behind < 100 else 100)
+    small, large = [], []
+    for number in range(61):
+        small.append(seconds_to_fork(agent, "small", f"s-{number}"))
+        large.append(seconds_to_fork(agent, "large", f"l-{number}"))
+    assert median(large) / median(small) <= 2

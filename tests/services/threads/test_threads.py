@@ -1,0 +1,249 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import fields
+
+import pytest
+
+from memoryhub import journal
+from memoryhub.errors import (
+    NotFoundError,
+    Refusal,
+    ScopeConflictError,
+    StaleError,
+    SubjectConflictError,
+    ThreadClosedError,
+    ThreadErasedError,
+    ThreadFullError,
+)
+from memoryhub.kernel.commands import RetireThread
+from memoryhub.kernel.state.events import Limits
+from memoryhub.kernel.state.state import Scope
+from memoryhub.models.projects import Project
+from memoryhub.models.threads import Thread, ThreadLabel
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.people import subjects
+from memoryhub.services.threads import threads
+from tests.cast.factories import (
+    append,
+    get_thread,
+    make_agent,
+    make_thread,
+    run,
+)
+from tests.cast.forgetting import forget
+from tests.services.acts import amend, contents, fork
+
+pytestmark = pytest.mark.django_db
+
+
+# Made and found
+
+
+def test_a_thread_is_made_as_asked_and_begins_with_an_event(agent: Agent) -> None:
+    scope = Scope(agent_type="airline", agent_instance="a-1", session="s-1")
+    made = make_thread(agent, scope=scope, labels={"b": 2, "a": "x"}, max_slots=9)
+    assert (made.agent_type, made.agent_instance, made.session) == (
+        "airline",
+        "a-1",
+        "s-1",
+    )
+    assert made.labels == '{"a":"x","b":2}'
+    assert made.config == '{"layout":"conversation","max_slots":9}'
+    assert (made.head_seq, made.slot_count, made.status) == (1, 0, "open")
+    assert [event.type for event in made.events.all()] == ["thread.created"]
+
+
+def test_a_repeated_put_writes_nothing(agent: Agent) -> None:
+    first = make_thread(agent, labels={"a": "x"}, max_slots=9)
+    again = make_thread(agent, max_slots=3, labels={"b": "y"})
+    assert again.id == first.id
+    assert (again.head_seq, again.head_hash) == (1, first.head_hash)
+    assert (again.config, again.labels) == (first.config, first.labels)
+
+
+@pytest.mark.parametrize("level", [field.name for field in fields(Scope)])
+def test_a_scope_level_is_filled_once_and_never_changed(
+    agent: Agent, level: str
+) -> None:
+    make_thread(agent)
+    make_thread(agent, scope=Scope(**{level: "one"}))
+    make_thread(agent, scope=Scope(**{level: "one"}))
+    assert get_thread(agent).head_seq == 2
+    with pytest.raises(ScopeConflictError) as refusal:
+        make_thread(agent, scope=Scope(**{level: "two"}))
+    assert refusal.value.detail == {"level": level}
+    with pytest.raises(ScopeConflictError):
+        amend(agent, scope=Scope(**{level: "two"}))
+    assert getattr(get_thread(agent), level) == "one"
+
+
+def test_a_thread_never_changes_its_subject(agent: Agent) -> None:
+    ann = make_thread(agent, user_id="ann")
+    with pytest.raises(SubjectConflictError):
+        make_thread(agent, user_id="bob")
+    make_thread(agent, user_id="ann")
+    make_thread(agent)
+    assert get_thread(agent).subject_id == ann.subject_id
+    assert get_thread(agent).head_seq == 1
+
+
+def test_a_bound_key_makes_threads_of_its_subject_and_of_no_other(
+    acme: Project,
+) -> None:
+    ann = subjects.find_or_create(acme.id, "ann")
+    bound = make_agent(acme, subject=ann)
+    assert make_thread(bound, "a").subject_id == ann.id
+    append(bound, "b", "by writing")
+    assert get_thread(bound, "b").subject_id == ann.id
+    with pytest.raises(NotFoundError):
+        make_thread(bound, "c", user_id="bob")
+
+
+def test_a_thread_of_another_subject_is_as_absent(acme: Project) -> None:
+    free = make_agent(acme)
+    bound = make_agent(acme, subject=subjects.find_or_create(acme.id, "ann"))
+    make_thread(free, "bobs", user_id="bob")
+    refusals = []
+    for name in ("bobs", "nowhere"):
+        for attempt in (
+            threads.close(agent=bound, thread=name, reason="completed"),
+            threads.reopen(agent=bound, thread=name),
+            threads.amend(agent=bound, thread=name, scope=Scope()),
+        ):
+            with pytest.raises(NotFoundError) as refusal:
+                run(attempt)
+            refusals.append((refusal.value.code, refusal.value.detail))
+    assert len(set(map(str, refusals))) == 1
+
+
+def test_lookup_is_exact(agent: Agent) -> None:
+    for name in ("t-1", "t-10", "T-1", "t-1.", "t_1"):
+        append(agent, name, name)
+    for name in ("t-1", "t-10", "T-1", "t-1.", "t_1"):
+        assert contents(get_thread(agent, name)) == [name]
+
+
+# Amended, closed, ended
+
+
+def test_labels_are_replaced_as_a_whole(agent: Agent) -> None:
+    made = make_thread(agent, labels={"a": "x", "b": 1})
+    amend(agent, labels={"c": True, "b": 0.5})
+    rows = ThreadLabel.objects.filter(thread=made).order_by("name")
+    assert [(row.name, row.value) for row in rows] == [("b", "0.5"), ("c", "true")]
+    amend(agent, labels={})
+    assert not ThreadLabel.objects.filter(thread=made).exists()
+    assert get_thread(agent).labels == "{}"
+
+
+def test_what_changes_nothing_writes_nothing(agent: Agent) -> None:
+    make_thread(agent, labels={"a": "x"}, max_slots=5)
+    amend(agent, labels={"a": "x"}, config={"max_slots": 5})
+    amend(agent)
+    run(threads.reopen(agent=agent, thread="t-1"))
+    assert get_thread(agent).head_seq == 1
+
+
+def test_a_limit_may_fall_below_what_exists(agent: Agent) -> None:
+    append(agent, "t-1", "a", "b", "c")
+    amend(agent, config={"max_slots": 2})
+    with pytest.raises(ThreadFullError):
+        append(agent, "t-1", "d")
+    assert contents(get_thread(agent)) == ["a", "b", "c"]
+    amend(agent, config={"max_slots": None})
+    append(agent, "t-1", "d")
+    assert get_thread(agent).slot_count == 4
+
+
+def test_an_amendment_of_what_has_moved_is_refused(agent: Agent) -> None:
+    seq = append(agent, "t-1", "a").seq
+    append(agent, "t-1", "b")
+    with pytest.raises(StaleError) as refusal:
+        amend(agent, labels={"a": "x"}, if_match=seq)
+    assert refusal.value.detail == {"head_seq": seq + 1}
+    amend(agent, labels={"a": "x"}, if_match=seq + 1)
+
+
+@pytest.mark.parametrize("reason", ["completed", "failed", "cancelled", "archived"])
+def test_a_closed_thread_takes_no_writes_until_reopened(
+    agent: Agent, reason: str
+) -> None:
+    append(agent, "t-1", "a")
+    first = run(threads.close(agent=agent, thread="t-1", reason=reason))  # type: ignore[arg-type]  # one of the words
+    again = run(threads.close(agent=agent, thread="t-1", reason=reason))  # type: ignore[arg-type]  # one of the words
+    assert (first.seq, again.seq, again.events) == (3, 3, ())
+    with pytest.raises(ThreadClosedError):
+        append(agent, "t-1", "b")
+    assert contents(get_thread(agent)) == ["a"]
+    run(threads.reopen(agent=agent, thread="t-1"))
+    append(agent, "t-1", "b")
+    assert contents(get_thread(agent)) == ["a", "b"]
+
+
+def test_a_closed_thread_can_be_forked(agent: Agent) -> None:
+    append(agent, "t-1", "a")
+    run(threads.close(agent=agent, thread="t-1", reason="completed"))
+    child = fork(agent, "t-1", "child")
+    assert child.status == "open"
+    append(agent, "child", "b")
+    assert contents(get_thread(agent, "child")) == ["a", "b"]
+
+
+def retire(agent: Agent, name: str = "t-1") -> None:
+    journal.perform(
+        journal.Order(
+            address=journal.Address(project=agent.project, name=name),
+            command=RetireThread(policy_days=30, idle_days=31),
+            actor="worker:retention",
+        )
+    )
+
+
+@pytest.mark.parametrize("how", ["retired", "erased"])
+def test_name_never_reborn(agent: Agent, how: str) -> None:
+    """A thread keeps its name from every command that could make one.
+
+    Once retired, by its row; once erased, by its tombstone.
+    """
+    append(agent, "t-1", "a")
+    append(agent, "t-2", "a")
+    row = get_thread(agent)
+    if how == "retired":
+        retire(agent)
+    else:
+        forget(row.subject, "thread", thread=row, until="rows_erased")
+    parent = get_thread(agent, "t-2")
+    command = threads.fork_command(
+        parent, 1, scope=Scope(), labels=None, config=Limits()
+    )
+    attempts: list[Callable[[], object]] = [
+        lambda: append(agent, "t-1", "b"),
+        lambda: make_thread(agent),
+        lambda: amend(agent),
+        lambda: run(threads.close(agent=agent, thread="t-1", reason="completed")),
+        lambda: run(threads.reopen(agent=agent, thread="t-1")),
+        lambda: run(threads.fork(agent=agent, name="t-1", command=command)),
+    ]
+    for attempt in attempts:
+        with pytest.raises(ThreadErasedError):
+            attempt()
+    assert Thread.objects.count() == 2
+    assert Thread.objects.filter(name="t-1").count() == (how == "retired")
+    assert Thread.objects.get(id=row.id).slot_count == 1
+    make_thread(agent, "t-3")
+
+
+def test_a_refused_write_leaves_a_thread_as_it_was(agent: Agent) -> None:
+    append(agent, "t-1", "a")
+    run(threads.close(agent=agent, thread="t-1", reason="failed"))
+    before = Thread.objects.values().get(name="t-1")
+    for attempt in (
+        lambda: append(agent, "t-1", "b"),
+        lambda: append(agent, "t-1", "b", if_match=1),
+        lambda: amend(agent, if_match=1),
+        lambda: fork(agent, "t-1", "t-1"),
+    ):
+        with pytest.raises(Refusal):
+            attempt()
+    assert Thread.objects.values().get(name="t-1") == before

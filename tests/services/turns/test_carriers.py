@@ -1,0 +1,121 @@
+"""Messages that carry a page's text: they go where the page goes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import pytest
+
+from memoryhub.kernel.paging.page_commands import DeletePage
+from memoryhub.kernel.state.page_events import PageCreated
+from memoryhub.models.derivations import Derivation
+from memoryhub.models.events import Event
+from memoryhub.models.slots import Slot
+from memoryhub.queries.verify.verification import verify
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.paging import page_faults
+from memoryhub.services.paging import pages as writing
+from memoryhub.services.turns.turns import NewTurn, begin
+from tests.cast import factories
+from tests.cast.factories import make_slot, run
+from tests.cast.forgetting import forget, of
+from tests.oracles.loops import asks, brings
+from tests.oracles.memory_acts import restore, take
+from tests.oracles.paging import prose
+from tests.services import acts
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+TEXT = f"The secret is 4711. {prose(200)}"
+CALL = asks("call_1", "note")
+
+
+@pytest.fixture(autouse=True)
+def thread(agent: Agent) -> None:
+    """A page was fetched, and an agent's framework appended the call and its result."""
+    factories.make_thread(agent, user_id="ann")
+    factories.make_page(agent, "note", text=TEXT, map=False)
+    take(agent, name="before")
+    asked = NewTurn(slots=[make_slot("What is the secret?")])
+    run(begin(agent=agent, thread="t-1", new=asked))
+    (sent,) = CALL["tool_calls"]
+    message = run(page_faults.call(agent=agent, thread="t-1", sent=sent))
+    assert TEXT in message["content"]
+    slots = [make_slot(CALL, role="assistant"), make_slot(message, role="tool")]
+    run(begin(agent=agent, thread="t-1", new=NewTurn(slots=slots)))
+
+
+def payloads() -> list[bool]:
+    """By slot, whether what it says is there."""
+    seqs = Slot.objects.order_by("index").values_list("seq", flat=True)
+    own = Event.objects.filter(thread__name="t-1", seq__in=[*seqs])
+    rows = {row.seq: row.payload for row in own}
+    return [rows[seq] is not None for seq in seqs]
+
+
+def seq_of_the_page() -> int:
+    return Event.objects.get(type=PageCreated.event_type).seq
+
+
+def test_it_names_the_page_as_its_source(agent: Agent) -> None:
+    (row,) = Derivation.objects.all()
+    assert row.source_seq == seq_of_the_page()
+    assert row.derived_seq == Slot.objects.get(index=2).seq
+    assert {*acts.paging(agent).frames} == {"slot-0", "note"}
+
+
+def delete(agent: Agent) -> None:
+    run(writing.apply(agent, "t-1", DeletePage(page_id="note")))
+
+
+def erase(agent: Agent) -> None:
+    thread = factories.get_thread(agent)
+    forget(of(agent, "ann"), "record", thread=thread, seq=seq_of_the_page())
+
+
+def go_back(agent: Agent) -> None:
+    """To where the page had not been fetched; its text stays what it is."""
+    restore(agent, "before", parts=("frames",))
+
+
+@pytest.mark.parametrize(
+    ("go", "kept"), [(delete, False), (erase, False), (go_back, True)]
+)
+def test_carrier_goes_with_its_page(
+    agent: Agent, go: Callable[[Agent], None], *, kept: bool
+) -> None:
+    """Deleted, erased or not restored; a fork's own goes with what it inherits."""
+    acts.fork(agent, "t-1", "t-2")
+    assert said(agent, "t-1") == said(agent, "t-2") == (True, True)
+    go(agent)
+    assert payloads() == [True, True, kept]
+    assert said(agent, "t-1") == (False, False)
+    assert verify(factories.get_thread(agent)) is None
+    assert said(agent, "t-2") == (kept, kept)
+    assert verify(factories.get_thread(agent, "t-2")) is None
+
+
+def said(agent: Agent, name: str) -> tuple[bool, bool]:
+    """Whether the next request shows the page, and a call that fetched it."""
+    begun = run(begin(agent=agent, thread=name, new=NewTurn()))
+    messages = json.loads(begun.request)["messages"]
+    calls = [call for each in messages for call in each.get("tool_calls") or ()]
+    fetches = [each for each in calls if each["function"]["name"] == "page_fault"]
+    return any(TEXT in (each["content"] or "") for each in messages), bool(fetches)
+
+
+def test_in_a_fork_it_goes_with_what_the_fork_inherits(agent: Agent) -> None:
+    acts.fork(agent, "t-1", "t-2")
+    run(writing.apply(agent, "t-2", DeletePage(page_id="note")))
+    # It only hides what is its parent's.
+    assert payloads() == [True, True, True]
+    assert said(agent, "t-2") == (False, False)
+    assert said(agent, "t-1") == (True, True)
+    assert verify(factories.get_thread(agent, "t-2")) is None
+
+
+def test_a_result_of_another_call_is_a_page_like_any(agent: Agent) -> None:
+    other = make_slot(brings("call_2", "It rains."), role="tool")
+    run(begin(agent=agent, thread="t-1", new=NewTurn(slots=[other])))
+    assert "slot-3" in acts.paging(agent).frames

@@ -1,0 +1,139 @@
+"""What the manifest of a request tells the model, against what then happens."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from memoryhub.errors import FaultBudgetError
+from memoryhub.journal.writing import texts
+from memoryhub.kernel.packing import wanting
+from memoryhub.kernel.packing.wanting import Asked
+from memoryhub.kernel.paging.page_commands import EvictPage, FaultPage, WriteLevels
+from memoryhub.queries.turns import contexts
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.paging import page_faults
+from memoryhub.services.paging.page_faults import Faulted
+from memoryhub.services.turns import turns
+from memoryhub.services.turns.turns import Begun, NewTurn
+from tests.cast.factories import get_thread, make_slot, make_thread, run
+from tests.oracles.page_acts import act, levels_of, make_pages, new_page
+from tests.services.acts import amend, state_of
+
+pytestmark = pytest.mark.django_db
+
+TEXT = "The tool said a good deal about the fares of this and that class. " * 12
+SHORT = {2: "About fares.", 3: "fares"}
+
+
+def begin(agent: Agent, said: str, **given: Any) -> Begun:
+    new = NewTurn(slots=[make_slot(said)], **given)
+    return run(turns.begin(agent=agent, thread="t-1", new=new))
+
+
+def manifest_of(begun: Begun) -> dict[str, Any]:
+    """As the model reads it: what `page_list` has brought."""
+    told = json.loads(begun.request)["messages"]
+    (asked,) = (each for each in told if _lists(each))
+    result = told[told.index(asked) + 1]
+    found: dict[str, Any] = json.loads(result["content"])
+    return found
+
+
+def _lists(message: dict[str, Any]) -> bool:
+    calls = message.get("tool_calls") or ()
+    return any(call["function"]["name"] == "page_list" for call in calls)
+
+
+def policies_of(begun: Begun) -> dict[str, Any]:
+    """As the model of a thread from before reads them in the developer's message."""
+    (first, *_) = json.loads(begun.request)["messages"]
+    start = first["content"].index('{"thread"')
+    found, _ = json.JSONDecoder().raw_decode(first["content"][start:])
+    told: dict[str, Any] = found["policies"]
+    return told
+
+
+def fault(agent: Agent, page_id: str, level: int = 0) -> Faulted:
+    command = FaultPage(page_id=page_id, level=level, by="model")
+    return run(page_faults.fault(agent=agent, thread="t-1", command=command))
+
+
+@pytest.fixture
+def layout() -> str:
+    return "conversation"
+
+
+@pytest.fixture
+def paged(agent: Agent, layout: str) -> Agent:
+    """Pages of which some were evicted, some have levels, and one is mapped."""
+    make_thread(
+        agent,
+        layout=layout,
+        budget_tokens=9_000,
+        reserved_tokens=4_000,
+        max_faults_per_turn=2,
+        auto_pin_turns=0,
+    )
+    begin(agent, "hello")
+    make_pages(agent, *(new_page(f"p-{n}", f"{n}: {TEXT}") for n in range(6)))
+    for n in (1, 3):
+        act(agent, WriteLevels(made=levels_of(f"p-{n}", SHORT)))
+    # What an exchange has made is pinned as long as that goes on.
+    begin(agent, "thanks")
+    for n in range(5):
+        act(agent, EvictPage(page_id=f"p-{n}"))
+    return agent
+
+
+@pytest.mark.parametrize("layout", ["developer"])
+def test_manifest_agrees_with_policy(paged: Agent) -> None:
+    """What it allows is granted, to the last fault, and what it does not is not."""
+    for mode in ("strict", "relaxed"):
+        told = policies_of(begin(paged, "and now?", mode=mode))
+        left = wanting.policies_of(state_of(get_thread(paged)).paging)
+        assert told["faults_left"] == left.faults_left == told["max_faults_per_turn"]
+        assert told["upgrade_budget_tokens"] == left.upgrade_budget_tokens
+        assert told["faults_allowed"] is True
+        for n in range(told["faults_left"]):
+            assert fault(paged, f"p-{n}").faults_left == told["faults_left"] - n - 1
+        with pytest.raises(FaultBudgetError):
+            fault(paged, "p-4")
+        for n in range(told["faults_left"]):
+            act(paged, EvictPage(page_id=f"p-{n}"))
+
+
+def test_manifest_shows_recent_pages_and_real_levels(paged: Agent) -> None:
+    """Each page that was there lately, with the levels that it can be had at."""
+    amend(paged, config={"max_faults_per_turn": 100})
+    told = manifest_of(begin(paged, "and now?"))
+    shown = {row["page_id"]: row["levels"] for row in told["available_pages"]}
+    assert {f"p-{n}" for n in range(5)} <= shown.keys()
+    # What is mapped whole is there to be read.
+    assert "p-5" not in shown
+    served = 0
+    for name, levels in shown.items():
+        for level in levels:
+            envelope = fault(paged, name, level).envelope.plain()
+            assert (envelope["page_id"], envelope["level"]) == (name, level)
+            act(paged, EvictPage(page_id=name))
+            served += 1
+    assert served > len(shown)
+
+
+@pytest.mark.parametrize("mode", ["strict", "relaxed", "passive"])
+def test_pack_cache_changes_no_byte(paged: Agent, mode: Any) -> None:
+    """Texts read anew, at hand, or half of them: the same request each time."""
+    begun = begin(paged, "and now?", mode=mode)
+    row = get_thread(paged)
+    state = state_of(row, begun.receipt.seq)
+    asked = Asked(name="t-1", turn=begun.turn, mode=mode)
+    places = wanting.places(wanting.wanted(state, asked, home=[]))
+    assert len(places) > 2
+    for warmed in ((), places[:2], places):
+        texts.texts.clear()
+        texts.opened(row, warmed)
+        again = contexts.pack(row, state, asked, before=None)
+        assert again.request == begun.request

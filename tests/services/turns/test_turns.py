@@ -1,0 +1,281 @@
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+import pytest
+
+from memoryhub import journal
+from memoryhub.errors import (
+    IdempotencyMismatchError,
+    NoRoomError,
+    NotFoundError,
+    NotRecordedError,
+    PageErasedError,
+)
+from memoryhub.journal import Order, Request
+from memoryhub.journal.writing.texts import texts
+from memoryhub.journal.writing.writer import Journal, writer
+from memoryhub.kernel.levels.tokens import estimate
+from memoryhub.kernel.packing.wanting import Asked
+from memoryhub.kernel.paging.page_commands import (
+    BeginTurn,
+    DeletePage,
+    EvictPage,
+    WriteLevels,
+)
+from memoryhub.kernel.state.page_events import TurnBegan, TurnPacked
+from memoryhub.models.events import Event
+from memoryhub.models.threads import Thread
+from memoryhub.queries.turns import contexts
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.rebuild import rebuild
+from memoryhub.services.turns import turns
+from memoryhub.services.turns.turns import Begun, NewTurn
+from tests.cast.factories import append, get_thread, make_slot, make_thread, run
+from tests.oracles.page_acts import act, levels_of, make_pages, new_page, new_text
+from tests.services.acts import fork, state_of
+
+pytestmark = pytest.mark.django_db
+
+REQUEST = Request(key="k", fingerprint=b"turn")
+
+
+def begin(agent: Agent, *said: Any, thread: str = "t-1", **given: Any) -> Begun:
+    request = given.pop("request", None)
+    new = NewTurn(slots=[make_slot(content) for content in said], **given)
+    return run(turns.begin(agent=agent, thread=thread, new=new, request=request))
+
+
+def recorded(agent: Agent, turn: int, thread: str = "t-1") -> bytes:
+    """A turn's request put together again, with nothing opened beforehand."""
+    texts.clear()
+    row = get_thread(agent, thread)
+    whole = contexts.reassemble(row, contexts.recorded(row, turn))
+    request = contexts.require(whole)
+    assert whole.verified
+    return request
+
+
+def conversation(agent: Agent, *, turns: int, **limits: Any) -> dict[int, bytes]:
+    """Requests of as many turns, with pages that come, change, and are summarised."""
+    make_thread(agent, budget_tokens=2_400, reserved_tokens=800, **limits)
+    sent = {}
+    for n in range(turns):
+        begun = begin(agent, f"question {n} " + "with some more words " * (n % 9))
+        sent[begun.turn] = begun.request
+        make_pages(agent, new_page(f"p-{n}", f"tool result {n} " * 30, hint=f"r{n}"))
+        act(agent, WriteLevels(made=levels_of(f"p-{n}", {2: f"result {n}"})))
+        if n % 3 == 2:
+            act(agent, new_text(f"p-{n - 1}", f"corrected result {n}"))
+        append(agent, "t-1", {"role": "assistant", "content": f'answer "{n}"\n'})
+    return sent
+
+
+def test_a_turn_hands_out_what_it_records(agent: Agent) -> None:
+    begun = begin(agent, "hello")
+    plain = json.loads(begun.request)
+    assert plain["messages"][-1] == {"role": "user", "content": "hello"}
+    assert [tool["function"]["name"] for tool in plain["tools"]] == ["page_fault"]
+    assert hashlib.sha256(begun.request).hexdigest() == begun.sha256
+    assert begun.receipt.one(TurnBegan).n == begun.turn == 1
+    assert recorded(agent, 1) == begun.request
+    packed = Event.objects.get(type="turn.packed")
+    # No body holds a plain hash of content.
+    assert begun.sha256 not in packed.body
+    assert packed.seq == begun.seq
+
+
+def test_slots_and_turn_are_one_transaction(agent: Agent) -> None:
+    make_thread(agent, max_slots=1)
+    begin(agent, "one")
+    head = get_thread(agent).head_seq
+    with pytest.raises(Exception, match="thread_full"):
+        begin(agent, "two")
+    assert get_thread(agent).head_seq == head
+
+
+@pytest.mark.parametrize("mode", ["strict", "relaxed", "passive"])
+def test_request_within_budget_with_framing(agent: Agent, mode: Any) -> None:
+    """Counted on the bytes that are handed out, in every turn."""
+    for request in conversation(agent, turns=40, auto_pin_turns=1).values():
+        assert estimate(request.decode()) <= 2_400
+    for budget in (1_100, 1_500, 2_399, 9_999):
+        begun = begin(agent, "and now?", mode=mode, token_budget=budget)
+        assert estimate(begun.request.decode()) <= min(budget, 2_400)
+        assert begun.tokens <= min(budget, 2_400)
+
+
+def test_a_budget_without_room_for_the_newest_message_is_refused(agent: Agent) -> None:
+    append(agent, "t-1", "hello " * 300)
+    with pytest.raises(NoRoomError):
+        begin(agent, token_budget=10)
+
+
+def test_a_repeat_is_answered_with_the_same_turn(agent: Agent) -> None:
+    first = begin(agent, "hello", request=REQUEST)
+    append(agent, "t-1", "meanwhile")
+    again = begin(agent, "hello", request=REQUEST)
+    assert again.receipt.replayed
+    assert (again.turn, again.seq, again.request, again.sha256) == (
+        first.turn,
+        first.seq,
+        first.request,
+        first.sha256,
+    )
+    assert (again.included, again.cut, again.omitted) == (
+        first.included,
+        first.cut,
+        first.omitted,
+    )
+    assert get_thread(agent).turn_count == 1
+    assert Event.objects.filter(type="turn.packed").count() == 1
+    with pytest.raises(IdempotencyMismatchError):
+        begin(agent, "hello", request=Request(key="k", fingerprint=b"other"))
+
+
+@pytest.mark.parametrize("later", [(), ("meanwhile",)])
+def test_killed_between_began_and_packed(agent: Agent, later: tuple[str, ...]) -> None:
+    """The repeat packs the turn as of its own commit, whatever came since."""
+    twin = begin(agent, "hello", thread="twin")
+    order = Order(
+        address=agent.address("t-1", birth=agent.birth()),
+        command=BeginTurn(slots=(make_slot("hello"),)),
+        actor=agent.actor,
+        request=REQUEST,
+    )
+    began = journal.perform(order)
+    # Another process goes on from here.
+    writer.journal = Journal()
+    with pytest.raises(NotRecordedError):
+        contexts.recorded(get_thread(agent), 1)
+    for content in later:
+        append(agent, "t-1", content)
+    again = begin(agent, "hello", request=REQUEST)
+    assert (again.turn, again.receipt.seq) == (1, began.seq)
+    expected = twin.request.replace(b"twin", b"t-1")
+    assert again.request == expected
+    assert recorded(agent, 1) == expected
+    assert get_thread(agent).turn_count == 1
+    assert again.seq == get_thread(agent).head_seq
+    assert begin(agent, "hello", request=REQUEST).seq == again.seq
+
+
+def test_two_repeats_at_once_record_one_request(agent: Agent) -> None:
+    """The slower of two that pack the same turn hands out what the faster recorded."""
+    begun = begin(agent, "hello", request=REQUEST)
+    asked = Asked(name="t-1", turn=1, mode="strict", token_budget=None)
+    late = run(turns._pack(agent, "t-1", begun.receipt, asked))
+    assert (late.seq, late.request) == (begun.seq, begun.request)
+    assert Event.objects.filter(type="turn.packed").count() == 1
+
+
+def test_reassembles_byte_equal_after_restart_and_rebuild(agent: Agent) -> None:
+    sent = conversation(agent, turns=25)
+    assert {turn: recorded(agent, turn) for turn in sent} == sent
+    rebuild(get_thread(agent))
+    writer.journal = Journal()
+    assert {turn: recorded(agent, turn) for turn in sent} == sent
+    begin(agent, "on we go")
+    assert recorded(agent, 25) == sent[25]
+
+
+def test_reassembles_byte_equal_in_forks(agent: Agent) -> None:
+    """Of what a fork inherits, and of what it packs over its ancestors' texts."""
+    sent = conversation(agent, turns=12)
+    fork(agent, "t-1", "child")
+    assert {turn: recorded(agent, turn, "child") for turn in sent} == sent
+    own = begin(agent, "in the child", thread="child")
+    fork(agent, "child", "grandchild")
+    deeper = begin(agent, "deeper", thread="grandchild")
+    act(agent, new_text("p-11", "of the parent"))
+    append(agent, "t-1", "elsewhere")
+    rebuild(get_thread(agent, "child"))
+    assert recorded(agent, 13, "child") == own.request
+    assert recorded(agent, 13, "grandchild") == own.request
+    assert recorded(agent, 14, "grandchild") == deeper.request
+    for thread in ("t-1", "child"):
+        with pytest.raises(NotFoundError):
+            contexts.recorded(get_thread(agent, thread), 14)
+
+
+def test_a_fork_knows_no_request_that_was_packed_after_it(agent: Agent) -> None:
+    begun = begin(agent, "hello")
+    child = fork(agent, "t-1", "child", seq=begun.receipt.seq)
+    assert child.turn_count == 1
+    with pytest.raises(NotRecordedError):
+        contexts.recorded(child, 1)
+
+
+def test_erased_part_is_410(agent: Agent) -> None:
+    """With the ids of what is missing; other turns are as they were."""
+    before = begin(agent, "hello")
+    make_pages(agent, new_page("a", "a secret"), new_page("b", "stays"))
+    with_a = begin(agent, "what is a?")
+    assert "a secret" in with_a.request.decode()
+    act(agent, DeletePage(page_id="a"))
+    row = get_thread(agent)
+    whole = contexts.reassemble(row, contexts.recorded(row, 2))
+    assert (whole.missing, whole.request, whole.verified) == (("a",), None, False)
+    with pytest.raises(PageErasedError) as refusal:
+        contexts.require(whole)
+    assert refusal.value.detail == {"pages": 1}
+    assert recorded(agent, 1) == before.request
+    after = begin(agent, "and now?")
+    assert "a secret" not in after.request.decode()
+    assert "stays" in after.request.decode()
+    assert recorded(agent, 3) == after.request
+
+
+def test_a_repeat_of_a_turn_with_an_erased_part_is_410(agent: Agent) -> None:
+    make_pages(agent, new_page("a", "a secret"))
+    begin(agent, "what is a?", request=REQUEST)
+    act(agent, DeletePage(page_id="a"))
+    with pytest.raises(PageErasedError):
+        begin(agent, "what is a?", request=REQUEST)
+
+
+def test_a_fork_goes_on_without_a_text_that_its_parent_deleted(agent: Agent) -> None:
+    """The page is in its working set still; nothing of it can be shown."""
+    make_pages(agent, new_page("a", "a secret"), new_page("b", "stays"))
+    fork(agent, "t-1", "child")
+    act(agent, DeletePage(page_id="a"))
+    begun = begin(agent, "hello", thread="child")
+    assert "a secret" not in begun.request.decode()
+    assert "stays" in begun.request.decode()
+    assert recorded(agent, 1, "child") == begun.request
+    assert "a" in state_of(get_thread(agent, "child")).paging.frames
+
+
+@pytest.mark.parametrize("size", [5, 60])
+def test_a_turn_costs_the_same_statements_at_any_size(
+    agent: Agent, size: int, django_assert_max_num_queries: Any
+) -> None:
+    make_thread(agent, auto_pin_turns=0)
+    make_pages(agent, *(new_page(f"p-{n}") for n in range(size)))
+    for n in range(size):
+        append(agent, "t-1", f"message {n}")
+    act(agent, EvictPage(page_id="p-1"))
+    begin(agent, "hello")
+    with django_assert_max_num_queries(32):
+        begin(agent, "again")
+
+
+def test_prefix_is_told_against_the_turn_before(agent: Agent) -> None:
+    first = begin(agent, "hello")
+    second = begin(agent, "again")
+    told = [event.prefix_tokens for event in packed(get_thread(agent))]
+    assert told[0] == 0
+    common = 0
+    for one, other in zip(first.request, second.request, strict=False):
+        if one != other:
+            break
+        common += 1
+    assert told[1] is not None
+    assert 0 < told[1] <= estimate(first.request[:common].decode()) + 1
+
+
+def packed(thread: Thread) -> list[TurnPacked]:
+    rows = Event.objects.filter(thread=thread, type="turn.packed").order_by("seq")
+    return [TurnPacked.model_validate_json(row.body) for row in rows]

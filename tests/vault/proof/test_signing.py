@@ -1,0 +1,235 @@
+"""Signing keys: made once, rotated, wrapped like every key, provable for ever."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from django.conf import settings
+from django.db import connections
+
+from memoryhub.errors import KeyMissingError, LedgerBrokenError
+from memoryhub.models.keys import SigningKey
+from memoryhub.models.server.clock import clock
+from memoryhub.vault.keys import keyring, rotation
+from memoryhub.vault.proof import signing
+from tests.promises.tampering.damages import flipped
+
+UUID4 = b"00000000-0000-4000-8000-000000000000"
+
+pytestmark = pytest.mark.django_db
+
+
+def test_the_first_key_is_made_when_something_is_signed() -> None:
+    assert not SigningKey.objects.using("keys").exists()
+    first = signing.current()
+    assert signing.current().key_id == first.key_id
+    assert signing.public_keys() == {first.key_id: first.public}
+    assert "PrivateKey" not in repr(first)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_two_that_start_at_once_sign_with_one_key() -> None:
+    def key_id(_: int) -> str:
+        try:
+            return signing.current().key_id
+        finally:
+            connections.close_all()
+
+    with ThreadPoolExecutor(4) as pool:
+        assert len(set(pool.map(key_id, range(4)))) == 1
+
+
+def test_a_signature_is_of_one_text_by_one_key() -> None:
+    signer = signing.current()
+    keys, sig = signing.public_keys(), signer.sign(b"text")
+    assert signing.verify(signer.key_id, b"text", sig, keys)
+    chance = random.Random(1)  # a seed repeats it
+    for _ in range(200):
+        assert not signing.verify(signer.key_id, flipped(b"text", chance), sig, keys)
+        assert not signing.verify(signer.key_id, b"text", flipped(sig, chance), keys)
+    other = signing.rotate(at=clock.now())
+    keys = signing.public_keys()
+    assert not signing.verify(other.key_id, b"text", sig, keys)
+    assert not signing.verify("another", b"text", sig, keys)
+    assert not signing.verify(signer.key_id, b"text", sig[:-1], keys)
+
+
+def test_after_a_rotation_the_old_one_stays_provable() -> None:
+    old = signing.current()
+    sig = old.sign(b"text")
+    new = signing.rotate(at=clock.now())
+    assert new.key_id != old.key_id
+    assert signing.current().key_id == new.key_id
+    assert signing.verify(old.key_id, b"text", sig, signing.public_keys())
+    assert set(signing.public_keys()) == {old.key_id, new.key_id}
+
+
+def test_a_restored_keys_database_still_knows_newer_public_keys() -> None:
+    root = signing.current()
+    signer = signing.rotate(at=clock.now())
+    sig = signer.sign(b"text")
+    keys = SigningKey.objects.using("keys")
+    keys.filter(id=signer.key_id).delete()
+    keys.update(retired_at=None)
+    assert signing.verify(signer.key_id, b"text", sig, signing.public_keys())
+    # It goes on with the one it has, which vouches for the next, and forgets none.
+    assert signing.current().key_id == root.key_id
+    again = signing.rotate(at=clock.now())
+    assert set(signing.public_keys()) == {root.key_id, signer.key_id, again.key_id}
+    signing.check()
+
+
+def test_where_there_is_a_list_no_second_root_is_made() -> None:
+    signing.current()
+    SigningKey.objects.using("keys").all().delete()
+    with pytest.raises(LedgerBrokenError):
+        signing.current()
+    assert signing.public_keys() == {}
+
+
+def test_a_list_that_was_lost_is_written_anew_by_a_start() -> None:
+    signing.current()
+    signing.rotate(at=clock.now())
+    path = settings.LEDGER / signing.FILE
+    whole = path.read_bytes()
+    path.unlink()
+    with pytest.raises(LedgerBrokenError):
+        signing.check()
+    signing.prepare()
+    assert path.read_bytes() == whole
+
+
+def filed(edit: Callable[[dict[str, Any]], Any]) -> None:
+    """Change the list as who can write the ledger's folder does."""
+    path = settings.LEDGER / signing.FILE
+    told = json.loads(path.read_bytes())
+    edit(told["keys"])
+    path.write_bytes(json.dumps(told, indent=1).encode() + b"\n")
+
+
+def entry(key: Ed25519PrivateKey, key_id: str, *, by: str) -> dict[str, str]:
+    """An own key, which vouches for itself."""
+    public = key.public_key().public_bytes_raw()
+    sig = key.sign(f"memoryhub.public-key/1|{key_id}|{public.hex()}".encode())
+    return {"public": public.hex(), "by": by, "sig": sig.hex()}
+
+
+@pytest.mark.parametrize("vouched", ["root", "itself"])
+def test_a_key_that_no_other_vouches_for_is_named_and_not_used(vouched: str) -> None:
+    root, own, key_id = signing.current(), Ed25519PrivateKey.generate(), str(uuid4())
+    signing.rotate(at=clock.now())
+    known, text = signing.public_keys(), (settings.LEDGER / signing.FILE).read_bytes()
+    by = root.key_id if vouched == "root" else key_id
+    filed(lambda keys: keys.update({key_id: entry(own, key_id, by=by)}))
+    assert signing.public_keys() == known
+    with pytest.raises(LedgerBrokenError) as broken:
+        signing.check()
+    assert broken.value.detail == {"file": "public-keys.json", "key": key_id}
+    # And nobody vouches for it by going on.
+    with pytest.raises(LedgerBrokenError):
+        signing.rotate(at=clock.now())
+    with pytest.raises(ValueError, match=r"vouches for|of one root"):
+        signing.decoded((settings.LEDGER / signing.FILE).read_bytes())
+    (settings.LEDGER / signing.FILE).write_bytes(text)
+    signing.check()
+
+
+def test_another_key_under_a_known_id_is_named_and_not_used() -> None:
+    key_id, own = signing.current().key_id, Ed25519PrivateKey.generate()
+    known = signing.public_keys()
+    filed(lambda keys: keys.update({key_id: entry(own, key_id, by=key_id)}))
+    assert signing.public_keys() == known
+    with pytest.raises(LedgerBrokenError):
+        signing.check()
+
+
+def test_a_root_in_the_keys_database_is_one_that_the_ring_opens() -> None:
+    """Who can write both, and has no ring, makes no key that counts."""
+    signing.current()
+    own, key_id = Ed25519PrivateKey.generate(), str(uuid4())
+    forged = entry(own, key_id, by=key_id)
+    row = SigningKey.objects.using("keys").get()
+    row.id, row.endorser = UUID(key_id), UUID(key_id)
+    row.public = bytes.fromhex(forged["public"])
+    row.endorsement = bytes.fromhex(forged["sig"])
+    row.save(force_insert=True)
+    filed(lambda keys: keys.update({key_id: forged}))
+    assert key_id not in signing.public_keys()
+    SigningKey.objects.using("keys").exclude(id=key_id).delete()
+    for look in (signing.public_keys, signing.check):
+        with pytest.raises(LedgerBrokenError):
+            look()
+
+
+def test_the_private_half_is_wrapped_and_goes_along_with_a_rotated_ring() -> None:
+    signer = signing.current()
+    row = SigningKey.objects.using("keys").get()
+    assert len(bytes(row.wrapped)) == 60
+    kek_id, new = rotation.begin(at=clock.now())
+    assert new
+    while rotation.step():
+        pass
+    row.refresh_from_db()
+    assert row.kek_id == kek_id
+    assert signing.current() == signer or signing.current().public == signer.public
+
+
+def test_a_damaged_key_does_not_open() -> None:
+    signing.current()
+    row = SigningKey.objects.using("keys").get()
+    sealed = bytes(row.wrapped)
+    row.wrapped = sealed[:-1] + bytes([sealed[-1] ^ 1])
+    row.save(update_fields=["wrapped"])
+    with pytest.raises(KeyMissingError):
+        signing.current()
+
+
+def test_a_key_that_can_not_be_published_is_none() -> None:
+    settings.LEDGER.write_text("a file where the folder would be")
+    with pytest.raises(LedgerBrokenError):
+        signing.current()
+    assert not SigningKey.objects.using("keys").exists()
+
+
+def test_a_damaged_list_of_keys_is_not_taken_for_an_empty_one() -> None:
+    signing.current()
+    (settings.LEDGER / "public-keys.json").write_text("{}")
+    with pytest.raises(LedgerBrokenError):
+        signing.public_keys()
+    with pytest.raises(LedgerBrokenError):
+        signing.rotate(at=clock.now())
+    assert SigningKey.objects.using("keys").get().retired_at is None
+
+
+def test_public_keys_are_read_as_they_were_written() -> None:
+    keys = {signing.current().key_id: signing.current().public}
+    assert signing.decoded(signing.encoded(signing.entries())) == keys
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b'{"format":"memoryhub.public-keys/2","keys":[]}',
+        b'{"format":"memoryhub.public-keys/2","keys":{"x":"ab"}}',
+        b'{"format":"memoryhub.public-keys/2","keys":{}}',
+        b'{"format":"memoryhub.public-keys/2","keys":{"%s":"ab"}}' % UUID4,
+    ],
+)
+def test_what_is_no_list_of_keys_is_refused(text: bytes) -> None:
+    with pytest.raises(ValueError, match="no public keys"):
+        signing.decoded(text)
+
+
+def test_the_ring_is_what_opens_it() -> None:
+    signing.current()
+    assert keyring.rows_per_kek()[keyring.ring().current_id] >= 1
