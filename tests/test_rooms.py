@@ -3,6 +3,7 @@
 import ast
 import re
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -24,6 +25,9 @@ MODULE_LINES = 400
 FUNCTION_LINES = 30
 PAGE_LINES = 120
 PARTIAL_LINES = 60
+ROOM_FILES = 16
+#: Django's own: a file for each command and each migration.
+FLAT = ("memoryhub/management/commands", "memoryhub/migrations")
 
 #: Where rows are written, besides migrations.
 WRITING = ("services", "workers", "journal", "vault", "migrations")
@@ -102,6 +106,13 @@ def test_no_page_and_no_partial_is_longer_than_its_cap() -> None:
     }
     long = {short(path): lines(path) for path, cap in caps.items() if lines(path) > cap}
     assert long == {}
+
+
+def test_no_room_has_more_files_than_its_cap() -> None:
+    files = [*modules("memoryhub", "inspector", "tests"), *templates()]
+    rooms = Counter(short(path.parent) for path in files)
+    large = {room: n for room, n in rooms.items() if n > ROOM_FILES}
+    assert {room: n for room, n in large.items() if room not in FLAT} == {}
 
 
 def test_every_module_is_named_after_what_it_is_about() -> None:
