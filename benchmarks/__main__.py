@@ -53,18 +53,12 @@ def main(arguments: list[str]) -> int:
     if options.list:
         print("\n".join(f"{n:<22} {b.__doc__}" for n, b in BENCHMARKS.items()))
         return 0
-    if not options.readme:
-        outcomes = _run(options.only or list(BENCHMARKS), Pace(quick=options.quick))
-        if options.quick:
-            print("A glance only: nothing is written.")
-            return 0
-        print(f"Written to {report.keep(outcomes, order=list(BENCHMARKS)).name}.")
-        if options.only:
-            return 0
-    path = report.newest()
-    if path is None:
-        sys.exit("Nothing has been measured yet; run it without --readme.")
-    report.put_into_readme(path)
+    outcomes = _run(options.only or list(BENCHMARKS), Pace(quick=options.quick))
+    if options.quick:
+        print("A glance only: nothing is written.")
+        return 0
+    path = report.keep(outcomes, order=list(BENCHMARKS))
+    print(f"Written to {path.name}; `make docs` puts it into docs/measured.md.")
     return 0
 
 
@@ -74,8 +68,6 @@ def _parser() -> argparse.ArgumentParser:
     add("--list", action="store_true", help="say which there are")
     add("--only", action="append", choices=[*BENCHMARKS], help="may be repeated")
     add("--quick", action="store_true", help="smaller, shorter, nothing written")
-    readme = "only put the newest table into the README; a full run does so as well"
-    add("--readme", action="store_true", help=readme)
     return parser
 
 

@@ -1,4 +1,4 @@
-"""The report: figures of a day as JSON, and as the table that the README shows."""
+"""The report: figures of a day as JSON, and as a table of docs/measured.md."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import json
 import os
 import platform
 import sqlite3
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -14,11 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.figures import Figure
-from benchmarks.hubs import ROOT
 
 RESULTS = Path(__file__).with_name("results")
-README = ROOT / "README.md"
-BEGIN, END = "<!-- bench:begin -->", "<!-- bench:end -->"
 
 Report = dict[str, Any]
 
@@ -57,20 +53,9 @@ def keep(outcomes: Mapping[str, Outcome], *, order: Sequence[str]) -> Path:
     return path
 
 
-def newest() -> Path | None:
-    return max(RESULTS.glob("*.json"), default=None)
-
-
-def put_into_readme(path: Path) -> None:
-    """Replace what stands between the README's two marks by this file's table."""
-    text = README.read_text(encoding="utf-8")
-    before, begin, rest = text.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        sys.exit(f"README.md has no {BEGIN} … {END} to put the table between.")
-    report = json.loads(path.read_text(encoding="utf-8"))
-    whole = f"{before}{begin}\n{table(report)}{end}{after}"
-    README.write_text(whole, encoding="utf-8")
+def files() -> list[Path]:
+    """List the files of all days, the oldest first."""
+    return sorted(RESULTS.glob("*.json"))
 
 
 def table(report: Report) -> str:

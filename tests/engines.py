@@ -29,7 +29,7 @@ FREE = (
     "services/export/test_bundle_passes.py",
     "test_lock.py",
     "test_promised.py",
-    "test_readme.py",
+    "test_docs.py",
     "test_rooms.py",
     "vault/keys/test_backup.py",
     "vault/keys/test_key_cache.py",

@@ -6,7 +6,7 @@ marks a deliberate fault, which the test shows to be noticed. The fixture `count
 takes down how much was tried, and by which seed.
 
 Each run on an engine replaces what the last one on it found of the same tests, in
-`var/artefacts/promises.json`; `make promises` puts that into the README.
+`var/artefacts/promises.json`; `make promises` puts that into docs/promises.md.
 """
 
 from __future__ import annotations

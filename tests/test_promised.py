@@ -13,7 +13,8 @@ import pytest
 
 from tests.promised import PROMISES, ROOT
 from tests.promises import table
-from tests.promises.table import BEGIN, END, README, Tried
+from tests.promises.table import PAGE, Tried
+from tools import docs
 
 #: One of each kind: it holds, it does not, it can't be tried here, and a control.
 TESTS = """
@@ -56,10 +57,10 @@ def test_every_file_in_the_folder_of_promises_names_one() -> None:
         assert "pytest.mark.promise(" in text or " control(\n" in text, path
 
 
-def test_the_readme_names_each_promise_and_what_tries_it() -> None:
+def test_the_page_names_each_promise_and_what_tries_it() -> None:
     """Its loads and results are of the day it was made."""
-    between = README.read_text(encoding="utf-8").partition(BEGIN)[2].partition(END)[0]
-    shown = [line.split(" | ")[:3] for line in between.splitlines()[3:] if line]
+    written = docs.between(PAGE).splitlines()[2:]
+    shown = [line.split(" | ")[:3] for line in written]
     today = table.table(table.list_tried(), []).splitlines()[2:]
     assert shown == [line.split(" | ")[:3] for line in today], "run `make promises`"
 

@@ -130,7 +130,7 @@ def check(rest: list[str]) -> int:
 
 
 def bench(rest: list[str]) -> int:
-    """Measure, and print the table that stands in the README."""
+    """Measure, and keep the figures by day; `docs` makes the tables of them."""
     return uv_run(TEST, "python", "-m", "benchmarks", *rest)
 
 
@@ -143,13 +143,18 @@ def nightly(rest: list[str]) -> int:
     return both_engines(["--timeout=3600", *rest], chosen, chosen)
 
 
+def docs(_: list[str]) -> int:
+    """Write what in docs/ follows from the code and from kept figures."""
+    return uv_run(TEST, "python", "-m", "tools.docs")
+
+
 def promises(_: list[str]) -> int:
-    """Put what the last tests found of each promise into the README."""
+    """Put what the last tests found of each promise into docs/promises.md."""
     return uv_run(TEST, "python", "-m", "tests.promises.table")
 
 
 def screenshots(rest: list[str]) -> int:
-    """Take the pictures that the README shows."""
+    """Take the pictures that the README and docs/ show."""
     return uv_run(TEST, "pytest", "-m", "screenshots", *rest)
 
 
@@ -172,6 +177,7 @@ COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "check": check,
     "bench": bench,
     "nightly": nightly,
+    "docs": docs,
     "promises": promises,
     "screenshots": screenshots,
     "vendor": vendor,

@@ -1,4 +1,4 @@
-"""The README's table of promises: `python -m tests.promises.table`, or `make promises`.
+"""The table of docs/promises.md: `python -m tests.promises.table`, or `make promises`.
 
 What is promised, and by which tests it is tried, is read from the sources; loads and
 results are those of the last runs, from `var/artefacts/promises.json`.
@@ -15,9 +15,9 @@ from typing import Any
 
 from tests import slow
 from tests.promised import MARK, POSTGRESQL, PROMISES, ROOT, SQLITE, read
+from tools import docs
 
-README = ROOT / "README.md"
-BEGIN, END = "<!-- promises:begin -->", "<!-- promises:end -->"
+PAGE = docs.DOCS / "promises.md"
 #: Of make, in the order in which they are to be run.
 COMMANDS = ("test", "test-all", "nightly")
 HEAD = "| | promise | tried by | load | last result |\n|---|---|---|---|---|"
@@ -41,13 +41,7 @@ class Tried:
 
 
 def main() -> int:
-    text = README.read_text(encoding="utf-8")
-    before, begin, rest = text.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        sys.exit(f"README.md has no {BEGIN} … {END} to put the table between.")
-    whole = f"{before}{begin}\n{table(list_tried(), read())}\n{end}{after}"
-    README.write_text(whole, encoding="utf-8")
+    docs.put(PAGE, f"{table(list_tried(), read())}\n")
     return 0
 
 
