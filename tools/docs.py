@@ -118,7 +118,7 @@ def _actions(parser: argparse.ArgumentParser) -> list[argparse.Action]:
 _COMMON = {each.dest for each in _actions(BaseCommand().create_parser("manage.py", ""))}
 
 
-# Figures
+# Figures and decisions
 
 
 def measured() -> str:
@@ -134,10 +134,21 @@ def measured() -> str:
     return "\n".join(tables)
 
 
+def decisions() -> str:
+    """List the pages of decisions by their headings."""
+    pages = sorted((DOCS / "decisions").glob("[0-9]*.md"))
+    return "".join(f"- [{_title(page)}]({page.name})\n" for page in pages)
+
+
+def _title(page: Path) -> str:
+    return page.read_text("utf-8").partition("\n")[0].removeprefix("# ")
+
+
 GENERATED: Mapping[str, Callable[[], str]] = {
     "events.md": events,
     "commands.md": commands,
     "measured.md": measured,
+    "decisions/README.md": decisions,
 }
 
 if __name__ == "__main__":
