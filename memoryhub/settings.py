@@ -28,7 +28,7 @@ class Price(BaseModel):
 
 
 class Environment(BaseSettings):
-    """Every variable the server reads. The README lists them."""
+    """Every variable the server reads; docs/configuration.md lists them."""
 
     model_config = SettingsConfigDict(extra="ignore", case_sensitive=True)
 
@@ -94,7 +94,8 @@ def _environment() -> Environment:
         wrong = sorted({str(error["loc"][0]) for error in failure.errors()})
     # Without the value, which may be a secret in the wrong place.
     raise _refused(
-        f"{', '.join(wrong)} can not have this value; the README says what it takes"
+        f"{', '.join(wrong)} can not have this value; docs/configuration.md says what "
+        "it takes"
     )
 
 

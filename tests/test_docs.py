@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,17 @@ from tools import docs
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted(docs.DOCS.rglob("*.md"))]
+#: Of Markdown, and of pictures that come in two themes.
+LINK = re.compile(r'(?:\]\(|src="|srcset=")([^)"\s]+)')
+#: Folders too.
+PATH = re.compile(
+    r"`((?:benchmarks|examples|inspector|memoryhub|memoryhub_client|static|tests|tools)"
+    r"/[\w./-]*)`"
+)
+
+
+def names(page: Path) -> str:
+    return str(page.relative_to(ROOT))
 
 
 @pytest.fixture(scope="module")
@@ -44,3 +56,56 @@ def test_every_error_code_is_named(code: str, documents: str) -> None:
 @pytest.mark.parametrize("name", sorted(Environment.model_fields))
 def test_every_setting_is_named(name: str, documents: str) -> None:
     assert f"`{name}`" in documents
+
+
+# What documents point at
+
+
+def test_the_readme_is_short() -> None:
+    assert len(PAGES[0].read_bytes()) <= 12 * 1024
+
+
+@pytest.mark.parametrize("page", PAGES, ids=names)
+def test_every_link_leads_to_a_file_and_a_heading(page: Path) -> None:
+    broken = []
+    for link in links(page):
+        name, _, anchor = link.partition("#")
+        target = page.parent / name if name else page
+        if not target.exists() or (anchor and anchor not in anchors(target)):
+            broken.append(link)
+    assert broken == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=names)
+def test_every_path_that_is_named_is_there(page: Path) -> None:
+    """Of sources, as they are written between backticks."""
+    named = PATH.findall(page.read_text(encoding="utf-8"))
+    assert [each for each in named if not (ROOT / each).exists()] == []
+
+
+def test_every_page_is_reached_from_the_readme() -> None:
+    reached, left = set[Path](), [PAGES[0]]
+    while left:
+        page = left.pop()
+        if page not in reached:
+            reached.add(page)
+            files = (link.partition("#")[0] for link in links(page))
+            left += [(page.parent / f).resolve() for f in files if f.endswith(".md")]
+    assert reached == set(PAGES)
+
+
+def links(page: Path) -> list[str]:
+    """Those that stay in the repository."""
+    return [link for link in LINK.findall(prose(page)) if "://" not in link]
+
+
+def prose(page: Path) -> str:
+    """The page without its blocks of code."""
+    return re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+
+
+def anchors(page: Path) -> set[str]:
+    """The names that headings are linked by, as the forges make them."""
+    headings = re.findall(r"^#+ (.+)$", prose(page), flags=re.MULTILINE)
+    plain = (re.sub(r"[^\w\- ]", "", heading.lower()) for heading in headings)
+    return {heading.replace(" ", "-") for heading in plain}

@@ -1,4 +1,4 @@
-"""The README's pictures, taken of the demo: `make screenshots`."""
+"""The pictures of README and docs/, taken of the demo: `make screenshots`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from memoryhub.management.serving import server as serving
 
 ROOT = Path(__file__).parent.parent.parent
 PICTURES = ROOT / "docs"
-#: What the README may weigh, per picture.
+#: What a page may weigh, per picture.
 MOST_BYTES = 150_000
 
 pytestmark = [pytest.mark.screenshots, pytest.mark.timeout(240)]

@@ -131,7 +131,8 @@ class Command(Base):
 
 
 _REASONS = {
-    "sso_off": "Single sign-on is off here; the README says what turns it on.",
+    "sso_off": "Single sign-on is off here; docs/configuration.md says what turns it "
+    "on.",
     "subject": "A subject has 1 to 255 characters of ASCII.",
     "subject_taken": "Another operator is let in by this subject already.",
     "name": "A name begins with a letter or digit and has 64 at most of A-Z a-z 0-9 "

@@ -18,8 +18,8 @@ WAITING: Final[Mapping[str, str]] = MappingProxyType(
         "reader": "A reader holds on to an old state of the database. It goes on by "
         "itself when that reader ends.",
         "vacuum": "The database has not tidied up yet. It goes on by itself.",
-        "rights": "The database does not let our role clear its files. Grant what the "
-        "README says; it goes on by itself then.",
+        "rights": "The database does not let our role clear its files. Grant what "
+        "docs/operations.md says; it goes on by itself then.",
         "disk": "The disk is full. Make room; it goes on by itself.",
         "store": "A store does not answer. It goes on by itself once it does.",
         "night": "There is more to look through than may be by day. It goes on at "

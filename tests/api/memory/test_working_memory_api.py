@@ -30,7 +30,7 @@ from tests.cast import factories
 
 pytestmark = pytest.mark.django_db
 
-README = Path(__file__).parents[3] / "README.md"
+AGENTS = Path(__file__).parents[3] / "docs" / "agents.md"
 RESERVED = ("_x", "mh.x", "_", "mh.")
 
 
@@ -117,7 +117,7 @@ async def test_a_read_costs_the_same_whatever_there_is(api: Client, path: str) -
     assert counts[0] == counts[1] <= 12
 
 
-async def test_what_the_readme_shows_works(api: Client) -> None:
+async def test_what_the_page_for_agents_shows_works(api: Client) -> None:
     """Its lines as they stand, one after the other."""
     for call in ast.walk(ast.parse(_shown('send("PUT", HUB, "/keys'))):
         if isinstance(call, ast.Call) and ast.unparse(call.func) == "send":
@@ -130,8 +130,8 @@ async def test_what_the_readme_shows_works(api: Client) -> None:
 
 
 def _shown(beginning: str) -> str:
-    """The block of the README's code that begins so."""
-    blocks = README.read_text().split("```python\n")
+    """The block of the page's code that begins so."""
+    blocks = AGENTS.read_text("utf-8").split("```python\n")
     return next(b for b in blocks if b.startswith(beginning)).partition("```")[0]
 
 

@@ -256,7 +256,7 @@ def test_erased_value_stays_out_however_it_is_spelled(
 
 
 def test_a_paraphrase_passes(agent: Agent, ann: Subject) -> None:
-    """A digest knows texts, not what they mean; the README says so."""
+    """A digest knows texts, not what they mean; decision 22 says so."""
     graves.bury_values(ann, [("page", {"text": ERASED})])
     _page(agent, "ann", "The Rue des Lilas in Lyon, at 14, is where Ann lives.")
     _note(agent, "ann", f"{ERASED} So she said.")

@@ -122,7 +122,7 @@ def test_it_forgets_and_is_told_what_a_rewrite_needs(least: Instance) -> None:
     assert "every chain is whole" in least.managed("verify", "--all")
 
 
-#: As they stand in the README.
+#: As they stand in docs/operations.md.
 GRANTED = ("GRANT EXECUTE ON FUNCTION pg_switch_wal()", "GRANT pg_checkpoint")
 
 
