@@ -58,6 +58,13 @@ def test_every_setting_is_named(name: str, documents: str) -> None:
     assert f"`{name}`" in documents
 
 
+def test_every_decision_has_a_number_of_its_own() -> None:
+    pages = sorted((docs.DOCS / "decisions").glob("[0-9]*.md"))
+    first = [page.read_text(encoding="utf-8").partition(". ")[0] for page in pages]
+    assert first == [f"# {number}" for number in range(1, len(pages) + 1)]
+    assert [int(page.name[:3]) for page in pages] == [*range(1, len(pages) + 1)]
+
+
 # What documents point at
 
 
