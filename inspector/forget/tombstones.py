@@ -25,6 +25,7 @@ KINDS = {
 }
 #: Of a value that somebody pastes.
 MOST_CHARS = 65_536
+_INDEX = "forget/tombstones/index"
 _NOBODY = "That is no subject of this project's."
 
 
@@ -113,10 +114,5 @@ def _page(
     }
     status = refusals.status_of(refusal) if refusal else 200
     return offices.page(
-        request,
-        place,
-        "forget/tombstones/index",
-        context,
-        tab="tombstones",
-        status=status,
+        request, place, _INDEX, context, tab="tombstones", status=status
     )

@@ -105,9 +105,8 @@ def compare(request: HttpRequest, project: str, thread: str) -> HttpResponse:
         "values": values,
         "offered": offered,
     }
-    return visits.page(
-        request, "inspector/memory/comparisons/show.html", visit, context
-    )
+    template = "inspector/memory/comparisons/show.html"
+    return visits.page(request, template, visit, context)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
