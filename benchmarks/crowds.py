@@ -17,7 +17,8 @@ from benchmarks.threads import COMMANDS_A_COMMIT, SLOTS_A_COMMAND, parts
 from memoryhub.journal import Order
 from memoryhub.journal.writing.writer import Journal
 from memoryhub.kernel.commands import AppendSlots, Command
-from memoryhub.kernel.memory.memory_commands import ChangeKeys, TakeCheckpoint
+from memoryhub.kernel.memory.checkpoints import TakeCheckpoint
+from memoryhub.kernel.memory.keys import ChangeKeys
 from memoryhub.kernel.memory.notes import AddNotes, NewNote
 from memoryhub.kernel.memory.tasks import SetTask
 from memoryhub.kernel.paging.page_commands import BeginTurn, FaultPage

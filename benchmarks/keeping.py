@@ -9,12 +9,8 @@ from collections.abc import Callable
 
 from benchmarks.hubs import PROJECT
 from memoryhub.kernel.commands import Command
-from memoryhub.kernel.memory.memory_commands import (
-    ChangeKeys,
-    RestoreCheckpoint,
-    SetKey,
-    TakeCheckpoint,
-)
+from memoryhub.kernel.memory.checkpoints import RestoreCheckpoint, TakeCheckpoint
+from memoryhub.kernel.memory.keys import ChangeKeys, SetKey
 from memoryhub.kernel.memory.nouns import RESTORED
 from memoryhub.models.projects import Project
 from memoryhub.queries.memory import comparisons

@@ -25,7 +25,7 @@ from benchmarks import crowds
 from benchmarks.hubs import PROJECT
 from benchmarks.screens import LONG, SHORT
 from memoryhub.journal.writing.texts import texts
-from memoryhub.kernel.state.memory_events import CheckpointTaken
+from memoryhub.kernel.memory.checkpoint_events import CheckpointTaken
 from memoryhub.models.events import Event, Snapshot
 from memoryhub.models.threads import Thread
 from memoryhub.queries.replay import replay

@@ -19,7 +19,7 @@ from inspector.templatetags.units import typed
 from inspector.web import refusals, shell
 from inspector.web.places import Place
 from memoryhub.errors import InvalidError, Refusal, StaleError
-from memoryhub.kernel.memory.memory_commands import Expiry
+from memoryhub.kernel.memory.keys import Expiry
 from memoryhub.kernel.text.strict_json import JsonRefusedError
 from memoryhub.models.access.operators import Membership
 from memoryhub.models.projects import MOST_TTL_SECONDS

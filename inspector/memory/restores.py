@@ -16,8 +16,8 @@ from inspector.live.panels import Scene
 from inspector.web import refusals, shell
 from inspector.web.places import Place
 from memoryhub.errors import CheckpointUnknownError, InvalidError, Refusal
+from memoryhub.kernel.memory.checkpoint_events import CheckpointRestored
 from memoryhub.kernel.memory.nouns import RESTORABLE, RESTORED
-from memoryhub.kernel.state.memory_events import CheckpointRestored
 from memoryhub.models.access.operators import Membership
 from memoryhub.models.threads import Thread
 from memoryhub.queries.memory import checkpoints, restorations

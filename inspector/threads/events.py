@@ -16,7 +16,7 @@ from inspector.live.panels import Scene
 from inspector.web import asof, exports, records, search, shell
 from inspector.web.search import Asked
 from memoryhub.errors import NotFoundError
-from memoryhub.kernel.state.memory_events import CheckpointRestored
+from memoryhub.kernel.memory.checkpoint_events import CheckpointRestored
 from memoryhub.models.server.clock import clock
 from memoryhub.models.threads import Thread
 from memoryhub.queries.forget import erasure_views

@@ -18,13 +18,9 @@ from memoryhub import journal
 from memoryhub.errors import Refusal
 from memoryhub.journal import Address, Order
 from memoryhub.journal.forget import wal
-from memoryhub.kernel.memory.keys import SWEPT_AT_ONCE
-from memoryhub.kernel.memory.memory_commands import (
-    EraseValues,
-    ExpireKeys,
-    MemoryCommand,
-)
-from memoryhub.kernel.state.memory_events import KeysExpired, ValuesErased
+from memoryhub.kernel.memory.key_events import KeysExpired, ValuesErased
+from memoryhub.kernel.memory.keys import SWEPT_AT_ONCE, EraseValues, ExpireKeys
+from memoryhub.kernel.memory.memory_commands import MemoryCommand
 from memoryhub.queries.forget import expiry
 
 ACTOR = "worker:expiry"

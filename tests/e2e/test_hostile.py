@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from memoryhub.kernel.memory.memory_commands import TakeCheckpoint
+from memoryhub.kernel.memory.checkpoints import TakeCheckpoint
 from memoryhub.kernel.memory.tasks import SetTask, TaskField
 from memoryhub.kernel.paging.page_commands import CreatePages
 from memoryhub.kernel.text import strict_json

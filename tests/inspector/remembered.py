@@ -8,7 +8,7 @@ from datetime import timedelta
 import time_machine
 from django.utils import timezone
 
-from memoryhub.kernel.memory.memory_commands import ChangeKeys
+from memoryhub.kernel.memory.keys import ChangeKeys
 from memoryhub.kernel.memory.tasks import SetTask, TaskField, TaskStatus, UpdateTask
 from memoryhub.kernel.state.state import Scope
 from memoryhub.kernel.text import strict_json

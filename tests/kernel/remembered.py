@@ -6,15 +6,9 @@ import json
 from datetime import timedelta
 from typing import Any
 
-from memoryhub.kernel.memory.memory_commands import (
-    ChangeKeys,
-    DeleteKey,
-    Expected,
-    Expiry,
-    RestoreCheckpoint,
-    SetKey,
-    TakeCheckpoint,
-)
+from memoryhub.kernel.memory.checkpoints import RestoreCheckpoint, TakeCheckpoint
+from memoryhub.kernel.memory.keys import ChangeKeys, DeleteKey, Expiry, SetKey
+from memoryhub.kernel.memory.memory_commands import Expected
 from memoryhub.kernel.memory.notes import AddNotes, NewNote
 from memoryhub.kernel.memory.nouns import RESTORED
 from tests.oracles.paging import Bench

@@ -13,7 +13,8 @@ from django.utils import timezone
 
 from memoryhub.api import api as agent_api
 from memoryhub.api.http import auth
-from memoryhub.kernel.memory.memory_commands import Expiry, TakeCheckpoint
+from memoryhub.kernel.memory.checkpoints import TakeCheckpoint
+from memoryhub.kernel.memory.keys import Expiry
 from memoryhub.kernel.memory.notes import AddNotes, NewNote
 from memoryhub.kernel.memory.tasks import SetTask
 from memoryhub.models import ApiKey, Project, Subject, Thread

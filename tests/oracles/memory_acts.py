@@ -10,8 +10,19 @@ from typing import Any
 import time_machine
 
 from memoryhub.journal import Receipt
-from memoryhub.kernel.memory import memory_commands as commands
-from memoryhub.kernel.memory.memory_commands import Expected, Expiry
+from memoryhub.kernel.memory.checkpoints import (
+    DeleteCheckpoint,
+    RestoreCheckpoint,
+    TakeCheckpoint,
+)
+from memoryhub.kernel.memory.keys import (
+    ChangeKeys,
+    ClearKeys,
+    DeleteKey,
+    Expiry,
+    SetKey,
+)
+from memoryhub.kernel.memory.memory_commands import Expected
 from memoryhub.kernel.memory.notes import AddNotes, NewNote
 from memoryhub.kernel.memory.nouns import RESTORED
 from memoryhub.kernel.memory.tasks import SetTask, TaskField, TaskStatus
@@ -41,9 +52,9 @@ def lasting(ttl: timedelta | None) -> Expiry:
     return UNSAID if ttl is None else Expiry(said=True, ttl=ttl)
 
 
-def new_key(key: str, value: Any = "v", expiry: Expiry = UNSAID) -> commands.SetKey:
+def new_key(key: str, value: Any = "v", expiry: Expiry = UNSAID) -> SetKey:
     text = strict_json.as_sent(value)
-    return commands.SetKey(key=key, value=text, bytes=len(text), expiry=expiry)
+    return SetKey(key=key, value=text, bytes=len(text), expiry=expiry)
 
 
 def set_key(
@@ -57,13 +68,13 @@ def set_key(
     return set_keys(agent, new_key(key, value, lasting(ttl)), thread=thread)
 
 
-def set_keys(agent: Agent, *changes: commands.SetKey, thread: str = "t-1") -> Receipt:
-    return act(agent, commands.ChangeKeys(changes=changes), thread)
+def set_keys(agent: Agent, *changes: SetKey, thread: str = "t-1") -> Receipt:
+    return act(agent, ChangeKeys(changes=changes), thread)
 
 
 def delete_key(agent: Agent, key: str, thread: str = "t-1") -> Receipt:
-    change = commands.DeleteKey(key=key)
-    return act(agent, commands.ChangeKeys(changes=(change,)), thread)
+    change = DeleteKey(key=key)
+    return act(agent, ChangeKeys(changes=(change,)), thread)
 
 
 def retime(
@@ -76,7 +87,7 @@ def retime(
 
 
 def clear(agent: Agent, thread: str = "t-1") -> Receipt:
-    return act(agent, commands.ClearKeys(), thread)
+    return act(agent, ClearKeys(), thread)
 
 
 def add_notes(agent: Agent, *texts: str, thread: str = "t-1") -> Receipt:
@@ -98,7 +109,7 @@ def set_task(
 
 
 def take(agent: Agent, name: str | None = None, thread: str = "t-1") -> Receipt:
-    return act(agent, commands.TakeCheckpoint(name=name), thread)
+    return act(agent, TakeCheckpoint(name=name), thread)
 
 
 def restore(
@@ -107,11 +118,11 @@ def restore(
     parts: tuple[str, ...] = RESTORED,
     thread: str = "t-1",
 ) -> Receipt:
-    return act(agent, commands.RestoreCheckpoint(target=target, parts=parts), thread)
+    return act(agent, RestoreCheckpoint(target=target, parts=parts), thread)
 
 
 def forget_checkpoint(agent: Agent, target: int | str, thread: str = "t-1") -> Receipt:
-    return act(agent, commands.DeleteCheckpoint(target=target), thread)
+    return act(agent, DeleteCheckpoint(target=target), thread)
 
 
 def kinds(receipt: Receipt) -> list[str]:

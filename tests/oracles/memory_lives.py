@@ -14,8 +14,22 @@ from hypothesis.stateful import RuleBasedStateMachine, rule
 
 from memoryhub.errors import InvalidError, Refusal
 from memoryhub.kernel.commands import AmendThread
-from memoryhub.kernel.memory import memory_commands as commands
-from memoryhub.kernel.memory.memory_commands import Expected, Expiry
+from memoryhub.kernel.memory.checkpoints import (
+    DeleteCheckpoint,
+    RestoreCheckpoint,
+    TakeCheckpoint,
+)
+from memoryhub.kernel.memory.keys import (
+    ChangeKeys,
+    ClearKeys,
+    DeleteKey,
+    EraseValues,
+    ExpireKeys,
+    Expiry,
+    RetimeKey,
+    SetKey,
+)
+from memoryhub.kernel.memory.memory_commands import Expected
 from memoryhub.kernel.memory.notes import AddNotes, ClearNotes, NewNote
 from memoryhub.kernel.memory.nouns import RESTORED
 from memoryhub.kernel.memory.tasks import TASK_FIELDS, ClearTask, SetTask, UpdateTask
@@ -112,10 +126,8 @@ class Lives(RuleBasedStateMachine):
         held = self.model.visible().get(key)
         return held.version if held else None
 
-    def setting(
-        self, key: str, text: bytes, expiry: Expiry, said: str
-    ) -> commands.SetKey:
-        return commands.SetKey(
+    def setting(self, key: str, text: bytes, expiry: Expiry, said: str) -> SetKey:
+        return SetKey(
             key=key,
             value=text,
             bytes=len(text),
@@ -132,7 +144,7 @@ class Lives(RuleBasedStateMachine):
     @rule(key=KEYS, text=TEXTS, expiry=EXPIRIES, said=CONDITIONS)
     def set_key(self, key: str, text: bytes, expiry: Expiry, said: str) -> None:
         change = self.setting(key, text, expiry, said)
-        self.both(commands.ChangeKeys(changes=(change,)))
+        self.both(ChangeKeys(changes=(change,)))
 
     @rule(key=KEYS, text=TEXTS, seconds=st.sampled_from([-1, 0, 1, 9]))
     def set_until(self, key: str, text: bytes, seconds: int) -> None:
@@ -141,7 +153,7 @@ class Lives(RuleBasedStateMachine):
         default = timedelta(seconds=7)
         for expiry in (until, Expiry()):
             change = self.setting(key, text, expiry, "none")
-            self.both(commands.ChangeKeys(changes=(change,), default_ttl=default))
+            self.both(ChangeKeys(changes=(change,), default_ttl=default))
 
     @rule(
         keys=st.lists(KEYS, min_size=1, max_size=4, unique=True),
@@ -154,19 +166,17 @@ class Lives(RuleBasedStateMachine):
         self, keys: list[str], text: bytes, expiry: Expiry, said: str, deletes: set[str]
     ) -> None:
         changes = [
-            commands.DeleteKey(key=key, expected=self.condition(said, self.seen(key)))
+            DeleteKey(key=key, expected=self.condition(said, self.seen(key)))
             if key in deletes
             else self.setting(key, text, expiry, said)
             for key in keys
         ]
-        self.both(commands.ChangeKeys(changes=tuple(changes)))
+        self.both(ChangeKeys(changes=tuple(changes)))
 
     @rule(key=KEYS, said=CONDITIONS)
     def delete_key(self, key: str, said: str) -> None:
-        change = commands.DeleteKey(
-            key=key, expected=self.condition(said, self.seen(key))
-        )
-        self.both(commands.ChangeKeys(changes=(change,)))
+        change = DeleteKey(key=key, expected=self.condition(said, self.seen(key)))
+        self.both(ChangeKeys(changes=(change,)))
 
     @rule(
         key=KEYS,
@@ -176,7 +186,7 @@ class Lives(RuleBasedStateMachine):
     )
     def retime_key(self, key: str, expiry: Expiry, said: str, value: bool) -> None:
         held = self.model.things.keys.get(key)
-        command = commands.RetimeKey(
+        command = RetimeKey(
             key=key,
             expiry=expiry,
             expected=self.condition(said, self.seen(key)),
@@ -186,20 +196,20 @@ class Lives(RuleBasedStateMachine):
 
     @rule()
     def clear_keys(self) -> None:
-        self.both(commands.ClearKeys())
+        self.both(ClearKeys())
 
     @rule(stale=st.booleans())
     def expire_keys(self, stale: bool) -> None:
         """As the worker asks, which may have looked a while ago, or twice."""
         held = self.model.things.keys.items()
         keys = [(name, each.version - stale) for name, each in held]
-        self.both(commands.ExpireKeys(keys=(*keys, *keys[:1], ("nothing", 1))))
+        self.both(ExpireKeys(keys=(*keys, *keys[:1], ("nothing", 1))))
 
     @rule(grace=st.sampled_from([0, 10]), all_of_them=st.booleans())
     def erase_values(self, grace: int, all_of_them: bool) -> None:
         seqs = [self.model.seq(clock) for clock in self.model.given]
         chosen = tuple(seq for seq in seqs if seq > 0)[:: 1 if all_of_them else 2]
-        command = commands.EraseValues(seqs=chosen, grace=timedelta(seconds=grace))
+        command = EraseValues(seqs=chosen, grace=timedelta(seconds=grace))
         self.both(command)
 
     @rule(status=STATUSES, fields=FIELDS, said=CONDITIONS)
@@ -245,15 +255,15 @@ class Lives(RuleBasedStateMachine):
 
     @rule(name=NAMES, description=st.sampled_from([None, b'"why"']))
     def take_checkpoint(self, name: str | None, description: bytes | None) -> None:
-        self.both(commands.TakeCheckpoint(name=name, description=description))
+        self.both(TakeCheckpoint(name=name, description=description))
 
     @rule(pick=PICKS, parts=PARTS)
     def restore_checkpoint(self, pick: int, parts: Any) -> None:
-        self.both(commands.RestoreCheckpoint(target=self.point(pick), parts=parts))
+        self.both(RestoreCheckpoint(target=self.point(pick), parts=parts))
 
     @rule(pick=PICKS)
     def delete_checkpoint(self, pick: int) -> None:
-        self.both(commands.DeleteCheckpoint(target=self.point(pick)))
+        self.both(DeleteCheckpoint(target=self.point(pick)))
 
     @rule(seconds=SECONDS)
     def time_passes(self, seconds: int) -> None:

@@ -14,7 +14,21 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from memoryhub.kernel.memory import memory_commands as commands
+from memoryhub.kernel.memory.checkpoints import (
+    DeleteCheckpoint,
+    RestoreCheckpoint,
+    TakeCheckpoint,
+)
+from memoryhub.kernel.memory.keys import (
+    ChangeKeys,
+    ClearKeys,
+    EraseValues,
+    ExpireKeys,
+    Expiry,
+    RetimeKey,
+    SetKey,
+)
+from memoryhub.kernel.memory.memory_commands import Expected
 from memoryhub.kernel.memory.notes import AddNotes, ClearNotes
 from memoryhub.kernel.memory.tasks import TASK_FIELDS, ClearTask, SetTask, UpdateTask
 from memoryhub.kernel.text.padding import padded
@@ -123,18 +137,18 @@ class Model:
 
     # Keys
 
-    def _change_keys(self, command: commands.ChangeKeys) -> None:
+    def _change_keys(self, command: ChangeKeys) -> None:
         for change in command.changes:
             held = self.visible().get(change.key)
             self._require(held, change.expected)
-            if isinstance(change, commands.SetKey):
+            if isinstance(change, SetKey):
                 self._set(change, held, default=command.default_ttl)
             elif held:
                 self._tell("key.deleted", key=change.key)
                 del self.things.keys[change.key]
 
     def _set(
-        self, change: commands.SetKey, held: Held | None, *, default: timedelta | None
+        self, change: SetKey, held: Held | None, *, default: timedelta | None
     ) -> None:
         if self.default_ttl:
             default = timedelta(seconds=self.default_ttl)
@@ -159,9 +173,7 @@ class Model:
             value=clock, version=clock, until=until, text=text, size=size
         )
 
-    def _until(
-        self, expiry: commands.Expiry, default: timedelta | None
-    ) -> datetime | None:
+    def _until(self, expiry: Expiry, default: timedelta | None) -> datetime | None:
         if not expiry.said:
             return None if default is None else self.at + default
         if expiry.ttl is not None:
@@ -170,14 +182,14 @@ class Model:
             raise No("expiry_in_past")
         return expiry.at
 
-    def _require(self, held: Held | None, expected: commands.Expected) -> None:
+    def _require(self, held: Held | None, expected: Expected) -> None:
         if expected.absent and held:
             raise No("key_exists")
         seen = self.seq(held.version) if held else None
         if expected.version is not None and seen != expected.version:
             raise No("stale")
 
-    def _retime_key(self, command: commands.RetimeKey) -> None:
+    def _retime_key(self, command: RetimeKey) -> None:
         held = self.visible().get(command.key)
         if held is None:
             raise No("key_not_found")
@@ -192,12 +204,12 @@ class Model:
         held.until = until
         self.given[held.value].append(until)
 
-    def _clear_keys(self, command: commands.ClearKeys) -> None:
+    def _clear_keys(self, command: ClearKeys) -> None:
         if count := len(self.visible()):
             self._tell("keys.cleared", count=count)
             self.things.keys.clear()
 
-    def _expire_keys(self, command: commands.ExpireKeys) -> None:
+    def _expire_keys(self, command: ExpireKeys) -> None:
         assert self.heard is not None
         must = {
             (name, held.version)
@@ -219,7 +231,7 @@ class Model:
                 found.append(seq)
         return found
 
-    def _erase_values(self, command: commands.EraseValues) -> None:
+    def _erase_values(self, command: EraseValues) -> None:
         if seqs := self.due(command.seqs, command.grace):
             self._tell("values.erased", seqs=seqs)
             self.erased |= {seq + self.inherited for seq in seqs}
@@ -260,7 +272,7 @@ class Model:
             self._tell("task.cleared")
             self.things.task = None
 
-    def _require_task(self, expected: commands.Expected) -> None:
+    def _require_task(self, expected: Expected) -> None:
         task = self.things.task
         seen = self.seq(task["version"]) if task else None
         if expected.version is not None and seen != expected.version:
@@ -282,7 +294,7 @@ class Model:
 
     # Checkpoints
 
-    def _take_checkpoint(self, command: commands.TakeCheckpoint) -> None:
+    def _take_checkpoint(self, command: TakeCheckpoint) -> None:
         names = {point.name for point in self.points.values()}
         if command.name is not None and command.name in names:
             raise No("name_taken")
@@ -300,7 +312,7 @@ class Model:
                 return clock
         raise No("not_found")
 
-    def _restore_checkpoint(self, command: commands.RestoreCheckpoint) -> None:
+    def _restore_checkpoint(self, command: RestoreCheckpoint) -> None:
         target = self.find(command.target)
         then, parts = self.points[target].things, command.parts
         now = self.visible()
@@ -345,7 +357,7 @@ class Model:
         kept = self.visible(then), then.task, then.notes
         return kept == (self.visible(), now.task, now.notes)
 
-    def _delete_checkpoint(self, command: commands.DeleteCheckpoint) -> None:
+    def _delete_checkpoint(self, command: DeleteCheckpoint) -> None:
         try:
             target = self.find(command.target)
         except No:
@@ -359,17 +371,17 @@ def _told(clock: int, fields: Mapping[Any, bytes]) -> dict[str, tuple[int, bytes
 
 
 _ACTS: dict[type, Callable[[Model, Any], None]] = {
-    commands.ChangeKeys: Model._change_keys,
-    commands.RetimeKey: Model._retime_key,
-    commands.ClearKeys: Model._clear_keys,
-    commands.ExpireKeys: Model._expire_keys,
-    commands.EraseValues: Model._erase_values,
+    ChangeKeys: Model._change_keys,
+    RetimeKey: Model._retime_key,
+    ClearKeys: Model._clear_keys,
+    ExpireKeys: Model._expire_keys,
+    EraseValues: Model._erase_values,
     SetTask: Model._set_task,
     UpdateTask: Model._update_task,
     ClearTask: Model._clear_task,
     AddNotes: Model._add_notes,
     ClearNotes: Model._clear_notes,
-    commands.TakeCheckpoint: Model._take_checkpoint,
-    commands.RestoreCheckpoint: Model._restore_checkpoint,
-    commands.DeleteCheckpoint: Model._delete_checkpoint,
+    TakeCheckpoint: Model._take_checkpoint,
+    RestoreCheckpoint: Model._restore_checkpoint,
+    DeleteCheckpoint: Model._delete_checkpoint,
 }

@@ -19,7 +19,8 @@ from memoryhub.api.document.fields import (
     within,
 )
 from memoryhub.errors import BadPreconditionError
-from memoryhub.kernel.memory.memory_commands import Expected, Expiry
+from memoryhub.kernel.memory.keys import Expiry
+from memoryhub.kernel.memory.memory_commands import Expected
 from memoryhub.kernel.text import names, strict_json
 from memoryhub.queries.memory.comparisons import HEAD
 

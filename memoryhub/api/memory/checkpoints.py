@@ -32,8 +32,11 @@ from memoryhub.errors import (
     StaleError,
 )
 from memoryhub.journal import Receipt
-from memoryhub.kernel.memory.memory_commands import TakeCheckpoint
-from memoryhub.kernel.state.memory_events import CheckpointRestored, CheckpointTaken
+from memoryhub.kernel.memory.checkpoint_events import (
+    CheckpointRestored,
+    CheckpointTaken,
+)
+from memoryhub.kernel.memory.checkpoints import TakeCheckpoint
 from memoryhub.kernel.text import strict_json
 from memoryhub.queries.memory import checkpoints, comparisons
 from memoryhub.queries.memory.comparisons import HEAD

@@ -35,13 +35,14 @@ from memoryhub.errors import (
     ValueTooLargeError,
 )
 from memoryhub.journal import Receipt
-from memoryhub.kernel.memory.memory_commands import DeleteKey, Expected, SetKey
-from memoryhub.kernel.state.memory_events import (
+from memoryhub.kernel.memory.key_events import (
     KeyDeleted,
     KeyRetimed,
     KeysCleared,
     KeySet,
 )
+from memoryhub.kernel.memory.keys import DeleteKey, SetKey
+from memoryhub.kernel.memory.memory_commands import Expected
 from memoryhub.queries.memory import keys
 from memoryhub.queries.threads.readers import read
 from memoryhub.services.access.api_keys import Agent

@@ -10,8 +10,8 @@ import orjson
 
 from memoryhub.journal.rows.rows import CheckpointRow
 from memoryhub.journal.rows.standing import CHUNK, Change, Projection
+from memoryhub.kernel.memory import checkpoint_events as events
 from memoryhub.kernel.memory.nouns import counts
-from memoryhub.kernel.state import memory_events as events
 from memoryhub.kernel.state.erase_events import RecordsErased
 from memoryhub.kernel.state.state import ThreadState
 from memoryhub.models.events import Event

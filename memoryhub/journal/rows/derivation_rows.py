@@ -6,9 +6,9 @@ from collections.abc import Collection
 from uuid import UUID
 
 from memoryhub.journal.rows.rows import DerivationRow
+from memoryhub.kernel.memory.key_events import KeySet
 from memoryhub.kernel.replay import Recorded
 from memoryhub.kernel.state.events import SlotAppended
-from memoryhub.kernel.state.memory_events import KeySet
 from memoryhub.kernel.state.page_events import (
     PageCompressed,
     PageCreated,

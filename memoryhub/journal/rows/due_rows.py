@@ -12,7 +12,7 @@ from memoryhub.journal.rows import statements
 from memoryhub.journal.rows.rows import DueRow
 from memoryhub.journal.rows.standing import CHUNK, Change
 from memoryhub.journal.rows.totals import Changes
-from memoryhub.kernel.state import memory_events as events
+from memoryhub.kernel.memory import key_events as events
 from memoryhub.kernel.state.bodies import Event
 from memoryhub.kernel.state.erase_events import Range, RecordsErased
 from memoryhub.kernel.state.erased import named

@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from memoryhub.journal.rows.rows import KeyRow
 from memoryhub.journal.rows.standing import Change, Projection
 from memoryhub.kernel.memory import checkpoint_tree
-from memoryhub.kernel.state import memory_events as events
+from memoryhub.kernel.memory import key_events as events
+from memoryhub.kernel.memory.checkpoint_events import CheckpointRestored
 from memoryhub.kernel.state.erase_events import RecordsErased
 from memoryhub.kernel.state.erased import erased
 from memoryhub.kernel.state.paging import listed
@@ -54,7 +55,7 @@ def _expired(change: Change) -> Iterable[str]:
 
 def _restored(change: Change) -> Iterable[str]:
     event = change.event
-    assert isinstance(event, events.CheckpointRestored)
+    assert isinstance(event, CheckpointRestored)
     if "keys" not in event.parts:
         return []
     return checkpoint_tree.names_between(change.before.memory, None, event.target)
@@ -80,7 +81,7 @@ KEYS = Projection(
         events.KeyDeleted: _one,
         events.KeysCleared: _cleared,
         events.KeysExpired: _expired,
-        events.CheckpointRestored: _restored,
+        CheckpointRestored: _restored,
         RecordsErased: _erased,
     },
 )

@@ -33,7 +33,7 @@ from memoryhub.journal.rows.rows import EventRow
 from memoryhub.journal.writing import sealing, texts
 from memoryhub.journal.writing.page_table import PageTable
 from memoryhub.kernel.commands import Draft, ForkThread, RetireThread
-from memoryhub.kernel.memory.memory_commands import EraseValues
+from memoryhub.kernel.memory.keys import EraseValues
 from memoryhub.kernel.paging.page_commands import DeletePage
 from memoryhub.kernel.replay import Recorded, decide, evolve
 from memoryhub.kernel.state.state import ThreadState

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -15,12 +16,12 @@ from memoryhub.errors import (
     NameTakenError,
 )
 from memoryhub.kernel.course import Course, PageTable
+from memoryhub.kernel.memory import checkpoint_events as events
 from memoryhub.kernel.memory import checkpoint_tree, resident
-from memoryhub.kernel.memory import memory_commands as commands
+from memoryhub.kernel.memory.memory_commands import MemoryCommand
 from memoryhub.kernel.memory.nouns import SLICES, counts
 from memoryhub.kernel.parts import Part
 from memoryhub.kernel.slices import Moved, Slice
-from memoryhub.kernel.state import memory_events as events
 from memoryhub.kernel.state.state import ThreadState
 from memoryhub.kernel.state.working_memory import (
     AUTOMATIC_KEPT,
@@ -33,9 +34,26 @@ from memoryhub.kernel.state.working_memory import (
 )
 
 
-def take_checkpoint(
-    course: Course, command: commands.TakeCheckpoint, pages: PageTable
-) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TakeCheckpoint(MemoryCommand):
+    name: str | None = None
+    #: JSON text, UTF-8.
+    description: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestoreCheckpoint(MemoryCommand):
+    #: Clock or name.
+    target: int | str
+    parts: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteCheckpoint(MemoryCommand):
+    target: int | str
+
+
+def take_checkpoint(course: Course, command: TakeCheckpoint, pages: PageTable) -> None:
     """Keep what is now, by reference. Emits checkpoint.taken.
 
     Raises NameTakenError, CheckpointsFullError.
@@ -77,7 +95,7 @@ def find(memory: WorkingMemory, target: int | str) -> Checkpoint:
 
 
 def restore_checkpoint(
-    course: Course, command: commands.RestoreCheckpoint, pages: PageTable
+    course: Course, command: RestoreCheckpoint, pages: PageTable
 ) -> None:
     """Make parts of working memory what they were, in one event that can be undone.
 
@@ -124,7 +142,7 @@ def _before(course: Course) -> int:
 
 
 def delete_checkpoint(
-    course: Course, command: commands.DeleteCheckpoint, pages: PageTable
+    course: Course, command: DeleteCheckpoint, pages: PageTable
 ) -> None:
     """Delete a checkpoint and nothing else. Emits checkpoint.deleted, or nothing."""
     memory = course.state.memory
@@ -257,9 +275,9 @@ def deleted(state: ThreadState, event: events.CheckpointDeleted) -> ThreadState:
 
 PART = Part(
     commands={
-        commands.TakeCheckpoint: take_checkpoint,
-        commands.RestoreCheckpoint: restore_checkpoint,
-        commands.DeleteCheckpoint: delete_checkpoint,
+        TakeCheckpoint: take_checkpoint,
+        RestoreCheckpoint: restore_checkpoint,
+        DeleteCheckpoint: delete_checkpoint,
     },
     events={
         events.CheckpointTaken: taken,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from memoryhub.errors import (
@@ -14,10 +15,9 @@ from memoryhub.errors import (
     StaleError,
 )
 from memoryhub.kernel.course import Course, PageTable
-from memoryhub.kernel.memory import memory_commands as commands
-from memoryhub.kernel.memory.memory_commands import Expected, Expiry
+from memoryhub.kernel.memory import key_events as events
+from memoryhub.kernel.memory.memory_commands import ANY_VERSION, Expected, MemoryCommand
 from memoryhub.kernel.parts import Part
-from memoryhub.kernel.state import memory_events as events
 from memoryhub.kernel.state.page_events import PlaceBody
 from memoryhub.kernel.state.paging import listed
 from memoryhub.kernel.state.state import ThreadState
@@ -28,7 +28,74 @@ from memoryhub.kernel.text.padding import padded
 SWEPT_AT_ONCE = 200
 
 
-def change_keys(course: Course, command: commands.ChangeKeys, pages: PageTable) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expiry:
+    """What was said about an expiry: nothing, never, so long, or that instant."""
+
+    said: bool = False
+    ttl: timedelta | None = None
+    at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetKey:
+    key: str
+    #: JSON text, UTF-8.
+    value: bytes
+    #: Canonical UTF-8 size.
+    bytes: int
+    expiry: Expiry = Expiry()
+    expected: Expected = ANY_VERSION
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteKey:
+    key: str
+    expected: Expected = ANY_VERSION
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeKeys(MemoryCommand):
+    """Sets and deletes on distinct keys, all or nothing."""
+
+    changes: tuple[SetKey | DeleteKey, ...]
+    #: Of the project, where neither the command nor the thread says.
+    default_ttl: timedelta | None = None
+    #: Whether a refusal tells which change it is about.
+    numbered: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetimeKey(MemoryCommand):
+    key: str
+    expiry: Expiry
+    expected: Expected = ANY_VERSION
+    #: JSON text of an inherited value, which is set anew; None when it is the thread's.
+    value: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClearKeys(MemoryCommand):
+    pass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpireKeys(MemoryCommand):
+    """Sweep keys, each if it still has that version and its instant has passed."""
+
+    keys: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EraseValues(MemoryCommand):
+    """Take values out of the journal, each if it is still due."""
+
+    seqs: tuple[int, ...]
+    #: How long after its latest expiry a value stays in history.
+    grace: timedelta
+
+
+def change_keys(course: Course, command: ChangeKeys, pages: PageTable) -> None:
     """Set and delete, all or none. Emits key.set and key.deleted, one a change.
 
     A delete of what is not there emits nothing. Raises StaleError, KeyExistsError and
@@ -36,7 +103,7 @@ def change_keys(course: Course, command: commands.ChangeKeys, pages: PageTable) 
     """
     for index, change in enumerate(command.changes):
         try:
-            if isinstance(change, commands.DeleteKey):
+            if isinstance(change, DeleteKey):
                 _delete(course, change)
             else:
                 _set(course, change, default=command.default_ttl)
@@ -46,7 +113,7 @@ def change_keys(course: Course, command: commands.ChangeKeys, pages: PageTable) 
             raise
 
 
-def _set(course: Course, change: commands.SetKey, *, default: timedelta | None) -> None:
+def _set(course: Course, change: SetKey, *, default: timedelta | None) -> None:
     entry = _found(course, change.key)
     _require(entry, change.expected, course)
     expires_at = _expiry(course, change.expiry, default=default)
@@ -62,14 +129,14 @@ def _set(course: Course, change: commands.SetKey, *, default: timedelta | None) 
     )
 
 
-def _delete(course: Course, change: commands.DeleteKey) -> None:
+def _delete(course: Course, change: DeleteKey) -> None:
     entry = _found(course, change.key)
     _require(entry, change.expected, course)
     if entry is not None:
         course.emit(events.KeyDeleted(key=change.key))
 
 
-def retime_key(course: Course, command: commands.RetimeKey, pages: PageTable) -> None:
+def retime_key(course: Course, command: RetimeKey, pages: PageTable) -> None:
     """Change the expiry alone. Emits key.retimed; for an inherited value, key.set.
 
     Its payload belongs to the ancestor, which may erase it when its own time is over.
@@ -98,13 +165,13 @@ def retime_key(course: Course, command: commands.RetimeKey, pages: PageTable) ->
     )
 
 
-def clear_keys(course: Course, command: commands.ClearKeys, pages: PageTable) -> None:
+def clear_keys(course: Course, command: ClearKeys, pages: PageTable) -> None:
     """Remove every key and nothing else. Emits keys.cleared, or nothing for none."""
     if count := len(course.state.memory.contents.visible(course.at)):
         course.emit(events.KeysCleared(count=count))
 
 
-def expire_keys(course: Course, command: commands.ExpireKeys, pages: PageTable) -> None:
+def expire_keys(course: Course, command: ExpireKeys, pages: PageTable) -> None:
     """Sweep keys whose instant has passed. Emits keys.expired, or nothing."""
     keys = course.state.memory.contents.keys
     due = []
@@ -115,9 +182,7 @@ def expire_keys(course: Course, command: commands.ExpireKeys, pages: PageTable) 
     _sweep(course, due)
 
 
-def erase_values(
-    course: Course, command: commands.EraseValues, pages: PageTable
-) -> None:
+def erase_values(course: Course, command: EraseValues, pages: PageTable) -> None:
     """Take values out of the journal. Emits values.erased for those that are due."""
     dues = pages.dues(command.seqs)
     due = [s for s, at in sorted(dues.items()) if at + command.grace <= course.at]
@@ -160,7 +225,7 @@ def _second(instant: datetime) -> datetime:
     return whole if whole == instant else whole + timedelta(seconds=1)
 
 
-def _make_room(course: Course, change: commands.SetKey) -> None:
+def _make_room(course: Course, change: SetKey) -> None:
     if _fits(course, change):
         return
     contents = course.state.memory.contents
@@ -176,7 +241,7 @@ def _make_room(course: Course, change: commands.SetKey) -> None:
         )
 
 
-def _fits(course: Course, change: commands.SetKey) -> bool:
+def _fits(course: Course, change: SetKey) -> bool:
     """Whether the limits allow it. What makes nothing more of it may pass them."""
     state, contents = course.state, course.state.memory.contents
     held, old = contents.keys.get(change.key), _found(course, change.key)
@@ -254,11 +319,11 @@ def _touched(
 
 PART = Part(
     commands={
-        commands.ChangeKeys: change_keys,
-        commands.RetimeKey: retime_key,
-        commands.ClearKeys: clear_keys,
+        ChangeKeys: change_keys,
+        RetimeKey: retime_key,
+        ClearKeys: clear_keys,
     },
-    upkeep={commands.ExpireKeys: expire_keys, commands.EraseValues: erase_values},
+    upkeep={ExpireKeys: expire_keys, EraseValues: erase_values},
     events={
         events.KeySet: was_set,
         events.KeyRetimed: retimed,

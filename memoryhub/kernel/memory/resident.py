@@ -9,8 +9,8 @@ from typing import NamedTuple, TypeVar
 from rpds import HashTrieMap
 
 from memoryhub.kernel.course import Course, PageTable
+from memoryhub.kernel.memory.checkpoint_events import CheckpointRestored, RefreshedPage
 from memoryhub.kernel.paging import entries, eviction, pins, weights
-from memoryhub.kernel.state.memory_events import CheckpointRestored, RefreshedPage
 from memoryhub.kernel.state.pages import Entry
 from memoryhub.kernel.state.paging import Frame, Hot, Paging
 from memoryhub.kernel.state.paging_config import Settings

@@ -12,10 +12,10 @@ from typing import Literal
 import orjson
 
 from memoryhub.kernel.memory import checkpoint_tree, checkpoints
-from memoryhub.kernel.memory.memory_commands import RestoreCheckpoint
+from memoryhub.kernel.memory.checkpoint_events import CheckpointRestored
+from memoryhub.kernel.memory.checkpoints import RestoreCheckpoint
 from memoryhub.kernel.memory.nouns import SLICES
 from memoryhub.kernel.slices import Moved
-from memoryhub.kernel.state.memory_events import CheckpointRestored
 from memoryhub.kernel.state.state import ThreadState
 from memoryhub.kernel.state.working_memory import Checkpoint, Contents, KeyEntry
 from memoryhub.models.threads import Thread

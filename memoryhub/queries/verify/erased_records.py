@@ -13,9 +13,9 @@ from memoryhub.journal.rows import projections
 from memoryhub.journal.rows.page_rows import PURGED
 from memoryhub.journal.rows.rows import DerivationRow
 from memoryhub.journal.rows.spans import asked
+from memoryhub.kernel.memory.key_events import KeySet, ValuesErased
 from memoryhub.kernel.state.erase_events import Range, RecordsErased, ThreadErased
 from memoryhub.kernel.state.erased import Erased, Spans, named
-from memoryhub.kernel.state.memory_events import KeySet, ValuesErased
 from memoryhub.kernel.state.page_events import PageDeleted
 from memoryhub.models.derivations import Derivation
 from memoryhub.models.events import Event

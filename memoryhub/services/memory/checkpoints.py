@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from memoryhub.journal import Receipt, Request
-from memoryhub.kernel.memory.memory_commands import (
+from memoryhub.kernel.memory.checkpoints import (
     DeleteCheckpoint,
     RestoreCheckpoint,
     TakeCheckpoint,

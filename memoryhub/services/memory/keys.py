@@ -6,15 +6,15 @@ from typing import Any, Final
 
 from memoryhub.errors import ValueTooLargeError
 from memoryhub.journal import Receipt, Request
-from memoryhub.kernel.memory.memory_commands import (
+from memoryhub.kernel.memory.keys import (
     ChangeKeys,
     ClearKeys,
     DeleteKey,
-    Expected,
     Expiry,
     RetimeKey,
     SetKey,
 )
+from memoryhub.kernel.memory.memory_commands import Expected
 from memoryhub.kernel.text import strict_json
 from memoryhub.models.threads import Thread
 from memoryhub.queries.memory import keys

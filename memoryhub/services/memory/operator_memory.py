@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from memoryhub.errors import InvalidError
 from memoryhub.journal import Receipt
-from memoryhub.kernel.memory.memory_commands import (
-    ChangeKeys,
+from memoryhub.kernel.memory.checkpoints import (
     DeleteCheckpoint,
-    DeleteKey,
-    Expected,
-    Expiry,
     RestoreCheckpoint,
     TakeCheckpoint,
 )
+from memoryhub.kernel.memory.keys import ChangeKeys, DeleteKey, Expiry
+from memoryhub.kernel.memory.memory_commands import Expected
 from memoryhub.kernel.text import names
 from memoryhub.models.threads import Thread
 from memoryhub.queries.memory.comparisons import HEAD

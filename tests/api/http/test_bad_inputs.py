@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from memoryhub.api.http import limits
-from memoryhub.kernel.memory.memory_commands import Expiry, TakeCheckpoint
+from memoryhub.kernel.memory.checkpoints import TakeCheckpoint
+from memoryhub.kernel.memory.keys import Expiry
 from memoryhub.models import (
     DueValue,
     Event,

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from memoryhub.kernel.memory.memory_commands import DeleteCheckpoint
+from memoryhub.kernel.memory.checkpoints import DeleteCheckpoint
 from memoryhub.kernel.memory.notes import NOTES
 from memoryhub.kernel.memory.tasks import TASK
 from memoryhub.models.threads import Thread

@@ -12,7 +12,7 @@ import time_machine
 from django.test import Client
 from django.utils import timezone
 
-from memoryhub.kernel.memory.memory_commands import EraseValues
+from memoryhub.kernel.memory.keys import EraseValues
 from memoryhub.models.threads import Thread
 from memoryhub.queries.memory import key_views, keys
 from memoryhub.services.access.api_keys import Agent

@@ -11,6 +11,7 @@ from django.test.utils import CaptureQueriesContext
 from memoryhub.errors import PinBudgetError
 from memoryhub.journal import Receipt
 from memoryhub.kernel.commands import AmendThread, AppendSlots
+from memoryhub.kernel.memory.checkpoint_events import CheckpointRestored
 from memoryhub.kernel.paging.page_commands import (
     DeletePage,
     EvictPage,
@@ -20,7 +21,6 @@ from memoryhub.kernel.paging.page_commands import (
     UpdatePage,
     WriteLevels,
 )
-from memoryhub.kernel.state.memory_events import CheckpointRestored
 from memoryhub.models.threads import Thread
 from memoryhub.queries.verify.verification import verify
 from memoryhub.services.access.api_keys import Agent

@@ -12,11 +12,19 @@ from memoryhub.errors import Refusal
 from memoryhub.journal import Receipt
 from memoryhub.journal.writing.writer import writer
 from memoryhub.kernel.commands import AmendThread, Command
-from memoryhub.kernel.memory import memory_commands as commands
+from memoryhub.kernel.memory.checkpoints import RestoreCheckpoint, TakeCheckpoint
+from memoryhub.kernel.memory.key_events import ValuesErased
+from memoryhub.kernel.memory.keys import (
+    ChangeKeys,
+    ClearKeys,
+    DeleteKey,
+    EraseValues,
+    RetimeKey,
+    SetKey,
+)
 from memoryhub.kernel.memory.notes import ClearNotes
 from memoryhub.kernel.memory.nouns import RESTORED
 from memoryhub.kernel.memory.tasks import ClearTask, UpdateTask
-from memoryhub.kernel.state.memory_events import ValuesErased
 from memoryhub.models.threads import Thread
 from memoryhub.queries.verify.verification import verify
 from memoryhub.services.access.api_keys import Agent
@@ -148,7 +156,7 @@ def test_an_erasure_is_judged_again_when_it_is_decided(agent: Agent) -> None:
         set_key(agent, "a", ttl=MINUTE)
         set_key(agent, "b")
         set_task(agent, fields={"description": b'"d"'})
-    erase = commands.EraseValues(seqs=(1, 2, 3, 4, 99), grace=DAY)
+    erase = EraseValues(seqs=(1, 2, 3, 4, 99), grace=DAY)
     with at(NOON + MINUTE + DAY - SECOND):
         assert act(agent, erase).events == ()
     with at(NOON + MINUTE + DAY):
@@ -307,23 +315,23 @@ def batched(agent: Agent, *commands: Command) -> list[Receipt]:
     return outcomes  # type: ignore[return-value]  # none is a refusal
 
 
-def _changed(*changes: commands.SetKey | commands.DeleteKey) -> commands.ChangeKeys:
-    return commands.ChangeKeys(changes=changes)
+def _changed(*changes: SetKey | DeleteKey) -> ChangeKeys:
+    return ChangeKeys(changes=changes)
 
 
 def test_one_batch_may_set_retime_and_erase_a_value(agent: Agent) -> None:
     """Each decision sees what those before it have left, before any row is written."""
-    erase = commands.EraseValues(seqs=(2, 3, 4), grace=timedelta(0))
+    erase = EraseValues(seqs=(2, 3, 4), grace=timedelta(0))
     with at(NOON):
         set_key(agent, "a", ttl=SECOND)
         set_key(agent, "b", ttl=SECOND)
         receipts = batched(
             agent,
             _changed(new_key("c", expiry=lasting(SECOND))),
-            commands.RetimeKey(key="a", expiry=NEVER),
-            commands.RetimeKey(key="b", expiry=lasting(DAY)),
-            commands.RetimeKey(key="b", expiry=lasting(MINUTE)),
-            _changed(commands.DeleteKey(key="c")),
+            RetimeKey(key="a", expiry=NEVER),
+            RetimeKey(key="b", expiry=lasting(DAY)),
+            RetimeKey(key="b", expiry=lasting(MINUTE)),
+            _changed(DeleteKey(key="c")),
             erase,
         )
     thread = get_thread(agent)
@@ -342,11 +350,11 @@ def test_one_batch_may_make_a_key_and_take_it(agent: Agent) -> None:
         batched(
             agent,
             _changed(new_key("a", expiry=lasting(DAY)), new_key("b")),
-            commands.TakeCheckpoint(name="here"),
-            commands.ClearKeys(),
+            TakeCheckpoint(name="here"),
+            ClearKeys(),
             _changed(new_key("b", "second", UNSAID)),
-            commands.RestoreCheckpoint(target="here", parts=RESTORED),
-            _changed(commands.DeleteKey(key="b")),
+            RestoreCheckpoint(target="here", parts=RESTORED),
+            _changed(DeleteKey(key="b")),
         )
     thread = get_thread(agent)
     assert versions(thread) == {"a": 2}

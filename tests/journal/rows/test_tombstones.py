@@ -12,10 +12,10 @@ from memoryhub.errors import (
 )
 from memoryhub.journal.log import log
 from memoryhub.journal.rows import tombstones
-from memoryhub.kernel.memory.memory_commands import Expiry, RetimeKey
+from memoryhub.kernel.memory.key_events import KeySet
+from memoryhub.kernel.memory.keys import Expiry, RetimeKey
 from memoryhub.kernel.memory.notes import AddNotes, NewNote, NoteAdded
 from memoryhub.kernel.state.events import Limits
-from memoryhub.kernel.state.memory_events import KeySet
 from memoryhub.kernel.state.page_events import PageCreated, PageUpdated
 from memoryhub.kernel.state.state import Scope
 from memoryhub.kernel.text import strict_json

@@ -12,7 +12,7 @@ import pytest
 
 from memoryhub.errors import PageUnknownError, ValueErasedError
 from memoryhub.journal.rows import tombstones
-from memoryhub.kernel.memory import memory_commands as commands
+from memoryhub.kernel.memory.checkpoints import TakeCheckpoint
 from memoryhub.kernel.memory.tasks import SetTask, TaskField, UpdateTask
 from memoryhub.kernel.paging.page_commands import FaultPage
 from memoryhub.kernel.text import strict_json
@@ -60,7 +60,7 @@ def page(agent: Agent, value: Any, **fields: Any) -> object:
 
 def description(agent: Agent, value: Any) -> object:
     text = strict_json.as_sent(value)
-    return act(agent, commands.TakeCheckpoint(description=text), "ann-1")
+    return act(agent, TakeCheckpoint(description=text), "ann-1")
 
 
 def fault(agent: Agent, value: Any) -> object:

@@ -21,7 +21,7 @@ from memoryhub.kernel.commands import (
     RetireThread,
 )
 from memoryhub.kernel.memory import checkpoint_tree
-from memoryhub.kernel.memory.memory_commands import ChangeKeys, Expiry, RetimeKey
+from memoryhub.kernel.memory.keys import ChangeKeys, Expiry, RetimeKey
 from memoryhub.kernel.memory.notes import NOTES
 from memoryhub.kernel.memory.tasks import TASK, SetTask, UpdateTask
 from memoryhub.kernel.paging.page_commands import (

@@ -12,13 +12,8 @@ from rpds import HashTrieMap
 
 from memoryhub.errors import CheckpointUnknownError
 from memoryhub.kernel.memory import checkpoint_tree, checkpoints
-from memoryhub.kernel.memory import memory_commands as commands
-from memoryhub.kernel.memory.memory_commands import (
-    ChangeKeys,
-    ClearKeys,
-    DeleteCheckpoint,
-    ExpireKeys,
-)
+from memoryhub.kernel.memory.checkpoints import DeleteCheckpoint, TakeCheckpoint
+from memoryhub.kernel.memory.keys import ChangeKeys, ClearKeys, ExpireKeys
 from memoryhub.kernel.memory.nouns import RESTORED
 from memoryhub.kernel.state import working_memory
 from memoryhub.kernel.state.working_memory import Contents, KeyEntry
@@ -207,7 +202,7 @@ def test_checkpoint_cost_follows_change(
     seen = visited(bench, monkeypatch)
     changes = tuple(setting(f"k{number:05}", 2) for number in range(10))
     bench.do(ChangeKeys(changes=changes))
-    (told,) = bench.do(commands.TakeCheckpoint())
+    (told,) = bench.do(TakeCheckpoint())
     assert (told.keys, told.touched, seen) == (size, 10, [])
     target = checkpoints.find(bench.state.memory, kept)
     checkpoints.changes(bench.state, target, RESTORED, at=bench.at)

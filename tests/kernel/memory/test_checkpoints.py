@@ -10,17 +10,15 @@ from memoryhub.errors import (
     NameTakenError,
 )
 from memoryhub.kernel.memory import checkpoints
-from memoryhub.kernel.memory.memory_commands import (
-    ClearKeys,
-    DeleteCheckpoint,
-    EraseValues,
-    ExpireKeys,
-    TakeCheckpoint,
+from memoryhub.kernel.memory.checkpoint_events import (
+    CheckpointRestored,
+    CheckpointTaken,
 )
+from memoryhub.kernel.memory.checkpoints import DeleteCheckpoint, TakeCheckpoint
+from memoryhub.kernel.memory.keys import ClearKeys, EraseValues, ExpireKeys
 from memoryhub.kernel.memory.notes import NOTES
 from memoryhub.kernel.memory.nouns import RESTORED, SLICES
 from memoryhub.kernel.memory.tasks import TASK, SetTask
-from memoryhub.kernel.state.memory_events import CheckpointRestored, CheckpointTaken
 from memoryhub.kernel.state.working_memory import (
     AUTOMATIC_KEPT,
     MAX_CHECKPOINTS,

@@ -15,23 +15,23 @@ from memoryhub.errors import (
     StaleError,
 )
 from memoryhub.kernel.commands import AmendThread
-from memoryhub.kernel.memory.memory_commands import (
-    ChangeKeys,
-    ClearKeys,
-    DeleteKey,
-    EraseValues,
-    Expected,
-    ExpireKeys,
-    Expiry,
-    RetimeKey,
-)
-from memoryhub.kernel.memory.notes import NOTES
-from memoryhub.kernel.state.memory_events import (
+from memoryhub.kernel.memory.key_events import (
     KeyDeleted,
     KeyRetimed,
     KeySet,
     KeysExpired,
 )
+from memoryhub.kernel.memory.keys import (
+    ChangeKeys,
+    ClearKeys,
+    DeleteKey,
+    EraseValues,
+    ExpireKeys,
+    Expiry,
+    RetimeKey,
+)
+from memoryhub.kernel.memory.memory_commands import Expected
+from memoryhub.kernel.memory.notes import NOTES
 from memoryhub.kernel.state.working_memory import KeyEntry
 from tests.kernel.remembered import (
     delete,

@@ -12,7 +12,7 @@ import pytest
 
 from memoryhub.kernel import state_json
 from memoryhub.kernel.memory import memory_json
-from memoryhub.kernel.memory.memory_commands import DeleteCheckpoint
+from memoryhub.kernel.memory.checkpoints import DeleteCheckpoint
 from memoryhub.kernel.memory.tasks import SetTask
 from memoryhub.kernel.paging.page_commands import EvictPage, PinPage
 from memoryhub.kernel.state.working_memory import WorkingMemory

@@ -6,6 +6,7 @@ import pytest
 
 from memoryhub.errors import PinBudgetError
 from memoryhub.kernel.commands import AmendThread
+from memoryhub.kernel.memory.checkpoint_events import CheckpointRestored
 from memoryhub.kernel.memory.nouns import RESTORED
 from memoryhub.kernel.paging.page_commands import (
     DeletePage,
@@ -15,7 +16,6 @@ from memoryhub.kernel.paging.page_commands import (
     UnpinPage,
     WriteLevels,
 )
-from memoryhub.kernel.state.memory_events import CheckpointRestored
 from memoryhub.kernel.state.page_events import PageEvicted
 from tests.kernel.paged import bounded, rows_agree
 from tests.kernel.remembered import put, restore, take

@@ -20,7 +20,7 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from memoryhub.kernel.memory.memory_commands import Expiry
+from memoryhub.kernel.memory.keys import Expiry
 from memoryhub.models.threads import Thread
 from memoryhub.models.working_memory import Key
 from memoryhub.services.memory import operator_memory

@@ -13,7 +13,7 @@ import time_machine
 
 from memoryhub.errors import Refusal, UnavailableError
 from memoryhub.journal.log.log import Origins
-from memoryhub.kernel.memory.memory_commands import Expiry
+from memoryhub.kernel.memory.keys import Expiry
 from memoryhub.kernel.paging.page_commands import DeletePage
 from memoryhub.kernel.state.working_memory import KeyEntry
 from memoryhub.models.events import Event

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from memoryhub.kernel.memory.memory_commands import Expiry
+from memoryhub.kernel.memory.keys import Expiry
 from memoryhub.kernel.memory.tasks import SetTask
 from memoryhub.kernel.text import strict_json
 from memoryhub.queries.lists import cursors

@@ -11,7 +11,8 @@ from django.db.models import Sum
 from django.db.models.functions import Length
 
 from memoryhub.errors import NotFoundError, SubjectErasedError
-from memoryhub.kernel.memory.memory_commands import Expiry, TakeCheckpoint
+from memoryhub.kernel.memory.checkpoints import TakeCheckpoint
+from memoryhub.kernel.memory.keys import Expiry
 from memoryhub.kernel.memory.notes import AddNotes, NewNote
 from memoryhub.kernel.memory.tasks import SetTask
 from memoryhub.models import Event, Project, Subject

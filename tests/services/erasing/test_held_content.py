@@ -10,7 +10,7 @@ from memoryhub import journal
 from memoryhub.errors import Refusal, SubjectHeldError, SubjectRestrictedError
 from memoryhub.journal import Address, Order
 from memoryhub.kernel.commands import RetireThread
-from memoryhub.kernel.memory.memory_commands import EraseValues
+from memoryhub.kernel.memory.keys import EraseValues
 from memoryhub.kernel.paging.page_commands import DeletePage
 from memoryhub.models.access.operators import Membership
 from memoryhub.models.erasures import Hold

@@ -13,13 +13,14 @@ from memoryhub.errors import (
     ThreadClosedError,
 )
 from memoryhub.journal import Receipt, Request
-from memoryhub.kernel.memory.memory_commands import DeleteKey, Expiry, TakeCheckpoint
-from memoryhub.kernel.state import working_memory as kernel
-from memoryhub.kernel.state.memory_events import (
+from memoryhub.kernel.memory.checkpoint_events import (
     CheckpointDeleted,
     CheckpointRestored,
     CheckpointTaken,
 )
+from memoryhub.kernel.memory.checkpoints import TakeCheckpoint
+from memoryhub.kernel.memory.keys import DeleteKey, Expiry
+from memoryhub.kernel.state import working_memory as kernel
 from memoryhub.models import Event, Key
 from memoryhub.queries.memory import checkpoints as reading
 from memoryhub.queries.memory import keys as key_queries

@@ -20,8 +20,9 @@ from memoryhub.errors import (
     ValueTooLargeError,
 )
 from memoryhub.journal import Receipt, Request
-from memoryhub.kernel.memory.memory_commands import DeleteKey, Expected, Expiry
-from memoryhub.kernel.state.memory_events import KeyRetimed, KeysCleared, KeySet
+from memoryhub.kernel.memory.key_events import KeyRetimed, KeysCleared, KeySet
+from memoryhub.kernel.memory.keys import DeleteKey, Expiry
+from memoryhub.kernel.memory.memory_commands import Expected
 from memoryhub.kernel.text.strict_json import JsonRefusedError
 from memoryhub.models import DueValue, Event, Key, Project, Subject, Thread
 from memoryhub.models.server.clock import clock

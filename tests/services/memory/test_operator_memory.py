@@ -12,7 +12,7 @@ from memoryhub.errors import (
     StaleError,
     ValueTooLargeError,
 )
-from memoryhub.kernel.memory.memory_commands import Expiry
+from memoryhub.kernel.memory.keys import Expiry
 from memoryhub.kernel.memory.nouns import RESTORED
 from memoryhub.kernel.text.strict_json import JsonRefusedError
 from memoryhub.models.threads import Thread

@@ -13,12 +13,9 @@ from memoryhub.errors import (
     ThreadClosedError,
 )
 from memoryhub.journal import Receipt, Request
-from memoryhub.kernel.memory.memory_commands import (
-    Expected,
-    Expiry,
-    MemoryCommand,
-    TakeCheckpoint,
-)
+from memoryhub.kernel.memory.checkpoints import TakeCheckpoint
+from memoryhub.kernel.memory.keys import Expiry
+from memoryhub.kernel.memory.memory_commands import Expected, MemoryCommand
 from memoryhub.kernel.memory.notes import (
     AddNotes,
     ClearNotes,
