@@ -1,4 +1,4 @@
-"""The tables of commands and events that follow from the list of nouns. Pure."""
+"""All that acts on a thread, and the tables that follow from it. Pure."""
 
 from __future__ import annotations
 
@@ -6,12 +6,25 @@ from memoryhub.kernel.commands import Command
 from memoryhub.kernel.course import Course, Evolve, PageTable
 from memoryhub.kernel.forget import erasing
 from memoryhub.kernel.memory import checkpoints
-from memoryhub.kernel.nouns import NOUNS
+from memoryhub.kernel.memory.nouns import NOUNS
+from memoryhub.kernel.paging import page_parts, tlb_upkeep
 from memoryhub.kernel.parts import Decide, Part
 from memoryhub.kernel.state.bodies import Event
-from memoryhub.kernel.threads import threads
+from memoryhub.kernel.threads import slots, threads
+from memoryhub.kernel.turns import own_tools, runs, turns
 
-PARTS: tuple[Part, ...] = (threads.PART, *NOUNS, checkpoints.PART, erasing.PART)
+PARTS: tuple[Part, ...] = (
+    threads.PART,
+    slots.PART,
+    runs.PART,
+    page_parts.PART,
+    turns.PART,
+    tlb_upkeep.PART,
+    own_tools.PART,
+    *NOUNS,
+    checkpoints.PART,
+    erasing.PART,
+)
 
 
 def _when_open(decide: Decide) -> Decide:

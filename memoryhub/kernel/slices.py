@@ -4,13 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
+from memoryhub.kernel.state.bodies import Count
 from memoryhub.kernel.state.erased import Erased
 from memoryhub.kernel.state.state import ThreadState
 from memoryhub.kernel.state.working_memory import Contents
 
 Value = TypeVar("Value")
+#: Where a measure stands: in `checkpoint.taken`, in statistics, among the figures of
+#: the timeline.
+Place = Literal["checkpoint", "stats", "timeline"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measure:
+    """One figure reported of a value: a number, a flag or a word of ours."""
+
+    read: Callable[[Any], Any]
+    places: frozenset[Place] = frozenset({"checkpoint", "stats", "timeline"})
+    #: As a field of a body. Of a noun that came later it has a default: older events
+    #: lack it.
+    kind: Any = Count
 
 
 class Moved(NamedTuple):
@@ -37,10 +52,12 @@ class Slice(Generic[Value]):
     from_json: Callable[[Mapping[str, Any], Value], Value]
     #: The value without what was erased; the same object where nothing was.
     without: Callable[[Value, Erased], Value]
-    #: What `checkpoint.taken` says of it.
-    counts: Callable[[Value], dict[str, int]]
+    #: By name, what is reported of it without opening anything.
+    measures: Mapping[str, Measure]
     #: By which two values are compared: each record with what makes it another.
     records: Callable[[Value], Iterable[Hashable]]
+    #: It has many records, so that a restore counts those that went and came.
+    many: bool = True
 
     def get(self, contents: Contents) -> Value:
         """The value at one moment."""

@@ -73,7 +73,7 @@ class Checkpoint(models.Model):
     auto = models.BooleanField()
     #: The one that its state descended from, numbered so too.
     parent = models.BigIntegerField(null=True)
-    #: JSON: how much it holds, `{"keys": 2, "notes": 1, "has_task": true}`.
+    #: JSON: how much it holds by noun, such as `{"keys": 2, "has_task": true}`.
     counts = models.TextField()
     #: Names touched since the parent; null: any.
     touched = models.IntegerField(null=True)

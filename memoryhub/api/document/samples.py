@@ -8,11 +8,20 @@ import orjson
 
 from memoryhub.kernel.levels import tools
 from memoryhub.kernel.memory.notes import DEFAULT_MAX_NOTES
+from memoryhub.kernel.memory.nouns import fields
+from memoryhub.kernel.slices import Place
+from memoryhub.kernel.state.bodies import Flag
 from memoryhub.kernel.state.paging_config import Settings
 from memoryhub.kernel.state.working_memory import (
     DEFAULT_MAX_KEY_BYTES,
     DEFAULT_MAX_KEYS,
 )
+
+
+def measured(place: Place) -> dict[str, Any]:
+    """What is reported at a place of working memory that holds one of each noun."""
+    return {name: kind is Flag or 1 for name, kind in fields(place).items()}
+
 
 AT: Final = "2026-03-01T09:30:00.250000+00:00"
 UNTIL: Final = "2026-03-01T10:30:00.250000+00:00"

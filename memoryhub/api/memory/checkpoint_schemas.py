@@ -9,9 +9,10 @@ from pydantic import AfterValidator, Field
 
 from memoryhub.api.document.fields import In, Limit, Name, Out, RefusedError, example
 from memoryhub.api.document.memory_fields import CheckpointName, CheckpointRef, Remark
-from memoryhub.api.document.samples import AT, UNTIL
+from memoryhub.api.document.samples import AT, UNTIL, measured
 from memoryhub.api.document.schemas import AsOf, Part
-from memoryhub.kernel.memory.nouns import RESTORABLE, RESTORED
+from memoryhub.kernel.memory.checkpoint_events import COUNTED
+from memoryhub.kernel.memory.nouns import MOVED, RESTORABLE, RESTORED, moved
 from memoryhub.queries.memory.checkpoints import CheckpointLine
 from memoryhub.queries.memory.comparisons import Comparison, KeyDifference, Side
 
@@ -28,8 +29,7 @@ CHECKPOINT = {
     "auto": False,
     "parent": None,
     "keys": 2,
-    "notes": 1,
-    "has_task": True,
+    **measured("checkpoint"),
     "touched": None,
 }
 _SIDE = {"seq": 41, "expires_at": UNTIL, "bytes": 64}
@@ -88,9 +88,7 @@ class CheckpointOut(Out):
     at: datetime
     auto: bool
     parent: int | None
-    keys: int
-    notes: int
-    has_task: bool
+    __annotations__ |= COUNTED
     touched: int | None = Field(description="Names; null: any, since the beginning.")
 
     @classmethod
@@ -198,7 +196,7 @@ class RestoredOut(Out):
             "set": 1,
             "removed": 0,
             "expired": 0,
-            "notes": 0,
+            **moved({}),
             "left_out": [],
             "comparison": None,
         }
@@ -210,7 +208,7 @@ class RestoredOut(Out):
     set: int
     removed: int
     expired: int
-    notes: int
+    __annotations__ |= dict.fromkeys(MOVED, int)
     left_out: list[str] = Field(
         description="Pages of the working set that are gone since, and stay away."
     )

@@ -37,6 +37,7 @@ from memoryhub.kernel.memory.checkpoint_events import (
     CheckpointTaken,
 )
 from memoryhub.kernel.memory.checkpoints import TakeCheckpoint
+from memoryhub.kernel.memory.nouns import moved
 from memoryhub.kernel.text import strict_json
 from memoryhub.queries.memory import checkpoints, comparisons
 from memoryhub.queries.memory.comparisons import HEAD
@@ -205,9 +206,7 @@ def _taken(receipt: Receipt, body: CheckpointIn) -> HttpResponse:
         at=each.at,
         auto=event.auto,
         parent=checkpoints.number_of(receipt, event.parent),
-        keys=event.keys,
-        notes=event.notes,
-        has_task=event.has_task,
+        **event.counts,
         touched=event.touched,
     )
     return rendered(out, status=201, replayed=receipt.replayed)
@@ -223,7 +222,7 @@ def _restored(receipt: Receipt, body: RestoreIn) -> HttpResponse:
         set=event.set if event else 0,
         removed=event.removed if event else 0,
         expired=event.expired if event else 0,
-        notes=event.notes if event else 0,
+        **(event.moved if event else moved({})),
         left_out=event.left_out if event else [],
     )
     return rendered(out, replayed=receipt.replayed)
@@ -280,7 +279,7 @@ def _preview(
         set=found.set,
         removed=found.removed,
         expired=found.expired,
-        notes=sum(found.slices.get("notes", ())),
+        **moved(found.slices),
         left_out=list(left_out),
         comparison=CompareOut.of(compared),
     )

@@ -9,12 +9,13 @@ from uuid import UUID
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from memoryhub.api.document.fields import MAX_BATCH, In, Out, example, whole
-from memoryhub.api.document.samples import PLACE, UNTIL
+from memoryhub.api.document.samples import PLACE, UNTIL, measured
 from memoryhub.api.document.schemas import AsOf
 from memoryhub.api.memory.checkpoint_schemas import CHECKPOINT, CheckpointOut
 from memoryhub.api.memory.key_schemas import KEY_VALUE, KeyValueOut
 from memoryhub.api.memory.note_schemas import NOTE, NoteOut
 from memoryhub.api.memory.task_schemas import TASK, TaskOut
+from memoryhub.kernel.memory.nouns import fields
 
 #: As they stand in the counts of a thread.
 STATS = {
@@ -23,9 +24,8 @@ STATS = {
     "expiring": 1,
     "next_expiry_at": UNTIL,
     "default_ttl_seconds": None,
-    "notes": 1,
+    **measured("stats"),
     "note_bytes": 32,
-    "has_task": True,
     "checkpoints": 1,
     "automatic": 0,
 }
@@ -57,9 +57,7 @@ class MemoryStatsOut(Out):
     expiring: int
     next_expiry_at: datetime | None
     default_ttl_seconds: int | None
-    notes: int
-    note_bytes: int
-    has_task: bool
+    __annotations__ |= fields("stats")
     checkpoints: int
     automatic: int
 

@@ -153,7 +153,7 @@ def _of_thread(agent: Agent, name: str, moment: AsOf) -> ThreadStatsOut:
         types=TallyOut.of(found.types),
         senders=TallyOut.of(found.senders),
         scope=ScopeOut(**asdict(found.scope)),
-        **{n: getattr(found.memory, n) for n in found.memory.__slots__},
+        **found.memory.plain(),
     )
 
 

@@ -39,7 +39,6 @@ def _get(agent: Agent, name: str, query: MemoryQuery) -> HttpResponse:
     found = get_memory(
         thread, max_keys=query.keys, max_notes=query.notes, seq=seq_of(thread, query)
     )
-    stats = {n: getattr(found.stats, n) for n in found.stats.__slots__}
     out = MemoryOut(
         thread=name,
         thread_id=thread.id,
@@ -48,6 +47,6 @@ def _get(agent: Agent, name: str, query: MemoryQuery) -> HttpResponse:
         keys=[KeyValueOut.of(line) for line in found.keys],
         notes=[NoteOut.of(line) for line in found.notes],
         checkpoints=[CheckpointOut.of(line) for line in found.checkpoints],
-        stats=MemoryStatsOut(**stats),
+        stats=MemoryStatsOut(**found.stats.plain()),
     )
     return rendered(out)

@@ -6,11 +6,17 @@ the seq in a thread that is no fork.
 
 from __future__ import annotations
 
+from typing import Any
+
 from pydantic import Field
 
+from memoryhub.kernel.memory.nouns import MOVED, fields
 from memoryhub.kernel.state.bodies import Body, Count, Event, Flag, Instant, Token
 from memoryhub.kernel.state.page_events import EntryBody
 from memoryhub.kernel.text.names import Name
+
+#: Fields that tell how much a checkpoint holds.
+COUNTED: dict[str, Any] = {"keys": Count, **fields("checkpoint")}
 
 
 class CheckpointTaken(Event):
@@ -22,12 +28,15 @@ class CheckpointTaken(Event):
     name: Name | None = None
     auto: Flag = False
     parent: Count | None = None
-    #: Those not yet swept included.
-    keys: Count
-    notes: Count
-    has_task: Flag
+    #: How much it holds; keys not yet swept included.
+    __annotations__ |= COUNTED
     #: Names touched since the parent; absent: any.
     touched: Count | None = None
+
+    @property
+    def counts(self) -> dict[str, Any]:
+        """How much it holds, by name."""
+        return {name: getattr(self, name) for name in COUNTED}
 
 
 class RefreshedPage(Body):
@@ -52,12 +61,18 @@ class CheckpointRestored(Event):
     set: Count = 0
     removed: Count = 0
     expired: Count = 0
-    notes: Count = 0
+    #: Of each slice of many records, those that went and came.
+    __annotations__ |= MOVED
     #: Automatic checkpoints that went with it.
     pruned: list[Count] = Field(default_factory=list)
     #: Pages of the working set that are gone since.
     left_out: list[Name] = Field(default_factory=list)
     refreshed: list[RefreshedPage] = Field(default_factory=list)
+
+    @property
+    def moved(self) -> dict[str, Any]:
+        """How many records went and came, by slice."""
+        return {name: getattr(self, name) for name in MOVED}
 
 
 class CheckpointDeleted(Event):

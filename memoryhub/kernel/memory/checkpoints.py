@@ -19,7 +19,7 @@ from memoryhub.kernel.course import Course, PageTable
 from memoryhub.kernel.memory import checkpoint_events as events
 from memoryhub.kernel.memory import checkpoint_tree, resident
 from memoryhub.kernel.memory.memory_commands import MemoryCommand
-from memoryhub.kernel.memory.nouns import SLICES, counts
+from memoryhub.kernel.memory.nouns import SLICES, counts, moved
 from memoryhub.kernel.parts import Part
 from memoryhub.kernel.slices import Moved, Slice
 from memoryhub.kernel.state.state import ThreadState
@@ -121,7 +121,7 @@ def restore_checkpoint(
             set=change.set,
             removed=change.removed,
             expired=change.expired,
-            notes=sum(change.slices.get("notes", ())),
+            **moved(change.slices),
             pruned=list(course.state.memory.automatic[:-AUTOMATIC_KEPT]),
             left_out=back.left_out if back else [],
             refreshed=back.refreshed if back else [],
@@ -177,8 +177,8 @@ def changes(
     found = Changes()
     if "keys" in parts:
         found = _key_changes(state.memory, target, at=at)
-    moved = {part.name: part.moved(now, then) for part in _slices(parts)}
-    return found._replace(slices=moved)
+    slices = {part.name: part.moved(now, then) for part in _slices(parts)}
+    return found._replace(slices=slices)
 
 
 def _slices(parts: Iterable[str]) -> Iterator[Slice[Any]]:

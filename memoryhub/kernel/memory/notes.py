@@ -12,7 +12,7 @@ from rpds import Queue
 from memoryhub.kernel.course import Course, PageTable
 from memoryhub.kernel.memory.memory_commands import MemoryCommand
 from memoryhub.kernel.parts import Part
-from memoryhub.kernel.slices import Slice
+from memoryhub.kernel.slices import Measure, Slice
 from memoryhub.kernel.state.bodies import Count, Event
 from memoryhub.kernel.state.erased import Erased
 from memoryhub.kernel.state.state import ThreadState
@@ -148,7 +148,13 @@ NOTES = Slice(
     to_json=_to_json,
     from_json=_from_json,
     without=_without,
-    counts=lambda scratchpad: {"notes": len(scratchpad.lines)},
+    measures={
+        "notes": Measure(read=lambda scratchpad: len(scratchpad.lines)),
+        "note_bytes": Measure(
+            read=lambda scratchpad: scratchpad.bytes,
+            places=frozenset({"stats", "timeline"}),
+        ),
+    },
     records=lambda scratchpad: scratchpad.lines,
 )
 PART = Part(

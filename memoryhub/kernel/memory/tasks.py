@@ -12,8 +12,8 @@ from memoryhub.errors import StaleError, TaskNotFoundError
 from memoryhub.kernel.course import Course, PageTable
 from memoryhub.kernel.memory.memory_commands import ANY_VERSION, Expected, MemoryCommand
 from memoryhub.kernel.parts import Part
-from memoryhub.kernel.slices import Slice
-from memoryhub.kernel.state.bodies import Event
+from memoryhub.kernel.slices import Measure, Slice
+from memoryhub.kernel.state.bodies import Event, Flag, Token
 from memoryhub.kernel.state.erased import Erased
 from memoryhub.kernel.state.state import ThreadState
 
@@ -183,8 +183,20 @@ TASK: Slice[Task | None] = Slice(
     to_json=_to_json,
     from_json=_from_json,
     without=_without,
-    counts=lambda task: {"has_task": task is not None},
+    measures={
+        "has_task": Measure(
+            read=lambda task: task is not None,
+            places=frozenset({"checkpoint", "stats"}),
+            kind=Flag,
+        ),
+        "task_status": Measure(
+            read=lambda task: None if task is None else task.status,
+            places=frozenset({"timeline"}),
+            kind=Token,
+        ),
+    },
     records=lambda task: () if task is None else (task,),
+    many=False,
 )
 PART = Part(
     commands={

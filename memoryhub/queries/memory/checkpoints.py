@@ -15,6 +15,7 @@ from memoryhub.journal import Receipt
 from memoryhub.journal.rows.checkpoint_rows import CHECKPOINTS
 from memoryhub.journal.rows.rows import CheckpointRow
 from memoryhub.kernel.memory import checkpoints
+from memoryhub.kernel.memory.checkpoint_events import COUNTED
 from memoryhub.kernel.state.state import ThreadState
 from memoryhub.kernel.state.working_memory import Checkpoint
 from memoryhub.models.threads import Thread
@@ -55,9 +56,7 @@ class CheckpointRecord:
     by: str
     auto: bool
     parent: int | None
-    keys: int
-    notes: int
-    has_task: bool
+    __annotations__ |= COUNTED
 
 
 def list_checkpoints(

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
+from typing import Any
 
 from memoryhub.kernel.memory.notes import NOTES
+from memoryhub.kernel.memory.nouns import measured
 from memoryhub.kernel.memory.tasks import TASK
 from memoryhub.kernel.state.state import ThreadState
 from memoryhub.models.projects import Project
@@ -33,11 +36,15 @@ class MemoryStats:
     next_expiry_at: datetime | None
     #: The thread's own, else the project's.
     default_ttl_seconds: int | None
-    notes: int
-    note_bytes: int
-    has_task: bool
+    #: Of the other nouns, as they declare it.
+    figures: Mapping[str, Any]
     checkpoints: int
     automatic: int
+
+    def plain(self) -> dict[str, Any]:
+        """All of it by name."""
+        own = {name: getattr(self, name) for name in self.__slots__}
+        return {**own.pop("figures"), **own}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,9 +97,7 @@ def stats_of(thread: Thread, state: ThreadState, *, now: datetime) -> MemoryStat
         expiring=len(until),
         next_expiry_at=min(until, default=None),
         default_ttl_seconds=_default_ttl(thread, state),
-        notes=len(NOTES.get(memory.contents).lines),
-        note_bytes=NOTES.get(memory.contents).bytes,
-        has_task=TASK.get(memory.contents) is not None,
+        figures=measured(memory.contents, "stats"),
         checkpoints=memory.taken,
         automatic=len(memory.automatic),
     )

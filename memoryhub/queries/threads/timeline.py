@@ -11,8 +11,7 @@ import orjson
 from memoryhub.journal.log import log
 from memoryhub.journal.rows import projections
 from memoryhub.kernel import state_json
-from memoryhub.kernel.memory.notes import NOTES
-from memoryhub.kernel.memory.tasks import TASK
+from memoryhub.kernel.memory.nouns import measured
 from memoryhub.kernel.state.events import SlotAppended
 from memoryhub.kernel.state.paging import Paging
 from memoryhub.kernel.state.state import ThreadState
@@ -149,17 +148,14 @@ def _plain(state: ThreadState) -> dict[str, Any]:
 
 
 def _memory(memory: WorkingMemory) -> dict[str, Any]:
-    """Figures and the task's words; what is expired and not yet swept counts."""
+    """What is reported of each noun; what is expired and not yet swept counts."""
     contents = memory.contents
-    task = TASK.get(contents)
     return {
         "keys": len(contents.keys),
         "key_bytes": contents.key_bytes,
-        "notes": len(NOTES.get(contents).lines),
-        "note_bytes": NOTES.get(contents).bytes,
+        **measured(contents, "timeline"),
         "checkpoints": memory.taken,
         "automatic_checkpoints": len(memory.automatic),
-        "task_status": task.status if task else None,
     }
 
 

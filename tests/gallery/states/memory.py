@@ -122,9 +122,7 @@ STATS = MemoryStats(
     expiring=1,
     next_expiry_at=QUOTE.expires_at,
     default_ttl_seconds=None,
-    notes=2,
-    note_bytes=42,
-    has_task=True,
+    figures={"notes": 2, "note_bytes": 42, "has_task": True},
     checkpoints=1,
     automatic=1,
 )
@@ -135,7 +133,9 @@ NOTHING = replace(
     MEMORY,
     task=None,
     keys=(),
-    stats=replace(STATS, keys=0, key_bytes=0, notes=0, checkpoints=0, automatic=0),
+    stats=replace(
+        STATS, keys=0, key_bytes=0, figures={"notes": 0}, checkpoints=0, automatic=0
+    ),
 )
 FAILED = search.asked("szie:<9", search.MEMORY_KEYS)
 PAST: Context = {"at": 40, "live": False}

@@ -64,7 +64,7 @@ def test_restoring_what_was_taken_gives_what_was_there() -> None:
     assert taken.auto
     assert isinstance(told, CheckpointRestored)
     assert (told.target, told.before) == (kept, bench.state.clock - 1)
-    assert (told.set, told.removed, told.expired, told.notes) == (2, 1, 0, 1)
+    assert (told.set, told.removed, told.expired, told.moved) == (2, 1, 0, {"notes": 1})
 
 
 def test_taking_and_listing_change_no_key_task_or_note() -> None:
