@@ -15,6 +15,7 @@ from memoryhub.kernel.memory.checkpoint_events import COUNTED
 from memoryhub.kernel.memory.nouns import MOVED, RESTORABLE, RESTORED, moved
 from memoryhub.queries.memory.checkpoints import CheckpointLine
 from memoryhub.queries.memory.comparisons import Comparison, KeyDifference, Side
+from memoryhub.queries.nouns import COMPARED
 
 if TYPE_CHECKING:
     RestoredPart = str
@@ -168,9 +169,7 @@ class CompareOut(Out):
     seq: int
     keys: list[DifferenceOut]
     next: str | None
-    task: list[str]
-    notes_added: list[int]
-    notes_removed: list[int]
+    __annotations__ |= {n: kind for each in COMPARED for n, kind in each.fields.items()}
     frames_in: list[str]
     frames_out: list[str]
     pins_in: list[str]
@@ -178,12 +177,12 @@ class CompareOut(Out):
 
     @classmethod
     def of(cls, found: Comparison) -> CompareOut:
-        told = {n: list(getattr(found, n)) for n in found.__slots__[2:]}
+        pages = {n: getattr(found, n) for n in found.__slots__[3:]}
         return cls(
             seq=found.seq,
             keys=[DifferenceOut.of(each) for each in found.keys.items],
             next=found.keys.next,
-            **told,
+            **{name: list(each) for name, each in {**found.slices, **pages}.items()},
         )
 
 

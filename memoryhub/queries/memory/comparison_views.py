@@ -1,36 +1,23 @@
-"""A comparison as people read it: values, fields of the task, texts of notes."""
+"""A comparison as people read it, with texts of what differs."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from memoryhub.kernel.memory import checkpoints
-from memoryhub.kernel.memory.notes import NOTES
-from memoryhub.kernel.memory.tasks import TASK
 from memoryhub.kernel.state.state import ThreadState
 from memoryhub.kernel.state.working_memory import Contents
 from memoryhub.models.threads import Thread
-from memoryhub.queries.memory import comparisons, notes, tasks
+from memoryhub.queries.memory import comparisons
 from memoryhub.queries.memory.checkpoints import clock_of
 from memoryhub.queries.memory.comparisons import HEAD, Comparison, KeyDifference, Point
-from memoryhub.queries.memory.notes import NoteLine
-from memoryhub.queries.memory.tasks import TaskView
+from memoryhub.queries.memory.slice_differences import Found
+from memoryhub.queries.nouns import COMPARED
 from memoryhub.queries.replay.states import state_of
 
-#: Notes whose texts are shown on each side, and keys of a batch.
-SHOWN_NOTES, KEYS = 20, 200
+#: Of a batch.
+KEYS = 200
 KINDS = ("added", "removed", "changed", "rewritten", "retimed")
-_FIELDS = (
-    "status", "description", "current_step", "progress_percent", "started_at", "data",
-)  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FieldDifference:
-    name: str
-    before: Any
-    after: Any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,10 +25,8 @@ class ComparisonView:
     """What differs from `a` to `b`, with the texts."""
 
     told: Comparison
-    #: Of the task; empty when it is the same.
-    fields: tuple[FieldDifference, ...]
-    notes_added: tuple[NoteLine, ...]
-    notes_removed: tuple[NoteLine, ...]
+    #: By field, as each noun declares them.
+    texts: Found
 
     @property
     def counts(self) -> dict[str, int]:
@@ -58,8 +43,7 @@ class ComparisonView:
     def any(self) -> bool:
         told = self.told
         frames = told.frames_in or told.frames_out or told.pins_in or told.pins_out
-        said = told.task or told.notes_added or told.notes_removed
-        return bool(told.keys.items or frames or said)
+        return bool(told.keys.items or frames or any(told.slices.values()))
 
 
 def bytes_of(key: KeyDifference) -> int:
@@ -88,9 +72,13 @@ def get_comparison(
     one, other = _contents(state, a), _contents(state, b)
     return ComparisonView(
         told=told,
-        fields=_fields(thread, state, one, other) if told.task else (),
-        notes_added=_notes(thread, state, other, told.notes_added),
-        notes_removed=_notes(thread, state, one, told.notes_removed),
+        texts={
+            name: found
+            for each in COMPARED
+            for name, found in each.texts(
+                thread, state, *each.values(one, other), told.slices
+            ).items()
+        },
     )
 
 
@@ -98,30 +86,3 @@ def _contents(state: ThreadState, point: Point) -> Contents:
     if point == HEAD:
         return state.memory.contents
     return checkpoints.find(state.memory, clock_of(state, point)).contents
-
-
-def _fields(
-    thread: Thread, state: ThreadState, one: Contents, other: Contents
-) -> tuple[FieldDifference, ...]:
-    before, after = (_task(thread, state, contents) for contents in (one, other))
-    pairs = [(n, getattr(before, n, None), getattr(after, n, None)) for n in _FIELDS]
-    return tuple(
-        FieldDifference(name=name, before=old, after=new)
-        for name, old, new in pairs
-        if old != new
-    )
-
-
-def _task(thread: Thread, state: ThreadState, contents: Contents) -> TaskView | None:
-    task = TASK.get(contents)
-    return tasks.view_of(thread, state, task) if task else None
-
-
-def _notes(
-    thread: Thread, state: ThreadState, contents: Contents, seqs: tuple[int, ...]
-) -> tuple[NoteLine, ...]:
-    wanted = {*seqs[-SHOWN_NOTES:]}
-    found = [
-        note for note in NOTES.get(contents).lines if state.seq_of(note.clock) in wanted
-    ]
-    return notes.lines(thread, state, found)

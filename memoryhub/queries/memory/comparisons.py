@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal, NamedTuple
@@ -11,15 +11,14 @@ from memoryhub.journal.rows.projections import Rows
 from memoryhub.journal.writing.page_table import PageTable
 from memoryhub.kernel.memory import checkpoint_tree, checkpoints, resident
 from memoryhub.kernel.memory.checkpoints import Changes
-from memoryhub.kernel.memory.notes import NOTES
-from memoryhub.kernel.memory.tasks import TASK, Task
 from memoryhub.kernel.state.state import ThreadState
 from memoryhub.kernel.state.working_memory import Contents, KeyEntry, Resident
 from memoryhub.kernel.text import strict_json
 from memoryhub.models.threads import Thread
 from memoryhub.queries.lists.cursors import PART_BYTES, Batch, Listing, fitting
-from memoryhub.queries.memory import tasks
 from memoryhub.queries.memory.checkpoints import clock_of
+from memoryhub.queries.memory.slice_differences import Found
+from memoryhub.queries.nouns import COMPARED
 from memoryhub.queries.replay import payloads
 from memoryhub.queries.replay.states import now_of, state_of
 
@@ -60,11 +59,8 @@ class Comparison:
     #: The thread's head, or the seq that was asked for.
     seq: int
     keys: Batch[KeyDifference]
-    #: Names of the task's fields that differ; `task` when only one side has one.
-    task: tuple[str, ...]
-    #: Numbers of notes.
-    notes_added: tuple[int, ...]
-    notes_removed: tuple[int, ...]
+    #: By field, as each noun declares them: names or numbers of what differs.
+    slices: Found
     #: Page ids.
     frames_in: tuple[str, ...]
     frames_out: tuple[str, ...]
@@ -250,46 +246,20 @@ def _compared(
     other: _Moment,
     keys: Batch[KeyDifference],
 ) -> Comparison:
-    here = [note.clock for note in NOTES.get(one.contents).lines]
-    there = [note.clock for note in NOTES.get(other.contents).lines]
     frames = {*one.resident.frames}, {*other.resident.frames}
     pins = {*one.resident.pins}, {*other.resident.pins}
     return Comparison(
         seq=state.seq,
         keys=keys,
-        task=_task_fields(
-            thread, state, TASK.get(one.contents), TASK.get(other.contents)
-        ),
-        notes_added=_numbers(state, {*there} - {*here}),
-        notes_removed=_numbers(state, {*here} - {*there}),
+        slices={
+            name: found
+            for each in COMPARED
+            for name, found in each.names(
+                thread, state, *each.values(one.contents, other.contents)
+            ).items()
+        },
         frames_in=tuple(sorted(frames[1] - frames[0])),
         frames_out=tuple(sorted(frames[0] - frames[1])),
         pins_in=tuple(sorted(pins[1] - pins[0])),
         pins_out=tuple(sorted(pins[0] - pins[1])),
     )
-
-
-def _numbers(state: ThreadState, clocks: set[int]) -> tuple[int, ...]:
-    return tuple(state.seq_of(clock) for clock in sorted(clocks))
-
-
-def _task_fields(
-    thread: Thread, state: ThreadState, before: Task | None, after: Task | None
-) -> tuple[str, ...]:
-    """Names of those that differ; of what was set anew, if it is another.
-
-    Two queries when one was.
-    """
-    if before is None or after is None:
-        return () if before == after else ("task",)
-    pairs = zip(before._fields, before, after, strict=True)
-    found = [n for n, old, new in pairs if old != new and n != "version"]
-    if not {*found} - {"status"}:
-        return tuple(found)
-    one, other = (tasks.view_of(thread, state, each) for each in (before, after))
-    return tuple(n for n in found if _text(getattr(one, n)) != _text(getattr(other, n)))
-
-
-def _text(value: Any) -> object:
-    """As a text, where it is JSON: to Python `true` equals 1."""
-    return strict_json.canonical(value) if isinstance(value, Mapping) else value

@@ -9,15 +9,18 @@ from itertools import islice
 from typing import Literal
 from uuid import UUID
 
-from memoryhub.kernel.memory.notes import NOTES, Note
+from memoryhub.kernel.memory.notes import NOTES, Note, Scratchpad
 from memoryhub.kernel.state.state import ThreadState
 from memoryhub.models.threads import Thread
 from memoryhub.queries.lists.cursors import PART_BYTES, Batch, Listing, fitting
+from memoryhub.queries.memory.slice_differences import Found, SliceDifferences
 from memoryhub.queries.replay import payloads
 from memoryhub.queries.replay.state_files import CHUNK, StateFile
 from memoryhub.queries.replay.states import state_of
 
 Order = Literal["asc", "desc"]
+#: Of those that differ between two moments, how many are shown with their texts.
+SHOWN = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +99,32 @@ def lines(
     )
 
 
+def _differing(
+    thread: Thread, state: ThreadState, before: Scratchpad, after: Scratchpad
+) -> Found:
+    here, there = ({note.clock for note in each.lines} for each in (before, after))
+    return {
+        "notes_added": tuple(map(state.seq_of, sorted(there - here))),
+        "notes_removed": tuple(map(state.seq_of, sorted(here - there))),
+    }
+
+
+def _texts(
+    thread: Thread,
+    state: ThreadState,
+    before: Scratchpad,
+    after: Scratchpad,
+    found: Found,
+) -> Found:
+    """The newest of those that came and of those that went. Two queries."""
+    texts = {}
+    for name, scratchpad in (("notes_added", after), ("notes_removed", before)):
+        wanted = {*found[name][-SHOWN:]}
+        held = [n for n in scratchpad.lines if state.seq_of(n.clock) in wanted]
+        texts[name] = lines(thread, state, held)
+    return texts
+
+
 def _records(thread: Thread, state: ThreadState, now: datetime) -> Iterator[NoteRecord]:
     left = iter(NOTES.value(state).lines)
     while some := list(islice(left, CHUNK)):
@@ -114,4 +143,10 @@ STATES = StateFile(
     record=NoteRecord,
     lines=_records,
     needs=frozenset({"note.added"}),
+)
+DIFFERENCES = SliceDifferences(
+    slice=NOTES,
+    fields={"notes_added": list[int], "notes_removed": list[int]},
+    names=_differing,
+    texts=_texts,
 )

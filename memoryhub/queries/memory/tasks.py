@@ -12,7 +12,9 @@ from memoryhub.errors import TaskNotFoundError
 from memoryhub.journal import Receipt
 from memoryhub.kernel.memory.tasks import TASK, TASK_FIELDS, Task
 from memoryhub.kernel.state.state import ThreadState
+from memoryhub.kernel.text import strict_json
 from memoryhub.models.threads import Thread
+from memoryhub.queries.memory.slice_differences import Found, SliceDifferences
 from memoryhub.queries.replay import payloads
 from memoryhub.queries.replay.state_files import StateFile
 from memoryhub.queries.replay.states import state_of
@@ -45,6 +47,15 @@ class TaskRecord:
     started_at: datetime | None
     updated_at: datetime
     data: Mapping[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FieldDifference:
+    """A field that has another value, or is on one side only."""
+
+    name: str
+    before: Any
+    after: Any
 
 
 def get_task(thread: Thread, *, seq: int | None = None) -> TaskView:
@@ -88,6 +99,52 @@ def view_of(thread: Thread, state: ThreadState, task: Task) -> TaskView:
     )
 
 
+def _differing(
+    thread: Thread, state: ThreadState, before: Task | None, after: Task | None
+) -> Found:
+    """Names of fields that differ; of what was set anew, if it is another.
+
+    `task` when only one side has one. Two queries when a field was set.
+    """
+    if before is None or after is None:
+        return {"task": () if before == after else ("task",)}
+    pairs = zip(before._fields, before, after, strict=True)
+    found = [n for n, old, new in pairs if old != new and n != "version"]
+    if {*found} - {"status"}:
+        one, other = (view_of(thread, state, each) for each in (before, after))
+        found = [n for n in found if _text(one, n) != _text(other, n)]
+    return {"task": tuple(found)}
+
+
+def _text(task: TaskView, name: str) -> object:
+    """A field, as a text where it is JSON: to Python `true` equals 1."""
+    value = getattr(task, name)
+    return strict_json.canonical(value) if isinstance(value, Mapping) else value
+
+
+def _texts(
+    thread: Thread,
+    state: ThreadState,
+    before: Task | None,
+    after: Task | None,
+    found: Found,
+) -> Found:
+    if not found["task"]:
+        return {"task": ()}
+    one, other = (
+        view_of(thread, state, each) if each else None for each in (before, after)
+    )
+    fields = ("status", *TASK_FIELDS)
+    pairs = [(n, getattr(one, n, None), getattr(other, n, None)) for n in fields]
+    return {
+        "task": tuple(
+            FieldDifference(name=name, before=old, after=new)
+            for name, old, new in pairs
+            if old != new
+        )
+    }
+
+
 def _records(thread: Thread, state: ThreadState, now: datetime) -> Iterator[TaskRecord]:
     task = TASK.value(state)
     if task is None:
@@ -110,4 +167,7 @@ STATES = StateFile(
     record=TaskRecord,
     lines=_records,
     needs=frozenset({"task.set"}),
+)
+DIFFERENCES = SliceDifferences(
+    slice=TASK, fields={"task": list[str]}, names=_differing, texts=_texts
 )

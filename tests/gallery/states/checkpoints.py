@@ -8,10 +8,11 @@ from memoryhub.kernel.slices import Moved
 from memoryhub.queries.lists.cursors import Batch
 from memoryhub.queries.memory.checkpoint_trees import Branch, Tree
 from memoryhub.queries.memory.checkpoints import CheckpointLine
-from memoryhub.queries.memory.comparison_views import ComparisonView, FieldDifference
+from memoryhub.queries.memory.comparison_views import ComparisonView
 from memoryhub.queries.memory.comparisons import Comparison, KeyDifference, Side
 from memoryhub.queries.memory.notes import NoteLine
 from memoryhub.queries.memory.restorations import Drift, KeyDrift, Restoration
+from memoryhub.queries.memory.tasks import FieldDifference
 from tests.gallery.pattern import Pattern
 from tests.gallery.scenery import BASE, NOW, Context, of_thread
 from tests.gallery.states.memory import AGENT
@@ -57,9 +58,11 @@ DIFFERENCES = (
 TOLD = Comparison(
     seq=1_204,
     keys=Batch(items=DIFFERENCES, next=None),
-    task=("status",),
-    notes_added=(1_190,),
-    notes_removed=(1_120, 1_130),
+    slices={
+        "task": ("status",),
+        "notes_added": (1_190,),
+        "notes_removed": (1_120, 1_130),
+    },
     frames_in=("slot-12",),
     frames_out=(),
     pins_in=(),
@@ -68,14 +71,20 @@ TOLD = Comparison(
 NOTE = NoteLine(seq=1_190, at=NOW, by=AGENT, bytes=9, text="Rebooked.")
 FOUND = ComparisonView(
     told=TOLD,
-    fields=(
-        FieldDifference(name="status", before="running", after=None),
-        FieldDifference(name="current_step", before=3, after=None),
-    ),
-    notes_added=(NOTE,),
-    notes_removed=(),
+    texts={
+        "task": (
+            FieldDifference(name="status", before="running", after=None),
+            FieldDifference(name="current_step", before=3, after=None),
+        ),
+        "notes_added": (NOTE,),
+        "notes_removed": (),
+    },
 )
-SAME_TASK = replace(FOUND, told=replace(TOLD, task=()), fields=())
+SAME_TASK = replace(
+    FOUND,
+    told=replace(TOLD, slices={**TOLD.slices, "task": ()}),
+    texts={**FOUND.texts, "task": ()},
+)
 RESTORATION = Restoration(
     seq=1_204,
     target=LINE,

@@ -125,7 +125,10 @@ def test_two_are_compared(viewer: Client, desk: Thread) -> None:
     assert found.counts == {
         "added": 1, "removed": 0, "changed": 1, "rewritten": 0, "retimed": 0,
     }  # fmt: skip
-    assert {each.name for each in found.fields} == {"progress_percent", "current_step"}
+    assert {each.name for each in found.texts["task"]} == {
+        "progress_percent",
+        "current_step",
+    }
     by_name = text_of(viewer, f"{T}/compare?a=before&b=after")
     assert '"14C"' not in by_name
     now = text_of(viewer, f"{T}/compare?a=7")

@@ -76,7 +76,7 @@ def test_texts_of_a_task_that_were_set_again_are_no_difference(agent: Agent) -> 
         act(agent, SetTask(fields=sealed))
 
     def fields() -> tuple[str, ...]:
-        return comparisons.compare(get_thread(agent), "then", HEAD).task
+        return comparisons.compare(get_thread(agent), "then", HEAD).slices["task"]
 
     task(1, description="Refund", data={"left": [1, True]})
     take(agent, "then")
