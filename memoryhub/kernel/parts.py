@@ -29,3 +29,5 @@ class Part:
     events: Mapping[type[Event], Evolve]
     #: What it keeps in working memory, checkpoints included.
     slice: Slice[Any] | None = None
+    #: Settings of a thread that bound it, and what holds where they are not set.
+    limits: Mapping[str, int] = field(default_factory=dict)

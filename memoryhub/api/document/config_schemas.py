@@ -17,7 +17,7 @@ from memoryhub.api.document.fields import (
     RetentionDays,
     TtlSeconds,
 )
-from memoryhub.kernel.memory.notes import DEFAULT_MAX_NOTES
+from memoryhub.kernel.memory.nouns import LIMITS
 from memoryhub.kernel.state.events import Limits
 from memoryhub.kernel.state.paging_config import (
     DECIMALS,
@@ -32,10 +32,6 @@ from memoryhub.kernel.state.paging_config import (
     settings_of,
 )
 from memoryhub.kernel.state.state import DEFAULT_MAX_SLOTS
-from memoryhub.kernel.state.working_memory import (
-    DEFAULT_MAX_KEY_BYTES,
-    DEFAULT_MAX_KEYS,
-)
 
 
 def _told(schema: dict[str, Any]) -> None:
@@ -95,9 +91,7 @@ class ConfigOut(Out):
 
     max_slots: int
     retention_idle_days: int | None
-    max_keys: int
-    max_key_bytes: int
-    max_notes: int
+    __annotations__ |= dict.fromkeys(LIMITS, int)
     default_ttl_seconds: int | None
     tokenizer: str
     layout: Layout
@@ -127,13 +121,11 @@ class ConfigOut(Out):
     @classmethod
     def of(cls, config: Limits) -> Self:
         settings = settings_of(config)
-        paging = {name: getattr(settings, name) for name in settings.__slots__}
+        found = {name: getattr(settings, name) for name in settings.__slots__}
+        found |= {n: getattr(config, n) or most for n, most in LIMITS.items()}
         return cls(
             max_slots=config.max_slots or DEFAULT_MAX_SLOTS,
             retention_idle_days=config.retention_idle_days,
-            max_keys=config.max_keys or DEFAULT_MAX_KEYS,
-            max_key_bytes=config.max_key_bytes or DEFAULT_MAX_KEY_BYTES,
-            max_notes=config.max_notes or DEFAULT_MAX_NOTES,
             default_ttl_seconds=config.default_ttl_seconds,
-            **paging,
+            **found,
         )

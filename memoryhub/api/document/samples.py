@@ -7,15 +7,10 @@ from typing import Any, Final
 import orjson
 
 from memoryhub.kernel.levels import tools
-from memoryhub.kernel.memory.notes import DEFAULT_MAX_NOTES
-from memoryhub.kernel.memory.nouns import fields
+from memoryhub.kernel.memory.nouns import LIMITS, fields
 from memoryhub.kernel.slices import Place
 from memoryhub.kernel.state.bodies import Flag
 from memoryhub.kernel.state.paging_config import Settings
-from memoryhub.kernel.state.working_memory import (
-    DEFAULT_MAX_KEY_BYTES,
-    DEFAULT_MAX_KEYS,
-)
 
 
 def measured(place: Place) -> dict[str, Any]:
@@ -53,9 +48,7 @@ THREAD: Final[dict[str, Any]] = {
     "config": {
         "max_slots": 50000,
         "retention_idle_days": None,
-        "max_keys": DEFAULT_MAX_KEYS,
-        "max_key_bytes": DEFAULT_MAX_KEY_BYTES,
-        "max_notes": DEFAULT_MAX_NOTES,
+        **LIMITS,
         "default_ttl_seconds": None,
         **PAGING,
     },

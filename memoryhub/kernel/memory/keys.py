@@ -21,7 +21,13 @@ from memoryhub.kernel.parts import Part
 from memoryhub.kernel.state.page_events import PlaceBody
 from memoryhub.kernel.state.paging import listed
 from memoryhub.kernel.state.state import ThreadState
-from memoryhub.kernel.state.working_memory import Contents, KeyEntry, WorkingMemory
+from memoryhub.kernel.state.working_memory import (
+    DEFAULT_MAX_KEY_BYTES,
+    DEFAULT_MAX_KEYS,
+    Contents,
+    KeyEntry,
+    WorkingMemory,
+)
 from memoryhub.kernel.text.padding import padded
 
 #: Keys that one keys.expired names.
@@ -332,4 +338,5 @@ PART = Part(
         events.KeysExpired: expired,
         events.ValuesErased: erased,
     },
+    limits={"max_keys": DEFAULT_MAX_KEYS, "max_key_bytes": DEFAULT_MAX_KEY_BYTES},
 )

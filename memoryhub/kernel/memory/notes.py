@@ -161,4 +161,5 @@ PART = Part(
     commands={AddNotes: add_notes, ClearNotes: clear_notes},
     events={NoteAdded: added, NotesCleared: cleared},
     slice=NOTES,
+    limits={"max_notes": DEFAULT_MAX_NOTES},
 )

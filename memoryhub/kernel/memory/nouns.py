@@ -30,6 +30,9 @@ SLICES: dict[str, Slice[Any]] = {
 RESTORED: tuple[str, ...] = ("keys", *SLICES)
 RESTORABLE: tuple[str, ...] = (*RESTORED, "frames")
 
+#: What bounds each noun where a thread says nothing, by the name of the setting.
+LIMITS: dict[str, int] = {n: most for noun in NOUNS for n, most in noun.limits.items()}
+
 
 def _measures(place: Place) -> Iterator[tuple[Slice[Any], str, Measure]]:
     for part in SLICES.values():
