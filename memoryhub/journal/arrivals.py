@@ -191,7 +191,7 @@ def _gone(head: Head, recorded: Recorded, erased_by: int | None) -> EventRow:
 
 
 def open_all(arrived: Sequence[Head], subject: Subject, *, actor: str) -> None:
-    """Let everybody see these threads, all in one transaction, which notes it.
+    """Let everybody see these threads, all in one transaction, which records it.
 
     Raises what `require_welcome` does, and ProjectFullError.
     """

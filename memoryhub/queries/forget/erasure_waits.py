@@ -12,7 +12,7 @@ from typing import Final
 from memoryhub.models.erasures import Erasure
 from memoryhub.queries.forget.erasures import ErasureLine
 
-#: By the word that an erasure notes.
+#: By the word that an erasure waits on.
 WAITING: Final[Mapping[str, str]] = MappingProxyType(
     {
         "reader": "A reader holds on to an old state of the database. It goes on by "

@@ -1,7 +1,7 @@
 """How many payloads each key version has sealed, estimated without counting.
 
 A random nonce begins with two zero bytes once in 65,536 seals. Only such a seal is
-noted, as 65,536, and the notes go to the key's row when a key is next loaded: no
+counted, as 65,536, and the counts go to the key's row when a key is next loaded: no
 counter to share between processes and no write per seal.
 """
 
