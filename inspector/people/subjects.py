@@ -164,8 +164,7 @@ def _figures(profile: Profile) -> list[tuple[str, int]]:
         ("Slots", profile.slots),
         ("Pages", profile.pages),
         ("Keys", profile.keys),
-        ("Notes", profile.notes),
-        ("Checkpoints", profile.checkpoints),
+        *((name.capitalize(), count) for name, count in profile.counts.items()),
         ("Tombstones", sum(profile.tombstones.values())),
     ]
 

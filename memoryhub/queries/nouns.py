@@ -27,3 +27,7 @@ COMPARED: tuple[SliceDifferences[Any], ...] = (
 FILES: Final[Mapping[str, StateFile]] = MappingProxyType(
     {file.path: file for file in NOUNS}
 )
+#: By name, the event of which each is a record: what a profile counts.
+COUNTED: Final[Mapping[str, str]] = MappingProxyType(
+    {file.name: file.counted for file in NOUNS if file.counted is not None}
+)

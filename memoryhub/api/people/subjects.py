@@ -23,6 +23,7 @@ from memoryhub.errors import (
 from memoryhub.journal.log import requests
 from memoryhub.models.server.clock import clock
 from memoryhub.models.subjects import Subject
+from memoryhub.queries.nouns import COUNTED
 from memoryhub.queries.people import profiles
 from memoryhub.queries.people.profiles import Profile
 from memoryhub.queries.threads.readers import read
@@ -64,8 +65,7 @@ _PROFILE = {
     "deleted_pages": 0,
     "levels": {"1": 1},
     "keys": 0,
-    "notes": 0,
-    "checkpoints": 0,
+    **dict.fromkeys(COUNTED, 0),
     "tombstones": {},
     "uses": [_USE],
     "days": [_USE],
@@ -164,8 +164,7 @@ class ProfileOut(SubjectOut):
     deleted_pages: int
     levels: dict[str, int]
     keys: int
-    notes: int
-    checkpoints: int
+    __annotations__ |= dict.fromkeys(COUNTED, int)
     tombstones: dict[str, int]
     uses: list[UseOut]
     days: list[UseOut]
@@ -177,6 +176,7 @@ class ProfileOut(SubjectOut):
     def of(cls, found: Profile) -> ProfileOut:
         return cls.like(
             found,
+            **found.counts,
             kinds={name: KindOut(**asdict(kind)) for name, kind in found.kinds.items()},
             levels={str(level): count for level, count in found.levels.items()},
             uses=[UseOut(**asdict(use)) for use in found.uses],

@@ -48,10 +48,7 @@ ABOUT_READMIT: Final = """\
 Let a person in again who was erased to the end: as somebody new, with a key of her
 own, to whom nothing of before attaches. Names of erased threads stay unusable."""
 
-_COUNTS: Final = (
-    *("slots", "turns", "pages", "deleted_pages"),
-    *("keys", "notes", "checkpoints"),
-)
+_COUNTS: Final = ("slots", "turns", "pages", "deleted_pages", "keys")
 
 
 class Command(people.Command):
@@ -131,8 +128,9 @@ def _lines(found: Profile) -> Iterator[tuple[str, str]]:
             f"  {name}",
             f"{kind.events:,}, {kind.bytes:,} bytes, {kind.erased:,} erased",
         )
-    for name in _COUNTS:
-        yield name.replace("_", " "), f"{getattr(found, name):,}"
+    counts = {name: getattr(found, name) for name in _COUNTS} | {**found.counts}
+    for name, count in counts.items():
+        yield name.replace("_", " "), f"{count:,}"
     for level, count in found.levels.items():
         yield f"level {level}", f"{count:,}"
     yield from _cares(found)

@@ -18,8 +18,10 @@ from memoryhub.queries import nouns
 from memoryhub.queries.export.bundle_cuts import Cut
 from memoryhub.queries.export.bundle_files import Chunk
 from memoryhub.queries.export.bundle_states import ThreadRecord
+from memoryhub.queries.paging import page_states
 from memoryhub.queries.people.recipients import list_recipients
 from memoryhub.queries.replay import exact_json
+from memoryhub.queries.replay.state_files import name_of
 
 ACCESS: Final = "access.jsonl"
 RECIPIENTS: Final = "recipients.json"
@@ -37,7 +39,7 @@ Open `timeline.html` in a browser to read it. For programs:
 | file | holds |
 |---|---|
 | `events.jsonl` | every event, oldest first, by thread; `content` is what was said |
-| `state/*.jsonl` | what that came to: threads, keys, tasks, notes, pages, checkpoints |
+| `state/*.jsonl` | what that came to: threads, {nouns} |
 | `schemas/` | JSON Schemas: of the lines of files, and of bodies by the event's type |
 | `access.jsonl` | who read it: API keys by day, operators by the minute |
 | `recipients.json` | whom any of it was given to |
@@ -58,7 +60,7 @@ can go on from there; operators look after them.
 **Sources.** The agents named as `actor` of each event. `import` is a recorded run that
 an operator brought in, `worker:…` the upkeep of this server, `eraser:…` an erasure.
 
-**Kinds.** Messages, pages, keys, tasks, notes and checkpoints of working memory, and
+**Kinds.** Messages, pages, {nouns} and {last} of working memory, and
 the events that tell when each came and went.
 
 **How long.** {retention} {grace}
@@ -79,6 +81,7 @@ def readme(cut: Cut) -> bytes:
         taken=cut.taken_at.isoformat(" ", "seconds"),
         threads=len(cut.parts),
         events=cut.events,
+        nouns=", ".join(file.name for file in nouns.NOUNS),
     ).encode()
 
 
@@ -86,7 +89,10 @@ def processing(cut: Cut) -> bytes:
     project = Project.objects.get(id=cut.subject.project_id)
     days = project.retention_idle_days
     grace = project.expired_value_grace_seconds
+    *memory, last = (f.name for f in nouns.NOUNS if f is not page_states.STATES)
     return _PROCESSING.format(
+        nouns=", ".join(memory),
+        last=last,
         retention="Until it is erased."
         if days is None
         else f"A thread that idles for {days:,} days is retired and erased.",
@@ -200,8 +206,7 @@ def schemas() -> Mapping[str, bytes]:
 
 def schema_of(path: str) -> str:
     """Where the lines of a file are described."""
-    name = path.rpartition("/")[2].removesuffix(".jsonl")
-    return f"schemas/{name}.json"
+    return f"schemas/{name_of(path)}.json"
 
 
 def _schema(record: type[Any]) -> dict[str, Any]:

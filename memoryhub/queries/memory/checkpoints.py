@@ -215,4 +215,5 @@ STATES = StateFile(
     record=CheckpointRecord,
     lines=_records,
     needs=frozenset({"checkpoint.taken"}),
+    counted="checkpoint.taken",
 )

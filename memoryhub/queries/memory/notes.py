@@ -143,6 +143,7 @@ STATES = StateFile(
     record=NoteRecord,
     lines=_records,
     needs=frozenset({"note.added"}),
+    counted="note.added",
 )
 DIFFERENCES = SliceDifferences(
     slice=NOTES,

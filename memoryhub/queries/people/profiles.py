@@ -26,6 +26,7 @@ from memoryhub.queries import tombstones
 from memoryhub.queries.forget import erasures, holds
 from memoryhub.queries.forget.erasures import ErasureLine
 from memoryhub.queries.forget.holds import HoldLine
+from memoryhub.queries.nouns import COUNTED
 from memoryhub.queries.threads import retention
 
 #: Days that uses are told one by one for; before them each key has a sum.
@@ -98,8 +99,8 @@ class Profile:
     levels: Mapping[int, int]
     #: Names that have a value now.
     keys: int
-    notes: int
-    checkpoints: int
+    #: Records of other nouns, by name.
+    counts: Mapping[str, int]
     #: Values, names and ids that may not come back, by kind.
     tombstones: Mapping[str, int]
     #: Which key read and wrote: altogether, and of the last days each.
@@ -178,8 +179,7 @@ def _records(kinds: Mapping[str, Kind]) -> dict[str, Any]:
         "bytes": sum(kind.bytes for kind in kinds.values()),
         "turns": left.get("turn.began", 0),
         "slots": left.get("slot.appended", 0),
-        "notes": left.get("note.added", 0),
-        "checkpoints": left.get("checkpoint.taken", 0),
+        "counts": {name: left.get(event, 0) for name, event in COUNTED.items()},
     }
 
 

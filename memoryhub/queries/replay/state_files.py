@@ -27,3 +27,14 @@ class StateFile:
     lines: Lines
     #: Events without which a thread, or what it goes on from, has none of these.
     needs: frozenset[str]
+    #: The event of which each is a record, where a profile counts them by it.
+    counted: str | None = None
+
+    @property
+    def name(self) -> str:
+        return name_of(self.path)
+
+
+def name_of(path: str) -> str:
+    """What the lines of a file are called."""
+    return path.rpartition("/")[2].removesuffix(".jsonl")

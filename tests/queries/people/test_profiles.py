@@ -62,8 +62,8 @@ def test_a_profile_counts_one_person_alone(agent: Agent) -> None:
     factories.append(agent, "anonymous", "hello")
     found, twin = _profile(ann), _profile(bob)
     assert dict(found.threads) == {"open": 3}
-    assert (found.slots, found.turns, found.keys, found.notes) == (6, 3, 3, 3)
-    assert found.checkpoints == 3
+    assert (found.slots, found.turns, found.keys) == (6, 3, 3)
+    assert found.counts == {"notes": 3, "checkpoints": 3}
     # Each message has a page as well.
     assert (found.pages, found.deleted_pages) == (9, 0)
     rows = Event.objects.filter(thread__subject=ann)
