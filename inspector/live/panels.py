@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 from urllib.parse import urlencode
 
 from django.template.loader import render_to_string
 from django.urls import reverse
 
 from inspector.drawing import cells, charts, chat, memories, summaries
+from inspector.drawing.scenes import TABS, Context, Panel, Scene
 from memoryhub.models.threads import Thread
 from memoryhub.queries.paging import residency
 from memoryhub.queries.paging.page_views import Step
@@ -26,54 +26,6 @@ from memoryhub.queries.threads.timeline import Moment
 
 #: Events shown on each side of the one at hand, messages up to it, lines of the tail.
 AROUND, MESSAGES, TAIL = 50, 8, 50
-#: Events whose content may stand open at once.
-OPENED = 20
-TABS = ("summary", "messages", "working-set", "working-memory")
-
-Context = dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scene:
-    """What a panel shows: a thread at a moment, and how."""
-
-    thread: Thread
-    #: None follows the head.
-    at_seq: int | None = None
-    tab: str = TABS[0]
-    #: Seqs whose content stands open in the list of events.
-    opened: frozenset[int] = frozenset()
-    #: The event that this one is compared with.
-    base_seq: int | None = None
-
-    @property
-    def seq(self) -> int:
-        return self.thread.head_seq if self.at_seq is None else self.at_seq
-
-    def carried(self, *, without: str = "") -> list[tuple[str, str]]:
-        """What the URL says beside the moment, for links that go to another one."""
-        parts = {
-            "tab": "" if self.tab == TABS[0] else self.tab,
-            "base": "" if self.base_seq is None else str(self.base_seq),
-            "open": _listed(self.opened),
-        }
-        return [(name, parts[name]) for name in parts if name != without if parts[name]]
-
-    def toggled(self, seq: int) -> str:
-        """The query that opens an event or closes it again; empty if all are taken."""
-        opened = self.opened ^ {seq}
-        if len(opened) > OPENED:
-            return ""
-        asked = [("at_seq", str(self.seq)), *self.carried(without="open")]
-        if opened:
-            asked.append(("open", _listed(opened)))
-        return urlencode(asked, safe=",")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Panel:
-    template: str
-    context: Callable[[Scene], Context]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -258,10 +210,6 @@ def _kept(carried: list[tuple[str, str]]) -> str:
     return f"&{urlencode(carried, safe=',')}" if carried else ""
 
 
-def _listed(seqs: frozenset[int]) -> str:
-    return ",".join(str(seq) for seq in sorted(seqs))
-
-
 _OTHER: dict[str, Callable[[Scene], Context]] = {
     "messages": _messages,
     "working-set": _working_set,
@@ -295,9 +243,4 @@ PANELS: dict[str, Panel] = {
     "notes": Panel(template="inspector/memory/notes/_panel.html", context=_notes),
 }
 #: What a socket may ask for: the panels that follow the head.
-PUSHED = frozenset(
-    {
-        *("head", "row", "events", "summary", "messages", "tail"),
-        *("working-set", "paging", "working-memory", "keys", "task", "notes"),
-    }
-)
+PUSHED = PANELS.keys() - {"moment"}

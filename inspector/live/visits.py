@@ -8,8 +8,8 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse
 
 from inspector.access import access
+from inspector.drawing.scenes import Scene
 from inspector.live import panels
-from inspector.live.panels import Scene
 from inspector.web import asof, shell
 from inspector.web.asof import AsOf
 from inspector.web.places import Place

@@ -11,8 +11,8 @@ from django.views.decorators.http import require_http_methods, require_safe
 
 from inspector.access import access
 from inspector.access.access import signed_in
+from inspector.drawing.scenes import Scene
 from inspector.live import panels, visits
-from inspector.live.panels import Scene
 from inspector.live.visits import Visit
 from inspector.memory import memory_records
 from inspector.web import exports, points, refusals, shell

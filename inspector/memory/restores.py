@@ -11,8 +11,8 @@ from django.views.decorators.http import require_http_methods
 from inspector.access import access
 from inspector.access.access import signed_in
 from inspector.drawing import outcomes
+from inspector.drawing.scenes import Scene
 from inspector.live import panels
-from inspector.live.panels import Scene
 from inspector.web import refusals, shell
 from inspector.web.places import Place
 from memoryhub.errors import CheckpointUnknownError, InvalidError, Refusal

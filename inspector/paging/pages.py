@@ -11,8 +11,8 @@ from inspector.access import access
 from inspector.access.access import signed_in
 from inspector.drawing import chat
 from inspector.drawing.chat import Block, Room
+from inspector.drawing.scenes import Scene
 from inspector.live import panels, visits
-from inspector.live.panels import Scene
 from inspector.web import asof, refusals, search, shell
 from inspector.web.search import Asked
 from memoryhub.errors import Refusal

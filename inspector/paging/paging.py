@@ -14,8 +14,8 @@ from django.views.decorators.http import (
 from inspector.access import access
 from inspector.access.access import signed_in
 from inspector.drawing import charts, outcomes
+from inspector.drawing.scenes import Scene
 from inspector.live import panels
-from inspector.live.panels import Scene
 from inspector.paging import settings_form
 from inspector.web import asof, exports, refusals, shell
 from inspector.web.places import Place

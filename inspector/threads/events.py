@@ -11,8 +11,8 @@ from django.views.decorators.http import require_safe
 from inspector.access import access
 from inspector.access.access import signed_in
 from inspector.drawing import chat
+from inspector.drawing.scenes import Scene
 from inspector.live import panels, visits
-from inspector.live.panels import Scene
 from inspector.web import asof, exports, records, search, shell
 from inspector.web.search import Asked
 from memoryhub.errors import NotFoundError

@@ -6,8 +6,9 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.views.decorators.http import require_safe
 
 from inspector.access.access import signed_in, signed_in_panel
+from inspector.drawing import scenes
+from inspector.drawing.scenes import Scene
 from inspector.live import panels, visits
-from inspector.live.panels import Scene
 from inspector.live.visits import Visit
 from inspector.web import asof
 from inspector.web.search import NOUNS
@@ -78,7 +79,7 @@ def _scene(request: HttpRequest, visit: Visit) -> Scene:
     return Scene(
         thread=row,
         at_seq=visit.moment.at_seq,
-        tab=tab if tab in panels.TABS else panels.TABS[0],
+        tab=tab if tab in scenes.TABS else scenes.TABS[0],
         opened=_opened(request),
         base_seq=None if base is None else min(base, row.head_seq),
     )
@@ -87,6 +88,6 @@ def _scene(request: HttpRequest, visit: Visit) -> Scene:
 def _opened(request: HttpRequest) -> frozenset[int]:
     words = [word for word in request.GET.get("open", "").split(",") if word]
     plain = all(word.isascii() and word.isdigit() and len(word) < 19 for word in words)
-    if not plain or len(words) > panels.OPENED:
+    if not plain or len(words) > scenes.OPENED:
         raise InvalidError(loc="open")
     return frozenset(int(word) for word in words)

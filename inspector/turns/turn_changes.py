@@ -8,8 +8,8 @@ from django.views.decorators.http import require_safe
 
 from inspector.access import access
 from inspector.access.access import signed_in
+from inspector.drawing.scenes import Scene
 from inspector.live import panels
-from inspector.live.panels import Scene
 from inspector.web import asof, shell
 from memoryhub.errors import InvalidError, NotFoundError, NotRecordedError
 from memoryhub.kernel.packing.prefixes import OrderError

@@ -11,8 +11,8 @@ from inspector.access import access
 from inspector.access.access import signed_in
 from inspector.drawing import cells, chat, summaries
 from inspector.drawing.chat import Block
+from inspector.drawing.scenes import Scene
 from inspector.live import panels, visits
-from inspector.live.panels import Scene
 from inspector.web import asof, shell
 from memoryhub.errors import NotFoundError
 from memoryhub.kernel.text import strict_json

@@ -1,13 +1,12 @@
-"""The nouns whose states are exported, and those that are compared, a line each."""
+"""The nouns whose states are exported, a line each."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Final
 
 from memoryhub.queries.memory import checkpoints, keys, notes, tasks
-from memoryhub.queries.memory.slice_differences import SliceDifferences
 from memoryhub.queries.paging import page_states
 from memoryhub.queries.replay.state_files import StateFile
 
@@ -17,10 +16,6 @@ NOUNS: tuple[StateFile, ...] = (
     notes.STATES,
     page_states.STATES,
     checkpoints.STATES,
-)
-COMPARED: tuple[SliceDifferences[Any], ...] = (
-    tasks.DIFFERENCES,
-    notes.DIFFERENCES,
 )
 
 #: By path in the bundle.

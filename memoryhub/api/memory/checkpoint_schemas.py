@@ -15,7 +15,7 @@ from memoryhub.kernel.memory.checkpoint_events import COUNTED
 from memoryhub.kernel.memory.nouns import MOVED, RESTORABLE, RESTORED, moved
 from memoryhub.queries.memory.checkpoints import CheckpointLine
 from memoryhub.queries.memory.comparisons import Comparison, KeyDifference, Side
-from memoryhub.queries.nouns import COMPARED
+from memoryhub.queries.memory.nouns import COMPARED
 
 if TYPE_CHECKING:
     RestoredPart = str

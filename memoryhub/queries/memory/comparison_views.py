@@ -11,8 +11,8 @@ from memoryhub.models.threads import Thread
 from memoryhub.queries.memory import comparisons
 from memoryhub.queries.memory.checkpoints import clock_of
 from memoryhub.queries.memory.comparisons import HEAD, Comparison, KeyDifference, Point
+from memoryhub.queries.memory.nouns import COMPARED
 from memoryhub.queries.memory.slice_differences import Found
-from memoryhub.queries.nouns import COMPARED
 from memoryhub.queries.replay.states import state_of
 
 #: Of a batch.

@@ -17,8 +17,8 @@ from memoryhub.kernel.text import strict_json
 from memoryhub.models.threads import Thread
 from memoryhub.queries.lists.cursors import PART_BYTES, Batch, Listing, fitting
 from memoryhub.queries.memory.checkpoints import clock_of
+from memoryhub.queries.memory.nouns import COMPARED
 from memoryhub.queries.memory.slice_differences import Found
-from memoryhub.queries.nouns import COMPARED
 from memoryhub.queries.replay import payloads
 from memoryhub.queries.replay.states import now_of, state_of
 

@@ -1,0 +1,106 @@
+"""Bookmarks of a thread, now or as of an event. Never writes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from memoryhub.kernel.memory.bookmarks import BOOKMARKS, Bookmark
+from memoryhub.kernel.state.state import ThreadState
+from memoryhub.models.threads import Thread
+from memoryhub.queries.lists.cursors import Batch, Listing
+from memoryhub.queries.memory.slice_differences import Found, SliceDifferences
+from memoryhub.queries.replay import payloads
+from memoryhub.queries.replay.state_files import StateFile
+from memoryhub.queries.replay.states import state_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BookmarkLine:
+    seq: int
+    at: datetime
+    slot: int
+    #: None when it was erased.
+    text: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BookmarkRecord:
+    """Words at a message of a thread."""
+
+    thread: UUID
+    seq: int
+    at: datetime
+    slot: int
+    text: str | None
+
+
+def list_bookmarks(
+    thread: Thread, *, seq: int | None = None, after: str | None = None, limit: int = 50
+) -> Batch[BookmarkLine]:
+    """Bookmarks in the order in which they were added. Two queries.
+
+    `thread` comes with its subject. Raises BadCursorError.
+    """
+    listing = Listing(
+        name="bookmarks", project=thread.project_id, filters=[thread.id, seq]
+    )
+    state = state_of(thread, seq)
+    found = BOOKMARKS.value(state)
+    if after is not None:
+        (last,) = listing.open(after)
+        found = tuple(each for each in found if each.clock > last)
+    batch = found[:limit]
+    more = listing.seal([batch[-1].clock]) if len(found) > limit else None
+    return Batch(items=_lines(thread, state, batch), next=more)
+
+
+def _lines(
+    thread: Thread, state: ThreadState, found: Sequence[Bookmark]
+) -> tuple[BookmarkLine, ...]:
+    """These with their times and words. One query."""
+    opened = payloads.opened(thread, state, [each.clock for each in found])
+    return tuple(
+        BookmarkLine(
+            seq=state.seq_of(each.clock),
+            at=opened[each.clock].at,
+            slot=each.slot,
+            text=(opened[each.clock].content or {}).get("text"),
+        )
+        for each in found
+    )
+
+
+def _records(
+    thread: Thread, state: ThreadState, now: datetime
+) -> Iterator[BookmarkRecord]:
+    for line in _lines(thread, state, BOOKMARKS.value(state)):
+        yield BookmarkRecord(
+            thread=thread.id, seq=line.seq, at=line.at, slot=line.slot, text=line.text
+        )
+
+
+def _differing(
+    thread: Thread,
+    state: ThreadState,
+    before: tuple[Bookmark, ...],
+    after: tuple[Bookmark, ...],
+) -> Found:
+    added = tuple(state.seq_of(each.clock) for each in after if each not in before)
+    return {"bookmarks_added": added}
+
+
+STATES = StateFile(
+    path="state/bookmarks.jsonl",
+    record=BookmarkRecord,
+    lines=_records,
+    needs=frozenset({"bookmark.added"}),
+)
+DIFFERENCES = SliceDifferences(
+    slice=BOOKMARKS,
+    fields={"bookmarks_added": list[int]},
+    names=_differing,
+    texts=lambda thread, state, before, after, found: found,
+)

@@ -1,0 +1,173 @@
+"""What a noun gets for its declarations; run in a copy that has bookmarks."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from asgiref.sync import async_to_sync
+from django.apps import apps
+
+from inspector.live.panels import PUSHED
+from memoryhub.api import api
+from memoryhub.kernel import state_json
+from memoryhub.kernel.memory.bookmarks import BOOKMARKS, AddBookmark, ClearBookmarks
+from memoryhub.kernel.memory.nouns import RESTORABLE
+from memoryhub.kernel.registry import EVOLVE
+from memoryhub.models.projects import Project
+from memoryhub.models.subjects import Subject
+from memoryhub.models.threads import Thread
+from memoryhub.queries.memory import bookmarks
+from memoryhub.queries.replay import states
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.people import subjects
+from tests.api.client import Client
+from tests.cast import bundled, erasings, factories, forgetting
+from tests.inspector.conftest import member, signed_in
+from tests.oracles import memory_acts
+from tests.oracles.page_acts import act
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+WORDS = "Where the fare of 12A was agreed."
+T = "/threads/t-1"
+
+
+def add(agent: Agent, words: str = WORDS, slot: int = 0) -> int:
+    text = json.dumps(words).encode()
+    return act(agent, AddBookmark(slot=slot, text=text)).seq
+
+
+@pytest.fixture
+def thread(agent: Agent) -> Thread:
+    factories.make_thread(agent, "t-1", user_id="ann")
+    factories.append(agent, "t-1", "hello")
+    return factories.get_thread(agent)
+
+
+@pytest.fixture
+def ann(thread: Thread, acme: Project) -> Subject:
+    return subjects.find_or_create(acme.id, "ann")
+
+
+def words(thread: Thread, seq: int | None = None) -> list[str | None]:
+    row = Thread.objects.select_related("subject").get(id=thread.id)
+    return [line.text for line in bookmarks.list_bookmarks(row, seq=seq).items]
+
+
+def in_the_clear(text: str) -> list[str]:
+    """Columns of any table that hold the text."""
+    return [
+        f"{model.__name__}.{name}"
+        for model in apps.get_models()
+        for row in model._default_manager.values()
+        for name, value in row.items()
+        if text in str(bytes(value) if isinstance(value, memoryview) else value)
+    ]
+
+
+def test_it_is_journaled_listed_and_read_as_of_any_event(
+    agent: Agent, thread: Thread
+) -> None:
+    first = add(agent)
+    last = add(agent, "two")
+    assert words(thread) == [WORDS, "two"]
+    assert (words(thread, first), words(thread, first - 1)) == ([WORDS], [])
+    act(agent, ClearBookmarks())
+    assert (words(thread), words(thread, last)) == ([], [WORDS, "two"])
+    erasings.sound(thread)
+
+
+def test_its_words_are_sealed(agent: Agent, thread: Thread) -> None:
+    add(agent)
+    assert in_the_clear(WORDS) == []
+
+
+def test_a_snapshot_holds_it(agent: Agent, thread: Thread) -> None:
+    add(agent)
+    state = states.state_of(factories.get_thread(agent))
+    again = state_json.from_json(state_json.to_json(state))
+    assert BOOKMARKS.value(again) == BOOKMARKS.value(state) != ()
+
+
+def test_a_checkpoint_brings_it_back(agent: Agent, thread: Thread) -> None:
+    add(agent)
+    memory_acts.take(agent, "here")
+    act(agent, ClearBookmarks())
+    memory_acts.restore(agent, "here", ("bookmarks",))
+    assert words(thread) == [WORDS]
+    erasings.sound(thread)
+
+
+def test_it_is_exported_and_imported(
+    agent: Agent, thread: Thread, ann: Subject, zeta: Project
+) -> None:
+    add(agent)
+    data = bundled.export(ann)
+    (record,) = bundled.records(bundled.opened(data), "state/bookmarks.jsonl")
+    assert (record["slot"], record["text"]) == (0, WORDS)
+    bundled.take(data, zeta)
+    taken = Thread.objects.get(project=zeta)
+    assert words(taken) == [WORDS]
+    erasings.sound(taken)
+
+
+def test_a_record_is_erased_and_the_rest_stays(agent: Agent, thread: Thread) -> None:
+    one = add(agent)
+    add(agent, "two")
+    erasings.erase(thread, (one, one))
+    assert words(thread) == ["two"]
+    erasings.sound(thread)
+
+
+def test_its_subject_is_forgotten(agent: Agent, thread: Thread, ann: Subject) -> None:
+    """Every byte that is kept is looked through before there is a receipt."""
+    add(agent)
+    row = forgetting.forget(ann)
+    assert row.state == forgetting.State.COMPLETE
+    assert in_the_clear(WORDS) == []
+
+
+def test_its_thread_is_forgotten(agent: Agent, thread: Thread, ann: Subject) -> None:
+    add(agent)
+    row = forgetting.forget(ann, "thread", thread=thread)
+    assert row.state == forgetting.State.COMPLETE
+    assert in_the_clear(WORDS) == []
+
+
+def test_an_agent_writes_and_reads_it(acme: Project) -> None:
+    async def talk() -> None:
+        client = Client(key=key)
+        added = await client.post(f"{T}/bookmarks", {"slot": 0, "text": WORDS})
+        assert added.status == 201, added.body
+        (line,) = (await client.get(f"{T}/bookmarks")).json["items"]
+        assert (line["seq"], line["text"]) == (added.json["seq"], WORDS)
+        before = await client.get(f"{T}/bookmarks?at_seq={added.json['seq'] - 1}")
+        assert before.json["items"] == []
+        wrong = await client.post(f"{T}/bookmarks", {"slot": 9, "text": WORDS})
+        assert wrong.status == 422
+
+    agent, key = factories.make_key(acme)
+    factories.append(agent, "t-1", "hello")
+    async_to_sync(talk)()
+
+
+def test_an_operator_sees_it(acme: Project, agent: Agent, thread: Thread) -> None:
+    seq = add(agent, "<b>12A")
+    browser = signed_in(member(acme, "owner"))
+    page = "/p/acme/threads/t-1/bookmarks"
+    shown: Any = browser.get(page).content.decode()
+    assert "&lt;b&gt;12A" in shown
+    panel: Any = browser.get("/p/acme/threads/t-1/panels/bookmarks").content.decode()
+    assert "&lt;b&gt;12A" in panel
+    before: Any = browser.get(f"{page}?at_seq={seq - 1}").content.decode()
+    assert "12A" not in before
+    assert "bookmarks" in PUSHED
+
+
+def test_what_follows_from_its_declarations() -> None:
+    assert "bookmarks" in RESTORABLE
+    assert "bookmark.added" in {event.event_type for event in EVOLVE}
+    paths = api.get_openapi_schema()["paths"]
+    assert "/api/v1/threads/{thread}/bookmarks" in paths
