@@ -94,6 +94,7 @@ def graph() -> grimp.ImportGraph:
     """Every import, those for types alone included."""
     return grimp.build_graph(
         *SESSION["root_packages"],
+        cache_dir=None,
         include_external_packages=True,
         exclude_type_checking_imports=False,
     )

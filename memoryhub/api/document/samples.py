@@ -7,7 +7,7 @@ from typing import Any, Final
 import orjson
 
 from memoryhub.kernel.levels import tools
-from memoryhub.kernel.memory.nouns import LIMITS, fields
+from memoryhub.kernel.memory.nouns import LIMITS, measured_fields
 from memoryhub.kernel.slices import Place
 from memoryhub.kernel.state.bodies import Flag
 from memoryhub.kernel.state.paging_config import Settings
@@ -15,7 +15,7 @@ from memoryhub.kernel.state.paging_config import Settings
 
 def measured(place: Place) -> dict[str, Any]:
     """What is reported at a place of working memory that holds one of each noun."""
-    return {name: kind is Flag or 1 for name, kind in fields(place).items()}
+    return {name: kind is Flag or 1 for name, kind in measured_fields(place).items()}
 
 
 AT: Final = "2026-03-01T09:30:00.250000+00:00"

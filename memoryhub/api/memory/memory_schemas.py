@@ -15,7 +15,7 @@ from memoryhub.api.memory.checkpoint_schemas import CHECKPOINT, CheckpointOut
 from memoryhub.api.memory.key_schemas import KEY_VALUE, KeyValueOut
 from memoryhub.api.memory.note_schemas import NOTE, NoteOut
 from memoryhub.api.memory.task_schemas import TASK, TaskOut
-from memoryhub.kernel.memory.nouns import fields
+from memoryhub.kernel.memory.nouns import measured_fields
 
 #: As they stand in the counts of a thread.
 STATS = {
@@ -57,7 +57,7 @@ class MemoryStatsOut(Out):
     expiring: int
     next_expiry_at: datetime | None
     default_ttl_seconds: int | None
-    __annotations__ |= fields("stats")
+    __annotations__ |= measured_fields("stats")
     checkpoints: int
     automatic: int
 

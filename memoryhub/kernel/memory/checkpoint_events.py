@@ -10,13 +10,14 @@ from typing import Any
 
 from pydantic import Field
 
-from memoryhub.kernel.memory.nouns import MOVED, fields
+from memoryhub.kernel.memory.nouns import MOVED, measured_fields
 from memoryhub.kernel.state.bodies import Body, Count, Event, Flag, Instant, Token
 from memoryhub.kernel.state.page_events import EntryBody
 from memoryhub.kernel.text.names import Name
 
-#: Fields that tell how much a checkpoint holds.
-COUNTED: dict[str, Any] = {"keys": Count, **fields("checkpoint")}
+#: Fields that tell how much a checkpoint holds. A body adds them to its annotations, so
+#: that they stand where documents have had them since before they followed from nouns.
+COUNTED: dict[str, Any] = {"keys": Count, **measured_fields("checkpoint")}
 
 
 class CheckpointTaken(Event):

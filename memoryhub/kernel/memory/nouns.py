@@ -54,7 +54,7 @@ def counts(contents: Contents) -> dict[str, Any]:
     return {"keys": len(contents.keys), **measured(contents, "checkpoint")}
 
 
-def fields(place: Place) -> dict[str, Any]:
+def measured_fields(place: Place) -> dict[str, Any]:
     """The same as fields of a body, by the names of the slices: each with its type."""
     found = sorted(_measures(place), key=lambda each: each[0].name)
     return {name: measure.kind for _, name, measure in found}

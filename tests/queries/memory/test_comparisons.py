@@ -7,11 +7,13 @@ from typing import Any
 import pytest
 
 from memoryhub.kernel.memory.keys import Expiry
+from memoryhub.kernel.memory.nouns import SLICES
 from memoryhub.kernel.memory.tasks import SetTask
 from memoryhub.kernel.text import strict_json
 from memoryhub.queries.lists import cursors
 from memoryhub.queries.memory import comparisons
 from memoryhub.queries.memory.comparisons import HEAD
+from memoryhub.queries.memory.nouns import COMPARED
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.memory import keys
 from tests.cast.factories import get_thread, run
@@ -86,3 +88,7 @@ def test_texts_of_a_task_that_were_set_again_are_no_difference(agent: Agent) -> 
     assert fields() == ("data",)
     task(1, data={"left": [1, True]})
     assert fields() == ("description",)
+
+
+def test_each_slice_is_compared() -> None:
+    assert {each.slice.name for each in COMPARED} == SLICES.keys()
