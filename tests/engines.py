@@ -32,9 +32,9 @@ FREE = (
     "test_docs.py",
     "test_rooms.py",
     "vault/keys/test_backup.py",
-    "vault/keys/test_key_cache.py",
     "vault/scan/test_needles.py",
     "vault/proof/test_receipts.py",
+    "vault/registry/test_lru.py",
     "vault/keys/test_ring_file.py",
     "vault/keys/test_wrapping.py",
 )

@@ -20,6 +20,7 @@ from memoryhub.models.server.clock import clock
 from memoryhub.models.threads import Thread
 from memoryhub.queries.verify.heads import Head
 from memoryhub.services.access import audit
+from memoryhub.vault.registry.lru import Lru
 
 #: Kept in the session, where the sign-in put it.
 PURPOSE = "purpose"
@@ -99,8 +100,7 @@ class Look:
 
 
 #: The minute in which an operator was last noted to look at a thread.
-_told: dict[tuple[str, UUID], datetime] = {}
-_KEPT = 10_000
+_told: Lru[tuple[str, UUID], datetime] = Lru(10_000)
 
 
 def begin(request: HttpRequest) -> Look:
@@ -140,9 +140,7 @@ def note(request: HttpRequest, response: HttpResponseBase) -> None:
         if _told.get((entry.actor, seen)) == minute:
             continue
         audit.look(entry)
-        if len(_told) >= _KEPT:
-            _told.clear()
-        _told[entry.actor, seen] = minute
+        _told.put((entry.actor, seen), minute)
 
 
 def forget() -> None:

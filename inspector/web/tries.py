@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
+
+from memoryhub.vault.registry.lru import Lru
+
+#: Addresses remembered at most.
+_KEPT = 10_000
 
 
 @dataclass(slots=True, kw_only=True)
@@ -14,22 +18,17 @@ class Tries:
 
     allowed: int
     seconds: float = 60.0
-    #: Addresses remembered at most; the one not seen longest goes first.
-    kept: int = 10_000
     clock: Callable[[], float] = time.monotonic
-    _seen: OrderedDict[str, list[float]] = field(default_factory=OrderedDict)
+    _seen: Lru[str, list[float]] = field(default_factory=lambda: Lru(_KEPT))
 
     def take(self, address: str) -> bool:
         """Count a try. False when there were too many."""
         now = self.clock()
-        lately = [t for t in self._seen.get(address, []) if now - t < self.seconds]
+        lately = [t for t in self._seen.get(address) or [] if now - t < self.seconds]
         fits = len(lately) < self.allowed
         if fits:
             lately.append(now)
-        self._seen[address] = lately
-        self._seen.move_to_end(address)
-        while len(self._seen) > self.kept:
-            self._seen.popitem(last=False)
+        self._seen.put(address, lately)
         return fits
 
     def give_back(self, address: str) -> None:

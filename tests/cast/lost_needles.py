@@ -24,7 +24,7 @@ def planted(text: str) -> SessionStore:
 def restart() -> None:
     """What a process keeps in memory alone goes."""
     for row in Erasure.objects.all():
-        erasure_needles.remembered.forget(row.id)
+        erasure_needles.remembered.pop(row.id)
     erasure_needles.remembered.take_typed()
 
 

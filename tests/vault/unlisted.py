@@ -40,6 +40,8 @@ ALLOWED: dict[type[models.Field[Any, Any]], Holds] = {
 }
 #: What becomes of places whose rows stay, or whose bytes must be gone at once.
 _BY_NAME = (Fate.NULLED, Fate.BLANKED, Fate.DESTROYED)
+#: What classes that forget the oldest are made of.
+_EVICTING = {"OrderedDict", "Lru"}
 _COLLECTIONS = {
     *("dict", "list", "set", "OrderedDict", "defaultdict", "deque", "Counter"),
     *("WeakKeyDictionary", "WeakValueDictionary", "SimpleQueue", "Queue", "local"),
@@ -196,7 +198,7 @@ def _cached(tree: ast.Module) -> Iterator[str]:
             if decorators & {"cache", "lru_cache"}:
                 yield node.name
         if isinstance(node, ast.ClassDef):
-            evicts = any(_name(part) == "OrderedDict" for part in ast.walk(node))
+            evicts = any(_name(part) in _EVICTING for part in ast.walk(node))
             if evicts or "lru" in node.name.lower() or "cache" in node.name.lower():
                 yield node.name
 

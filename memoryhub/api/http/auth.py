@@ -18,6 +18,7 @@ from memoryhub.models.server.clock import clock
 from memoryhub.queries.threads.readers import read
 from memoryhub.services.access import agents
 from memoryhub.services.access.api_keys import Agent
+from memoryhub.vault.registry.lru import Lru
 
 READ: Final = "memory:read"
 WRITE: Final = "memory:write"
@@ -48,7 +49,7 @@ class _Known:
 
 
 #: By SHA-256 of the key: the keys themselves are not kept.
-_known: dict[bytes, _Known] = {}
+_known: Lru[bytes, _Known] = Lru(_KEPT)
 
 
 def caller(request: HttpRequest) -> Agent:
@@ -126,7 +127,7 @@ async def _admitted(key: str | None, address: str) -> Agent:
     """
     agent = None
     if key is not None:
-        if _digest(key) not in _known:
+        if _known.get(_digest(key)) is None:
             limits.require_anonymous(address)
         agent = await _agent(key)
     if agent is None:
@@ -142,13 +143,11 @@ async def _agent(key: str) -> Agent | None:
         expired = known.expires_at is not None and known.expires_at <= clock.now()
         return None if expired else known.agent
     found = await read(agents.find, key, now=clock.now())
-    _known.pop(digest, None)
+    _known.pop(digest)
     if found is None:
         return None
-    if len(_known) >= _KEPT:
-        _known.clear()
     until = time.monotonic() + BELIEVED_SECONDS
-    _known[digest] = _Known(found.agent, found.expires_at, until)
+    _known.put(digest, _Known(found.agent, found.expires_at, until))
     return found.agent
 
 

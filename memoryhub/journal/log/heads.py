@@ -5,7 +5,6 @@ Kept in memory, brought up to date inside each transaction, moved by compare-and
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -22,10 +21,11 @@ from memoryhub.journal.rows import projections, statements
 from memoryhub.journal.rows.statements import Move
 from memoryhub.kernel.state.state import ThreadState
 from memoryhub.models.threads import Thread
+from memoryhub.vault.registry.lru import Lru
 
 #: How long a thread's place in lists may lag behind its newest event.
 LISTED_EVERY = timedelta(seconds=10)
-#: States kept in memory, least recently written first out.
+#: States kept in memory.
 KEPT = 5_000
 
 
@@ -59,10 +59,10 @@ class Head:
 
 
 class Heads:
-    """An LRU of heads by thread. One writer's own; not shared between threads."""
+    """Heads by thread. One writer's own; not shared between threads."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[UUID, Head] = OrderedDict()
+        self._kept: Lru[UUID, Head] = Lru(KEPT)
         #: Those that the batch at hand names, or why they can't be written to.
         self._held: dict[tuple[UUID, str], Head | Refusal] = {}
         #: Their subjects.
@@ -105,10 +105,7 @@ class Heads:
     def accept(self, heads: Iterable[Head]) -> None:
         """Remember what is now on disk."""
         for head in heads:
-            self._kept[head.state.id] = head
-            self._kept.move_to_end(head.state.id)
-        while len(self._kept) > KEPT:
-            self._kept.popitem(last=False)
+            self._kept.put(head.state.id, head)
 
     def _current(self, thread: UUID, seq: int, digest: bytes) -> Head | Refusal:
         """The kept head if it is still true, else brought up by the missing tail."""

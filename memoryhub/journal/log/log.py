@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +21,7 @@ from memoryhub.models.events import Event
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
 from memoryhub.vault.keys import keys, payloads
+from memoryhub.vault.registry.lru import Lru
 
 #: Events read at once; bounds the memory of a fold.
 CHUNK = 1000
@@ -86,20 +86,18 @@ class Origins:
     """
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[tuple[UUID, int], ThreadState] = OrderedDict()
+        self._kept: Lru[tuple[UUID, int], ThreadState] = Lru(KEPT)
 
     def at(self, parent: UUID, seq: int) -> ThreadState:
         """The parent as of `seq`, which can't change any more."""
-        state = self._kept.pop((parent, seq), None)
+        state = self._kept.get((parent, seq))
         if state is None:
             rows = Thread.objects.select_related("subject").filter(id=parent)
             row = rows.first()
             if row is None:
                 raise CorruptError(missing_seq=1)
             state = state_at(row, seq, origins=self).state
-        self._kept[parent, seq] = state
-        while len(self._kept) > KEPT:
-            self._kept.popitem(last=False)
+            self._kept.put((parent, seq), state)
         return state
 
 

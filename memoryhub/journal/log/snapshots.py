@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import threading
-from collections import OrderedDict
 from uuid import UUID
 
 import orjson
@@ -17,6 +15,7 @@ from memoryhub.kernel.state.state import ThreadState
 from memoryhub.models.events import Snapshot
 from memoryhub.models.threads import Thread
 from memoryhub.vault.keys import keys, payloads
+from memoryhub.vault.registry.lru import Lru
 
 #: Events between two snapshots of a small state.
 INTERVAL = 1000
@@ -29,37 +28,10 @@ KEPT_BYTES = 1_048_576
 Key = tuple[UUID, int, UUID, int, bytes]
 
 
-class States:
-    """An LRU of opened snapshots: reading thousands of pages costs many times a fold.
-
-    Safe between threads; never needed for a right answer. A subject whose epoch moves
-    is not served from it, nor a snapshot whose bytes are others by now.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._kept: OrderedDict[Key, tuple[ThreadState, int]] = OrderedDict()
-        self._bytes = 0
-
-    def find(self, key: Key) -> ThreadState | None:
-        with self._lock:
-            if (held := self._kept.get(key)) is None:
-                return None
-            self._kept.move_to_end(key)
-            return held[0]
-
-    def keep(self, key: Key, state: ThreadState, *, size: int) -> None:
-        with self._lock:
-            if key not in self._kept:
-                self._kept[key] = (state, size)
-                self._bytes += size
-            while self._bytes > KEPT_BYTES:
-                _, (_, gone) = self._kept.popitem(last=False)
-                self._bytes -= gone
-
-
-#: The process's opened snapshots.
-states_kept = States()
+#: The process's opened snapshots: reading thousands of pages costs many times a fold.
+#: A subject whose epoch moves is not served from them, nor a snapshot whose bytes are
+#: others by now.
+states_kept: Lru[Key, ThreadState] = Lru(KEPT_BYTES)
 
 
 def due(state: ThreadState, *, kept_seq: int) -> bool:
@@ -116,10 +88,10 @@ def _known(row: Snapshot, thread: Thread) -> ThreadState:
     epoch = thread.subject.epoch
     digest = hashlib.sha256(sealed).digest()
     key = (thread.subject_id, epoch, thread.id, row.seq, digest)
-    state = states_kept.find(key)
+    state = states_kept.get(key)
     if state is None:
         state = opened(row, thread)
-        states_kept.keep(key, state, size=len(sealed))
+        states_kept.put(key, state, weight=len(sealed))
     return state
 
 

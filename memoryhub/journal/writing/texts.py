@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from collections.abc import Collection, Iterable
 from typing import Any
 from uuid import UUID
@@ -23,6 +21,7 @@ from memoryhub.kernel.state.pages import FULL, HINT, Location, slot_page_id
 from memoryhub.kernel.state.tool_events import ToolsSet
 from memoryhub.models.events import Event
 from memoryhub.models.threads import Thread
+from memoryhub.vault.registry.lru import Lru
 
 #: Bytes of sealed payload whose opened texts a process keeps.
 KEPT_BYTES = 64 * 1_048_576
@@ -34,66 +33,30 @@ CHUNK = 500
 Key = tuple[UUID, int, Location]
 
 
-class Texts:
-    """An LRU of opened texts. A subject whose epoch moves is never served from it.
-
-    Safe between threads; what it holds is never needed for a right answer.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._kept: OrderedDict[Key, tuple[Opened, int]] = OrderedDict()
-        self._bytes = 0
+class Texts(Lru[Key, Opened]):
+    """Opened texts. A subject whose epoch moves is never served from it."""
 
     def find(self, keys: Iterable[Key]) -> dict[Location, Opened]:
         found = {}
-        with self._lock:
-            for key in keys:
-                if (held := self._kept.get(key)) is not None:
-                    self._kept.move_to_end(key)
-                    found[key[2]] = held[0]
+        for key in keys:
+            if (held := self.get(key)) is not None:
+                found[key[2]] = held
         return found
-
-    def keep(self, key: Key, opened: Opened, *, size: int) -> None:
-        with self._lock:
-            if key not in self._kept:
-                self._kept[key] = (opened, size)
-                self._bytes += size
-            while self._bytes > KEPT_BYTES:
-                _, (_, gone) = self._kept.popitem(last=False)
-                self._bytes -= gone
-
-    def drop(self, keys: Iterable[Key]) -> None:
-        with self._lock:
-            for key in keys:
-                if (gone := self._kept.pop(key, None)) is not None:
-                    self._bytes -= gone[1]
 
     def forget(self, thread: UUID, page_id: str) -> None:
         """Drop what it holds of a page, whichever texts those are."""
-        with self._lock:
-            held = [*self._kept.items()]
         self.drop(
-            key
-            for key, (opened, _) in held
-            if opened.page_id == page_id and key[2].thread == thread
+            lambda key, opened: opened.page_id == page_id and key[2].thread == thread
         )
 
     def forget_records(self, ranges: Iterable[Range]) -> None:
         """Drop the texts of these records."""
         gone = named(ranges)
-        with self._lock:
-            held = [*self._kept]
-        self.drop(key for key in held if gone.holds(key[2].thread, key[2].seq))
-
-    def clear(self) -> None:
-        with self._lock:
-            self._kept.clear()
-            self._bytes = 0
+        self.drop(lambda key, _: gone.holds(key[2].thread, key[2].seq))
 
 
 #: The process's opened texts.
-texts = Texts()
+texts = Texts(KEPT_BYTES)
 
 
 def opened(thread: Thread, places: Collection[Location]) -> dict[Location, Opened]:
@@ -107,8 +70,8 @@ def opened(thread: Thread, places: Collection[Location]) -> dict[Location, Opene
     found = texts.find((subject, epoch, place) for place in places)
     # Another process may have erased what this one still holds.
     gone = _erased(found)
-    texts.drop((subject, epoch, place) for place in gone)
     for place in gone:
+        texts.pop((subject, epoch, place))
         del found[place]
     if len(found) == len(places):
         return found
@@ -118,7 +81,7 @@ def opened(thread: Thread, places: Collection[Location]) -> dict[Location, Opene
             missing.setdefault(place.thread, []).append(place)
     for home, wanted in missing.items():
         for place, text, size in _read(thread, home, wanted):
-            texts.keep((subject, epoch, place), text, size=size)
+            texts.put((subject, epoch, place), text, weight=size)
             found[place] = text
     return found
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from typing import Any
 from uuid import UUID
 
@@ -13,6 +11,7 @@ from memoryhub.journal.log.log import Folded
 from memoryhub.models.events import Event
 from memoryhub.models.slots import Turn
 from memoryhub.models.threads import Thread
+from memoryhub.vault.registry.lru import Lru
 
 #: Events that one step of `follow` folds at most.
 STEP = 1000
@@ -20,21 +19,16 @@ STEP = 1000
 KEPT = 1_000
 
 
-class Followed:
-    """An LRU of threads' newest states: who watches one folds only what is new.
+class Followed(Lru[UUID, tuple[int, Folded]]):
+    """Threads' newest states: who watches one folds only what is new.
 
-    Safe between threads; never needed for a right answer. Of no use once the subject's
-    epoch has moved, or where the journal has another event at its seq by now.
+    Of no use once the subject's epoch has moved, or where the journal has another event
+    at its seq by now.
     """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._kept: OrderedDict[UUID, tuple[int, Folded]] = OrderedDict()
 
     def find(self, thread: Thread, *, up_to: int) -> Folded | None:
         """The kept state, unless `up_to` is before or far ahead. One query or none."""
-        with self._lock:
-            epoch, folded = self._kept.get(thread.id, (0, None))
+        epoch, folded = self.get(thread.id) or (0, None)
         if folded is None or epoch != thread.subject.epoch:
             return None
         seq = folded.state.seq
@@ -46,19 +40,11 @@ class Followed:
         return folded if same.exists() else None
 
     def keep(self, thread: Thread, folded: Folded) -> None:
-        with self._lock:
-            self._kept[thread.id] = thread.subject.epoch, folded
-            self._kept.move_to_end(thread.id)
-            while len(self._kept) > KEPT:
-                self._kept.popitem(last=False)
-
-    def clear(self) -> None:
-        with self._lock:
-            self._kept.clear()
+        self.put(thread.id, (thread.subject.epoch, folded))
 
 
 #: The process's states of threads that were looked at as they are now.
-followed = Followed()
+followed = Followed(KEPT)
 
 
 def state_at(thread: Thread, seq: int) -> Folded:

@@ -186,7 +186,7 @@ def prove(row: Erasure) -> str:
     """
     ledgers.close(row, receipts.issue(row))
     journal.run(partial(_enter, row.id, State.COMPLETE))
-    erasure_needles.remembered.forget(row.id)
+    erasure_needles.remembered.pop(row.id)
     return ""
 
 

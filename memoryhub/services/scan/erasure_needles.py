@@ -6,11 +6,9 @@ memory, is gone with it, and the receipt says how much of it was looked for.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
-from threading import Lock
 from typing import Any, Final
 from uuid import UUID
 
@@ -27,6 +25,7 @@ from memoryhub.models.events import Event
 from memoryhub.models.threads import Thread
 from memoryhub.services.people import subjects
 from memoryhub.vault.keys import keys
+from memoryhub.vault.registry.lru import Lru
 from memoryhub.vault.scan import needles
 from memoryhub.vault.scan.needles import LEAST_BYTES, MAX_NONCES, MAX_WINDOWS, Needle
 
@@ -37,24 +36,17 @@ _NAMES: Final = 150
 _THREADS: Final = 50
 #: Of what one record holds.
 _OF_ONE: Final = 4
-#: Erasures whose clear needles are remembered; the oldest goes first.
+#: Erasures whose clear needles are remembered.
 _REMEMBERED: Final = 100
 Scope = Erasure.Scope
 
 
-class Remembered:
+class Remembered(Lru[UUID, Sequence[Needle]]):
     """Needles in the clear, by erasure: in this process, until it is complete."""
 
     def __init__(self) -> None:
-        self._lock = Lock()
-        self._kept: OrderedDict[UUID, tuple[Needle, ...]] = OrderedDict()
+        super().__init__(_REMEMBERED)
         self._typed: set[UUID] = set()
-
-    def put(self, erasure: UUID, found: Sequence[Needle]) -> None:
-        with self._lock:
-            self._kept[erasure] = tuple(found)
-            while len(self._kept) > _REMEMBERED:
-                self._kept.popitem(last=False)
 
     def type(self, erasure: UUID, found: Sequence[Needle]) -> None:
         """Remember what somebody has typed again, whatever process is the eraser."""
@@ -67,14 +59,6 @@ class Remembered:
         with self._lock:
             typed, self._typed = self._typed, set()
         return [*typed]
-
-    def of(self, erasure: UUID) -> tuple[Needle, ...]:
-        with self._lock:
-            return self._kept.get(erasure, ())
-
-    def forget(self, erasure: UUID) -> None:
-        with self._lock:
-            self._kept.pop(erasure, None)
 
 
 remembered = Remembered()
@@ -99,7 +83,7 @@ def collect(row: Erasure) -> bytes:
 
 def lacking(row: Erasure) -> bool:
     """Whether a scan found something that this process can't look for again."""
-    return row.hit_at is not None and not remembered.of(row.id)
+    return row.hit_at is not None and not remembered.get(row.id)
 
 
 def recall(row: Erasure, texts: Sequence[str]) -> None:
@@ -133,7 +117,7 @@ def _tombstone(row: Erasure) -> Tombstone | None:
 
 def of(row: Erasure) -> list[Needle]:
     """All that are left to look for."""
-    return [*needles.unpacked(bytes(row.needles)), *remembered.of(row.id)]
+    return [*needles.unpacked(bytes(row.needles)), *(remembered.get(row.id) or ())]
 
 
 def _events(row: Erasure) -> QuerySet[Event]:

@@ -33,11 +33,14 @@ from memoryhub.models.keys import (
 from memoryhub.models.server.clock import clock
 from memoryhub.models.subjects import Subject
 from memoryhub.vault.keys import keyring, seal_count
-from memoryhub.vault.keys.key_cache import KeyCache
 from memoryhub.vault.keys.wrapping import Kind, unwrap, wrap
+from memoryhub.vault.registry.lru import Lru
 
 KEY_BYTES = 32
 SWEEP_ROWS = 1_000
+#: Opened keys that a process keeps, and for how long.
+_KEPT = 1_000
+_KEPT_SECONDS = 60
 _FIRST = 1
 
 
@@ -86,8 +89,8 @@ class SubjectKeys:
         raise SealBrokenError
 
 
-_projects: KeyCache[ProjectKeys] = KeyCache()
-_subjects: KeyCache[SubjectKeys] = KeyCache()
+_projects: Lru[UUID, ProjectKeys] = Lru(_KEPT, seconds=_KEPT_SECONDS)
+_subjects: Lru[tuple[UUID, int], SubjectKeys] = Lru(_KEPT, seconds=_KEPT_SECONDS)
 
 
 def create_project_key(project_id: UUID) -> None:
@@ -180,12 +183,12 @@ def destroy_project_key(project_id: UUID, *, at: datetime) -> None:
         )
     _rewrite(SubjectKey)
     _rewrite(ProjectKey)
-    _projects.drop(lambda known: known == project_id)
+    _projects.pop(project_id)
 
 
 def forget(subject_id: UUID) -> None:
     """Forget what this process has opened of a subject."""
-    _subjects.drop(lambda known: known[0] == subject_id)  # type: ignore[index]  # a pair
+    _subjects.drop(lambda key, _: key[0] == subject_id)
 
 
 def _rewrite(table: type[WrappedKey]) -> None:

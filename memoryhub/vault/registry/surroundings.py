@@ -65,9 +65,6 @@ PROCESS: Mapping[str, Place] = MappingProxyType(
             holds="states of threads that were forked; lives as long as one command",
             forget=Fate.PASSES,
         ),
-        "memoryhub.journal.log.snapshots.States": Place(
-            holds="what `states_kept` holds"
-        ),
         "memoryhub.journal.log.snapshots.states_kept": Place(
             holds="states of threads: refs, names, counters; no content; 8 MiB sealed",
             found="(subject, epoch); the epoch is read before use",
@@ -155,9 +152,6 @@ PROCESS: Mapping[str, Place] = MappingProxyType(
             found="erasure id; dropped once the erasure is complete",
             forget=Fate.PASSES,
         ),
-        "memoryhub.vault.keys.key_cache.KeyCache": Place(
-            holds="opened keys, for 60 seconds", forget=Fate.VOID
-        ),
         "memoryhub.vault.keys.keyring._held": Place(holds="the key ring"),
         "memoryhub.vault.keys.keys._projects": Place(holds="opened keys of projects"),
         "memoryhub.vault.keys.keys._subjects": Place(
@@ -170,6 +164,7 @@ PROCESS: Mapping[str, Place] = MappingProxyType(
             found="subject id; a note about a destroyed key is dropped",
             forget=Fate.PASSES,
         ),
+        "memoryhub.vault.registry.lru.Lru": Place(holds="what each of them here holds"),
     }
 )
 

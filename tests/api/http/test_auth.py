@@ -117,12 +117,12 @@ def spread(keys: dict[str, str]) -> float:
 
 
 async def test_a_revoked_key_is_believed_for_a_second_at_most(
-    api: Client, acme: Project, monkeypatch: pytest.MonkeyPatch
+    api: Client, acme: Project
 ) -> None:
     assert (await api.get("/threads")).status == 200
     api_keys.revoke(ApiKey.objects.get(project=acme))
     assert auth.BELIEVED_SECONDS <= 1
-    monkeypatch.setattr(auth, "_known", {})
+    auth.forget()
     assert (await api.get("/threads")).status == 401
 
 

@@ -157,7 +157,7 @@ def test_opened_texts_are_forgotten(agent: Agent) -> None:
     places = [frames[name].entry.full.location for name in ("a", "b")]
     assert len(texts.opened(row, places)) == 2
     erase(thread, (places[0].seq, places[0].seq))
-    held = {key[2] for key in texts.texts._kept}
+    held = {key[2] for key, _ in texts.texts.items()}
     assert places[0] not in held
     assert places[1] in held
 

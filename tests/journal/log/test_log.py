@@ -102,7 +102,7 @@ def test_only_so_many_are_kept(agent: Agent, monkeypatch: pytest.MonkeyPatch) ->
     origins = Origins()
     for thread in chain_of_forks(agent, depth=6):
         assert verify(thread, origins=origins) is None
-        assert len(origins._kept) <= 2
+        assert len(origins._kept.items()) <= 2
 
 
 def test_an_ancestor_that_is_missing_is_noticed(agent: Agent) -> None:

@@ -155,7 +155,9 @@ def test_names_beyond_a_bound_are_counted_together(agent: Agent) -> None:
         journal.apply([order(agent, "t-1", *fresh)])
     head = journal.heads.find(agent.address("t-1"), "t-1")
     assert head is not None
-    senders = dict(journal.heads._kept[head.state.id].state.senders.items())
+    kept = journal.heads._kept.get(head.state.id)
+    assert kept is not None
+    senders = dict(kept.state.senders.items())
     assert len(senders) == MAX_COUNTED + 1
     assert sum(senders.values()) == get_thread(agent).slot_count
     assert senders[OTHER] == get_thread(agent).slot_count - MAX_COUNTED

@@ -154,7 +154,7 @@ def test_no_process_serves_a_deleted_text_from_memory(agent: Agent) -> None:
     act(agent, DeletePage(page_id="a"))
     assert not texts.find([(thread.subject_id, 1, places[0])])
     # As another process still has it.
-    texts.keep((thread.subject_id, 1, places[0]), elsewhere[places[0]], size=1)
+    texts.put((thread.subject_id, 1, places[0]), elsewhere[places[0]])
     assert [*opened(thread, places)] == [places[1]]
     assert not texts.find([(thread.subject_id, 1, places[0])])
 

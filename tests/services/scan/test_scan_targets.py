@@ -58,7 +58,7 @@ def test_what_was_in_the_clear_is_looked_for_while_it_is_remembered(
     clear = needles.name("a name of hers")
     erasure_needles.remembered.put(row.id, [clear])
     assert set(scan_targets.of(row).needles) == {RANDOM[0], clear}
-    erasure_needles.remembered.forget(row.id)
+    erasure_needles.remembered.pop(row.id)
     assert set(scan_targets.of(row).needles) == {RANDOM[0]}
 
 

@@ -169,6 +169,8 @@ def test_every_process_lifetime_cache_is_listed() -> None:
         ("class PageLru: ...", "PageLru"),
         ("class RenderCache: ...", "RenderCache"),
         ("class Kept:\n  def __init__(self): self.rows = OrderedDict()", "Kept"),
+        ("class Kept:\n  def __init__(self): self.rows = Lru(9)", "Kept"),
+        ("class Kept(Lru[str, str]): ...", "Kept"),
         ("_seen = {}", "_seen"),
         ("_seen: dict[str, str] = {}", "_seen"),
         ("_seen: list[str] = []", "_seen"),

@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+from memoryhub.vault.registry.lru import Lru
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_a_value_lives_so_long_however_often_it_is_read() -> None:
+    clock = Clock()
+    cache: Lru[str, str] = Lru(9, seconds=60, clock=clock)
+    cache.put("ann", "key")
+    for clock.now in (20, 40, 59.9):
+        assert cache.get("ann") == "key"
+    clock.now = 60
+    assert cache.get("ann") is None
+
+
+def test_putting_again_starts_the_time_anew() -> None:
+    clock = Clock()
+    cache: Lru[str, str] = Lru(9, seconds=60, clock=clock)
+    cache.put("ann", "old")
+    clock.now = 50
+    cache.put("ann", "new")
+    clock.now = 100
+    assert cache.get("ann") == "new"
+
+
+def test_what_was_read_longest_ago_goes_first() -> None:
+    cache: Lru[str, int] = Lru(2)
+    cache.put("ann", 1)
+    cache.put("bob", 2)
+    cache.get("ann")
+    cache.put("cid", 3)
+    assert cache.items() == [("ann", 1), ("cid", 3)]
+
+
+def test_it_never_holds_more_than_it_may() -> None:
+    cache: Lru[int, int] = Lru(1_000)
+    for number in range(1_500):
+        cache.put(number, number)
+    assert cache.items() == [(number, number) for number in range(500, 1_500)]
+
+
+def test_what_weighs_more_takes_the_place_of_several() -> None:
+    cache: Lru[str, int] = Lru(10)
+    for name in ("ann", "bob", "cid"):
+        cache.put(name, 1, weight=3)
+    cache.put("cid", 2, weight=8)
+    assert cache.items() == [("cid", 2)]
+    cache.put("dan", 3, weight=11)
+    assert cache.items() == []
+    cache.put("eva", 4, weight=10)
+    assert cache.items() == [("eva", 4)]
+
+
+def test_what_is_unwanted_is_dropped_and_weighs_no_more() -> None:
+    cache: Lru[str, int] = Lru(3)
+    for number, name in enumerate(("ann", "bob", "cid")):
+        cache.put(name, number)
+    cache.drop(lambda name, number: name == "ann" or number == 1)
+    cache.pop("nobody")
+    cache.put("dan", 3)
+    cache.put("eva", 4)
+    assert cache.items() == [("cid", 2), ("dan", 3), ("eva", 4)]
+
+
+def test_cleared_it_holds_nothing() -> None:
+    cache: Lru[str, int] = Lru(2)
+    cache.put("ann", 1, weight=2)
+    cache.clear()
+    cache.put("bob", 2, weight=2)
+    assert cache.items() == [("bob", 2)]
