@@ -22,11 +22,12 @@ from channels.routing import ProtocolTypeRouter
 
 from inspector.live.hub import hub
 from inspector.live.routing import websocket_application
-from memoryhub.api.errors import BodyTooLargeError, IncompleteBodyError
+from memoryhub.api.errors import IncompleteBodyError, status_of
 from memoryhub.api.handler import application as api_application
 from memoryhub.api.http import gate
 from memoryhub.api.threads import socket
 from memoryhub.api.threads.protocol import Close
+from memoryhub.errors import Refusal
 from memoryhub.journal import writer
 from memoryhub.journal.log.announce import doorbell
 from memoryhub.queries.threads.readers import readers
@@ -159,8 +160,6 @@ class Http:
             await self.api(scope, receive, send)
         elif standstill.waiting and scope["path"] != LIVE:
             await _refuse(send, 503, standstill.said)
-        elif status := _oversized(scope):
-            await _refuse(send, status)
         else:
             await self._page(scope, receive, send)
 
@@ -170,13 +169,14 @@ class Http:
         Whatever the method, for Django reads what comes with a GET as well.
         """
         try:
-            body = await gate.read_body(receive, _declared_bytes(scope))
-        except BodyTooLargeError:
-            await _refuse(send, 413)
+            gate.check_size(scope)
+            body = await gate.read_body(scope, receive)
         except IncompleteBodyError:
             await _refuse(send, 408)
+        except Refusal as refusal:
+            await _refuse(send, status_of(refusal))
         else:
-            await self.django(scope, _replayed(body, receive), send)
+            await self.django(scope, gate.replay(body, receive), send)
 
 
 async def _refuse(send: Send, status: int, text: bytes = b"") -> None:
@@ -187,32 +187,6 @@ async def _refuse(send: Send, status: int, text: bytes = b"") -> None:
     start = {"type": "http.response.start", "status": status}
     await send({**start, "headers": [*close, *plain, length]})
     await send({"type": "http.response.body", "body": text})
-
-
-def _declared_bytes(scope: Scope) -> int:
-    length = dict(scope["headers"]).get(b"content-length", b"")
-    return int(length[:20]) if length.isdigit() else 0
-
-
-def _replayed(body: bytes, receive: Receive) -> Receive:
-    """Gives the body that was read, then what the client does next."""
-    rest = [{"type": "http.request", "body": body, "more_body": False}]
-
-    async def replayed() -> dict[str, Any]:
-        return rest.pop() if rest else await receive()
-
-    return replayed
-
-
-def _oversized(scope: Scope) -> int | None:
-    """The status that refuses an address or headers beyond the API's bounds."""
-    headers = scope["headers"]
-    size = sum(len(name) + len(value) + 4 for name, value in headers)
-    if size > gate.HEADER_BYTES or len(headers) > gate.HEADER_COUNT:
-        return 431
-    if len(scope["raw_path"]) + len(scope["query_string"]) > gate.URL_BYTES:
-        return 414
-    return None
 
 
 application = ProtocolTypeRouter(

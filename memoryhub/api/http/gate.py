@@ -91,9 +91,9 @@ class Gate:
             body = b""
             if scope["method"] in WITH_BODY:
                 check_content(scope)
-                body = await read_body(receive, _declared_bytes(scope))
+                body = await read_body(scope, receive)
             inner = {**scope, BODY: body, REQUEST_ID: request_id}
-            await self.application(inner, _replay(body, receive), answer)
+            await self.application(inner, replay(body, receive), answer)
         except IncompleteBodyError as refusal:
             await answer.refuse(refusal, close=True)
         except Refusal as refusal:
@@ -171,24 +171,30 @@ class Answer:
 
 def check(scope: Scope) -> None:
     """Raise what is wrong with a request line and its headers."""
-    headers = scope["headers"]
-    size, hosts = 0, []
-    for name, value in headers:
-        size += len(name) + len(value) + 4
-        if name == b"host":
-            hosts.append(value)
-    if size > HEADER_BYTES or len(headers) > HEADER_COUNT:
-        raise HeadersTooLargeError
-    query = scope.get("query_string", b"")
-    # Not every server keeps the path as it was sent, nor without the query.
-    path = (scope.get("raw_path") or scope["path"].encode()).partition(b"?")[0]
-    if len(path) + len(query) > URL_BYTES:
-        raise UriTooLongError
-    _check_host(hosts)
+    check_size(scope)
+    path, query = _address(scope)
+    _check_host([value for name, value in scope["headers"] if name == b"host"])
     if b"mh_" in path or b"mh_" in query or b"%" in path or b"%" in query:
         _check_address(path, query)
     if not (path.isascii() and query.isascii()):
         raise EncodingError
+
+
+def check_size(scope: Scope) -> None:
+    """Raise HeadersTooLargeError or UriTooLongError for more than any path takes."""
+    headers = scope["headers"]
+    size = sum(len(name) + len(value) + 4 for name, value in headers)
+    if size > HEADER_BYTES or len(headers) > HEADER_COUNT:
+        raise HeadersTooLargeError
+    if sum(map(len, _address(scope))) > URL_BYTES:
+        raise UriTooLongError
+
+
+def _address(scope: Scope) -> tuple[bytes, bytes]:
+    """Path and query, escaped as they were sent."""
+    # Not every server keeps the path as it was sent, nor without the query.
+    path = (scope.get("raw_path") or scope["path"].encode()).partition(b"?")[0]
+    return path, scope.get("query_string", b"")
 
 
 def _check_host(hosts: list[bytes]) -> None:
@@ -233,13 +239,13 @@ def _declared_bytes(scope: Scope) -> int:
     return 0
 
 
-async def read_body(receive: Receive, declared: int) -> bytes:
+async def read_body(scope: Scope, receive: Receive) -> bytes:
     """The body, read no further than a chunk beyond its cap. Raises BodyTooLargeError.
 
     A client that leaves or dawdles is an IncompleteBodyError.
     """
     cap = settings.BODY_BYTES
-    if declared > cap:
+    if _declared_bytes(scope) > cap:
         raise BodyTooLargeError(max_bytes=cap)
     chunks: list[bytes] = []
     size, more = 0, True
@@ -281,7 +287,7 @@ def log_failure(failure: BaseException, *, request_id: str) -> None:
     )
 
 
-def _replay(body: bytes, receive: Receive) -> Receive:
+def replay(body: bytes, receive: Receive) -> Receive:
     """Gives the body that was read once more, then what the client does next."""
     first = True
 

@@ -144,7 +144,7 @@ async def test_a_body_that_dawdles_is_given_up(
         return {}
 
     with pytest.raises(IncompleteBodyError):
-        await gate.read_body(dawdle, 0)
+        await gate.read_body({"headers": []}, dawdle)
 
 
 async def test_a_client_that_leaves_is_given_up(key: str) -> None:
@@ -152,7 +152,7 @@ async def test_a_client_that_leaves_is_given_up(key: str) -> None:
         return {"type": "http.disconnect"}
 
     with pytest.raises(IncompleteBodyError):
-        await gate.read_body(leave, 0)
+        await gate.read_body({"headers": []}, leave)
 
 
 async def test_an_error_of_ours_is_a_500_without_its_text(
