@@ -60,15 +60,21 @@ class In(BaseModel):
 
 
 class Out(BaseModel):
-    """What is answered; made from values that are right already."""
+    """What is answered; made from values that are right already.
 
-    model_config = ConfigDict(validate_by_name=True, validate_by_alias=True)
+    Records of queries become it by the names of their attributes, inside of it as well;
+    a field whose attribute has another name says so by `validation_alias`.
+    """
+
+    model_config = ConfigDict(
+        validate_by_name=True, validate_by_alias=True, from_attributes=True
+    )
 
     @classmethod
-    def like(cls, found: object, **others: Any) -> Self:
-        """What was found, by the names that both have; `others` are told apart."""
+    def from_record(cls, record: object, /, **others: Any) -> Self:
+        """The record's attributes by the names of the fields, but for `others`."""
         same = cls.model_fields.keys() - others.keys()
-        return cls(**{name: getattr(found, name) for name in same}, **others)
+        return cls(**{name: getattr(record, name) for name in same}, **others)
 
 
 class RefusedError(ValueError):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 from uuid import UUID
 
 from pydantic import AfterValidator, Field, WithJsonSchema, model_validator
@@ -195,16 +195,14 @@ class ErasureOut(Out):
     expires_at: str = Field(description="Until when the plan may be confirmed.")
 
     @classmethod
-    def of(cls, line: ErasureLine) -> Self:
-        return cls.like(
+    def of(cls, line: ErasureLine, **others: Any) -> Self:
+        return cls.from_record(
             line,
             subject_id=line.subject,
             before=line.before.isoformat() if line.before else None,
             record=line.seq,
-            residue=list(line.residue),
-            places=[PlaceOut.like(place) for place in line.places],
-            times=dict(line.times),
             expires_at=line.expires_at.isoformat(),
+            **others,
         )
 
 

@@ -270,8 +270,7 @@ def _addenda(agent: Agent, erasure: UUID) -> HttpResponse:
 
 
 def _planned(row: Erasure) -> PlanOut:
-    line = ErasureOut.of(ErasureLine.of(row))
-    return PlanOut(**line.model_dump(), plan_token=erasure_plans.token(row))
+    return PlanOut.of(ErasureLine.of(row), plan_token=erasure_plans.token(row))
 
 
 def _subject(agent: Agent, subject: UUID) -> Subject:

@@ -14,7 +14,7 @@ from memoryhub.api.document.schemas import AsOf, Part
 from memoryhub.kernel.memory.checkpoint_events import COUNTED
 from memoryhub.kernel.memory.nouns import MOVED, RESTORABLE, RESTORED, moved
 from memoryhub.queries.memory.checkpoints import CheckpointLine
-from memoryhub.queries.memory.comparisons import Comparison, KeyDifference, Side
+from memoryhub.queries.memory.comparisons import Comparison
 from memoryhub.queries.memory.nouns import COMPARED
 
 if TYPE_CHECKING:
@@ -94,9 +94,7 @@ class CheckpointOut(Out):
 
     @classmethod
     def of(cls, line: CheckpointLine) -> CheckpointOut:
-        left_out = ("by", "counts")
-        told = {n: getattr(line, n) for n in line.__slots__ if n not in left_out}
-        return cls(**told, **line.counts)
+        return cls.from_record(line, **line.counts)
 
 
 class CheckpointsOut(Out):
@@ -124,7 +122,7 @@ class RestoreIn(In):
 class SideOut(Out):
     """A key at one of the two moments."""
 
-    seq: int
+    seq: int = Field(validation_alias="version")
     expires_at: datetime | None
     bytes: int
     value: Any = Field(None, description="Null unless values were asked for.")
@@ -132,33 +130,12 @@ class SideOut(Out):
         default=False, description="It was asked for, and is gone for good."
     )
 
-    @classmethod
-    def of(cls, side: Side | None) -> SideOut | None:
-        if side is None:
-            return None
-        return cls(
-            seq=side.version,
-            expires_at=side.expires_at,
-            bytes=side.bytes,
-            value=side.value,
-            erased=side.erased,
-        )
-
 
 class DifferenceOut(Out):
-    key: str
+    key: str = Field(validation_alias="name")
     kind: Literal["added", "removed", "changed", "rewritten", "retimed"]
     before: SideOut | None
     after: SideOut | None
-
-    @classmethod
-    def of(cls, found: KeyDifference) -> DifferenceOut:
-        return cls(
-            key=found.name,
-            kind=found.kind,
-            before=SideOut.of(found.before),
-            after=SideOut.of(found.after),
-        )
 
 
 class CompareOut(Out):
@@ -177,13 +154,8 @@ class CompareOut(Out):
 
     @classmethod
     def of(cls, found: Comparison) -> CompareOut:
-        pages = {n: getattr(found, n) for n in found.__slots__[3:]}
-        return cls(
-            seq=found.seq,
-            keys=[DifferenceOut.of(each) for each in found.keys.items],
-            next=found.keys.next,
-            **{name: list(each) for name, each in {**found.slices, **pages}.items()},
-        )
+        keys = {"keys": found.keys.items, "next": found.keys.next}
+        return cls.from_record(found, **keys, **found.slices)
 
 
 class RestoredOut(Out):

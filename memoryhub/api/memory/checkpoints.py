@@ -199,15 +199,13 @@ async def delete_so_named(
 def _taken(receipt: Receipt, body: CheckpointIn) -> HttpResponse:
     (each,) = (e for e in receipt.events if isinstance(e.event, CheckpointTaken))
     event = receipt.one(CheckpointTaken)
-    out = CheckpointOut(
+    out = CheckpointOut.from_record(
+        event,
         seq=each.seq,
-        name=event.name,
-        description=body.description,
         at=each.at,
-        auto=event.auto,
+        description=body.description,
         parent=checkpoints.number_of(receipt, event.parent),
         **event.counts,
-        touched=event.touched,
     )
     return rendered(out, status=201, replayed=receipt.replayed)
 
@@ -272,15 +270,13 @@ def _preview(
         raise StaleError(head_seq=thread.head_seq)
     found, left_out = comparisons.preview(thread, target, body.parts)
     compared = comparisons.compare(thread, HEAD, target)
-    out = RestoredOut(
+    out = RestoredOut.from_record(
+        found,
         seq=None,
         parts=body.parts,
         before=None,
-        set=found.set,
-        removed=found.removed,
-        expired=found.expired,
         **moved(found.slices),
-        left_out=list(left_out),
+        left_out=left_out,
         comparison=CompareOut.of(compared),
     )
     return rendered(out)

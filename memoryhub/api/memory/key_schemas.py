@@ -12,7 +12,6 @@ from memoryhub.api.document.fields import MAX_BATCH, In, Out, RefusedError, exam
 from memoryhub.api.document.memory_fields import ExpiringIn, Glob, KeyName, one_expiry
 from memoryhub.api.document.samples import AT, PLACE, UNTIL
 from memoryhub.api.document.schemas import AsOf, Part
-from memoryhub.queries.memory.keys import KeyLine
 
 VERSION = "Of the key, for If-Match: a seq; 0 or less of what a fork inherits."
 
@@ -117,15 +116,11 @@ class SetOut(Out):
 
 
 class KeyOut(Out):
-    key: str
-    seq: int = Field(description=VERSION)
+    key: str = Field(validation_alias="name")
+    seq: int = Field(description=VERSION, validation_alias="version")
     set_at: datetime
     expires_at: datetime | None
     bytes: int
-
-    @classmethod
-    def of(cls, line: KeyLine) -> KeyOut:
-        return cls(**_told(line))
 
 
 class KeyValueOut(KeyOut):
@@ -135,20 +130,6 @@ class KeyValueOut(KeyOut):
     erased: bool = Field(
         description="The value is gone for good, as of the past; it was not null."
     )
-
-    @classmethod
-    def of(cls, line: KeyLine) -> KeyValueOut:
-        return cls(**_told(line), value=line.value, erased=line.erased)
-
-
-def _told(line: KeyLine) -> dict[str, Any]:
-    return {
-        "key": line.name,
-        "seq": line.version,
-        "set_at": line.set_at,
-        "expires_at": line.expires_at,
-        "bytes": line.bytes,
-    }
 
 
 class KeysOut(Out):

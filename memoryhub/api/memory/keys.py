@@ -265,7 +265,7 @@ def _changed(items: list[KeyChangeIn], receipt: Receipt) -> list[ChangedOut]:
 def _get(agent: Agent, name: str, key: str, query: AsOf) -> HttpResponse:
     thread = find_thread(agent, name)
     line = keys.get_key(thread, key, seq=seq_of(thread, query))
-    return rendered(KeyValueOut.of(line))
+    return rendered(KeyValueOut.model_validate(line))
 
 
 def _list(agent: Agent, name: str, query: KeysQuery) -> HttpResponse:
@@ -280,7 +280,6 @@ def _list(agent: Agent, name: str, query: KeysQuery) -> HttpResponse:
         after=query.after,
         limit=query.limit,
     )
-    told = KeyValueOut if values else KeyOut
-    return rendered(
-        KeysOut(items=[told.of(line) for line in found.items], next=found.next)
-    )
+    shape = KeyValueOut if values else KeyOut
+    items = [shape.model_validate(line) for line in found.items]
+    return rendered(KeysOut(items=items, next=found.next))

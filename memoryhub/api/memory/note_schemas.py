@@ -11,7 +11,6 @@ from memoryhub.api.document.fields import MAX_BATCH, In, Out, RefusedError, exam
 from memoryhub.api.document.memory_fields import NoteText
 from memoryhub.api.document.samples import AT
 from memoryhub.api.document.schemas import AsOf, Part
-from memoryhub.queries.memory.notes import NoteLine
 
 NOTE = {"seq": 43, "at": AT, "bytes": 64, "text": "The fare allows one free change."}
 _ADDED = {"seq": 43, "at": AT, "trimmed": 0}
@@ -63,10 +62,6 @@ class NoteOut(Out):
     at: datetime
     bytes: int
     text: str | None
-
-    @classmethod
-    def of(cls, line: NoteLine) -> NoteOut:
-        return cls(seq=line.seq, at=line.at, bytes=line.bytes, text=line.text)
 
 
 class NotesOut(Out):

@@ -13,7 +13,6 @@ from memoryhub.api.memory.note_schemas import (
     AddedBatchOut,
     AddedOut,
     NoteIn,
-    NoteOut,
     NotesIn,
     NotesOut,
     NotesQuery,
@@ -147,5 +146,4 @@ def _list(agent: Agent, name: str, query: NotesQuery) -> HttpResponse:
         after=query.after,
         limit=query.limit,
     )
-    items = [NoteOut.of(line) for line in found.items]
-    return rendered(NotesOut(items=items, next=found.next))
+    return rendered(NotesOut.model_validate(found))

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from dataclasses import asdict
 from datetime import datetime
 
 from django.http import HttpRequest
@@ -16,7 +15,6 @@ from memoryhub.api.memory.memory_schemas import STATS, MemoryStatsOut
 from memoryhub.errors import SeqUnknownError, SubjectErasedError, SubjectRestrictedError
 from memoryhub.models.server.clock import clock
 from memoryhub.queries.memory.stats import (
-    Tally,
     get_project_counts,
     get_subject_counts,
     get_thread_stats,
@@ -35,10 +33,6 @@ class TallyOut(Out):
 
     top: dict[str, int]
     other: int
-
-    @classmethod
-    def of(cls, tally: Tally) -> TallyOut:
-        return cls(top=dict(tally.top), other=tally.other)
 
 
 class ThreadStatsOut(MemoryStatsOut):
@@ -147,12 +141,9 @@ async def of_project(request: HttpRequest) -> ProjectStatsOut:
 def _of_thread(agent: Agent, name: str, moment: AsOf) -> ThreadStatsOut:
     thread = find_thread(agent, name)
     found = get_thread_stats(thread, now=clock.now(), at_seq=seq_of(thread, moment))
-    return ThreadStatsOut.like(
+    return ThreadStatsOut.from_record(
         found,
         thread=name,
-        types=TallyOut.of(found.types),
-        senders=TallyOut.of(found.senders),
-        scope=ScopeOut(**asdict(found.scope)),
         **found.memory.plain(),
     )
 
@@ -164,4 +155,4 @@ def _of_project(agent: Agent) -> ProjectStatsOut:
         found = get_project_counts(agent.project, now=now)
     else:
         found = get_subject_counts(agent.project, agent.bound, now=now)
-    return ProjectStatsOut.like(found, threads=dict(found.threads))
+    return ProjectStatsOut.model_validate(found)

@@ -11,7 +11,6 @@ from memoryhub.api.document.fields import In, Out, Time, example
 from memoryhub.api.document.memory_fields import Description, Percent, Step, TaskData
 from memoryhub.api.document.samples import AT
 from memoryhub.kernel.memory.tasks import TaskStatus
-from memoryhub.queries.memory.tasks import TaskView
 
 _TASK_IN = {
     "status": "running",
@@ -65,8 +64,3 @@ class TaskOut(Out):
     updated_at: datetime
     version: int
     data: dict[str, Any] | None
-
-    @classmethod
-    def of(cls, task: TaskView) -> TaskOut:
-        told = {name: getattr(task, name) for name in task.__slots__}
-        return cls(**told)

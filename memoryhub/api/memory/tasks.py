@@ -134,8 +134,9 @@ def _fields(body: TaskIn | TaskPatch) -> dict[TaskField, bytes]:
 
 def _get(agent: Agent, name: str, moment: AsOf) -> HttpResponse:
     thread = find_thread(agent, name)
-    return rendered(TaskOut.of(tasks.get_task(thread, seq=seq_of(thread, moment))))
+    task = tasks.get_task(thread, seq=seq_of(thread, moment))
+    return rendered(TaskOut.model_validate(task))
 
 
 def _written(receipt: Receipt) -> HttpResponse:
-    return rendered(TaskOut.of(tasks.after(receipt)))
+    return rendered(TaskOut.model_validate(tasks.after(receipt)))

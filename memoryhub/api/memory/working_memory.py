@@ -8,10 +8,7 @@ from memoryhub.api.http import auth
 from memoryhub.api.http.operations import StrictRouter, rendered
 from memoryhub.api.http.reading import GONE, find_thread, seq_of
 from memoryhub.api.memory.checkpoint_schemas import CheckpointOut
-from memoryhub.api.memory.key_schemas import KeyValueOut
 from memoryhub.api.memory.memory_schemas import MemoryOut, MemoryQuery, MemoryStatsOut
-from memoryhub.api.memory.note_schemas import NoteOut
-from memoryhub.api.memory.task_schemas import TaskOut
 from memoryhub.errors import SeqUnknownError
 from memoryhub.queries.memory.working_memory import get_memory
 from memoryhub.queries.threads.readers import read
@@ -39,13 +36,10 @@ def _get(agent: Agent, name: str, query: MemoryQuery) -> HttpResponse:
     found = get_memory(
         thread, max_keys=query.keys, max_notes=query.notes, seq=seq_of(thread, query)
     )
-    out = MemoryOut(
+    out = MemoryOut.from_record(
+        found,
         thread=name,
         thread_id=thread.id,
-        seq=found.seq,
-        task=TaskOut.of(found.task) if found.task else None,
-        keys=[KeyValueOut.of(line) for line in found.keys],
-        notes=[NoteOut.of(line) for line in found.notes],
         checkpoints=[CheckpointOut.of(line) for line in found.checkpoints],
         stats=MemoryStatsOut(**found.stats.plain()),
     )

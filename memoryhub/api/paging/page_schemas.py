@@ -282,7 +282,7 @@ class PageOut(Out):
     @classmethod
     def of(cls, line: PageLine, **others: Any) -> Self:
         entry = line.entry
-        return cls.like(
+        return cls.from_record(
             entry,
             tokens=entry.full.tokens,
             thread_id=entry.full.location.thread,

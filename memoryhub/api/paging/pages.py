@@ -29,7 +29,7 @@ from memoryhub.api.paging.page_schemas import (
     WrittenBatchOut,
     WrittenOut,
 )
-from memoryhub.api.paging.paging_schemas import MutationOut, MutationsOut
+from memoryhub.api.paging.paging_schemas import MutationsOut
 from memoryhub.errors import (
     BadCursorError,
     DerivedPageError,
@@ -396,5 +396,4 @@ def _history(
     )
     if not batch.items and query.after is None:
         raise PageUnknownError
-    items = [MutationOut.of(each) for each in batch.items]
-    return rendered(MutationsOut(items=items, next=batch.next))
+    return rendered(MutationsOut.model_validate(batch))

@@ -13,7 +13,6 @@ from memoryhub.api.document.samples import AT, THREAD_ID, THREAD_NAME
 from memoryhub.api.document.schemas import AsOf, Part
 from memoryhub.api.paging.working_set_schemas import BUDGET, BudgetOut, VerdictOut
 from memoryhub.queries.paging.paging_metrics import Tally
-from memoryhub.queries.threads.mutations import Mutation
 
 _COUNTS = {
     "hits": 8,
@@ -154,7 +153,10 @@ class MutationsQuery(AsOf, Part):
 
 
 class MutationOut(Out):
-    thread_id: UUID = Field(description="Whose journal has it: an ancestor's, maybe.")
+    thread_id: UUID = Field(
+        description="Whose journal has it: an ancestor's, maybe.",
+        validation_alias="home",
+    )
     inherited: bool
     seq: int
     at: datetime
@@ -168,10 +170,6 @@ class MutationOut(Out):
     cause: str
     by: str
     body: dict[str, Any] = Field(description="By the event's type; never content.")
-
-    @classmethod
-    def of(cls, found: Mutation) -> Self:
-        return cls.like(found, thread_id=found.home, body=dict(found.body))
 
 
 class MutationsOut(Out):

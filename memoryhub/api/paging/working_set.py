@@ -12,7 +12,6 @@ from memoryhub.api.http.reading import GONE, find_state, find_thread, seq_of
 from memoryhub.api.paging.page_act_schemas import ActIn
 from memoryhub.api.paging.page_conditions import conditions
 from memoryhub.api.paging.paging_schemas import (
-    MutationOut,
     MutationsOut,
     MutationsQuery,
     PagingOut,
@@ -209,7 +208,7 @@ def _get_paging(agent: Agent, name: str, moment: AsOf) -> HttpResponse:
         ],
         thrash_index=found.residency.thrash_index,
         over_budget=found.residency.over_budget,
-        verdict=VerdictOut.of(found.verdict),
+        verdict=VerdictOut.model_validate(found.verdict),
     )
     return rendered(out)
 
@@ -232,5 +231,4 @@ def _mutations(agent: Agent, name: str, query: MutationsQuery) -> HttpResponse:
         after=query.after,
         limit=query.limit,
     )
-    items = [MutationOut.of(each) for each in batch.items]
-    return rendered(MutationsOut(items=items, next=batch.next))
+    return rendered(MutationsOut.model_validate(batch))

@@ -12,8 +12,7 @@ from memoryhub.api.document.samples import PAGE, PLACE, THREAD_NAME
 from memoryhub.api.paging.page_schemas import By, LevelOut, Rule
 from memoryhub.kernel.state.pages import Entry, Modality, PageType, Tier
 from memoryhub.kernel.state.state import ThreadState
-from memoryhub.queries.paging.paging_metrics import Verdict
-from memoryhub.queries.paging.residency import Budget, Cell, Residency, Warm
+from memoryhub.queries.paging.residency import Budget, Cell, Residency
 
 BUDGET = {
     "budget_tokens": 128000,
@@ -124,12 +123,12 @@ class FrameOut(Out):
     @classmethod
     def of(cls, cell: Cell) -> Self:
         why = cell.why
-        return cls.like(
+        return cls.from_record(
             cell,
             rule=why.rule or None,
             protected_until=why.protected_until,
             score=why.score,
-            terms=[TermOut.like(term) for term in why.terms],
+            terms=why.terms,
             rank=why.rank,
         )
 
@@ -147,21 +146,11 @@ class HotOut(Out):
     unmapped: bool = Field(description="It was never mapped.")
     too_large: bool
 
-    @classmethod
-    def of(cls, page: Warm) -> Self:
-        return cls.like(page)
-
 
 class VerdictOut(Out):
     thrashing: bool
     reasons: list[Literal["refaults", "stuck"]]
     pages: list[str]
-
-    @classmethod
-    def of(cls, verdict: Verdict) -> Self:
-        return cls.like(
-            verdict, reasons=list(verdict.reasons), pages=list(verdict.pages)
-        )
 
 
 class WorkingSetOut(Out):
@@ -189,12 +178,12 @@ class WorkingSetOut(Out):
 
     @classmethod
     def of(cls, name: str, found: Residency) -> Self:
-        return cls.like(
+        return cls.from_record(
             found,
             thread=name,
             budget=BudgetOut.of(found.budget),
             frames=[FrameOut.of(cell) for cell in found.cells],
-            hot=[HotOut.of(page) for page in found.warm],
+            hot=found.warm,
         )
 
 
@@ -210,7 +199,7 @@ class TlbEntryOut(Out):
     @classmethod
     def of(cls, state: ThreadState, entry: Entry) -> Self:
         tier = state.paging.tier(entry.page_id) or entry.home
-        return cls.like(entry, tier=tier, levels=LevelOut.of(entry))
+        return cls.from_record(entry, tier=tier, levels=LevelOut.of(entry))
 
 
 class TlbOut(Out):

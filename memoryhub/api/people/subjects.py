@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from dataclasses import asdict
 from datetime import date, datetime
 from typing import Literal
 from uuid import UUID
@@ -174,16 +173,8 @@ class ProfileOut(SubjectOut):
 
     @classmethod
     def of(cls, found: Profile) -> ProfileOut:
-        return cls.like(
-            found,
-            **found.counts,
-            kinds={name: KindOut(**asdict(kind)) for name, kind in found.kinds.items()},
-            levels={str(level): count for level, count in found.levels.items()},
-            uses=[UseOut(**asdict(use)) for use in found.uses],
-            days=[UseOut(**asdict(use)) for use in found.days],
-            holds=[HoldOut.like(each) for each in found.holds],
-            erasures=[ErasureLineOut.like(each) for each in found.erasures],
-        )
+        levels = {str(level): count for level, count in found.levels.items()}
+        return cls.from_record(found, levels=levels, **found.counts)
 
 
 # The actions come first: the plain address below would match theirs as well.
@@ -309,4 +300,4 @@ def _profile(agent: Agent, subject: UUID) -> Profile:
 
 
 def _told(subject: Subject) -> SubjectOut:
-    return SubjectOut.like(subject)
+    return SubjectOut.model_validate(subject)

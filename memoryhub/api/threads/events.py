@@ -60,10 +60,6 @@ class EventOut(Out):
     payload: Any
     chain: str
 
-    @classmethod
-    def of(cls, line: EventLine) -> EventOut:
-        return cls.like(line, body=dict(line.body))
-
 
 class EventsOut(Out):
     model_config = example({"items": [_EVENT], "next": "2"})
@@ -112,7 +108,7 @@ def _list(agent: Agent, name: str, query: EventsQuery) -> HttpResponse:
     # Rendered here, where it was read: the event loop has others to serve.
     return rendered(
         EventsOut(
-            items=[EventOut.of(line) for line in part.items],
+            items=[EventOut.model_validate(line) for line in part.items],
             next=str(part.items[-1].seq) if part.more else None,
         )
     )
@@ -173,5 +169,5 @@ async def _followed(
 
 def _chunk(line: EventLine) -> bytes:
     """One event as server-sent events have it (HTML standard, section 9.2)."""
-    data = exact_json.dumps(EventOut.of(line).model_dump())
+    data = exact_json.dumps(EventOut.model_validate(line).model_dump())
     return b"id: %d\nevent: %b\ndata: %b\n\n" % (line.seq, line.type.encode(), data)

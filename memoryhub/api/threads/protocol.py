@@ -127,7 +127,7 @@ BEAT = orjson.dumps({"t": "beat"})
 
 def event(thread: str, line: EventLine) -> bytes:
     """What a stream has as its data, and whose it is."""
-    said = {"t": "event", "thread": thread} | EventOut.of(line).model_dump()
+    said = {"t": "event", "thread": thread} | EventOut.model_validate(line).model_dump()
     return exact_json.dumps(said)
 
 

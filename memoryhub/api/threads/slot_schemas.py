@@ -181,8 +181,7 @@ class SlotOut(Out):
 
     @classmethod
     def of(cls, name: str, line: SlotLine) -> SlotOut:
-        handler = HandlerOut.like(line)
-        return cls.like(line, thread=name, thread_id=line.home, handler=handler)
+        return cls.from_record(line, thread=name, thread_id=line.home, handler=line)
 
 
 class HandlerViewOut(Out):
@@ -212,7 +211,7 @@ class HandlerViewOut(Out):
 
     @classmethod
     def of(cls, name: str, line: SlotLine) -> HandlerViewOut:
-        return cls.like(line, thread=name)
+        return cls.from_record(line, thread=name)
 
 
 class SlotsOut(Out):

@@ -28,7 +28,7 @@ from memoryhub.api.document.memory_fields import CheckpointRef
 from memoryhub.api.document.samples import THREAD, THREAD_ID
 from memoryhub.api.document.schemas import Described, Part, ScopeOut, Status
 from memoryhub.kernel.state.events import CloseReason, Limits
-from memoryhub.kernel.state.state import Segment, ThreadState
+from memoryhub.kernel.state.state import ThreadState
 from memoryhub.kernel.text.strict_json import MAX_INTEGER
 from memoryhub.models.threads import Thread
 from memoryhub.queries.threads.threads import ThreadFilter, ThreadLine
@@ -90,7 +90,7 @@ class ReopenIn(In):
 class SegmentOut(Out):
     """Slots that a fork reads from an ancestor: first <= index < end."""
 
-    thread_id: UUID
+    thread_id: UUID = Field(validation_alias="thread")
     first: int
     end: int
     up_to_seq: int
@@ -122,49 +122,36 @@ class ThreadOut(Out):
     @classmethod
     def of(cls, line: ThreadLine, *, called: str) -> ThreadOut:
         """By the name that the key calls it by."""
-        return cls(
+        return cls.from_record(
+            line,
             thread=called,
             thread_id=line.id,
-            status=line.status,  # type: ignore[arg-type]  # closed words
             seq=line.head_seq,
-            scope=_scope(line),
-            labels=dict(line.labels),
+            scope=line,
             config=ConfigOut.of(Limits(**line.config)),
             subject_id=line.subject,
             parent_id=line.parent,
-            fork_seq=line.fork_seq,
             lineage=[
                 SegmentOut(thread_id=UUID(home), first=first, end=end, up_to_seq=up_to)
                 for home, first, end, up_to in line.lineage
             ],
-            slots=line.slots,
-            inherited=line.inherited,
-            turns=line.turns,
-            tokens=line.tokens,
-            bytes=line.bytes,
-            created_at=line.created_at,
-            last_event_at=line.last_event_at,
-            last_active_at=line.last_active_at,
         )
 
     @classmethod
     def as_of(cls, thread: Thread, state: ThreadState, *, called: str) -> ThreadOut:
         """The thread as it was; before its first event, as it came into being."""
         now = ThreadLine.of(thread)
-        return cls(
+        return cls.from_record(
+            state,
             thread=called,
             thread_id=thread.id,
-            status="open" if state.status == "new" else state.status,  # type: ignore[arg-type]  # closed words
-            seq=state.seq,
-            scope=_scope(state.scope),
+            status="open" if state.status == "new" else state.status,
             labels=dict(state.labels),
             config=ConfigOut.of(state.config),
             subject_id=state.subject,
             parent_id=now.parent,
             fork_seq=now.fork_seq,
-            lineage=[_segment(part) for part in state.lineage],
             slots=state.slot_count,
-            inherited=state.inherited,
             turns=state.turn_count,
             tokens=state.token_count,
             bytes=state.byte_count,
@@ -249,27 +236,7 @@ class SearchIn(In):
 def thread_filter(
     asked: ThreadsQuery | SearchIn, labels: Mapping[str, str]
 ) -> ThreadFilter:
-    return ThreadFilter(
-        status=asked.status,
-        agent_type=asked.agent_type,
-        agent_instance=asked.agent_instance,
-        session=asked.session,
-        labels=labels,
-        parent=asked.parent,
-        active_after=asked.active_after,
-        created_after=asked.created_after,
-    )
-
-
-def _scope(held: Any) -> ScopeOut:
-    return ScopeOut(
-        agent_type=held.agent_type,
-        agent_instance=held.agent_instance,
-        session=held.session,
-    )
-
-
-def _segment(part: Segment) -> SegmentOut:
-    return SegmentOut(
-        thread_id=part.thread, first=part.first, end=part.end, up_to_seq=part.up_to_seq
-    )
+    names = ("status", "agent_type", "agent_instance", "session", "parent")
+    times = ("active_after", "created_after")
+    same = {name: getattr(asked, name) for name in (*names, *times)}
+    return ThreadFilter(**same, labels=labels)

@@ -14,7 +14,7 @@ from memoryhub.api.http.operations import StrictRouter, rendered
 from memoryhub.api.http.reading import GONE, find_thread
 from memoryhub.errors import InvalidError, NotFoundError, NotRecordedError
 from memoryhub.kernel.packing.prefixes import OrderError
-from memoryhub.kernel.turns.turn_diffs import Change, Kind, Reason
+from memoryhub.kernel.turns.turn_diffs import Kind
 from memoryhub.queries.threads.readers import read
 from memoryhub.queries.turns import prefixes, turn_diffs
 from memoryhub.queries.turns.prefixes import Cause, Lens
@@ -61,23 +61,11 @@ class PrefixQuery(In):
 class ReasonOut(Out):
     """The event that did it."""
 
-    thread_id: UUID
+    thread_id: UUID = Field(validation_alias="thread")
     seq: int
-    event: str
+    event: str = Field(validation_alias="type")
     cause: str
     by: str
-
-    @classmethod
-    def of(cls, reason: Reason | None) -> Self | None:
-        if reason is None:
-            return None
-        return cls(
-            thread_id=reason.thread,
-            seq=reason.seq,
-            event=reason.type,
-            cause=reason.cause,
-            by=reason.by,
-        )
 
 
 class ChangeOut(Out):
@@ -92,10 +80,6 @@ class ChangeOut(Out):
     tokens_after: int
     moved: bool = Field(description="It came back at another place of the context.")
     reason: ReasonOut | None
-
-    @classmethod
-    def of(cls, change: Change) -> Self:
-        return cls.like(change, reason=ReasonOut.of(change.reason))
 
 
 class DiffOut(Out):
@@ -137,14 +121,13 @@ class DiffOut(Out):
 
     @classmethod
     def of(cls, name: str, found: TurnDiff) -> Self:
-        return cls(
+        return cls.from_record(
+            found,
             thread=name,
             base=found.base.turn,
             turn=found.now.turn,
-            counts=dict(found.counts),
             tokens_delta=found.delta,
             request_tokens_delta=found.request_delta,
-            changes=[ChangeOut.of(change) for change in found.changes],
         )
 
 
@@ -187,11 +170,9 @@ class PrefixOut(Out):
 
     @classmethod
     def of(cls, name: str, lens: Lens) -> Self:
-        return cls.like(
+        return cls.from_record(
             lens,
             thread=name,
-            order=list(lens.order),
-            reason=ReasonOut.of(lens.reason),
             costs={cost.name: cost.amount for cost in lens.costs},
         )
 

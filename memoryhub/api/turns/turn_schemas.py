@@ -229,7 +229,7 @@ class TurnLineOut(Out):
     @classmethod
     def of(cls, began: Began, line: TurnLine) -> Self:
         packed = line.packed
-        return cls.like(
+        return cls.from_record(
             line,
             turn=line.n,
             thread_id=line.home,

@@ -14,7 +14,6 @@ from memoryhub.api.turns.turn_schemas import (
     AgainQuery,
     ContextOut,
     ContextQuery,
-    CutOut,
     TurnIn,
     TurnLineOut,
     TurnOut,
@@ -150,18 +149,11 @@ async def preview(
 
 
 def _begun(begun: Begun) -> TurnOut:
-    return TurnOut(
+    return TurnOut.from_record(
+        begun,
         thread=begun.receipt.name,
         thread_id=begun.receipt.thread,
-        turn=begun.turn,
-        seq=begun.seq,
         request=orjson.Fragment(begun.request),
-        sha256=begun.sha256,
-        tokens=begun.tokens,
-        tokenizer=begun.tokenizer,
-        included=list(begun.included),
-        cut=[CutOut.like(each) for each in begun.cut],
-        omitted=list(begun.omitted),
     )
 
 
@@ -197,8 +189,8 @@ def _get_context(
         raise PageErasedError(
             pages=len(whole.missing), page_ids=", ".join(whole.missing[:20])
         )
-    fate = contexts.fates(thread, found)
-    out = ContextOut(
+    out = ContextOut.from_record(
+        contexts.fates(thread, found),
         thread=name,
         turn=turn,
         seq=found.seq,
@@ -207,9 +199,6 @@ def _get_context(
         verified=whole.verified,
         tokens=whole.tokens,
         tokenizer=found.record.tokenizer,
-        included=list(fate.included),
-        cut=[CutOut.like(each) for each in fate.cut],
-        omitted=list(fate.omitted),
     )
     return rendered(out)
 
@@ -227,17 +216,13 @@ def _preview(agent: Agent, name: str, query: ContextQuery) -> HttpResponse:
         packed = contexts.pack(thread, state, asked, before=before)
     except packing.TooSmallError:
         raise NoRoomError from None
-    out = ContextOut(
+    out = ContextOut.from_record(
+        packed,
         thread=name,
         turn=state.turn_count,
         seq=state.seq,
         request=orjson.Fragment(packed.request),
-        sha256=packed.sha256,
         verified=True,
-        tokens=packed.tokens,
         tokenizer=packed.record.tokenizer,
-        included=list(packed.included),
-        cut=[CutOut.like(each) for each in packed.cut],
-        omitted=list(packed.omitted),
     )
     return rendered(out)
