@@ -15,9 +15,10 @@ from memoryhub.kernel.levels.contexts import Policies, Record
 from memoryhub.kernel.levels.lines import Parsed
 from memoryhub.kernel.levels.opened import Opened
 from memoryhub.kernel.levels.tokens import estimate
-from memoryhub.kernel.packing import packers, packing
+from memoryhub.kernel.packing import context_records, packers, packing
 from memoryhub.kernel.packing.choosing import Candidate
 from memoryhub.kernel.packing.packing import Packed, Wanted
+from memoryhub.kernel.state.page_events import TurnPacked
 from memoryhub.kernel.state.pages import Location
 
 THREAD, PARENT = UUID(int=1), UUID(int=2)
@@ -35,6 +36,19 @@ hostile = st.lists(
     | st.text(max_size=30),
     max_size=6,
 ).map("".join)
+
+
+def as_journaled(record: Record, *, own: UUID = THREAD) -> Record:
+    """The record as the event that keeps it brings it back."""
+    event = context_records.packed(
+        record, turn=2, as_of_seq=1, prefix_tokens=None, simulated=False, own=own
+    )
+    kept = event.model_dump_json(by_alias=True, exclude_none=True)
+    return context_records.record_of(
+        TurnPacked.model_validate_json(kept),
+        thread_name=record.manifest.thread if record.manifest else "",
+        own=own,
+    )
 
 
 class Thread:
@@ -116,8 +130,7 @@ class Thread:
         assert packed.tokens == estimate(text) == packed.record.tokens
         assert packed.tokens <= wanted.limit
         assert packed.sha256 == hashlib.sha256(packed.request).hexdigest()
-        kept = json.loads(json.dumps(packed.record.as_json()))
-        record = Record.of(kept)
+        record = as_journaled(packed.record)
         assert record == packed.record
         assemble = packers.ASSEMBLE[record.packer]
         assert assemble(record, self.texts, thread=THREAD) == packed.request

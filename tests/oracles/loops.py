@@ -23,6 +23,7 @@ from memoryhub.kernel.state.page_events import PageCompressed
 from memoryhub.kernel.state.pages import Entry, Location, slot_page_id
 from memoryhub.kernel.state.tool_events import ToolsSet
 from memoryhub.kernel.threads import measuring
+from tests.kernel.packs import as_journaled
 from tests.oracles.paging import Bench
 from tests.validators import require_request
 
@@ -101,9 +102,7 @@ class Loop(Bench):
         packed = packers.pack(wanted, self.texts)
         if wanted.layout == "conversation":
             require_request(wanted.format, json.loads(packed.request))
-        assert Record.of(json.loads(json.dumps(packed.record.as_json()))) == (
-            packed.record
-        )
+        assert as_journaled(packed.record, own=self.state.id) == packed.record
         self.last = packed.record
         return packed
 

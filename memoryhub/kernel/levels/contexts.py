@@ -45,8 +45,11 @@ class Ref(NamedTuple):
         part = list(self.part) if self.part else None
         seq, home = self.message_at or (None, None)
         values = [self.seq, self.level, self.cut, thread, self.recalled or None, part]
-        message = [self.placed, seq, str(home) if home else None]
-        return _trimmed([*values, *message], least=2)
+        values += [self.placed, seq, str(home) if home else None]
+        # Without what is empty at its end: most are two numbers.
+        while len(values) > 2 and values[-1] is None:
+            values.pop()
+        return values
 
     def message(self, own: UUID) -> Location:
         """Where it lies as it was said."""
@@ -56,7 +59,8 @@ class Ref(NamedTuple):
 
     @classmethod
     def of(cls, values: list[Any]) -> Ref:
-        seq, level, cut, thread, recalled, part, placed, *message = _padded(values, 9)
+        padded = [*values, *[None] * (9 - len(values))]
+        seq, level, cut, thread, recalled, part, placed, *message = padded
         return cls(
             seq,
             level,
@@ -85,17 +89,6 @@ class Row(NamedTuple):
 
     def location(self, own: UUID) -> Location:
         return Location(self.thread or own, self.seq, self.key)
-
-    def as_json(self) -> list[Any]:
-        key = self.key if self.key != FULL else None
-        thread = str(self.thread) if self.thread else None
-        return _trimmed([*self[:4], key, thread], least=4)
-
-    @classmethod
-    def of(cls, values: list[Any]) -> Row:
-        page_id, tier, levels, seq, key, thread = _padded(values, 6)
-        ancestor = UUID(thread) if thread else None
-        return cls(page_id, tier, levels, seq, key or FULL, ancestor)
 
 
 class FrameRow(NamedTuple):
@@ -132,29 +125,6 @@ class Manifest:
     rows: tuple[Row, ...] = ()
     #: How many pages could be fetched but are not listed.
     omitted: int = 0
-
-    def as_json(self) -> dict[str, Any]:
-        return {
-            "thread": self.thread,
-            "turn": self.turn,
-            "mapped": self.mapped,
-            "policies": list(self.policies),
-            "frames": [list(frame) for frame in self.frames],
-            "rows": [row.as_json() for row in self.rows],
-            "omitted": self.omitted,
-        }
-
-    @classmethod
-    def of(cls, body: Mapping[str, Any]) -> Manifest:
-        return cls(
-            thread=body["thread"],
-            turn=body["turn"],
-            mapped=body["mapped"],
-            policies=Policies(*body["policies"]),
-            frames=tuple(FrameRow(*frame) for frame in body["frames"]),
-            rows=tuple(Row.of(row) for row in body["rows"]),
-            omitted=body["omitted"],
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,48 +177,3 @@ class Record:
     tokens: int = 0
     #: Who counted all tokens of it.
     tokenizer: str = ESTIMATED
-
-    def as_json(self) -> dict[str, Any]:
-        own = self.own_tools
-        return {
-            "packer": self.packer,
-            "mode": self.mode,
-            "budget": self.budget,
-            "rules": self.rules,
-            "tools": self.tools,
-            "own_tools": own and [str(own.thread), own.seq, own.level],
-            "sections": [section.as_json() for section in self.sections],
-            "manifest": self.manifest.as_json() if self.manifest else None,
-            "bytes": self.bytes,
-            "tokens": self.tokens,
-            "tokenizer": self.tokenizer,
-        }
-
-    @classmethod
-    def of(cls, body: Mapping[str, Any]) -> Record:
-        sections, manifest = body["sections"], body["manifest"]
-        own = body.get("own_tools")
-        return cls(
-            packer=body["packer"],
-            mode=body["mode"],
-            budget=body["budget"],
-            rules=body["rules"],
-            tools=body["tools"],
-            own_tools=Location(UUID(own[0]), *own[1:]) if own else None,
-            sections=tuple(Section.of(section) for section in sections),
-            manifest=Manifest.of(manifest) if manifest else None,
-            bytes=body["bytes"],
-            tokens=body["tokens"],
-            tokenizer=body["tokenizer"],
-        )
-
-
-def _trimmed(values: list[Any], *, least: int) -> list[Any]:
-    """Without the empty values at its end."""
-    while len(values) > least and values[-1] is None:
-        values.pop()
-    return values
-
-
-def _padded(values: list[Any], length: int) -> list[Any]:
-    return [*values, *[None] * (length - len(values))]

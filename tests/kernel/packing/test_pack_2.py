@@ -23,6 +23,7 @@ from memoryhub.kernel.levels.tokens import estimate
 from memoryhub.kernel.packing import pack_2, prefixes
 from memoryhub.kernel.state.pages import Location
 from tests.kernel.packing.test_conversation import CALL, RESULT, SAID
+from tests.kernel.packs import as_journaled
 from tests.oracles.loops import asks
 from tests.validators import require_chat
 
@@ -102,8 +103,7 @@ class Talk:
 
 
 def request(talk: Talk, record: Record) -> dict[str, Any]:
-    kept = Record.of(json.loads(json.dumps(record.as_json())))
-    assert kept == record
+    assert as_journaled(record) == record
     made = pack_2.assemble(record, talk.texts, thread=THREAD)
     found: dict[str, Any] = json.loads(made)
     return found
