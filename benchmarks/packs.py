@@ -13,7 +13,7 @@ from benchmarks.hubs import PROJECT
 from memoryhub.journal import Order, perform
 from memoryhub.journal.writing.texts import texts
 from memoryhub.kernel.commands import AppendSlots, NewSlot
-from memoryhub.kernel.packing.wanting import Asked
+from memoryhub.kernel.packing.selection import Asked
 from memoryhub.kernel.paging.page_commands import BeginTurn
 from memoryhub.models.projects import Project
 from memoryhub.models.threads import Thread

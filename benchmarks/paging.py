@@ -18,7 +18,7 @@ from benchmarks.hubs import Hub, Server, workplace
 from benchmarks.load import append_request, fault_request, send_all
 from benchmarks.rounds import Sample, Series, ratio, take_turns
 from memoryhub.kernel.commands import AppendSlots
-from memoryhub.kernel.course import Course
+from memoryhub.kernel.decision import Decision
 from memoryhub.kernel.paging import eviction
 from memoryhub.kernel.paging.page_commands import BeginTurn, PinPage
 from memoryhub.kernel.registry import EVOLVE
@@ -119,7 +119,7 @@ def _choose(bench: Bench, rounds: int) -> float:
     """CPU seconds of listing who may leave, pins and scores reckoned anew each time."""
     start = time.process_time()
     for _ in range(rounds):
-        eviction.victims(Course(bench.state, EVOLVE, at=bench.at))
+        eviction.victims(Decision(bench.state, EVOLVE, at=bench.at))
     return time.process_time() - start
 
 

@@ -32,7 +32,7 @@ from memoryhub.journal import writer
 from memoryhub.journal.log.announce import doorbell
 from memoryhub.queries.threads.readers import readers
 from memoryhub.services.forget import uses
-from memoryhub.services.forget.standstill import standstill
+from memoryhub.services.forget.maintenance import maintenance
 from memoryhub.workers import anchors
 from memoryhub.workers.reconcile import Reconciler
 
@@ -54,7 +54,7 @@ class Sockets:
         self.browsers = OwnOrigin(browsers)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if standstill.waiting:
+        if maintenance.waiting:
             await receive()
             await send({"type": "websocket.accept"})
             await send({"type": "websocket.close", "code": int(Close.TRY_LATER)})
@@ -158,8 +158,8 @@ class Http:
         ours = scope["path"] == "/api" or scope["path"].startswith("/api/")
         if ours:
             await self.api(scope, receive, send)
-        elif standstill.waiting and scope["path"] != LIVE:
-            await _refuse(send, 503, standstill.said)
+        elif maintenance.waiting and scope["path"] != LIVE:
+            await _refuse(send, 503, maintenance.said)
         else:
             await self._page(scope, receive, send)
 

@@ -50,7 +50,7 @@ BREACHES = {
         "memoryhub.errors",
     ),
     "The kernel is pure": ("memoryhub.kernel.paging.faults", "django"),
-    "Channels: announce rings, ear hears, consumers hold sockets": (
+    "Channels: announce rings, the listener hears, consumers hold sockets": (
         "memoryhub.services.paging.pages",
         "channels",
     ),

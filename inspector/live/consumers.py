@@ -16,7 +16,7 @@ from inspector.live.audience import Viewer
 from inspector.live.hub import hub
 from inspector.live.protocol import Close, Hello, RefusedError
 from inspector.live.standing import Badge
-from memoryhub.journal.log.ear import Ear
+from memoryhub.journal.log.listener import Listener
 from memoryhub.queries.threads.readers import read
 
 log = structlog.get_logger()
@@ -127,4 +127,4 @@ def _badge(scope: Mapping[str, Any]) -> Badge:
     )
 
 
-hub.bell = Ear("live")
+hub.bell = Listener("live")

@@ -15,7 +15,7 @@ from inspector.live.protocol import Close
 from inspector.web import looks
 from memoryhub.models.access.operators import Membership, Operator
 from memoryhub.models.server.clock import clock
-from memoryhub.queries.threads.standings import Member, list_standings
+from memoryhub.queries.access.session_rights import Member, list_standings
 from memoryhub.services.access import operators
 
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from memoryhub.kernel.commands import Command
-from memoryhub.kernel.course import Course, Evolve, PageTable
+from memoryhub.kernel.decision import Decision, Evolve, PageTable
 from memoryhub.kernel.slices import Slice
 from memoryhub.kernel.state.bodies import Event
 
-Decide = Callable[[Course, Any, PageTable], None]
+Decide = Callable[[Decision, Any, PageTable], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

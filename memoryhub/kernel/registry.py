@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from memoryhub.kernel.commands import Command
-from memoryhub.kernel.course import Course, Evolve, PageTable
+from memoryhub.kernel.decision import Decision, Evolve, PageTable
 from memoryhub.kernel.forget import erasing
 from memoryhub.kernel.memory import checkpoints
 from memoryhub.kernel.memory.nouns import NOUNS
@@ -30,9 +30,9 @@ PARTS: tuple[Part, ...] = (
 def _when_open(decide: Decide) -> Decide:
     """The decision, which a closed thread refuses."""
 
-    def decided(course: Course, command: Command, pages: PageTable) -> None:
-        threads.require_open(course.state)
-        decide(course, command, pages)
+    def decided(decision: Decision, command: Command, pages: PageTable) -> None:
+        threads.require_open(decision.state)
+        decide(decision, command, pages)
 
     return decided
 

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from memoryhub.kernel import commands
 from memoryhub.kernel.commands import Command
-from memoryhub.kernel.course import Course, PageTable
+from memoryhub.kernel.decision import Decision, PageTable
 from memoryhub.kernel.registry import DECIDE, EVOLVE
 from memoryhub.kernel.state.bodies import Event
 from memoryhub.kernel.state.state import ThreadState
@@ -47,9 +47,9 @@ def decide(
     """
     if not isinstance(command, _ERASING):
         threads.require_alive(state)
-    course = Course(state, EVOLVE, at=at)
-    DECIDE[type(command)](course, command, pages)
-    return course.drafts
+    decision = Decision(state, EVOLVE, at=at)
+    DECIDE[type(command)](decision, command, pages)
+    return decision.drafts
 
 
 def evolve(state: ThreadState, recorded: Recorded) -> ThreadState:

@@ -25,7 +25,7 @@ from memoryhub.management import triggers
 from memoryhub.models.projects import Project
 from memoryhub.services.access import operators
 from memoryhub.services.forget import replays
-from memoryhub.services.forget.standstill import standstill
+from memoryhub.services.forget.maintenance import maintenance
 from memoryhub.vault.keys import keyring
 from memoryhub.vault.proof import anchors
 from memoryhub.workers import heartbeats
@@ -71,7 +71,7 @@ def prepare(*, held_back: bool = False) -> None:
         anchors.recover()
     replays.look()
     if not held_back:
-        standstill.require_none()
+        maintenance.require_none()
 
 
 def harden() -> None:

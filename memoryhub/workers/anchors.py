@@ -19,7 +19,7 @@ from memoryhub.models.projects import Instance
 from memoryhub.models.server.clock import clock
 from memoryhub.models.threads import Thread
 from memoryhub.queries.verify import anchors as standings
-from memoryhub.services.forget.standstill import standstill
+from memoryhub.services.forget.maintenance import maintenance
 from memoryhub.vault.proof import anchors
 
 log = structlog.get_logger()
@@ -62,7 +62,7 @@ def move(*, at: datetime, anew: bool = False) -> int:
 def last() -> None:
     """Vouch for all heads as the process ends, once its writer has."""
     try:
-        if not standstill.waiting:
+        if not maintenance.waiting:
             anchor(clock.now())
     except DatabaseError as failure:
         log.error("anchors.refused", code=type(failure).__name__)

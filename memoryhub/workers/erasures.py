@@ -20,7 +20,7 @@ from memoryhub.models.server.clock import clock
 from memoryhub.models.server.ids import uuid7
 from memoryhub.queries.forget import erasures as listed
 from memoryhub.services.forget import erasures
-from memoryhub.services.forget.standstill import standstill
+from memoryhub.services.forget.maintenance import maintenance
 from memoryhub.services.scan.erasure_needles import remembered
 from memoryhub.workers import leases
 from memoryhub.workers.loops import Loop
@@ -110,7 +110,7 @@ class Eraser:
 
     def _kept_away(self) -> bool:
         # Whoever replays what a restore brought back is alone with it.
-        return bool(clock.skewed or standstill.waiting)
+        return bool(clock.skewed or maintenance.waiting)
 
     def _due(self) -> list[UUID]:
         unfinished = listed.list_unfinished()

@@ -18,7 +18,7 @@ from django.conf import settings
 from memoryhub.models.server.clock import clock
 from memoryhub.models.server.ids import uuid7
 from memoryhub.services.forget import replays
-from memoryhub.services.forget.standstill import standstill
+from memoryhub.services.forget.maintenance import maintenance
 from memoryhub.workers import (
     anchors,
     ballast,
@@ -128,7 +128,7 @@ class Reconciler:
         """Do what is due, if the lease is ours; returns how many rows by task."""
         done: dict[str, int] = {}
         # What a restore brought back is touched by nobody but who replays it.
-        if standstill.waiting and replays.look():
+        if maintenance.waiting and replays.look():
             return done
         if not (heartbeats.beat(self.holder) and self._hold()):
             # Whoever takes over later does everything at once.

@@ -19,7 +19,7 @@ from django.db import connections
 from memoryhub.models.server.clock import clock
 from memoryhub.models.server.ids import uuid7
 from memoryhub.services.forget import night_scans
-from memoryhub.services.forget.standstill import standstill
+from memoryhub.services.forget.maintenance import maintenance
 from memoryhub.workers import leases
 from memoryhub.workers.loops import Loop
 
@@ -69,7 +69,7 @@ class Scanner:
         written.
         """
         # Whoever replays what a restore brought back is alone with it.
-        if clock.skewed or standstill.waiting:
+        if clock.skewed or maintenance.waiting:
             return 0
         if not night_scans.due(self.clock()) or not self._hold():
             return 0

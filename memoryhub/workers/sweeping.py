@@ -9,7 +9,7 @@ from django.contrib.sessions.models import Session
 from django.db.models import Model, Q, QuerySet
 
 from memoryhub import journal
-from memoryhub.journal import arrivals
+from memoryhub.journal import importing
 from memoryhub.journal.log.requests import KEPT_FOR
 from memoryhub.models.access.operators import SignInFailure, SignInLink
 from memoryhub.models.events import RequestKey
@@ -37,13 +37,13 @@ def imports(now: datetime) -> int:
     """Delete what bundles have left behind whose import was killed."""
     removed = 0
     for project in Project.objects.values_list("id", flat=True):
-        found = dict(arrivals.ages(project))
+        found = dict(importing.ages(project))
         # One that goes on has written to some thread of its own lately.
         newest = dict[UUID, datetime]()
         for subject, written_at in found.values():
             newest[subject] = max(written_at, newest.get(subject, written_at))
         dead = {each for each, at in newest.items() if at < now - ORPHANED_AFTER}
-        removed += arrivals.remove(
+        removed += importing.remove(
             thread for thread, (subject, _) in found.items() if subject in dead
         )
     return removed

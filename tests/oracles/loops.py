@@ -10,7 +10,7 @@ from memoryhub.kernel.levels import making
 from memoryhub.kernel.levels.contexts import Record
 from memoryhub.kernel.levels.opened import Opened, slot_modality
 from memoryhub.kernel.levels.tokens import estimate, text_of
-from memoryhub.kernel.packing import packers, ranges, wanting
+from memoryhub.kernel.packing import packers, ranges, selection
 from memoryhub.kernel.packing.packing import Packed
 from memoryhub.kernel.paging.page_commands import (
     CreatePages,
@@ -95,10 +95,10 @@ class Loop(Bench):
 
     def request(self, **asked: Any) -> Packed:
         """The next turn's; those before it in an exchange have told of pages."""
-        asking = wanting.Asked(name="talk", turn=self.state.turn_count, **asked)
-        wanted = wanting.wanted(self.state, asking, home=self.home())
+        asking = selection.Asked(name="talk", turn=self.state.turn_count, **asked)
+        wanted = selection.wanted(self.state, asking, home=self.home())
         if wanted.layout == "conversation":
-            wanted = wanting.continued(wanted, self.last)
+            wanted = selection.continued(wanted, self.last)
         packed = packers.pack(wanted, self.texts)
         if wanted.layout == "conversation":
             require_request(wanted.format, json.loads(packed.request))

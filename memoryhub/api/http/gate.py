@@ -35,7 +35,7 @@ from memoryhub.api.errors import (
 )
 from memoryhub.errors import KeyInUrlError, NotFoundError, Refusal
 from memoryhub.services.access import api_keys
-from memoryhub.services.forget.standstill import standstill
+from memoryhub.services.forget.maintenance import maintenance
 
 Scope = dict[str, Any]
 Message = dict[str, Any]
@@ -86,7 +86,7 @@ class Gate:
         request_id = f"{_PROCESS}{next(_COUNT):08x}"
         answer = Answer(send, request_id=request_id, head=scope["method"] == "HEAD")
         try:
-            standstill.require_none()
+            maintenance.require_none()
             check(scope)
             body = b""
             if scope["method"] in WITH_BODY:

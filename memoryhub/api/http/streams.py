@@ -16,8 +16,8 @@ from uuid import UUID
 import structlog
 
 from memoryhub.api.http.reading import find_thread
-from memoryhub.journal.log import ear
-from memoryhub.journal.log.ear import Ear
+from memoryhub.journal.log import listener
+from memoryhub.journal.log.listener import Listener
 from memoryhub.queries.threads.events import EventLine, list_part
 from memoryhub.queries.threads.readers import read
 from memoryhub.queries.verify.heads import Head, list_heads
@@ -100,7 +100,7 @@ class Lookout:
     def __init__(self) -> None:
         self._followers: set[Follower] = set()
         self._heads: dict[UUID, Head] = {}
-        self._ear = Ear("streams")
+        self._ear = Listener("streams")
         self._looking: asyncio.Task[None] | None = None
         self._listening: asyncio.Task[None] | None = None
         #: What the layer is being told of.
@@ -123,12 +123,12 @@ class Lookout:
             listen = self._ear.listen(self._hear, self._groups)
             self._listening = asyncio.create_task(listen)
         elif first:
-            self._tell(self._ear.join([ear.of_thread(follower.thread)]))
+            self._tell(self._ear.join([listener.of_thread(follower.thread)]))
 
     def leave(self, follower: Follower) -> None:
         self._followers.discard(follower)
         if all(other.thread != follower.thread for other in self._followers):
-            self._tell(self._ear.leave([ear.of_thread(follower.thread)]))
+            self._tell(self._ear.leave([listener.of_thread(follower.thread)]))
 
     def _tell(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
@@ -136,7 +136,7 @@ class Lookout:
         task.add_done_callback(self._telling.discard)
 
     def _groups(self) -> list[str]:
-        return [*{ear.of_thread(follower.thread) for follower in self._followers}]
+        return [*{listener.of_thread(follower.thread) for follower in self._followers}]
 
     def _hear(self, thread: UUID, seq: int) -> None:
         for follower in self._followers:

@@ -31,7 +31,7 @@ from memoryhub.errors import (
     TokensRequiredError,
 )
 from memoryhub.kernel.packing import packing
-from memoryhub.kernel.packing.wanting import Asked
+from memoryhub.kernel.packing.selection import Asked
 from memoryhub.kernel.state.paging_config import Format
 from memoryhub.kernel.text import names
 from memoryhub.queries.threads.readers import read

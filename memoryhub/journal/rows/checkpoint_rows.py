@@ -8,8 +8,8 @@ from uuid import UUID
 
 import orjson
 
+from memoryhub.journal.rows.current_rows import CHUNK, Change, Projection
 from memoryhub.journal.rows.rows import CheckpointRow
-from memoryhub.journal.rows.standing import CHUNK, Change, Projection
 from memoryhub.kernel.memory import checkpoint_events as events
 from memoryhub.kernel.memory.nouns import counts
 from memoryhub.kernel.state.erase_events import RecordsErased

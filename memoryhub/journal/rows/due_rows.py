@@ -9,8 +9,8 @@ from typing import Any
 from uuid import UUID
 
 from memoryhub.journal.rows import statements
+from memoryhub.journal.rows.current_rows import CHUNK, Change
 from memoryhub.journal.rows.rows import DueRow
-from memoryhub.journal.rows.standing import CHUNK, Change
 from memoryhub.journal.rows.totals import Changes
 from memoryhub.kernel.memory import key_events as events
 from memoryhub.kernel.state.bodies import Event

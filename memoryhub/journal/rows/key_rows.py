@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from memoryhub.journal.rows.current_rows import Change, Projection
 from memoryhub.journal.rows.rows import KeyRow
-from memoryhub.journal.rows.standing import Change, Projection
 from memoryhub.kernel.memory import checkpoint_tree
 from memoryhub.kernel.memory import key_events as events
 from memoryhub.kernel.memory.checkpoint_events import CheckpointRestored

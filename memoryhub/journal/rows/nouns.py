@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from memoryhub.journal.rows import checkpoint_rows, key_rows
-from memoryhub.journal.rows.standing import Projection
+from memoryhub.journal.rows.current_rows import Projection
 
 PROJECTIONS: tuple[Projection[Any], ...] = (
     key_rows.KEYS,

@@ -13,20 +13,20 @@ from uuid import UUID
 import orjson
 
 from memoryhub.journal.rows import (
+    current_rows,
     derivation_rows,
     due_rows,
     erased_rows,
     page_rows,
-    standing,
     statements,
     totals,
 )
+from memoryhub.journal.rows.current_rows import Change, StandingRows
 from memoryhub.journal.rows.due_rows import DueRows
 from memoryhub.journal.rows.erased_rows import ErasedRecords
 from memoryhub.journal.rows.nouns import PROJECTIONS
 from memoryhub.journal.rows.page_rows import PageRows
 from memoryhub.journal.rows.rows import DerivationRow, SlotRow, TurnRow
-from memoryhub.journal.rows.standing import Change, StandingRows
 from memoryhub.journal.rows.totals import Changes
 from memoryhub.kernel.replay import Recorded
 from memoryhub.kernel.state import events, page_events
@@ -49,7 +49,7 @@ class Rows:
     #: (thread, turn) → seq of the turn.packed that is its newest.
     packed: dict[tuple[UUID, int], int] = field(default_factory=dict)
     pages: PageRows = field(default_factory=PageRows)
-    standing: StandingRows = field(default_factory=dict)
+    current_rows: StandingRows = field(default_factory=dict)
     due: DueRows = field(default_factory=DueRows)
     derivations: list[DerivationRow] = field(default_factory=list)
     #: Records that events took out of the journal.
@@ -66,7 +66,7 @@ def project(
         make(rows, before, recorded)
     page_rows.project(rows.pages, before, recorded)
     change = Change(before, recorded.event, after)
-    standing.project(rows.standing, PROJECTIONS, change)
+    current_rows.project(rows.current_rows, PROJECTIONS, change)
     due_rows.project(rows.due, change)
     rows.derivations += derivation_rows.made(before.id, recorded)
     if erased := erased_rows.made(before, recorded):
@@ -78,7 +78,7 @@ def project(
 
 def _key_count(state: ThreadState) -> int:
     """How many rows its keys have; none once it has ended."""
-    return 0 if standing.ended(state) else len(state.memory.contents.keys)
+    return 0 if current_rows.ended(state) else len(state.memory.contents.keys)
 
 
 def _slot(rows: Rows, before: ThreadState, recorded: Recorded) -> None:
@@ -141,7 +141,7 @@ def write(rows: Rows) -> None:
     for (thread, page_id), seq in rows.pages.deleted.items():
         _purge(rows.totals, thread, page_id, by=seq)
     for each in PROJECTIONS:
-        each.write(rows.standing.get(each.word, {}))
+        each.write(rows.current_rows.get(each.word, {}))
     due_rows.write(rows.due, rows.totals)
     statements.DERIVATIONS.rows(rows.derivations)
     # Last: it changes rows that the same events may have made.

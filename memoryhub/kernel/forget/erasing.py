@@ -13,7 +13,7 @@ from uuid import UUID
 from rpds import HashTrieMap
 
 from memoryhub.kernel.commands import EraseRecords, EraseThread
-from memoryhub.kernel.course import Course, PageTable
+from memoryhub.kernel.decision import Decision, PageTable
 from memoryhub.kernel.memory.erased_memory import without_values
 from memoryhub.kernel.paging.entries import entry_body, entry_of
 from memoryhub.kernel.parts import Part
@@ -36,42 +36,42 @@ Value = TypeVar("Value")
 _NONE: Counts = HashTrieMap()
 
 
-def erase_thread(course: Course, command: EraseThread, pages: PageTable) -> None:
+def erase_thread(decision: Decision, command: EraseThread, pages: PageTable) -> None:
     """End the thread for good. Emits thread.erased; for one that is, nothing."""
-    state = course.state
+    state = decision.state
     if state.status != "erased":
-        course.emit(
+        decision.emit(
             ThreadErased(
                 erasure=command.erasure, reason=command.reason, records=state.seq
             )
         )
 
 
-def erase_records(course: Course, command: EraseRecords, pages: PageTable) -> None:
+def erase_records(decision: Decision, command: EraseRecords, pages: PageTable) -> None:
     """Let go of records. Emits records.erased, or nothing when none of them is left."""
-    if course.state.status != "erased":
-        _erase(course, command.erasure, command.reason, command.ranges, pages)
+    if decision.state.status != "erased":
+        _erase(decision, command.erasure, command.reason, command.ranges, pages)
 
 
 def erase_inherited(
-    course: Course, told: Sequence[RecordsErased], pages: PageTable
+    decision: Decision, told: Sequence[RecordsErased], pages: PageTable
 ) -> None:
     """Let a fork go of what its parent was told to erase after it was left.
 
     Emits records.erased for each that concerns it.
     """
     for each in told:
-        _erase(course, each.erasure, each.reason, each.ranges, pages)
+        _erase(decision, each.erasure, each.reason, each.ranges, pages)
 
 
 def _erase(
-    course: Course,
+    decision: Decision,
     erasure: UUID,
     reason: Reason,
     ranges: Sequence[Range],
     pages: PageTable,
 ) -> None:
-    state = course.state
+    state = decision.state
     known = clipped(state, ranges)
     if not known:
         return
@@ -83,7 +83,7 @@ def _erase(
         pages=_touched(state, pages.within(known), erased(state, known)),
     )
     if told.pages or pages.kept(known) or records_erased(state, told) != state:
-        course.emit(told)
+        decision.emit(told)
 
 
 def _touched(

@@ -15,7 +15,7 @@ from memoryhub.errors import (
     CheckpointUnknownError,
     NameTakenError,
 )
-from memoryhub.kernel.course import Course, PageTable
+from memoryhub.kernel.decision import Decision, PageTable
 from memoryhub.kernel.memory import checkpoint_events as events
 from memoryhub.kernel.memory import checkpoint_tree, resident
 from memoryhub.kernel.memory.memory_commands import MemoryCommand
@@ -53,12 +53,14 @@ class DeleteCheckpoint(MemoryCommand):
     target: int | str
 
 
-def take_checkpoint(course: Course, command: TakeCheckpoint, pages: PageTable) -> None:
+def take_checkpoint(
+    decision: Decision, command: TakeCheckpoint, pages: PageTable
+) -> None:
     """Keep what is now, by reference. Emits checkpoint.taken.
 
     Raises NameTakenError, CheckpointsFullError.
     """
-    memory = course.state.memory
+    memory = decision.state.memory
     if command.name is not None and command.name in memory.names:
         raise NameTakenError
     if memory.taken >= MAX_CHECKPOINTS:
@@ -66,14 +68,14 @@ def take_checkpoint(course: Course, command: TakeCheckpoint, pages: PageTable) -
     payload = b"{}"
     if command.description is not None:
         payload = b'{"description":' + command.description + b"}"
-    _take(course, name=command.name, payload=payload)
+    _take(decision, name=command.name, payload=payload)
 
 
 def _take(
-    course: Course, *, name: str | None = None, auto: bool = False, payload: bytes
+    decision: Decision, *, name: str | None = None, auto: bool = False, payload: bytes
 ) -> None:
-    memory = course.state.memory
-    course.emit(
+    memory = decision.state.memory
+    decision.emit(
         events.CheckpointTaken(
             name=name,
             auto=auto,
@@ -95,7 +97,7 @@ def find(memory: WorkingMemory, target: int | str) -> Checkpoint:
 
 
 def restore_checkpoint(
-    course: Course, command: RestoreCheckpoint, pages: PageTable
+    decision: Decision, command: RestoreCheckpoint, pages: PageTable
 ) -> None:
     """Make parts of working memory what they were, in one event that can be undone.
 
@@ -103,53 +105,53 @@ def restore_checkpoint(
     checkpoint.restored; nothing if nothing differs. With the working set also what must
     leave it by the settings of now. Raises CheckpointUnknownError, PinBudgetError.
     """
-    state = course.state
+    state = decision.state
     target = find(state.memory, command.target)
-    change = changes(state, target, command.parts, at=course.at)
+    change = changes(state, target, command.parts, at=decision.at)
     back = None
     if "frames" in command.parts:
         back = resident.returning(state, target.resident, pages)
     if not change.any and not (back and back.any):
         return
-    before = _before(course)
-    course.emit(
+    before = _before(decision)
+    decision.emit(
         events.CheckpointRestored(
             target=target.clock,
             parts=sorted(set(command.parts)),
             before=before,
-            judged_at=course.at,
+            judged_at=decision.at,
             set=change.set,
             removed=change.removed,
             expired=change.expired,
             **moved(change.slices),
-            pruned=list(course.state.memory.automatic[:-AUTOMATIC_KEPT]),
+            pruned=list(decision.state.memory.automatic[:-AUTOMATIC_KEPT]),
             left_out=back.left_out if back else [],
             refreshed=back.refreshed if back else [],
         )
     )
     if back:
-        resident.fit(course)
+        resident.fit(decision)
 
 
-def _before(course: Course) -> int:
+def _before(decision: Decision) -> int:
     """The checkpoint of what is now, which is taken unless one holds just that."""
-    before = _kept(course.state)
+    before = _kept(decision.state)
     if before is None:
-        _take(course, auto=True, payload=b"{}")
-        before = course.state.memory.base
+        _take(decision, auto=True, payload=b"{}")
+        before = decision.state.memory.base
         assert before is not None
     return before
 
 
 def delete_checkpoint(
-    course: Course, command: DeleteCheckpoint, pages: PageTable
+    decision: Decision, command: DeleteCheckpoint, pages: PageTable
 ) -> None:
     """Delete a checkpoint and nothing else. Emits checkpoint.deleted, or nothing."""
-    memory = course.state.memory
+    memory = decision.state.memory
     target = command.target
     clock = memory.names.get(target) if isinstance(target, str) else target
     if clock is not None and memory.live(clock):
-        course.emit(events.CheckpointDeleted(target=clock))
+        decision.emit(events.CheckpointDeleted(target=clock))
 
 
 class Changes(NamedTuple):

@@ -14,7 +14,7 @@ from memoryhub.errors import (
     Refusal,
     StaleError,
 )
-from memoryhub.kernel.course import Course, PageTable
+from memoryhub.kernel.decision import Decision, PageTable
 from memoryhub.kernel.memory import key_events as events
 from memoryhub.kernel.memory.memory_commands import ANY_VERSION, Expected, MemoryCommand
 from memoryhub.kernel.parts import Part
@@ -101,7 +101,7 @@ class EraseValues(MemoryCommand):
     grace: timedelta
 
 
-def change_keys(course: Course, command: ChangeKeys, pages: PageTable) -> None:
+def change_keys(decision: Decision, command: ChangeKeys, pages: PageTable) -> None:
     """Set and delete, all or none. Emits key.set and key.deleted, one a change.
 
     A delete of what is not there emits nothing. Raises StaleError, KeyExistsError and
@@ -110,21 +110,21 @@ def change_keys(course: Course, command: ChangeKeys, pages: PageTable) -> None:
     for index, change in enumerate(command.changes):
         try:
             if isinstance(change, DeleteKey):
-                _delete(course, change)
+                _delete(decision, change)
             else:
-                _set(course, change, default=command.default_ttl)
+                _set(decision, change, default=command.default_ttl)
         except Refusal as refusal:
             if command.numbered:
                 refusal.detail.setdefault("index", index)
             raise
 
 
-def _set(course: Course, change: SetKey, *, default: timedelta | None) -> None:
-    entry = _found(course, change.key)
-    _require(entry, change.expected, course)
-    expires_at = _expiry(course, change.expiry, default=default)
-    _make_room(course, change)
-    course.emit(
+def _set(decision: Decision, change: SetKey, *, default: timedelta | None) -> None:
+    entry = _found(decision, change.key)
+    _require(entry, change.expected, decision)
+    expires_at = _expiry(decision, change.expiry, default=default)
+    _make_room(decision, change)
+    decision.emit(
         events.KeySet(
             key=change.key,
             bytes=padded(change.bytes),
@@ -135,32 +135,32 @@ def _set(course: Course, change: SetKey, *, default: timedelta | None) -> None:
     )
 
 
-def _delete(course: Course, change: DeleteKey) -> None:
-    entry = _found(course, change.key)
-    _require(entry, change.expected, course)
+def _delete(decision: Decision, change: DeleteKey) -> None:
+    entry = _found(decision, change.key)
+    _require(entry, change.expected, decision)
     if entry is not None:
-        course.emit(events.KeyDeleted(key=change.key))
+        decision.emit(events.KeyDeleted(key=change.key))
 
 
-def retime_key(course: Course, command: RetimeKey, pages: PageTable) -> None:
+def retime_key(decision: Decision, command: RetimeKey, pages: PageTable) -> None:
     """Change the expiry alone. Emits key.retimed; for an inherited value, key.set.
 
     Its payload belongs to the ancestor, which may erase it when its own time is over.
     Raises KeyNotFoundError, StaleError, InvalidError for an instant in the past.
     """
-    entry = _found(course, command.key)
+    entry = _found(decision, command.key)
     if entry is None:
         raise KeyNotFoundError
-    _require(entry, command.expected, course)
-    expires_at = _expiry(course, command.expiry, default=None)
-    if entry.value > course.state.inherited_clock:
-        course.emit(events.KeyRetimed(key=command.key, expires_at=expires_at))
+    _require(entry, command.expected, decision)
+    expires_at = _expiry(decision, command.expiry, default=None)
+    if entry.value > decision.state.inherited_clock:
+        decision.emit(events.KeyRetimed(key=command.key, expires_at=expires_at))
         return
     if command.value is None:
         # Inherited by a fork that was made while the command was under way.
-        raise StaleError(version=course.state.seq_of(entry.version))
-    thread, seq = course.state.place(entry.value)
-    course.emit(
+        raise StaleError(version=decision.state.seq_of(entry.version))
+    thread, seq = decision.state.place(entry.value)
+    decision.emit(
         events.KeySet(
             key=command.key,
             bytes=entry.bytes,
@@ -171,38 +171,38 @@ def retime_key(course: Course, command: RetimeKey, pages: PageTable) -> None:
     )
 
 
-def clear_keys(course: Course, command: ClearKeys, pages: PageTable) -> None:
+def clear_keys(decision: Decision, command: ClearKeys, pages: PageTable) -> None:
     """Remove every key and nothing else. Emits keys.cleared, or nothing for none."""
-    if count := len(course.state.memory.contents.visible(course.at)):
-        course.emit(events.KeysCleared(count=count))
+    if count := len(decision.state.memory.contents.visible(decision.at)):
+        decision.emit(events.KeysCleared(count=count))
 
 
-def expire_keys(course: Course, command: ExpireKeys, pages: PageTable) -> None:
+def expire_keys(decision: Decision, command: ExpireKeys, pages: PageTable) -> None:
     """Sweep keys whose instant has passed. Emits keys.expired, or nothing."""
-    keys = course.state.memory.contents.keys
+    keys = decision.state.memory.contents.keys
     due = []
     for name, version in dict.fromkeys(command.keys):
         entry = keys.get(name)
-        if entry and entry.version == version and not entry.visible(course.at):
+        if entry and entry.version == version and not entry.visible(decision.at):
             due.append((name, version))
-    _sweep(course, due)
+    _sweep(decision, due)
 
 
-def erase_values(course: Course, command: EraseValues, pages: PageTable) -> None:
+def erase_values(decision: Decision, command: EraseValues, pages: PageTable) -> None:
     """Take values out of the journal. Emits values.erased for those that are due."""
     dues = pages.dues(command.seqs)
-    due = [s for s, at in sorted(dues.items()) if at + command.grace <= course.at]
+    due = [s for s, at in sorted(dues.items()) if at + command.grace <= decision.at]
     if due:
-        course.emit(events.ValuesErased(seqs=due))
+        decision.emit(events.ValuesErased(seqs=due))
 
 
-def _found(course: Course, key: str) -> KeyEntry | None:
-    return course.state.memory.contents.find(key, now=course.at)
+def _found(decision: Decision, key: str) -> KeyEntry | None:
+    return decision.state.memory.contents.find(key, now=decision.at)
 
 
-def _require(entry: KeyEntry | None, expected: Expected, course: Course) -> None:
+def _require(entry: KeyEntry | None, expected: Expected, decision: Decision) -> None:
     """Raise unless the key is as the sender saw it."""
-    version = None if entry is None else course.state.seq_of(entry.version)
+    version = None if entry is None else decision.state.seq_of(entry.version)
     if expected.absent and version is not None:
         raise KeyExistsError(version=version)
     if expected.version is not None and version != expected.version:
@@ -210,19 +210,19 @@ def _require(entry: KeyEntry | None, expected: Expected, course: Course) -> None
 
 
 def _expiry(
-    course: Course, expiry: Expiry, *, default: timedelta | None
+    decision: Decision, expiry: Expiry, *, default: timedelta | None
 ) -> datetime | None:
     """The instant: what was said, else the thread's, else the project's default.
 
     It stands in the clear, so it is a whole second, the next one.
     """
     if not expiry.said:
-        seconds = course.state.config.default_ttl_seconds
+        seconds = decision.state.config.default_ttl_seconds
         ttl = timedelta(seconds=seconds) if seconds else default
-        return None if ttl is None else _second(course.at + ttl)
-    if expiry.at is not None and expiry.at <= course.at:
+        return None if ttl is None else _second(decision.at + ttl)
+    if expiry.at is not None and expiry.at <= decision.at:
         raise InvalidError(code="expiry_in_past", loc="expires_at")
-    until = expiry.at if expiry.ttl is None else course.at + expiry.ttl
+    until = expiry.at if expiry.ttl is None else decision.at + expiry.ttl
     return None if until is None else _second(until)
 
 
@@ -231,26 +231,26 @@ def _second(instant: datetime) -> datetime:
     return whole if whole == instant else whole + timedelta(seconds=1)
 
 
-def _make_room(course: Course, change: SetKey) -> None:
-    if _fits(course, change):
+def _make_room(decision: Decision, change: SetKey) -> None:
+    if _fits(decision, change):
         return
-    contents = course.state.memory.contents
+    contents = decision.state.memory.contents
     due = sorted(
         (name, entry.version)
         for name, entry in listed(contents.keys)
-        if not entry.visible(course.at)
+        if not entry.visible(decision.at)
     )
-    _sweep(course, due)
-    if not _fits(course, change):
+    _sweep(decision, due)
+    if not _fits(decision, change):
         raise KeysFullError(
-            max_keys=course.state.max_keys, max_key_bytes=course.state.max_key_bytes
+            max_keys=decision.state.max_keys, max_key_bytes=decision.state.max_key_bytes
         )
 
 
-def _fits(course: Course, change: SetKey) -> bool:
+def _fits(decision: Decision, change: SetKey) -> bool:
     """Whether the limits allow it. What makes nothing more of it may pass them."""
-    state, contents = course.state, course.state.memory.contents
-    held, old = contents.keys.get(change.key), _found(course, change.key)
+    state, contents = decision.state, decision.state.memory.contents
+    held, old = contents.keys.get(change.key), _found(decision, change.key)
     if old is None and len(contents.keys) + (held is None) > state.max_keys:
         return False
     added = padded(change.bytes)
@@ -259,13 +259,13 @@ def _fits(course: Course, change: SetKey) -> bool:
     return not grows or size <= state.max_key_bytes
 
 
-def _sweep(course: Course, due: Sequence[tuple[str, int]]) -> None:
+def _sweep(decision: Decision, due: Sequence[tuple[str, int]]) -> None:
     for start in range(0, len(due), SWEPT_AT_ONCE):
         swept = [
             events.ExpiredKey(key=name, version=version)
             for name, version in due[start : start + SWEPT_AT_ONCE]
         ]
-        course.emit(events.KeysExpired(keys=swept))
+        decision.emit(events.KeysExpired(keys=swept))
 
 
 def was_set(state: ThreadState, event: events.KeySet) -> ThreadState:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from rpds import Queue
 
-from memoryhub.kernel.course import Course, PageTable
+from memoryhub.kernel.decision import Decision, PageTable
 from memoryhub.kernel.memory.memory_commands import MemoryCommand
 from memoryhub.kernel.parts import Part
 from memoryhub.kernel.slices import Measure, Slice
@@ -80,25 +80,25 @@ def limit(state: ThreadState) -> int:
     return state.config.max_notes or DEFAULT_MAX_NOTES
 
 
-def add_notes(course: Course, command: AddNotes, pages: PageTable) -> None:
+def add_notes(decision: Decision, command: AddNotes, pages: PageTable) -> None:
     """Add lines; beyond `max_notes` the oldest leave the scratchpad, not the journal.
 
     Emits note.added, one a line.
     """
-    held = len(NOTES.value(course.state).lines)
+    held = len(NOTES.value(decision.state).lines)
     for note in command.notes:
-        trimmed = max(0, held + 1 - limit(course.state))
+        trimmed = max(0, held + 1 - limit(decision.state))
         held += 1 - trimmed
-        course.emit(
+        decision.emit(
             NoteAdded(bytes=padded(note.bytes), trimmed=trimmed),
             b'{"text":' + note.text + b"}",
         )
 
 
-def clear_notes(course: Course, command: ClearNotes, pages: PageTable) -> None:
+def clear_notes(decision: Decision, command: ClearNotes, pages: PageTable) -> None:
     """Empty the scratchpad. Emits notes.cleared, or nothing when it is empty."""
-    if count := len(NOTES.value(course.state).lines):
-        course.emit(NotesCleared(count=count))
+    if count := len(NOTES.value(decision.state).lines):
+        decision.emit(NotesCleared(count=count))
 
 
 def added(state: ThreadState, event: NoteAdded) -> ThreadState:

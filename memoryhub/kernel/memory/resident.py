@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeVar
 
 from rpds import HashTrieMap
 
-from memoryhub.kernel.course import Course, PageTable
+from memoryhub.kernel.decision import Decision, PageTable
 from memoryhub.kernel.memory.checkpoint_events import CheckpointRestored, RefreshedPage
 from memoryhub.kernel.paging import entries, eviction, pins, weights
 from memoryhub.kernel.state.pages import Entry
@@ -146,6 +146,6 @@ def _reframed(frame: Frame, entry: Entry, clock: int, settings: Settings) -> Fra
     )
 
 
-def fit(course: Course) -> None:
+def fit(decision: Decision) -> None:
     """Let go of what the settings of now have no room for."""
-    eviction.shrink(course, cause="restore")
+    eviction.shrink(decision, cause="restore")

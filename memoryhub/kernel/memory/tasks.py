@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple, get_args
 from pydantic import Field
 
 from memoryhub.errors import StaleError, TaskNotFoundError
-from memoryhub.kernel.course import Course, PageTable
+from memoryhub.kernel.decision import Decision, PageTable
 from memoryhub.kernel.memory.memory_commands import ANY_VERSION, Expected, MemoryCommand
 from memoryhub.kernel.parts import Part
 from memoryhub.kernel.slices import Measure, Slice
@@ -94,24 +94,26 @@ class ClearTask(MemoryCommand):
     expected: Expected = ANY_VERSION
 
 
-def set_task(course: Course, command: SetTask, pages: PageTable) -> None:
+def set_task(decision: Decision, command: SetTask, pages: PageTable) -> None:
     """Set the whole of it. Emits task.set. Raises StaleError."""
-    _require(course, command.expected)
-    now = f'"{course.at.isoformat()}"'.encode()
+    _require(decision, command.expected)
+    now = f'"{decision.at.isoformat()}"'.encode()
     fields = {"started_at": now, **command.fields}
-    course.emit(TaskSet(status=command.status, fields=sorted(fields)), _payload(fields))
+    decision.emit(
+        TaskSet(status=command.status, fields=sorted(fields)), _payload(fields)
+    )
 
 
-def update_task(course: Course, command: UpdateTask, pages: PageTable) -> None:
+def update_task(decision: Decision, command: UpdateTask, pages: PageTable) -> None:
     """Change the fields that were sent; the rest stays, whoever changed it meanwhile.
 
     Emits task.updated, also when nothing changes: it is a heartbeat. Raises
     TaskNotFoundError, StaleError.
     """
-    if TASK.value(course.state) is None:
+    if TASK.value(decision.state) is None:
         raise TaskNotFoundError
-    _require(course, command.expected)
-    course.emit(
+    _require(decision, command.expected)
+    decision.emit(
         TaskUpdated(
             status=command.status,
             fields=sorted(command.fields),
@@ -121,16 +123,16 @@ def update_task(course: Course, command: UpdateTask, pages: PageTable) -> None:
     )
 
 
-def clear_task(course: Course, command: ClearTask, pages: PageTable) -> None:
+def clear_task(decision: Decision, command: ClearTask, pages: PageTable) -> None:
     """Remove the task. Emits task.cleared, or nothing. Raises StaleError."""
-    _require(course, command.expected)
-    if TASK.value(course.state) is not None:
-        course.emit(TaskCleared())
+    _require(decision, command.expected)
+    if TASK.value(decision.state) is not None:
+        decision.emit(TaskCleared())
 
 
-def _require(course: Course, expected: Expected) -> None:
-    task = TASK.value(course.state)
-    version = None if task is None else course.state.seq_of(task.version)
+def _require(decision: Decision, expected: Expected) -> None:
+    task = TASK.value(decision.state)
+    version = None if task is None else decision.state.seq_of(task.version)
     seen = None if expected.absent else expected.version
     if (expected.absent or seen is not None) and version != seen:
         raise StaleError(version=version)

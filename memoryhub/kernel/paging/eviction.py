@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from operator import itemgetter
 
-from memoryhub.kernel.course import Course
+from memoryhub.kernel.decision import Decision
 from memoryhub.kernel.paging import groups, pins, precedence, weights
 from memoryhub.kernel.paging.lookups import Found
 from memoryhub.kernel.paging.precedence import PINNED
@@ -15,31 +15,31 @@ from memoryhub.kernel.state.paging import Frame
 
 
 def free_up(
-    course: Course, tokens: int, *, cause: Cause, sparing: str | None = None
+    decision: Decision, tokens: int, *, cause: Cause, sparing: str | None = None
 ) -> None:
     """Begin an eviction run when `tokens` more would pass `evict_at`.
 
     Freeing down to `evict_to` at once keeps the prompt's prefix stable between runs.
     """
-    paging = course.paging
+    paging = decision.paging
     if tokens <= 0 and cause == "pressure":
         return
     if paging.used + tokens > paging.settings.high:
-        _run(course, tokens, cause=cause, sparing=sparing)
+        _run(decision, tokens, cause=cause, sparing=sparing)
 
 
 def victims(
-    course: Course, *, sparing: str | None = None, more: int = 0
+    decision: Decision, *, sparing: str | None = None, more: int = 0
 ) -> list[list[tuple[float, Frame]]]:
     """Who may leave, by ascending keep score: the unprotected, then the protected.
 
     `sparing` is the page that `more` tokens are for.
     """
-    paging, turn = course.paging, course.turn
-    kept = _kept(course, sparing, more)
+    paging, turn = decision.paging, decision.turn
+    kept = _kept(decision, sparing, more)
     # What leads results leaves with the last of them, and all stay with a pinned one.
     kept |= groups.heads(paging) | groups.leave_together(
-        paging, kept, slots=course.state.slot_count
+        paging, kept, slots=decision.state.slot_count
     )
     keep = policies.POLICIES[paging.settings.policy].frame
     frames = paging.oldest_first()
@@ -54,79 +54,81 @@ def victims(
     return passes
 
 
-def _kept(course: Course, sparing: str | None, more: int) -> set[str]:
+def _kept(decision: Decision, sparing: str | None, more: int) -> set[str]:
     """Pages that must not leave: the pinned, and the one that all this is for."""
-    kept = precedence.kept(course.state)
+    kept = precedence.kept(decision.state)
     if sparing is None:
-        return kept | pins.pinned(course.state).keys()
-    growing = pins.held(course.paging, sparing)
-    pinned = pins.pinned(course.state, more=more if growing else 0)
+        return kept | pins.pinned(decision.state).keys()
+    growing = pins.held(decision.paging, sparing)
+    pinned = pins.pinned(decision.state, more=more if growing else 0)
     return {sparing} | kept | pinned.keys()
 
 
-def _run(course: Course, tokens: int, *, cause: Cause, sparing: str | None) -> None:
+def _run(decision: Decision, tokens: int, *, cause: Cause, sparing: str | None) -> None:
     """Free room until `tokens` more leave the set at `evict_to`.
 
     What is lowered may take the room of another's computed pin, whose page may leave
     from then on: so as long as a pass changes something, another follows.
     """
-    aim, before = course.paging.settings.low - tokens, None
-    while aim < course.paging.used != before:
-        before = course.paging.used
-        _pass(course, aim, tokens, cause=cause, sparing=sparing)
+    aim, before = decision.paging.settings.low - tokens, None
+    while aim < decision.paging.used != before:
+        before = decision.paging.used
+        _pass(decision, aim, tokens, cause=cause, sparing=sparing)
 
 
 def _pass(
-    course: Course, aim: float, tokens: int, *, cause: Cause, sparing: str | None
+    decision: Decision, aim: float, tokens: int, *, cause: Cause, sparing: str | None
 ) -> None:
-    unprotected, protected = victims(course, sparing=sparing, more=tokens)
+    unprotected, protected = victims(decision, sparing=sparing, more=tokens)
     lowered, kept = list[tuple[float, Frame]](), set[str]()
     for score, frame in unprotected:
-        if course.paging.used <= aim:
+        if decision.paging.used <= aim:
             return
-        if frame.page_id in kept or frame.page_id not in course.paging.frames:
+        if frame.page_id in kept or frame.page_id not in decision.paging.frames:
             continue
-        level = _lower_level(course, frame)
+        level = _lower_level(decision, frame)
         if level is None:
-            evict(course, frame, score=score, cause=cause)
+            evict(decision, frame, score=score, cause=cause)
         else:
-            lower(course, frame, level, score=score, cause=cause)
+            lower(decision, frame, level, score=score, cause=cause)
             lowered.append((score, frame))
             # It may be small enough now for a pin that had no room for it before.
-            kept = _kept(course, sparing, tokens)
+            kept = _kept(decision, sparing, tokens)
     # Protection is soft: the set must not freeze, even if no turn ever begins.
     for score, frame in (*lowered, *protected):
-        if course.paging.used <= aim:
+        if decision.paging.used <= aim:
             return
-        if frame.page_id not in kept and frame.page_id in course.paging.frames:
-            evict(course, frame, score=score, cause=cause)
+        if frame.page_id not in kept and frame.page_id in decision.paging.frames:
+            evict(decision, frame, score=score, cause=cause)
 
 
-def _lower_level(course: Course, frame: Frame) -> int | None:
+def _lower_level(decision: Decision, frame: Frame) -> int | None:
     """The next existing level, if going there saves at least half of the text.
 
     Of the text, for that is what half is made of: what frames it never gets shorter.
     """
-    if not course.paging.settings.lower_first or frame.entry.type in NEVER_LOWERED:
+    if not decision.paging.settings.lower_first or frame.entry.type in NEVER_LOWERED:
         return None
-    if frame.parts or groups.calls(course.paging, frame, slots=course.state.slot_count):
+    if frame.parts or groups.calls(
+        decision.paging, frame, slots=decision.state.slot_count
+    ):
         return None
     for level in range(frame.level + 1, 4):
         held = frame.entry.levels[level]
         if held is not None:
             half = held.tokens * 2 <= frame.entry.at(frame.level).tokens
-            less = _weigh(course, frame, level) < frame.tokens
+            less = _weigh(decision, frame, level) < frame.tokens
             return level if half and less else None
     return None
 
 
-def _weigh(course: Course, frame: Frame, level: int) -> int:
-    settings, entry = course.paging.settings, frame.entry
+def _weigh(decision: Decision, frame: Frame, level: int) -> int:
+    settings, entry = decision.paging.settings, frame.entry
     return weights.weight(settings, entry, level, recalled=frame.recalled)
 
 
 def lower(
-    course: Course,
+    decision: Decision,
     frame: Frame,
     level: int,
     *,
@@ -134,24 +136,24 @@ def lower(
     cause: Cause,
 ) -> None:
     """Replace a frame by a less faithful level, in place."""
-    course.emit(
+    decision.emit(
         PageLowered(
-            turn=course.turn,
+            turn=decision.turn,
             cause=cause,
             by="system",
             page_id=frame.page_id,
             level=level,  # type: ignore[arg-type]  # 0 to 3
             level_before=frame.level,  # type: ignore[arg-type]  # 0 to 3
-            tokens=_weigh(course, frame, level),
+            tokens=_weigh(decision, frame, level),
             tokens_before=frame.tokens,
             score=score,
-            policy=course.paging.settings.policy,
+            policy=decision.paging.settings.policy,
         )
     )
 
 
 def evict(
-    course: Course,
+    decision: Decision,
     frame: Frame,
     *,
     score: float | None = None,
@@ -163,24 +165,24 @@ def evict(
 
     With the messages that it makes no sense without, but for those that must stay.
     """
-    together = groups.group(course.paging, frame, slots=course.state.slot_count)
-    _leave(course, frame, score=score, cause=cause, by=by, found=found)
+    together = groups.group(decision.paging, frame, slots=decision.state.slot_count)
+    _leave(decision, frame, score=score, cause=cause, by=by, found=found)
     others = [each for each in together if each.page_id != frame.page_id]
-    kept = precedence.kept(course.state) if others else ()
+    kept = precedence.kept(decision.state) if others else ()
     for each in others:
-        if each.page_id not in kept and each.page_id not in course.paging.pins:
-            _leave(course, each, score=score, cause=cause, by=by)
+        if each.page_id not in kept and each.page_id not in decision.paging.pins:
+            _leave(decision, each, score=score, cause=cause, by=by)
 
 
-def evict_answered(course: Course, slot: int) -> None:
+def evict_answered(decision: Decision, slot: int) -> None:
     """Take out a message that called tools of ours, and what these answered."""
-    for frame in groups.answered(course.paging, slot):
-        if frame.page_id not in course.paging.pins:
-            _leave(course, frame, score=None, cause="answered", by="system")
+    for frame in groups.answered(decision.paging, slot):
+        if frame.page_id not in decision.paging.pins:
+            _leave(decision, frame, score=None, cause="answered", by="system")
 
 
 def _leave(
-    course: Course,
+    decision: Decision,
     frame: Frame,
     *,
     score: float | None,
@@ -188,28 +190,28 @@ def _leave(
     by: By,
     found: Found | None = None,
 ) -> None:
-    tokens = course.paging.frames[frame.page_id].tokens
-    course.emit(
+    tokens = decision.paging.frames[frame.page_id].tokens
+    decision.emit(
         PageEvicted(
-            turn=course.turn,
+            turn=decision.turn,
             cause=cause,
             by=by,
             page_id=frame.page_id,
             tokens=tokens,
             score=score,
-            policy=course.paging.settings.policy,
+            policy=decision.paging.settings.policy,
             tier_before="L0",
             tier_after="L1",
             lookup=found.lookup if found else None,
             entry=found.read if found else None,
-            displaced=course.displaced(),
+            displaced=decision.displaced(),
         )
     )
-    course.cooled(frame.page_id)
+    decision.cooled(frame.page_id)
 
 
 def send_home(
-    course: Course,
+    decision: Decision,
     entry: Entry,
     *,
     cause: Cause = "command",
@@ -218,14 +220,14 @@ def send_home(
 ) -> None:
     """Take a page off the hot list."""
     home: Tier = entry.home  # type: ignore[assignment]  # closed words
-    course.emit(
+    decision.emit(
         PageEvicted(
-            turn=course.turn,
+            turn=decision.turn,
             cause=cause,
             by=by,
             page_id=entry.page_id,
             tokens=0,
-            policy=course.paging.settings.policy,
+            policy=decision.paging.settings.policy,
             tier_before="L1",
             tier_after=home,
             lookup=found.lookup if found else None,
@@ -234,15 +236,15 @@ def send_home(
     )
 
 
-def shrink(course: Course, *, cause: Cause = "shrink") -> None:
-    """Let go of what no longer fits by the settings the course goes by now."""
-    free_up(course, 0, cause=cause)
-    for name in precedence.below(course.state, PINNED):
-        if course.paging.used <= course.paging.settings.usable:
+def shrink(decision: Decision, *, cause: Cause = "shrink") -> None:
+    """Let go of what no longer fits by the settings that hold now."""
+    free_up(decision, 0, cause=cause)
+    for name in precedence.below(decision.state, PINNED):
+        if decision.paging.used <= decision.paging.settings.usable:
             break
-        if name in course.paging.frames:
-            evict(course, course.paging.frames[name], cause=cause)
-    while len(course.paging.hot) > course.paging.settings.l1_pages:
-        page_id = course.displaced()
+        if name in decision.paging.frames:
+            evict(decision, decision.paging.frames[name], cause=cause)
+    while len(decision.paging.hot) > decision.paging.settings.l1_pages:
+        page_id = decision.displaced()
         assert page_id is not None
-        send_home(course, course.paging.hot[page_id].entry, cause=cause)
+        send_home(decision, decision.paging.hot[page_id].entry, cause=cause)

@@ -19,7 +19,7 @@ from memoryhub.errors import (
     Refusal,
     StaleError,
 )
-from memoryhub.kernel.course import Course, PageTable
+from memoryhub.kernel.decision import Decision, PageTable
 from memoryhub.kernel.paging import pins, precedence, weights, working_set
 from memoryhub.kernel.paging.lookups import Found, find
 from memoryhub.kernel.paging.page_commands import FaultPage, Range
@@ -45,42 +45,42 @@ CONFIDENCE = {
 }
 
 
-def fault_page(course: Course, command: FaultPage, pages: PageTable) -> None:
+def fault_page(decision: Decision, command: FaultPage, pages: PageTable) -> None:
     """Fetch a page back. Emits page.faulted, or page.referenced when it is mapped.
 
     A refusal emits fault.refused, of which an exchange keeps ten; beyond them it is
     raised. Nothing is charged for either.
     """
-    found = find(course, command.page_id, pages)
+    found = find(decision, command.page_id, pages)
     if found.entry is None:
         gone = pages.deleted(command.page_id)
-        _refuse(course, command, found, "page_erased" if gone else "page_unknown")
+        _refuse(decision, command, found, "page_erased" if gone else "page_unknown")
         return
-    frame = course.paging.frames.get(found.live.page_id)
+    frame = decision.paging.frames.get(found.live.page_id)
     call = None if command.call_id is None else pages.digest(command.call_id)
-    repeated = any(known == call for known, _ in course.paging.calls)
+    repeated = any(known == call for known, _ in decision.paging.calls)
     if frame is not None and (repeated or _shows(frame, command)):
-        _reference(course, command, found)
+        _reference(decision, command, found)
         return
     if command.range is not None:
-        _fault_part(course, command, command.range, found, call=call)
+        _fault_part(decision, command, command.range, found, call=call)
         return
-    _fault_level(course, command, found, call=call)
+    _fault_level(decision, command, found, call=call)
 
 
 def _fault_level(
-    course: Course, command: FaultPage, found: Found, *, call: str | None
+    decision: Decision, command: FaultPage, found: Found, *, call: str | None
 ) -> None:
     # What the fault would serve is known before anything is written for it.
     entry = working_set.with_made(found.live, command.made)
     level = entry.at_most(command.level)
     served = entry.at(level)
-    cost = weigh(course.state, entry, level)
-    if refusal := _refusal(course, command, served.tokens, cost):
-        _refuse(course, command, found, refusal)
+    cost = weigh(decision.state, entry, level)
+    if refusal := _refusal(decision, command, served.tokens, cost):
+        _refuse(decision, command, found, refusal)
         return
-    found = working_set.write_made(course, found, command.made, by=command.by)
-    _serve(course, command, found, _Serves(level, served.tokens, cost, call=call))
+    found = working_set.write_made(decision, found, command.made, by=command.by)
+    _serve(decision, command, found, _Serves(level, served.tokens, cost, call=call))
 
 
 def _shows(frame: Frame, command: FaultPage) -> bool:
@@ -94,7 +94,12 @@ def _shows(frame: Frame, command: FaultPage) -> bool:
 
 
 def _fault_part(
-    course: Course, command: FaultPage, asked: Range, found: Found, *, call: str | None
+    decision: Decision,
+    command: FaultPage,
+    asked: Range,
+    found: Found,
+    *,
+    call: str | None,
 ) -> None:
     """Serve a part of FULL beside those that are there, as far as there is room.
 
@@ -103,19 +108,19 @@ def _fault_part(
     entry = found.live
     if asked.version != entry.version:
         raise StaleError
-    frame = course.paging.frames.get(entry.page_id)
+    frame = decision.paging.frames.get(entry.page_id)
     held = sorted(frame.parts, key=attrgetter("turn")) if frame else []
-    room = deliverable(course.state, entry.page_id)
-    own = asked.cost + weights.fetching(course.paging.settings, entry.page_id)
-    while held and held[0].turn < course.turn and _cost(held) + own > room:
+    room = deliverable(decision.state, entry.page_id)
+    own = asked.cost + weights.fetching(decision.paging.settings, entry.page_id)
+    while held and held[0].turn < decision.turn and _cost(held) + own > room:
         held.pop(0)
     cost = _cost(held) + own
-    if refusal := _refusal(course, command, asked.tokens, cost):
-        _refuse(course, command, found, refusal)
+    if refusal := _refusal(decision, command, asked.tokens, cost):
+        _refuse(decision, command, found, refusal)
         return
-    part = Part(asked.start, asked.end, own, course.turn)
+    part = Part(asked.start, asked.end, own, decision.turn)
     parts = tuple(sorted([*held, part]))
-    _serve(course, command, found, _Serves(FULL, asked.tokens, cost, parts, call))
+    _serve(decision, command, found, _Serves(FULL, asked.tokens, cost, parts, call))
 
 
 def _cost(parts: Sequence[Part]) -> int:
@@ -123,9 +128,9 @@ def _cost(parts: Sequence[Part]) -> int:
 
 
 def _refusal(
-    course: Course, command: FaultPage, tokens: int, cost: int
+    decision: Decision, command: FaultPage, tokens: int, cost: int
 ) -> Refused | None:
-    settings, spent = course.paging.settings, course.paging.spent
+    settings, spent = decision.paging.settings, decision.paging.spent
     sure = CONFIDENCES.index(CONFIDENCE[command.reason])
     if sure < CONFIDENCES.index(settings.fault_confidence_threshold):
         return "fault_confidence"
@@ -133,7 +138,7 @@ def _refusal(
         return "fault_budget"
     if spent.tokens + tokens > settings.max_fault_tokens_per_turn:
         return "fault_tokens"
-    if cost > deliverable(course.state, command.page_id):
+    if cost > deliverable(decision.state, command.page_id):
         return "no_room"
     return None
 
@@ -162,10 +167,10 @@ def part_room(state: ThreadState, page_id: str) -> int:
     return room - weights.fetching(state.paging.settings, page_id)
 
 
-def _reference(course: Course, command: FaultPage, found: Found) -> None:
-    course.emit(
+def _reference(decision: Decision, command: FaultPage, found: Found) -> None:
+    decision.emit(
         PageReferenced(
-            turn=course.turn,
+            turn=decision.turn,
             cause="fault",
             by=command.by,
             page_id=found.live.page_id,
@@ -188,17 +193,19 @@ class _Serves(NamedTuple):
     call: str | None = None
 
 
-def _serve(course: Course, command: FaultPage, found: Found, serves: _Serves) -> None:
+def _serve(
+    decision: Decision, command: FaultPage, found: Found, serves: _Serves
+) -> None:
     entry = found.live
-    frame = course.paging.frames.get(entry.page_id)
+    frame = decision.paging.frames.get(entry.page_id)
     before = frame.level if frame else None
-    tier = course.paging.tier(entry.page_id) or entry.home
+    tier = decision.paging.tier(entry.page_id) or entry.home
     # What is charged is delivered: that there is room was seen before.
-    made = working_set.make_room(course, entry.page_id, serves.cost, own=DUE)
+    made = working_set.make_room(decision, entry.page_id, serves.cost, own=DUE)
     assert made
-    course.emit(
+    decision.emit(
         PageFaulted(
-            turn=course.turn,
+            turn=decision.turn,
             cause="upgrade" if frame else "fault",
             by=command.by,
             page_id=entry.page_id,
@@ -218,12 +225,14 @@ def _serve(course: Course, command: FaultPage, found: Found, serves: _Serves) ->
     )
 
 
-def _refuse(course: Course, command: FaultPage, found: Found, refusal: Refused) -> None:
-    if course.paging.spent.refusals >= REFUSALS_KEPT:
+def _refuse(
+    decision: Decision, command: FaultPage, found: Found, refusal: Refused
+) -> None:
+    if decision.paging.spent.refusals >= REFUSALS_KEPT:
         raise refused(refusal)
     unknown = refusal == "page_unknown"
     event = FaultRefused(
-        turn=course.turn,
+        turn=decision.turn,
         cause="fault",
         by=command.by,
         refusal=refusal,
@@ -234,7 +243,7 @@ def _refuse(course: Course, command: FaultPage, found: Found, refusal: Refused) 
         entry=found.read,
     )
     asked = {"page_id": command.page_id} if unknown else {}
-    course.emit(event, strict_json.as_sent(asked))
+    decision.emit(event, strict_json.as_sent(asked))
 
 
 def refused(word: Refused, **detail: int | str) -> Refusal:

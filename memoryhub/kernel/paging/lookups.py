@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from memoryhub.errors import PageErasedError, PageUnknownError
-from memoryhub.kernel.course import Course, PageTable
+from memoryhub.kernel.decision import Decision, PageTable
 from memoryhub.kernel.paging.entries import entry_body
 from memoryhub.kernel.state.page_events import (
     By,
@@ -49,19 +49,19 @@ class Found:
         return Found(entry, self.lookup, read)
 
 
-def find(course: Course, page_id: str, pages: PageTable) -> Found:
+def find(decision: Decision, page_id: str, pages: PageTable) -> Found:
     """Look one page up: in the TLB, else in its row. The event must tell of it."""
-    held = course.paging.tlb.find(page_id)
+    held = decision.paging.tlb.find(page_id)
     if held is not None:
         return Found(held, "hit", None)
     entry = pages.entry(page_id)
     if entry is None:
         return Found(None, "miss", None)
-    return Found(entry, "miss", entry_body(entry, thread=course.state.id))
+    return Found(entry, "miss", entry_body(entry, thread=decision.state.id))
 
 
 def tell(
-    course: Course,
+    decision: Decision,
     kind: type[PagePinned | PageUnpinned | PageDeleted],
     found: Found,
     *,
@@ -70,10 +70,10 @@ def tell(
 ) -> None:
     """Emit what happens to a page that was looked up; `tier` is where it stood."""
     entry = found.live
-    tier = tier or course.paging.tier(entry.page_id) or entry.home
-    course.emit(
+    tier = tier or decision.paging.tier(entry.page_id) or entry.home
+    decision.emit(
         kind(
-            turn=course.turn,
+            turn=decision.turn,
             by=by,
             page_id=entry.page_id,
             tier_before=tier,  # type: ignore[arg-type]  # closed words
@@ -83,9 +83,11 @@ def tell(
     )
 
 
-def find_live(course: Course, page_id: str, pages: PageTable) -> tuple[Entry, Found]:
+def find_live(
+    decision: Decision, page_id: str, pages: PageTable
+) -> tuple[Entry, Found]:
     """As `find`. Raises PageUnknownError or PageErasedError when it is not there."""
-    found = find(course, page_id, pages)
+    found = find(decision, page_id, pages)
     if found.entry is None:
         raise PageErasedError if pages.deleted(page_id) else PageUnknownError
     return found.entry, found

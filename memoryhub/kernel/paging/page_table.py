@@ -13,7 +13,7 @@ from memoryhub.errors import (
     PageErasedError,
     UnknownPageError,
 )
-from memoryhub.kernel.course import Course, PageTable
+from memoryhub.kernel.decision import Decision, PageTable
 from memoryhub.kernel.paging import eviction, pins, weights, working_set
 from memoryhub.kernel.paging.entries import place_body, updated_entry
 from memoryhub.kernel.paging.lookups import Found, find_live, tell
@@ -35,7 +35,7 @@ from memoryhub.kernel.state.pages import DEFAULT_IMPORTANCE, FULL, Entry, Locati
 from memoryhub.kernel.text.padding import padded
 
 
-def create_pages(course: Course, command: CreatePages, pages: PageTable) -> None:
+def create_pages(decision: Decision, command: CreatePages, pages: PageTable) -> None:
     """Make pages. Emits page.created each, after what leaves for it; all or none.
 
     With `replace` a page that exists gets a new version instead, and a frame if it has
@@ -43,24 +43,24 @@ def create_pages(course: Course, command: CreatePages, pages: PageTable) -> None
     """
     made: dict[str, Location] = {}
     for page in command.pages:
-        course.paging.settings.require_tokens(page.counted_by)
+        decision.paging.settings.require_tokens(page.counted_by)
     for page in command.pages:
         # No row tells of a page that this very command has made.
-        known = page.page_id in made or _known(course, page.page_id, pages)
+        known = page.page_id in made or _known(decision, page.page_id, pages)
         if known and (page.page_id in made or not command.replace):
             raise NameTakenError
         if not known and pages.deleted(page.page_id):
             raise PageErasedError
-        sources = [_source(course, page, name, made, pages) for name in _named(page)]
+        sources = [_source(decision, page, name, made, pages) for name in _named(page)]
         if known:
-            full = _replace(course, page, sources, pages, by=command.by)
+            full = _replace(decision, page, sources, pages, by=command.by)
         else:
-            full = _create(course, page, sources, by=command.by)
+            full = _create(decision, page, sources, by=command.by)
         made[page.page_id] = full
 
 
-def _known(course: Course, page_id: str, pages: PageTable) -> Entry | None:
-    return course.paging.tlb.find(page_id) or pages.entry(page_id)
+def _known(decision: Decision, page_id: str, pages: PageTable) -> Entry | None:
+    return decision.paging.tlb.find(page_id) or pages.entry(page_id)
 
 
 def _named(page: NewPage) -> Iterable[str]:
@@ -68,7 +68,7 @@ def _named(page: NewPage) -> Iterable[str]:
 
 
 def _source(
-    course: Course,
+    decision: Decision,
     page: NewPage,
     name: str,
     made: Mapping[str, Location],
@@ -77,20 +77,20 @@ def _source(
     """Where the text lies that the page is made of."""
     if name in made:
         return made[name]
-    entry = None if name == page.page_id else _known(course, name, pages)
+    entry = None if name == page.page_id else _known(decision, name, pages)
     if entry is None:
         raise UnknownPageError
     return entry.full.location
 
 
 def _create(
-    course: Course, page: NewPage, sources: Sequence[Location], *, by: By
+    decision: Decision, page: NewPage, sources: Sequence[Location], *, by: By
 ) -> Location:
     """Where its text lies."""
-    mapped = page.map and _mapped(course, page)
-    displaced = None if mapped else course.displaced()
+    mapped = page.map and _mapped(decision, page)
+    displaced = None if mapped else decision.displaced()
     event = PageCreated(
-        turn=course.turn,
+        turn=decision.turn,
         cause="command",
         by=by,
         page_id=page.page_id,
@@ -103,40 +103,40 @@ def _create(
         role=page.role,
         provenance=list(page.provenance or ()),
         derived_from=list(page.provenance or ()),
-        sources=_told(course, sources),
+        sources=_told(decision, sources),
         hinted=page.hinted,
         mapped=mapped,
         displaced=displaced,
     )
-    place = Location(course.state.id, course.state.seq + 1, FULL)
-    course.emit(event, page.payload)
-    course.cooled(page.page_id)
+    place = Location(decision.state.id, decision.state.seq + 1, FULL)
+    decision.emit(event, page.payload)
+    decision.cooled(page.page_id)
     return place
 
 
-def _mapped(course: Course, page: NewPage) -> bool:
-    weighs = page.cost + weights.fetching(course.paging.settings, page.page_id)
-    if pins.held(course.paging, page.page_id):
-        pins.require_share(course.paging, more=weighs)
-    return working_set.make_room(course, page.page_id, weighs)
+def _mapped(decision: Decision, page: NewPage) -> bool:
+    weighs = page.cost + weights.fetching(decision.paging.settings, page.page_id)
+    if pins.held(decision.paging, page.page_id):
+        pins.require_share(decision.paging, more=weighs)
+    return working_set.make_room(decision, page.page_id, weighs)
 
 
-def _told(course: Course, sources: Iterable[Location]) -> list[PlaceBody] | None:
-    thread = course.state.id
+def _told(decision: Decision, sources: Iterable[Location]) -> list[PlaceBody] | None:
+    thread = decision.state.id
     return [place_body(each, thread) for each in dict.fromkeys(sources)] or None
 
 
 def _replace(
-    course: Course,
+    decision: Decision,
     page: NewPage,
     sources: Sequence[Location],
     pages: PageTable,
     *,
     by: By,
 ) -> Location:
-    entry = _update(course, _as_update(page, by), sources, pages)
+    entry = _update(decision, _as_update(page, by), sources, pages)
     if page.map:
-        working_set.map_entry(course, entry, 0, by=by)
+        working_set.map_entry(decision, entry, 0, by=by)
     return entry.full.location
 
 
@@ -162,42 +162,45 @@ def _as_update(page: NewPage, by: By) -> UpdatePage:
     )
 
 
-def update_page(course: Course, command: UpdatePage, pages: PageTable) -> None:
+def update_page(decision: Decision, command: UpdatePage, pages: PageTable) -> None:
     """Change a page. Emits page.updated; a new content is a new version, at FULL.
 
     Raises DerivedPageError for another content of a slot's page, PinBudgetError when
     a pinned page grows beyond the share.
     """
-    _update(course, command, (), pages)
+    _update(decision, command, (), pages)
 
 
 def _update(
-    course: Course, command: UpdatePage, sources: Sequence[Location], pages: PageTable
+    decision: Decision,
+    command: UpdatePage,
+    sources: Sequence[Location],
+    pages: PageTable,
 ) -> Entry:
     """The entry as it is then."""
-    entry, found = find_live(course, command.page_id, pages)
-    course.paging.settings.require_tokens(command.counted_by)
+    entry, found = find_live(decision, command.page_id, pages)
+    decision.paging.settings.require_tokens(command.counted_by)
     if command.tokens is not None and entry.slot is not None:
         raise DerivedPageError
-    _make_room_to_grow(course, entry, command)
+    _make_room_to_grow(decision, entry, command)
     if command.tokens is None:
         # It tells of the text that stays.
         sources = (*sources, entry.full.location)
     elif command.provenance is None:
         sources = pages.sources(entry.full.location)
-    event = _updated(course, command, entry, found)
-    event = event.model_copy(update={"sources": _told(course, sources)})
-    thread, seq = course.state.id, course.state.seq + 1
-    course.emit(event, command.payload)
+    event = _updated(decision, command, entry, found)
+    event = event.model_copy(update={"sources": _told(decision, sources)})
+    thread, seq = decision.state.id, decision.state.seq + 1
+    decision.emit(event, command.payload)
     return updated_entry(entry, event, thread=thread, seq=seq)
 
 
 def _updated(
-    course: Course, command: UpdatePage, entry: Entry, found: Found
+    decision: Decision, command: UpdatePage, entry: Entry, found: Found
 ) -> PageUpdated:
     named = None if command.provenance is None else list(command.provenance)
     return PageUpdated(
-        turn=course.turn,
+        turn=decision.turn,
         by=command.by,
         page_id=entry.page_id,
         version=entry.version + (command.tokens is not None),
@@ -217,34 +220,34 @@ def _updated(
     )
 
 
-def _make_room_to_grow(course: Course, entry: Entry, command: UpdatePage) -> None:
+def _make_room_to_grow(decision: Decision, entry: Entry, command: UpdatePage) -> None:
     """A mapped page comes back at FULL with its new version, or leaves before it."""
-    frame = course.paging.frames.get(entry.page_id)
+    frame = decision.paging.frames.get(entry.page_id)
     if frame is None or command.cost is None:
         return
-    weighs = command.cost + weights.fetching(course.paging.settings, entry.page_id)
-    if pins.held(course.paging, entry.page_id):
-        pins.require_share(course.paging, more=weighs - frame.tokens)
-    if not working_set.make_room(course, entry.page_id, weighs):
+    weighs = command.cost + weights.fetching(decision.paging.settings, entry.page_id)
+    if pins.held(decision.paging, entry.page_id):
+        pins.require_share(decision.paging, more=weighs - frame.tokens)
+    if not working_set.make_room(decision, entry.page_id, weighs):
         # Even from a computed pin: those hold within their share, which it outgrows.
-        eviction.evict(course, frame, cause="pressure")
+        eviction.evict(decision, frame, cause="pressure")
 
 
-def delete_page(course: Course, command: DeletePage, pages: PageTable) -> None:
+def delete_page(decision: Decision, command: DeletePage, pages: PageTable) -> None:
     """Take a page out of the table for good. Emits page.deleted.
 
     Raises DerivedPageError for a slot's page: that goes with its thread or subject.
     """
-    entry, found = find_live(course, command.page_id, pages)
+    entry, found = find_live(decision, command.page_id, pages)
     if entry.slot is not None:
         raise DerivedPageError
-    tell(course, PageDeleted, found, by=command.by)
+    tell(decision, PageDeleted, found, by=command.by)
 
 
-def write_levels(course: Course, command: WriteLevels, pages: PageTable) -> None:
+def write_levels(decision: Decision, command: WriteLevels, pages: PageTable) -> None:
     """Keep levels of a page that a worker made. Emits page.compressed, or nothing."""
-    held = course.paging.tlb.find(command.made.page_id)
+    held = decision.paging.tlb.find(command.made.page_id)
     entry = held or pages.entry(command.made.page_id)
     if entry is not None:
         found = Found(entry, None, None)
-        working_set.write_made(course, found, command.made, by=command.by)
+        working_set.write_made(decision, found, command.made, by=command.by)

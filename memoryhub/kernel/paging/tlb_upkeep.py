@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from memoryhub.kernel.course import Course, PageTable
+from memoryhub.kernel.decision import Decision, PageTable
 from memoryhub.kernel.paging import residency
 from memoryhub.kernel.paging.page_commands import FlushTlb, InvalidateTlb
 from memoryhub.kernel.parts import Part
 from memoryhub.kernel.state.page_events import TlbFlushed, TlbInvalidated
 
 
-def invalidate(course: Course, command: InvalidateTlb, pages: PageTable) -> None:
+def invalidate(decision: Decision, command: InvalidateTlb, pages: PageTable) -> None:
     """Drop the entry of one page or those of one tier. Emits tlb.invalidated."""
-    paging = course.paging
+    paging = decision.paging
     if command.page_id is not None:
         dropped = int(paging.tlb.find(command.page_id) is not None)
     else:
         dropped = len(residency.in_tier(paging, command.tier or ""))
-    course.emit(
+    decision.emit(
         TlbInvalidated(
-            turn=course.turn,
+            turn=decision.turn,
             by=command.by,
             page_id=command.page_id if dropped else None,
             tier=command.tier,
@@ -27,10 +27,10 @@ def invalidate(course: Course, command: InvalidateTlb, pages: PageTable) -> None
     )
 
 
-def flush(course: Course, command: FlushTlb, pages: PageTable) -> None:
+def flush(decision: Decision, command: FlushTlb, pages: PageTable) -> None:
     """Drop all entries. Emits tlb.flushed."""
-    dropped = len(course.paging.tlb.held)
-    course.emit(TlbFlushed(turn=course.turn, by=command.by, dropped=dropped))
+    dropped = len(decision.paging.tlb.held)
+    decision.emit(TlbFlushed(turn=decision.turn, by=command.by, dropped=dropped))
 
 
 PART = Part(

@@ -9,7 +9,7 @@ from operator import attrgetter
 
 from memoryhub.errors import NoRoomError, PinnedError
 from memoryhub.kernel.commands import MadeLevels
-from memoryhub.kernel.course import Course, PageTable
+from memoryhub.kernel.decision import Decision, PageTable
 from memoryhub.kernel.paging import eviction, groups, pins, precedence, weights
 from memoryhub.kernel.paging.entries import compressed_entry, entry_body, place_body
 from memoryhub.kernel.paging.lookups import Found, find_live, tell
@@ -37,28 +37,28 @@ from memoryhub.kernel.state.paging import Paging, values
 from memoryhub.kernel.text.padding import padded
 
 
-def map_page(course: Course, command: MapPage, pages: PageTable) -> None:
+def map_page(decision: Decision, command: MapPage, pages: PageTable) -> None:
     """Map a page at a level. Emits page.mapped; nothing when it stands so already.
 
     Raises NoRoomError when it fits at no level even after an eviction run, PinnedError
     when that would lower a pinned page, PinBudgetError when it would outgrow its pin.
     """
-    _, found = find_live(course, command.page_id, pages)
-    found = write_made(course, found, command.made, by=command.by)
+    _, found = find_live(decision, command.page_id, pages)
+    found = write_made(decision, found, command.made, by=command.by)
     entry = found.live
     level = entry.at_most(command.level)
-    frame = course.paging.frames.get(entry.page_id)
-    if frame and level > frame.level and entry.page_id in pins.pinned(course.state):
+    frame = decision.paging.frames.get(entry.page_id)
+    if frame and level > frame.level and entry.page_id in pins.pinned(decision.state):
         raise PinnedError
-    if pins.held(course.paging, entry.page_id):
-        more = weigh(course, entry, level) - (frame.tokens if frame else 0)
-        pins.require_share(course.paging, more=more)
-    if not map_entry(course, entry, level, found=found, by=command.by):
+    if pins.held(decision.paging, entry.page_id):
+        more = weigh(decision, entry, level) - (frame.tokens if frame else 0)
+        pins.require_share(decision.paging, more=more)
+    if not map_entry(decision, entry, level, found=found, by=command.by):
         raise NoRoomError
 
 
 def map_entry(
-    course: Course,
+    decision: Decision,
     entry: Entry,
     level: int,
     *,
@@ -72,42 +72,42 @@ def map_entry(
     Emits page.mapped after what leaves for it; nothing when it stands so already, or as
     well as it can. False when it can't be mapped.
     """
-    fits = fitting(course, entry, level, own=own, cause=cause)
-    if _stands(course, entry, level, fits):
+    fits = fitting(decision, entry, level, own=own, cause=cause)
+    if _stands(decision, entry, level, fits):
         return True
-    weighs = 0 if fits is None else weigh(course, entry, fits, cause=cause)
-    if fits is None or not make_room(course, entry.page_id, weighs, own=own):
+    weighs = 0 if fits is None else weigh(decision, entry, fits, cause=cause)
+    if fits is None or not make_room(decision, entry.page_id, weighs, own=own):
         return False
-    course.emit(
+    decision.emit(
         PageMapped(
-            turn=course.turn,
+            turn=decision.turn,
             cause=cause,
             by=by,
             page_id=entry.page_id,
             level=fits,  # type: ignore[arg-type]  # 0 to 3
             tokens=weighs,
-            tier_before=course.paging.tier(entry.page_id) or entry.home,  # type: ignore[arg-type]  # closed words
+            tier_before=decision.paging.tier(entry.page_id) or entry.home,  # type: ignore[arg-type]  # closed words
             lookup=found.lookup if found else None,
-            entry=found.read if found and found.read else _unheld(course, entry),
+            entry=found.read if found and found.read else _unheld(decision, entry),
         )
     )
     return True
 
 
-def _stands(course: Course, entry: Entry, level: int, fits: int | None) -> bool:
+def _stands(decision: Decision, entry: Entry, level: int, fits: int | None) -> bool:
     """Whether the page is mapped as faithfully as it can be, up to that level."""
-    frame = course.paging.frames.get(entry.page_id)
+    frame = decision.paging.frames.get(entry.page_id)
     if frame is None or frame.parts:
         return False
     return level <= frame.level and (fits is None or fits >= frame.level)
 
 
-def _unheld(course: Course, entry: Entry) -> EntryBody | None:
+def _unheld(decision: Decision, entry: Entry) -> EntryBody | None:
     """The entry to carry when the state holds none: nobody looked the page up."""
-    paging = course.paging
+    paging = decision.paging
     if paging.tier(entry.page_id) or paging.tlb.find(entry.page_id):
         return None
-    return entry_body(entry, thread=course.state.id)
+    return entry_body(entry, thread=decision.state.id)
 
 
 def with_made(entry: Entry, made: MadeLevels | None) -> Entry:
@@ -125,7 +125,7 @@ def with_made(entry: Entry, made: MadeLevels | None) -> Entry:
 
 
 def write_made(
-    course: Course, found: Found, made: MadeLevels | None, *, by: By = "system"
+    decision: Decision, found: Found, made: MadeLevels | None, *, by: By = "system"
 ) -> Found:
     """What was found, with levels that were made beforehand as far as they are news.
 
@@ -136,7 +136,7 @@ def write_made(
     if made is None or with_made(entry, made) == entry:
         return found
     event = PageCompressed(
-        turn=course.turn,
+        turn=decision.turn,
         by=by,
         page_id=entry.page_id,
         version=entry.version,
@@ -147,17 +147,17 @@ def write_made(
         producer=made.producer,
         bytes=padded(len(made.payload)),
         levels=list(made.levels),
-        source=place_body(entry.full.location, course.state.id),
+        source=place_body(entry.full.location, decision.state.id),
     )
-    thread, seq = course.state.id, course.state.seq + 1
-    course.emit(event, made.payload)
+    thread, seq = decision.state.id, decision.state.seq + 1
+    decision.emit(event, made.payload)
     return found.renewed(
         compressed_entry(entry, event, thread=thread, seq=seq), thread=thread
     )
 
 
 def fitting(
-    course: Course,
+    decision: Decision,
     entry: Entry,
     level: int,
     *,
@@ -168,44 +168,48 @@ def fitting(
     for each in range(level, 4):
         if entry.levels[each] is None:
             continue
-        if allows(course, entry.page_id, weigh(course, entry, each, cause=cause), own):
+        if allows(
+            decision, entry.page_id, weigh(decision, entry, each, cause=cause), own
+        ):
             return each
     return None
 
 
-def weigh(course: Course, entry: Entry, level: int, *, cause: Cause = "command") -> int:
+def weigh(
+    decision: Decision, entry: Entry, level: int, *, cause: Cause = "command"
+) -> int:
     """What a page weighs that is mapped, or would be for this cause."""
-    frame = course.paging.frames.get(entry.page_id)
-    recalled = frame.recalled if frame else returns(course.paging, entry, cause)
-    return weights.weight(course.paging.settings, entry, level, recalled=recalled)
+    frame = decision.paging.frames.get(entry.page_id)
+    recalled = frame.recalled if frame else returns(decision.paging, entry, cause)
+    return weights.weight(decision.paging.settings, entry, level, recalled=recalled)
 
 
 def make_room(
-    course: Course, page_id: str, cost: int, *, own: Precedence | None = None
+    decision: Decision, page_id: str, cost: int, *, own: Precedence | None = None
 ) -> bool:
     """Whether the page fits at that cost, once the run that it calls for is over.
 
     What the exchange needs comes with its `own` precedence, by which all below it
     leaves if it must.
     """
-    paging = course.paging
-    if not allows(course, page_id, cost, own):
+    paging = decision.paging
+    if not allows(decision, page_id, cost, own):
         return False
     more = cost - _held(paging, page_id)
     if pins.held(paging, page_id) and not pins.shared(paging, more=more):
         return False
-    eviction.free_up(course, more, cause="pressure", sparing=page_id)
-    if own is not None and not _has_room(course, more):
-        for name in precedence.below(course.state, own):
-            if name != page_id and name in course.paging.frames:
-                eviction.evict(course, course.paging.frames[name], cause="pressure")
-            if _has_room(course, more):
+    eviction.free_up(decision, more, cause="pressure", sparing=page_id)
+    if own is not None and not _has_room(decision, more):
+        for name in precedence.below(decision.state, own):
+            if name != page_id and name in decision.paging.frames:
+                eviction.evict(decision, decision.paging.frames[name], cause="pressure")
+            if _has_room(decision, more):
                 break
-    return _has_room(course, more)
+    return _has_room(decision, more)
 
 
-def _has_room(course: Course, more: int) -> bool:
-    return course.paging.used + more <= course.paging.settings.usable
+def _has_room(decision: Decision, more: int) -> bool:
+    return decision.paging.used + more <= decision.paging.settings.usable
 
 
 def _held(paging: Paging, page_id: str) -> int:
@@ -213,69 +217,71 @@ def _held(paging: Paging, page_id: str) -> int:
     return frame.tokens if frame else 0
 
 
-def allows(course: Course, page_id: str, cost: int, own: Precedence | None) -> bool:
+def allows(decision: Decision, page_id: str, cost: int, own: Precedence | None) -> bool:
     """Whether a level of the page may weigh so much.
 
     What there is room for already asks for nobody's place, so nobody is ranked.
     """
     if own is None:
-        return cost <= pins.largest(course.paging, page_id)
-    if _has_room(course, cost - _held(course.paging, page_id)):
+        return cost <= pins.largest(decision.paging, page_id)
+    if _has_room(decision, cost - _held(decision.paging, page_id)):
         return True
-    return cost <= precedence.room(course.state, page_id, own)
+    return cost <= precedence.room(decision.state, page_id, own)
 
 
-def settle(course: Course) -> None:
+def settle(decision: Decision) -> None:
     """Bring what an exchange took beyond its share down to it, now that it is over.
 
     Emits page.evicted for calls of ours that brought nothing, and what answered them;
     page.lowered for each page that has a level within its share, else page.evicted.
     """
-    for index in course.paging.asking:
-        eviction.evict_answered(course, index)
-    least = course.paging.settings.largest
+    for index in decision.paging.asking:
+        eviction.evict_answered(decision, index)
+    least = decision.paging.settings.largest
     # Seldom any: what follows looks at the whole working set.
-    beyond = [each for each in values(course.paging.frames) if each.tokens > least]
-    pinned = pins.pinned(course.state) if beyond else {}
+    beyond = [each for each in values(decision.paging.frames) if each.tokens > least]
+    pinned = pins.pinned(decision.state) if beyond else {}
     for frame in sorted(beyond, key=attrgetter("mapped_seq")):
-        if frame.page_id not in course.paging.frames:
+        if frame.page_id not in decision.paging.frames:
             continue
-        largest = pins.largest(course.paging, frame.page_id)
+        largest = pins.largest(decision.paging, frame.page_id)
         if frame.tokens <= largest or pinned.get(frame.page_id) in (
             "explicit",
             "system",
         ):
             continue
-        fits = fitting(course, frame.entry, frame.level)
-        calls = groups.calls(course.paging, frame, slots=course.state.slot_count)
+        fits = fitting(decision, frame.entry, frame.level)
+        calls = groups.calls(decision.paging, frame, slots=decision.state.slot_count)
         if fits is None or calls:
-            eviction.evict(course, frame, cause="pressure")
+            eviction.evict(decision, frame, cause="pressure")
         else:
-            eviction.lower(course, frame, fits, cause="pressure")
+            eviction.lower(decision, frame, fits, cause="pressure")
 
 
-def evict_page(course: Course, command: EvictPage, pages: PageTable) -> None:
+def evict_page(decision: Decision, command: EvictPage, pages: PageTable) -> None:
     """Take a page one tier down. Emits page.evicted; nothing when it is at home.
 
     Raises PinnedError for a pinned page, whoever or whatever pinned it.
     """
-    entry, found = find_live(course, command.page_id, pages)
-    frame = course.paging.frames.get(entry.page_id)
+    entry, found = find_live(decision, command.page_id, pages)
+    frame = decision.paging.frames.get(entry.page_id)
     if frame is not None:
-        if entry.page_id in pins.pinned(course.state):
+        if entry.page_id in pins.pinned(decision.state):
             raise PinnedError
-        eviction.evict(course, frame, by=command.by, found=found)
-    elif entry.page_id in course.paging.hot:
-        eviction.send_home(course, entry, by=command.by, found=found)
+        eviction.evict(decision, frame, by=command.by, found=found)
+    elif entry.page_id in decision.paging.hot:
+        eviction.send_home(decision, entry, by=command.by, found=found)
 
 
-def reference_pages(course: Course, command: ReferencePages, pages: PageTable) -> None:
+def reference_pages(
+    decision: Decision, command: ReferencePages, pages: PageTable
+) -> None:
     """Tell that pages were used. Emits page.referenced each, all or none."""
     for page_id in command.page_ids:
-        entry, found = find_live(course, page_id, pages)
-        course.emit(
+        entry, found = find_live(decision, page_id, pages)
+        decision.emit(
             PageReferenced(
-                turn=course.turn,
+                turn=decision.turn,
                 by=command.by,
                 page_id=entry.page_id,
                 how=command.how,  # type: ignore[arg-type]  # closed words
@@ -285,28 +291,28 @@ def reference_pages(course: Course, command: ReferencePages, pages: PageTable) -
         )
 
 
-def pin_page(course: Course, command: PinPage, pages: PageTable) -> None:
+def pin_page(decision: Decision, command: PinPage, pages: PageTable) -> None:
     """Keep a page in the working set, mapping it first if need be.
 
     Emits page.pinned, after page.mapped; nothing when it is pinned already. Raises
     PinBudgetError beyond the share of pins, NoRoomError when it can't be mapped.
     """
-    entry, found = find_live(course, command.page_id, pages)
-    if entry.page_id in course.paging.pins:
+    entry, found = find_live(decision, command.page_id, pages)
+    if entry.page_id in decision.paging.pins:
         return
-    tier = course.paging.tier(entry.page_id) or entry.home
+    tier = decision.paging.tier(entry.page_id) or entry.home
     if tier != "L0":
-        if not map_entry(course, entry, 0, found=found, by=command.by):
+        if not map_entry(decision, entry, 0, found=found, by=command.by):
             raise NoRoomError
         found = found.told
-    if not pins.held(course.paging, entry.page_id):
-        tokens = course.paging.frames[entry.page_id].tokens
-        pins.require_share(course.paging, more=tokens)
-    tell(course, PagePinned, found, by=command.by, tier=tier)
+    if not pins.held(decision.paging, entry.page_id):
+        tokens = decision.paging.frames[entry.page_id].tokens
+        pins.require_share(decision.paging, more=tokens)
+    tell(decision, PagePinned, found, by=command.by, tier=tier)
 
 
-def unpin_page(course: Course, command: UnpinPage, pages: PageTable) -> None:
+def unpin_page(decision: Decision, command: UnpinPage, pages: PageTable) -> None:
     """Let a page leave again. Emits page.unpinned; nothing when it is not pinned."""
-    entry, found = find_live(course, command.page_id, pages)
-    if entry.page_id in course.paging.pins:
-        tell(course, PageUnpinned, found, by=command.by)
+    entry, found = find_live(decision, command.page_id, pages)
+    if entry.page_id in decision.paging.pins:
+        tell(decision, PageUnpinned, found, by=command.by)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from memoryhub.errors import NoRoomError, ThreadFullError
 from memoryhub.kernel.commands import AppendSlots, Draft, MadeLevels, NewSlot
-from memoryhub.kernel.course import Course, PageTable
+from memoryhub.kernel.decision import Decision, PageTable
 from memoryhub.kernel.levels import making
 from memoryhub.kernel.levels.opened import Opened
 from memoryhub.kernel.paging import pins, residency, working_set
@@ -46,68 +46,73 @@ class Carried(NamedTuple):
 _CHAT_ROLES = {f"chat.{role}": role for role in ("user", "assistant", "tool", "system")}
 
 
-def append(course: Course, command: AppendSlots, pages: PageTable) -> None:
+def append(decision: Decision, command: AppendSlots, pages: PageTable) -> None:
     """Number each new slot and give it its page.
 
     Emits slot.appended per slot, each after what leaves the working set for it; all or
     none. Raises ThreadFullError when the batch does not fit below `max_slots`, and
     NoRoomError for a message of the user that fits into the context at no level.
     """
-    append_each(course, command.slots, pages)
+    append_each(decision, command.slots, pages)
 
 
-def append_each(course: Course, new: Sequence[NewSlot], pages: PageTable) -> None:
+def append_each(decision: Decision, new: Sequence[NewSlot], pages: PageTable) -> None:
     """Append these, in order, to a thread that takes them."""
-    require_room(course.state, len(new))
+    require_room(decision.state, len(new))
     for slot in new:
-        append_one(course, slot, pages)
+        append_one(decision, slot, pages)
 
 
-def append_one(course: Course, slot: NewSlot, pages: PageTable) -> None:
+def append_one(decision: Decision, slot: NewSlot, pages: PageTable) -> None:
     """Append a slot; its page is mapped at FULL if that fits, else as it best does.
 
     What asks for a page, or brings it, is none: the page itself is shown in its place.
     """
-    course.paging.settings.require_tokens(slot.counted_by)
-    index, role = course.state.slot_count, role_of(slot)
-    fetched = _fetched(course, slot, pages)
-    if fetched is not None or _brought(course, slot, pages):
+    decision.paging.settings.require_tokens(slot.counted_by)
+    index, role = decision.state.slot_count, role_of(slot)
+    fetched = _fetched(decision, slot, pages)
+    if fetched is not None or _brought(decision, slot, pages):
         item = draft(slot, index=index, role=role, page=None, carries=fetched)
-        course.emit(item.event, item.payload)
+        decision.emit(item.event, item.payload)
         return
-    ends = _ended(course.state, role)
+    ends = _ended(decision.state, role)
     if ends is not None:
-        working_set.settle(course)
-    _append_page(course, slot, index=index, role=role, ends=ends)
+        working_set.settle(decision)
+    _append_page(decision, slot, index=index, role=role, ends=ends)
 
 
 def _append_page(
-    course: Course, slot: NewSlot, *, index: int, role: Role | None, ends: int | None
+    decision: Decision,
+    slot: NewSlot,
+    *,
+    index: int,
+    role: Role | None,
+    ends: int | None,
 ) -> None:
     page_id, cost = slot_page_id(index), slot.cost or slot.tokens
     own = _precedence(index, role)
-    mapped = course.paging.settings.map_slots
-    mapped = mapped and working_set.make_room(course, page_id, cost, own=own)
+    mapped = decision.paging.settings.map_slots
+    mapped = mapped and working_set.make_room(decision, page_id, cost, own=own)
     page = SlotPage(
         type=slot_type(role),
         modality=slot.modality,
         importance=slot_importance(role),
         cost=cost,
         mapped=mapped,
-        displaced=None if mapped else course.displaced(),
+        displaced=None if mapped else decision.displaced(),
         ends=ends,
         asks=bool(slot.own_calls),
     )
     item = draft(slot, index=index, role=role, page=page)
-    course.emit(item.event, item.payload)
-    course.cooled(page_id)
+    decision.emit(item.event, item.payload)
+    decision.cooled(page_id)
     if not mapped:
-        _map_smaller(course, course.paging.hot[page_id].entry, slot, own)
-    elif cost > pins.largest(course.paging, page_id):
+        _map_smaller(decision, decision.paging.hot[page_id].entry, slot, own)
+    elif cost > pins.largest(decision.paging, page_id):
         # It is too large to stay so once its exchange is over.
-        entry = course.paging.frames[page_id].entry
-        made = _made(entry, slot, tokenizer=course.paging.settings.tokenizer)
-        working_set.write_made(course, Found(entry, None, None), made)
+        entry = decision.paging.frames[page_id].entry
+        made = _made(entry, slot, tokenizer=decision.paging.settings.tokenizer)
+        working_set.write_made(decision, Found(entry, None, None), made)
 
 
 def _precedence(index: int, role: str | None) -> Precedence:
@@ -132,25 +137,27 @@ def require_room(state: ThreadState, added: int) -> None:
         raise ThreadFullError(max_slots=state.max_slots)
 
 
-def _map_smaller(course: Course, entry: Entry, slot: NewSlot, own: Precedence) -> None:
+def _map_smaller(
+    decision: Decision, entry: Entry, slot: NewSlot, own: Precedence
+) -> None:
     """Map a slot as faithfully as it fits, having made its lower levels."""
-    settings, page_id = course.paging.settings, entry.page_id
+    settings, page_id = decision.paging.settings, entry.page_id
     # What the user said has to be shown when a turn begins, mapped until then or not.
     if not settings.map_slots and entry.role != "user":
         return
     found = Found(entry, None, None)
-    if not working_set.allows(course, page_id, entry.full.cost, own):
+    if not working_set.allows(decision, page_id, entry.full.cost, own):
         made = _made(entry, slot, tokenizer=settings.tokenizer)
-        found = working_set.write_made(course, found, made)
-    fits = _fits(course, found.live, own)
+        found = working_set.write_made(decision, found, made)
+    fits = _fits(decision, found.live, own)
     if settings.map_slots:
-        fits = working_set.map_entry(course, found.live, 0, cause="append", own=own)
+        fits = working_set.map_entry(decision, found.live, 0, cause="append", own=own)
     if not fits and entry.role == "user":
         raise NoRoomError
 
 
-def _fits(course: Course, entry: Entry, own: Precedence) -> bool:
-    level = working_set.fitting(course, entry, 0, own=own, cause="append")
+def _fits(decision: Decision, entry: Entry, own: Precedence) -> bool:
+    level = working_set.fitting(decision, entry, 0, own=own, cause="append")
     return level is not None
 
 
@@ -175,21 +182,21 @@ def role_of(slot: NewSlot) -> Role | None:
     return slot.role or _CHAT_ROLES.get(slot.type)  # type: ignore[return-value]  # closed words
 
 
-def _fetched(course: Course, slot: NewSlot, pages: PageTable) -> Carried | None:
+def _fetched(decision: Decision, slot: NewSlot, pages: PageTable) -> Carried | None:
     """What the call has brought that the slot answers, if it was one of ours."""
-    calls = course.paging.calls
+    calls = decision.paging.calls
     if slot.answers is None or not calls:
         return None
     found = dict(calls).get(pages.digest(slot.answers))
     if found is None:
         return None
     page_id, place = found
-    return Carried(page_id, place_body(place, course.state.id))
+    return Carried(page_id, place_body(place, decision.state.id))
 
 
-def _brought(course: Course, slot: NewSlot, pages: PageTable) -> bool:
+def _brought(decision: Decision, slot: NewSlot, pages: PageTable) -> bool:
     """Whether it only made calls of ours, and one of them has brought a page."""
-    calls = {call for call, _ in course.paging.calls}
+    calls = {call for call, _ in decision.paging.calls}
     return bool(calls) and any(pages.digest(each) in calls for each in slot.own_calls)
 
 

@@ -24,7 +24,7 @@ from memoryhub.kernel.commands import (
     ReopenThread,
     RetireThread,
 )
-from memoryhub.kernel.course import Course, PageTable
+from memoryhub.kernel.decision import Decision, PageTable
 from memoryhub.kernel.forget import erasing
 from memoryhub.kernel.paging import eviction, pins
 from memoryhub.kernel.parts import Part
@@ -53,17 +53,17 @@ Labels = Mapping[str, LabelValue]
 _FIXED = "what the thread was made with: it is fixed"
 
 
-def create(course: Course, command: CreateThread, pages: PageTable) -> None:
+def create(decision: Decision, command: CreateThread, pages: PageTable) -> None:
     """Make a new thread, or fill what an existing one leaves open.
 
     Emits thread.created, or thread.described for scope levels newly set, or nothing.
     Raises ScopeConflictError and SubjectConflictError on a set value that differs.
     """
-    state = course.state
+    state = decision.state
     if state.status == "new":
         config = _born(command.config)
         check(settings_of(config))
-        course.emit(
+        decision.emit(
             ThreadCreated(
                 subject=state.subject,
                 config=config,
@@ -75,7 +75,7 @@ def create(course: Course, command: CreateThread, pages: PageTable) -> None:
         return
     if command.subject not in (None, state.subject):
         raise SubjectConflictError
-    _describe(course, command.scope, labels=None)
+    _describe(decision, command.scope, labels=None)
 
 
 def _born(sent: Limits) -> Limits:
@@ -84,22 +84,22 @@ def _born(sent: Limits) -> Limits:
     return sent.model_copy(update={"layout": chosen})
 
 
-def fork(course: Course, command: ForkThread, pages: PageTable) -> None:
+def fork(decision: Decision, command: ForkThread, pages: PageTable) -> None:
     """Make a thread that goes on from its parent's state.
 
-    The course begins with the state of `inherit`. Emits thread.forked, records.erased
+    The decision begins with the state of `inherit`. Emits thread.forked, records.erased
     for what is gone since, and evictions when the child's working set is smaller than
     what it inherits. Raises ForkTooDeepError beyond 32 ancestors, PinBudgetError when
     inherited pins don't fit.
     """
-    state = course.state
+    state = decision.state
     if state.depth > MAX_FORK_DEPTH:
         raise ForkTooDeepError(max_depth=MAX_FORK_DEPTH)
     config = _forked_config(state.config, command.config)
     settings = _settings(state, config)
     check(settings)
     pins.require_share(state.paging._replace(settings=settings))
-    course.emit(
+    decision.emit(
         ThreadForked(
             subject=state.subject,
             parent=command.parent.id,
@@ -112,9 +112,9 @@ def fork(course: Course, command: ForkThread, pages: PageTable) -> None:
             **_levels(command.scope),
         )
     )
-    erasing.erase_inherited(course, command.erased, pages)
+    erasing.erase_inherited(decision, command.erased, pages)
     # After it, for a journal begins with its fork: seq 1 alone may be over the budget.
-    eviction.shrink(course)
+    eviction.shrink(decision)
 
 
 def _forked_config(parent: Limits, sent: Limits) -> Limits:
@@ -126,16 +126,16 @@ def _forked_config(parent: Limits, sent: Limits) -> Limits:
     return sent.model_copy(update={name: getattr(parent, name) for name in FIXED})
 
 
-def amend(course: Course, command: AmendThread, pages: PageTable) -> None:
+def amend(decision: Decision, command: AmendThread, pages: PageTable) -> None:
     """Fill scope levels, replace the labels, change limits and paging.
 
     Emits thread.described and thread.configured, each only for what changes, the latter
     after what a smaller working set has no room for. Lowering a limit below what exists
     removes nothing: the thread is full. Raises PinBudgetError when pins would not fit.
     """
-    state = course.state
+    state = decision.state
     labels = None if command.labels is None else _sorted(command.labels)
-    _describe(course, command.scope, labels=labels)
+    _describe(decision, command.scope, labels=labels)
     if command.config is None:
         return
     config = Limits(**{**state.config.model_dump(), **command.config})
@@ -147,31 +147,31 @@ def amend(course: Course, command: AmendThread, pages: PageTable) -> None:
     settings = _settings(state, config)
     check(settings)
     pins.require_share(state.paging._replace(settings=settings))
-    course.goes_by(settings)
-    eviction.shrink(course)
+    decision.goes_by(settings)
+    eviction.shrink(decision)
     # Last, so that no seq shows a working set beyond its bounds.
-    course.emit(ThreadConfigured(config=config))
+    decision.emit(ThreadConfigured(config=config))
 
 
-def close(course: Course, command: CloseThread, pages: PageTable) -> None:
+def close(decision: Decision, command: CloseThread, pages: PageTable) -> None:
     """Refuse agent writes from here on. Emits thread.closed; a repeat, nothing."""
-    if course.state.status == "open":
-        course.emit(ThreadClosed(reason=command.reason))
+    if decision.state.status == "open":
+        decision.emit(ThreadClosed(reason=command.reason))
 
 
-def reopen(course: Course, command: ReopenThread, pages: PageTable) -> None:
+def reopen(decision: Decision, command: ReopenThread, pages: PageTable) -> None:
     """Take agent writes again. Emits thread.reopened; a repeat, nothing."""
-    if course.state.status == "closed":
-        course.emit(ThreadReopened())
+    if decision.state.status == "closed":
+        decision.emit(ThreadReopened())
 
 
-def retire(course: Course, command: RetireThread, pages: PageTable) -> None:
+def retire(decision: Decision, command: RetireThread, pages: PageTable) -> None:
     """End a thread that its retention policy is done with. Emits thread.retired."""
-    course.emit(
+    decision.emit(
         ThreadRetired(
             policy_days=command.policy_days,
             idle_days=command.idle_days,
-            last_active_seq=course.state.active_seq,
+            last_active_seq=decision.state.active_seq,
         )
     )
 
@@ -262,8 +262,8 @@ def _begun(state: ThreadState, event: ThreadCreated | ThreadForked) -> ThreadSta
     )
 
 
-def _describe(course: Course, scope: Scope, *, labels: Labels | None) -> None:
-    state = course.state
+def _describe(decision: Decision, scope: Scope, *, labels: Labels | None) -> None:
+    state = decision.state
     wanted, current = _levels(scope), _levels(state.scope)
     for level, value in wanted.items():
         if value is not None and current[level] not in (None, value):
@@ -273,7 +273,7 @@ def _describe(course: Course, scope: Scope, *, labels: Labels | None) -> None:
     relabelled = labels is not None and tuple(labels.items()) != state.labels
     if fresh or relabelled:
         listed = _listed(labels) if labels is not None and relabelled else None
-        course.emit(ThreadDescribed(labels=listed, **fresh))
+        decision.emit(ThreadDescribed(labels=listed, **fresh))
 
 
 def _levels(scope: Scope) -> dict[str, str | None]:

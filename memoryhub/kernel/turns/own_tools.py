@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from memoryhub.errors import NoRoomError
-from memoryhub.kernel.course import Course, PageTable
+from memoryhub.kernel.decision import Decision, PageTable
 from memoryhub.kernel.paging import eviction
 from memoryhub.kernel.paging.page_commands import SetTools
 from memoryhub.kernel.parts import Part
@@ -23,30 +23,30 @@ MOST, MOST_BYTES = 128, 64 * 1024
 _SHARE = 0.5
 
 
-def set_tools(course: Course, command: SetTools, pages: PageTable) -> None:
+def set_tools(decision: Decision, command: SetTools, pages: PageTable) -> None:
     """Keep the definitions. Emits tools.set, and evictions first; a repeat, nothing.
 
     Raises NoRoomError when they would take more than half of what is usable.
     """
-    before = course.paging.own_tools
+    before = decision.paging.own_tools
     digest = pages.digest(command.definitions.decode())
     if before.digest == digest if before else not command.names:
         return
-    settings = replace(course.paging.settings, tools_tokens=0)
+    settings = replace(decision.paging.settings, tools_tokens=0)
     if command.tokens > settings.usable * _SHARE:
         raise NoRoomError
-    course.goes_by(replace(settings, tools_tokens=command.tokens))
-    eviction.shrink(course)
+    decision.goes_by(replace(settings, tools_tokens=command.tokens))
+    eviction.shrink(decision)
     # Last, as when a budget is set: no seq shows a working set beyond its bounds.
     event = ToolsSet(
-        turn=course.turn,
+        turn=decision.turn,
         digest=digest,
         tools=len(command.names),
         tokens=command.tokens,
         bytes=len(command.definitions),
         by=command.by,
     )
-    course.emit(event, b'{"tools":' + command.definitions + b"}")
+    decision.emit(event, b'{"tools":' + command.definitions + b"}")
 
 
 def tools_set(state: ThreadState, event: ToolsSet) -> ThreadState:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from memoryhub.errors import StaleError
 from memoryhub.kernel.commands import ImportMessages
-from memoryhub.kernel.course import Course, PageTable
+from memoryhub.kernel.decision import Decision, PageTable
 from memoryhub.kernel.parts import Part
 from memoryhub.kernel.state.events import ImportAdvanced, RunRecorded
 from memoryhub.kernel.state.page_events import TurnBegan
@@ -13,29 +13,31 @@ from memoryhub.kernel.threads import slots
 from memoryhub.kernel.turns import turns
 
 
-def advance(course: Course, command: ImportMessages, pages: PageTable) -> None:
+def advance(decision: Decision, command: ImportMessages, pages: PageTable) -> None:
     """Append the next messages of a run. All or none.
 
     Emits run.recorded with the first batch, slot.appended per message, turn.began
     right before each that opens one, and import.advanced. Raises StaleError when the
     thread holds anything but the first `after` messages.
     """
-    state = course.state
+    state = decision.state
     if command.after != state.imported or state.slot_count != state.imported:
         raise StaleError(imported=state.imported)
     slots.require_room(state, len(command.messages))
     if command.run is not None:
-        course.emit(command.run, command.info)
+        decision.emit(command.run, command.info)
     for message in command.messages:
         if message.turn:
-            course.emit(TurnBegan(n=course.turn + 1, continues=_continues(course)))
-        slots.append_one(course, message.slot, pages)
+            decision.emit(
+                TurnBegan(n=decision.turn + 1, continues=_continues(decision))
+            )
+        slots.append_one(decision, message.slot, pages)
     total = command.after + len(command.messages)
-    course.emit(ImportAdvanced(count=total, digest=command.digest))
+    decision.emit(ImportAdvanced(count=total, digest=command.digest))
 
 
-def _continues(course: Course) -> bool:
-    return turns.continues_exchange(course.paging)
+def _continues(decision: Decision) -> bool:
+    return turns.continues_exchange(decision.paging)
 
 
 def recorded(state: ThreadState, event: RunRecorded) -> ThreadState:

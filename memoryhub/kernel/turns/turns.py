@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from memoryhub.errors import NotFoundError
 from memoryhub.kernel.commands import MadeLevels
-from memoryhub.kernel.course import Course, PageTable
+from memoryhub.kernel.decision import Decision, PageTable
 from memoryhub.kernel.packing import context_records
 from memoryhub.kernel.paging import working_set
 from memoryhub.kernel.paging.lookups import Found
@@ -31,7 +31,7 @@ from memoryhub.kernel.threads import slots
 from memoryhub.kernel.turns import own_tools
 
 
-def begin_turn(course: Course, command: BeginTurn, pages: PageTable) -> None:
+def begin_turn(decision: Decision, command: BeginTurn, pages: PageTable) -> None:
     """Append the slots that came with it, then begin a model call.
 
     Emits tools.set when they are others, slot.appended each, turn.began, and
@@ -39,27 +39,27 @@ def begin_turn(course: Course, command: BeginTurn, pages: PageTable) -> None:
     than it fits. Raises as `slots.append` and `own_tools.set_tools`.
     """
     if command.tools is not None:
-        own_tools.set_tools(course, command.tools, pages)
+        own_tools.set_tools(decision, command.tools, pages)
     newest = None
-    slots.require_room(course.state, len(command.slots))
+    slots.require_room(decision.state, len(command.slots))
     for slot in command.slots:
-        slots.append_one(course, slot, pages)
+        slots.append_one(decision, slot, pages)
         # Later ones may send it home again, where no row tells of it yet.
-        newest = _resident_user(course.paging) or newest
+        newest = _resident_user(decision.paging) or newest
     continues = command.continues
     if continues is None:
-        continues = continues_exchange(course.paging)
-    course.emit(
+        continues = continues_exchange(decision.paging)
+    decision.emit(
         TurnBegan(
-            n=course.turn + 1,
-            mode=command.mode or course.paging.settings.mode,
+            n=decision.turn + 1,
+            mode=command.mode or decision.paging.settings.mode,
             continues=continues,
-            exchange=max(1, course.paging.exchanges.begun + (not continues)),
+            exchange=max(1, decision.paging.exchanges.begun + (not continues)),
             over_budget=False,
             simulated=command.simulated,
         )
     )
-    _show_user(course, newest, command.made, pages)
+    _show_user(decision, newest, command.made, pages)
 
 
 def continues_exchange(paging: Paging) -> bool:
@@ -77,27 +77,29 @@ def _resident_user(paging: Paging) -> Entry | None:
 
 
 def _show_user(
-    course: Course, entry: Entry | None, made: MadeLevels | None, pages: PageTable
+    decision: Decision, entry: Entry | None, made: MadeLevels | None, pages: PageTable
 ) -> None:
     """The newest user slot is in every request, as faithfully as it fits."""
-    user = course.paging.last_user
+    user = decision.paging.last_user
     if user is None:
         return
-    entry = _resident_user(course.paging) or entry
+    entry = _resident_user(decision.paging) or entry
     entry = entry or pages.entry(slot_page_id(user.slot))
     if entry is None:
         # A journal from before paging: it has no pages.
         return
     # No look-up: nobody named the page.
     found = Found(entry, None, None)
-    if working_set.fitting(course, entry, 0, own=USER, cause="turn") != 0:
-        found = working_set.write_made(course, found, made)
-    working_set.map_entry(course, found.live, 0, cause="turn", own=USER)
+    if working_set.fitting(decision, entry, 0, own=USER, cause="turn") != 0:
+        found = working_set.write_made(decision, found, made)
+    working_set.map_entry(decision, found.live, 0, cause="turn", own=USER)
 
 
-def record_context(course: Course, command: RecordContext, pages: PageTable) -> None:
+def record_context(
+    decision: Decision, command: RecordContext, pages: PageTable
+) -> None:
     """Keep what a turn's request was made of. Emits turn.packed; a repeat, nothing."""
-    state = course.state
+    state = decision.state
     if not 0 < command.turn <= state.turn_count:
         raise NotFoundError
     if command.turn in state.paging.packed:
@@ -110,7 +112,7 @@ def record_context(course: Course, command: RecordContext, pages: PageTable) -> 
         simulated=command.simulated,
         own=state.id,
     )
-    course.emit(event, strict_json.as_sent({"sha256": command.sha256}))
+    decision.emit(event, strict_json.as_sent({"sha256": command.sha256}))
 
 
 def began(state: ThreadState, event: TurnBegan) -> ThreadState:

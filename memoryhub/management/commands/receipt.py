@@ -8,7 +8,7 @@ from django.core.management.base import CommandParser
 from memoryhub.management import start
 from memoryhub.management.terminal import WRONG_USAGE
 from memoryhub.management.terminal import Command as Base
-from memoryhub.queries.forget import reach
+from memoryhub.queries.forget import exclusions
 from memoryhub.services.forget import receipts as issued
 from memoryhub.vault.proof import receipts, signing
 
@@ -56,7 +56,7 @@ class Command(Base):
             f"Good. Erasure {says.get('erasure')}, {what}, signed by key "
             f"{says['key_id']}, which leads back to the root {says['root']}."
         )
-        for each in reach.list_left(says.get("residue", ())):
+        for each in exclusions.list_left(says.get("residue", ())):
             self.stdout.write(f"  {each}")
 
     def keys(self, file: Path | None) -> dict[str, bytes]:

@@ -11,7 +11,7 @@ from memoryhub.management import logs, start
 from memoryhub.management.serving import address, server
 from memoryhub.management.terminal import Command as Base
 from memoryhub.services.access import operators
-from memoryhub.services.forget.standstill import standstill
+from memoryhub.services.forget.maintenance import maintenance
 from memoryhub.vault.keys import keyring
 
 
@@ -59,7 +59,7 @@ class Command(Base):
         else:
             # Logs travel; a link in them would sign in whoever reads them first.
             yield "Sign in by a link from: manage.py signin"
-        if standstill.waiting:
+        if maintenance.waiting:
             yield (
                 "A backup was restored from before some erasures: nothing is served "
                 "until they are replayed. Run: manage.py forget --replay"

@@ -16,9 +16,9 @@ from django.db.models.functions import Coalesce
 from memoryhub.models.erasures import Erasure, Receipt
 from memoryhub.models.events import Event
 from memoryhub.models.threads import Thread
-from memoryhub.queries.forget import reach
+from memoryhub.queries.forget import exclusions
 from memoryhub.queries.forget.erasures import CLOSED, ErasureLine
-from memoryhub.queries.forget.reach import Left
+from memoryhub.queries.forget.exclusions import Left
 
 #: A thread, and the seq of a record in it.
 Place = tuple[UUID, int]
@@ -42,7 +42,7 @@ class Remains:
     @property
     def left(self) -> list[Left]:
         """The residue in words."""
-        return reach.list_left(self.residue)
+        return exclusions.list_left(self.residue)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

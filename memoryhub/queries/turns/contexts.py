@@ -15,11 +15,11 @@ from memoryhub.journal.log import log
 from memoryhub.journal.rows.page_rows import entry_of
 from memoryhub.journal.writing import texts
 from memoryhub.kernel.levels.contexts import Record, Texts
-from memoryhub.kernel.packing import context_records, packers, prefixes, wanting
+from memoryhub.kernel.packing import context_records, packers, prefixes, selection
 from memoryhub.kernel.packing.cuts import Cut, cuts
 from memoryhub.kernel.packing.packing import Packed
 from memoryhub.kernel.packing.prefixes import Request
-from memoryhub.kernel.packing.wanting import Asked
+from memoryhub.kernel.packing.selection import Asked
 from memoryhub.kernel.state.page_events import TurnPacked
 from memoryhub.kernel.state.pages import Entry, Location, system_prompt
 from memoryhub.kernel.state.paging import listed
@@ -83,14 +83,14 @@ def pack(
     `thread` comes with its subject. Three queries for pages at home, one for texts,
     and one more for each ancestor. Raises packing.TooSmallError.
     """
-    wanted = wanting.wanted(state, asked, home=list_home(thread, state))
+    wanted = selection.wanted(state, asked, home=list_home(thread, state))
     if wanted.layout == "conversation" and before and before.home.id == thread.id:
-        wanted = wanting.continued(wanted, before.record)
-    places = wanting.places(wanted)
+        wanted = selection.continued(wanted, before.record)
+    places = selection.places(wanted)
     opened = texts.opened(thread, places)
     gone = {*places} - opened.keys() if len(opened) < len(places) else ()
     tokenizer = tokenizers.of(thread)
-    return packers.pack(wanting.without(wanted, gone), opened, tokenizer=tokenizer)
+    return packers.pack(selection.without(wanted, gone), opened, tokenizer=tokenizer)
 
 
 def list_home(

@@ -7,8 +7,8 @@ from typing import Any
 from memoryhub.journal.writing import texts
 from memoryhub.kernel.levels import manifest
 from memoryhub.kernel.levels.contexts import FrameRow
-from memoryhub.kernel.packing import wanting
-from memoryhub.kernel.packing.wanting import Asked
+from memoryhub.kernel.packing import selection
+from memoryhub.kernel.packing.selection import Asked
 from memoryhub.kernel.state.paging import Frame
 from memoryhub.kernel.state.state import ThreadState
 from memoryhub.kernel.text import names
@@ -24,7 +24,7 @@ def get_manifest(thread: Thread, state: ThreadState) -> dict[str, Any]:
     """
     name = names.called(thread.name, thread.subject_id)
     asked = Asked(name=name, turn=state.turn_count)
-    wanted = wanting.wanted(state, asked, home=contexts.list_home(thread, state))
+    wanted = selection.wanted(state, asked, home=contexts.list_home(thread, state))
     rows = wanted.available[: manifest.MAX_ROWS]
     opened = texts.opened(thread, [row.location(wanted.thread) for row in rows])
     listed = [

@@ -23,8 +23,8 @@ from memoryhub.errors import (
     NameTakenError,
     ProjectFullError,
 )
-from memoryhub.journal import arrivals
-from memoryhub.journal.arrivals import Arrival
+from memoryhub.journal import importing
+from memoryhub.journal.importing import Arrival
 from memoryhub.journal.log.heads import Head
 from memoryhub.journal.rows import tombstones
 from memoryhub.kernel.formats.bundles import (
@@ -178,11 +178,11 @@ def take(
     withheld = Withheld(subject)
     try:
         arrived = list(_written(bundle, walk, withheld, subject, progress))
-        arrivals.open_all(arrived, subject, actor=ACTOR)
+        importing.open_all(arrived, subject, actor=ACTOR)
     except BaseException:
-        arrivals.remove(walk.ids.threads.values())
+        importing.remove(walk.ids.threads.values())
         raise
-    arrivals.purge(arrived)
+    importing.purge(arrived)
     return replace(taken, subject=subject.id, withheld=withheld.count)
 
 
@@ -274,7 +274,7 @@ def _written(
         last = state.seq == each.thread.head_seq
         if last or arrival.full:
             progress(len(arrival.events))
-            arrivals.write(arrival, epoch=subject.epoch)
+            importing.write(arrival, epoch=subject.epoch)
         if last:
             _let_go(arrival, withheld, subject)
             yield arrival.head
@@ -290,7 +290,7 @@ def _begun(walk: Pass, each: Incoming, manifest: Manifest) -> Arrival:
         head=Head.newborn(
             walk.newborn(each), name=_name(manifest, cut, walk.ids.subject), salt=salt
         ),
-        origin=arrivals.origin(
+        origin=importing.origin(
             instance=manifest.instance, thread=cut.thread, head_hash=cut.head_hash
         ),
         bare=bare,
@@ -327,4 +327,4 @@ def _let_go(arrival: Arrival, withheld: Withheld, subject: Subject) -> None:
     while recorded := next(withheld.last(arrival.head.state), None):
         state = evolve(arrival.head.state, recorded)
         arrival.add(recorded, None, state=state, erased_by=None, key=key)
-        arrivals.write(arrival, epoch=subject.epoch)
+        importing.write(arrival, epoch=subject.epoch)

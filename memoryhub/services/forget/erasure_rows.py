@@ -18,7 +18,7 @@ from django.db.models import F, Q, QuerySet
 
 from memoryhub import journal
 from memoryhub.errors import CorruptError, SubjectErasedError
-from memoryhub.journal import arrivals
+from memoryhub.journal import importing
 from memoryhub.journal.forget import erasing, purging
 from memoryhub.journal.log import log
 from memoryhub.journal.rows import tombstones
@@ -83,8 +83,8 @@ def purge(row: Erasure) -> None:
 
 def _order_threads(row: Erasure) -> None:
     # Nobody has seen what is still on its way in, so nothing is left of it.
-    importing = _whole(row).filter(status=Thread.Status.IMPORTING)
-    arrivals.remove(importing.values_list("id", flat=True))
+    arriving = _whole(row).filter(status=Thread.Status.IMPORTING)
+    importing.remove(arriving.values_list("id", flat=True))
     left = _whole(row).exclude(status=_ERASED).order_by("id")
     while some := [*left[: erasing.AT_ONCE]]:
         journal.run(partial(_end, row, some))

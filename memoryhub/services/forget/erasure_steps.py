@@ -30,14 +30,14 @@ from memoryhub.queries.forget import erasure_targets
 from memoryhub.queries.forget.holds import in_force
 from memoryhub.queries.people import recipients
 from memoryhub.services.forget import (
-    burials,
     erasure_plans,
     erasure_rows,
     ledgers,
     receipts,
+    thread_tombstones,
 )
 from memoryhub.services.forget.erasure_plans import text
-from memoryhub.services.forget.standstill import standstill
+from memoryhub.services.forget.maintenance import maintenance
 from memoryhub.services.people import subjects
 from memoryhub.services.people.restrictions import PLANNED
 from memoryhub.services.scan import erasure_needles, scan_targets, scans
@@ -70,7 +70,7 @@ def fence(row: Erasure) -> str:
     line = ledgers.intend(row)
     if promised:
         # A restore may lie between: names of hers can be unknown here, and are dead.
-        burials.lay(row, line)
+        thread_tombstones.lay(row, line)
     if row.scope == Scope.SUBJECT:
         journal.run(partial(_fence_subject, row.id, line))
     else:
@@ -139,7 +139,7 @@ def verify(row: Erasure) -> str:
         journal.run(partial(_fall_back, row.id))
         return ""
     # While a restore is being seen to nobody is served, hence in nobody's way.
-    alone = bool(standstill.waiting)
+    alone = bool(maintenance.waiting)
     if row.waiting_on == NIGHT and not alone and scans.waits():
         return NIGHT
     if erasure_needles.lacking(row):

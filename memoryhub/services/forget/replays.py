@@ -22,15 +22,15 @@ from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
 from memoryhub.queries.forget.erasures import CLOSED
 from memoryhub.services.forget import (
-    burials,
     erasure_plans,
     erasure_steps,
     erasures,
     ledger_targets,
     ledgers,
     project_deletions,
+    thread_tombstones,
 )
-from memoryhub.services.forget.standstill import standstill
+from memoryhub.services.forget.maintenance import maintenance
 from memoryhub.services.people.restrictions import PLANNED
 from memoryhub.vault.proof.ledger import Line
 
@@ -49,10 +49,10 @@ def look() -> int:
     """
     standing = ledgers.compare()
     _fence(standing.resumed)
-    standstill.waiting = len(standing.replayed)
-    if standstill.waiting:
-        log.warning("erasures.to_replay", count=standstill.waiting)
-    return standstill.waiting
+    maintenance.waiting = len(standing.replayed)
+    if maintenance.waiting:
+        log.warning("erasures.to_replay", count=maintenance.waiting)
+    return maintenance.waiting
 
 
 def pending() -> list[Line]:
@@ -73,13 +73,13 @@ def replay(line: Line) -> Erasure:
     A row that is gone is made anew under the same id. Returns it as it is now; or an
     earlier one of the same subject, of which the backup holds a half and which waits.
     """
-    buried = burials.placed(line)
+    buried = thread_tombstones.placed(line)
     if (unfinished := _make_way(buried or line)) is not None:
         return unfinished
     row = Erasure.objects.filter(id=line.erasure).first()
     before = ledgers.newest(line.erasure)
     if row is None and buried is not None:
-        journal.run(partial(burials.bury, buried, actor=ACTOR))
+        journal.run(partial(thread_tombstones.bury, buried, actor=ACTOR))
     elif row is None:
         row = journal.run(partial(_made, line))
         journal.run(partial(_confirm, row.id))

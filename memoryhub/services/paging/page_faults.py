@@ -21,7 +21,7 @@ from memoryhub.kernel.levels.lines import shown_text
 from memoryhub.kernel.levels.opened import Opened
 from memoryhub.kernel.levels.tokens import Count
 from memoryhub.kernel.levels.tools import Call, Mistake
-from memoryhub.kernel.packing import ranges, wanting
+from memoryhub.kernel.packing import ranges, selection
 from memoryhub.kernel.paging import faults, working_set
 from memoryhub.kernel.paging.page_commands import FaultPage, Range
 from memoryhub.kernel.state.page_events import FaultRefused, PageFaulted
@@ -223,7 +223,7 @@ def _longest(
         opened,
         version=entry.version,
         offset=offset,
-        limit=wanting.policies_of(state.paging).upgrade_budget_tokens,
+        limit=selection.policies_of(state.paging).upgrade_budget_tokens,
         room=faults.part_room(state, entry.page_id),
         count=_count(state, entry, opened),
     )
@@ -243,7 +243,7 @@ def _faulted(agent: Agent, receipt: Receipt, command: FaultPage) -> Faulted:
     told = receipt.all(PageFaulted)
     level = told[0].level if told else state.paging.frames[entry.page_id].level
     tier = state.paging.tier(entry.page_id) or entry.home
-    left = wanting.policies_of(state.paging)
+    left = selection.policies_of(state.paging)
     source = told[0].tier_before if told else tier
     envelope = envelopes.get_envelope(
         thread, entry, level=level, tier=tier, source=source
@@ -279,7 +279,7 @@ def _explained(
         row, entry, tokenizer=state.paging.settings.tokenizer
     )
     entry = working_set.with_made(entry, made)
-    left = wanting.policies_of(state.paging)
+    left = selection.policies_of(state.paging)
     tokens = entry.at(entry.at_most(command.level)).tokens
     cheaper = _cheaper(state, entry, tokens) if left.faults_left else []
     if isinstance(refusal, NoRoomError):
@@ -300,7 +300,7 @@ def _explained(
 
 def _cheaper(state: ThreadState, entry: Entry, tokens: int) -> list[int]:
     """Levels of less tokens that would be delivered, cheapest first."""
-    left = wanting.policies_of(state.paging).upgrade_budget_tokens
+    left = selection.policies_of(state.paging).upgrade_budget_tokens
     room = faults.deliverable(state, entry.page_id)
     levels = faults.cheaper_levels(entry, tokens_left=left)
     return [

@@ -24,8 +24,8 @@ from memoryhub.queries.scan.residue import Standing
 from memoryhub.queries.scan.surfaces import Kind as Place
 from memoryhub.queries.scan.surfaces import Surface
 from memoryhub.services.scan import scan_probes
-from memoryhub.vault.scan.haystacks import Hit, Search
 from memoryhub.vault.scan.needles import Kind, Needle
+from memoryhub.vault.scan.sources import Hit, Search
 
 #: Of this scanner; receipts name it.
 VERSION: Final = "memoryhub.scan/1"

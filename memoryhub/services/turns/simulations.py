@@ -28,7 +28,7 @@ from memoryhub.kernel.commands import Command, MadeLevels
 from memoryhub.kernel.formats.transcripts import Message
 from memoryhub.kernel.levels import making, tokens
 from memoryhub.kernel.packing.packing import TooSmallError
-from memoryhub.kernel.packing.wanting import Asked
+from memoryhub.kernel.packing.selection import Asked
 from memoryhub.kernel.paging.page_commands import (
     BeginTurn,
     FaultPage,

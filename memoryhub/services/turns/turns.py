@@ -13,7 +13,7 @@ from memoryhub.journal.writing.uses import uses
 from memoryhub.kernel.commands import NewSlot
 from memoryhub.kernel.packing.cuts import Cut
 from memoryhub.kernel.packing.packing import Packed, TooSmallError
-from memoryhub.kernel.packing.wanting import Asked
+from memoryhub.kernel.packing.selection import Asked
 from memoryhub.kernel.paging.page_commands import BeginTurn, RecordContext, SetTools
 from memoryhub.kernel.state.page_events import By, TurnBegan
 from memoryhub.kernel.state.paging_config import Mode

@@ -8,7 +8,7 @@ from inspector.people import subject_acts
 from inspector.web import forgetting
 from memoryhub.kernel.state.erase_events import Reason
 from memoryhub.models.erasures import Erasure, Hold
-from memoryhub.queries.forget import reach
+from memoryhub.queries.forget import exclusions
 from memoryhub.services.forget import receipts
 from memoryhub.services.people import restrictions
 
@@ -21,11 +21,11 @@ def test_every_choice_of_the_engine_is_offered() -> None:
 
 
 def test_every_word_of_a_receipt_is_told() -> None:
-    assert set(receipts.RESIDUE) == reach.PLACES.keys()
+    assert set(receipts.RESIDUE) == exclusions.PLACES.keys()
     ways = {control for control, _ in receipts.RESIDUE.values()}
     ends = {until for _, until in receipts.RESIDUE.values()} - {"backup", "keys"}
-    assert ways == reach.CONTROL.keys()
-    assert ends == reach.UNTIL.keys()
+    assert ways == exclusions.CONTROL.keys()
+    assert ends == exclusions.UNTIL.keys()
     retained = receipts.retained("record")
     assert {each.reason for each in retained} <= forgetting.KEPT.keys()
     assert {each.what for each in retained} == forgetting.STAYS.keys()
@@ -45,7 +45,7 @@ def test_what_is_left_is_told_in_plain_words() -> None:
         "control": "process",
         "names": [],
     }
-    first, second = map(str, reach.list_left([backup, restart]))
+    first, second = map(str, exclusions.list_left([backup, restart]))
     assert first == (
         "backups of the memory, until 2026-12-22: names of threads, message types and "
         "keys in the clear; contents, sealed under the subject's key"

@@ -16,8 +16,8 @@ from memoryhub.kernel.levels import making
 from memoryhub.kernel.levels.contexts import Ref
 from memoryhub.kernel.levels.opened import Opened
 from memoryhub.kernel.levels.tokens import estimate, text_of
-from memoryhub.kernel.packing import packing, wanting
-from memoryhub.kernel.packing.wanting import Asked
+from memoryhub.kernel.packing import packing, selection
+from memoryhub.kernel.packing.selection import Asked
 from memoryhub.kernel.paging.page_commands import (
     BeginTurn,
     CreatePages,
@@ -119,7 +119,7 @@ class Talk(Bench):
         """Begin a turn and look at its request."""
         self.do(BeginTurn())
         asked = Asked(name="talk", turn=self.state.turn_count)
-        wanted = wanting.wanted(self.state, asked, home=())
+        wanted = selection.wanted(self.state, asked, home=())
         record = packing.pack(wanted, self.texts).record
         refs = [s.refs for s in record.sections if s.name == "context"]
         by_page = {

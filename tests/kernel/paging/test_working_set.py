@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from memoryhub.errors import NoRoomError, PinnedError
 from memoryhub.kernel.commands import AmendThread, AppendSlots
-from memoryhub.kernel.course import Course
+from memoryhub.kernel.decision import Decision
 from memoryhub.kernel.paging import eviction, pins
 from memoryhub.kernel.paging.page_commands import (
     BeginTurn,
@@ -282,5 +282,5 @@ def test_protected_pages_leave_last() -> None:
 
 
 def protected(bench: Bench) -> list[str]:
-    _, inside = eviction.victims(Course(bench.state, EVOLVE, at=bench.at))
+    _, inside = eviction.victims(Decision(bench.state, EVOLVE, at=bench.at))
     return [frame.page_id for _, frame in inside]

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memoryhub.kernel.commands import AppendSlots
-from memoryhub.kernel.course import Course
+from memoryhub.kernel.decision import Decision
 from memoryhub.kernel.paging import eviction
 from memoryhub.kernel.paging.page_commands import (
     BeginTurn,
@@ -53,8 +53,8 @@ def fill(bench: Bench, number: int = 11, **first: Any) -> None:
 
 def order(bench: Bench) -> list[str]:
     """Who would leave, first to last."""
-    course = Course(bench.state, EVOLVE, at=bench.at)
-    return [frame.page_id for ring in eviction.victims(course) for _, frame in ring]
+    decision = Decision(bench.state, EVOLVE, at=bench.at)
+    return [frame.page_id for ring in eviction.victims(decision) for _, frame in ring]
 
 
 # The contract

@@ -22,7 +22,7 @@ from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
 from memoryhub.services.access import projects
 from memoryhub.services.forget import erasure_plans, erasures
-from memoryhub.services.forget.standstill import standstill
+from memoryhub.services.forget.maintenance import maintenance
 from memoryhub.services.people import subjects
 from memoryhub.vault.proof import ledger
 from tests.cast import factories
@@ -285,7 +285,7 @@ def require_refused() -> None:
 
 @pytest.fixture
 def held_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(standstill, "waiting", 2)
+    monkeypatch.setattr(maintenance, "waiting", 2)
 
 
 async def replies(app: Any, scope: dict[str, Any], said: dict[str, Any]) -> list[Any]:

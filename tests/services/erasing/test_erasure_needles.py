@@ -15,8 +15,8 @@ from memoryhub.services.people import subjects
 from memoryhub.services.scan import erasure_needles
 from memoryhub.services.scan.erasure_needles import Remembered
 from memoryhub.services.threads import slots
-from memoryhub.vault.scan.haystacks import Search
 from memoryhub.vault.scan.needles import Kind, Needle
+from memoryhub.vault.scan.sources import Search
 from tests.cast.factories import (
     append,
     get_thread,

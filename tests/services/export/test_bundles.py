@@ -18,7 +18,7 @@ from memoryhub.errors import (
     SubjectRestrictedError,
     ThreadErasedError,
 )
-from memoryhub.journal import arrivals
+from memoryhub.journal import importing
 from memoryhub.models import Event, Instance, Project, Subject, Thread
 from memoryhub.models.access.audit import AuditEntry
 from memoryhub.queries.verify import context_verification
@@ -300,8 +300,8 @@ def test_what_happens_half_way_leaves_nothing(
 ) -> None:
     """An erasure between two batches: its epoch is not the one it began with."""
     subject = subjects.find_or_create(zeta.id, "ann")
-    monkeypatch.setattr(arrivals, "BATCH", 7)
-    write, written = arrivals.write, []
+    monkeypatch.setattr(importing, "BATCH", 7)
+    write, written = importing.write, []
 
     def moved(*args: Any, **options: Any) -> None:
         write(*args, **options)
@@ -309,7 +309,7 @@ def test_what_happens_half_way_leaves_nothing(
         if len(written) == 4:
             Subject.objects.filter(id=subject.id).update(epoch=2)
 
-    monkeypatch.setattr(arrivals, "write", moved)
+    monkeypatch.setattr(importing, "write", moved)
     assert refused(data, zeta).code == "stale"
     assert written[-1] > 0
 
@@ -318,7 +318,7 @@ def test_nobody_sees_it_before_it_is_whole(
     data: bytes, zeta: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other, seen = factories.make_agent(zeta), []
-    write = arrivals.write
+    write = importing.write
 
     def looked(*args: Any, **options: Any) -> None:
         write(*args, **options)
@@ -326,7 +326,7 @@ def test_nobody_sees_it_before_it_is_whole(
         with pytest.raises(NotFoundError):
             factories.append(other, "t-1", "mine")
 
-    monkeypatch.setattr(arrivals, "write", looked)
+    monkeypatch.setattr(importing, "write", looked)
     bundled.take(data, zeta)
     assert seen == [0, 0, 0]
     assert Thread.objects.scoped(zeta).count() == 3
@@ -335,7 +335,7 @@ def test_nobody_sees_it_before_it_is_whole(
 def test_small_batches_come_to_the_same(
     data: bytes, zeta: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(arrivals, "BATCH", 1)
+    monkeypatch.setattr(importing, "BATCH", 1)
     bundled.take(data, zeta)
     for row in Thread.objects.select_related("subject").filter(project=zeta):
         assert_replays(row)

@@ -15,7 +15,7 @@ from memoryhub.errors import (
     Refusal,
     SubjectHeldError,
 )
-from memoryhub.journal import Address, Birth, Order, arrivals
+from memoryhub.journal import Address, Birth, Order, importing
 from memoryhub.journal.forget import scrub
 from memoryhub.kernel.commands import CloseThread, CreateThread, RetireThread
 from memoryhub.management import deleting
@@ -234,7 +234,7 @@ LATE: dict[str, Callable[[Agent, Project, Subject], object]] = {
             actor="import",
         )
     ),
-    "a bundle": lambda agent, acme, ann: arrivals.open_all([], ann, actor="command"),
+    "a bundle": lambda agent, acme, ann: importing.open_all([], ann, actor="command"),
     "an export": lambda agent, acme, ann: exports.begin(ann, actor="command"),
     "an API key": lambda agent, acme, ann: api_keys.create(acme),
     "a new API key for an old": lambda agent, acme, ann: api_keys.rotate(

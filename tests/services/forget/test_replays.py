@@ -20,7 +20,7 @@ from memoryhub.models.server.clock import clock
 from memoryhub.models.subjects import Subject
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.forget import erasure_plans, erasures, ledgers, replays
-from memoryhub.services.forget.standstill import standstill
+from memoryhub.services.forget.maintenance import maintenance
 from memoryhub.services.people import subjects
 from memoryhub.services.scan import scans
 from memoryhub.vault.keys import keys
@@ -35,7 +35,7 @@ State = Erasure.State
 
 @pytest.fixture(autouse=True)
 def going_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(standstill, "waiting", 0)
+    monkeypatch.setattr(maintenance, "waiting", 0)
 
 
 @pytest.fixture
@@ -81,7 +81,7 @@ def test_what_was_promised_is_fenced_at_the_start(
 
 def test_nothing_to_replay_holds_nothing_back(ann: Subject) -> None:
     assert replays.look() == 0
-    standstill.require_none()
+    maintenance.require_none()
     assert replays.pending() == []
 
 
@@ -89,10 +89,10 @@ def test_an_unknown_erasure_holds_all_back(ann: Subject) -> None:
     row = planned(ann)
     ledgers.intend(row)
     row.delete()
-    assert replays.look() == standstill.waiting == 1
+    assert replays.look() == maintenance.waiting == 1
     with pytest.raises(ErasuresToReplayError):
-        standstill.require_none()
-    assert b"erasures_to_replay" in standstill.said
+        maintenance.require_none()
+    assert b"erasures_to_replay" in maintenance.said
 
 
 def lost(subject: Subject) -> ledger.Line:

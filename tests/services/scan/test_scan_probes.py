@@ -8,8 +8,8 @@ from pytest_django import Settings
 
 from memoryhub.queries.scan import surfaces
 from memoryhub.services.scan import scan_probes
-from memoryhub.vault.scan.haystacks import Search
 from memoryhub.vault.scan.needles import Needle
+from memoryhub.vault.scan.sources import Search
 
 POSTGRES = "postgresql" in configured.DATABASES["default"]["ENGINE"]
 

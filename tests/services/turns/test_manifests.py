@@ -9,8 +9,8 @@ import pytest
 
 from memoryhub.errors import FaultBudgetError
 from memoryhub.journal.writing import texts
-from memoryhub.kernel.packing import wanting
-from memoryhub.kernel.packing.wanting import Asked
+from memoryhub.kernel.packing import selection
+from memoryhub.kernel.packing.selection import Asked
 from memoryhub.kernel.paging.page_commands import EvictPage, FaultPage, WriteLevels
 from memoryhub.queries.turns import contexts
 from memoryhub.services.access.api_keys import Agent
@@ -93,7 +93,7 @@ def test_manifest_agrees_with_policy(paged: Agent) -> None:
     """What it allows is granted, to the last fault, and what it does not is not."""
     for mode in ("strict", "relaxed"):
         told = policies_of(begin(paged, "and now?", mode=mode))
-        left = wanting.policies_of(state_of(get_thread(paged)).paging)
+        left = selection.policies_of(state_of(get_thread(paged)).paging)
         assert told["faults_left"] == left.faults_left == told["max_faults_per_turn"]
         assert told["upgrade_budget_tokens"] == left.upgrade_budget_tokens
         assert told["faults_allowed"] is True
@@ -130,7 +130,7 @@ def test_pack_cache_changes_no_byte(paged: Agent, mode: Any) -> None:
     row = get_thread(paged)
     state = state_of(row, begun.receipt.seq)
     asked = Asked(name="t-1", turn=begun.turn, mode=mode)
-    places = wanting.places(wanting.wanted(state, asked, home=[]))
+    places = selection.places(selection.wanted(state, asked, home=[]))
     assert len(places) > 2
     for warmed in ((), places[:2], places):
         texts.texts.clear()

@@ -18,7 +18,7 @@ from memoryhub.journal import Order, Request
 from memoryhub.journal.writing.texts import texts
 from memoryhub.journal.writing.writer import Journal, writer
 from memoryhub.kernel.levels.tokens import estimate
-from memoryhub.kernel.packing.wanting import Asked
+from memoryhub.kernel.packing.selection import Asked
 from memoryhub.kernel.paging.page_commands import (
     BeginTurn,
     DeletePage,

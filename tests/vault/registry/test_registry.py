@@ -22,8 +22,8 @@ from memoryhub.journal.forget import purging
 from memoryhub.models.threads import Thread
 from memoryhub.services.forget import erasure_steps
 from memoryhub.vault.keys import keys
+from memoryhub.vault.registry.other_places import BACKENDS, LOG_HANDLERS, PATHS, PROCESS
 from memoryhub.vault.registry.registry import TABLES, Fate, Holds, Table
-from memoryhub.vault.registry.surroundings import BACKENDS, LOG_HANDLERS, PATHS, PROCESS
 from tests.vault import unlisted
 
 ROOT = Path(__file__).resolve().parent.parent.parent.parent

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from memoryhub.vault.scan import needles
-from memoryhub.vault.scan.haystacks import MAX_DEPTH, RATIO, Search
 from memoryhub.vault.scan.needles import Kind, Needle
+from memoryhub.vault.scan.sources import MAX_DEPTH, RATIO, Search
 
 TEXT = "cnryж漢\U0001f600 \\\"x of Mia's fare"
 NONCE = bytes(range(200, 212))

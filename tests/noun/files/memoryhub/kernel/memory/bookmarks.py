@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from memoryhub.errors import InvalidError
-from memoryhub.kernel.course import Course, PageTable
+from memoryhub.kernel.decision import Decision, PageTable
 from memoryhub.kernel.memory.memory_commands import MemoryCommand
 from memoryhub.kernel.parts import Part
 from memoryhub.kernel.slices import Measure, Slice
@@ -56,20 +56,22 @@ class ClearBookmarks(MemoryCommand):
     pass
 
 
-def add_bookmark(course: Course, command: AddBookmark, pages: PageTable) -> None:
+def add_bookmark(decision: Decision, command: AddBookmark, pages: PageTable) -> None:
     """Put words at a message. Raises InvalidError; emits bookmark.added."""
-    if command.slot >= course.state.slot_count:
+    if command.slot >= decision.state.slot_count:
         raise InvalidError(loc="slot")
-    course.emit(
+    decision.emit(
         BookmarkAdded(slot=command.slot, bytes=padded(len(command.text))),
         b'{"text":' + command.text + b"}",
     )
 
 
-def clear_bookmarks(course: Course, command: ClearBookmarks, pages: PageTable) -> None:
+def clear_bookmarks(
+    decision: Decision, command: ClearBookmarks, pages: PageTable
+) -> None:
     """Take all of them away. Emits bookmarks.cleared, or nothing without any."""
-    if count := len(BOOKMARKS.value(course.state)):
-        course.emit(BookmarksCleared(count=count))
+    if count := len(BOOKMARKS.value(decision.state)):
+        decision.emit(BookmarksCleared(count=count))
 
 
 def added(state: ThreadState, event: BookmarkAdded) -> ThreadState:

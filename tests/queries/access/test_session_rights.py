@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from memoryhub.models.access.operators import Membership
 from memoryhub.models.projects import Project
-from memoryhub.queries.threads.standings import Standings, list_standings
+from memoryhub.queries.access.session_rights import Standings, list_standings
 from memoryhub.services.access import operators
 
 pytestmark = pytest.mark.django_db

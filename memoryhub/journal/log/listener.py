@@ -1,4 +1,4 @@
-"""The ear: hears through the channel layer which threads moved, in any process.
+"""The listener: learns by the channel layer which threads moved, in any process.
 
 It loses what the layer loses, so whoever listens looks from time to time as well.
 """
@@ -32,7 +32,7 @@ def of_thread(thread: UUID) -> str:
     return f"thread.{thread}"
 
 
-class Ear:
+class Listener:
     """One channel of the layer, for all that one part of a process listens to."""
 
     def __init__(self, name: str) -> None:

@@ -59,7 +59,7 @@ class PageTable(Protocol):
         """By seq of those values whose time in history will be over: when, at least."""
 
 
-class Course:
+class Decision:
     """Collects drafts; each decision sees the state after all that stand before it."""
 
     def __init__(

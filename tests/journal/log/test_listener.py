@@ -1,4 +1,4 @@
-"""An ear that is told to listen no more listens no more."""
+"""A listener that is cancelled listens no more."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import asyncio
 import pytest
 from channels_redis.core import RedisChannelLayer
 
-from memoryhub.journal.log import ear
-from memoryhub.journal.log.ear import Ear
+from memoryhub.journal.log import listener
+from memoryhub.journal.log.listener import Listener
 
 TRIES = 60
 
@@ -16,7 +16,7 @@ TRIES = 60
 async def _ends(steps: int) -> bool:
     """Whether a listener that is cancelled after so many steps of the loop ends."""
     listening = asyncio.create_task(
-        Ear("test").listen(lambda thread, seq: None, lambda: ["group"])
+        Listener("test").listen(lambda thread, seq: None, lambda: ["group"])
     )
     for _ in range(steps):
         await asyncio.sleep(0)
@@ -31,6 +31,6 @@ async def test_a_listener_ends_whenever_it_is_cancelled(
     """Its Redis client forgets a cancellation that comes as it has sent something."""
     for steps in range(TRIES):
         layer = RedisChannelLayer(hosts=[{"address": redis_url, "socket_timeout": 15}])
-        monkeypatch.setattr(ear, "_layer", lambda layer=layer: layer)
+        monkeypatch.setattr(listener, "_layer", lambda layer=layer: layer)
         assert await _ends(steps), steps
         await layer.close_pools()

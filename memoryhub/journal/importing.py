@@ -1,4 +1,4 @@
-"""Arrivals: threads whose events come from another place, with their seqs and times.
+"""Importing: threads whose events come from another place, with their seqs and times.
 
 They are sealed and chained anew, folded, and written as `importing`, which nobody
 sees. All of them appear at once, when `open_all` says so, or none does.

@@ -1,4 +1,4 @@
-"""Burials: threads that a restored backup has never heard of, and whose names are dead.
+"""Tombstones of threads that a restored backup never had, so that names stay dead.
 
 They were made and erased after it was taken. Nothing of them is left to erase; but the
 ledger's line has the digests of their names, which nobody may use again.

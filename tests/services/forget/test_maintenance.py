@@ -3,11 +3,11 @@ from __future__ import annotations
 import pytest
 
 from memoryhub.errors import ErasuresToReplayError
-from memoryhub.services.forget.standstill import Standstill
+from memoryhub.services.forget.maintenance import Maintenance
 
 
 def test_it_refuses_while_something_waits() -> None:
-    standstill = Standstill()
+    standstill = Maintenance()
     standstill.require_none()
     standstill.waiting = 3
     with pytest.raises(ErasuresToReplayError) as refusal:
@@ -16,7 +16,7 @@ def test_it_refuses_while_something_waits() -> None:
 
 
 def test_what_it_says_is_one_line_with_what_to_do() -> None:
-    said = Standstill().said.decode()
+    said = Maintenance().said.decode()
     assert said.startswith("erasures_to_replay: ")
     assert "forget --replay" in said
     assert said.count("\n") == 1

@@ -1,4 +1,4 @@
-"""Haystacks: looks for needles in streams of bytes of any length.
+"""Sources: streams of bytes of any length, in which a scan looks for needles.
 
 Pure. One pass, whatever the number of needles. What looks like a container is opened
 and looked through as well, and what is inside of that.

@@ -70,7 +70,7 @@ PROCESS: Mapping[str, Place] = MappingProxyType(
             found="(subject, epoch); the epoch is read before use",
             forget=Fate.VOID,
         ),
-        "memoryhub.journal.rows.standing._statement": Place(
+        "memoryhub.journal.rows.current_rows._statement": Place(
             holds="a statement of each projection, without values"
         ),
         "memoryhub.journal.rows.statements.BLANKED": Place(
@@ -141,7 +141,7 @@ PROCESS: Mapping[str, Place] = MappingProxyType(
         "memoryhub.queries.replay.tokenizers._held": Place(
             holds="vocabularies that are the same for all, of extras that are in use"
         ),
-        "memoryhub.services.forget.standstill.standstill": Place(
+        "memoryhub.services.forget.maintenance.maintenance": Place(
             holds="how many erasures are to be replayed"
         ),
         "memoryhub.services.scan.erasure_needles.Remembered": Place(

@@ -19,8 +19,8 @@ from memoryhub.models.server.clock import clock
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
 from memoryhub.services.access.api_keys import Agent
-from memoryhub.services.forget import burials, ledgers, replays
-from memoryhub.services.forget.standstill import standstill
+from memoryhub.services.forget import ledgers, replays, thread_tombstones
+from memoryhub.services.forget.maintenance import maintenance
 from memoryhub.vault.keys import blind_index, keys
 from memoryhub.vault.proof import ledger
 from tests.cast import graves
@@ -34,7 +34,7 @@ State = Erasure.State
 
 @pytest.fixture(autouse=True)
 def going_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(standstill, "waiting", 0)
+    monkeypatch.setattr(maintenance, "waiting", 0)
 
 
 @pytest.fixture
@@ -178,8 +178,8 @@ def test_a_person_with_very_many_threads(agent: Agent, ann: Subject) -> None:
     with CaptureQueriesContext(connection) as asked:
         row = Erasure(id=graves.make_erasure(ann).id, project_id=agent.project)
         row.subject_id = ann.id
-        burials.lay(row, line)
-        burials.lay(row, line)
+        thread_tombstones.lay(row, line)
+        thread_tombstones.lay(row, line)
     laid = [each for each in asked if "INSERT" in each["sql"]]
     assert 3 <= len(laid) < 40
     assert Tombstone.objects.filter(kind="thread").count() == 2_500

@@ -1,4 +1,4 @@
-"""Standstill: while erasures are to be replayed, this process serves nothing.
+"""Maintenance: while erasures are to be replayed, this process serves nothing.
 
 A flag of the process, looked at before every request; `replays` sets it.
 """
@@ -10,7 +10,7 @@ from typing import Final
 from memoryhub.errors import ErasuresToReplayError
 
 
-class Standstill:
+class Maintenance:
     """How many erasures a restored backup has brought back."""
 
     def __init__(self) -> None:
@@ -29,4 +29,4 @@ class Standstill:
 
 
 #: The process's own.
-standstill: Final = Standstill()
+maintenance: Final = Maintenance()
