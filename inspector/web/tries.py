@@ -31,10 +31,5 @@ class Tries:
         self._seen.put(address, lately)
         return fits
 
-    def give_back(self, address: str) -> None:
-        """The last try was no guess."""
-        if lately := self._seen.get(address):
-            lately.pop()
-
     def forget(self) -> None:
         self._seen.clear()

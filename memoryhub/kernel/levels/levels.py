@@ -80,26 +80,6 @@ def produce(
     return made
 
 
-def produce_one(
-    content: Any,
-    *,
-    level: int,
-    page_type: str,
-    modality: str,
-    schema_name: str | None = None,
-    count: Count = tokens.estimate,
-) -> LevelText | None:
-    """One level; None when it would not be smaller than the more faithful ones."""
-    made = produce(
-        content,
-        page_type=page_type,
-        modality=modality,
-        schema_name=schema_name,
-        count=count,
-    )
-    return made.get(level)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Maker:
     """A page's FULL, looked at once for all levels."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal, NamedTuple, TypeAlias, get_args
+from typing import Literal, NamedTuple, TypeAlias
 from uuid import UUID
 
 from rpds import HashTrieMap
@@ -18,7 +18,6 @@ from memoryhub.kernel.state.working_memory import (
 )
 
 Status = Literal["new", "open", "closed", "retired", "importing", "erased"]
-STATUSES: tuple[str, ...] = get_args(Status)
 Counts: TypeAlias = "HashTrieMap[str, int]"
 
 DEFAULT_MAX_SLOTS = 100_000

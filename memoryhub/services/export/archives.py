@@ -26,7 +26,6 @@ from memoryhub.kernel.formats.bundles import (
 
 #: A line of events is one event, whose content has an end.
 LINE_BYTES: Final = 64 * 2**20
-_READ_BYTES: Final = 2**20
 #: Of its directory: as long a name as ours, and room for what tools add.
 _DIRECTORY_BYTES: Final = MOST_ENTRIES * 512
 #: End of central directory, and the one of ZIP64 with its locator (APPNOTE 4.3.14-16).

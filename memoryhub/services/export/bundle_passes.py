@@ -93,7 +93,6 @@ class Pass:
     _last: EventLine | None = None
     #: Of the thread at hand: events that took content, not yet seen.
     _owed: set[int] = field(default_factory=set)
-    _types: dict[int, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._points = frozenset(

@@ -87,14 +87,8 @@ def test_each_level_of_json_is_smaller(value: Any) -> None:
 
 
 @given(prose)
-def test_the_same_page_has_the_same_levels_and_each_can_be_asked_for(text: str) -> None:
-    made = of_text(text)
-    assert of_text(text) == made
-    for level in levels.MADE:
-        one = levels.produce_one(
-            text, level=level, page_type="artifact", modality="text"
-        )
-        assert one == made.get(level)
+def test_the_same_page_has_the_same_levels(text: str) -> None:
+    assert of_text(text) == of_text(text)
 
 
 @given(prose)
