@@ -183,7 +183,8 @@ def _row(entry: Entry, thread: UUID) -> list[Any]:
 
 
 def _place(place: Location, thread: UUID) -> list[Any]:
-    return [place.seq, None if place.thread == thread else str(place.thread)]
+    home = place.elsewhere(thread)
+    return [place.seq, home and str(home)]
 
 
 def _entry(row: list[Any], thread: UUID) -> Entry:

@@ -23,7 +23,7 @@ from memoryhub.kernel.state.bodies import Event
 from memoryhub.kernel.state.erase_events import RecordsErased
 from memoryhub.kernel.state.events import SlotAppended
 from memoryhub.kernel.state.page_events import PageCompressed
-from memoryhub.kernel.state.pages import HINT, Entry, LevelEntry, Location
+from memoryhub.kernel.state.pages import HINT, Entry, LevelEntry, Location, entry_fields
 from memoryhub.kernel.state.state import ThreadState
 from memoryhub.kernel.threads.slots import slot_entry
 from memoryhub.models.pages import Page, PageLevel
@@ -168,27 +168,18 @@ def _count_changed(rows: PageRows, changes: Changes) -> None:
 
 def _row(thread: UUID, entry: Entry, seq: int) -> PageRow:
     full, hint = entry.full, entry.hint
-    elsewhere = full.location.thread != thread
     return PageRow(
         thread_id=thread,
         page_id=entry.page_id,
-        created_seq=entry.created_seq,
-        created_turn=entry.created_turn,
         seq=seq,
         deleted_seq=None,
-        version=entry.version,
-        type=entry.type,
-        modality=entry.modality,
-        importance=entry.importance,
-        role=entry.role,
-        slot=entry.slot,
-        home=entry.home,
         full_seq=full.location.seq,
-        full_thread=full.location.thread if elsewhere else None,
+        full_thread=full.location.elsewhere(thread),
         tokens=full.tokens,
         cost=full.cost,
         hint_seq=hint.seq if hint else None,
-        hint_thread=hint.thread if hint and hint.thread != thread else None,
+        hint_thread=hint.elsewhere(thread) if hint else None,
+        **entry_fields(entry),
     )
 
 
@@ -207,7 +198,7 @@ def _level(
         version=page.version,
         level=place.level,
         seq=place.seq,
-        source=place.thread if place.thread != thread else None,
+        source=place.elsewhere(thread),
         tokens=level.tokens,
         cost=level.cost,
         producer=producer,
@@ -218,30 +209,15 @@ def _level(
 def entry_of(row: Page | PageRow, levels: Iterable[PageLevel | LevelRow]) -> Entry:
     """The entry that a row and the levels of its version stand for."""
     thread = row.thread_id
-    texts: list[LevelEntry | None] = [
-        LevelEntry(
-            Location(row.full_thread or thread, row.full_seq, 0), row.tokens, row.cost
-        ),
-        None,
-        None,
-        None,
-    ]
-    hint = None
+    place = Location(row.full_thread or thread, row.full_seq, 0)
+    full, hint = LevelEntry(place, row.tokens, row.cost), None
     if row.hint_seq is not None:
         hint = Location(row.hint_thread or thread, row.hint_seq, HINT)
     entry = Entry(
         page_id=row.page_id,
-        version=row.version,
-        type=row.type,  # type: ignore[arg-type]  # closed words
-        modality=row.modality,  # type: ignore[arg-type]  # closed words
-        importance=row.importance,
-        created_seq=row.created_seq,
-        created_turn=row.created_turn,
-        levels=tuple(texts),  # type: ignore[arg-type]  # four of them
-        role=row.role,
-        slot=row.slot,
-        home=row.home,
+        levels=(full, None, None, None),
         hint=hint,
+        **entry_fields(row),
     )
     return with_levels(entry, levels)
 

@@ -296,7 +296,7 @@ def _record(wanted: Wanted, sides: _Sides, taken: Sequence[Choice]) -> Record:
     # As it was said, also when a slot was fetched back and so was mapped late.
     parts["exchange"].sort(key=lambda each: each.candidate.slot or 0)
     refs = {
-        name: tuple(_ref(each, wanted.thread) for each in choices)
+        name: tuple(ref(each, wanted.thread) for each in choices)
         for name, choices in parts.items()
     }
     present = {
@@ -320,14 +320,14 @@ def _record(wanted: Wanted, sides: _Sides, taken: Sequence[Choice]) -> Record:
     )
 
 
-def _ref(choice: Choice, own: UUID) -> Ref:
+def ref(choice: Choice, own: UUID) -> Ref:
+    """What the record of a request by `own` has of a text that it shows."""
     page = choice.candidate
-    thread, seq, _ = page.location
     return Ref(
-        seq=seq,
+        seq=page.location.seq,
         level=page.level,
         cut=choice.cut,
-        thread=None if thread == own else thread,
+        thread=page.location.elsewhere(own),
         recalled=page.recalled,
         part=page.part,
     )

@@ -10,7 +10,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from operator import attrgetter
 from typing import Any, NamedTuple
-from uuid import UUID
 
 from memoryhub.kernel.levels import tools
 from memoryhub.kernel.levels.contexts import Manifest, Record, Ref, Section, Texts
@@ -320,25 +319,14 @@ class _Packer:
 
     def _made(self, choice: Choice) -> Ref:
         page, own = choice.candidate, self.wanted.thread
-        thread, seq, _ = page.location
-        return Ref(
-            seq=seq,
-            level=page.level,
-            cut=choice.cut,
-            thread=_other(thread, own),
-            recalled=page.recalled,
-            part=page.part,
+        return packing.ref(choice, own)._replace(
             placed=page.at if _brought(page) else None,
-            message_at=page.full and (page.full.seq, _other(page.full.thread, own)),
+            message_at=page.full and (page.full.seq, page.full.elsewhere(own)),
         )
 
 
 def _cost(choice: Choice) -> int:
     return choice.candidate.cost
-
-
-def _other(thread: UUID, own: UUID) -> UUID | None:
-    return None if thread == own else thread
 
 
 def _brought(page: Candidate) -> bool:

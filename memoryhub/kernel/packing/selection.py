@@ -260,7 +260,7 @@ def row(entry: Entry, *, tier: str, own: UUID) -> Row:
         "".join(map(str, levels)),
         place.seq,
         place.level,
-        None if place.thread == own else place.thread,
+        place.elsewhere(own),
     )
 
 

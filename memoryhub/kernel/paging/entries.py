@@ -5,21 +5,20 @@ from __future__ import annotations
 from uuid import UUID
 
 from memoryhub.kernel.state import page_events as events
-from memoryhub.kernel.state.pages import HINT, Entry, LevelEntry, Levels, Location
+from memoryhub.kernel.state.pages import (
+    HINT,
+    Entry,
+    LevelEntry,
+    Levels,
+    Location,
+    entry_fields,
+)
 
 
 def entry_body(entry: Entry, *, thread: UUID) -> events.EntryBody:
     """What the event of a miss carries; `thread` is the one it happens in."""
     return events.EntryBody(
-        version=entry.version,
-        type=entry.type,
-        modality=entry.modality,
-        importance=entry.importance,
-        created_seq=entry.created_seq,
-        created_turn=entry.created_turn,
-        role=entry.role,
-        slot=entry.slot,
-        home=entry.home,  # type: ignore[arg-type]  # closed words
+        **entry_fields(entry),
         hint=place_body(entry.hint, thread) if entry.hint else None,
         levels=[
             None if level is None else _level_body(level, thread)
@@ -30,18 +29,13 @@ def entry_body(entry: Entry, *, thread: UUID) -> events.EntryBody:
 
 def place_body(place: Location, thread: UUID) -> events.PlaceBody:
     """Where a text lies, as an event of `thread` tells it."""
-    own = place.thread == thread
-    return events.PlaceBody(seq=place.seq, thread=None if own else str(place.thread))
+    home = place.elsewhere(thread)
+    return events.PlaceBody(seq=place.seq, thread=str(home) if home else None)
 
 
 def _level_body(level: LevelEntry, thread: UUID) -> events.LevelBody:
-    place = level.location
-    return events.LevelBody(
-        seq=place.seq,
-        tokens=level.tokens,
-        cost=level.cost,
-        thread=None if place.thread == thread else str(place.thread),
-    )
+    place = place_body(level.location, thread)
+    return events.LevelBody(**dict(place), tokens=level.tokens, cost=level.cost)
 
 
 def entry_of(page_id: str, body: events.EntryBody, *, thread: UUID) -> Entry:
@@ -60,20 +54,8 @@ def entry_of(page_id: str, body: events.EntryBody, *, thread: UUID) -> Entry:
     if body.hint is not None:
         home = UUID(body.hint.thread) if body.hint.thread else thread
         hint = Location(home, body.hint.seq, HINT)
-    return Entry(
-        page_id=page_id,
-        version=body.version,
-        type=body.type,
-        modality=body.modality,
-        importance=body.importance,
-        created_seq=body.created_seq,
-        created_turn=body.created_turn,
-        levels=_four(levels),
-        role=body.role,
-        slot=body.slot,
-        home=body.home,
-        hint=hint,
-    )
+    fields = entry_fields(body)
+    return Entry(page_id=page_id, levels=_four(levels), hint=hint, **fields)
 
 
 def created_entry(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args
 from uuid import UUID
 
 PageType = Literal["transcript", "artifact", "summary", "claim", "index", "procedure"]
@@ -39,6 +39,10 @@ class Location(NamedTuple):
     thread: UUID
     seq: int
     level: int
+
+    def elsewhere(self, own: UUID) -> UUID | None:
+        """The thread that has it, unless that is `own`: what is kept names no other."""
+        return None if self.thread == own else self.thread
 
 
 class LevelEntry(NamedTuple):
@@ -92,6 +96,21 @@ class Entry(NamedTuple):
         entry = self.levels[level]
         assert entry is not None
         return entry
+
+
+#: What events, rows and snapshots have of an entry under the same names.
+_SAME = (
+    *("version", "type", "modality", "importance", "created_seq", "created_turn"),
+    *("role", "slot", "home"),
+)
+
+
+def entry_fields(holder: Any) -> dict[str, Any]:
+    """What an entry, or an event or a row that stands for one, holds of its page.
+
+    Where its texts lie is told by each in its own way.
+    """
+    return {name: getattr(holder, name) for name in _SAME}
 
 
 def slot_page_id(index: int) -> str:
