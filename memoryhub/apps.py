@@ -1,9 +1,10 @@
 from __future__ import annotations
 
+from importlib import import_module
+
 from django.apps import AppConfig
 from django.core.checks import Tags, register
 
-from memoryhub.queries.verify import server_checks
 from memoryhub.vault.keys import checks
 
 
@@ -12,6 +13,10 @@ class MemoryHubConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
+        # What needs the models can be loaded only now.
+        privacy = import_module("memoryhub.models.privacy")
+        server_checks = import_module("memoryhub.queries.verify.server_checks")
+        register(privacy.everything_declared)
         register(checks.ring_beside_database, deploy=True)
         register(checks.password_only, deploy=True)
         register(server_checks.redis_saves, deploy=True)

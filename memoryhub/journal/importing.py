@@ -15,7 +15,6 @@ from typing import Any
 from uuid import UUID
 
 import orjson
-from django.apps import apps
 from django.db import IntegrityError, transaction
 from django.db.models import F, Q, QuerySet
 
@@ -38,12 +37,12 @@ from memoryhub.journal.writing.writer import run
 from memoryhub.kernel.replay import Recorded
 from memoryhub.kernel.state.state import ThreadState
 from memoryhub.models.events import Snapshot
+from memoryhub.models.privacy import tables
 from memoryhub.models.projects import Project
 from memoryhub.models.server.clock import clock
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
 from memoryhub.vault.keys import keys
-from memoryhub.vault.registry.registry import TABLES
 
 #: Events in one transaction, and rows that go in one.
 BATCH = 1_000
@@ -260,9 +259,8 @@ def remove(threads: Iterable[UUID]) -> int:
     for some in _some([*threads]):
         rows = Thread.objects.filter(id__in=some, status=Thread.Status.IMPORTING)
         ids = list(rows.values_list("id", flat=True))
-        for label, table in TABLES.items():
-            if table.thread is not None:
-                model = apps.get_model(label)
+        for model, privacy in tables().items():
+            if privacy.thread == "thread":
                 _delete(model._default_manager.filter(thread__in=ids))
         # Forks refer to their parents, and go together with them.
         run(partial(rows.update, parent=None))

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from django.db import models
 
+from memoryhub.models.privacy import Fate, Privacy, fields
 from memoryhub.models.threads import Thread
 
 
@@ -18,6 +19,13 @@ class Derivation(models.Model):
     source_seq = models.BigIntegerField()
     derived_thread = models.UUIDField()
     derived_seq = models.BigIntegerField()
+
+    privacy = Privacy(
+        subject="thread__subject",
+        exported="events.jsonl",
+        forget=Fate.DELETED,
+        holds=fields(id="thread derived_thread", number="source_seq derived_seq"),
+    )
 
     class Meta:
         indexes = [

@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.db import models
 
 from memoryhub.models.access.operators import Operator
+from memoryhub.models.privacy import Fate, Privacy, fields
 from memoryhub.models.projects import Project
 from memoryhub.models.server.ids import uuid7
 from memoryhub.models.subjects import Subject
@@ -86,6 +87,22 @@ class Erasure(models.Model):
     confirmed_at = models.DateTimeField(null=True)
     updated_at = models.DateTimeField()
 
+    privacy = Privacy(
+        subject="subject",
+        forget=Fate.STAYS,
+        holds=fields(
+            id="id project subject thread ticket",
+            id_word="actor",
+            word="scope reason restrict state waiting_on",
+            time="before hit_at created_at expires_at confirmed_at updated_at",
+            number="seq epoch ledger_n",
+            number_word="planned erased verification",
+            id_number="targets",
+            time_word="times",
+            digest="needles",
+        ),
+    )
+
     class Meta:
         constraints = [
             models.UniqueConstraint(
@@ -131,6 +148,17 @@ class Tombstone(models.Model):
     erasure = models.ForeignKey(Erasure, models.PROTECT, related_name="tombstones")
     created_at = models.DateTimeField()
 
+    privacy = Privacy(
+        subject="subject",
+        forget=Fate.STAYS,
+        holds=fields(
+            id="id project subject erasure",
+            word="kind of",
+            digest="digest",
+            time="created_at",
+        ),
+    )
+
     class Meta:
         constraints = [
             models.UniqueConstraint(
@@ -169,6 +197,18 @@ class Hold(models.Model):
     lifted_at = models.DateTimeField(null=True)
     lifted_by = models.CharField(max_length=64, default="")
 
+    privacy = Privacy(
+        subject="subject",
+        exported="manifest.json",
+        forget=Fate.STAYS,
+        holds=fields(
+            id="id project subject reviewer",
+            id_word="opened_by lifted_by",
+            word="basis",
+            time="opened_at expires_at lifted_at",
+        ),
+    )
+
     class Meta:
         indexes = [
             models.Index(fields=["project", "-opened_at", "id"], name="hold_list"),
@@ -193,6 +233,17 @@ class Receipt(models.Model):
     #: Canonical JSON with its signature: ids, counts, words and keyed digests.
     text = models.TextField()
     issued_at = models.DateTimeField()
+
+    privacy = Privacy(
+        subject="erasure__subject",
+        forget=Fate.STAYS,
+        holds=fields(
+            id="id project erasure",
+            number="n",
+            digest_id_number_time_word="text",
+            time="issued_at",
+        ),
+    )
 
     class Meta:
         constraints = [

@@ -7,6 +7,7 @@ from uuid import UUID
 from django.db import models
 
 from memoryhub.models.erasures import Erasure
+from memoryhub.models.privacy import Fate, Privacy, fields
 from memoryhub.models.projects import Project
 from memoryhub.models.server.ids import NameField, uuid7
 from memoryhub.models.subjects import Subject
@@ -46,6 +47,25 @@ class Event(models.Model):
     #: Id of the page that the event is about, as its body says.
     page = NameField(null=True)
 
+    privacy = Privacy(
+        subject="thread__subject",
+        exported="events.jsonl",
+        forget=Fate.NULLED,
+        remaining=models.Q(payload__isnull=False),
+        holds=fields(
+            id="thread",
+            number="seq erased_by",
+            word="type",
+            time="at",
+            id_word="actor",
+            # An id that the agent chose, as in the body.
+            name="page",
+            digest_name_id_number_word_time="body",
+            sealed="payload",
+            digest="payload_digest chain",
+        ),
+    )
+
     objects = EventQuerySet.as_manager()
 
     class Meta:
@@ -81,6 +101,18 @@ class Snapshot(models.Model):
     #: JSON: cumulative counts by name, so that charts cost a difference.
     counters = models.TextField()
 
+    privacy = Privacy(
+        subject="thread__subject",
+        forget=Fate.DELETED,
+        passing=True,
+        holds=fields(
+            id="thread",
+            number="seq replay_format",
+            sealed="sealed",
+            number_word="counters",
+        ),
+    )
+
     def __str__(self) -> str:
         return f"{self.thread_id}@{self.seq}"
 
@@ -109,6 +141,20 @@ class RequestKey(models.Model):
         Erasure, models.CASCADE, null=True, db_index=False, related_name="+"
     )
     created_at = models.DateTimeField()
+
+    privacy = Privacy(
+        # Those about a person are of no thread.
+        subject="subject",
+        of_thread="thread",
+        forget=Fate.DELETED,
+        passing=True,
+        holds=fields(
+            id="id project subject thread erasure",
+            digest="digest request",
+            number="first_seq last_seq",
+            time="created_at",
+        ),
+    )
 
     class Meta:
         constraints = [

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from django.db import models
 
+from memoryhub.models.privacy import Fate, Privacy, fields
 from memoryhub.models.server.ids import uuid7
 
 #: The version travels in one byte of every sealed payload.
@@ -29,6 +30,8 @@ class ProjectKey(WrappedKey):
 
     project = models.UUIDField(primary_key=True)
 
+    privacy = Privacy(holds=fields(id="project kek_id", sealed="wrapped"))
+
     def __str__(self) -> str:
         return str(self.project)
 
@@ -43,6 +46,17 @@ class SubjectKey(WrappedKey):
     #: Payloads sealed under this version, estimated (vault/seal_count.py).
     seals = models.BigIntegerField(default=0)
     created_at = models.DateTimeField()
+
+    privacy = Privacy(
+        subject="subject",
+        forget=Fate.DESTROYED,
+        holds=fields(
+            id="subject kek_id project",
+            number="version seals",
+            sealed="wrapped",
+            time="created_at",
+        ),
+    )
 
     class Meta:
         constraints = [
@@ -67,6 +81,12 @@ class DestroyedKey(models.Model):
     erasure = models.UUIDField()
     at = models.DateTimeField()
 
+    privacy = Privacy(
+        subject="subject",
+        forget=Fate.STAYS,
+        holds=fields(id="subject erasure", time="at"),
+    )
+
     def __str__(self) -> str:
         return str(self.subject)
 
@@ -76,6 +96,8 @@ class DestroyedProjectKey(models.Model):
 
     project = models.UUIDField(primary_key=True)
     at = models.DateTimeField()
+
+    privacy = Privacy(holds=fields(id="project", time="at"))
 
     def __str__(self) -> str:
         return str(self.project)
@@ -93,6 +115,14 @@ class SigningKey(WrappedKey):
     created_at = models.DateTimeField()
     retired_at = models.DateTimeField(null=True)
 
+    privacy = Privacy(
+        holds=fields(
+            id="id kek_id public endorser endorsement",
+            sealed="wrapped",
+            time="created_at retired_at",
+        ),
+    )
+
     def __str__(self) -> str:
         return str(self.id)
 
@@ -106,6 +136,10 @@ class NewestLine(WrappedKey):
 
     file = models.CharField(primary_key=True, max_length=20)
     n = models.BigIntegerField()
+
+    privacy = Privacy(
+        holds=fields(id="kek_id", word="file", number="n", sealed="wrapped")
+    )
 
     def __str__(self) -> str:
         return self.place
@@ -126,6 +160,15 @@ class OperatorKey(WrappedKey):
     wrong = models.IntegerField(default=0)
     wrong_at = models.DateTimeField(null=True)
     created_at = models.DateTimeField()
+
+    privacy = Privacy(
+        holds=fields(
+            id="operator kek_id",
+            sealed="wrapped",
+            number="last_step wrong",
+            time="created_at wrong_at",
+        ),
+    )
 
     def __str__(self) -> str:
         return str(self.operator)
@@ -150,6 +193,15 @@ class Passkey(models.Model):
     created_at = models.DateTimeField()
     used_at = models.DateTimeField(null=True)
 
+    privacy = Privacy(
+        holds=fields(
+            id="id operator credential public",
+            staff="host name",
+            number="signed",
+            time="created_at used_at",
+        ),
+    )
+
     def __str__(self) -> str:
         return str(self.id)
 
@@ -168,6 +220,15 @@ class KekCheck(models.Model):
     backed_up_at = models.DateTimeField(null=True)
     retired_at = models.DateTimeField(null=True)
 
+    privacy = Privacy(
+        holds=fields(
+            id="kek_id",
+            sealed="sealed",
+            word="state",
+            time="created_at backed_up_at retired_at",
+        ),
+    )
+
     def __str__(self) -> str:
         return self.kek_id
 
@@ -178,6 +239,8 @@ class KeyMeta(models.Model):
     id = models.PositiveSmallIntegerField(primary_key=True, default=1, editable=False)
     #: The instance whose memory these keys open.
     instance = models.UUIDField()
+
+    privacy = Privacy(holds=fields(id="id instance"))
 
     class Meta:
         constraints = [

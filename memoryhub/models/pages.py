@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from django.db import models
 
+from memoryhub.models.privacy import Fate, Privacy, fields
 from memoryhub.models.server.ids import NameField
 from memoryhub.models.threads import Thread
 
@@ -41,6 +42,20 @@ class Page(models.Model):
     hint_seq = models.BigIntegerField(null=True)
     hint_thread = models.UUIDField(null=True)
 
+    privacy = Privacy(
+        subject="thread__subject",
+        exported="state/pages.jsonl",
+        forget=Fate.DELETED,
+        read_by_forks=True,
+        holds=fields(
+            id="thread full_thread hint_thread",
+            name="page_id",
+            word="type modality role home",
+            number="created_seq created_turn seq deleted_seq version importance"
+            " slot full_seq tokens cost hint_seq",
+        ),
+    )
+
     class Meta:
         indexes = [
             # The page table in the order pages were made, and as of a seq.
@@ -69,6 +84,18 @@ class PageLevel(models.Model):
     cost = models.BigIntegerField()
     producer = models.CharField(max_length=64, default="")
     home = models.CharField(max_length=2, default="L2")
+
+    privacy = Privacy(
+        subject="thread__subject",
+        exported="state/pages.jsonl",
+        forget=Fate.DELETED,
+        holds=fields(
+            id="thread source",
+            name="page_id",
+            word="producer home",
+            number="version level seq tokens cost",
+        ),
+    )
 
     def __str__(self) -> str:
         return f"{self.thread_id}/{self.page_id}~{self.level}"

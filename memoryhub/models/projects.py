@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from django.db import models
 
+from memoryhub.models.privacy import Privacy, fields
 from memoryhub.models.server.ids import NameField, uuid7
 
 MAX_THREADS = 100_000
@@ -49,6 +50,19 @@ class Project(models.Model):
     deletion_at = models.DateTimeField(null=True)
     deleted_at = models.DateTimeField(null=True)
 
+    privacy = Privacy(
+        holds=fields(
+            id="id deletion_ticket",
+            id_word="deletion_actor",
+            # It outlives what the project held, so that this can be proved.
+            title="slug",
+            word="create_on_write state deletion_reason",
+            number="max_threads thread_count retention_idle_days"
+            " default_ttl_seconds expired_value_grace_seconds",
+            time="created_at deletion_at deleted_at",
+        ),
+    )
+
     class Meta:
         constraints = [
             models.CheckConstraint(
@@ -76,6 +90,15 @@ class ProjectStats(models.Model):
     tokens = models.BigIntegerField(default=0)
     bytes = models.BigIntegerField(default=0)
 
+    privacy = Privacy(
+        holds=fields(
+            id="project",
+            time="taken_at",
+            number="open_threads closed_threads retired_threads erased_threads"
+            " nearly_full_threads slots tokens bytes",
+        ),
+    )
+
     def __str__(self) -> str:
         return str(self.project_id)
 
@@ -94,6 +117,15 @@ class Instance(models.Model):
     #: The newest entry of the audit log, and its hash.
     audit_seq = models.BigIntegerField(default=0)
     audit_hash = models.BinaryField(max_length=32, default=bytes)
+
+    privacy = Privacy(
+        holds=fields(
+            id="id",
+            time="created_at",
+            number="ledger_n audit_seq",
+            digest="ledger_hash audit_hash",
+        ),
+    )
 
     def __str__(self) -> str:
         return str(self.id)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from django.db import models
 
+from memoryhub.models.privacy import Fate, Privacy, fields
 from memoryhub.models.server.ids import NameField
 from memoryhub.models.threads import Thread
 
@@ -23,6 +24,19 @@ class Slot(models.Model):
     tokens = models.IntegerField()
     bytes = models.IntegerField()
     erased = models.BooleanField(default=False)
+
+    privacy = Privacy(
+        subject="thread__subject",
+        exported="events.jsonl",
+        forget=Fate.DELETED,
+        read_by_forks=True,
+        holds=fields(
+            id="thread",
+            number="index seq turn tokens bytes",
+            name="from_name to_name type",
+            word="role erased",
+        ),
+    )
 
     class Meta:
         indexes = [
@@ -50,6 +64,14 @@ class Turn(models.Model):
     packed_seq = models.BigIntegerField(null=True)
     #: JSON: counts of paging when it began, cumulative; a turn's own are differences.
     counters = models.TextField(default="{}")
+
+    privacy = Privacy(
+        subject="thread__subject",
+        exported="events.jsonl",
+        forget=Fate.DELETED,
+        read_by_forks=True,
+        holds=fields(id="thread", number="n seq packed_seq", number_word="counters"),
+    )
 
     def __str__(self) -> str:
         return f"{self.thread_id}/{self.n}"

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from django.db import models
 
+from memoryhub.models.privacy import Fate, Privacy, fields
 from memoryhub.models.projects import Project
 from memoryhub.models.server.ids import uuid7
 
@@ -31,6 +32,22 @@ class Subject(models.Model):
     #: Why she is restricted, as a closed word; a hold has its own.
     basis = models.CharField(max_length=20, default="")
     created_at = models.DateTimeField()
+
+    privacy = Privacy(
+        subject="id",
+        exported="manifest.json",
+        forget=Fate.NULLED,
+        remaining=models.Q(subject_ref__isnull=False)
+        | models.Q(external_id__isnull=False),
+        holds=fields(
+            id="id project",
+            digest="subject_ref",
+            sealed="external_id",
+            word="anonymous state basis",
+            number="epoch generation tombstones",
+            time="created_at",
+        ),
+    )
 
     class Meta:
         constraints = [

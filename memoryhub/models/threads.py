@@ -5,6 +5,7 @@ from typing import ClassVar, Self
 
 from django.db import models
 
+from memoryhub.models.privacy import Fate, Privacy, fields
 from memoryhub.models.projects import Project
 from memoryhub.models.server.ids import NameField, uuid7
 from memoryhub.models.subjects import Subject
@@ -92,6 +93,30 @@ class Thread(models.Model):
     #: JSON of what was imported from a bundle: [instance, thread, head hash].
     origin = models.TextField(default="")
 
+    privacy = Privacy(
+        subject="subject",
+        exported="state/threads.jsonl",
+        forget=Fate.BLANKED,
+        of_thread="id",
+        remaining=~models.Q(name__startswith="~"),
+        holds=fields(
+            id="id project subject parent",
+            name="name agent_type agent_instance session labels",
+            # The salt is what makes the digests of names; it is no name itself.
+            digest="name_salt head_hash anchored_hash",
+            word="status nearly_full last_event_type levels_due",
+            number="fork_seq head_seq slot_count turn_count token_count byte_count"
+            " listed_slots anchored_seq blanked_seq resident_tokens"
+            " capacity_tokens tlb_hits tlb_misses"
+            " fault_count eviction_count refault_count exchange_count"
+            " faulted_exchange_count faulted_lately_count",
+            id_number="lineage",
+            id_digest="origin",
+            number_word="config",
+            time="created_at last_event_at last_active_at listed_at",
+        ),
+    )
+
     objects: ClassVar[models.Manager[Thread]] = ThreadQuerySet.as_manager()
 
     class Meta:
@@ -156,6 +181,13 @@ class ThreadLabel(models.Model):
     )
     #: The value as text: `abc`, `1`, `0.5`, `true`.
     value = NameField()
+
+    privacy = Privacy(
+        subject="thread__subject",
+        exported="state/threads.jsonl",
+        forget=Fate.DELETED,
+        holds=fields(id="thread project", name="name value"),
+    )
 
     class Meta:
         indexes = [

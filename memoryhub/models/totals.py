@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from django.db import models
 
+from memoryhub.models.privacy import Fate, Privacy, fields
 from memoryhub.models.subjects import Subject
 
 
@@ -24,6 +25,14 @@ class Total(models.Model):
     sealed = models.BigIntegerField(default=0)
     erased = models.BigIntegerField(default=0)
     bytes = models.BigIntegerField(default=0)
+
+    privacy = Privacy(
+        # What is exported tells them as well.
+        subject="subject",
+        forget=Fate.DELETED,
+        passing=True,
+        holds=fields(id="subject", word="kind", number="records sealed erased bytes"),
+    )
 
     def __str__(self) -> str:
         return f"{self.subject_id}/{self.kind}"

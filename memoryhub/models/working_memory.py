@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from django.db import models
 
+from memoryhub.models.privacy import Fate, Privacy, fields
 from memoryhub.models.projects import Project
 from memoryhub.models.server.ids import NameField
 from memoryhub.models.threads import Thread
@@ -31,6 +32,18 @@ class Key(models.Model):
     #: Of the value, canonical UTF-8, padded.
     bytes = models.IntegerField()
     expires_at = models.DateTimeField(null=True)
+
+    privacy = Privacy(
+        subject="thread__subject",
+        exported="state/keys.jsonl",
+        forget=Fate.DELETED,
+        holds=fields(
+            id="thread project value_thread",
+            name="key",
+            number="version value_seq bytes",
+            time="expires_at",
+        ),
+    )
 
     class Meta:
         indexes = [
@@ -81,6 +94,21 @@ class Checkpoint(models.Model):
     event_thread = models.UUIDField()
     event_seq = models.BigIntegerField()
 
+    privacy = Privacy(
+        subject="thread__subject",
+        exported="state/checkpoints.jsonl",
+        forget=Fate.DELETED,
+        holds=fields(
+            id="thread event_thread",
+            name="name",
+            word="auto",
+            number="seq parent touched event_seq",
+            number_word="counts",
+            time="at",
+            id_word="by",
+        ),
+    )
+
     def __str__(self) -> str:
         return f"{self.thread_id}/{self.name or self.seq}"
 
@@ -99,6 +127,13 @@ class DueValue(models.Model):
     )
     #: The latest expiry it was ever given.
     due_at = models.DateTimeField()
+
+    privacy = Privacy(
+        subject="thread__subject",
+        exported="events.jsonl",
+        forget=Fate.DELETED,
+        holds=fields(id="thread project", number="seq", time="due_at"),
+    )
 
     class Meta:
         indexes = [

@@ -1,4 +1,4 @@
-"""Finds whatever can hold content and is not in the registry.
+"""Finds whatever can hold content and does not say so.
 
 Each function names what it found, so that a test can plant something for it.
 """
@@ -7,18 +7,19 @@ from __future__ import annotations
 
 import ast
 import logging
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from itertools import chain
 from pathlib import Path
 from typing import Any, get_args
 
 import structlog
-from django.apps import apps
 from django.db import models
 
+from memoryhub.models.privacy import Fate, Holds, Privacy
 from memoryhub.models.server.ids import NameField
+from memoryhub.models.subjects import Subject
+from memoryhub.models.threads import Thread
 from memoryhub.settings import Environment
-from memoryhub.vault.registry.registry import Fate, Holds, Table
 
 #: What a field of a type may hold. A field of no type named here is refused.
 ALLOWED: dict[type[models.Field[Any, Any]], Holds] = {
@@ -26,8 +27,8 @@ ALLOWED: dict[type[models.Field[Any, Any]], Holds] = {
     models.BinaryField: Holds.SEALED | Holds.DIGEST | Holds.ID,
     models.JSONField: ~Holds.SEALED,
     models.TextField: ~Holds.SEALED,
-    NameField: Holds.NAME | Holds.NUMBER | Holds.ID | Holds.WORD | Holds.STAFF,
-    models.CharField: Holds.ID | Holds.WORD | Holds.STAFF,
+    NameField: ~(Holds.SEALED | Holds.DIGEST | Holds.TIME),
+    models.CharField: Holds.ID | Holds.WORD | Holds.STAFF | Holds.TITLE,
     models.GenericIPAddressField: Holds.STAFF,
     models.DateTimeField: Holds.TIME | Holds.STAFF,
     models.DateField: Holds.TIME,
@@ -54,77 +55,58 @@ _CHANGERS = {
 }
 
 
-def fields(
-    found: Iterable[type[models.Model]], registry: Mapping[str, Table]
-) -> list[str]:
-    """Models and fields that are unlisted, or hold what their type must not."""
-    found = list(found)
-    labels = {model._meta.label for model in found}
-    gone = [f"{label} is listed but gone" for label in registry.keys() - labels]
-    return sorted([*gone, *chain(*(_of_model(model, registry) for model in found))])
+Tables = Mapping[type[models.Model], Privacy]
 
 
-def _of_model(
-    model: type[models.Model], registry: Mapping[str, Table]
-) -> Iterator[str]:
-    label = model._meta.label
-    if label not in registry:
-        yield f"{label} is unlisted"
-        return
-    listed = registry[label].fields
-    actual = {field.name: field for field in model._meta.local_concrete_fields}
-    yield from (f"{label}.{name} is gone" for name in listed.keys() - actual.keys())
-    for name, field in actual.items():
-        if name not in listed:
-            yield f"{label}.{name} is unlisted"
-        elif not listed[name] or listed[name] & ~_allowed(field):
-            yield f"{label}.{name} must not hold {listed[name]}"
+def misfits(tables: Tables) -> list[str]:
+    """Fields that declare what their type must not hold, or nothing."""
+    return [
+        f"{model._meta.label}.{name} must not hold {holds}"
+        for model, privacy in tables.items()
+        for name, holds in privacy.holds.items()
+        if not holds or holds & ~_allowed(model._meta.get_field(name))
+    ]
 
 
-def _allowed(field: models.Field[Any, Any]) -> Holds:
+def _allowed(field: object) -> Holds:
     for kind, allowed in ALLOWED.items():
         if isinstance(field, kind):
             return allowed
     return Holds(0)
 
 
-def unfindable(
-    found: Iterable[type[models.Model]], registry: Mapping[str, Table]
-) -> list[str]:
+def unfindable(tables: Tables) -> list[str]:
     """Models that refer to a subject or a thread without saying how it is found."""
     return sorted(
         model._meta.label
-        for model in found
-        if registry[model._meta.label].subject is None
+        for model, privacy in tables.items()
+        if privacy.subject is None
         and any(
-            field.is_relation
-            and field.related_model is not None
-            and field.related_model._meta.label
-            in {"memoryhub.Subject", "memoryhub.Thread"}
+            field.related_model in {Subject, Thread}
             for field in model._meta.local_concrete_fields
         )
     )
 
 
-def unerased(registry: Mapping[str, Table], named: Collection[str]) -> list[str]:
+def unerased(
+    tables: Tables, named: Collection[type[models.Model]]
+) -> list[type[models.Model]]:
     """Tables whose part of a subject goes by no eraser.
 
     Rows are deleted by a walk over all tables that have a thread's or a subject's own
     column; whatever else becomes of a place is `named`: somebody has written it.
     """
-    return sorted(
-        label
-        for label, table in registry.items()
-        if (table.forget is Fate.DELETED and not _walked(label, table))
-        or (table.forget in _BY_NAME and label not in named)
-    )
+    return [
+        model
+        for model, privacy in tables.items()
+        if (privacy.forget is Fate.DELETED and not _walked(model, privacy))
+        or (privacy.forget in _BY_NAME and model not in named)
+    ]
 
 
-def _walked(label: str, table: Table) -> bool:
-    own = {each.name for each in apps.get_model(label)._meta.local_concrete_fields}
-    if table.thread is not None:
-        return table.thread in own
-    return table.subject in own
+def _walked(model: type[models.Model], privacy: Privacy) -> bool:
+    own = {each.name for each in model._meta.local_concrete_fields}
+    return (privacy.thread or privacy.subject) in own
 
 
 def backends(*configured: Mapping[str, Mapping[str, Any]]) -> set[str]:

@@ -4,7 +4,6 @@ from datetime import timedelta
 from uuid import uuid4
 
 import pytest
-from django.apps import apps
 from django.contrib.sessions.models import Session
 from django.utils import timezone
 
@@ -12,6 +11,7 @@ from memoryhub.journal import Request
 from memoryhub.models.access.operators import SignInFailure, SignInLink
 from memoryhub.models.events import Event, RequestKey
 from memoryhub.models.keys import SubjectKey
+from memoryhub.models.privacy import tables
 from memoryhub.models.projects import Project
 from memoryhub.models.server.clock import clock
 from memoryhub.models.subjects import Subject
@@ -19,7 +19,6 @@ from memoryhub.models.threads import Thread
 from memoryhub.services.access import operators
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.vault.keys import keys
-from memoryhub.vault.registry.registry import TABLES
 from memoryhub.workers import sweeping
 from tests.cast import bundled, factories
 from tests.cast.factories import append
@@ -102,10 +101,9 @@ def test_leftovers_of_an_import_go_with_all_their_rows(left: list[Thread]) -> No
     assert importing() == len(left)
     assert sweeping.imports(now + sweeping.ORPHANED_AFTER + timedelta(minutes=1)) == 3
     assert importing() == 0
-    for label, table in TABLES.items():
-        if table.subject == "thread__subject":
-            rows = apps.get_model(label)._default_manager
-            assert not rows.filter(thread__in=left).exists(), label
+    for model, privacy in tables().items():
+        if privacy.subject == "thread__subject":
+            assert not model._default_manager.filter(thread__in=left).exists(), model
     assert not Event.objects.filter(thread__in=left).exists()
 
 

@@ -14,7 +14,6 @@ from types import MappingProxyType
 from uuid import UUID
 
 import orjson
-from django.apps import apps
 from django.db import transaction
 from django.db.models import Field, Model
 
@@ -27,14 +26,12 @@ from memoryhub.kernel.text import names
 from memoryhub.models.derivations import Derivation
 from memoryhub.models.events import Event
 from memoryhub.models.pages import Page, PageLevel
+from memoryhub.models.privacy import Fate, tables
 from memoryhub.models.slots import Slot
 from memoryhub.models.threads import Thread
 from memoryhub.models.working_memory import Key
 from memoryhub.vault.keys import blind_index, keys
-from memoryhub.vault.registry.registry import TABLES, Fate
 
-#: Tables that a live fork reads through: their rows stay while it lives.
-READ_BY_FORKS = ("memoryhub.Slot", "memoryhub.Turn", "memoryhub.Page")
 #: By place, how many of it went.
 Counts = dict[str, int]
 #: Rows of one batch, at most.
@@ -86,13 +83,12 @@ def _while(take: Callable[[], Counts]) -> Iterator[Counts]:
 
 def subject_batches(subject_id: UUID, *, limit: int = BATCH) -> Iterator[Counts]:
     """Take the rows that name the subject themselves, of no one thread."""
-    for label, table in TABLES.items():
-        subject = table.subject or ""
-        if table.forget == Fate.DELETED and subject and "__" not in subject:
-            model = apps.get_model(label)
+    for model, privacy in tables().items():
+        subject = privacy.subject or ""
+        if privacy.forget == Fate.DELETED and subject and "__" not in subject:
             column = _column(model, subject)
             while n := statements.delete_some(model, column, subject_id, limit=limit):
-                yield {label: n}
+                yield {model._meta.label: n}
 
 
 def folding_through(thread_id: UUID) -> list[UUID]:
@@ -131,18 +127,17 @@ def _payloads(
 
 
 def _rows(thread: Thread, by: int, limit: int, *, forked: bool) -> Iterator[Counts]:
-    for label, table in TABLES.items():
-        if table.forget != Fate.DELETED or table.thread is None:
+    for model, privacy in tables().items():
+        if privacy.forget != Fate.DELETED or privacy.thread is None:
             continue
-        model = apps.get_model(label)
-        if forked and label in READ_BY_FORKS:
+        if forked and privacy.read_by_forks:
             take = partial(_marked, thread, model, by, limit)
         elif model in _COUNTED:
             take = partial(_counted, thread, model, limit)
         else:
-            take = partial(_deleted, thread, model, table.thread, limit)
+            take = partial(_deleted, thread, model, privacy.thread, limit)
         while n := take():
-            yield {label: n}
+            yield {model._meta.label: n}
     # What it made of its ancestors' records stands with those.
     while n := _deleted(thread, Derivation, "derived_thread", limit):
         yield {Derivation._meta.label: n}

@@ -17,8 +17,8 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 
 from memoryhub.journal.forget import wal
 from memoryhub.journal.writing.writer import run
+from memoryhub.models.privacy import Fate
 from memoryhub.vault.registry import rights
-from memoryhub.vault.registry.registry import Fate
 
 ALIASES: Final = ("default", "keys")
 #: Until a reader is said to be in the way.

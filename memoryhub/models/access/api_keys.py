@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from django.db import models
 
+from memoryhub.models.privacy import Fate, Privacy, fields
 from memoryhub.models.projects import Project
 from memoryhub.models.server.ids import NameField, uuid7
 from memoryhub.models.subjects import Subject
@@ -28,6 +29,18 @@ class ApiKey(models.Model):
     revoked_at = models.DateTimeField(null=True)
     #: To the hour, so that a busy key writes once an hour.
     last_used_at = models.DateTimeField(null=True)
+
+    privacy = Privacy(
+        # A key bound to a subject refers to it by id alone.
+        subject="subject",
+        forget=Fate.STAYS,
+        holds=fields(
+            id="id project prefix subject",
+            digest="digest",
+            word="scopes",
+            time="created_at expires_at revoked_at last_used_at",
+        ),
+    )
 
     def __str__(self) -> str:
         return str(self.id)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.db import models
 
 from memoryhub.models.access.api_keys import ApiKey
+from memoryhub.models.privacy import Fate, Privacy, fields
 from memoryhub.models.subjects import Subject
 
 
@@ -37,6 +38,18 @@ class AuditEntry(models.Model):
     prev = models.BinaryField(max_length=32)
     hash = models.BinaryField(max_length=32)
 
+    privacy = Privacy(
+        # By its pseudonym alone, which dies with the subject's key.
+        forget=Fate.STAYS,
+        holds=fields(
+            id="project actor_ref target_id request_id",
+            number="seq count first_seq last_seq",
+            word="actor_kind action purpose target_kind outcome route",
+            digest="subject prev hash",
+            time="at",
+        ),
+    )
+
     class Meta:
         indexes = [
             models.Index(fields=["project", "-seq"], name="audit_project"),
@@ -65,6 +78,14 @@ class DailyUse(models.Model):
     key = models.ForeignKey(ApiKey, models.CASCADE, related_name="+", db_index=False)
     reads = models.BigIntegerField(default=0)
     writes = models.BigIntegerField(default=0)
+
+    privacy = Privacy(
+        subject="subject",
+        exported="access.jsonl",
+        forget=Fate.DELETED,
+        passing=True,
+        holds=fields(id="subject key", number="reads writes", time="day"),
+    )
 
     def __str__(self) -> str:
         return f"{self.subject_id}/{self.day}"

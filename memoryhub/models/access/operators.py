@@ -5,6 +5,7 @@ from typing import ClassVar
 from django.contrib.auth.base_user import AbstractBaseUser, BaseUserManager
 from django.db import models
 
+from memoryhub.models.privacy import Privacy, fields
 from memoryhub.models.projects import Project
 from memoryhub.models.server.ids import NameField, uuid7
 
@@ -20,6 +21,15 @@ class Operator(AbstractBaseUser):
     username = NameField(max_length=64, unique=True)
     is_active = models.BooleanField(default=True)
     created_at = models.DateTimeField()
+
+    privacy = Privacy(
+        holds=fields(
+            id="id",
+            title="username",
+            staff="password last_login created_at",
+            word="is_active",
+        ),
+    )
 
     objects: ClassVar[OperatorManager] = OperatorManager()
 
@@ -45,6 +55,8 @@ class Membership(models.Model):
     operator = models.ForeignKey(Operator, models.CASCADE, related_name="memberships")
     role = models.CharField(max_length=7, choices=Role.choices)
 
+    privacy = Privacy(holds=fields(id="project operator", word="role"))
+
     def __str__(self) -> str:
         return f"{self.project_id}/{self.operator_id}"
 
@@ -57,6 +69,10 @@ class Identity(models.Model):
     issuer = NameField(max_length=255)
     subject = NameField(max_length=255)
     created_at = models.DateTimeField()
+
+    privacy = Privacy(
+        holds=fields(id="id operator", staff="issuer subject", time="created_at")
+    )
 
     class Meta:
         constraints = [
@@ -76,6 +92,10 @@ class SignInLink(models.Model):
     expires_at = models.DateTimeField()
     used_at = models.DateTimeField(null=True)
 
+    privacy = Privacy(
+        holds=fields(id="id operator", digest="digest", time="expires_at used_at")
+    )
+
     def __str__(self) -> str:
         return str(self.id)
 
@@ -87,6 +107,8 @@ class SignInFailure(models.Model):
     at = models.DateTimeField()
     name = models.BinaryField(max_length=32)
     address = models.BinaryField(max_length=32)
+
+    privacy = Privacy(holds=fields(id="id", digest="name address", time="at"))
 
     class Meta:
         indexes = [

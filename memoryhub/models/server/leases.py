@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from django.db import models
 
+from memoryhub.models.privacy import Privacy, fields
 from memoryhub.models.server.ids import NameField
 
 
@@ -14,6 +15,11 @@ class Lease(models.Model):
     #: When the holder last said that it lives.
     beaten_at = models.DateTimeField()
     expires_at = models.DateTimeField()
+
+    privacy = Privacy(
+        # Of an export the name has the project's id.
+        holds=fields(id_word="name", id="holder", time="beaten_at expires_at"),
+    )
 
     def __str__(self) -> str:
         return str(self.name)

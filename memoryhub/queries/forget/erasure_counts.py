@@ -1,7 +1,7 @@
 """What an erasure takes, counted by place from outside the eraser. Never writes.
 
-The places are the registry's, so that a new table is counted by its entry there. Asked
-before the fence it is the plan; asked after it, what is still to go.
+The places follow from what models declare, so that a new table is counted by that.
+Asked before the fence it is the plan; asked after it, what is still to go.
 """
 
 from __future__ import annotations
@@ -14,23 +14,20 @@ from types import MappingProxyType
 from typing import Any, Final
 from uuid import UUID
 
-from django.apps import apps
 from django.db.models import Model, Q, QuerySet
 
 from memoryhub.models.derivations import Derivation
 from memoryhub.models.erasures import Erasure
 from memoryhub.models.events import Event, RequestKey
 from memoryhub.models.pages import Page, PageLevel
+from memoryhub.models.privacy import Fate, Privacy, tables
 from memoryhub.models.slots import Slot
 from memoryhub.models.working_memory import DueValue, Key
-from memoryhub.vault.registry.registry import TABLES, Fate, thread_lookup
 
 #: A thread, and the first and last seq of what goes of it.
 Range = tuple[UUID, int, int]
 Counts = dict[str, int]
 
-#: What comes and goes by itself, with no event: a plan is none the staler for it.
-PASSING: Final = frozenset({"snapshots", "request_keys", "daily_uses", "totals"})
 #: Ranges that one statement looks through.
 _AT_ONCE: Final = 50
 #: Of a thread that goes while a fork of it lives: what the fork still reads through.
@@ -44,52 +41,43 @@ _METHODS: Final[Mapping[Fate, str]] = MappingProxyType(
         Fate.DESTROYED: "shredded",
     }
 )
-#: Of rows that stay: those that still hold what has to go.
-_HOLDING: Final[Mapping[str, Q]] = MappingProxyType(
-    {
-        "memoryhub.Event": Q(payload__isnull=False),
-        "memoryhub.Thread": ~Q(name__startswith="~"),
-        "memoryhub.Subject": Q(subject_ref__isnull=False)
-        | Q(external_id__isnull=False),
-    }
-)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Place:
     """A table with a part of each subject that forgetting takes."""
 
-    #: In plans and receipts: `events`, `page_levels`.
-    name: str
     model: type[Model]
-    #: From a row to its subject's id, and to its thread's; None: of no one thread.
-    subject: str
-    thread: str | None
-    method: str
-    holding: Q
+    privacy: Privacy
+
+    @property
+    def name(self) -> str:
+        """What plans and receipts call it: `events`, `page_levels`."""
+        return str(self.model._meta.verbose_name_plural).replace(" ", "_")
+
+    @property
+    def method(self) -> str:
+        """In which way its part goes, as receipts call it."""
+        return _METHODS[self.privacy.forget]
 
     def of(self, **owner: UUID) -> QuerySet[Any]:
         """The rows of `subject` or `thread` that hold something."""
         ((kind, wanted),) = owner.items()
-        alias = "keys" if self.method == "shredded" else "default"
-        rows = self.model._default_manager.using(alias)
-        return rows.filter(self.holding, **{getattr(self, kind): wanted})
+        lookup = getattr(self.privacy, kind)
+        rows = self.model._default_manager.filter(self.privacy.remaining)
+        return rows.filter(**{lookup: wanted})
 
 
 def iter_places() -> Iterator[Place]:
-    """The places of the registry that forgetting takes something from."""
-    for label, table in TABLES.items():
-        if table.subject is None or table.forget not in _METHODS:
-            continue
-        model = apps.get_model(label)
-        yield Place(
-            name=str(model._meta.verbose_name_plural).replace(" ", "_"),
-            model=model,
-            subject=table.subject,
-            thread=thread_lookup(label),
-            method=_METHODS[table.forget],
-            holding=_HOLDING.get(label, Q()),
-        )
+    """The tables that forgetting takes something of a subject from."""
+    for model, privacy in tables().items():
+        if privacy.subject is not None and privacy.forget in _METHODS:
+            yield Place(model, privacy)
+
+
+def get_passing() -> frozenset[str]:
+    """The places whose rows come and go by themselves."""
+    return frozenset(each.name for each in iter_places() if each.privacy.passing)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,7 +146,7 @@ def count_subject(subject: UUID) -> Counts:
 
 def count_thread(thread: UUID) -> Counts:
     """What still holds something of the thread. One query for each place."""
-    places = [each for each in iter_places() if each.thread is not None]
+    places = [each for each in iter_places() if each.privacy.thread is not None]
     return {each.name: each.of(thread=thread).count() for each in places}
 
 

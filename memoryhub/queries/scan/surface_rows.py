@@ -13,11 +13,10 @@ from enum import StrEnum
 from typing import Any, Final
 from uuid import UUID
 
-from django.apps import apps
 from django.db import connections, transaction
 from django.db.models import Model
 
-from memoryhub.vault.registry.registry import TABLES, Fate, Holds, thread_lookup
+from memoryhub.models.privacy import Fate, Holds, Privacy, tables
 
 #: Values are looked through in pieces of this size.
 CHUNK: Final = 1 << 20
@@ -25,11 +24,6 @@ _ROWS: Final = 500
 #: What stays after forgetting holds ids, counts and digests: nothing to look for.
 _GOES = (Fate.DELETED, Fate.NULLED, Fate.BLANKED, Fate.DESTROYED)
 _TELLING = Holds.SEALED | Holds.NAME | Holds.DIGEST | Holds.ID | Holds.STAFF
-#: What staff call projects, each other and roles.
-_STAFF_NAMES: Final = (
-    *(("memoryhub.Project", "slug"), ("memoryhub.Operator", "username")),
-    ("auth.Group", "name"),
-)
 _SQLITE_COLUMNS = """
     SELECT kind.name, a.name FROM sqlite_master kind, pragma_table_info(kind.name) a
      WHERE kind.type = 'table' AND kind.sql IS NOT NULL ORDER BY 1, a.cid
@@ -64,13 +58,13 @@ _POSTGRES_NAMES = """
 
 
 class Part(StrEnum):
-    """Which columns of a table: by what they may hold, as the registry says."""
+    """Which columns of a table: by what they may hold, as models declare it."""
 
     #: What clients call something, and what staff do.
     NAMES = "names"
     STAFF = "staff"
     REST = "rest"
-    #: All of a table that is in no registry.
+    #: All of a table that no model declares.
     UNLISTED = "unlisted"
 
 
@@ -92,7 +86,10 @@ def list_tables(alias: str) -> list[Rows]:
 
     Columns of names apart from others: by them it is told who may call what so.
     """
-    known = {model._meta.db_table: _parts(model) for model in _models()}
+    known = {
+        model._meta.db_table: _parts(model, privacy)
+        for model, privacy in tables().items()
+    }
     found = []
     columns = _COLUMNS[connections[alias].vendor]
     for (space, table), terms, size in columns(alias):
@@ -118,17 +115,15 @@ def list_tables(alias: str) -> list[Rows]:
     return found
 
 
-def _parts(model: type[Model]) -> dict[str, Part]:
+def _parts(model: type[Model], privacy: Privacy) -> dict[str, Part]:
     """The part that each column of names belongs to."""
-    label = model._meta.label
-    parts = {
-        name: Part.NAMES
-        for name, holds in TABLES[label].fields.items()
-        if holds & Holds.NAME
-    }
-    parts |= {name: Part.STAFF for of, name in _STAFF_NAMES if of == label}
     fields = {field.name: field.column or "" for field in model._meta.concrete_fields}
-    return {fields[name]: part for name, part in parts.items()}
+    return {
+        fields[name]: part
+        for name, holds in privacy.holds.items()
+        for kind, part in ((Holds.NAME, Part.NAMES), (Holds.TITLE, Part.STAFF))
+        if holds & kind
+    }
 
 
 #: A schema and a table, its columns with how each is asked for, and its bytes.
@@ -185,23 +180,26 @@ def iter_schema(alias: str) -> Iterator[bytes]:
     yield from _pieces(_iter_rows(alias, "SELECT app, name FROM django_migrations"))
 
 
-def going() -> list[str]:
-    """The models of which nothing of a subject stays once she is forgotten."""
-    return [
-        label
-        for label, table in TABLES.items()
-        if table.subject is not None and table.forget in _GOES
-    ]
+def going() -> dict[type[Model], Privacy]:
+    """The models of which nothing of a subject stays once it is forgotten."""
+    return {
+        model: privacy
+        for model, privacy in tables().items()
+        if privacy.subject is not None and privacy.forget in _GOES
+    }
 
 
 def iter_hers(
-    label: str, *, subjects: Collection[UUID], threads: Collection[UUID]
+    model: type[Model],
+    privacy: Privacy,
+    *,
+    subjects: Collection[UUID],
+    threads: Collection[UUID],
 ) -> Iterator[bytes]:
     """What is left of these subjects' and of these threads' rows of the model."""
-    table = TABLES[label]
-    names = [name for name, holds in table.fields.items() if holds & _TELLING]
-    rows = apps.get_model(label)._default_manager.values_list(*names)
-    for ids, lookup in ((subjects, table.subject), (threads, thread_lookup(label))):
+    names = [name for name, holds in privacy.holds.items() if holds & _TELLING]
+    rows = model._default_manager.values_list(*names)
+    for ids, lookup in ((subjects, privacy.subject), (threads, privacy.thread)):
         if ids and lookup:
             left = rows.filter(**{f"{lookup}__in": list(ids)})
             yield from _pieces(left.iterator(_ROWS))
@@ -215,10 +213,6 @@ def get_oid(alias: str) -> int | None:
     with connection.cursor() as cursor:
         cursor.execute("SELECT oid FROM pg_database WHERE datname = current_database()")
         return int(cursor.fetchone()[0])
-
-
-def _models() -> Iterable[type[Model]]:
-    return (apps.get_model(label) for label in TABLES)
 
 
 def _iter_rows(alias: str, query: str) -> Iterator[tuple[Any, ...]]:

@@ -32,7 +32,7 @@ class Kind(StrEnum):
     DATABASE = "database"
     WAL = "wal"
     JOURNAL = "journal"
-    #: Values by SQL, in a table of the registry or in one that it does not know; what
+    #: Values by SQL, in a table that a model declares or in one that none does; what
     #: clients call something, and what staff do, apart from the rest.
     CALLED = "called"
     STAFF = "staff"
@@ -99,11 +99,11 @@ def iter_surfaces(
     yield from _files()
     if settings.REDIS_URL:
         yield _redis()
-    for label in surface_rows.going():
+    for model, privacy in surface_rows.going().items():
         read = partial(
-            surface_rows.iter_hers, label, subjects=subjects, threads=threads
+            surface_rows.iter_hers, model, privacy, subjects=subjects, threads=threads
         )
-        yield Surface(kind=Kind.HERS, place=label, size=0, read=read)
+        yield Surface(kind=Kind.HERS, place=model._meta.label, size=0, read=read)
     for alias in ALIASES:
         yield from _database(alias)
     if data_directory is not None:

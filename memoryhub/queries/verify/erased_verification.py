@@ -9,7 +9,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import orjson
-from django.apps import apps
 
 from memoryhub.errors import Refusal
 from memoryhub.journal.forget import purging
@@ -19,10 +18,10 @@ from memoryhub.kernel.replay import Recorded
 from memoryhub.kernel.state.erase_events import ThreadErased
 from memoryhub.models.erasures import Erasure
 from memoryhub.models.events import Event
+from memoryhub.models.privacy import Fate, tables
 from memoryhub.models.threads import Thread
 from memoryhub.queries.verify.erased_records import Erasers
 from memoryhub.queries.verify.event_checks import batches, origin_fault, payload_fault
-from memoryhub.vault.registry.registry import TABLES, Fate
 
 _STATE = Erasure.State
 #: Once an erasure is that far, nothing of the thread may be left.
@@ -127,13 +126,12 @@ def _left(walk: _Walk) -> str | None:
     if Event.objects.filter(thread=thread, payload__isnull=False).exists():
         return "payload_kept"
     forked = bool(purging.folding_through(thread.id))
-    for label, table in TABLES.items():
-        if table.forget != Fate.DELETED or table.thread is None:
+    for model, privacy in tables().items():
+        if privacy.forget != Fate.DELETED or privacy.thread is None:
             continue
-        if forked and label in purging.READ_BY_FORKS:
+        if forked and privacy.read_by_forks:
             continue
-        model = apps.get_model(label)
-        if model._default_manager.filter(**{table.thread: thread.id}).exists():
+        if model._default_manager.filter(**{privacy.thread: thread.id}).exists():
             return "rows_kept"
     blanked = thread.name.startswith("~") and not bytes(thread.name_salt)
     return None if forked or blanked else "names_kept"

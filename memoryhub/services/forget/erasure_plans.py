@@ -387,9 +387,10 @@ def _row(owner: Subject, wish: Wish, draft: Draft, actor: str) -> Erasure:
 
 def _lasting(planned: Mapping[str, Any]) -> Any:
     """What of a plan does not change by itself."""
+    passing = erasure_counts.get_passing()
     places = {
         name: place
         for name, place in planned.get("places", {}).items()
-        if name not in erasure_counts.PASSING
+        if name not in passing
     }
     return places, planned.get("forks")

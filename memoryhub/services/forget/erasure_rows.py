@@ -166,9 +166,9 @@ def _written_to(row: Erasure) -> QuerySet[Thread]:
         owner = {"thread": row.thread_id}
     found: set[UUID] = set()
     for place in erasure_counts.iter_places():
-        if place.thread is not None and None not in owner.values():
+        if place.privacy.thread is not None and None not in owner.values():
             rows = place.of(**owner).order_by()
-            found |= {*rows.values_list(place.thread, flat=True).distinct()}
+            found |= {*rows.values_list(place.privacy.thread, flat=True).distinct()}
     return _whole(row).filter(status=_ERASED, id__in=found).order_by("id")
 
 

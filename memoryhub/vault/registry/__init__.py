@@ -1,1 +1,1 @@
-"""Where content can be: in tables, files and beside them."""
+"""Where content can be beside the tables, and what PostgreSQL lets us do there."""

@@ -1,4 +1,4 @@
-"""The registry's other half: places outside the tables that can hold something.
+"""Places outside the tables that can hold something.
 
 A new process-lifetime cache, backend, log handler or folder joins with one entry.
 """
@@ -6,9 +6,20 @@ A new process-lifetime cache, backend, log handler or folder joins with one entr
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 
-from memoryhub.vault.registry.registry import Fate, Place
+from memoryhub.models.privacy import Fate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """A place outside the tables: what it holds, and how a subject's part is found."""
+
+    holds: str
+    found: str = "nothing to find"
+    forget: Fate = Fate.NOT_ITS
+
 
 #: Whatever outlives a request in a process: `module.name` to what it holds.
 PROCESS: Mapping[str, Place] = MappingProxyType(

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from django.apps import apps
 from django.db import connections, router
 
-from memoryhub.vault.registry.registry import TABLES, Fate
+from memoryhub.models import privacy
+from memoryhub.models.privacy import Fate
 
 #: A server from before version 15 has no such role; there only a superuser may.
 _SERVER: Final = """
@@ -33,10 +33,10 @@ _GRANTS: Final = (
 
 def tables(alias: str) -> Iterator[tuple[str, Fate]]:
     """Those of the database that hold something of a subject, quoted."""
-    for label, table in TABLES.items():
-        model = apps.get_model(label)
-        if table.subject and router.db_for_read(model) == alias:
-            yield connections[alias].ops.quote_name(model._meta.db_table), table.forget
+    for model, declared in privacy.tables().items():
+        if declared.subject and router.db_for_read(model) == alias:
+            table = connections[alias].ops.quote_name(model._meta.db_table)
+            yield table, declared.forget
 
 
 def not_ours(alias: str) -> list[str]:

@@ -8,7 +8,6 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from django.apps import apps
 from django.db import DatabaseError, connection, transaction
 
 from memoryhub.errors import Refusal
@@ -16,6 +15,7 @@ from memoryhub.journal.forget import purging
 from memoryhub.journal.rows import totals
 from memoryhub.models.access.audit import DailyUse
 from memoryhub.models.events import Event
+from memoryhub.models.privacy import Fate, tables
 from memoryhub.models.server.clock import clock
 from memoryhub.models.slots import Slot
 from memoryhub.models.threads import Thread
@@ -23,7 +23,6 @@ from memoryhub.queries.threads.slots import list_slots
 from memoryhub.queries.verify.verification import Difference, verify
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.rebuild import rebuild
-from memoryhub.vault.registry.registry import TABLES, Fate
 from tests.cast.erasings import closed, end, erase, purge, sound, stored
 from tests.cast.factories import append, get_thread
 from tests.journal.forget.test_erasing import ACTS, filled
@@ -40,10 +39,10 @@ def fresh(thread: Thread) -> Thread:
 def rows_of(thread: Thread) -> dict[str, int]:
     """Rows of each table that forgetting empties."""
     found = {}
-    for label, table in TABLES.items():
-        if table.forget == Fate.DELETED and table.thread:
-            rows = apps.get_model(label)._default_manager
-            found[label] = rows.filter(**{table.thread: thread.id}).count()
+    for model, privacy in tables().items():
+        if privacy.forget == Fate.DELETED and privacy.thread:
+            rows = model._default_manager.filter(**{privacy.thread: thread.id})
+            found[model._meta.label] = rows.count()
     return found
 
 

@@ -7,17 +7,20 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import orjson
 import pytest
 from django.conf import settings
 from django.db import connections
+from django.db.models import Model
 
 from memoryhub.errors import SubjectErasedError
 from memoryhub.journal.forget import purging, scrub
 from memoryhub.models.erasures import Erasure, Receipt
 from memoryhub.models.keys import SubjectKey
+from memoryhub.models.pages import Page
+from memoryhub.models.privacy import Privacy, tables
+from memoryhub.models.slots import Slot
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread, ThreadLabel
 from memoryhub.queries.forget import erasure_counts
@@ -26,7 +29,6 @@ from memoryhub.queries.tombstones import require_subject
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.forget import erasure_plans, erasure_steps, erasures
 from memoryhub.services.people import subjects
-from memoryhub.vault.registry.registry import TABLES
 from tests.cast import readers
 from tests.cast.factories import append, make_page, make_thread
 
@@ -178,17 +180,19 @@ def test_a_table_that_nobody_listed_is_found(
     completes(row)
 
 
-def skipping(label: str) -> dict[str, Any]:
-    return {name: table for name, table in TABLES.items() if name != label}
+def skipping(skipped: type[Model]) -> Callable[[], dict[type[Model], Privacy]]:
+    declared = tables()
+    declared.pop(skipped)
+    return lambda: declared
 
 
-@pytest.mark.parametrize("place", ["Page", "Slot"])
+@pytest.mark.parametrize("place", [Page, Slot])
 def test_a_place_that_is_skipped_is_counted(
-    fenced: Erasure, monkeypatch: pytest.MonkeyPatch, place: str
+    fenced: Erasure, monkeypatch: pytest.MonkeyPatch, place: type[Model]
 ) -> None:
     """By who counts what is left, which is not who takes it."""
     with monkeypatch.context() as patch:
-        patch.setattr(purging, "TABLES", skipping(f"memoryhub.{place}"))
+        patch.setattr(purging, "tables", skipping(place))
         waits(fenced, "store", state=State.KEY_DESTROYED)
         assert any(erasure_counts.count_subject(fenced.subject_id).values())
     completes(fenced)
@@ -202,7 +206,7 @@ def test_a_place_that_nobody_counts_is_found_by_the_scan(
     make_page(agent, "of-her-trip", thread="of-her-trip")
     with monkeypatch.context() as patch:
         for module in (purging, erasure_counts):
-            patch.setattr(module, "TABLES", skipping("memoryhub.Page"))
+            patch.setattr(module, "tables", skipping(Page))
         row = waits(confirmed(agent), "store", state=State.SCRUBBED)
         assert ("name", "hers") in found(row)
     completes(row)

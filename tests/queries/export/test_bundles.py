@@ -19,13 +19,13 @@ from memoryhub.errors import SubjectErasedError
 from memoryhub.kernel.state.state import Scope
 from memoryhub.models import ApiKey, Event, Hold, Project, Subject, Thread
 from memoryhub.models.access.audit import DailyUse
+from memoryhub.models.privacy import Holds, tables
 from memoryhub.models.server.clock import clock
 from memoryhub.queries.export import bundle_cuts, bundle_pages, bundles
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.export import exports
 from memoryhub.services.people import subjects
 from memoryhub.vault.proof import signing
-from memoryhub.vault.registry.registry import TABLES, Holds
 from tests.cast import bundled, factories, recordings
 from tests.oracles import memory_acts as acts
 
@@ -47,7 +47,7 @@ def bundle_of(subject: Subject) -> ZipFile:
 
 def test_every_registered_kind_has_a_part() -> None:
     """Whoever adds a table says where its rows are exported, or why they need not."""
-    exported = {table.exported for table in TABLES.values()} - {None}
+    exported = {privacy.exported for privacy in tables().values()} - {None}
     assert exported == bundles.parts() - {"state/tasks.jsonl"} - UNSTORED
 
 
@@ -61,11 +61,11 @@ OTHERS = {
 
 
 def test_whatever_holds_content_or_names_of_hers_is_exported() -> None:
-    for label, table in TABLES.items():
-        holds = [*table.fields.values()]
+    for model, privacy in tables().items():
+        holds = privacy.holds.values()
         content = any(each & (Holds.SEALED | Holds.NAME) for each in holds)
-        if table.subject and content and label not in OTHERS:
-            assert table.exported, label
+        if privacy.subject and content and model._meta.label not in OTHERS:
+            assert privacy.exported, model
 
 
 @pytest.mark.promise("P16", load="a canary in each place of the registry")
@@ -76,12 +76,8 @@ def test_a_canary_of_each_place_is_there(agent: Agent, acme: Project) -> None:
     texts = {name: whole.read(name).decode() for name in whole.namelist()}
     for canary, part in planted.items():
         assert canary in texts[part], canary
-    places = {TABLES[label].exported for label in RECORDED}
+    places = {privacy.exported for privacy in tables().values()} - {None}
     assert places <= {*planted.values()} | {"access.jsonl"}
-
-
-#: Tables that hold something of a subject's.
-RECORDED = [name for name, table in TABLES.items() if table.exported]
 
 
 def plant(agent: Agent, ann: Subject) -> dict[str, str]:

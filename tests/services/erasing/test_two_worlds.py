@@ -10,10 +10,9 @@ from django.apps import apps
 from django.db import router
 from django.db.models import Model
 
+from memoryhub.models.privacy import Holds, Privacy, tables
 from memoryhub.models.subjects import Subject
 from memoryhub.services.access.api_keys import Agent
-from memoryhub.vault.registry.places import Holds
-from memoryhub.vault.registry.registry import TABLES
 from tests.api.client import Client, run
 from tests.cast import factories
 from tests.cast.forgetting import forget, of
@@ -37,11 +36,11 @@ def test_nothing_tells_one_from_the_other(agent: Agent, *, forgotten: bool) -> N
     if forgotten:
         forget(yes)
         forget(no)
-    for label, table in TABLES.items():
-        if table.subject is None or label in ORDERS:
+    for model, privacy in tables().items():
+        label = model._meta.label
+        if privacy.subject is None or label in ORDERS:
             continue
-        model = apps.get_model(label)
-        assert clear(model, label, yes) == clear(model, label, no), label
+        assert clear(model, privacy, yes) == clear(model, privacy, no), label
 
 
 def make(agent: Agent, user_id: str, *, answer: bool) -> Subject:
@@ -72,17 +71,16 @@ def agent_project(agent: Agent) -> Any:
     return apps.get_model("memoryhub.Project").objects.get(id=agent.project)
 
 
-def clear(model: type[Model], label: str, subject: Subject) -> Counter[Any]:
+def clear(model: type[Model], privacy: Privacy, subject: Subject) -> Counter[Any]:
     """The rows of a subject, by what they tell."""
-    table = TABLES[label]
-    assert table.subject is not None
+    assert privacy.subject is not None
     rows = model._default_manager.using(router.db_for_read(model)).filter(
-        **{table.subject: subject.id}
+        **{privacy.subject: subject.id}
     )
     return Counter(
         tuple(
             told(getattr(row, _column(model, name)), name, holds)
-            for name, holds in sorted(table.fields.items())
+            for name, holds in sorted(privacy.holds.items())
         )
         for row in rows
     )

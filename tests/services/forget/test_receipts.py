@@ -15,6 +15,7 @@ from django.db import DatabaseError, transaction
 from memoryhub.errors import NotCompleteError
 from memoryhub.kernel.registry import EVOLVE
 from memoryhub.kernel.text import names, strict_json
+from memoryhub.models import privacy
 from memoryhub.models.erasures import Erasure, Receipt
 from memoryhub.models.projects import Project
 from memoryhub.models.server.ids import uuid7
@@ -24,7 +25,6 @@ from memoryhub.services.forget import ledgers, receipts
 from memoryhub.services.people import subjects
 from memoryhub.vault.proof import receipts as texts
 from memoryhub.vault.proof import signing
-from memoryhub.vault.registry import registry
 from tests.cast.factories import append, make_thread
 from tests.promises.tampering.damages import flipped
 
@@ -151,9 +151,9 @@ NAMED = {
 
 def name_columns() -> Iterator[str]:
     """Columns of the memory in which clients' names stand; a body has its own."""
-    for table in registry.TABLES.values():
-        for column, holds in table.fields.items():
-            if holds & registry.Holds.NAME and column != "body":
+    for declared in privacy.tables().values():
+        for column, holds in declared.holds.items():
+            if holds & privacy.Holds.NAME and column != "body":
                 yield column
 
 

@@ -13,69 +13,77 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from django.apps import apps
 from django.conf import settings
+from django.core.checks import run_checks
 from django.db import models
 from django.test.utils import isolate_apps
 
 from memoryhub.journal.forget import purging
-from memoryhub.models.threads import Thread
+from memoryhub.models import privacy
+from memoryhub.models.events import Event
+from memoryhub.models.keys import SubjectKey
+from memoryhub.models.privacy import (
+    Fate,
+    Holds,
+    Privacy,
+    fields,
+    iter_undeclared,
+    tables,
+)
+from memoryhub.models.subjects import Subject
+from memoryhub.models.threads import Thread, ThreadLabel
 from memoryhub.services.forget import erasure_steps
 from memoryhub.vault.keys import keys
 from memoryhub.vault.registry.other_places import BACKENDS, LOG_HANDLERS, PATHS, PROCESS
-from memoryhub.vault.registry.registry import TABLES, Fate, Holds, Table
 from tests.vault import unlisted
 
 ROOT = Path(__file__).resolve().parent.parent.parent.parent
 
 
-def installed() -> list[type[models.Model]]:
-    return apps.get_models(include_auto_created=True)
-
-
-def planted(**fields: models.Field[Any, Any]) -> type[models.Model]:
-    """A model that nobody has listed; to be made where apps are isolated."""
+def planted(**members: object) -> type[models.Model]:
+    """A model that is nowhere else; to be made where apps are isolated."""
     meta = type("Meta", (), {"app_label": "memoryhub"})
-    named = {**fields, "Meta": meta, "__module__": __name__}
+    named = {**members, "Meta": meta, "__module__": __name__}
     return type("Planted", (models.Model,), named)
 
 
 # Tables
 
 
-def test_every_field_is_listed_and_holds_what_it_may() -> None:
-    assert unlisted.fields(installed(), TABLES) == []
+def test_every_field_is_declared_and_holds_what_it_may() -> None:
+    assert privacy.everything_declared() == []
+    assert unlisted.misfits(tables()) == []
 
 
-def test_whoever_refers_to_a_subject_says_how_she_is_found() -> None:
-    assert unlisted.unfindable(installed(), TABLES) == []
+def test_whoever_refers_to_a_subject_says_how_it_is_found() -> None:
+    assert unlisted.unfindable(tables()) == []
 
 
 def test_what_is_found_by_subject_is_erased_and_counts() -> None:
-    for label, table in TABLES.items():
-        # What stays may tell of her by a pseudonym, by which nobody finds a row.
+    for model, declared in tables().items():
+        # What stays may tell of it by a pseudonym, by which nobody finds a row.
         unfound = (Fate.NOT_ITS, Fate.STAYS)
-        assert table.subject or table.forget in unfound, label
-        assert not (table.subject and table.forget is Fate.NOT_ITS), label
+        assert declared.subject or declared.forget in unfound, model
+        assert not (declared.subject and declared.forget is Fate.NOT_ITS), model
         content = Holds.SEALED | Holds.NAME
-        about_her = any(holds & content for holds in table.fields.values())
-        if table.subject and about_her:
-            assert table.forget is not Fate.STAYS, label
+        about_it = any(holds & content for holds in declared.holds.values())
+        if declared.subject and about_it:
+            assert declared.forget is not Fate.STAYS, model
 
 
-#: Who takes her part where it is not by deleting rows; each has tests of its own, and
+#: Who takes its part where it is not by deleting rows; each has tests of its own, and
 #: `forget_is_complete` has rows of every place that must be gone.
-ERASERS: dict[str, Callable[..., object]] = {
-    "memoryhub.Event": purging.thread_batches,
-    "memoryhub.Thread": purging.thread_batches,
-    "memoryhub.Subject": erasure_steps.purge,
-    "memoryhub.SubjectKey": keys.destroy,
+ERASERS: dict[type[models.Model], Callable[..., object]] = {
+    Event: purging.thread_batches,
+    Thread: purging.thread_batches,
+    Subject: erasure_steps.purge,
+    SubjectKey: keys.destroy,
 }
 
 
 def test_whatever_goes_has_an_eraser() -> None:
-    assert unlisted.unerased(TABLES, ERASERS) == []
-    assert unlisted.unerased(TABLES, ()) == sorted(ERASERS)
+    assert unlisted.unerased(tables(), ERASERS) == []
+    assert {*unlisted.unerased(tables(), ())} == {*ERASERS}
 
 
 @pytest.mark.parametrize(
@@ -89,67 +97,81 @@ def test_whatever_goes_has_an_eraser() -> None:
     ],
 )
 def test_what_no_eraser_reaches_is_found(forget: Fate, subject: str) -> None:
-    label = "memoryhub.ThreadLabel"
-    table = replace(TABLES[label], forget=forget, subject=subject)
-    assert unlisted.unerased({**TABLES, label: table}, ERASERS) == [label]
+    declared = replace(ThreadLabel.privacy, forget=forget, subject=subject)
+    found = unlisted.unerased({**tables(), ThreadLabel: declared}, ERASERS)
+    assert found == [ThreadLabel]
 
 
 @pytest.mark.django_db(databases=["default", "keys"])
-@pytest.mark.parametrize("label", [name for name, row in TABLES.items() if row.subject])
-def test_each_lookup_reaches_a_subject(label: str) -> None:
-    lookup = TABLES[label].subject
-    assert lookup is not None
-    rows = apps.get_model(label)._default_manager.filter(**{lookup: uuid4()})
-    assert rows.count() == 0
+def test_each_lookup_reaches_a_subject() -> None:
+    for model, declared in tables().items():
+        if declared.subject:
+            rows = model._default_manager.filter(**{declared.subject: uuid4()})
+            assert rows.count() == 0, model
 
 
 @isolate_apps("memoryhub")
 @pytest.mark.parametrize(
-    ("field", "holds", "complaint"),
+    ("field", "holds"),
     [
-        (models.TextField(), None, "unlisted"),
-        (models.JSONField(), None, "unlisted"),
-        (models.IntegerField(), None, "unlisted"),
-        (models.TextField(), Holds.SEALED, "must not hold"),
-        (models.CharField(max_length=9), Holds.NUMBER, "must not hold"),
-        (models.CharField(max_length=9), Holds.NAME, "must not hold"),
-        (models.BinaryField(), Holds.NAME, "must not hold"),
-        (models.BinaryField(), Holds(0), "must not hold"),
-        (models.FileField(), Holds.STAFF, "must not hold"),
-        (models.ImageField(), Holds.SEALED, "must not hold"),
-        (models.DurationField(), Holds.NUMBER, "must not hold"),
-        (models.DateTimeField(), Holds.NAME, "must not hold"),
+        (models.TextField(), Holds.SEALED),
+        (models.CharField(max_length=9), Holds.NUMBER),
+        (models.CharField(max_length=9), Holds.NAME),
+        (models.BinaryField(), Holds.NAME),
+        (models.BinaryField(), Holds(0)),
+        (models.FileField(), Holds.STAFF),
+        (models.ImageField(), Holds.SEALED),
+        (models.DurationField(), Holds.NUMBER),
+        (models.DateTimeField(), Holds.NAME),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, models.Field) else None,
 )
-def test_a_field_that_is_unlisted_or_wrong_fails(
-    field: models.Field[Any, Any], holds: Holds | None, complaint: str
+def test_a_field_that_must_not_hold_what_it_declares_fails(
+    field: models.Field[Any, Any], holds: Holds
 ) -> None:
-    listed = {"id": Holds.ID} | ({} if holds is None else {"note": holds})
-    registry = {"memoryhub.Planted": Table(fields=listed)}
-    found = unlisted.fields([planted(note=field.clone())], registry)
-    assert [complaint in line and ".note" in line for line in found] == [True]
+    model = planted(note=field.clone())
+    declared = Privacy(holds={"id": Holds.ID, "note": holds})
+    (found,) = unlisted.misfits({model: declared})
+    assert found.startswith("memoryhub.Planted.note must not hold")
 
 
 @isolate_apps("memoryhub")
-def test_a_model_that_is_unlisted_fails() -> None:
-    found = unlisted.fields([*installed(), planted()], TABLES)
-    assert found == ["memoryhub.Planted is unlisted"]
+@pytest.mark.parametrize(
+    "field", [models.TextField(), models.JSONField(), models.IntegerField()], ids=type
+)
+def test_a_field_that_is_not_declared_fails(field: models.Field[Any, Any]) -> None:
+    model = planted(note=field.clone(), privacy=Privacy(holds=fields(id="id")))
+    assert [*iter_undeclared([model])] == ["memoryhub.Planted.note"]
 
 
-def test_an_entry_without_its_model_or_field_fails() -> None:
-    without = [model for model in installed() if model is not Thread]
-    assert unlisted.fields(without, TABLES) == ["memoryhub.Thread is listed but gone"]
-    fields = {**TABLES["memoryhub.Turn"].fields, "note": Holds.NAME}
-    more = {**TABLES, "memoryhub.Turn": Table(fields=fields)}
-    assert unlisted.fields(installed(), more) == ["memoryhub.Turn.note is gone"]
+@isolate_apps("memoryhub")
+def test_what_another_model_declares_is_not_inherited() -> None:
+    declared = planted(privacy=Privacy(holds=fields(id="id")))
+    meta = type("Meta", (), {"app_label": "memoryhub"})
+    heir = type("Heir", (declared,), {"Meta": meta, "__module__": __name__})
+    assert [*iter_undeclared([declared, heir])] == ["memoryhub.Heir"]
+
+
+def test_a_model_that_declares_nothing_fails_the_system_check(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delattr(Thread, "privacy")
+    (found,) = privacy.everything_declared()
+    assert (found.id, found.is_serious()) == ("memoryhub.E002", True)
+    assert "memoryhub.Thread" in found.msg
+    assert found in run_checks()
+
+
+@isolate_apps("memoryhub")
+def test_a_word_for_a_field_that_is_gone_fails() -> None:
+    model = planted(privacy=Privacy(holds=fields(id="id", name="note")))
+    assert [*iter_undeclared([model])] == ["memoryhub.Planted.note"]
 
 
 @isolate_apps("memoryhub")
 def test_a_reference_without_a_way_to_find_it_fails() -> None:
     model = planted(thread=models.ForeignKey(Thread, models.CASCADE, related_name="+"))
-    registry = {"memoryhub.Planted": Table(fields={})}
-    assert unlisted.unfindable([model], registry) == ["memoryhub.Planted"]
+    assert unlisted.unfindable({model: Privacy(holds={})}) == ["memoryhub.Planted"]
 
 
 # What lives in a process
