@@ -42,7 +42,7 @@ def index(request: HttpRequest, project: str) -> HttpResponse:
         found = tombstone_values.find_value(subject, text)
     except InvalidError as refusal:
         return _page(request, place, refusal=refusal)
-    # It tells whether she ever had this value: what can't be noted is not shown.
+    # It tells whether it ever had this value: what can't be noted is not shown.
     audit.record(
         actor=place.actor,
         action="tombstone.looked_up",

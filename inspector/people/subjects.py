@@ -59,7 +59,7 @@ def export(request: HttpRequest, project: str, kind: str) -> HttpResponseBase:
 @require_POST
 @signed_in
 def look_up(request: HttpRequest, project: str) -> HttpResponse:
-    """From the id that she has outside, which is in no address, to her page."""
+    """From the id that it has outside, which is in no address, to its page."""
     place = offices.act(request, project)
     user_id = request.POST.get("user_id", "")
     try:
@@ -100,7 +100,7 @@ def show(request: HttpRequest, project: str, subject: UUID) -> HttpResponse:
 @require_POST
 @signed_in
 def reveal(request: HttpRequest, project: str, subject: UUID) -> HttpResponse:
-    """Her page with the id that she has outside. No redirect: it is on no other."""
+    """Its page with the id that it has outside. No redirect: it is on no other."""
     place = offices.act(request, project)
     row = offices.find_subject(place, subject)
     # First the note, then the look.
@@ -157,7 +157,7 @@ def _show(
 
 
 def _figures(profile: Profile) -> list[tuple[str, int]]:
-    """What there is of her, by kind, as the page heads it."""
+    """What there is of it, by kind, as the page heads it."""
     return [
         ("Threads", sum(profile.threads.values())),
         ("Events", profile.events),

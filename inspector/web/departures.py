@@ -21,7 +21,7 @@ def response(
 ) -> HttpResponse:
     """What a look at something erased answers. Three queries.
 
-    With the `user_id` that an officer looked up, she may be readmitted.
+    With the `user_id` that an officer looked up, it may be readmitted.
     """
     erasure = refusal.detail.get("erasure")
     if not isinstance(erasure, str):

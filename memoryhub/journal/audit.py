@@ -126,7 +126,7 @@ def append(
     """Note one thing in the writer's transaction at hand; the entry's seq.
 
     Call it last: it locks the row that every other appender waits for. `subject`
-    becomes her pseudonym if her key still exists, else nothing. Four statements.
+    becomes its pseudonym if its key still exists, else nothing. Four statements.
     """
     return append_all([Entry(actor=actor, action=action, project=project, **details)])
 
@@ -185,7 +185,7 @@ def plain(row: AuditEntry) -> dict[str, Any]:
 
 
 def pseudonym(subject: UUID) -> bytes | None:
-    """The subject as the log tells her; None once her key is gone. Two queries."""
+    """The subject as the log shows it; None once its key is gone. Two queries."""
     return _pseudonyms({subject}).get(subject)
 
 

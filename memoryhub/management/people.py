@@ -1,4 +1,4 @@
-"""Commands about one person: whom they mean, with no id of hers in a process list."""
+"""Commands about one person: whom they mean, with no id of theirs in a process list."""
 
 from __future__ import annotations
 

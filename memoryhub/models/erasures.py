@@ -61,7 +61,7 @@ class Erasure(models.Model):
     #: What the next state waits for: reader, vacuum, rights, disk, store, night,
     #: needles, hold.
     waiting_on = models.CharField(max_length=8, default="")
-    #: The subject's when the plan was made; the fence adds one to hers.
+    #: The subject's when the plan was made; the fence adds one to the subject's.
     epoch = models.IntegerField()
     #: JSON: by place, how many are erased, derived, kept, and why.
     planned = models.TextField(default="{}")

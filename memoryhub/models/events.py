@@ -128,7 +128,7 @@ class RequestKey(models.Model):
     digest = models.BinaryField(max_length=16)
     #: Keyed digest of route and body.
     request = models.BinaryField(max_length=16)
-    #: Whom it was about; with her it goes.
+    #: Whom it was about; it goes with that subject.
     subject = models.ForeignKey(Subject, models.CASCADE, related_name="request_keys")
     #: None: about a person, and no event came of it.
     thread = models.ForeignKey(

@@ -8,7 +8,7 @@ from memoryhub.models.server.ids import uuid7
 
 
 class Subject(models.Model):
-    """The person a memory is about. Her id from outside is digested and sealed."""
+    """The person a memory is about. Its id from outside is digested and sealed."""
 
     class State(models.TextChoices):
         ACTIVE = "active"
@@ -27,9 +27,9 @@ class Subject(models.Model):
     state = models.CharField(max_length=10, choices=State.choices, default=State.ACTIVE)
     epoch = models.IntegerField(default=1)
     generation = models.IntegerField(default=1)
-    #: Values of hers that were erased and may not come back; 0: nobody looks for any.
+    #: Values of it that were erased and may not come back; 0: nobody looks for any.
     tombstones = models.IntegerField(default=0)
-    #: Why she is restricted, as a closed word; a hold has its own.
+    #: Why it is restricted, as a closed word; a hold has its own.
     basis = models.CharField(max_length=20, default="")
     created_at = models.DateTimeField()
 

@@ -38,7 +38,7 @@ class TombstoneLine:
 def require_subject(subject: Subject) -> None:
     """Raise SubjectErasedError, with erasure and receipt, if the subject is gone.
 
-    No query while she is there, else two.
+    No query while it is there, else two.
     """
     if subject.state in _GONE:
         raise SubjectErasedError(**_of_subject(subject))

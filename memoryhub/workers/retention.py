@@ -51,7 +51,7 @@ def retire(now: datetime) -> int:
 def hand_in(now: datetime) -> int:
     """Have retired threads erased; returns how many are begun.
 
-    One erasure of a subject runs at a time: her others come when that is complete.
+    One erasure of a subject runs at a time: its others come when that is complete.
     """
     begun = 0
     for project in Project.objects.order_by("id"):

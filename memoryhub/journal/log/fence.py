@@ -27,11 +27,11 @@ class Fenced:
     epoch: int
     #: Values that may not come back; without any nobody looks for one.
     tombstones: int
-    #: Of her project; in one that is deleted only the eraser writes.
+    #: Of its project; in one that is deleted only the eraser writes.
     project_state: str
 
     def require_project(self) -> None:
-        """Raise ProjectDeletedError if her project goes, or is gone."""
+        """Raise ProjectDeletedError if its project goes, or is gone."""
         if self.project_state != Project.State.ACTIVE:
             raise ProjectDeletedError
 

@@ -1,7 +1,7 @@
 """Requests served under an Idempotency-Key: one effect each, for 24 hours.
 
 Only digests, ids and seqs are kept; a repeat's answer is read again: from the journal,
-or, of what is about a person, from her rows as they are by then.
+or, of what is about a person, from its rows as they are by then.
 """
 
 from __future__ import annotations

@@ -204,7 +204,7 @@ def select_heads(
 def select_subjects(
     subjects: Collection[UUID],
 ) -> list[tuple[UUID, str, int, int, str]]:
-    """(subject, state, epoch, tombstones, state of her project), in id order.
+    """(subject, state, epoch, tombstones, state of its project), in id order.
 
     Subjects are share-locked on PostgreSQL; projects are not, for each new thread
     moves its project's row.

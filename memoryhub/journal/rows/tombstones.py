@@ -129,7 +129,7 @@ def dead_names(names: Iterable[Name]) -> dict[Name, Dead]:
 def find_subject(project: UUID, ref: bytes) -> Gone | None:
     """Who was erased last of those with this ref. One query.
 
-    She may have been readmitted since: look for a subject of that ref first.
+    It may have been readmitted since: look for a subject of that ref first.
     """
     rows = Tombstone.objects.filter(
         project_id=project, kind=Tombstone.Kind.SUBJECT, digest=ref
@@ -174,7 +174,7 @@ def kept_out(
 
 
 def lay_subject(erasure: Erasure, subject: Subject) -> None:
-    """Keep the subject's `user_id` out, until she is readmitted.
+    """Keep the subject's `user_id` out, until it is readmitted.
 
     One that was readmitted and erased again has the newest generation's. The anonymous
     subject has no id to keep out.

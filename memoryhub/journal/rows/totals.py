@@ -234,7 +234,7 @@ def count_threads(of: Q) -> Totals:
 def recount(subject: UUID) -> None:
     """Put what is counted in the place of what is kept.
 
-    Nobody writes for her meanwhile. Of one who is erased nothing is kept.
+    Nobody writes for it meanwhile. Of one who is erased nothing is kept.
     """
     with transaction.atomic():
         owner = Subject.objects.select_for_update().get(id=subject)

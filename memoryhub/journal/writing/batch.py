@@ -264,7 +264,7 @@ class Batch:
             raise SubjectHeldError(until=until.isoformat(timespec="seconds"))
         frozen = self.subjects[subject].state == "restricted"
         if frozen and isinstance(order.command, EraseValues):
-            # Her value goes by nobody's wish, so nothing is lost by its waiting.
+            # Its value goes by nobody's wish, so nothing is lost by its waiting.
             raise SubjectRestrictedError
 
     def _refuse_erased(self, order: Order, subject: UUID, drafts: list[Draft]) -> None:

@@ -39,7 +39,7 @@ class Use(NamedTuple):
 
 
 class Late(NamedTuple):
-    """Reads of somebody's memory that her receipt may not name: it is signed by now."""
+    """Reads of somebody's memory that its receipt may not name: it is signed by now."""
 
     erasure: UUID
     #: By key, as receipts name it.
@@ -100,7 +100,7 @@ class Uses:
                 self._writes[use] += 1
 
     def readers(self, subject: UUID) -> set[str]:
-        """Prefixes of keys that read hers, of which nothing is written yet."""
+        """Prefixes of keys that read it, of which nothing is written yet."""
         with self._lock:
             return {use.prefix for use in self._reads if use.subject == subject}
 

@@ -40,7 +40,7 @@ class Whom(Told):
     """The subject of a bundle."""
 
     id: UUID
-    #: As her application knows her; None for the anonymous subject.
+    #: As its application knows it; None for the anonymous subject.
     user_id: str | None
     anonymous: bool
     state: str

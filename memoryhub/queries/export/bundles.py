@@ -1,6 +1,6 @@
 """Bundles: a subject's whole memory as a ZIP, made while it is sent. Never writes.
 
-Nothing is stored, and memory stays flat whatever she has. Should she be erased
+Nothing is stored, and memory stays flat whatever it has. Should it be erased
 meanwhile, the stream ends before its directory: what opens is whole.
 """
 
@@ -106,7 +106,7 @@ def _told(chunks: Iterator[Chunk], progress: Progress) -> Iterator[Chunk]:
 
 
 def _require_same(cut: Cut) -> None:
-    """Raise SubjectErasedError when anything of hers was erased since the cut."""
+    """Raise SubjectErasedError when anything of it was erased since the cut."""
     same = Subject.objects.filter(id=cut.subject.id, epoch=cut.subject.epoch)
     if not same.exclude(state__in=bundle_cuts.GONE).exists():
         raise SubjectErasedError

@@ -24,7 +24,7 @@ _AT_ONCE = 200
 def list_before(subject: Subject, before: datetime) -> list[Range]:
     """Every record of the subject from before a time, whatever its kind.
 
-    One query over her events, for time never goes back in a thread. What is still on
+    One query over its events, for time never goes back in a thread. What is still on
     its way in is nobody's memory yet, and its import ends as soon as anything goes.
     """
     threads = Thread.objects.filter(subject=subject)

@@ -36,7 +36,7 @@ def due_values(
 ) -> QuerySet[DueValue]:
     """A project's values whose time in history is over, the longest due first.
 
-    Those of a subject that is held or restricted stay until she is not.
+    Those of a subject that is held or restricted stay until it is not.
     """
     due = DueValue.objects.filter(project=project, due_at__lte=now - grace)
     return _erasable(due, now).order_by("due_at", "thread_id", "seq")

@@ -22,7 +22,7 @@ class HoldLine:
     basis: str
     #: `operator:<id>` or `command`.
     opened_by: str
-    #: Who looks at it again: the operator's name, unless she is gone.
+    #: Who looks at it again: the operator's name, unless they are gone.
     reviewer: str | None
     opened_at: datetime
     expires_at: datetime

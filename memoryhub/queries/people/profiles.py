@@ -1,6 +1,6 @@
 """Profiles: what is held of one person, counted and never opened. Never writes.
 
-Counts are exact and without a cap, and none is made here: every write keeps her totals.
+Counts are exact and without a cap, and none is made here: every write keeps its totals.
 What left a scratchpad or was overwritten is still a record in the journal, and counts.
 """
 
@@ -69,17 +69,17 @@ class Use:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
-    """A subject with all that is kept of her, in numbers."""
+    """A subject with all that is kept of it, in numbers."""
 
     id: UUID
     anonymous: bool
     state: str
-    #: Why she is restricted, as a word.
+    #: Why it is restricted, as a word.
     basis: str | None
     epoch: int
     generation: int
     created_at: datetime
-    #: Of her events, None without any.
+    #: Of its events, None without any.
     first_seen: datetime | None
     last_seen: datetime | None
     #: By status.
@@ -108,7 +108,7 @@ class Profile:
     days: Sequence[Use]
     holds: Sequence[HoldLine]
     erasures: Sequence[ErasureLine]
-    #: When the retention policy ends the first of her threads; None: never.
+    #: When the retention policy ends the first of its threads; None: never.
     retention_due_at: datetime | None
 
 
@@ -152,7 +152,7 @@ def get_profile(subject: Subject, *, now: datetime) -> Profile:
 
 
 def _seen(subject: Subject) -> dict[str, Any]:
-    """When her threads were first and last written to. Three queries."""
+    """When its threads were first and last written to. Three queries."""
     own = Thread.objects.scoped(subject.project).filter(subject=subject)
     oldest = own.order_by("created_at").values_list("created_at", flat=True)
     listed = own.order_by("-listed_at").values_list("listed_at", flat=True).first()

@@ -22,8 +22,8 @@ _AT_ONCE = 100
 def list_recipients(subject: UUID) -> list[str]:
     """Keys that were given any, who took an export, projects that imported one; sorted.
 
-    As `key:<prefix>`, `export:<actor>`, `project:<id>`. To be asked while her key still
-    opens: nobody can tell her entries of the audit log apart after that.
+    As `key:<prefix>`, `export:<actor>`, `project:<id>`. To be asked while its key still
+    opens: nobody can tell its entries of the audit log apart after that.
     """
     found = {*_readers(subject), *_exporters(subject), *_importers(subject)}
     return sorted(found)[:_LISTED]
@@ -48,7 +48,7 @@ def _exporters(subject: UUID) -> Iterator[str]:
 
 
 def _importers(subject: UUID) -> Iterator[str]:
-    """Projects of this instance with threads that were made of hers by an import."""
+    """Projects of this instance with threads that were made of it by an import."""
     project = Subject.objects.values_list("project_id", flat=True).get(id=subject)
     threads = Thread.objects.filter(subject=subject).values_list("id", flat=True)
     copies = Thread.objects.exclude(origin="").exclude(subject=subject)

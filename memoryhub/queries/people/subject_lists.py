@@ -16,7 +16,7 @@ from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
 from memoryhub.queries.lists.cursors import Batch, Listing, walk
 
-#: Threads of one subject that a line counts at most; her page counts all.
+#: Threads of one subject that a line counts at most; its page counts all.
 COUNTED = 1_000
 STATES = tuple(Subject.State.values)
 #: Names that a form offers.
@@ -26,7 +26,7 @@ _CHUNK = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubjectLine:
-    """A subject as lists show it: never by the id that she has outside."""
+    """A subject as lists show it: never by the id that it has outside."""
 
     id: UUID
     anonymous: bool
@@ -34,7 +34,7 @@ class SubjectLine:
     generation: int
     #: At most one more than `COUNTED`.
     threads: int
-    #: When a thread of hers last moved, at most 10 s behind; None without any.
+    #: When a thread of it last moved, at most 10 s behind; None without any.
     last_seen: datetime | None
     #: Whether a hold is in force.
     held: bool

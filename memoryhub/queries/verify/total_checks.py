@@ -10,13 +10,13 @@ from django.db import transaction
 from memoryhub.journal.rows import totals
 from memoryhub.models.subjects import Subject
 
-#: Looks at a subject who is written to all the time, before she has to stand still.
+#: Looks at a subject who is written to all the time, before it has to stand still.
 TRIES = 3
 
 
 def iter_drifted() -> Iterator[UUID]:
     """Subjects of whom another number is kept than there is. Looks at all there is."""
-    # Who is on her way out is counted by the eraser, until nothing is left.
+    # Who is on its way out is counted by the eraser, until nothing is left.
     out = (Subject.State.ERASING, Subject.State.ERASED)
     rows = Subject.objects.exclude(state__in=out).order_by("id")
     for subject in rows.values_list("id", flat=True).iterator(chunk_size=200):
@@ -25,7 +25,7 @@ def iter_drifted() -> Iterator[UUID]:
 
 
 def drifted(subject: UUID) -> bool:
-    """Whether another number is kept of her than there is."""
+    """Whether another number is kept of it than there is."""
     for _ in range(TRIES):
         kept = totals.get(subject)
         if totals.count(subject) == kept:

@@ -1,4 +1,4 @@
-"""Bundles taken in: a subject's export becomes her memory here, all of it or nothing.
+"""Bundles taken in: a subject's export becomes its memory here, all of it or nothing.
 
 Only the manifest and the events are read. All is checked before anything is written;
 what is written is seen by nobody until the last of it is there.

@@ -118,10 +118,10 @@ class Export:
 
 
 def begin(subject: Subject, *, actor: str) -> Export:
-    """Take the cut and a place, and note it. An agent's counts as a read of hers.
+    """Take the cut and a place, and note it. An agent's counts as a read of it.
 
     Raises SubjectErasedError, ProjectDeletedError; ExportBusyError while as many run as
-    may; RateError when she was exported often enough today. Nothing is noted of what is
+    may; RateError when it was exported often enough today. Nothing is noted of what is
     refused.
     """
     export = prepare(subject)

@@ -279,7 +279,7 @@ def lift(row: Erasure, *, actor: str) -> None:
 
 
 def restrict(row: Erasure, *, basis: str, actor: str) -> None:
-    """Keep agents out for as long as the plan waits; a restriction of hers stays."""
+    """Keep agents out for as long as the plan waits; a restriction of its own stays."""
     rows = Subject.objects.filter(id=row.subject_id, state=Subject.State.ACTIVE)
     if rows.update(state=Subject.State.RESTRICTED, basis=basis):
         _tell("subject.restricted", row, actor)

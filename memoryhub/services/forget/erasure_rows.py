@@ -101,7 +101,7 @@ def _end(row: Erasure, some: Sequence[Thread]) -> None:
 def _order_records(row: Erasure, some: Sequence[Range]) -> None:
     with transaction.atomic():
         owner = _hold(row)
-        # What was read of her before is stale: imports and exports under way end.
+        # What was read of it before is stale: imports and exports under way end.
         Subject.objects.filter(id=owner.id).update(epoch=F("epoch") + 1)
         # What was made of them since they were counted goes with them; nothing can be
         # made of what is erased.
@@ -117,7 +117,7 @@ def _values(owner: Subject, some: Sequence[Range]) -> Iterator[Value]:
     try:
         opened = keys.subject_keys(owner.id, epoch=owner.epoch)
     except SubjectErasedError:
-        # She is back without her key, from a backup: nobody can read or write hers.
+        # It is back without its key, from a backup: nobody can read or write it.
         return
     wanted = Q(pk__in=[])
     for thread, first, last in some:
@@ -131,7 +131,7 @@ def _values(owner: Subject, some: Sequence[Range]) -> Iterator[Value]:
 
 
 def _reseal(thread: UUID) -> None:
-    # Without her key, as a restore may leave it, snapshots are gone for good.
+    # Without its key, as a restore may leave it, snapshots are gone for good.
     with suppress(SubjectErasedError):
         erasing.reseal(Thread.objects.select_related("subject").get(id=thread))
 
@@ -142,7 +142,7 @@ def _until_done(batches: Callable[[], Iterator[purging.Counts]]) -> None:
 
 
 def _hold(row: Erasure) -> Subject:
-    """Her row, locked: what is read of her memory now is what goes."""
+    """Its row, locked: what is read of its memory now is what goes."""
     return Subject.objects.select_for_update().get(id=row.subject_id)
 
 

@@ -69,7 +69,7 @@ def fence(row: Erasure) -> str:
         return ""
     line = ledgers.intend(row)
     if promised:
-        # A restore may lie between: names of hers can be unknown here, and are dead.
+        # A restore may lie between: names of it can be unknown here, and are dead.
         thread_tombstones.lay(row, line)
     if row.scope == Scope.SUBJECT:
         journal.run(partial(_fence_subject, row.id, line))
@@ -99,7 +99,7 @@ def purge(row: Erasure) -> str:
     """Payloads, names and projections go, in batches of 1,000 through the writer."""
     erasure_rows.purge(row)
     left = erasure_plans.count_left(row)
-    # She herself goes last, in one transaction with the state that says so.
+    # The subject itself goes last, in one transaction with the state that says so.
     if any(count for name, count in left.items() if name != "subjects"):
         return "store"
     journal.run(partial(_enter_purged, row.id))

@@ -118,7 +118,7 @@ def apply(line: Line) -> None:
 
 
 def subject_ref(erasure: Erasure) -> bytes | None:
-    """The digest of the subject's user id, also once only her tombstone has it."""
+    """The digest of the subject's user id, also once only its tombstone has it."""
     if erasure.subject.subject_ref is not None:
         return bytes(erasure.subject.subject_ref)
     rows = Tombstone.objects.filter(
@@ -220,7 +220,7 @@ def _sort(some: Sequence[Line], resumed: list[Line], replayed: list[Line]) -> No
         elif state in UNFENCED:
             resumed.append(line)
         elif whole and state in KEYLESS and line.subject not in destroyed:
-            # The keys database alone was restored: her key has come back.
+            # The keys database alone was restored: its key has come back.
             replayed.append(line)
     replayed.extend(_reachable(unknown))
     replayed.sort(key=lambda line: line.n)
@@ -229,7 +229,7 @@ def _sort(some: Sequence[Line], resumed: list[Line], replayed: list[Line]) -> No
 def _reachable(lines: Sequence[Line]) -> Iterator[Line]:
     """Those that there is something to do for: what they are about may be unknown too.
 
-    A subject who is unknown still needs her tombstone; a record or a thread does not.
+    A subject who is unknown still needs its tombstone; a record or a thread does not.
     """
     owners = Subject.objects.filter(id__in=[line.subject for line in lines])
     states: Mapping[UUID, str] = dict(owners.values_list("id", "state"))

@@ -86,7 +86,7 @@ def advance(project: Project) -> int:
     ledgers.intend_project(row)
     if project_deletions.unfinished(row).exists():
         return _hand_in(row)
-    # Last of all that could be: whoever is erased needs it for her threads' names.
+    # Last of all that could be: whoever is erased needs it for its threads' names.
     keys.destroy_project_key(row.id, at=clock.now())
     ledgers.close_project(row)
     journal.run(partial(_end, row))

@@ -211,7 +211,7 @@ def _clean(looked: Mapping[str, Any]) -> bool:
 
 
 def threads_root(subject: UUID) -> bytes:
-    """The SHA-256 over (thread, head, its hash) of all her threads, by id. One query.
+    """The SHA-256 over (thread, head, its hash) of all its threads, by id. One query.
 
     Who walks their chains later finds whether they still end where they ended then.
     """

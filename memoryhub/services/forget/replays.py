@@ -84,7 +84,7 @@ def replay(line: Line) -> Erasure:
         row = journal.run(partial(_made, line))
         journal.run(partial(_confirm, row.id))
     else:
-        # The keys database alone was restored: her key has to go once more.
+        # The keys database alone was restored: its key has to go once more.
         journal.run(partial(_taken_back, row.id))
     row = _advance(line.erasure, until=State.COMPLETE)
     if row.state == State.COMPLETE and ledgers.newest(line.erasure) == before:
@@ -130,12 +130,12 @@ def _locked(erasure: UUID) -> Erasure:
 def _make_way(line: Line) -> Erasure | None:
     """End what else a backup holds half-way of the subject; the one that waits, if any.
 
-    One erasure of hers is open at a time. Where all of her goes, it waits for none.
+    One erasure of it is open at a time. Where all of it goes, it waits for none.
     """
     whole = line.scope == Scope.SUBJECT
     rows = Erasure.objects.filter(subject=line.subject).exclude(id=line.erasure)
     rows = rows.exclude(confirmed_at=None).exclude(state__in=(*CLOSED, State.HELD))
-    # What has not begun yet need not begin before she goes.
+    # What has not begun yet need not begin before it goes.
     for each in rows.exclude(state=State.PLANNED) if whole else rows:
         row = _advance(each.id, until=State.COMPLETE)
         if row.state in CLOSED:
@@ -226,9 +226,9 @@ def _wish(line: Line) -> erasure_plans.Wish:
 
 
 def _absent(line: Line) -> Subject:
-    """Somebody the backup does not know yet: erased before she is here.
+    """Somebody the backup does not know yet: erased before it is here.
 
-    Or she could be made anew, with no tombstone to keep her out.
+    Or it could be made anew, with no tombstone to keep it out.
     """
     return Subject.objects.create(
         id=line.subject,

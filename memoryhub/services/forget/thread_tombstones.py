@@ -28,7 +28,7 @@ _AT_ONCE: Final = 1_000
 def placed(line: Line) -> Line | None:
     """The line, if it is one of these, under somebody who is known here.
 
-    A person who is unknown herself is not made anew for it: her user id is not dead.
+    A person who is unknown is not made anew for it: its user id is not dead.
     """
     if not ledgers.unheard([line]):
         return None
@@ -70,7 +70,7 @@ def bury(line: Line, *, actor: str) -> None:
 
 
 def lay(row: Erasure, line: Line) -> None:
-    """Lay the tombstones of a person's threads, as the line of her erasure names them.
+    """Lay the tombstones of a person's threads, as the line of its erasure names them.
 
     In short transactions; a repeat goes on. Those that are here are laid once more when
     they end, which changes nothing.

@@ -66,7 +66,7 @@ def prepare(project: UUID, user_id: str, *, bound: UUID | None = None) -> Prepar
 
 
 def _there(gone: Gone, ref: bytes) -> QuerySet[Subject]:
-    """Whoever has that ref, and the last who had it if she is not gone for good."""
+    """Whoever has that ref, and the last who had it if it is not gone for good."""
     going = Q(id=gone.subject) & ~Q(state=Subject.State.ERASED)
     return Subject.objects.filter(Q(project=gone.project, subject_ref=ref) | going)
 
@@ -76,7 +76,7 @@ def insert(prepared: Prepared, actor: str, asked: Asked | None = None) -> Subjec
     with transaction.atomic():
         made = subjects.insert(prepared)
         if made.id != prepared.id:
-            # Somebody else has readmitted her meanwhile.
+            # Somebody else has readmitted it meanwhile.
             raise NotErasedError
         requests.claim(asked, subject=made.id)
         audit.append(

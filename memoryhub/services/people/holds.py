@@ -44,7 +44,7 @@ def open_hold(
 
     Raises InvalidError: a basis that is none, an expiry that is past or more than 365
     days away, a reviewer who is no officer of the project. Raises SubjectErasedError,
-    and ErasureInProgressError once an erasure of hers is confirmed: that is final, as
+    and ErasureInProgressError once an erasure of it is confirmed: that is final, as
     is ProjectDeletedError.
     """
     now = clock.now()
@@ -106,7 +106,7 @@ def lift(hold: UUID, *, actor: str) -> Hold:
 
 def _open(row: Hold, actor: str) -> Hold:
     with transaction.atomic():
-        # An eraser that is about to fence her waits for this, or this for the fence.
+        # An eraser that is about to fence it waits for this, or this for the fence.
         restrictions.locked(row.subject_id)
         # Who deletes the project has looked for holds, or finds this one.
         fence.require_active(row.project_id)

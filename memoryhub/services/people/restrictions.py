@@ -120,20 +120,20 @@ def tell(action: str, subject: UUID, *, project: UUID, actor: str) -> None:
 
 
 def locked(subject: UUID) -> Subject:
-    """The subject, hers alone until the transaction ends. Raises SubjectErasedError."""
+    """The subject, locked until the transaction ends. Raises SubjectErasedError."""
     row = Subject.objects.select_for_update().get(id=subject)
     require_subject(row)
     return row
 
 
 def _kept_by(row: Subject) -> str:
-    """What an open erasure restricts her for; empty if none does."""
+    """What an open erasure restricts it for; empty if none does."""
     rows = Erasure.objects.filter(subject=row)
     if rows.filter(state=Erasure.State.HELD).exists():
         return HELD
     planned = rows.filter(state=Erasure.State.PLANNED)
     asked = Q(restrict=True, expires_at__gt=clock.now())
-    # One that was confirmed is not fenced yet, or not in all of her journals.
+    # One that was confirmed is not fenced yet, or not in all of its journals.
     begun = Q(scope=Erasure.Scope.SUBJECT) | Q(ledger_n__isnull=False)
     begun &= Q(confirmed_at__isnull=False)
     return PLANNED if planned.filter(asked | begun).exists() else ""

@@ -30,7 +30,7 @@ class Prepared:
     project: UUID
     ref: bytes
     external_id: bytes
-    #: More than 1 for one that was erased and comes back, with nothing of hers.
+    #: More than 1 for one that was erased and comes back, with nothing of it.
     generation: int = 1
 
 
@@ -108,7 +108,7 @@ async def create(prepared: Prepared) -> Subject:
 def anonymous(project: UUID) -> Subject:
     """The project's subject for memory that is about nobody in particular.
 
-    Raises ProjectDeletedError once she is erased for good, with her project.
+    Raises ProjectDeletedError once it is erased for good, with its project.
     """
     rows = Subject.objects.exclude(state__in=_GONE)
     found = rows.filter(project_id=project, anonymous=True).first()

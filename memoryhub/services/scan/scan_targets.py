@@ -37,7 +37,7 @@ class Targets:
 
 
 def of(*rows: Erasure) -> Targets:
-    """Those of these erasures. Names of hers are told from others' by their ids.
+    """Those of these erasures. Names of it are told from others' by their ids.
 
     A thread that a live fork reads through keeps its names lawfully.
     """

@@ -37,7 +37,7 @@ _CLEAR = (Kind.NAME, Kind.USER_ID, Kind.PLAINTEXT)
 #: the name of an account: that is the operator's own, who may be a customer as well.
 _OF_STAFF = (Kind.NAME, Kind.PLAINTEXT)
 _OF_OURS = (Kind.NAME, Kind.USER_ID)
-#: Where nothing of hers may be, whoever else has the same name.
+#: Where nothing of it may be, whoever else has the same name.
 _HERS = (Place.HERS, Place.UNLISTED)
 
 
@@ -285,7 +285,7 @@ class _Run:
 class _Judge:
     """Says by what right a needle is where it was found."""
 
-    #: What others call something so, of whom no row of hers is.
+    #: What others call something so, of whom no row of it is.
     others: frozenset[Needle]
     #: Words of our own, wherever they stand.
     ours: frozenset[Needle]

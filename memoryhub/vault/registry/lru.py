@@ -1,6 +1,6 @@
 """The one cache of a process: what was used longest ago goes first.
 
-Each that outlives a request is listed in `surroundings`. With cachetools each would
+Each that outlives a request is listed in `other_places`. With cachetools each would
 need a lock of its own, and could weigh values only, not the bytes they came from.
 """
 
