@@ -78,7 +78,7 @@ class Privacy:
 
 
 def fields(**named: str) -> Mapping[str, Holds]:
-    """`id="a b", name_word="c"`: the fields a and b hold ids, c names and words."""
+    """Read `id="a b", name_word="c"`: a and b hold ids, c names and words."""
     found: dict[str, Holds] = {}
     for classes, names in named.items():
         holds = Holds(0)
@@ -109,14 +109,14 @@ _FOREIGN: Final[Mapping[str, Privacy]] = MappingProxyType(
 
 
 def tables() -> dict[type[Model], Privacy]:
-    """Every installed model that declares it; the check finds those that do not."""
+    """List every model that declares it; the check finds those that do not."""
     models = apps.get_models(include_auto_created=True)
     found = {model: _declared(model) for model in models}
     return {model: privacy for model, privacy in found.items() if privacy}
 
 
 def iter_undeclared(models: Iterable[type[Model]]) -> Iterator[str]:
-    """Models and fields of which nothing is said, and what is said of no field."""
+    """Name models and fields that are not declared, and words for no field."""
     for model in models:
         label, privacy = model._meta.label, _declared(model)
         if privacy is None:
@@ -141,6 +141,6 @@ def everything_declared(*_: Any, **__: Any) -> list[CheckMessage]:
 
 
 def _declared(model: type[Model]) -> Privacy | None:
-    """What the model itself declares: nothing of it is inherited."""
+    """Read what the model itself declares: nothing of it is inherited."""
     privacy: Privacy | None = vars(model).get("privacy")
     return privacy or _FOREIGN.get(model._meta.label)

@@ -52,12 +52,12 @@ class Place:
 
     @property
     def name(self) -> str:
-        """What plans and receipts call it: `events`, `page_levels`."""
+        """Name it as plans and receipts do: `events`, `page_levels`."""
         return str(self.model._meta.verbose_name_plural).replace(" ", "_")
 
     @property
     def method(self) -> str:
-        """In which way its part goes, as receipts call it."""
+        """Tell in which way its part goes, in the words of receipts."""
         return _METHODS[self.privacy.forget]
 
     def of(self, **owner: UUID) -> QuerySet[Any]:
@@ -69,14 +69,14 @@ class Place:
 
 
 def iter_places() -> Iterator[Place]:
-    """The tables that forgetting takes something of a subject from."""
+    """List the tables that forgetting takes something of a subject from."""
     for model, privacy in tables().items():
         if privacy.subject is not None and privacy.forget in _METHODS:
             yield Place(model, privacy)
 
 
 def get_passing() -> frozenset[str]:
-    """The places whose rows come and go by themselves."""
+    """Name the places whose rows come and go by themselves."""
     return frozenset(each.name for each in iter_places() if each.privacy.passing)
 
 

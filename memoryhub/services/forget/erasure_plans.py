@@ -351,7 +351,7 @@ def _insert(
         with transaction.atomic():
             owner = Subject.objects.select_for_update().get(id=subject)
             require_subject(owner)
-            row = _row(owner, wish, draft or drafted(owner, wish), actor)
+            row = build_row(owner, wish, draft or drafted(owner, wish), actor)
             row.save(force_insert=True)
             requests.claim(asked, subject=owner.id, erasure=row.id)
             enter(row, State.PLANNED, actor=actor)
@@ -363,7 +363,8 @@ def _insert(
     return row
 
 
-def _row(owner: Subject, wish: Wish, draft: Draft, actor: str) -> Erasure:
+def build_row(owner: Subject, wish: Wish, draft: Draft, actor: str) -> Erasure:
+    """Make the row of a plan, which the caller stores."""
     now = clock.now()
     return Erasure(
         project_id=owner.project_id,

@@ -7,7 +7,7 @@ so that others write between two of them. What is ordered stands in the journals
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any, Final
 from uuid import UUID
@@ -35,6 +35,18 @@ Scope = Erasure.Scope
 #: What only grew old was not wrong: its values may be written anew.
 RETENTION: Final = "retention"
 _ERASED: Final = Thread.Status.ERASED
+
+
+@contextmanager
+def locked(erasure: UUID) -> Iterator[tuple[Erasure, Subject]]:
+    """Lock an erasure and its subject, for which nobody writes until this commits.
+
+    The subject first, as everywhere: two that lock in other orders wait for each other.
+    """
+    with transaction.atomic():
+        subject = Erasure.objects.values_list("subject_id", flat=True).get(id=erasure)
+        owner = Subject.objects.select_for_update().get(id=subject)
+        yield Erasure.objects.select_for_update().get(id=erasure), owner
 
 
 def begin(row: Erasure) -> bool:

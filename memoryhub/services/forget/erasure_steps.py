@@ -195,20 +195,9 @@ def reached(row: Erasure, state: str) -> bool:
     return _ORDER.index(row.state) >= _ORDER.index(state)
 
 
-def _locked(erasure: UUID) -> tuple[Erasure, Subject]:
-    """The erasure and its subject, whom nobody writes for until we commit.
-
-    The subject first, as everywhere: two that lock in other orders wait for each other.
-    """
-    of = Erasure.objects.values_list("subject_id", flat=True).get(id=erasure)
-    owner = Subject.objects.select_for_update().get(id=of)
-    return Erasure.objects.select_for_update().get(id=erasure), owner
-
-
 def _hold_back(erasure: UUID) -> bool:
     """Whether a hold forbids it. None can come later, up to the fence."""
-    with transaction.atomic():
-        row, owner = _locked(erasure)
+    with erasure_rows.locked(erasure) as (row, owner):
         held = in_force(owner.id, now=clock.now()).exists()
         if held and row.state == State.PLANNED:
             erasure_plans.hold_back(row, actor=ACTOR)
@@ -216,8 +205,7 @@ def _hold_back(erasure: UUID) -> bool:
 
 
 def _fence_subject(erasure: UUID, line: Line) -> None:
-    with transaction.atomic():
-        row, owner = _locked(erasure)
+    with erasure_rows.locked(erasure) as (row, owner):
         if reached(row, State.FENCED):
             return
         _freeze(row, owner)
@@ -257,8 +245,7 @@ def _freeze_records(erasure: UUID, line: Line) -> bool:
     Returns whether more is to be ordered than one transaction should take. Agents are
     kept out until that is done: what is counted here is what goes.
     """
-    with transaction.atomic():
-        row, owner = _locked(erasure)
+    with erasure_rows.locked(erasure) as (row, owner):
         if row.ledger_n is not None:
             return not reached(row, State.FENCED)
         _freeze(row, owner)
@@ -274,8 +261,7 @@ def _freeze_records(erasure: UUID, line: Line) -> bool:
 
 def _enter_fenced(erasure: UUID) -> None:
     """All is ordered, by transactions that laid the tombstones of values as well."""
-    with transaction.atomic():
-        row, _ = _locked(erasure)
+    with erasure_rows.locked(erasure) as (row, _):
         if not reached(row, State.FENCED):
             erasure_plans.enter(row, State.FENCED, actor=ACTOR)
             erasure_plans.enter(row, State.TOMBSTONED, actor=ACTOR)

@@ -17,7 +17,7 @@ from uuid import UUID
 
 import structlog
 from django.conf import settings
-from django.db import DatabaseError, transaction
+from django.db import DatabaseError
 
 from memoryhub import journal
 from memoryhub.errors import (
@@ -38,7 +38,12 @@ from memoryhub.models.subjects import Subject
 from memoryhub.queries.forget.erasures import CLOSED, ErasureLine
 from memoryhub.queries.forget.holds import in_force
 from memoryhub.queries.tombstones import require_subject
-from memoryhub.services.forget import ballast, erasure_plans, erasure_steps
+from memoryhub.services.forget import (
+    ballast,
+    erasure_plans,
+    erasure_rows,
+    erasure_steps,
+)
 from memoryhub.services.people.restrictions import PLANNED
 
 log = structlog.get_logger()
@@ -159,8 +164,7 @@ def tidy() -> int:
 
 def _confirmed(erasure: UUID, said: Said) -> Refusal | None:
     """Decide, with the memory standing still; what is refused may be noted as well."""
-    with transaction.atomic():
-        row, owner = _locked(erasure)
+    with erasure_rows.locked(erasure) as (row, owner):
         erasure_plans.require_token(row, said.token)
         if row.confirmed_at is not None:
             return None
@@ -199,8 +203,7 @@ def _settled(row: Erasure, owner: Subject, said: Said) -> Refusal | None:
 
 
 def _cancelled(erasure: UUID, *, actor: str, asked: Asked | None = None) -> Erasure:
-    with transaction.atomic():
-        row, _ = _locked(erasure)
+    with erasure_rows.locked(erasure) as (row, _):
         if row.state == State.CANCELLED:
             return row
         if row.state == State.EXPIRED:
@@ -215,8 +218,7 @@ def _cancelled(erasure: UUID, *, actor: str, asked: Asked | None = None) -> Eras
 
 
 def _kept_out(erasure: UUID, *, actor: str) -> Erasure:
-    with transaction.atomic():
-        row, owner = _locked(erasure)
+    with erasure_rows.locked(erasure) as (row, owner):
         if row.state in CLOSED or row.expires_at <= clock.now():
             raise PlanExpiredError
         if row.state != State.PLANNED or row.confirmed_at is not None:
@@ -231,23 +233,12 @@ def _kept_out(erasure: UUID, *, actor: str) -> Erasure:
 
 
 def _expired(erasure: UUID) -> bool:
-    with transaction.atomic():
-        row, _ = _locked(erasure)
+    with erasure_rows.locked(erasure) as (row, _):
         planned = row.state == State.PLANNED and row.confirmed_at is None
         if not planned and row.state != State.HELD:
             return False
         erasure_plans.expire(row, actor="worker:erasures")
     return True
-
-
-def _locked(erasure: UUID) -> tuple[Erasure, Subject]:
-    """The erasure and its subject, whom nobody can write for until we commit.
-
-    The subject first, as everywhere: two that lock in other orders wait for each other.
-    """
-    of = Erasure.objects.values_list("subject_id", flat=True).get(id=erasure)
-    owner = Subject.objects.select_for_update().get(id=of)
-    return Erasure.objects.select_for_update().get(id=erasure), owner
 
 
 def _require_budget(row: Erasure, actor: str) -> None:

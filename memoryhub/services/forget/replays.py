@@ -14,7 +14,6 @@ import structlog
 from django.db import transaction
 
 from memoryhub import journal
-from memoryhub.kernel.text import strict_json
 from memoryhub.models.erasures import Erasure
 from memoryhub.models.projects import Project
 from memoryhub.models.server.clock import clock
@@ -23,6 +22,7 @@ from memoryhub.models.threads import Thread
 from memoryhub.queries.forget.erasures import CLOSED
 from memoryhub.services.forget import (
     erasure_plans,
+    erasure_rows,
     erasure_steps,
     erasures,
     ledger_targets,
@@ -114,17 +114,9 @@ def _fence(lines: Sequence[Line]) -> None:
 
 def _keep_out(erasure: UUID) -> None:
     """What was promised and can't be fenced yet is read by no agent until it is."""
-    with transaction.atomic():
-        row = _locked(erasure)
+    with erasure_rows.locked(erasure) as (row, _):
         if row.state in ledgers.UNFENCED:
             erasure_plans.restrict(row, basis=PLANNED, actor=ACTOR)
-
-
-def _locked(erasure: UUID) -> Erasure:
-    """Its row, and before that its subject's: in the order that all lock them in."""
-    of = Erasure.objects.values_list("subject_id", flat=True).get(id=erasure)
-    Subject.objects.select_for_update().get(id=of)
-    return Erasure.objects.select_for_update().get(id=erasure)
 
 
 def _make_way(line: Line) -> Erasure | None:
@@ -147,8 +139,7 @@ def _make_way(line: Line) -> Erasure | None:
 
 
 def _give_up(erasure: UUID) -> None:
-    with transaction.atomic():
-        row = _locked(erasure)
+    with erasure_rows.locked(erasure) as (row, _):
         if row.state not in CLOSED:
             erasure_plans.expire(row, actor=ACTOR)
 
@@ -166,8 +157,7 @@ def _advance(erasure: UUID, *, until: str) -> Erasure:
 
 def _confirm(erasure: UUID) -> None:
     """As when it was: the ledger's line is the proof that somebody had its token."""
-    with transaction.atomic():
-        row = _locked(erasure)
+    with erasure_rows.locked(erasure) as (row, _):
         now = clock.now()
         if row.state not in (State.PLANNED, State.HELD):
             _make_room(row.subject_id)
@@ -177,8 +167,7 @@ def _confirm(erasure: UUID) -> None:
 
 
 def _taken_back(erasure: UUID) -> None:
-    with transaction.atomic():
-        row = _locked(erasure)
+    with erasure_rows.locked(erasure) as (row, _):
         if row.state in ledgers.KEYLESS:
             row.state, row.updated_at = State.FENCED, clock.now()
             row.save(update_fields=["state", "updated_at"])
@@ -186,7 +175,6 @@ def _taken_back(erasure: UUID) -> None:
 
 def _made(line: Line) -> Erasure:
     """The erasure of a line, planned anew over what there is now."""
-    now = clock.now()
     with transaction.atomic():
         owner = Subject.objects.select_for_update().filter(id=line.subject).first()
         if owner is None:
@@ -194,28 +182,15 @@ def _made(line: Line) -> Erasure:
         _make_room(owner.id)
         wish = _wish(line)
         draft = erasure_plans.drafted(owner, wish)
-        return Erasure.objects.create(
-            id=line.erasure,
-            project_id=line.project,
-            subject=owner,
-            scope=wish.scope,
-            thread=wish.thread,
-            before=wish.before,
-            seq=wish.seq,
-            reason=line.reason,
-            ticket=line.ticket,
-            actor=ACTOR,
-            epoch=owner.epoch,
-            planned=strict_json.canonical(draft.planned).decode(),
-            targets=strict_json.canonical(draft.targets).decode(),
-            created_at=line.at,
-            expires_at=now,
-            updated_at=now,
-        )
+        row = erasure_plans.build_row(owner, wish, draft, ACTOR)
+        # Nobody confirms it again.
+        row.id, row.created_at, row.expires_at = line.erasure, line.at, row.updated_at
+        row.save(force_insert=True)
+    return row
 
 
 def _wish(line: Line) -> erasure_plans.Wish:
-    given: dict[str, Any] = {}
+    given: dict[str, Any] = {"ticket": line.ticket}
     if line.scope == Scope.BEFORE:
         given["before"] = ledger_targets.moment(line)
     elif line.scope != Scope.SUBJECT:
