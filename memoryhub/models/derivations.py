@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from django.db import models
 
-from memoryhub.models.privacy import Fate, Privacy, fields
+from memoryhub.models.privacy import Fate, Privacy, Reference, fields
 from memoryhub.models.threads import Thread
 
 
@@ -24,6 +24,10 @@ class Derivation(models.Model):
         subject="thread__subject",
         exported="events.jsonl",
         forget=Fate.DELETED,
+        references=(
+            Reference("thread_id", "source_seq"),
+            Reference("derived_thread", "derived_seq"),
+        ),
         holds=fields(id="thread derived_thread", number="source_seq derived_seq"),
     )
 

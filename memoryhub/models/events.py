@@ -7,7 +7,7 @@ from uuid import UUID
 from django.db import models
 
 from memoryhub.models.erasures import Erasure
-from memoryhub.models.privacy import Fate, Privacy, fields
+from memoryhub.models.privacy import Fate, Privacy, Reference, fields
 from memoryhub.models.projects import Project
 from memoryhub.models.server.ids import NameField, uuid7
 from memoryhub.models.subjects import Subject
@@ -52,6 +52,7 @@ class Event(models.Model):
         exported="events.jsonl",
         forget=Fate.NULLED,
         remaining=models.Q(payload__isnull=False),
+        references=(Reference("thread_id", "seq"),),
         holds=fields(
             id="thread",
             number="seq erased_by",
@@ -148,6 +149,7 @@ class RequestKey(models.Model):
         of_thread="thread",
         forget=Fate.DELETED,
         passing=True,
+        references=(Reference("thread_id", "first_seq", until="last_seq"),),
         holds=fields(
             id="id project subject thread erasure",
             digest="digest request",

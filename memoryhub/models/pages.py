@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from django.db import models
 
-from memoryhub.models.privacy import Fate, Privacy, fields
+from memoryhub.models.privacy import Fate, Privacy, Reference, fields
 from memoryhub.models.server.ids import NameField
 from memoryhub.models.threads import Thread
 
@@ -47,6 +47,10 @@ class Page(models.Model):
         exported="state/pages.jsonl",
         forget=Fate.DELETED,
         read_by_forks=True,
+        references=(
+            Reference("thread_id", "full_seq", unless=("full_thread", "deleted_seq")),
+            Reference("full_thread", "full_seq", unless=("deleted_seq",)),
+        ),
         holds=fields(
             id="thread full_thread hint_thread",
             name="page_id",
@@ -89,6 +93,10 @@ class PageLevel(models.Model):
         subject="thread__subject",
         exported="state/pages.jsonl",
         forget=Fate.DELETED,
+        references=(
+            Reference("thread_id", "seq", unless=("source",)),
+            Reference("source", "seq"),
+        ),
         holds=fields(
             id="thread source",
             name="page_id",

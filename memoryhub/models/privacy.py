@@ -49,6 +49,18 @@ class Fate(StrEnum):
     NOT_ITS = "it holds nothing of a subject"
 
 
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """Columns by which a row says where, in which journal, lies what it is about."""
+
+    thread: str
+    seq: str
+    #: It counts only while all of these are NULL.
+    unless: tuple[str, ...] = ()
+    #: The row is about all from `seq` to this one.
+    until: str | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Privacy:
     """What a model's fields hold, and the subject's part of its rows."""
@@ -64,6 +76,8 @@ class Privacy:
     forget: Fate = Fate.NOT_ITS
     #: Where rows stay: those that still hold what has to go.
     remaining: Q = field(default_factory=Q)
+    #: By these it goes with single records, whosever they are.
+    references: tuple[Reference, ...] = ()
     #: Live forks read through an erased thread's rows, which stay for as long.
     read_by_forks: bool = False
     #: Rows come and go by themselves, with no event: a plan is none the staler for it.

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from django.db import models
 
-from memoryhub.models.privacy import Fate, Privacy, fields
+from memoryhub.models.privacy import Fate, Privacy, Reference, fields
 from memoryhub.models.projects import Project
 from memoryhub.models.server.ids import NameField
 from memoryhub.models.threads import Thread
@@ -37,6 +37,7 @@ class Key(models.Model):
         subject="thread__subject",
         exported="state/keys.jsonl",
         forget=Fate.DELETED,
+        references=(Reference("value_thread", "value_seq"),),
         holds=fields(
             id="thread project value_thread",
             name="key",
@@ -132,6 +133,7 @@ class DueValue(models.Model):
         subject="thread__subject",
         exported="events.jsonl",
         forget=Fate.DELETED,
+        references=(Reference("thread_id", "seq"),),
         holds=fields(id="thread project", number="seq", time="due_at"),
     )
 

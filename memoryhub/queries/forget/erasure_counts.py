@@ -16,13 +16,10 @@ from uuid import UUID
 
 from django.db.models import Model, Q, QuerySet
 
-from memoryhub.models.derivations import Derivation
 from memoryhub.models.erasures import Erasure
-from memoryhub.models.events import Event, RequestKey
-from memoryhub.models.pages import Page, PageLevel
-from memoryhub.models.privacy import Fate, Privacy, tables
+from memoryhub.models.pages import Page
+from memoryhub.models.privacy import Fate, Privacy, Reference, tables
 from memoryhub.models.slots import Slot
-from memoryhub.models.working_memory import DueValue, Key
 
 #: A thread, and the first and last seq of what goes of it.
 Range = tuple[UUID, int, int]
@@ -157,106 +154,59 @@ def count_ranges(ranges: Sequence[Range], *, but: UUID | None = None) -> Counts:
     """
     others = Q() if but is None else ~Q(thread=but)
     return {
-        name: _count(model, referring, ranges, holding & others)
-        for name, (model, referring, holding) in _REFERRING.items()
+        each.name: _count(
+            each.model._default_manager.filter(each.privacy.remaining, others),
+            each.privacy.references,
+            ranges,
+        )
+        for each in _referring()
     }
 
 
 def count_slots(ranges: Sequence[Range]) -> int:
     """Slots of these records, which stay at their index. A query for fifty ranges."""
-    return _count(Slot, (_Reference("thread_id", "seq"),), ranges, Q())
+    return _count(Slot.objects.all(), (Reference("thread_id", "seq"),), ranges)
 
 
 def get_methods(scope: str) -> Mapping[str, str]:
     """By place, in which way an erasure of this scope takes what is there."""
     if scope in (Erasure.Scope.BEFORE, Erasure.Scope.RECORD):
+        names = [each.name for each in _referring()]
         return {
             name: "nulled" if name in ("events", "slots") else "deleted"
-            for name in (*_REFERRING, "slots", "snapshots")
+            for name in (*names, "slots", "snapshots")
         }
     return {each.name: each.method for each in iter_places()}
 
 
-@dataclass(frozen=True, slots=True)
-class _Reference:
-    """Columns by which a row says where something lies."""
+def _referring() -> list[Place]:
+    """List the places whose rows go with single records."""
+    return [each for each in iter_places() if each.privacy.references]
 
-    thread: str
-    seq: str
-    #: They count only while this one is NULL.
-    unless: str | None = None
-    #: The row says from `seq` to this one, and any of that counts.
-    until: str | None = None
 
-    def within(self, wanted: Range) -> Q:
-        thread, first, last = wanted
-        lies = Q(**{self.thread: thread, f"{self.seq}__range": (first, last)})
-        if self.until:
-            lies = Q(**{self.thread: thread, f"{self.seq}__lte": last})
-            lies &= Q(**{f"{self.until}__gte": first})
-        return lies & Q(**{self.unless: None}) if self.unless else lies
+def _within(reference: Reference, wanted: Range) -> Q:
+    """Meet rows that refer to something of the range."""
+    thread, first, last = wanted
+    if reference.until:
+        lies = Q(**{f"{reference.seq}__lte": last, f"{reference.until}__gte": first})
+    else:
+        lies = Q(**{f"{reference.seq}__range": (first, last)})
+    free = Q(**dict.fromkeys(reference.unless))
+    return Q(**{reference.thread: thread}) & lies & free
 
 
 def _count(
-    model: type[Model],
-    referring: Sequence[_Reference],
-    ranges: Sequence[Range],
-    holding: Q,
+    rows: QuerySet[Any], references: Sequence[Reference], ranges: Sequence[Range]
 ) -> int:
     count, known = 0, set[Any]()
     # A row that refers to two places may be met by two statements.
-    once = len(referring) == 1 and referring[0].until is None
+    once = len(references) == 1 and references[0].until is None
     for start in range(0, len(ranges), _AT_ONCE):
         some = ranges[start : start + _AT_ONCE]
-        wanted = reduce(or_, (each.within(one) for each in referring for one in some))
-        rows = model._default_manager.filter(holding, wanted)
+        wanted = [_within(each, one) for each in references for one in some]
+        found = rows.filter(reduce(or_, wanted))
         if once or len(ranges) <= _AT_ONCE:
-            count += rows.count()
+            count += found.count()
         else:
-            known |= {*rows.values_list("pk", flat=True)}
+            known |= {*found.values_list("pk", flat=True)}
     return count + len(known)
-
-
-#: By place: the model, where its rows refer to, and which of them hold something.
-_REFERRING: Final[Mapping[str, tuple[type[Model], Sequence[_Reference], Q]]] = (
-    MappingProxyType(
-        {
-            "events": (
-                Event,
-                (_Reference("thread_id", "seq"),),
-                Q(payload__isnull=False),
-            ),
-            "pages": (
-                Page,
-                (
-                    _Reference("thread_id", "full_seq", unless="full_thread"),
-                    _Reference("full_thread", "full_seq"),
-                ),
-                Q(deleted_seq=None),
-            ),
-            "page_levels": (
-                PageLevel,
-                (
-                    _Reference("thread_id", "seq", unless="source"),
-                    _Reference("source", "seq"),
-                ),
-                Q(),
-            ),
-            "keys": (Key, (_Reference("value_thread", "value_seq"),), Q()),
-            "due_values": (DueValue, (_Reference("thread_id", "seq"),), Q()),
-            "request_keys": (
-                RequestKey,
-                (_Reference("thread_id", "first_seq", until="last_seq"),),
-                Q(),
-            ),
-            "derivations": (
-                Derivation,
-                (
-                    _Reference("thread_id", "source_seq"),
-                    _Reference("derived_thread", "derived_seq"),
-                ),
-                Q(),
-            ),
-        }
-    )
-)
