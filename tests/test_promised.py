@@ -52,7 +52,9 @@ def test_every_promise_is_tried() -> None:
 
 def test_every_file_in_the_folder_of_promises_names_one() -> None:
     """By a mark of its own, or by that of its controls."""
-    for path in (ROOT / "tests" / "promises").glob("test_*.py"):
+    paths = sorted((ROOT / "tests" / "promises").rglob("test_*.py"))
+    assert paths
+    for path in paths:
         text = path.read_text()
         assert "pytest.mark.promise(" in text or " control(\n" in text, path
 

@@ -46,7 +46,7 @@ def begin(slug: str) -> Project:
 def delete(slug: str) -> None:
     """From the beginning to the end; a repeat goes on."""
     project = deleting.follow(begin(slug), out=io.StringIO())
-    assert project.state == Project.State.DELETED, deleting.told(project)
+    assert project.state == Project.State.DELETED, deleting.progress_line(project)
 
 
 def kill_everywhere(every: int) -> None:

@@ -54,7 +54,7 @@ RECORDS_KEYS_LATE = (
     Fault(BATCH, RETURNS, f"        {PAUSE}\n{KEEPS}{RETURNS}"),
 )
 COMPARES_NO_PRECONDITION = Fault(
-    BATCH, "order.if_match != head.state.seq", "order.if_match < 0"
+    BATCH, "if not state.active_seq <= seq <= state.seq:", "if seq < 0:"
 )
 WAITS_FOR_NOTICES = Fault(
     "memoryhub/queries/threads/threads.py",
@@ -64,9 +64,7 @@ WAITS_FOR_NOTICES = Fault(
 FOLLOWS_THE_WALL = Fault(
     CLOCK, "return self._began_ns + self._ticks()", "return time.time_ns()"
 )
-GOES_BACK = Fault(
-    BATCH, "at = max(now, head.state.at) if head.state.at else now", "at = now"
-)
+GOES_BACK = Fault(BATCH, "now = max(now, head.state.at)", "pass")
 SORTS_BY_TIME = Fault(
     "memoryhub/queries/threads/events.py",
     'order_by("seq" if order == "asc" else "-seq")',
@@ -76,7 +74,7 @@ FOLLOWS_ANY_CLOCK = Fault(
     CLOCK, "abs(behind_ns) <= TOLERANCE_NS", "behind_ns == behind_ns"
 )
 SORTS_NO_MAP = Fault(
-    "memoryhub/kernel/state/state.py",
+    "memoryhub/kernel/state_json.py",
     "dict(sorted(plain[name].items()))",
     "dict(plain[name].items())",
 )
@@ -117,9 +115,8 @@ COMPARES_NO_INSTANT = Fault(
 )
 RESTORES_PART_BY_PART = Fault(
     "tests/oracles/memory_acts.py",
-    "    return act(agent, asked.RestoreCheckpoint(target=target, parts=parts), "
-    "thread)",
-    "    some = (asked.RestoreCheckpoint(target=target, parts=(p,)) for p in parts)\n"
+    "    return act(agent, RestoreCheckpoint(target=target, parts=parts), thread)",
+    "    some = (RestoreCheckpoint(target=target, parts=(p,)) for p in parts)\n"
     "    return [act(agent, each, thread) for each in some][-1]",
 )
 COMPARES_NO_ANCHOR = Fault(

@@ -1,0 +1,37 @@
+"""Each control changes a line that is there; one that fits nothing shows nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.promises.clear import test_privacy_controls
+from tests.promises.forget.faults import ROOT, Fault
+from tests.promises.tampering import test_controls
+
+
+def faults(value: Any) -> Iterator[Fault]:
+    if isinstance(value, Fault):
+        yield value
+    elif isinstance(value, tuple | list):
+        for each in value:
+            yield from faults(each)
+
+
+FOUND = [
+    fault
+    for module in (test_controls, test_privacy_controls)
+    for value in vars(module).values()
+    for fault in faults(value)
+]
+
+
+@pytest.mark.parametrize("fault", FOUND, ids=lambda fault: fault.old.strip()[:40])
+def test_a_fault_stands_once_in_its_file(fault: Fault) -> None:
+    assert (ROOT / fault.file).read_text(encoding="utf-8").count(fault.old) == 1
+
+
+def test_the_controls_have_faults() -> None:
+    assert len(FOUND) >= 30
