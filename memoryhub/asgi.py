@@ -159,7 +159,7 @@ class Http:
         if ours:
             await self.api(scope, receive, send)
         elif maintenance.waiting and scope["path"] != LIVE:
-            await _refuse(send, 503, maintenance.said)
+            await _refuse(send, 503, maintenance.refusal_text)
         else:
             await self._page(scope, receive, send)
 

@@ -9,7 +9,7 @@ from django.http import HttpRequest
 from inspector.access import access
 from memoryhub.models.access.operators import Operator
 from memoryhub.services.access import identities, passkeys, second_factors
-from memoryhub.services.access.identities import Told
+from memoryhub.services.access.identities import ProviderIdentity
 from memoryhub.services.access.passkeys import Shown
 
 #: Stands for no name, and for what can be nobody's: no operator can have it.
@@ -39,7 +39,7 @@ class Sso(BaseBackend):
         self,
         request: HttpRequest | None,
         username: str | None = None,
-        told: Told | None = None,
+        told: ProviderIdentity | None = None,
         **kwargs: Any,
     ) -> Operator | None:
         found = identities.find(told) if told else None

@@ -32,7 +32,7 @@ from django.urls import reverse
 
 from inspector.access import provider_replies
 from memoryhub.models.server.clock import clock
-from memoryhub.services.access.identities import Told
+from memoryhub.services.access.identities import ProviderIdentity
 
 ALGORITHMS: Final = ["RS256", "RS384", "RS512", "PS256", "ES256", "ES384", "EdDSA"]
 #: A clock may differ from ours by so much.
@@ -47,7 +47,7 @@ _BROKEN = (jwt.PyJWTError, OAuth2Error, LookupError, TypeError, ValueError)
 class Came:
     """Somebody came back from the provider: who they are there, and what they want."""
 
-    told: Told
+    told: ProviderIdentity
     purpose: str
     next_page: str
 
@@ -146,7 +146,7 @@ def finish(request: HttpRequest) -> Came | None:
         )
         claims = _claims(answer["id_token"], client.openid_config["jwks_uri"])
         _check(claims, nonce=state["nonce"])
-        told = Told(
+        told = ProviderIdentity(
             issuer=claims["iss"],
             subject=claims["sub"],
             strong=settings.SSO_MFA or "mfa" in [*claims.get("amr", ())],

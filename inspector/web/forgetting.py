@@ -124,7 +124,7 @@ def progress(line: ErasureLine) -> Progress:
         steps=_steps(line),
         erased=sum(each.erased or 0 for each in line.places),
         fenced=sum(each.fenced or 0 for each in line.places),
-        waiting=erasure_waits.told(line),
+        waiting=erasure_waits.wait_text(line),
         moving=begun or (line.state == State.PLANNED and bool(line.confirmed_at)),
     )
 

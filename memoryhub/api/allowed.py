@@ -71,7 +71,7 @@ def members(schema: Schema, root: Schema) -> list[str]:
     return [name for properties in found for name in properties]
 
 
-def known(schema: Schema, root: Schema, *, near: str) -> str:
+def nearest_members(schema: Schema, root: Schema, *, near: str) -> str:
     """Which members there are: the nearest first, if one was meant, and not all."""
     listed = members(schema, root)
     meant = get_close_matches(near, listed, n=1)
@@ -82,7 +82,7 @@ def known(schema: Schema, root: Schema, *, near: str) -> str:
 
 def words(schema: Schema, root: Schema) -> str:
     """What the schema allows; with the field's own description, where it has one."""
-    told = [_told(each, root) for each in _choices(schema, root)]
+    told = [_schema_text(each, root) for each in _choices(schema, root)]
     said = " or ".join(dict.fromkeys(told))
     about = schema.get("description") or next(
         (e["description"] for e in _choices(schema, root) if "description" in e), ""
@@ -112,7 +112,7 @@ def _inside(schema: Schema, step: Step) -> Schema | None:
     return more if isinstance(more, Mapping) else None
 
 
-def _told(schema: Schema, root: Schema) -> str:
+def _schema_text(schema: Schema, root: Schema) -> str:
     if options := schema.get("enum"):
         return f"one of {_listed(options)}"
     if "const" in schema:

@@ -28,11 +28,13 @@ class Refusal(Exception):
     @property
     def sentence(self) -> str:
         """The message, and the numbers that go with it."""
-        known = [f"{n}: {_said(v)}" for n, v in self.detail.items() if v is not None]
+        known = [
+            f"{n}: {_detail_text(v)}" for n, v in self.detail.items() if v is not None
+        ]
         return f"{self.message} ({', '.join(known)})" if known else self.message
 
 
-def _said(value: Detail) -> str:
+def _detail_text(value: Detail) -> str:
     return "+".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 

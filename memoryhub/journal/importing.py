@@ -79,7 +79,7 @@ class Arrival:
     ) -> None:
         """One more event, after which the thread is in this state."""
         if payload is None and recorded.event.sealed:
-            row = _gone(self.head, recorded, erased_by)
+            row = _erased_row(self.head, recorded, erased_by)
         else:
             row = sealing.sealed_row(self.head, recorded, payload, key=key)
         if not self.bare:
@@ -167,7 +167,7 @@ def _update(row: Thread, arrival: Arrival, **how: Any) -> None:
     row.save(**how)
 
 
-def _gone(head: Head, recorded: Recorded, erased_by: int | None) -> EventRow:
+def _erased_row(head: Head, recorded: Recorded, erased_by: int | None) -> EventRow:
     """The row of an event whose content is gone for good."""
     event = recorded.event
     assert erased_by is not None
@@ -196,7 +196,7 @@ def open_all(arrived: Sequence[Head], subject: Subject, *, actor: str) -> None:
     """
     ids = [head.state.id for head in arrived]
     # They are complete, and nobody else writes to them.
-    found = [totals.count_threads(Q(thread__in=some)) for some in _some(ids)]
+    found = [totals.count_threads(Q(thread__in=some)) for some in _batches(ids)]
     run(partial(_open_all, arrived, subject, actor, found))
 
 
@@ -207,7 +207,7 @@ def _open_all(
         require_welcome(subject.id, epoch=subject.epoch)
         _count(subject.project_id, len(arrived))
         for status, threads in _by_status(arrived).items():
-            for some in _some(threads):
+            for some in _batches(threads):
                 rows = Thread.objects.filter(id__in=some)
                 rows.update(status=status, listed_at=F("last_event_at"))
         totals.arrive(subject.id, found, [head.state.status for head in arrived])
@@ -256,7 +256,7 @@ def remove(threads: Iterable[UUID]) -> int:
     left alone: no trigger lets its events go.
     """
     removed = 0
-    for some in _some([*threads]):
+    for some in _batches([*threads]):
         rows = Thread.objects.filter(id__in=some, status=Thread.Status.IMPORTING)
         ids = list(rows.values_list("id", flat=True))
         for model, privacy in tables().items():
@@ -275,7 +275,7 @@ def _delete(rows: QuerySet[Any]) -> None:
         run(doomed.delete)
 
 
-def _some(threads: Sequence[UUID]) -> Iterator[Sequence[UUID]]:
+def _batches(threads: Sequence[UUID]) -> Iterator[Sequence[UUID]]:
     for begin in range(0, len(threads), BATCH):
         yield threads[begin : begin + BATCH]
 

@@ -53,7 +53,7 @@ def run(
         except OSError as failure:
             what = failure.strerror or type(failure).__name__
             command.end(f"Can't read {failure.filename or 'the file'}: {what}.")
-    _tell(command, taken, options)
+    _report(command, taken, options)
 
 
 def _trusted(command: Command, file: str | None) -> Mapping[str, bytes]:
@@ -89,7 +89,7 @@ def _take(
         progress.close()
 
 
-def _tell(command: Command, taken: Taken, options: Mapping[str, Any]) -> None:
+def _report(command: Command, taken: Taken, options: Mapping[str, Any]) -> None:
     if options["json"]:
         told = {
             "file": options["file"],

@@ -18,7 +18,7 @@ def plan(project: Project, counts: Counts) -> str:
     return "\n".join(_plan(project, counts))
 
 
-def told(project: Project) -> str:
+def progress_line(project: Project) -> str:
     """How far it is, in one line."""
     if project.state == Project.State.DELETED:
         return f"The project {project.slug} was deleted at {_at(project)} UTC."

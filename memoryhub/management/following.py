@@ -63,7 +63,7 @@ def plan(line: ErasureLine) -> str:
     return "\n".join(_plan(line))
 
 
-def told(line: ErasureLine) -> str:
+def progress_line(line: ErasureLine) -> str:
     """How far it is, in one line."""
     since = line.times.get(line.state, "")[:19]
     text = f"{line.id}  {line.scope:<7}  {line.state} since {since} UTC"
@@ -73,11 +73,11 @@ def told(line: ErasureLine) -> str:
     if line.state in CLOSED or gone:
         text += f", {gone:,} rows erased"
     stays = erasure_views.get_remains(line.id)
-    lines = [erasure_waits.told(line), *(left(stays) if stays else ())]
+    lines = [erasure_waits.wait_text(line), *(remains_lines(stays) if stays else ())]
     return "\n  ".join([text, *filter(None, lines)])
 
 
-def left(remains: Remains) -> Iterator[str]:
+def remains_lines(remains: Remains) -> Iterator[str]:
     """What is out of our reach, as the receipt says it, a line each."""
     if remains.residue:
         yield "Out of our reach:"
@@ -96,4 +96,4 @@ def _plan(line: ErasureLine) -> Iterator[str]:
         yield f"Of the same turns, and staying: {line.unlinked:,} records."
     if line.holds:
         yield f"Holds in force: {line.holds:,}. Nothing is erased while one is."
-    yield from left(receipts.expect(line.scope, line.residue))
+    yield from remains_lines(receipts.expect(line.scope, line.residue))

@@ -21,7 +21,7 @@ def find_value(subject: Subject, text: str) -> tuple[TombstoneLine, ...]:
     opened = keys.subject_keys(subject.id, epoch=subject.epoch)
     digests = {
         digest
-        for value in _meant(text)
+        for value in _possible_values(text)
         if (digest := tombstones.value_digest(opened, value)) is not None
     }
     rows = Tombstone.objects.filter(
@@ -31,7 +31,7 @@ def find_value(subject: Subject, text: str) -> tuple[TombstoneLine, ...]:
     return tuple(get_tombstone(subject.project_id, each) for each in found)
 
 
-def _meant(text: str) -> Iterator[object]:
+def _possible_values(text: str) -> Iterator[object]:
     """The values that somebody who pasted this text may mean."""
     yield text
     try:

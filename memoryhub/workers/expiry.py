@@ -110,7 +110,7 @@ def _perform(batch: Items, make: Make) -> int:
             order = Order(address=address, command=make(some), actor=ACTOR)
             with suppress(Refusal):
                 waiting.append(journal.writer.put(order))
-    return sum(map(_gone, waiting))
+    return sum(map(_count_expired, waiting))
 
 
 def _by_thread(batch: Items) -> dict[Address, list[tuple[Any, ...]]]:
@@ -126,7 +126,7 @@ def _chunks(items: Items) -> Iterator[Items]:
         yield items[start : start + SWEPT_AT_ONCE]
 
 
-def _gone(asked: Future[journal.Receipt]) -> int:
+def _count_expired(asked: Future[journal.Receipt]) -> int:
     count = 0
     with suppress(Refusal):
         for recorded in asked.result().events:

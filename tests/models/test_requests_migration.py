@@ -8,7 +8,7 @@ import pytest
 
 from memoryhub.journal import Request
 from memoryhub.journal.log import requests
-from memoryhub.journal.log.requests import Asked
+from memoryhub.journal.log.requests import PersonRequest
 from memoryhub.models.events import RequestKey
 from memoryhub.services.access.api_keys import Agent
 from tests.cast.factories import append, make_thread
@@ -36,7 +36,7 @@ def test_those_of_threads_belong_to_their_subjects(agent: Agent) -> None:
     append(agent, "bob", "one", "two")
     ann = of(agent, "ann").id
     other = Request(key="m-2", fingerprint=b"two")
-    asked = Asked(project=agent.project, bound=None, request=other)
+    asked = PersonRequest(project=agent.project, bound=None, request=other)
     requests.claim(asked, subject=ann)
     for _ in range(2):
         migrate(BEFORE)

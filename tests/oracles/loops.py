@@ -95,7 +95,9 @@ class Loop(Bench):
 
     def request(self, **asked: Any) -> Packed:
         """The next turn's; those before it in an exchange have told of pages."""
-        asking = selection.Asked(name="talk", turn=self.state.turn_count, **asked)
+        asking = selection.RequestOptions(
+            name="talk", turn=self.state.turn_count, **asked
+        )
         wanted = selection.wanted(self.state, asking, home=self.home())
         if wanted.layout == "conversation":
             wanted = selection.continued(wanted, self.last)

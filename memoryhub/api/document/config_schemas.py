@@ -34,7 +34,7 @@ from memoryhub.kernel.state.paging_config import (
 from memoryhub.kernel.state.state import DEFAULT_MAX_SLOTS
 
 
-def _told(schema: dict[str, Any]) -> None:
+def _add_ranges(schema: dict[str, Any]) -> None:
     """Add to the schema which numbers each setting takes."""
     for name, (least, most) in RANGES.items():
         number, _ = schema["properties"][name]["anyOf"]
@@ -44,7 +44,7 @@ def _told(schema: dict[str, Any]) -> None:
 class ConfigIn(In, Limits):
     """Limits and paging of a thread; how the settings hang together is checked too."""
 
-    model_config = ConfigDict(json_schema_extra=_told)
+    model_config = ConfigDict(json_schema_extra=_add_ranges)
 
     max_slots: MaxSlots | None = None
     retention_idle_days: RetentionDays | None = None

@@ -148,7 +148,7 @@ def _refused(
         loc, says = loc + inner.loc, inner.allowed
     elif first["type"] == "extra_forbidden":
         within = allowed.at(schema, loc[:-1])
-        says = allowed.known(within, schema, near=str(loc[-1]))
+        says = allowed.nearest_members(within, schema, near=str(loc[-1]))
         holder: Any = value
         for step in loc[:-1]:
             holder = holder[step]

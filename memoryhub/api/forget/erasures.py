@@ -18,7 +18,7 @@ from memoryhub.api.forget.erasure_schemas import (
 )
 from memoryhub.api.http import auth
 from memoryhub.api.http.operations import StrictRouter, rendered
-from memoryhub.api.http.preconditions import REPEATABLE, asked
+from memoryhub.api.http.preconditions import REPEATABLE, person_request
 from memoryhub.errors import (
     AlreadyFencedError,
     BadCursorError,
@@ -36,7 +36,7 @@ from memoryhub.errors import (
     ThreadErasedError,
 )
 from memoryhub.journal.log import requests
-from memoryhub.journal.log.requests import Asked
+from memoryhub.journal.log.requests import PersonRequest
 from memoryhub.models.erasures import Erasure, Receipt
 from memoryhub.models.events import RequestKey
 from memoryhub.models.subjects import Subject
@@ -79,7 +79,7 @@ async def plan(
     The plan holds for 15 minutes. Look at it, then confirm it.
     """
     agent = auth.caller(request)
-    again = asked(request, body, agent=agent)
+    again = person_request(request, body, agent=agent)
     return await read(_plan, agent, subject, body, again)
 
 
@@ -103,7 +103,7 @@ async def confirm(
     a hold the subject is restricted instead, and the state is `held`.
     """
     agent = auth.caller(request)
-    again = asked(request, body, agent=agent)
+    again = person_request(request, body, agent=agent)
     try:
         return await read(_confirm, agent, erasure, body, again)
     except PlanStaleError as refusal:
@@ -123,7 +123,9 @@ async def cancel(
 ) -> HttpResponse:
     """Drop a plan. What was confirmed goes on."""
     agent = auth.caller(request)
-    return await read(_cancel, agent, erasure, asked(request, body, agent=agent))
+    return await read(
+        _cancel, agent, erasure, person_request(request, body, agent=agent)
+    )
 
 
 @router.route(
@@ -172,7 +174,7 @@ async def addenda(request: HttpRequest, erasure: Path[Id]) -> HttpResponse:
 
 
 def _plan(
-    agent: Agent, subject: UUID, body: ErasureIn, again: Asked | None
+    agent: Agent, subject: UUID, body: ErasureIn, again: PersonRequest | None
 ) -> HttpResponse:
     row = _subject(agent, subject)
     if known := requests.find(again):
@@ -201,26 +203,26 @@ def _plan(
 
 
 def _confirm(
-    agent: Agent, erasure: UUID, body: ConfirmIn, again: Asked | None
+    agent: Agent, erasure: UUID, body: ConfirmIn, again: PersonRequest | None
 ) -> HttpResponse:
     row = _row(agent, erasure)
     if known := requests.find(again):
-        return _told(_done(known), status=202, replayed=True)
+        return _erasure_response(_done(known), status=202, replayed=True)
     done = erasures.confirm(
         row, token=body.plan_token, count=body.count, actor=agent.actor, asked=again
     )
-    return _told(done, status=202)
+    return _erasure_response(done, status=202)
 
 
 def _fresh(agent: Agent, erasure: UUID) -> dict[str, object]:
     return _planned(_row(agent, erasure)).model_dump(mode="json")
 
 
-def _cancel(agent: Agent, erasure: UUID, again: Asked | None) -> HttpResponse:
+def _cancel(agent: Agent, erasure: UUID, again: PersonRequest | None) -> HttpResponse:
     row = _row(agent, erasure)
     if known := requests.find(again):
-        return _told(_done(known), replayed=True)
-    return _told(erasures.cancel(row, actor=agent.actor, asked=again))
+        return _erasure_response(_done(known), replayed=True)
+    return _erasure_response(erasures.cancel(row, actor=agent.actor, asked=again))
 
 
 def _done(known: RequestKey) -> Erasure:
@@ -229,7 +231,9 @@ def _done(known: RequestKey) -> Erasure:
     return known.erasure
 
 
-def _told(row: Erasure, *, status: int = 200, replayed: bool = False) -> HttpResponse:
+def _erasure_response(
+    row: Erasure, *, status: int = 200, replayed: bool = False
+) -> HttpResponse:
     told = ErasureOut.of(ErasureLine.of(row))
     return rendered(told, status=status, replayed=replayed)
 
@@ -247,7 +251,7 @@ def _list(agent: Agent, query: ErasuresQuery) -> HttpResponse:
 
 
 def _get(agent: Agent, erasure: UUID) -> HttpResponse:
-    return _told(_row(agent, erasure))
+    return _erasure_response(_row(agent, erasure))
 
 
 def _receipt(agent: Agent, erasure: UUID) -> HttpResponse:

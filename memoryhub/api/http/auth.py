@@ -42,14 +42,14 @@ _BEARER = re.compile(r"bearer ([\x21-\x7e]{1,256})", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class _KnownKey:
     agent: Agent
     expires_at: datetime | None
     until: float
 
 
 #: By SHA-256 of the key: the keys themselves are not kept.
-_known: Lru[bytes, _Known] = Lru(_KEPT)
+_known: Lru[bytes, _KnownKey] = Lru(_KEPT)
 
 
 def caller(request: HttpRequest) -> Agent:
@@ -147,7 +147,7 @@ async def _agent(key: str) -> Agent | None:
     if found is None:
         return None
     until = time.monotonic() + BELIEVED_SECONDS
-    _known.put(digest, _Known(found.agent, found.expires_at, until))
+    _known.put(digest, _KnownKey(found.agent, found.expires_at, until))
     return found.agent
 
 

@@ -166,7 +166,7 @@ class _Input:
             loc, place = loc + refused.loc, place + refused.loc
         if code == "extra_field":
             holder = allowed.at(self.schema, loc[:-1])
-            says = allowed.known(holder, self.schema, near=str(loc[-1]))
+            says = allowed.nearest_members(holder, self.schema, near=str(loc[-1]))
         elif isinstance(refused, RefusedError) and refused.allowed:
             says = refused.allowed
         else:

@@ -19,7 +19,7 @@ from memoryhub.errors import (
     ValueErasedError,
 )
 from memoryhub.journal import Request
-from memoryhub.journal.log.requests import Asked
+from memoryhub.journal.log.requests import PersonRequest
 from memoryhub.kernel.text import strict_json
 from memoryhub.services.access.api_keys import Agent
 
@@ -74,9 +74,11 @@ def idempotency(
     return Request(key=key, fingerprint=strict_json.canonical([place, plain]))
 
 
-def asked(request: HttpRequest, body: BaseModel, *, agent: Agent) -> Asked | None:
+def person_request(
+    request: HttpRequest, body: BaseModel, *, agent: Agent
+) -> PersonRequest | None:
     """The client's name for a request that is about a person, and of no thread."""
     named = idempotency(request, body)
     if named is None:
         return None
-    return Asked(project=agent.project, bound=agent.bound, request=named)
+    return PersonRequest(project=agent.project, bound=agent.bound, request=named)

@@ -120,17 +120,17 @@ class Lookout:
         self._followers.add(follower)
         if self._looking is None or self._looking.done():
             self._looking = asyncio.create_task(self._look())
-            listen = self._ear.listen(self._hear, self._groups)
+            listen = self._ear.listen(self._ring_followers, self._groups)
             self._listening = asyncio.create_task(listen)
         elif first:
-            self._tell(self._ear.join([listener.of_thread(follower.thread)]))
+            self._keep_task(self._ear.join([listener.of_thread(follower.thread)]))
 
     def leave(self, follower: Follower) -> None:
         self._followers.discard(follower)
         if all(other.thread != follower.thread for other in self._followers):
-            self._tell(self._ear.leave([listener.of_thread(follower.thread)]))
+            self._keep_task(self._ear.leave([listener.of_thread(follower.thread)]))
 
-    def _tell(self, work: Coroutine[Any, Any, None]) -> None:
+    def _keep_task(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
         self._telling.add(task)
         task.add_done_callback(self._telling.discard)
@@ -138,7 +138,7 @@ class Lookout:
     def _groups(self) -> list[str]:
         return [*{listener.of_thread(follower.thread) for follower in self._followers}]
 
-    def _hear(self, thread: UUID, seq: int) -> None:
+    def _ring_followers(self, thread: UUID, seq: int) -> None:
         for follower in self._followers:
             if follower.thread == thread:
                 follower.ring()

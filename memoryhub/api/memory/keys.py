@@ -79,7 +79,7 @@ async def put(
         agent=auth.caller(request), thread=thread, changes=(command,)
     )
     event = receipt.one(KeySet)
-    return _told(receipt, event, status=201 if event.created else 200)
+    return _set_response(receipt, event, status=201 if event.created else 200)
 
 
 @router.route(
@@ -122,7 +122,7 @@ async def retime(
     )
     events: list[KeyRetimed | KeySet] = [*receipt.all(KeyRetimed)]
     (event,) = events or receipt.all(KeySet)
-    return _told(receipt, event, status=200)
+    return _set_response(receipt, event, status=200)
 
 
 @router.route(
@@ -210,7 +210,9 @@ async def clear(
     return rendered(out, replayed=receipt.replayed)
 
 
-def _told(receipt: Receipt, event: KeySet | KeyRetimed, *, status: int) -> HttpResponse:
+def _set_response(
+    receipt: Receipt, event: KeySet | KeyRetimed, *, status: int
+) -> HttpResponse:
     """What became of one key."""
     out = SetOut(
         thread=receipt.name,

@@ -11,7 +11,7 @@ from memoryhub.api.document.fields import Id, In, Out, UserId, example
 from memoryhub.api.document.samples import AT, SUBJECT_ID
 from memoryhub.api.http import auth
 from memoryhub.api.http.operations import StrictRouter, rendered
-from memoryhub.api.http.preconditions import REPEATABLE, asked
+from memoryhub.api.http.preconditions import REPEATABLE, person_request
 from memoryhub.errors import (
     ErasureInProgressError,
     NotErasedError,
@@ -192,7 +192,7 @@ async def resolve(request: HttpRequest, body: UserIdIn) -> SubjectOut:
 
     A POST, so that the `user_id` stays out of URLs and logs; it makes nobody.
     """
-    return _told(await read(_resolve, auth.caller(request), body.user_id))
+    return _subject_out(await read(_resolve, auth.caller(request), body.user_id))
 
 
 @router.route(
@@ -206,15 +206,15 @@ async def resolve(request: HttpRequest, body: UserIdIn) -> SubjectOut:
 async def readmit(request: HttpRequest, body: UserIdIn) -> HttpResponse:
     """Let an erased `user_id` in again: a new subject to which nothing old attaches."""
     agent = auth.caller(request)
-    again = asked(request, body, agent=agent)
+    again = person_request(request, body, agent=agent)
     if known := await read(requests.find, again):
         made = await read(profiles.get_subject, agent.project, known.subject_id)
-        return rendered(_told(made), status=201, replayed=True)
+        return rendered(_subject_out(made), status=201, replayed=True)
     prepared = await read(
         readmissions.prepare, agent.project, body.user_id, bound=agent.bound
     )
     made = await readmissions.create(prepared, actor=agent.actor, asked=again)
-    return rendered(_told(made), status=201)
+    return rendered(_subject_out(made), status=201)
 
 
 @router.route(
@@ -232,14 +232,14 @@ async def restrict(
     Export goes on, and so does viewing by officers. A repeat may change the basis.
     """
     agent = auth.caller(request)
-    again = asked(request, body, agent=agent)
+    again = person_request(request, body, agent=agent)
     found = await read(_find, agent, subject)
     if await read(requests.find, again):
-        return rendered(_told(found), replayed=True)
+        return rendered(_subject_out(found), replayed=True)
     made = await restrictions.restrict_async(
         found.id, basis=body.basis, actor=agent.actor, asked=again
     )
-    return rendered(_told(made))
+    return rendered(_subject_out(made))
 
 
 @router.route(
@@ -257,12 +257,12 @@ async def unrestrict(
     A plan made with `restrict` keeps them out for as long as it can be confirmed.
     """
     agent = auth.caller(request)
-    again = asked(request, body, agent=agent)
+    again = person_request(request, body, agent=agent)
     found = await read(_find, agent, subject)
     if await read(requests.find, again):
-        return rendered(_told(found), replayed=True)
+        return rendered(_subject_out(found), replayed=True)
     made = await restrictions.unrestrict_async(found.id, actor=agent.actor, asked=again)
-    return rendered(_told(made))
+    return rendered(_subject_out(made))
 
 
 @router.route(
@@ -299,5 +299,5 @@ def _profile(agent: Agent, subject: UUID) -> Profile:
     return profiles.get_profile(found, now=clock.now())
 
 
-def _told(subject: Subject) -> SubjectOut:
+def _subject_out(subject: Subject) -> SubjectOut:
     return SubjectOut.model_validate(subject)

@@ -131,6 +131,6 @@ def event(thread: str, line: EventLine) -> bytes:
     return exact_json.dumps(said)
 
 
-def gone(thread: str, code: str) -> bytes:
+def gone_message(thread: str, code: str) -> bytes:
     """The thread is followed no more; a request would be refused with the code."""
     return orjson.dumps({"t": "gone", "thread": thread, "code": code})

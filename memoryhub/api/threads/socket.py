@@ -113,7 +113,7 @@ async def _serve(scope: Scope, line: Line) -> NoReturn:
         agent = await auth.greet(key, address=address)
         assert key is not None
         with limits.stream(agent):
-            await line.say(protocol.HELLO)
+            await line.send(protocol.HELLO)
             await Socket(line, agent, key=key).serve(end)
 
 
@@ -121,7 +121,7 @@ async def _first_key(line: Line) -> str | None:
     """The key of the first message; None if it is anything but a hello."""
     try:
         async with asyncio.timeout(protocol.HELLO_SECONDS):
-            text = await line.hear()
+            text = await line.receive()
         said = protocol.parse(text)
     except TimeoutError:
         raise EndError(Close.SILENT) from None
@@ -140,7 +140,7 @@ class Line:
         self._heard: deque[float] = deque(maxlen=protocol.MESSAGES_PER_SECOND)
         self._spoken_at = 0.0
 
-    async def hear(self) -> str:
+    async def receive(self) -> str:
         """The next message. Raises EndError: too many, no text, or the peer left."""
         message = await self._receive()
         if message["type"] == "websocket.disconnect":
@@ -154,7 +154,7 @@ class Line:
             raise EndError(Close.BAD_MESSAGE)
         return str(text)
 
-    async def say(self, message: bytes) -> None:
+    async def send(self, message: bytes) -> None:
         """Returns once the server takes it: a peer that does not read is waited for.
 
         One at a time, for all that wait would be let go at once. Raises EndError.
@@ -193,7 +193,7 @@ class Socket:
 
     async def serve(self, end: asyncio.Future[Close]) -> NoReturn:
         """Raises what ends it."""
-        works = (self._listen(), self._tell(), self._stay())
+        works = (self._listen(), self._send_events(), self._stay())
         tasks: list[asyncio.Future[Any]] = [asyncio.create_task(each) for each in works]
         try:
             await asyncio.wait((*tasks, end), return_when=asyncio.FIRST_COMPLETED)
@@ -210,7 +210,7 @@ class Socket:
 
     async def _listen(self) -> NoReturn:
         while True:
-            text = await self._line.hear()
+            text = await self._line.receive()
             limits.charge(self._agent, len(text))
             said = protocol.parse(text)
             if isinstance(said, Follow):
@@ -255,20 +255,20 @@ class Socket:
         if followed := self._followed.pop(name, None):
             streams.lookout.leave(followed.follower)
 
-    async def _tell(self) -> NoReturn:
+    async def _send_events(self) -> NoReturn:
         """Send what there is, a part of each thread in turn, and a beat in silence.
 
         The only one who sends: what a slow peer has not taken is not read either.
         """
         while True:
             while self._gone:
-                await self._line.say(protocol.gone(*self._gone.pop(0)))
+                await self._line.send(protocol.gone_message(*self._gone.pop(0)))
             waiting = [each for each in self._followed.values() if each.follower.moved]
             for followed in waiting:
                 await self._send_part(followed)
             left = protocol.BEAT_SECONDS - self._line.silent_seconds
             if left <= 0:
-                await self._line.say(protocol.BEAT)
+                await self._line.send(protocol.BEAT)
             elif not self._gone and not any(
                 each.follower.moved for each in self._followed.values()
             ):
@@ -284,13 +284,15 @@ class Socket:
         except Refusal as refusal:
             if self._follows(followed):
                 self._unfollow(followed.name)
-                await self._line.say(protocol.gone(followed.name, refusal.code))
+                await self._line.send(
+                    protocol.gone_message(followed.name, refusal.code)
+                )
             return
         for seq, message in part.chunks:
             if not self._follows(followed):
                 return
             limits.charge(self._agent, len(message))
-            await self._line.say(message)
+            await self._line.send(message)
             followed.after = seq
             if followed.follower.moved:
                 # Perhaps it was erased while the peer was slow: read the rest again.

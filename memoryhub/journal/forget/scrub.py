@@ -168,7 +168,7 @@ def _written_anew(cursor: Any, table: str, seconds: float) -> bool:
     keeps what anybody might see who reads here for a moment, and a page that somebody
     has in hand: so it is tried for so long.
     """
-    for _ in wal.looks(seconds):
+    for _ in wal.polls(seconds):
         cursor.execute(f"VACUUM {table}")
         if not _moved_dead_rows(cursor, table):
             return True
@@ -218,7 +218,7 @@ def _unseen(cursor: Any, seconds: float) -> bool:
     """Whether nobody may see any more what is gone by now; waits for so long."""
     cursor.execute("SELECT pg_snapshot_xmax(pg_current_snapshot())::text")
     (now,) = cursor.fetchone()
-    return any(_all_newer(cursor, now) for _ in wal.looks(seconds))
+    return any(_all_newer(cursor, now) for _ in wal.polls(seconds))
 
 
 def _all_newer(cursor: Any, now: str) -> bool:

@@ -28,12 +28,12 @@ def truncate(*, seconds: float = SECONDS) -> bool:
         # The writer must not queue behind one who waits for readers.
         cursor.execute("PRAGMA busy_timeout = 0")
         try:
-            return any(_truncated(cursor) for _ in looks(seconds))
+            return any(_truncated(cursor) for _ in polls(seconds))
         finally:
             cursor.execute(f"PRAGMA busy_timeout = {int(timeout)}")
 
 
-def looks(seconds: float) -> Iterator[None]:
+def polls(seconds: float) -> Iterator[None]:
     """Once at least, then again after ever longer pauses until the time is over."""
     deadline = time.monotonic() + seconds
     pause = FIRST_PAUSE

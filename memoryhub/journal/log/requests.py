@@ -46,7 +46,7 @@ class Served:
         seqs = [recorded.seq for recorded in receipt.events]
         assert receipt.state is not None
         return cls(
-            request=Asked.of(order).fingerprint,
+            request=PersonRequest.of(order).fingerprint,
             subject=receipt.state.subject,
             thread=receipt.thread,
             first_seq=seqs[0] if seqs else receipt.seq + 1,
@@ -80,7 +80,7 @@ class Served:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class PersonRequest:
     """Who asks for something, and under which Idempotency-Key."""
 
     project: UUID
@@ -112,7 +112,7 @@ class Asked:
         return hashlib.blake2b(text, key=ids, digest_size=16).digest()
 
 
-def find(asked: Asked | None) -> RequestKey | None:
+def find(asked: PersonRequest | None) -> RequestKey | None:
     """What a request about a person led to, if it was served before. One query.
 
     Raises IdempotencyMismatchError for another request under the same key.
@@ -125,7 +125,9 @@ def find(asked: Asked | None) -> RequestKey | None:
     return row
 
 
-def claim(asked: Asked | None, *, subject: UUID, erasure: UUID | None = None) -> None:
+def claim(
+    asked: PersonRequest | None, *, subject: UUID, erasure: UUID | None = None
+) -> None:
     """Note what a request about a person leads to, in the transaction in which it does.
 
     Raises InProgressError when another has been served under that key meanwhile.
@@ -150,7 +152,7 @@ def claim(asked: Asked | None, *, subject: UUID, erasure: UUID | None = None) ->
         raise InProgressError from None
 
 
-def _kept(asked: Asked) -> QuerySet[RequestKey]:
+def _kept(asked: PersonRequest) -> QuerySet[RequestKey]:
     return RequestKey.objects.filter(project_id=asked.project, digest=asked.digest)
 
 
@@ -161,7 +163,9 @@ def look_up(
     asked = Q()
     for order in orders:
         if order.request is not None:
-            asked |= Q(project_id=order.address.project, digest=Asked.of(order).digest)
+            asked |= Q(
+                project_id=order.address.project, digest=PersonRequest.of(order).digest
+            )
     if not asked:
         return {}
     rows = RequestKey.objects.filter(asked, created_at__gt=now - KEPT_FOR)

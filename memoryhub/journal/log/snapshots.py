@@ -79,10 +79,10 @@ def latest(thread: Thread, *, up_to: int) -> ThreadState | None:
         .order_by("-seq")
         .first()
     )
-    return None if row is None else _known(row, thread)
+    return None if row is None else _opened_state(row, thread)
 
 
-def _known(row: Snapshot, thread: Thread) -> ThreadState:
+def _opened_state(row: Snapshot, thread: Thread) -> ThreadState:
     """The state of a snapshot, from memory if this process has opened it before."""
     sealed = bytes(row.sealed)
     epoch = thread.subject.epoch

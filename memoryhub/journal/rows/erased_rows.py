@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from memoryhub.errors import ThreadErasedError
-from memoryhub.journal.rows.spans import asked as spans_asked
+from memoryhub.journal.rows.spans import conditions as span_conditions
 from memoryhub.journal.rows.spans import overlapped as spans_overlapped
 from memoryhub.journal.rows.totals import Changes
 from memoryhub.kernel.replay import Recorded
@@ -57,14 +57,14 @@ def write(events: Iterable[ErasedRecords], changes: Changes) -> None:
             if home == each.thread:
                 _own(changes, home, spans, by=each.seq)
                 continue
-            for asked in spans_asked(spans, column="source_seq"):
+            for asked in span_conditions(spans, column="source_seq"):
                 made = Derivation.objects.filter(asked, thread_id=home)
                 made.filter(derived_thread=each.thread).delete()
         Snapshot.objects.filter(thread_id=each.thread, seq__gte=each.since).delete()
 
 
 def _own(changes: Changes, thread: UUID, spans: Spans, *, by: int) -> None:
-    for asked in spans_asked(spans):
+    for asked in span_conditions(spans):
         sealed = Event.objects.filter(asked, thread_id=thread, payload__isnull=False)
         changes.take_payloads(sealed, thread, by=by)
         Slot.objects.filter(asked, thread_id=thread).update(erased=True)
@@ -72,16 +72,16 @@ def _own(changes: Changes, thread: UUID, spans: Spans, *, by: int) -> None:
     for asked in spans_overlapped(spans, columns=("first_seq", "last_seq")):
         # What a request led to is not told again, nor is its text known by a digest.
         RequestKey.objects.filter(asked, thread_id=thread).delete()
-    for asked in spans_asked(spans, column="source_seq"):
+    for asked in span_conditions(spans, column="source_seq"):
         Derivation.objects.filter(asked, thread_id=thread).delete()
-    for asked in spans_asked(spans, column="derived_seq"):
+    for asked in span_conditions(spans, column="derived_seq"):
         Derivation.objects.filter(asked, derived_thread=thread).delete()
 
 
 def _levels(changes: Changes, thread: UUID, home: UUID, spans: Spans) -> None:
     """Rows of levels that lie there; a fork's may point to its ancestors' texts."""
     source = None if home == thread else home
-    for asked in spans_asked(spans):
+    for asked in span_conditions(spans):
         told = Event.objects.filter(asked, thread_id=home, page__isnull=False)
         ids = {*told.values_list("page", flat=True)}
         rows = PageLevel.objects.filter(asked, thread_id=thread, source=source)

@@ -96,7 +96,7 @@ def _deleted(rows: PageRows, before: ThreadState, event: Any, seq: int) -> None:
 def _erased(rows: PageRows, before: ThreadState, event: Any, seq: int) -> None:
     for page in event.pages:
         entry = entries.entry_of(page.page_id, page.entry, thread=before.id)
-        gone = erasing.goes(page, event, thread=before.id)
+        gone = erasing.is_page_erased(page, event, thread=before.id)
         _change(rows, before.id, entry, seq, deleted=seq if gone else None)
 
 

@@ -14,7 +14,7 @@ SINGLE = 500
 Span = tuple[int, int]
 
 
-def asked(spans: Sequence[Span], *, column: str = "seq") -> Iterator[Q]:
+def conditions(spans: Sequence[Span], *, column: str = "seq") -> Iterator[Q]:
     """Conditions that are true in these spans, not too many of them in one."""
     single = [first for first, last in spans if first == last]
     for start in range(0, len(single), SINGLE):

@@ -70,7 +70,7 @@ class Dead:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Gone:
+class DeadUserId:
     """A `user_id` whose subject was erased: the last one that had it."""
 
     project: UUID
@@ -126,7 +126,7 @@ def dead_names(names: Iterable[Name]) -> dict[Name, Dead]:
     }
 
 
-def find_subject(project: UUID, ref: bytes) -> Gone | None:
+def find_subject(project: UUID, ref: bytes) -> DeadUserId | None:
     """Who was erased last of those with this ref. One query.
 
     It may have been readmitted since: look for a subject of that ref first.
@@ -136,7 +136,7 @@ def find_subject(project: UUID, ref: bytes) -> Gone | None:
     )
     columns = ("subject_id", "subject__generation", "erasure_id")
     for subject, generation, erasure in rows.values_list(*columns):
-        return Gone(
+        return DeadUserId(
             project=project, subject=subject, generation=generation, erasure=erasure
         )
     return None

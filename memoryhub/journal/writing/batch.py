@@ -172,24 +172,24 @@ class Batch:
     def _repeat(self, order: Order) -> Receipt | None:
         if order.request is None:
             return None
-        place = (order.address.project, requests.Asked.of(order).digest)
+        place = (order.address.project, requests.PersonRequest.of(order).digest)
         served = self.served.get(place)
         if served is None:
             return None
-        if head := self._known(order.address):
+        if head := self._known_head(order.address):
             # What may not be written any more is not told again either.
             self._admit(order, head)
             require_alive(head.state)
-        if served.request != requests.Asked.of(order).fingerprint:
+        if served.request != requests.PersonRequest.of(order).fingerprint:
             raise IdempotencyMismatchError
         return replace(served.receipt(), name=order.address.name)
 
     def _serve(self, order: Order, receipt: Receipt) -> None:
         if order.request is not None:
-            place = (order.address.project, requests.Asked.of(order).digest)
+            place = (order.address.project, requests.PersonRequest.of(order).digest)
             self.served[place] = requests.Served.of(order, receipt)
 
-    def _known(self, address: Address) -> Head | None:
+    def _known_head(self, address: Address) -> Head | None:
         """The head as the batch has moved it so far.
 
         Of a bound key's name: another subject's is not there.
@@ -204,7 +204,7 @@ class Batch:
 
     def _head(self, order: Order) -> Head:
         """The head of the order's thread; a new one for a new name."""
-        address, head = order.address, self._known(order.address)
+        address, head = order.address, self._known_head(order.address)
         if address.fresh:
             if head is not None:
                 raise _taken(head.state)

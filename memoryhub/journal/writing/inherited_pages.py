@@ -69,7 +69,7 @@ def all_inherited(
     for page_id in _ended(lineage, [*found]):
         found[page_id] = None
     return {
-        page_id: None if entry is None else _left(entry, gone)
+        page_id: None if entry is None else _without_erased(entry, gone)
         for page_id, entry in found.items()
     }
 
@@ -162,7 +162,7 @@ def _ended(lineage: Sequence[Segment], page_ids: Sequence[str]) -> Iterator[str]
             yield page_id
 
 
-def _left(entry: Entry, gone: Gone) -> Entry:
+def _without_erased(entry: Entry, gone: Gone) -> Entry:
     """The entry without texts that were erased, unless FULL itself is gone too."""
     if not gone or entry.full.location[:2] in gone:
         return entry

@@ -9,7 +9,7 @@ from memoryhub.journal.rows import due_rows
 from memoryhub.journal.rows.page_rows import TEXTS, entry_of, with_levels
 from memoryhub.journal.rows.projections import Rows
 from memoryhub.journal.rows.rows import LevelRow
-from memoryhub.journal.rows.spans import asked as spans_asked
+from memoryhub.journal.rows.spans import conditions as span_conditions
 from memoryhub.journal.writing.inherited_pages import all_inherited, was_deleted
 from memoryhub.kernel.state.erase_events import Range
 from memoryhub.kernel.state.erased import named, stripped
@@ -95,10 +95,10 @@ class PageTable:
             elif asks_above(rows.get(page_id)):
                 above.append(page_id)
             else:
-                bases[page_id] = known(rows[page_id], None)
+                bases[page_id] = entry_of_row(rows[page_id], None)
         before = all_inherited(self.state.lineage, above)
         for page_id in above:
-            bases[page_id] = known(rows.get(page_id), before.get(page_id))
+            bases[page_id] = entry_of_row(rows.get(page_id), before.get(page_id))
         return bases
 
     def sources(self, place: Location) -> list[Location]:
@@ -119,7 +119,7 @@ class PageTable:
         """The live pages of which a text lies there. No query for each of them."""
         gone, ids = named(ranges), set[str]()
         for thread, spans in gone.spans.items():
-            for asked in spans_asked(spans):
+            for asked in span_conditions(spans):
                 told = Event.objects.filter(asked, thread_id=thread, type__in=TEXTS)
                 ids |= {str(each) for each in told.values_list("page", flat=True)}
                 slots = Slot.objects.filter(asked, thread_id=thread)
@@ -134,7 +134,7 @@ class PageTable:
     def kept(self, ranges: Sequence[Range]) -> bool:
         spans = named(ranges).spans.get(self.state.id, ())
         own = Event.objects.filter(thread_id=self.state.id, payload__isnull=False)
-        return any(own.filter(asked).exists() for asked in spans_asked(spans))
+        return any(own.filter(asked).exists() for asked in span_conditions(spans))
 
     def dues(self, seqs: Collection[int]) -> dict[int, datetime]:
         """When those of these values are due that are. One query."""
@@ -152,7 +152,7 @@ def asks_above(row: Page | None) -> bool:
     return row is None or (row.full_thread is not None and row.deleted_seq is None)
 
 
-def known(row: Page | None, before: Entry | None) -> Entry | None:
+def entry_of_row(row: Page | None, before: Entry | None) -> Entry | None:
     """A page as its row says, without levels that the thread itself has made.
 
     A fork that changed a page it inherits has a row of it, and no rows of its levels:

@@ -126,7 +126,7 @@ class Uses:
         with self._lock:
             return [*self._late]
 
-    def told(self, late: Late) -> None:
+    def drop_late(self, late: Late) -> None:
         """It has been told."""
         with self._lock:
             self._late.remove(late)
@@ -138,7 +138,7 @@ class Uses:
             self._late.clear()
 
 
-def told(prefix: str) -> str:
+def recipient_name(prefix: str) -> str:
     """A key as receipts name it among the recipients."""
     return f"key:{prefix}"
 
@@ -165,7 +165,7 @@ def _write(reads: Counter[Use], writes: Counter[Use]) -> tuple[int, list[Late]]:
         given: Counter[str] = Counter()
         for use, count in reads.items():
             if use.subject == subject:
-                given[told(use.prefix)] += count
+                given[recipient_name(use.prefix)] += count
         if given and fenced.state in _GONE:
             late += _name(subject, given)
     return len(rows), late

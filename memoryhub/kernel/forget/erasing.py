@@ -118,7 +118,7 @@ def records_erased(state: ThreadState, event: RecordsErased) -> ThreadState:
     return state._replace(paging=paging, memory=memory)
 
 
-def goes(page: ErasedPage, event: RecordsErased, *, thread: UUID) -> bool:
+def is_page_erased(page: ErasedPage, event: RecordsErased, *, thread: UUID) -> bool:
     """Whether the page itself is erased, and not some other text of it."""
     place = page.entry.levels[0]
     assert place is not None

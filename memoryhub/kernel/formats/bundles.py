@@ -30,13 +30,13 @@ _LISTS: Final = {"refs": (3, 8), "ranges": (0,)}
 OTHER_IDS: Final = frozenset({"erasure"})
 
 
-class Told(BaseModel):
+class ManifestPart(BaseModel):
     """Part of a manifest; exactly as it was written, or it is none."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
-class Whom(Told):
+class Whom(ManifestPart):
     """The subject of a bundle."""
 
     id: UUID
@@ -50,7 +50,7 @@ class Whom(Told):
     holds: list[dict[str, str | None]]
 
 
-class CutThread(Told):
+class CutThread(ManifestPart):
     """A thread, and up to where it is in the bundle."""
 
     thread: UUID
@@ -63,7 +63,7 @@ class CutThread(Told):
     parent_seq: int | None = None
 
 
-class File(Told):
+class File(ManifestPart):
     """A file of the bundle."""
 
     path: str
@@ -76,13 +76,13 @@ class File(Told):
     described_by: str | None = Field(None, alias="schema")
 
 
-class Signature(Told):
+class Signature(ManifestPart):
     key_id: str
     #: Hex of an Ed25519 signature of the rest: canonical JSON of all other members.
     sig: str
 
 
-class Manifest(Told):
+class Manifest(ManifestPart):
     """What a bundle holds, and who vouches for it."""
 
     format: Literal["memoryhub.subject/2"]

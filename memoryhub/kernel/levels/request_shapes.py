@@ -85,12 +85,12 @@ def _chat_results(results: Sequence[Chat]) -> list[str]:
     return [dumped(each) for each in results]
 
 
-def _same(tool: Chat) -> Chat:
+def _unchanged(tool: Chat) -> Chat:
     return tool
 
 
 CHAT = Shape(
-    "messages", dumped, dumped, _chat_results, _same, re.compile(".+", re.DOTALL)
+    "messages", dumped, dumped, _chat_results, _unchanged, re.compile(".+", re.DOTALL)
 )
 
 

@@ -132,7 +132,7 @@ def _id(call: Any) -> str | None:
     return found if isinstance(found, str) else None
 
 
-def stands(group: Sequence[ShownPage]) -> bool:
+def is_self_contained(group: Sequence[ShownPage]) -> bool:
     """Whether it takes no call of ours but those that bring its pages anyway."""
     first = group[0]
     if _from_memory(first):

@@ -222,7 +222,7 @@ class _Packer:
         if self.wanted.exact:
             return self._counted(choices)
         cost = sum(each.candidate.cost for each in choices)
-        if conversation.stands(group):
+        if conversation.is_self_contained(group):
             return cost
         # Nobody can say it, so it stands as what memory brings.
         pages = (each.candidate.page_id for each in choices)

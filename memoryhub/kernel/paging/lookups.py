@@ -39,7 +39,7 @@ class Found:
         return self.entry
 
     @property
-    def told(self) -> Found:
+    def without_lookup(self) -> Found:
         """The same for a further event of the command: a look-up counts once."""
         return Found(self.entry, None, None)
 
@@ -60,7 +60,7 @@ def find(decision: Decision, page_id: str, pages: PageTable) -> Found:
     return Found(entry, "miss", entry_body(entry, thread=decision.state.id))
 
 
-def tell(
+def emit_lookup(
     decision: Decision,
     kind: type[PagePinned | PageUnpinned | PageDeleted],
     found: Found,

@@ -16,7 +16,7 @@ from memoryhub.errors import (
 from memoryhub.kernel.decision import Decision, PageTable
 from memoryhub.kernel.paging import eviction, pins, weights, working_set
 from memoryhub.kernel.paging.entries import place_body, updated_entry
-from memoryhub.kernel.paging.lookups import Found, find_live, tell
+from memoryhub.kernel.paging.lookups import Found, emit_lookup, find_live
 from memoryhub.kernel.paging.page_commands import (
     CreatePages,
     DeletePage,
@@ -46,7 +46,7 @@ def create_pages(decision: Decision, command: CreatePages, pages: PageTable) -> 
         decision.paging.settings.require_tokens(page.counted_by)
     for page in command.pages:
         # No row tells of a page that this very command has made.
-        known = page.page_id in made or _known(decision, page.page_id, pages)
+        known = page.page_id in made or _find_entry(decision, page.page_id, pages)
         if known and (page.page_id in made or not command.replace):
             raise NameTakenError
         if not known and pages.deleted(page.page_id):
@@ -59,7 +59,7 @@ def create_pages(decision: Decision, command: CreatePages, pages: PageTable) -> 
         made[page.page_id] = full
 
 
-def _known(decision: Decision, page_id: str, pages: PageTable) -> Entry | None:
+def _find_entry(decision: Decision, page_id: str, pages: PageTable) -> Entry | None:
     return decision.paging.tlb.find(page_id) or pages.entry(page_id)
 
 
@@ -77,7 +77,7 @@ def _source(
     """Where the text lies that the page is made of."""
     if name in made:
         return made[name]
-    entry = None if name == page.page_id else _known(decision, name, pages)
+    entry = None if name == page.page_id else _find_entry(decision, name, pages)
     if entry is None:
         raise UnknownPageError
     return entry.full.location
@@ -103,7 +103,7 @@ def _create(
         role=page.role,
         provenance=list(page.provenance or ()),
         derived_from=list(page.provenance or ()),
-        sources=_told(decision, sources),
+        sources=_source_bodies(decision, sources),
         hinted=page.hinted,
         mapped=mapped,
         displaced=displaced,
@@ -121,7 +121,9 @@ def _mapped(decision: Decision, page: NewPage) -> bool:
     return working_set.make_room(decision, page.page_id, weighs)
 
 
-def _told(decision: Decision, sources: Iterable[Location]) -> list[PlaceBody] | None:
+def _source_bodies(
+    decision: Decision, sources: Iterable[Location]
+) -> list[PlaceBody] | None:
     thread = decision.state.id
     return [place_body(each, thread) for each in dict.fromkeys(sources)] or None
 
@@ -189,7 +191,7 @@ def _update(
     elif command.provenance is None:
         sources = pages.sources(entry.full.location)
     event = _updated(decision, command, entry, found)
-    event = event.model_copy(update={"sources": _told(decision, sources)})
+    event = event.model_copy(update={"sources": _source_bodies(decision, sources)})
     thread, seq = decision.state.id, decision.state.seq + 1
     decision.emit(event, command.payload)
     return updated_entry(entry, event, thread=thread, seq=seq)
@@ -241,7 +243,7 @@ def delete_page(decision: Decision, command: DeletePage, pages: PageTable) -> No
     entry, found = find_live(decision, command.page_id, pages)
     if entry.slot is not None:
         raise DerivedPageError
-    tell(decision, PageDeleted, found, by=command.by)
+    emit_lookup(decision, PageDeleted, found, by=command.by)
 
 
 def write_levels(decision: Decision, command: WriteLevels, pages: PageTable) -> None:

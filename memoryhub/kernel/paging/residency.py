@@ -50,7 +50,7 @@ def registered(
 
 def updated(state: ThreadState, event: events.PageUpdated) -> ThreadState:
     paging = _looked_up(state, event)
-    entry = _known(paging, event.page_id) or _carried(state, event)
+    entry = _find_entry(paging, event.page_id) or _carried(state, event)
     if entry is None:
         return state._replace(paging=paging)
     after = entries.updated_entry(entry, event, thread=state.id, seq=state.seq + 1)
@@ -266,7 +266,7 @@ def _resident(paging: Paging, page_id: str) -> Entry | None:
     return None if page is None else page.entry
 
 
-def _known(paging: Paging, page_id: str) -> Entry | None:
+def _find_entry(paging: Paging, page_id: str) -> Entry | None:
     return paging.tlb.find(page_id) or _resident(paging, page_id)
 
 

@@ -12,7 +12,7 @@ from memoryhub.kernel.commands import MadeLevels
 from memoryhub.kernel.decision import Decision, PageTable
 from memoryhub.kernel.paging import eviction, groups, pins, precedence, weights
 from memoryhub.kernel.paging.entries import compressed_entry, entry_body, place_body
-from memoryhub.kernel.paging.lookups import Found, find_live, tell
+from memoryhub.kernel.paging.lookups import Found, emit_lookup, find_live
 from memoryhub.kernel.paging.page_commands import (
     EvictPage,
     MapPage,
@@ -73,7 +73,7 @@ def map_entry(
     well as it can. False when it can't be mapped.
     """
     fits = fitting(decision, entry, level, own=own, cause=cause)
-    if _stands(decision, entry, level, fits):
+    if _is_mapped_best(decision, entry, level, fits):
         return True
     weighs = 0 if fits is None else weigh(decision, entry, fits, cause=cause)
     if fits is None or not make_room(decision, entry.page_id, weighs, own=own):
@@ -94,7 +94,9 @@ def map_entry(
     return True
 
 
-def _stands(decision: Decision, entry: Entry, level: int, fits: int | None) -> bool:
+def _is_mapped_best(
+    decision: Decision, entry: Entry, level: int, fits: int | None
+) -> bool:
     """Whether the page is mapped as faithfully as it can be, up to that level."""
     frame = decision.paging.frames.get(entry.page_id)
     if frame is None or frame.parts:
@@ -304,15 +306,15 @@ def pin_page(decision: Decision, command: PinPage, pages: PageTable) -> None:
     if tier != "L0":
         if not map_entry(decision, entry, 0, found=found, by=command.by):
             raise NoRoomError
-        found = found.told
+        found = found.without_lookup
     if not pins.held(decision.paging, entry.page_id):
         tokens = decision.paging.frames[entry.page_id].tokens
         pins.require_share(decision.paging, more=tokens)
-    tell(decision, PagePinned, found, by=command.by, tier=tier)
+    emit_lookup(decision, PagePinned, found, by=command.by, tier=tier)
 
 
 def unpin_page(decision: Decision, command: UnpinPage, pages: PageTable) -> None:
     """Let a page leave again. Emits page.unpinned; nothing when it is not pinned."""
     entry, found = find_live(decision, command.page_id, pages)
     if entry.page_id in decision.paging.pins:
-        tell(decision, PageUnpinned, found, by=command.by)
+        emit_lookup(decision, PageUnpinned, found, by=command.by)

@@ -122,7 +122,7 @@ def changes(
         for page_id, frame in before.items()
     }
     for happened in between:
-        _tell(stories, happened)
+        _add_event(stories, happened)
     gone = [frame for frame in _ordered(before) if frame.page_id not in after]
     pages = [frame.page_id for frame in (*gone, *_ordered(after))]
     return tuple(
@@ -165,7 +165,7 @@ def _ordered(frames: Mapping[str, Frame]) -> list[Frame]:
     return sorted(frames.values(), key=attrgetter("place"))
 
 
-def _tell(stories: dict[str, _Story], happened: Happened) -> None:
+def _add_event(stories: dict[str, _Story], happened: Happened) -> None:
     event = happened.event
     placed = _placed(event)
     if placed is None:

@@ -83,7 +83,6 @@ class Command(Base):
 
     def show(self, key: str) -> None:
         self.say("This key is shown once. Put it into KEY and try it:")
-        self.say(
-            f'  curl -H "Authorization: Bearer $KEY" {address.known()}/api/v1/threads'
-        )
+        threads = f"{address.find_address()}/api/v1/threads"
+        self.say(f'  curl -H "Authorization: Bearer $KEY" {threads}')
         self.stdout.write(key)

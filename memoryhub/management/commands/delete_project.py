@@ -63,7 +63,7 @@ class Command(Base):
             return
         if options["wait"]:
             project = deleting.follow(project, out=sys.stderr)
-        self.stdout.write(deleting.told(project))
+        self.stdout.write(deleting.progress_line(project))
         if options["wait"] and project.state != Project.State.DELETED:
             self.say("What waits goes on by itself while a server or worker runs.")
             sys.exit(FAILED)

@@ -168,7 +168,7 @@ class Command(Base):
     def do_status(self, *, erasure: UUID | None, **_: Any) -> None:
         rows = [self._row(erasure)] if erasure else following.unfinished()
         for row in rows:
-            self.stdout.write(following.told(ErasureLine.of(row)))
+            self.stdout.write(following.progress_line(ErasureLine.of(row)))
         if not rows:
             self.stdout.write("No erasure is unfinished.")
 
@@ -216,8 +216,8 @@ class Command(Base):
         for project in projects:
             # Its people are erased by now, but for those the ledger did not know.
             ended = deleting.follow(project, out=sys.stderr)
-            self.stdout.write(deleting.told(ended))
-        self._tell([*rows.values()])
+            self.stdout.write(deleting.progress_line(ended))
+        self._report([*rows.values()])
         if broken:
             sys.exit(FAILED)
 
@@ -245,11 +245,11 @@ class Command(Base):
 
     def _follow(self, rows: Sequence[Erasure]) -> None:
         """Go on with them here, as does any server, until each ends or waits."""
-        self._tell([following.follow(row, out=sys.stderr) for row in rows])
+        self._report([following.follow(row, out=sys.stderr) for row in rows])
 
-    def _tell(self, rows: Sequence[Erasure]) -> None:
+    def _report(self, rows: Sequence[Erasure]) -> None:
         for row in rows:
-            self.stdout.write(following.told(ErasureLine.of(row)))
+            self.stdout.write(following.progress_line(ErasureLine.of(row)))
         if any(row.state != Erasure.State.COMPLETE for row in rows):
             self.say("What waits goes on by itself while a server or worker runs.")
             sys.exit(FAILED)

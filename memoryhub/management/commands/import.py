@@ -76,7 +76,7 @@ class Command(Base):
         if options["format"] == bundle_import.FORMAT:
             bundle_import.run(self, options, self._project)
             return
-        asked = self._asked(options)
+        asked = self._read_options(options)
         began = time.monotonic()
         with ExitStack() as stack:
             file = self._opened(options["file"], stack)
@@ -114,7 +114,7 @@ class Command(Base):
         if code := summary.exit_code:
             sys.exit(code)
 
-    def _asked(self, options: dict[str, Any]) -> Options:
+    def _read_options(self, options: dict[str, Any]) -> Options:
         """What the operator says of the file. Refuses what can be no name."""
         source = options["source"]
         if source is None:

@@ -51,10 +51,10 @@ class Command(Base):
         )
         progress.close()
         scans.note(verdict, actor="command")
-        self._tell(verdict, of=targets.erasures)
+        self._report(verdict, of=targets.erasures)
         self._end(verdict)
 
-    def _tell(self, verdict: Verdict, *, of: int) -> None:
+    def _report(self, verdict: Verdict, *, of: int) -> None:
         for name, found in verdict.self_test.items():
             self.stdout.write(f"probe {name}: {'found' if found else 'NOT FOUND'}")
         kinds = ", ".join(f"{n:,} {kind}" for kind, n in verdict.needles.items())

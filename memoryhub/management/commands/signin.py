@@ -60,5 +60,5 @@ class Command(Base):
         token = operators.make_link(row, minutes)
         self.say(f"Signs in {operator}, once, within {minutes} minutes:")
         asked = f"?purpose={purpose}" if purpose else ""
-        at = (origin or address.known()).rstrip("/")
+        at = (origin or address.find_address()).rstrip("/")
         self.stdout.write(f"{at}/sign-in/{token}{asked}")

@@ -94,7 +94,7 @@ class Command(people.Command):
 
     def do_restrict(self, options: dict[str, Any]) -> None:
         person = self.person(options)
-        self._tell(
+        self._report(
             restrictions.restrict(
                 person.id, basis=options["basis"], actor=audit.COMMAND
             )
@@ -102,13 +102,13 @@ class Command(people.Command):
 
     def do_unrestrict(self, options: dict[str, Any]) -> None:
         person = self.person(options)
-        self._tell(restrictions.unrestrict(person.id, actor=audit.COMMAND))
+        self._report(restrictions.unrestrict(person.id, actor=audit.COMMAND))
 
     def do_readmit(self, options: dict[str, Any]) -> None:
         project, user_id = self.project(options["project"]), people.read_user_id(self)
-        self._tell(readmissions.readmit(project.id, user_id, actor=audit.COMMAND))
+        self._report(readmissions.readmit(project.id, user_id, actor=audit.COMMAND))
 
-    def _tell(self, subject: Subject) -> None:
+    def _report(self, subject: Subject) -> None:
         basis = f" ({subject.basis})" if subject.basis else ""
         self.stdout.write(
             f"{subject.id}  {subject.state}{basis}, generation {subject.generation}"

@@ -14,7 +14,7 @@ def note(url: str) -> None:
     (settings.DATA_DIR / "address").write_text(f"{url}\n", encoding="utf-8")
 
 
-def known() -> str:
+def find_address() -> str:
     """The first of MEMORYHUB_ORIGINS, else where the server last listened."""
     for origin in settings.ORIGINS:
         return str(origin).rstrip("/")

@@ -76,12 +76,12 @@ Batches = Iterable[tuple[Part, list[EventLine]]]
 
 def _split(batches: Batches) -> Iterator[Batches]:
     """The events page by page; each must be taken before the next."""
-    left = _Left(batches)
+    left = _RemainingParts(batches)
     while left.more():
         yield left.page()
 
 
-class _Left:
+class _RemainingParts:
     """What is still to be shown."""
 
     def __init__(self, batches: Batches) -> None:

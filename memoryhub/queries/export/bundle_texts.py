@@ -119,11 +119,11 @@ def access(cut: Cut) -> Iterator[Chunk]:
             }
             for day, prefix, reads, writes in some
         )
-    for some in _batches(_looks(cut)):
+    for some in _batches(_content_reads(cut)):
         yield _lines(some)
 
 
-def _looks(cut: Cut) -> Iterator[dict[str, Any]]:
+def _content_reads(cut: Cut) -> Iterator[dict[str, Any]]:
     pseudonym = audit.pseudonym(cut.subject.id)
     rows = AuditEntry.objects.filter(
         project=cut.subject.project_id, action="content.read", subject=pseudonym
@@ -174,7 +174,7 @@ def recipients(cut: Cut) -> bytes:
         for row in given.order_by("key__prefix")
     ]
     looked: dict[str, dict[str, Any]] = {}
-    for look in _looks(cut):
+    for look in _content_reads(cut):
         found = looked.setdefault(
             look["who"],
             {"kind": look["kind"], "who": look["who"], "first_at": look["at"]},

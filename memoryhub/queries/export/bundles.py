@@ -68,7 +68,7 @@ def _files(
 ) -> Iterator[bytes]:
     seen = Seen()
     yield from archive.add("README.md", [Chunk(bundle_texts.readme(cut))])
-    events = _told(bundle_events.texts(cut, seen), progress)
+    events = _with_progress(bundle_events.texts(cut, seen), progress)
     yield from archive.add(EVENTS, events, schema=_described(EVENTS))
     cut = seen.cut(cut)
     yield from _states(archive, cut, seen)
@@ -99,7 +99,7 @@ def _states(archive: Archive, cut: Cut, seen: Seen) -> Iterator[bytes]:
 _described = bundle_texts.schema_of
 
 
-def _told(chunks: Iterator[Chunk], progress: Progress) -> Iterator[Chunk]:
+def _with_progress(chunks: Iterator[Chunk], progress: Progress) -> Iterator[Chunk]:
     for chunk in chunks:
         yield chunk
         progress(chunk.records)

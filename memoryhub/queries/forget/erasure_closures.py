@@ -77,7 +77,7 @@ def count_live_forks(threads: Collection[UUID]) -> int:
         rows = Thread.objects.exclude(status=Thread.Status.ERASED)
         forks = {
             fork
-            for some in _some(parents)
+            for some in _batches(parents)
             for fork in rows.filter(parent__in=some).values_list("id", flat=True)
         }
         parents = [*(forks - found)]
@@ -114,7 +114,7 @@ def _unlinked(thread: UUID, spans: Sequence[tuple[int, int]]) -> int:
 
 
 def _made_of(ranges: Sequence[Range]) -> Iterator[tuple[UUID, int]]:
-    for some in _some(ranges):
+    for some in _batches(ranges):
         wanted = Q(pk__in=[])
         for thread, first, last in some:
             wanted |= Q(thread=thread, source_seq__range=(first, last))
@@ -122,6 +122,6 @@ def _made_of(ranges: Sequence[Range]) -> Iterator[tuple[UUID, int]]:
         yield from rows.values_list("derived_thread", "derived_seq")
 
 
-def _some(items: Sequence[Item]) -> Iterator[Sequence[Item]]:
+def _batches(items: Sequence[Item]) -> Iterator[Sequence[Item]]:
     for start in range(0, len(items), _AT_ONCE):
         yield items[start : start + _AT_ONCE]

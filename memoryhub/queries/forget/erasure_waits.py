@@ -52,7 +52,7 @@ PLACES: Final[Mapping[str, str]] = MappingProxyType(
 )
 
 
-def told(line: ErasureLine) -> str:
+def wait_text(line: ErasureLine) -> str:
     """What an open erasure waits for and what to do about it; empty if for nothing."""
     word = "hold" if line.state == Erasure.State.HELD else line.waiting_on
     if word == "store" and line.undeclared:

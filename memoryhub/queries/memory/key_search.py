@@ -40,7 +40,7 @@ def _holds(key: str, value: Value, name: str, entry: KeyEntry, now: datetime) ->
     return within(_NUMBERS[key](entry, now), value)
 
 
-def _left(entry: KeyEntry, now: datetime) -> float:
+def _seconds_left(entry: KeyEntry, now: datetime) -> float:
     if entry.expires_at is None:
         return inf
     return (entry.expires_at - now).total_seconds()
@@ -51,6 +51,6 @@ _WORDS: Mapping[str, Callable[[str, KeyEntry], str]] = {
     "ttl": lambda _, entry: NEVER if entry.expires_at is None else "",
 }
 _NUMBERS: Mapping[str, Callable[[KeyEntry, datetime], float]] = {
-    "ttl": _left,
+    "ttl": _seconds_left,
     "size": lambda entry, _: entry.bytes,
 }

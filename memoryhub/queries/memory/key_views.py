@@ -57,7 +57,7 @@ def get_view(thread: Thread, name: str, *, seq: int | None = None) -> KeyView:
     lines = keys.lines(thread, state, there, content=True) if there else ()
     newest = _candidates(thread, name, up_to=state.seq)
     whole = state.seq <= REACH and len(newest) <= 2 * HISTORY
-    told = _told(reversed(newest), whole=whole, inherited=state.inherited_clock)
+    told = _key_steps(reversed(newest), whole=whole, inherited=state.inherited_clock)
     if not lines and not told and not _candidates(thread, name):
         raise KeyNotFoundError
     return KeyView(
@@ -106,7 +106,7 @@ def _about(body: Mapping[str, Any], name: str) -> bool:
     return bool(body.get("key", name) == name)
 
 
-def _told(steps: Iterable[Step], *, whole: bool, inherited: int) -> list[Step]:
+def _key_steps(steps: Iterable[Step], *, whole: bool, inherited: int) -> list[Step]:
     """Of the candidates, oldest first, those that moved the key or may have."""
     told: list[Step] = []
     held = 0 if whole and not inherited else _UNTOLD

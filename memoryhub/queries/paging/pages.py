@@ -15,7 +15,7 @@ from django.db.models import QuerySet
 from memoryhub.errors import PageErasedError, PageUnknownError
 from memoryhub.journal.rows.page_rows import entry_of, with_levels
 from memoryhub.journal.writing.inherited_pages import SHAPING, all_inherited, inherited
-from memoryhub.journal.writing.page_table import asks_above, known
+from memoryhub.journal.writing.page_table import asks_above, entry_of_row
 from memoryhub.kernel.paging import pins
 from memoryhub.kernel.state.events import Limits
 from memoryhub.kernel.state.page_events import PageCreated, PageUpdated
@@ -50,7 +50,7 @@ class PageFilter:
         """JSON values that tell this filter from any other."""
         return {name: getattr(self, name) for name in self.__slots__}
 
-    def told(self) -> dict[str, str]:
+    def columns(self) -> dict[str, str]:
         """What of it the rows of pages tell, by column."""
         columns = {"type": self.type, "modality": self.modality}
         return {name: word for name, word in columns.items() if word is not None}
@@ -145,7 +145,7 @@ def current_entry(thread: Thread, page_id: str) -> Entry | None:
     """
     row = Page.objects.filter(thread=thread, page_id=page_id).first()
     lineage = get_segments(thread)[:-1] if asks_above(row) else ()
-    entry = known(row, inherited(lineage, page_id))
+    entry = entry_of_row(row, inherited(lineage, page_id))
     if entry is None:
         return None
     levels = PageLevel.objects.filter(thread=thread, page_id=page_id)
@@ -180,7 +180,7 @@ def list_pages(
     matches = _matching(state, where, rules)
     found: list[Entry] = []
     # Rows say what a page is now: only the list of now can go by them.
-    told = where.told() if state.seq == thread.head_seq else {}
+    told = where.columns() if state.seq == thread.head_seq else {}
     for entry in _entries(state, where, position, told):
         if matches(entry) and (
             also is None or also.matches(_line(state, entry, rules))
@@ -217,11 +217,11 @@ def _matching(state: ThreadState, where: PageFilter, rules: dict[str, str]) -> M
 
 
 def _entries(
-    state: ThreadState, where: PageFilter, after: int, told: Mapping[str, str]
+    state: ThreadState, where: PageFilter, after: int, columns: Mapping[str, str]
 ) -> Iterator[Entry]:
     """Entries of pages made after a clock, oldest first; more than match, maybe.
 
-    `told` are columns that the thread's own rows must have.
+    `columns` are those that the thread's own rows must have.
     """
     paging = state.paging
     if where.tier in ("L0", "L1") or where.pinned:
@@ -234,7 +234,7 @@ def _entries(
     parts = segments(state)
     for n, part in enumerate(parts):
         later = parts[n:]
-        named = told if len(later) == 1 else {}
+        named = columns if len(later) == 1 else {}
         yield from _made_in(later, parts, named, began=began, after=after)
         began += part.up_to_seq
 

@@ -8,7 +8,7 @@ from uuid import UUID
 from django.db.models import Q
 
 from memoryhub.journal import audit
-from memoryhub.journal.writing.uses import told, uses
+from memoryhub.journal.writing.uses import recipient_name, uses
 from memoryhub.models.access.audit import AuditEntry, DailyUse
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
@@ -32,10 +32,10 @@ def list_recipients(subject: UUID) -> list[str]:
 def _readers(subject: UUID) -> Iterator[str]:
     """Keys that were given something, be it only since the last flush."""
     for prefix in uses.readers(subject):
-        yield told(prefix)
+        yield recipient_name(prefix)
     rows = DailyUse.objects.filter(subject=subject, reads__gt=0)
     for prefix in rows.values_list("key__prefix", flat=True).distinct():
-        yield told(prefix)
+        yield recipient_name(prefix)
 
 
 def _exporters(subject: UUID) -> Iterator[str]:

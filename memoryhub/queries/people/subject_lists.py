@@ -77,7 +77,7 @@ def list_subjects(
     if after is not None:
         # Ids are in order of time.
         rows = rows.filter(id__lt=listing.open(after)[0])
-    found: list[Any] = list(_told(rows, now=now).order_by("-id")[: limit + 1])
+    found: list[Any] = list(_annotated(rows, now=now).order_by("-id")[: limit + 1])
     batch, rest = found[:limit], found[limit:]
     return Batch(
         items=tuple(_line(row) for row in batch),
@@ -96,7 +96,7 @@ def iter_subjects(
     )
 
 
-def _told(rows: Any, *, now: datetime) -> Any:
+def _annotated(rows: Any, *, now: datetime) -> Any:
     own = Thread.objects.filter(
         project=OuterRef("project"), subject=OuterRef("id")
     ).exclude(status=Thread.Status.IMPORTING)

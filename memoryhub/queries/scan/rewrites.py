@@ -35,7 +35,7 @@ Files = dict[tuple[str, str], int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Left:
+class OldRemains:
     """What there still is: tables, and files of the log, from before."""
 
     tables: int
@@ -64,11 +64,11 @@ def files() -> Files:
     return found
 
 
-def look(before: Files) -> Left:
+def look(before: Files) -> OldRemains:
     """What is left of that on both databases' servers. Three queries for each."""
     now = files()
     log = [_log_files(alias) for alias in _postgres()]
-    return Left(
+    return OldRemains(
         tables=sum(now.get(table) == file for table, file in before.items()),
         log_files=None if None in log else sum(n for n in log if n),
     )

@@ -19,7 +19,7 @@ from memoryhub.kernel.packing import context_records, packers, prefixes, selecti
 from memoryhub.kernel.packing.cuts import Cut, cuts
 from memoryhub.kernel.packing.packing import Packed
 from memoryhub.kernel.packing.prefixes import Request
-from memoryhub.kernel.packing.selection import Asked
+from memoryhub.kernel.packing.selection import RequestOptions
 from memoryhub.kernel.state.page_events import TurnPacked
 from memoryhub.kernel.state.pages import Entry, Location, system_prompt
 from memoryhub.kernel.state.paging import listed
@@ -76,7 +76,11 @@ class Reassembled:
 
 
 def pack(
-    thread: Thread, state: ThreadState, asked: Asked, *, before: Recorded | None
+    thread: Thread,
+    state: ThreadState,
+    asked: RequestOptions,
+    *,
+    before: Recorded | None,
 ) -> Packed:
     """The request that this state leads to, after `before`. Counts and changes nothing.
 

@@ -12,7 +12,7 @@ from memoryhub.journal.log import log
 from memoryhub.journal.rows import projections
 from memoryhub.journal.rows.page_rows import PURGED
 from memoryhub.journal.rows.rows import DerivationRow
-from memoryhub.journal.rows.spans import asked
+from memoryhub.journal.rows.spans import conditions
 from memoryhub.kernel.memory.key_events import KeySet, ValuesErased
 from memoryhub.kernel.state.erase_events import Range, RecordsErased, ThreadErased
 from memoryhub.kernel.state.erased import Erased, Spans, named
@@ -79,7 +79,7 @@ class ErasedWalk:
         for each in made.erased:
             self.ranges += each.ranges
             gone = named(each.ranges)
-            self.derived = {row for row in self.derived if not _gone(row, gone)}
+            self.derived = {row for row in self.derived if not _is_erased(row, gone)}
 
     def finish(self, thread: Thread) -> str | None:
         """What is wrong with the rows, or None."""
@@ -104,7 +104,7 @@ class ErasedWalk:
 _DERIVATION = DerivationRow._fields
 
 
-def _gone(row: DerivationRow, gone: Erased) -> bool:
+def _is_erased(row: DerivationRow, gone: Erased) -> bool:
     made = gone.holds(row.derived_thread, row.derived_seq)
     return made or gone.holds(row.thread_id, row.source_seq)
 
@@ -115,7 +115,7 @@ def _kept(thread: Thread, spans: Spans) -> bool:
     levels = PageLevel.objects.filter(thread=thread, source=None)
     return any(
         sealed.filter(each).exists() or levels.filter(each).exists()
-        for each in asked(spans)
+        for each in conditions(spans)
     )
 
 
@@ -123,7 +123,7 @@ def _flagged(thread: Thread, spans: Spans) -> bool:
     """Whether slots say that they are erased and are not, or the other way round."""
     slots = Slot.objects.filter(thread=thread)
     unsaid = slots.filter(erased=False)
-    if any(unsaid.filter(each).exists() for each in asked(spans)):
+    if any(unsaid.filter(each).exists() for each in conditions(spans)):
         return True
     gone = named((thread.id, *span) for span in spans)
     said = slots.filter(erased=True, seq__lte=thread.head_seq)

@@ -58,7 +58,7 @@ def fault(thread: Thread, progress: Callable[[int], None]) -> Fault | None:
                 if what := _event(walk, row):
                     return min(row.seq, walk.seq + 1), what
             progress(len(batch))
-        what = _end(walk) or _columns(thread) or _left(walk)
+        what = _end(walk) or _columns(thread) or _find_remains(walk)
     except Refusal as refusal:
         return walk.seq + 1, refusal.code
     return (thread.head_seq, what) if what else None
@@ -115,7 +115,7 @@ def _columns(thread: Thread) -> str | None:
     return None
 
 
-def _left(walk: _Walk) -> str | None:
+def _find_remains(walk: _Walk) -> str | None:
     """What should be gone and is not, once the erasure is past that."""
     thread = walk.thread
     assert walk.recorded is not None

@@ -21,7 +21,7 @@ MAX_SUBJECT = 255
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class ProviderIdentity:
     """Whom a provider says it has before it."""
 
     issuer: str
@@ -30,7 +30,7 @@ class Told:
     strong: bool
 
 
-def find(told: Told) -> Operator | None:
+def find(told: ProviderIdentity) -> Operator | None:
     """The operator who is meant, if bound and not disabled. One query."""
     if not _valid(told.subject):
         return None

@@ -44,7 +44,7 @@ class Archive:
 
     def read(self, path: str, *, most: int) -> bytes:
         """A whole file. Raises BadBundleError when it is longer than `most`."""
-        with self._open(path) as file, _told():
+        with self._open(path) as file, _damage_refused():
             data = file.read(most + 1)
         if len(data) > most:
             raise BadBundleError(what="size")
@@ -66,14 +66,14 @@ class Archive:
     def _open(self, path: str) -> Iterator[IO[bytes]]:
         if path not in self.sizes:
             raise BadBundleError(what="missing_file")
-        with _told():
+        with _damage_refused():
             file = self._zip.open(path)
         with file:
             yield file
 
 
 def _line(file: IO[bytes]) -> bytes:
-    with _told():
+    with _damage_refused():
         return file.readline(LINE_BYTES + 1)
 
 
@@ -82,14 +82,14 @@ def opened(path: Path) -> Iterator[Archive]:
     """The archive at `path`. Raises BadBundleError, and OSError of the file itself."""
     with path.open("rb") as file:
         _require_small_directory(file)
-        with _told():
+        with _damage_refused():
             archive = ZipFile(file)
         with archive:
             yield Archive(archive, _sizes(archive.infolist()))
 
 
 @contextmanager
-def _told() -> Iterator[None]:
+def _damage_refused() -> Iterator[None]:
     """What `zipfile` raises on bytes that are none, as one refusal of ours."""
     try:
         yield

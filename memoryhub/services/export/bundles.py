@@ -117,7 +117,7 @@ class Bundle:
         return self._archive.lines(EVENTS)
 
 
-def _other(told: object) -> str:
+def _format_problem(told: object) -> str:
     """What is wrong with a format that is not ours of today."""
     name, _, number = FORMAT.partition("/")
     said, _, version = told.partition("/") if isinstance(told, str) else ("", "", "")
@@ -133,7 +133,7 @@ def _manifest(archive: Archive, trusted: Mapping[str, bytes]) -> Manifest:
         raise BadBundleError(what="manifest") from None
     told = plain.get("format") if isinstance(plain, dict) else None
     if told != FORMAT:
-        raise BadBundleError(what=_other(told))
+        raise BadBundleError(what=_format_problem(told))
     try:
         manifest = Manifest.model_validate_json(orjson.dumps(plain))
         sig = bytes.fromhex(manifest.signature.sig)

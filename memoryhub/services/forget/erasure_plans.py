@@ -28,7 +28,7 @@ from memoryhub.errors import (
 )
 from memoryhub.journal import audit
 from memoryhub.journal.log import requests
-from memoryhub.journal.log.requests import Asked
+from memoryhub.journal.log.requests import PersonRequest
 from memoryhub.kernel.state.erase_events import REASONS
 from memoryhub.models.erasures import Erasure
 from memoryhub.models.server.clock import clock
@@ -92,7 +92,7 @@ def plan(
     seq: int | None = None,
     ticket: str | None = None,
     restrict: bool = False,
-    asked: Asked | None = None,
+    asked: PersonRequest | None = None,
 ) -> Erasure:
     """Count what would go and keep that for 15 minutes. Nothing of the memory changes.
 
@@ -275,19 +275,19 @@ def lift(row: Erasure, *, actor: str) -> None:
     rows = Subject.objects.filter(id=row.subject_id, state=Subject.State.RESTRICTED)
     rows = rows.filter(basis__in=(PLANNED, HELD))
     if rows.update(state=Subject.State.ACTIVE, basis=""):
-        _tell("subject.unrestricted", row, actor)
+        _audit("subject.unrestricted", row, actor)
 
 
 def restrict(row: Erasure, *, basis: str, actor: str) -> None:
     """Keep agents out for as long as the plan waits; a restriction of its own stays."""
     rows = Subject.objects.filter(id=row.subject_id, state=Subject.State.ACTIVE)
     if rows.update(state=Subject.State.RESTRICTED, basis=basis):
-        _tell("subject.restricted", row, actor)
+        _audit("subject.restricted", row, actor)
 
 
-def _tell(action: str, row: Erasure, actor: str) -> None:
+def _audit(action: str, row: Erasure, actor: str) -> None:
     project = row.project_id
-    restrictions.tell(action, row.subject_id, project=project, actor=actor)
+    restrictions.audit_act(action, row.subject_id, project=project, actor=actor)
 
 
 def text(value: Mapping[str, Any]) -> str:
@@ -344,7 +344,11 @@ def _require_over(known: Erasure) -> None:
 
 
 def _insert(
-    subject: UUID, wish: Wish, draft: Draft | None, actor: str, asked: Asked | None
+    subject: UUID,
+    wish: Wish,
+    draft: Draft | None,
+    actor: str,
+    asked: PersonRequest | None,
 ) -> Erasure:
     """Keep the plan, and agents out if that was asked for: both or neither."""
     try:

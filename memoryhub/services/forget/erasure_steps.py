@@ -106,7 +106,7 @@ def purge(row: Erasure) -> str:
     return ""
 
 
-def tell(row: Erasure) -> str:
+def notify(row: Erasure) -> str:
     """Ring for every thread that is gone: whoever watches looks, and is told 410."""
     keys.forget(row.subject_id)
     notices = _touched(row).values_list("project_id", "id", "head_seq")
@@ -148,7 +148,7 @@ def verify(row: Erasure) -> str:
     found = bool(row.waiting_on) and row.waiting_on != NIGHT
     if found and (waiting := scrubbing.scrub(seconds=SCRUB_SECONDS)):
         return waiting
-    beside = [each for each in scan_targets.beside(row) if not _has_rows(each)]
+    beside = [each for each in scan_targets.waiting_beside(row) if not _has_rows(each)]
     verdicts = _scan([row, *beside], budget=None if alone else scans.BUDGET_BYTES)
     for each in beside:
         pass_scan(each, verdicts[each.id])

@@ -31,7 +31,7 @@ from memoryhub.errors import (
     UnavailableError,
 )
 from memoryhub.journal.log import requests
-from memoryhub.journal.log.requests import Asked
+from memoryhub.journal.log.requests import PersonRequest
 from memoryhub.models.erasures import Erasure
 from memoryhub.models.server.clock import clock
 from memoryhub.models.subjects import Subject
@@ -62,7 +62,7 @@ _STEPS: Mapping[str, Callable[[Erasure], str]] = MappingProxyType(
         State.FENCED: erasure_steps.close,
         State.TOMBSTONED: erasure_steps.purge,
         State.KEY_DESTROYED: erasure_steps.purge,
-        State.ROWS_ERASED: erasure_steps.tell,
+        State.ROWS_ERASED: erasure_steps.notify,
         State.CACHES_PURGED: erasure_steps.scrub,
         State.SCRUBBED: erasure_steps.verify,
         State.VERIFIED: erasure_steps.prove,
@@ -71,13 +71,13 @@ _STEPS: Mapping[str, Callable[[Erasure], str]] = MappingProxyType(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Said:
+class Confirmation:
     """What a confirmation says, who says it, and under which Idempotency-Key."""
 
     token: str
     count: int
     actor: str
-    asked: Asked | None = None
+    asked: PersonRequest | None = None
 
 
 def confirm(
@@ -86,7 +86,7 @@ def confirm(
     token: str,
     count: int,
     actor: str,
-    asked: Asked | None = None,
+    asked: PersonRequest | None = None,
 ) -> Erasure:
     """Begin what the plan says; for good. Said twice it is the same erasure.
 
@@ -96,7 +96,7 @@ def confirm(
     NothingToEraseError, PlanExpiredError, ForgetBudgetError, and PlanStaleError once
     the plan was made anew in its place; InProgressError too if it was `asked`.
     """
-    said = Said(token=token, count=count, actor=actor, asked=asked)
+    said = Confirmation(token=token, count=count, actor=actor, asked=asked)
     settle = partial(_confirmed, erasure.id, said)
     refusal: Refusal | None = _with_room(partial(journal.run, settle))
     if refusal is not None:
@@ -106,7 +106,9 @@ def confirm(
     return advance(row) if whole and row.state == State.PLANNED else row
 
 
-def cancel(erasure: Erasure, *, actor: str, asked: Asked | None = None) -> Erasure:
+def cancel(
+    erasure: Erasure, *, actor: str, asked: PersonRequest | None = None
+) -> Erasure:
     """Drop a plan, or one that a hold keeps; a restriction of its own ends.
 
     Said twice it is the same. Raises AlreadyFencedError once it was confirmed, and
@@ -162,7 +164,7 @@ def tidy() -> int:
     return sum(journal.run(partial(_expired, each)) for each in due(clock.now()))
 
 
-def _confirmed(erasure: UUID, said: Said) -> Refusal | None:
+def _confirmed(erasure: UUID, said: Confirmation) -> Refusal | None:
     """Decide, with the memory standing still; what is refused may be noted as well."""
     with erasure_rows.locked(erasure) as (row, owner):
         erasure_plans.require_token(row, said.token)
@@ -182,7 +184,7 @@ def _confirmed(erasure: UUID, said: Said) -> Refusal | None:
         return _settled(row, owner, said)
 
 
-def _settled(row: Erasure, owner: Subject, said: Said) -> Refusal | None:
+def _settled(row: Erasure, owner: Subject, said: Confirmation) -> Refusal | None:
     require_subject(owner)
     now = clock.now()
     if in_force(owner.id, now=now).exists():
@@ -202,7 +204,9 @@ def _settled(row: Erasure, owner: Subject, said: Said) -> Refusal | None:
     return None
 
 
-def _cancelled(erasure: UUID, *, actor: str, asked: Asked | None = None) -> Erasure:
+def _cancelled(
+    erasure: UUID, *, actor: str, asked: PersonRequest | None = None
+) -> Erasure:
     with erasure_rows.locked(erasure) as (row, _):
         if row.state == State.CANCELLED:
             return row

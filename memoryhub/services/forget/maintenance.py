@@ -22,7 +22,7 @@ class Maintenance:
             raise ErasuresToReplayError(erasures=self.waiting)
 
     @property
-    def said(self) -> bytes:
+    def refusal_text(self) -> bytes:
         """What whoever asks is told, as a line of text."""
         refusal = ErasuresToReplayError()
         return f"{refusal.code}: {refusal.message}\n".encode()

@@ -72,7 +72,7 @@ def run(progress: Callable[[int], object] = lambda amount: None) -> list[Verdict
             budget_bytes=None if rows else scans.BUDGET_BYTES,
         )
         for row in rows:
-            _tell(row, each[row.id])
+            _record_verdict(row, each[row.id])
         scans.note(whole, actor=ACTOR)
         verdicts.append(whole)
     return verdicts
@@ -83,7 +83,7 @@ def _needles(row: Erasure) -> list[Needle]:
     return found[:AFTERWARDS] if row.state == State.COMPLETE else found
 
 
-def _tell(row: Erasure, verdict: Verdict) -> None:
+def _record_verdict(row: Erasure, verdict: Verdict) -> None:
     if verdict.void or verdict.unreachable:
         # It has proved nothing.
         return

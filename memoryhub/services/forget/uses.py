@@ -54,4 +54,4 @@ def _name_late() -> None:
         lacking = {key: n for key, n in sorted(each.reads.items()) if key not in said}
         if lacking:
             receipts.add(row, RECIPIENTS, lacking)
-        uses.told(each)
+        uses.drop_late(each)

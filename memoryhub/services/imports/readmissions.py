@@ -12,9 +12,9 @@ from memoryhub import journal
 from memoryhub.errors import NotErasedError, NotFoundError
 from memoryhub.journal import audit
 from memoryhub.journal.log import requests
-from memoryhub.journal.log.requests import Asked
+from memoryhub.journal.log.requests import PersonRequest
 from memoryhub.journal.rows import tombstones
-from memoryhub.journal.rows.tombstones import Gone
+from memoryhub.journal.rows.tombstones import DeadUserId
 from memoryhub.models.subjects import Subject
 from memoryhub.services.people import subjects
 from memoryhub.services.people.subjects import Prepared
@@ -35,7 +35,7 @@ def readmit(
 
 
 async def create(
-    prepared: Prepared, *, actor: str, asked: Asked | None = None
+    prepared: Prepared, *, actor: str, asked: PersonRequest | None = None
 ) -> Subject:
     """Insert what was prepared; for coroutines. Raises NotErasedError, InProgressError.
 
@@ -60,18 +60,20 @@ def prepare(project: UUID, user_id: str, *, bound: UUID | None = None) -> Prepar
         subjects.find(project, user_id, bound=bound)
         if bound is not None:
             raise NotFoundError
-    if gone is None or _there(gone, ref).exists():
+    if gone is None or _same_person(gone, ref).exists():
         raise NotErasedError
     return subjects.prepare(project, user_id, generation=gone.generation + 1)
 
 
-def _there(gone: Gone, ref: bytes) -> QuerySet[Subject]:
+def _same_person(gone: DeadUserId, ref: bytes) -> QuerySet[Subject]:
     """Whoever has that ref, and the last who had it if it is not gone for good."""
     going = Q(id=gone.subject) & ~Q(state=Subject.State.ERASED)
     return Subject.objects.filter(Q(project=gone.project, subject_ref=ref) | going)
 
 
-def insert(prepared: Prepared, actor: str, asked: Asked | None = None) -> Subject:
+def insert(
+    prepared: Prepared, actor: str, asked: PersonRequest | None = None
+) -> Subject:
     """The row of a prepared subject; in the writer. Raises NotErasedError."""
     with transaction.atomic():
         made = subjects.insert(prepared)

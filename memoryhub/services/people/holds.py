@@ -79,7 +79,7 @@ def renew(hold: UUID, *, expires_at: datetime, actor: str) -> Hold:
             row = _in_force(hold)
             row.expires_at = expires_at
             row.save(update_fields=["expires_at"])
-            _tell(row, "hold.renewed", actor)
+            _audit(row, "hold.renewed", actor)
         return row
 
     renewed: Hold = journal.run(change)
@@ -97,7 +97,7 @@ def lift(hold: UUID, *, actor: str) -> Hold:
             row = _in_force(hold)
             row.lifted_at, row.lifted_by = clock.now(), actor
             row.save(update_fields=["lifted_at", "lifted_by"])
-            _tell(row, "hold.lifted", actor)
+            _audit(row, "hold.lifted", actor)
         return row
 
     lifted: Hold = journal.run(change)
@@ -112,7 +112,7 @@ def _open(row: Hold, actor: str) -> Hold:
         fence.require_active(row.project_id)
         _require_none_confirmed(row.subject_id)
         row.save(force_insert=True)
-        _tell(row, "hold.opened", actor)
+        _audit(row, "hold.opened", actor)
     return row
 
 
@@ -151,7 +151,7 @@ def _require_reviewer(reviewer: Operator, project: UUID) -> None:
         raise InvalidError(loc="reviewer")
 
 
-def _tell(row: Hold, action: str, actor: str) -> None:
+def _audit(row: Hold, action: str, actor: str) -> None:
     audit.append(
         actor=actor,
         action=action,

@@ -17,7 +17,7 @@ from memoryhub import journal
 from memoryhub.errors import ErasureInProgressError, InvalidError
 from memoryhub.journal import audit
 from memoryhub.journal.log import requests
-from memoryhub.journal.log.requests import Asked
+from memoryhub.journal.log.requests import PersonRequest
 from memoryhub.models.erasures import Erasure
 from memoryhub.models.server.clock import clock
 from memoryhub.models.subjects import Subject
@@ -45,7 +45,7 @@ def restrict(subject: UUID, *, basis: str, actor: str) -> Subject:
 
 
 async def restrict_async(
-    subject: UUID, *, basis: str, actor: str, asked: Asked | None = None
+    subject: UUID, *, basis: str, actor: str, asked: PersonRequest | None = None
 ) -> Subject:
     """As `restrict`, for coroutines. Raises InProgressError too."""
     require_basis(basis)
@@ -66,7 +66,7 @@ def unrestrict(subject: UUID, *, actor: str) -> Subject:
 
 
 async def unrestrict_async(
-    subject: UUID, *, actor: str, asked: Asked | None = None
+    subject: UUID, *, actor: str, asked: PersonRequest | None = None
 ) -> Subject:
     """As `unrestrict`, for coroutines. Raises InProgressError too."""
     work = partial(_unrestrict, subject, actor, asked)
@@ -81,18 +81,20 @@ def require_basis(basis: str) -> None:
 
 
 def _restrict(
-    subject: UUID, basis: str, actor: str, asked: Asked | None = None
+    subject: UUID, basis: str, actor: str, asked: PersonRequest | None = None
 ) -> Subject:
     with transaction.atomic():
         row = locked(subject)
         requests.claim(asked, subject=row.id)
         if (row.state, row.basis) != (Subject.State.RESTRICTED, basis):
             _change(row, Subject.State.RESTRICTED, basis=basis)
-            tell("subject.restricted", row.id, project=row.project_id, actor=actor)
+            audit_act("subject.restricted", row.id, project=row.project_id, actor=actor)
     return row
 
 
-def _unrestrict(subject: UUID, actor: str, asked: Asked | None = None) -> Subject:
+def _unrestrict(
+    subject: UUID, actor: str, asked: PersonRequest | None = None
+) -> Subject:
     with transaction.atomic():
         row = locked(subject)
         requests.claim(asked, subject=row.id)
@@ -103,11 +105,11 @@ def _unrestrict(subject: UUID, actor: str, asked: Asked | None = None) -> Subjec
             raise ErasureInProgressError
         state = Subject.State.RESTRICTED if kept else Subject.State.ACTIVE
         _change(row, state, basis=kept)
-        tell("subject.unrestricted", row.id, project=row.project_id, actor=actor)
+        audit_act("subject.unrestricted", row.id, project=row.project_id, actor=actor)
     return row
 
 
-def tell(action: str, subject: UUID, *, project: UUID, actor: str) -> None:
+def audit_act(action: str, subject: UUID, *, project: UUID, actor: str) -> None:
     """Into the audit log, last in the transaction that does it."""
     audit.append(
         actor=actor,

@@ -148,10 +148,10 @@ def _windows(row: Erasure, events: Sequence[Event]) -> Iterator[Needle]:
         # One that does not open can't be told in the clear either.
         with suppress(Refusal):
             plain = open_payload(row.subject, row.project_id, event)
-            yield from islice(_told(plain), _OF_ONE)
+            yield from islice(_value_needles(plain), _OF_ONE)
 
 
-def _told(value: Any) -> Iterator[Needle]:
+def _value_needles(value: Any) -> Iterator[Needle]:
     """What a text says, or a member: its key, its value, a short one with its key."""
     if isinstance(value, str):
         yield from needles.windows(value.encode())
@@ -161,10 +161,10 @@ def _told(value: Any) -> Iterator[Needle]:
             if isinstance(each, str) and len(each.encode()) < LEAST_BYTES:
                 yield from needles.member(key, each)
             else:
-                yield from _told(each)
+                yield from _value_needles(each)
     elif isinstance(value, list):
         for each in value:
-            yield from _told(each)
+            yield from _value_needles(each)
 
 
 def _user_id(row: Erasure) -> Iterator[Needle]:

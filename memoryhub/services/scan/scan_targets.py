@@ -76,7 +76,7 @@ def in_passes(
     yield batch
 
 
-def beside(row: Erasure) -> list[Erasure]:
+def waiting_beside(row: Erasure) -> list[Erasure]:
     """What else is scrubbed and waits for nothing, as far as one pass takes it."""
     rows = Erasure.objects.filter(state=State.SCRUBBED, waiting_on="")
     others = rows.exclude(id=row.id).select_related("subject", "thread").order_by("id")

@@ -97,7 +97,7 @@ def public_keys() -> dict[str, bytes]:
 
 def entries() -> dict[str, Endorsed]:
     """As `public_keys`, with who vouches for each."""
-    return _known(_rows(), _filed())
+    return _endorsed_keys(_rows(), _filed())
 
 
 def check() -> None:
@@ -106,7 +106,7 @@ def check() -> None:
     Raises LedgerBrokenError with the first key that does not, or that it lacks.
     """
     rows, filed = _rows(), _filed()
-    stored, known = _stored(rows), _known(rows, filed)
+    stored, known = _stored(rows), _endorsed_keys(rows, filed)
     for key_id in sorted({*stored, *filed}):
         good = known.get(key_id)
         if filed.get(key_id) != good or stored.get(key_id, good) != good:
@@ -122,7 +122,7 @@ def prepare() -> None:
     """
     current()
     rows, filed = _rows(), _filed()
-    known = _known(rows, filed)
+    known = _endorsed_keys(rows, filed)
     if lacking := known.keys() - filed.keys():
         log.warning("public_keys.restored", count=len(lacking))
         _file({**filed, **known}, draft=str(uuid7()))
@@ -298,7 +298,7 @@ def _stored(rows: Sequence[SigningKey]) -> dict[str, Endorsed]:
     }
 
 
-def _known(
+def _endorsed_keys(
     rows: Sequence[SigningKey], filed: Mapping[str, Endorsed]
 ) -> dict[str, Endorsed]:
     """What leads back to the root of the keys database, of both lists."""

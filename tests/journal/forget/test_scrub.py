@@ -276,10 +276,10 @@ def test_pauses_grow_and_end(monkeypatch: pytest.MonkeyPatch) -> None:
 
     clock = SimpleNamespace(sleep=sleep, monotonic=lambda: time)
     monkeypatch.setattr(wal, "time", clock)
-    assert len(list(wal.looks(4.0))) == len(pauses) + 1
+    assert len(list(wal.polls(4.0))) == len(pauses) + 1
     assert pauses[:5] == [0.05, 0.1, 0.2, 0.4, 0.8]
     assert max(pauses) == 1.0
     assert sum(pauses) == pytest.approx(4.0)
     pauses.clear()
-    assert len(list(wal.looks(0))) == 1
+    assert len(list(wal.polls(0))) == 1
     assert pauses == []

@@ -45,7 +45,7 @@ def test_what_a_scan_found_is_told_in_words_and_what_ends_it(agent: Agent) -> No
     session.delete()
     row = finish(row)
     assert (row.state, row.waiting_on) == ("complete", "")
-    assert erasure_waits.told(ErasureLine.of(row)) == ""
+    assert erasure_waits.wait_text(ErasureLine.of(row)) == ""
     assert "waits" not in status(row)
 
 
@@ -60,9 +60,9 @@ def test_an_operator_who_is_called_so_holds_nothing_up(agent: Agent) -> None:
 
 def test_every_word_is_told_as_a_sentence(agent: Agent) -> None:
     line = ErasureLine.of(plan(make_person(agent, "ann")))
-    assert erasure_waits.told(line) == ""
+    assert erasure_waits.wait_text(line) == ""
     for word, said in erasure_waits.WAITING.items():
-        assert erasure_waits.told(replace(line, waiting_on=word)) == said
+        assert erasure_waits.wait_text(replace(line, waiting_on=word)) == said
     store = replace(line, waiting_on="store", undeclared=("log", "server_wal"))
-    assert "in log files; server_wal." in erasure_waits.told(store)
-    assert erasure_waits.told(replace(line, state="held")).startswith("A hold")
+    assert "in log files; server_wal." in erasure_waits.wait_text(store)
+    assert erasure_waits.wait_text(replace(line, state="held")).startswith("A hold")

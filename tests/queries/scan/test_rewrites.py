@@ -17,7 +17,7 @@ from memoryhub.models.erasures import Receipt
 from memoryhub.models.threads import ThreadLabel
 from memoryhub.queries.forget import receipt_views
 from memoryhub.queries.scan import rewrites
-from memoryhub.queries.scan.rewrites import Left
+from memoryhub.queries.scan.rewrites import OldRemains
 from memoryhub.services.access.api_keys import Agent
 from tests.cast import readers
 from tests.cast.factories import make_thread
@@ -66,11 +66,11 @@ def test_a_log_that_is_used_again_is_not_over(agent: Agent) -> None:
 
 
 def test_what_can_not_be_looked_at_is_not_said_to_be_over() -> None:
-    left = Left(tables=0, log_files=None)
+    left = OldRemains(tables=0, log_files=None)
     assert left.ended == ("database_free_space",)
     assert left.numbers == {"tables_left": 0}
-    assert Left(tables=0, log_files=0).ended == ("database_free_space", "wal")
-    assert Left(tables=1, log_files=0).ended == ("wal",)
+    assert OldRemains(tables=0, log_files=0).ended == ("database_free_space", "wal")
+    assert OldRemains(tables=1, log_files=0).ended == ("wal",)
 
 
 def test_the_addendum_says_what_is_over_and_only_news(agent: Agent) -> None:

@@ -8,7 +8,7 @@ from memoryhub.errors import InvalidError
 from memoryhub.models.access.audit import AuditEntry
 from memoryhub.models.access.operators import Operator
 from memoryhub.services.access import identities, operators
-from memoryhub.services.access.identities import Told
+from memoryhub.services.access.identities import ProviderIdentity
 
 pytestmark = pytest.mark.django_db
 
@@ -21,7 +21,9 @@ def olga(db: None) -> Operator:
 
 
 def found(subject: str = "7", issuer: str = ISSUER) -> Operator | None:
-    return identities.find(Told(issuer=issuer, subject=subject, strong=False))
+    return identities.find(
+        ProviderIdentity(issuer=issuer, subject=subject, strong=False)
+    )
 
 
 def test_it_is_one_issuers_and_to_the_letter(olga: Operator) -> None:

@@ -110,7 +110,7 @@ def test_of_a_thread_a_text_is_typed(agent: Agent) -> None:
 
 
 def test_it_says_what_to_do(lost: Erasure) -> None:
-    said = erasure_waits.told(ErasureLine.of(lost))
+    said = erasure_waits.wait_text(ErasureLine.of(lost))
     assert "type the person's id again" in said
     out = io.StringIO()
     with pytest.raises((CommandError, SystemExit)):

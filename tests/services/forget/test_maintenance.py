@@ -16,7 +16,7 @@ def test_it_refuses_while_something_waits() -> None:
 
 
 def test_what_it_says_is_one_line_with_what_to_do() -> None:
-    said = Maintenance().said.decode()
+    said = Maintenance().refusal_text.decode()
     assert said.startswith("erasures_to_replay: ")
     assert "forget --replay" in said
     assert said.count("\n") == 1

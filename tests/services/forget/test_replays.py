@@ -92,7 +92,7 @@ def test_an_unknown_erasure_holds_all_back(ann: Subject) -> None:
     assert replays.look() == maintenance.waiting == 1
     with pytest.raises(ErasuresToReplayError):
         maintenance.require_none()
-    assert b"erasures_to_replay" in maintenance.said
+    assert b"erasures_to_replay" in maintenance.refusal_text
 
 
 def lost(subject: Subject) -> ledger.Line:
