@@ -13,7 +13,7 @@ from benchmarks.hubs import PROJECT
 from memoryhub.journal import Order, perform
 from memoryhub.journal.writing.texts import texts
 from memoryhub.kernel.commands import AppendSlots, NewSlot
-from memoryhub.kernel.packing.selection import RequestOptions
+from memoryhub.kernel.packing.selection import Options
 from memoryhub.kernel.paging.page_commands import BeginTurn
 from memoryhub.models.projects import Project
 from memoryhub.models.threads import Thread
@@ -31,7 +31,7 @@ def measure(*, frames: int, rounds: int) -> None:
     thread = _thread(frames)
     state = replay.state_at(thread, thread.head_seq).state
     assert len(state.paging.frames) == frames
-    asked = RequestOptions(name=NAME, turn=state.turn_count)
+    asked = Options(name=NAME, turn=state.turn_count)
 
     def pack() -> int:
         return contexts.pack(thread, state, asked, before=None).tokens

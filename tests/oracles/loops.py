@@ -95,9 +95,7 @@ class Loop(Bench):
 
     def request(self, **asked: Any) -> Packed:
         """The next turn's; those before it in an exchange have told of pages."""
-        asking = selection.RequestOptions(
-            name="talk", turn=self.state.turn_count, **asked
-        )
+        asking = selection.Options(name="talk", turn=self.state.turn_count, **asked)
         wanted = selection.wanted(self.state, asking, home=self.home())
         if wanted.layout == "conversation":
             wanted = selection.continued(wanted, self.last)

@@ -31,7 +31,7 @@ from memoryhub.errors import (
     TokensRequiredError,
 )
 from memoryhub.kernel.packing import packing
-from memoryhub.kernel.packing.selection import RequestOptions
+from memoryhub.kernel.packing.selection import Options
 from memoryhub.kernel.state.paging_config import Format
 from memoryhub.kernel.text import names
 from memoryhub.queries.threads.readers import read
@@ -205,7 +205,7 @@ def _get_context(
 
 def _preview(agent: Agent, name: str, query: ContextQuery) -> HttpResponse:
     thread, state = find_state(agent, name, query)
-    asked = RequestOptions(
+    asked = Options(
         name=names.called(thread.name, thread.subject_id),
         turn=state.turn_count,
         mode=query.mode,

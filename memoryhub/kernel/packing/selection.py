@@ -27,7 +27,7 @@ from memoryhub.kernel.state.state import ThreadState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RequestOptions:
+class Options:
     """What the caller says about one request."""
 
     #: The thread's name, as the manifest says it.
@@ -38,9 +38,7 @@ class RequestOptions:
     tools: str = tools.CURRENT
 
 
-def wanted(
-    state: ThreadState, asked: RequestOptions, *, home: Sequence[Entry]
-) -> Wanted:
+def wanted(state: ThreadState, asked: Options, *, home: Sequence[Entry]) -> Wanted:
     """All that packing needs. `home` are pages at home, newest first."""
     paging, settings = state.paging, state.paging.settings
     system, candidates = _mapped(state)

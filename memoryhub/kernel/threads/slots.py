@@ -110,9 +110,12 @@ def _append_page(
         _map_smaller(decision, decision.paging.hot[page_id].entry, slot, own)
     elif cost > pins.largest(decision.paging, page_id):
         # It is too large to stay so once its exchange is over.
-        entry = decision.paging.frames[page_id].entry
-        made = _made(entry, slot, tokenizer=decision.paging.settings.tokenizer)
-        working_set.write_made(decision, Found(entry, None, None), made)
+        _make_levels(decision, decision.paging.frames[page_id].entry, slot)
+
+
+def _make_levels(decision: Decision, entry: Entry, slot: NewSlot) -> None:
+    made = _made(entry, slot, tokenizer=decision.paging.settings.tokenizer)
+    working_set.write_made(decision, Found(entry, None, None), made)
 
 
 def _precedence(index: int, role: str | None) -> Precedence:

@@ -19,7 +19,7 @@ from memoryhub.kernel.packing import context_records, packers, prefixes, selecti
 from memoryhub.kernel.packing.cuts import Cut, cuts
 from memoryhub.kernel.packing.packing import Packed
 from memoryhub.kernel.packing.prefixes import Request
-from memoryhub.kernel.packing.selection import RequestOptions
+from memoryhub.kernel.packing.selection import Options
 from memoryhub.kernel.state.page_events import TurnPacked
 from memoryhub.kernel.state.pages import Entry, Location, system_prompt
 from memoryhub.kernel.state.paging import listed
@@ -78,7 +78,7 @@ class Reassembled:
 def pack(
     thread: Thread,
     state: ThreadState,
-    asked: RequestOptions,
+    asked: Options,
     *,
     before: Recorded | None,
 ) -> Packed:

@@ -8,7 +8,7 @@ from memoryhub.journal.writing import texts
 from memoryhub.kernel.levels import manifest
 from memoryhub.kernel.levels.contexts import FrameRow
 from memoryhub.kernel.packing import selection
-from memoryhub.kernel.packing.selection import RequestOptions
+from memoryhub.kernel.packing.selection import Options
 from memoryhub.kernel.state.paging import Frame
 from memoryhub.kernel.state.state import ThreadState
 from memoryhub.kernel.text import names
@@ -23,7 +23,7 @@ def get_manifest(thread: Thread, state: ThreadState) -> dict[str, Any]:
     its subject. Two queries, and one for texts of each thread of the lineage.
     """
     name = names.called(thread.name, thread.subject_id)
-    asked = RequestOptions(name=name, turn=state.turn_count)
+    asked = Options(name=name, turn=state.turn_count)
     wanted = selection.wanted(state, asked, home=contexts.list_home(thread, state))
     rows = wanted.available[: manifest.MAX_ROWS]
     opened = texts.opened(thread, [row.location(wanted.thread) for row in rows])

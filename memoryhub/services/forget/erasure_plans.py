@@ -286,8 +286,7 @@ def restrict(row: Erasure, *, basis: str, actor: str) -> None:
 
 
 def _audit(action: str, row: Erasure, actor: str) -> None:
-    project = row.project_id
-    restrictions.audit_act(action, row.subject_id, project=project, actor=actor)
+    restrictions.audit_act(action, row.subject_id, project=row.project_id, actor=actor)
 
 
 def text(value: Mapping[str, Any]) -> str:

@@ -28,7 +28,7 @@ from memoryhub.kernel.commands import Command, MadeLevels
 from memoryhub.kernel.formats.transcripts import Message
 from memoryhub.kernel.levels import making, tokens
 from memoryhub.kernel.packing.packing import TooSmallError
-from memoryhub.kernel.packing.selection import RequestOptions
+from memoryhub.kernel.packing.selection import Options
 from memoryhub.kernel.paging.page_commands import (
     BeginTurn,
     FaultPage,
@@ -156,7 +156,7 @@ class Simulation:
         if turn in state.paging.packed:
             return
         narrower = self.budget < state.paging.settings.budget_tokens
-        asked = RequestOptions(
+        asked = Options(
             name=names.called(thread.name, thread.subject_id),
             turn=turn,
             token_budget=self.budget if narrower else None,

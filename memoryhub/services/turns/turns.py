@@ -13,7 +13,7 @@ from memoryhub.journal.writing.uses import uses
 from memoryhub.kernel.commands import NewSlot
 from memoryhub.kernel.packing.cuts import Cut
 from memoryhub.kernel.packing.packing import Packed, TooSmallError
-from memoryhub.kernel.packing.selection import RequestOptions
+from memoryhub.kernel.packing.selection import Options
 from memoryhub.kernel.paging.page_commands import BeginTurn, RecordContext, SetTools
 from memoryhub.kernel.state.page_events import By, TurnBegan
 from memoryhub.kernel.state.paging_config import Mode
@@ -105,15 +105,13 @@ async def begin(
         if begun is not None:
             return begun
     name = names.called(receipt.name, receipt.subject)
-    asked = RequestOptions(
+    asked = Options(
         name=name, turn=turn.n, mode=turn.mode, token_budget=new.token_budget
     )
     return await _pack(agent, thread, receipt, asked)
 
 
-async def _pack(
-    agent: Agent, thread: str, receipt: Receipt, asked: RequestOptions
-) -> Begun:
+async def _pack(agent: Agent, thread: str, receipt: Receipt, asked: Options) -> Begun:
     try:
         packed, prefix = await read(pack, receipt, asked)
     except TooSmallError:
@@ -145,7 +143,7 @@ async def _pack(
     )
 
 
-def pack(receipt: Receipt, asked: RequestOptions) -> tuple[Packed, int | None]:
+def pack(receipt: Receipt, asked: Options) -> tuple[Packed, int | None]:
     """The request as of a receipt, and its tokens in common with the one before.
 
     Raises packing.TooSmallError.

@@ -17,7 +17,7 @@ from memoryhub.kernel.levels.contexts import Ref
 from memoryhub.kernel.levels.opened import Opened
 from memoryhub.kernel.levels.tokens import estimate, text_of
 from memoryhub.kernel.packing import packing, selection
-from memoryhub.kernel.packing.selection import RequestOptions
+from memoryhub.kernel.packing.selection import Options
 from memoryhub.kernel.paging.page_commands import (
     BeginTurn,
     CreatePages,
@@ -118,7 +118,7 @@ class Talk(Bench):
     def packed(self) -> Context:
         """Begin a turn and look at its request."""
         self.do(BeginTurn())
-        asked = RequestOptions(name="talk", turn=self.state.turn_count)
+        asked = Options(name="talk", turn=self.state.turn_count)
         wanted = selection.wanted(self.state, asked, home=())
         record = packing.pack(wanted, self.texts).record
         refs = [s.refs for s in record.sections if s.name == "context"]

@@ -10,7 +10,7 @@ import pytest
 from memoryhub.errors import FaultBudgetError
 from memoryhub.journal.writing import texts
 from memoryhub.kernel.packing import selection
-from memoryhub.kernel.packing.selection import RequestOptions
+from memoryhub.kernel.packing.selection import Options
 from memoryhub.kernel.paging.page_commands import EvictPage, FaultPage, WriteLevels
 from memoryhub.queries.turns import contexts
 from memoryhub.services.access.api_keys import Agent
@@ -129,7 +129,7 @@ def test_pack_cache_changes_no_byte(paged: Agent, mode: Any) -> None:
     begun = begin(paged, "and now?", mode=mode)
     row = get_thread(paged)
     state = state_of(row, begun.receipt.seq)
-    asked = RequestOptions(name="t-1", turn=begun.turn, mode=mode)
+    asked = Options(name="t-1", turn=begun.turn, mode=mode)
     places = selection.places(selection.wanted(state, asked, home=[]))
     assert len(places) > 2
     for warmed in ((), places[:2], places):

@@ -18,7 +18,7 @@ from memoryhub.journal import Order, Request
 from memoryhub.journal.writing.texts import texts
 from memoryhub.journal.writing.writer import Journal, writer
 from memoryhub.kernel.levels.tokens import estimate
-from memoryhub.kernel.packing.selection import RequestOptions
+from memoryhub.kernel.packing.selection import Options
 from memoryhub.kernel.paging.page_commands import (
     BeginTurn,
     DeletePage,
@@ -165,7 +165,7 @@ def test_killed_between_began_and_packed(agent: Agent, later: tuple[str, ...]) -
 def test_two_repeats_at_once_record_one_request(agent: Agent) -> None:
     """The slower of two that pack the same turn hands out what the faster recorded."""
     begun = begin(agent, "hello", request=REQUEST)
-    asked = RequestOptions(name="t-1", turn=1, mode="strict", token_budget=None)
+    asked = Options(name="t-1", turn=1, mode="strict", token_budget=None)
     late = run(turns._pack(agent, "t-1", begun.receipt, asked))
     assert (late.seq, late.request) == (begun.seq, begun.request)
     assert Event.objects.filter(type="turn.packed").count() == 1
