@@ -4,7 +4,6 @@ from django.urls import URLPattern, URLResolver, path, register_converter
 
 from inspector.access import (
     api_keys,
-    audit,
     members,
     passkeys,
     projects,
@@ -12,20 +11,14 @@ from inspector.access import (
     sign_in,
     sso,
 )
-from inspector.forget import erasures, forget, privacy, receipts, tombstones
-from inspector.memory import checkpoints, key_acts, keys, notes, restores, task
-from inspector.paging import page_acts, pages, paging, working_set
+from inspector.forget import audit, erasures, forget, privacy, receipts, tombstones
+from inspector.live import health
+from inspector.memory import checkpoints, key_acts, keys, restores
+from inspector.nouns import NOUNS
+from inspector.paging import page_acts, pages, paging
 from inspector.people import holds, retention, subject_acts, subject_exports, subjects
-from inspector.threads import (
-    events,
-    forks,
-    health,
-    imports,
-    settings,
-    slots,
-    threads,
-    timeline,
-)
+from inspector.replay import timeline
+from inspector.threads import events, forks, settings, slots, threads
 from inspector.turns import turn_changes, turns
 
 
@@ -89,11 +82,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("passkeys/challenge", passkeys.challenge, name="passkey-challenge"),
     path("passkeys/proposal", passkeys.proposal, name="passkey-proposal"),
     path(f"{P}/", projects.overview, name="overview"),
-    path(f"{P}/threads", threads.index, name="threads"),
-    path(f"{P}/threads.<format:kind>", threads.export, name="threads-export"),
     path(f"{P}/panels/<slug:panel>", threads.panel, name="list-panel"),
-    path(f"{P}/imports", imports.index, name="imports"),
-    path(f"{P}/imports.<format:kind>", imports.export, name="imports-export"),
     path(f"{P}/settings", settings.show, name="settings"),
     path(f"{P}/api-keys", api_keys.index, name="api-keys"),
     path(f"{P}/api-keys/new", api_keys.new, name="api-key-new"),
@@ -102,13 +91,9 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path(f"{P}/members", members.index, name="members"),
     path(f"{P}/members/new", members.new, name="member-new"),
     path(f"{P}/members/<uuid:operator>", members.change, name="member"),
-    path(f"{P}/audit", audit.index, name="audit"),
     path(f"{P}/audit/<seq:seq>", audit.show, name="audit-entry"),
-    path(f"{P}/audit.<format:kind>", audit.export, name="audit-export"),
     path(f"{P}/health", health.index, name="health"),
     path(f"{P}/health/privacy", privacy.show, name="health-privacy"),
-    path(f"{P}/subjects", subjects.index, name="subjects"),
-    path(f"{P}/subjects.<format:kind>", subjects.export, name="subjects-export"),
     path(f"{P}/subjects/look-up", subjects.look_up, name="subject-look-up"),
     path(f"{P}/subjects/readmit", subjects.readmit, name="subject-readmit"),
     path(S, subjects.show, name="subject"),
@@ -118,16 +103,12 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path(f"{S}/unrestrict", subject_acts.unrestrict, name="subject-unrestrict"),
     path(f"{S}/hold", subject_acts.hold, name="subject-hold"),
     path(f"{S}/forget", forget.begin, name="forget"),
-    path(f"{P}/erasures", erasures.index, name="erasures"),
-    path(f"{P}/erasures.<format:kind>", erasures.export, name="erasures-export"),
     path(E, erasures.show, name="erasure"),
     path(f"{E}/panels/<slug:panel>", erasures.panel, name="erasure-panel"),
     path(f"{E}/confirm", forget.confirm, name="erasure-confirm"),
     path(f"{E}/cancel", forget.cancel, name="erasure-cancel"),
     path(f"{E}/keep-out", forget.keep_out, name="erasure-keep-out"),
     path(f"{E}/needles", forget.recall, name="erasure-needles"),
-    path(f"{P}/receipts", receipts.index, name="receipts"),
-    path(f"{P}/receipts.<format:kind>", receipts.export, name="receipts-export"),
     path(f"{P}/receipts/verify", receipts.verify, name="receipt-verify"),
     path(f"{P}/receipts/<uuid:receipt>", receipts.show, name="receipt"),
     path(
@@ -135,8 +116,6 @@ urlpatterns: list[URLPattern | URLResolver] = [
         receipts.download,
         name="receipt-download",
     ),
-    path(f"{P}/holds", holds.index, name="holds"),
-    path(f"{P}/holds.<format:kind>", holds.export, name="holds-export"),
     path(f"{P}/holds/<uuid:hold>/lift", holds.lift, name="hold-lift"),
     path(f"{P}/holds/<uuid:hold>/renew", holds.renew, name="hold-renew"),
     path(f"{P}/tombstones", tombstones.index, name="tombstones"),
@@ -145,8 +124,6 @@ urlpatterns: list[URLPattern | URLResolver] = [
     ),
     path(T, timeline.show, name="thread"),
     path(f"{T}/panels/<slug:panel>", timeline.panel, name="panel"),
-    path(f"{T}/working-set", working_set.show, name="working-set"),
-    path(f"{T}/pages", pages.index, name="pages"),
     path(f"{T}/pages/<name:page>", pages.show, name="page"),
     path(f"{T}/pages/<name:page>/delete", pages.delete, name="page-delete"),
     path(f"{T}/pages/<name:page>/<slug:verb>", page_acts.act, name="page-act"),
@@ -154,17 +131,8 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path(f"{T}/paging/settings", paging.settings, name="paging-settings"),
     path(f"{T}/paging/flush", paging.flush, name="paging-flush"),
     path(f"{T}/paging.<format:kind>", paging.export, name="paging-export"),
-    path(f"{T}/keys", keys.index, name="keys"),
-    path(f"{T}/keys.<format:kind>", keys.export, name="keys-export"),
     path(f"{T}/keys/<name:key>", keys.show, name="key"),
     path(f"{T}/keys/<name:key>/<slug:verb>", key_acts.act, name="key-act"),
-    path(f"{T}/task", task.show, name="task"),
-    path(f"{T}/notes", notes.index, name="notes"),
-    path(f"{T}/notes.<format:kind>", notes.export, name="notes-export"),
-    path(f"{T}/checkpoints", checkpoints.index, name="checkpoints"),
-    path(
-        f"{T}/checkpoints.<format:kind>", checkpoints.export, name="checkpoints-export"
-    ),
     path(f"{T}/checkpoints/take", checkpoints.take, name="checkpoint-take"),
     path(
         f"{T}/checkpoints/<number:number>/restore",
@@ -177,7 +145,6 @@ urlpatterns: list[URLPattern | URLResolver] = [
         name="checkpoint-delete",
     ),
     path(f"{T}/compare", checkpoints.compare, name="compare"),
-    path(f"{T}/turns", turns.index, name="turns"),
     path(f"{T}/turns/<seq:n>", turns.show, name="turn"),
     path(f"{T}/turns/<seq:n>/diff", turn_changes.diff, name="turn-diff"),
     path(f"{T}/turns/<seq:n>/prefix", turn_changes.prefix, name="turn-prefix"),
@@ -188,11 +155,8 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path(f"{T}/retention", retention.edit, name="retention"),
     path(f"{T}/fork", forks.new, name="fork"),
     path(f"{T}/forks", forks.index, name="forks"),
-    path(f"{T}/events", events.index, name="events"),
     path(f"{T}/events/<seq:seq>", events.show, name="event"),
-    path(f"{T}/events.<format:kind>", events.export, name="events-export"),
-    path(f"{T}/slots", slots.index, name="slots"),
     path(f"{T}/slots/<seq:index>", slots.show, name="slot"),
-    path(f"{T}/slots.<format:kind>", slots.export, name="slots-export"),
     path(f"{T}/messages.ndjson", slots.messages, name="messages-export"),
+    *(pattern for noun in NOUNS for pattern in noun.patterns()),
 ]

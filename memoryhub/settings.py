@@ -293,7 +293,10 @@ TEMPLATES = [
         "APP_DIRS": True,
         "OPTIONS": {
             "context_processors": ["django.template.context_processors.request"],
-            "libraries": {"units": "inspector.templatetags.units"},
+            "libraries": {
+                "screens": "inspector.templatetags.screens",
+                "units": "inspector.templatetags.units",
+            },
         },
     }
 ]

@@ -1,67 +1,85 @@
+"""Erasures: plans and what became of them."""
+
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
-from urllib.parse import urlencode
 from uuid import UUID
 
 from django.http import Http404, HttpRequest, HttpResponse
-from django.http.response import HttpResponseBase
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
 from inspector.access.access import signed_in, signed_in_panel
-from inspector.forget import erasing, offices, privacy_records
-from inspector.web import asof, exports, forgetting
+from inspector.forget import erasing, offices
+from inspector.lists import screens
+from inspector.lists.screens import Context, Export, ListRequest, Screen
+from inspector.web import forgetting
 from inspector.web.places import Place
-from memoryhub.errors import InvalidError
+from inspector.web.records import Record
 from memoryhub.models.erasures import Erasure
 from memoryhub.queries.forget import erasures
 from memoryhub.queries.forget.erasures import ErasureLine
-from memoryhub.queries.lists.cursors import Batch, walk
+from memoryhub.queries.lists.cursors import Batch
 
 STATES = tuple(Erasure.State.values)
-_CHUNK = 200
 
 
-@require_safe
-@signed_in
-def index(request: HttpRequest, project: str) -> HttpResponse:
-    place = offices.enter(request, project)
-    state = _state(request)
-    found = _batch(request, place, state)
-    more = {"after": found.next, "state": state or ""}
-    context = {
-        "listed": [(line, forgetting.progress(line)) for line in found.items],
-        "state": state,
-        "states": STATES,
-        "more": urlencode(more) if found.next else "",
-        "exports": exports.links(request.path, urlencode({"state": state or ""})),
-        "continued": "after" in request.GET,
+def _lines(ask: ListRequest[Place]) -> Context:
+    found = _batch(ask, ask.after, ask.limit)
+    return screens.list_context(ask, found) | {
+        "listed": [(line, forgetting.progress(line)) for line in found.items]
     }
-    return offices.page(
-        request, place, "forget/erasures/index", context, tab="erasures"
+
+
+def _batch(
+    ask: ListRequest[Place], after: str | None, limit: int
+) -> Batch[ErasureLine]:
+    return erasures.list_erasures(
+        ask.where.project.id,
+        state=ask.asked.options["state"] or None,
+        after=after,
+        limit=limit,
     )
 
 
-@require_safe
-@signed_in
-def export(request: HttpRequest, project: str, kind: str) -> HttpResponseBase:
-    """The list as data: one batch as JSON, or all of it as CSV or NDJSON."""
-    place = offices.enter(request, project)
-    state = _state(request)
-    return exports.answer(
-        request,
-        kind,
-        f"{place.project.slug}-erasures",
-        heading=privacy_records.ERASURE,
-        record=privacy_records.erasure,
-        part=lambda: _batch(request, place, state),
-        parts=lambda: walk(
-            lambda after: erasures.list_erasures(
-                place.project.id, state=state, after=after, limit=_CHUNK
-            )
+def _record(_: str, line: ErasureLine) -> Record:
+    return {
+        "erasure": str(line.id),
+        "subject": str(line.subject),
+        "state": line.state,
+        "waiting_on": line.waiting_on,
+        "scope": line.scope,
+        "thread": str(line.thread) if line.thread else None,
+        "seq": line.seq,
+        "before": line.before.isoformat() if line.before else None,
+        "reason": line.reason,
+        "ticket": line.ticket,
+        "actor": line.actor,
+        "count": line.count,
+        "created_at": line.created_at.isoformat(),
+        "confirmed_at": line.confirmed_at.isoformat() if line.confirmed_at else None,
+        "times": dict(line.times),
+    }
+
+
+SCREEN = Screen(
+    folder="forget/erasures",
+    scope=offices.CONSOLE,
+    read=partial(screens.chosen, "state", STATES),
+    around=lambda _: {"states": STATES},
+    lines=_lines,
+    export=Export(
+        fields=(
+            "erasure", "subject", "state", "waiting_on", "scope", "thread", "seq",
+            "before", "reason", "ticket", "actor", "count", "created_at",
+            "confirmed_at", "times",
         ),
-    )
+        record=_record,
+        batch=_batch,
+        size=None,
+    ),
+)  # fmt: skip
 
 
 @require_safe
@@ -87,19 +105,3 @@ def panel(
     answer = render(request, "inspector/forget/erasures/_panel.html", context)
     answer.headers["MH-Panel"] = "1"
     return answer
-
-
-def _state(request: HttpRequest) -> str | None:
-    state = request.GET.get("state", "")
-    if state and state not in STATES:
-        raise InvalidError(loc="state")
-    return state or None
-
-
-def _batch(request: HttpRequest, place: Place, state: str | None) -> Batch[ErasureLine]:
-    return erasures.list_erasures(
-        place.project.id,
-        state=state,
-        after=request.GET.get("after") or None,
-        limit=asof.limit(request),
-    )

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from typing import Any
-from urllib.parse import urlencode
 from uuid import UUID
 
 from django.http import HttpRequest, HttpResponse
 
 from inspector.access import access
-from inspector.web import exports, shell
+from inspector.lists import screens
+from inspector.web import shell
 from inspector.web.places import Place
 from memoryhub.models.access.operators import Membership
 from memoryhub.models.subjects import Subject
-from memoryhub.queries.lists.cursors import Batch
 from memoryhub.queries.people import profiles
 
 
@@ -36,14 +35,8 @@ def find_subject(place: Place, subject: UUID) -> Subject:
     return profiles.get_subject(place.project.id, subject)
 
 
-def listing(request: HttpRequest, found: Batch[Any]) -> dict[str, Any]:
-    """What the template of a plain list shows: a batch, how it goes on, exports."""
-    return {
-        "listed": found.items,
-        "more": urlencode({"after": found.next}) if found.next else "",
-        "exports": exports.links(request.path),
-        "continued": "after" in request.GET,
-    }
+#: Lists of the console.
+CONSOLE = screens.project_scope("privacy", enter=enter)
 
 
 def page(

@@ -1,3 +1,5 @@
+"""Receipts: what complete erasures leave, signed."""
+
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -6,19 +8,56 @@ from uuid import UUID
 
 import orjson
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
-from django.http.response import HttpResponseBase
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_safe
 
 from inspector.access.access import signed_in
-from inspector.forget import offices, privacy_records
-from inspector.web import asof, exports, forgetting
+from inspector.forget import offices
+from inspector.lists.screens import Export, ListRequest, Screen
+from inspector.web import forgetting
 from inspector.web.places import Place
+from inspector.web.records import Record
 from memoryhub.queries.forget import receipt_views
 from memoryhub.queries.forget.erasure_views import Remains
 from memoryhub.queries.forget.receipt_views import ReceiptLine
 from memoryhub.queries.lists.cursors import Batch
 from memoryhub.vault.proof import receipts, signing
+
+
+def _batch(
+    ask: ListRequest[Place], after: str | None, limit: int
+) -> Batch[ReceiptLine]:
+    return receipt_views.list_receipts(ask.where.project, after=after, limit=limit)
+
+
+def _record(_: str, line: ReceiptLine) -> Record:
+    return {
+        "receipt": str(line.id),
+        "erasure": str(line.erasure),
+        "status": line.status,
+        "scope": line.scope,
+        "reason": line.reason,
+        "ticket": line.ticket,
+        "erased": line.erased,
+        "addenda": line.addenda,
+        "issued_at": line.issued_at.isoformat(),
+    }
+
+
+SCREEN = Screen(
+    folder="forget/receipts",
+    scope=offices.CONSOLE,
+    export=Export(
+        fields=(
+            "receipt", "erasure", "status", "scope", "reason", "ticket", "erased",
+            "addenda", "issued_at",
+        ),
+        record=_record,
+        batch=_batch,
+        size=None,
+    ),
+)  # fmt: skip
+
 
 #: Why a text proves nothing.
 WRONG = {
@@ -29,32 +68,6 @@ WRONG = {
     "unknown_root": "it names another root than that of this instance.",
     "bad_signature": "something in it was changed since it was signed.",
 }
-
-
-@require_safe
-@signed_in
-def index(request: HttpRequest, project: str) -> HttpResponse:
-    place = offices.enter(request, project)
-    context = offices.listing(request, _batch(request, place))
-    return offices.page(
-        request, place, "forget/receipts/index", context, tab="receipts"
-    )
-
-
-@require_safe
-@signed_in
-def export(request: HttpRequest, project: str, kind: str) -> HttpResponseBase:
-    """The list as data: one batch as JSON, or all of it as CSV or NDJSON."""
-    place = offices.enter(request, project)
-    return exports.answer(
-        request,
-        kind,
-        f"{place.project.slug}-receipts",
-        heading=privacy_records.RECEIPT,
-        record=privacy_records.receipt,
-        part=lambda: _batch(request, place),
-        parts=lambda: receipt_views.iter_receipts(place.project),
-    )
 
 
 @require_safe
@@ -123,10 +136,3 @@ def _times(said: Mapping[str, str]) -> list[tuple[str, datetime]]:
     """When each state was entered, in their order."""
     times = [(state, datetime.fromisoformat(at)) for state, at in said.items()]
     return sorted(times, key=lambda each: each[1])
-
-
-def _batch(request: HttpRequest, place: Place) -> Batch[ReceiptLine]:
-    after = request.GET.get("after") or None
-    return receipt_views.list_receipts(
-        place.project, after=after, limit=asof.limit(request)
-    )

@@ -6,7 +6,9 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from inspector.live import panels
+from inspector.drawing.scenes import Scene
+from inspector.lists import panels
+from inspector.replay import moments
 from memoryhub.queries.verify import heads
 
 #: How long a rendered text may be handed out; it holds content in the clear.
@@ -91,7 +93,11 @@ def render(thread: UUID, names: Collection[str]) -> Rendered:
     """
     began = time.perf_counter()
     row = heads.get_row(thread)
-    texts = {name: panels.render(name, row, pushed=True) for name in sorted(names)}
+    scene = Scene(thread=row)
+    texts = {
+        name: panels.render(moments.PANELS[name], scene, pushed=True)
+        for name in sorted(names)
+    }
     now = time.monotonic()
     frames = {
         name: Frame(

@@ -17,7 +17,7 @@ from pydantic import (
 )
 
 import inspector
-from inspector.live import panels
+from inspector.replay import moments
 from memoryhub.models.server.clock import clock
 
 HELLO_BYTES, OTHER_BYTES = 16 * 1024, 1024
@@ -53,7 +53,7 @@ class RefusedError(Exception):
 
 
 def _pushed(name: str) -> str:
-    if name not in panels.PUSHED:
+    if name not in moments.PUSHED:
         raise ValueError("no such panel")
     return name
 

@@ -1,77 +1,86 @@
+"""Checkpoints: their tree; automatic ones are folded away unless asked for."""
+
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 from urllib.parse import urlencode
 
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
-from django.http.response import HttpResponseBase
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_safe
 
 from inspector.access import access
 from inspector.access.access import signed_in
 from inspector.drawing.scenes import Scene
-from inspector.live import panels, visits
-from inspector.live.visits import Visit
-from inspector.memory import memory_records
-from inspector.web import exports, points, refusals, shell
+from inspector.lists import panels, screens, visits
+from inspector.lists.screens import Context, Export, ListRequest, Screen
+from inspector.lists.visits import Visit
+from inspector.web import points, refusals, shell
+from inspector.web.records import Record
 from memoryhub.errors import InvalidError, Refusal
 from memoryhub.models.access.operators import Membership
-from memoryhub.queries.lists.cursors import Batch, walk
+from memoryhub.queries.lists.cursors import Batch
 from memoryhub.queries.memory import checkpoint_trees, checkpoints, comparison_views
 from memoryhub.queries.memory.checkpoints import CheckpointLine
 from memoryhub.queries.memory.comparisons import HEAD
 from memoryhub.services.memory import operator_memory
 
-#: Checkpoints of a batch of an export; those that a form of two points offers.
-CHUNK, OFFERED = 200, 100
 
-
-@require_safe
-@signed_in
-def index(request: HttpRequest, project: str, thread: str) -> HttpResponse:
-    """The tree of checkpoints; automatic ones are folded away unless asked for."""
-    visit = visits.find(request, project, thread)
-    automatic = request.GET.get("auto") == "1"
+def _lines(ask: ListRequest[Visit]) -> Context:
+    visit, automatic = ask.where, ask.request.GET.get("auto") == "1"
     tree = checkpoint_trees.get_tree(
         visit.row, seq=visit.moment.at_seq, automatic=automatic
     )
-    context: dict[str, Any] = {
+    return {
         "tree": tree,
         "unfolded": automatic,
         "search": "auto=1" if automatic else "",
         "editing": visit.place.editor and visit.moment.live,
-        "links": True,
-        "exported": exports.links(
-            f"{panels.shared(visit.scene)['base']}/checkpoints", visit.moment.query
-        ),
     }
-    return visits.page(
-        request, "inspector/memory/checkpoints/index.html", visit, context
+
+
+def _batch(
+    ask: ListRequest[Visit], after: str | None, limit: int
+) -> Batch[CheckpointLine]:
+    visit = ask.where
+    return checkpoints.list_checkpoints(
+        visit.row, seq=visit.moment.at_seq, after=after, limit=limit
     )
 
 
-@require_safe
-@signed_in
-def export(
-    request: HttpRequest,
-    project: str,
-    thread: str,
-    kind: str,  # the URL's word
-) -> HttpResponseBase:
-    """All checkpoints as data, oldest first."""
-    visit = visits.find(request, project, thread)
-    part = partial(_part, visit)
-    return exports.answer(
-        request,
-        kind,
-        f"{thread}-checkpoints",
-        heading=memory_records.CHECKPOINT + memory_records.CHECKPOINT_CONTENT,
-        record=partial(memory_records.checkpoint, thread),
-        part=lambda: part(request.GET.get("after") or None),
-        parts=lambda: walk(part),
-    )
+def _record(thread: str, line: CheckpointLine) -> Record:
+    return {
+        "thread": thread,
+        "seq": line.seq,
+        "name": line.name,
+        "at": line.at.isoformat(),
+        "by": line.by,
+        "auto": line.auto,
+        "parent": line.parent,
+        **line.counts,
+        "touched": line.touched,
+        "description": line.description,
+    }
+
+
+SCREEN = Screen(
+    folder="memory/checkpoints",
+    group="memory",
+    scope=screens.THREAD,
+    lines=_lines,
+    export=Export(
+        fields=(
+            "thread", "seq", "name", "at", "by", "auto", "parent", "keys", "notes",
+            "has_task", "touched", "description",
+        ),
+        record=_record,
+        batch=_batch,
+    ),
+)  # fmt: skip
+
+
+#: Checkpoints that a form of two points offers.
+OFFERED = 100
 
 
 @require_safe
@@ -147,9 +156,3 @@ def _said(problem: Refusal | None) -> str:
             "letter or digit; not only digits, and not head."
         )
     return problem.sentence if problem else ""
-
-
-def _part(visit: Visit, after: str | None) -> Batch[CheckpointLine]:
-    return checkpoints.list_checkpoints(
-        visit.row, seq=visit.moment.at_seq, after=after, limit=CHUNK
-    )

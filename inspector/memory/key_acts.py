@@ -13,9 +13,9 @@ from django.views.decorators.http import require_http_methods
 from inspector.access import access
 from inspector.access.access import signed_in
 from inspector.drawing import chat
+from inspector.drawing.hidden import typed
 from inspector.drawing.scenes import Scene
-from inspector.live import panels
-from inspector.templatetags.units import typed
+from inspector.lists import panels
 from inspector.web import refusals, shell
 from inspector.web.places import Place
 from memoryhub.errors import InvalidError, Refusal, StaleError

@@ -1,19 +1,21 @@
+"""Keys: the first by name as they change, or what a search finds."""
+
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
-from django.http.response import HttpResponseBase
 from django.views.decorators.http import require_safe
 
 from inspector.access.access import signed_in
 from inspector.drawing import chat, trees
-from inspector.live import panels, visits
-from inspector.live.visits import Visit
-from inspector.memory import memory_records
-from inspector.web import asof, exports, search
+from inspector.drawing.scenes import Context, Panel, Scene
+from inspector.lists import panels, screens, visits
+from inspector.lists.screens import Export, ListRequest, Screen
+from inspector.lists.visits import Visit
+from inspector.web import search
+from inspector.web.records import Record
 from inspector.web.search import Asked, SearchError
 from memoryhub.errors import InvalidError
 from memoryhub.kernel.text import globs
@@ -21,12 +23,11 @@ from memoryhub.queries.forget import erasure_views
 from memoryhub.queries.lists.cursors import Batch
 from memoryhub.queries.memory import key_views, keys
 from memoryhub.queries.memory.keys import KeyLine, Sort
+from memoryhub.queries.replay import states
 
-#: Searches that are a click away.
-EXAMPLES = ("ttl:<1h", "ttl:never", "size:>10k", "type:object")
+#: Keys of a panel.
+LISTED = 50
 #: The URL's words for an order, and the list's.
-#: Words of the URL that ask for more than the first keys as they are.
-LISTING = ("q", "glob", "after", "all")
 SORTS: dict[str, Sort] = {"name": "name", "expiry": "expiry", "size": "bytes"}
 _COMPLEX = SearchError(
     f"A glob has at most {globs.MAX_CHARS} characters and {globs.MAX_WILDCARDS} "
@@ -34,62 +35,83 @@ _COMPLEX = SearchError(
 )
 
 
-@require_safe
-@signed_in
-def index(request: HttpRequest, project: str, thread: str) -> HttpResponse:
-    """The keys: the first by name as they change, or what a search finds."""
-    visit, asked = visits.find(request, project, thread), _asked(request)
-    sort = _sort(request)
-    listing = any(request.GET.get(name) for name in LISTING)
-    live = not listing and sort == "name"
-    context: dict[str, Any] = {
-        "asked": asked,
-        "examples": EXAMPLES,
-        "sorts": tuple(SORTS),
-        "sort": sort,
-        "glob": _glob(request),
-        "search": asked.query(
-            glob=_glob(request), sort=sort if sort != "name" else None
-        ),
-        "panel": live,
-        "exported": exports.links(
-            f"{panels.shared(visit.scene)['base']}/keys",
-            asked.query(glob=_glob(request), sort=sort, at_seq=visit.moment.at_seq),
-        ),
-        "links": not asked.error,
+def _panel(scene: Scene) -> Context:
+    """The first keys by name, and how full it is. Three queries."""
+    found = keys.list_keys(scene.thread, seq=scene.at_seq, limit=LISTED)
+    state = states.state_of(scene.thread, scene.at_seq)
+    return {"listed": found.items, "more": found.next is not None, "held": state}
+
+
+def _read(request: HttpRequest) -> Asked:
+    """A search, a glob of whole names (`*`, `?`, `[abc]`) and an order."""
+    text, glob = request.GET.get("q", ""), request.GET.get("glob", "").strip()
+    sort = request.GET.get("sort", "")
+    options = {"glob": glob, "sort": sort if sort in SORTS and sort != "name" else ""}
+    asked = replace(search.asked(text, search.MEMORY_KEYS), options=options)
+    try:
+        globs.compiled(glob)
+    except InvalidError:
+        return replace(asked, error=_COMPLEX)
+    return asked
+
+
+def _lines(ask: ListRequest[Visit]) -> Context:
+    found = _batch(ask, ask.after, ask.limit)
+    return {
+        "listed": found.items,
+        "following": ask.query(after=found.next) if found.next else "",
     }
-    if live:
-        context |= panels.PANELS["keys"].context(visit.scene)
-    elif not asked.error:
-        context |= _found(request, visit, asked)
-    status = 422 if asked.error else 200
-    return visits.page(
-        request, "inspector/memory/keys/index.html", visit, context, status=status
+
+
+def _batch(ask: ListRequest[Visit], after: str | None, limit: int) -> Batch[KeyLine]:
+    options = ask.asked.options
+    return keys.list_keys(
+        ask.where.row,
+        glob=options["glob"] or "*",
+        terms=ask.asked.terms,
+        sort=SORTS[options["sort"] or "name"],
+        values=ask.content,
+        seq=ask.where.moment.at_seq,
+        after=after,
+        limit=limit,
     )
 
 
-@require_safe
-@signed_in
-def export(
-    request: HttpRequest,
-    project: str,
-    thread: str,
-    kind: str,  # the URL's word
-) -> HttpResponseBase:
-    """The keys that a search finds as data; values only if asked for."""
-    visit, asked = visits.find(request, project, thread), _asked(request)
-    if asked.error:
-        return exports.refused(asked.error, status=422)
-    content = request.GET.get("content") == "1"
-    return exports.answer(
-        request,
-        kind,
-        f"{thread}-keys",
-        heading=memory_records.KEY + (memory_records.KEY_CONTENT if content else ()),
-        record=lambda line: memory_records.key(thread, line, content=content),
-        part=lambda: _batch(request, visit, asked, limit=keys.CHUNK, values=content),
-        parts=lambda: _all(request, visit, asked, values=content),
-    )
+def _record(thread: str, line: KeyLine) -> Record:
+    return {
+        "thread": thread,
+        "key": line.name,
+        "bytes": line.bytes,
+        "version": line.version,
+        "expires_at": line.expires_at.isoformat() if line.expires_at else None,
+        "set_at": line.set_at.isoformat(),
+        "set_by": line.set_by,
+        "inherited": line.inherited,
+        "value": line.value,
+        "erased": line.erased,
+    }
+
+
+SCREEN = Screen(
+    folder="memory/keys",
+    group="memory",
+    scope=screens.THREAD,
+    panel=Panel(template="inspector/memory/keys/_panel.html", context=_panel),
+    beyond=("after", "all"),
+    read=_read,
+    examples=("ttl:<1h", "ttl:never", "size:>10k", "type:object"),
+    lines=_lines,
+    around=lambda _: {"sorts": SORTS},
+    export=Export(
+        fields=(
+            "thread", "key", "bytes", "version", "expires_at", "set_at", "set_by",
+            "inherited",
+        ),
+        content_fields=("value", "erased"),
+        record=_record,
+        batch=_batch,
+    ),
+)  # fmt: skip
 
 
 @require_safe
@@ -116,67 +138,4 @@ def show(request: HttpRequest, project: str, thread: str, key: str) -> HttpRespo
     status = 410 if view.erased else 200
     return visits.page(
         request, "inspector/memory/keys/show.html", visit, context, status=status
-    )
-
-
-def _asked(request: HttpRequest) -> Asked:
-    asked = search.asked(request.GET.get("q", ""), search.MEMORY_KEYS, bare="name")
-    try:
-        globs.compiled(_glob(request))
-    except InvalidError:
-        return replace(asked, error=_COMPLEX)
-    return asked
-
-
-def _glob(request: HttpRequest) -> str:
-    """Of the names, whole: `*`, `?`, `[abc]`; empty for all."""
-    return request.GET.get("glob", "").strip()
-
-
-def _sort(request: HttpRequest) -> str:
-    word = request.GET.get("sort", "")
-    return word if word in SORTS else "name"
-
-
-def _all(
-    request: HttpRequest, visit: Visit, asked: Asked, *, values: bool
-) -> Iterator[tuple[KeyLine, ...]]:
-    return keys.iter_keys(
-        visit.row,
-        glob=_glob(request) or "*",
-        terms=asked.terms,
-        sort=SORTS[_sort(request)],
-        values=values,
-        seq=visit.moment.at_seq,
-    )
-
-
-def _found(request: HttpRequest, visit: Visit, asked: Asked) -> dict[str, Any]:
-    found = _batch(request, visit, asked, limit=asof.limit(request))
-    more = asked.query(
-        glob=_glob(request),
-        sort=_sort(request),
-        at_seq=visit.moment.at_seq,
-        after=found.next,
-    )
-    return {"listed": found.items, "following": more if found.next else ""}
-
-
-def _batch(
-    request: HttpRequest,
-    visit: Visit,
-    asked: Asked,
-    *,
-    limit: int,
-    values: bool = False,
-) -> Batch[KeyLine]:
-    return keys.list_keys(
-        visit.row,
-        glob=_glob(request) or "*",
-        terms=asked.terms,
-        sort=SORTS[_sort(request)],
-        values=values,
-        seq=visit.moment.at_seq,
-        after=request.GET.get("after") or None,
-        limit=limit,
     )

@@ -1,159 +1,158 @@
+"""Notes: the scratchpad as it is written, older notes, or those a search finds."""
+
 from __future__ import annotations
 
-from functools import partial
-from typing import Any
+import itertools
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 
-from django.http import HttpRequest, HttpResponse
-from django.http.response import HttpResponseBase
-from django.views.decorators.http import require_safe
-
-from inspector.access.access import signed_in
-from inspector.drawing import memories
-from inspector.drawing.memories import Jotted
-from inspector.live import panels, visits
-from inspector.live.visits import Visit
-from inspector.memory import memory_records
-from inspector.web import asof, exports, search
-from inspector.web.search import Asked
+from inspector.drawing.scenes import Context, Panel, Scene
+from inspector.lists import screens
+from inspector.lists.screens import Export, ListRequest, Screen
+from inspector.lists.visits import Visit
+from inspector.threads import events
+from inspector.web import search
+from inspector.web.records import Record
 from memoryhub.kernel.memory.notes import NOTES
-from memoryhub.models.server.clock import clock
-from memoryhub.queries.lists.cursors import Batch, walk
+from memoryhub.queries.lists.cursors import Batch
 from memoryhub.queries.lists.terms import Term, Word
 from memoryhub.queries.memory import notes
+from memoryhub.queries.memory.notes import NoteLine
 from memoryhub.queries.replay import states
-from memoryhub.queries.threads import event_search
-from memoryhub.queries.threads.event_search import Stretch
-from memoryhub.queries.threads.events import Order
+from memoryhub.queries.threads.events import EventLine
 
-#: Searches that are a click away.
-EXAMPLES = ("at:<1h", "actor:agent:*", "-actor:agent:*")
-#: Notes of a batch of an export.
-CHUNK = 200
-_ADDED = Term(key="type", values=(Word(text="note.added"),))
-
-
-@require_safe
-@signed_in
-def index(request: HttpRequest, project: str, thread: str) -> HttpResponse:
-    """The scratchpad as it is written, older notes, or those that a search finds."""
-    visit, asked = visits.find(request, project, thread), _asked(request)
-    after, at_seq = request.GET.get("after", ""), visit.moment.at_seq
-    live = not (asked.text or after)
-    context: dict[str, Any] = {
-        "asked": asked,
-        "examples": EXAMPLES,
-        "search": asked.query(),
-        "panel": live,
-        "since": _since(visit),
-        "exported": exports.links(
-            f"{panels.shared(visit.scene)['base']}/notes",
-            asked.query(at_seq=at_seq),
-        ),
-        "links": not asked.error,
-    }
-    if live:
-        context |= panels.PANELS["notes"].context(visit.scene)
-    elif not asked.error:
-        context |= _found(request, visit, asked) if asked.text else _older(visit, after)
-    status = 422 if asked.error else 200
-    return visits.page(
-        request, "inspector/memory/notes/index.html", visit, context, status=status
-    )
+#: Notes of a panel.
+LISTED = 50
+#: Notes further apart than this have the gap told between them.
+GAP = timedelta(minutes=1)
+_SEARCHED = ("seq", "turn", "actor", "at", "erased")
+_ADDED = (Term(key="type", values=(Word(text="note.added"),)),)
 
 
-@require_safe
-@signed_in
-def export(
-    request: HttpRequest,
-    project: str,
-    thread: str,
-    kind: str,  # the URL's word
-) -> HttpResponseBase:
-    """The scratchpad, or what a search finds, oldest first; texts only if asked for."""
-    visit, asked = visits.find(request, project, thread), _asked(request)
-    if asked.error:
-        return exports.refused(asked.error, status=422)
-    content = request.GET.get("content") == "1"
-    part = partial(_part, visit, asked, content=content)
-    return exports.answer(
-        request,
-        kind,
-        f"{thread}-notes",
-        heading=memory_records.NOTE + (memory_records.NOTE_CONTENT if content else ()),
-        record=lambda line: memory_records.note(thread, line, content=content),
-        part=lambda: part(request.GET.get("after") or None),
-        parts=lambda: walk(part),
-    )
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownNote:
+    """A note as it is shown."""
+
+    seq: int
+    at: datetime
+    by: str
+    bytes: int
+    text: str | None
+    #: Notes that left the scratchpad for it.
+    trimmed: int = 0
+    #: Since the note before it, if that is long.
+    gap: timedelta | None = None
 
 
-def _asked(request: HttpRequest) -> Asked:
-    return search.asked(request.GET.get("q", ""), search.NOTES, bare="actor")
+def from_lines(lines: Iterable[NoteLine]) -> list[ShownNote]:
+    """Notes in the order they are shown, newest first, with the gaps between them."""
+    found = [
+        ShownNote(seq=n.seq, at=n.at, by=n.by, bytes=n.bytes, text=n.text)
+        for n in lines
+    ]
+    return _gapped(found)
 
 
-def _since(visit: Visit) -> int:
-    """Notes that were added after the moment at hand and are there now."""
-    if visit.moment.live:
-        return 0
-    state = states.state_of(visit.row)
-    clock_ = visit.moment.seq + state.inherited_clock
-    return sum(note.clock > clock_ for note in NOTES.value(state).lines)
-
-
-def _found(request: HttpRequest, visit: Visit, asked: Asked) -> dict[str, Any]:
-    """What a search finds, newest first; trimmed notes too."""
-    found = _searched(
-        visit,
-        asked,
-        request.GET.get("after") or None,
-        limit=asof.limit(request),
-        order="desc",
-    )
-    more = asked.query(at_seq=visit.moment.at_seq, after=found.next)
-    return {
-        "jotted": memories.of_events(found.lines),
-        "found": found,
-        "following": more if found.next else "",
-    }
-
-
-def _older(visit: Visit, after: str) -> dict[str, Any]:
-    at_seq = visit.moment.at_seq
-    found = notes.list_notes(
-        visit.row, order="desc", seq=at_seq, after=after, limit=memories.LISTED
-    )
-    return {"jotted": memories.jotted(found.items), "following": found.next}
-
-
-def _searched(
-    visit: Visit,
-    asked: Asked,
-    after: str | None,
-    *,
-    limit: int,
-    order: Order,
-    content: bool = True,
-) -> Stretch:
-    return event_search.search_events(
-        visit.row,
-        terms=(*asked.terms, _ADDED),
-        now=clock.now(),
-        at_seq=visit.moment.at_seq,
-        after=after,
-        limit=limit,
-        order=order,
-        content=content,
-    )
-
-
-def _part(
-    visit: Visit, asked: Asked, after: str | None, *, content: bool
-) -> Batch[Jotted]:
-    if asked.text:
-        found = _searched(
-            visit, asked, after, limit=CHUNK, order="asc", content=content
+def from_events(lines: Iterable[EventLine]) -> list[ShownNote]:
+    """The same of events that added notes."""
+    found = [
+        ShownNote(
+            seq=line.seq,
+            at=line.at,
+            by=line.actor,
+            bytes=line.body["bytes"],
+            text=None if line.payload is None else line.payload["text"],
+            trimmed=line.body.get("trimmed", 0),
         )
-        return Batch(items=tuple(memories.of_events(found.lines)), next=found.next)
-    batch = notes.list_notes(
-        visit.row, seq=visit.moment.at_seq, after=after, limit=CHUNK, content=content
+        for line in lines
+    ]
+    return _gapped(found)
+
+
+def _gapped(found: Sequence[ShownNote]) -> list[ShownNote]:
+    pairs = itertools.pairwise(found)
+    gaps = {later.seq: later.at - note.at for later, note in pairs}
+    return [
+        replace(note, gap=gap) if (gap := gaps.get(note.seq)) and gap > GAP else note
+        for note in found
+    ]
+
+
+def _panel(scene: Scene) -> Context:
+    """The newest notes. Two queries."""
+    found = notes.list_notes(scene.thread, seq=scene.at_seq, order="desc", limit=LISTED)
+    return {"jotted": from_lines(found.items), "following": found.next}
+
+
+def _around(ask: ListRequest[Visit]) -> Context:
+    """How many notes were added after the moment at hand and are there now."""
+    moment = ask.where.moment
+    if moment.live:
+        return {"since": 0}
+    state = states.state_of(ask.where.row)
+    last = moment.seq + state.inherited_clock
+    return {"since": sum(note.clock > last for note in NOTES.value(state).lines)}
+
+
+def _find(ask: ListRequest[Visit]) -> Context:
+    """What a search finds, newest first; trimmed notes too."""
+    found = events.find(ask, ask.after, limit=ask.limit, order="desc", terms=_ADDED)
+    return {
+        "jotted": from_events(found.lines),
+        "found": found,
+        "following": ask.query(after=found.next) if found.next else "",
+    }
+
+
+def _list_older(ask: ListRequest[Visit]) -> Context:
+    found = notes.list_notes(
+        ask.where.row,
+        order="desc",
+        seq=ask.where.moment.at_seq,
+        after=ask.after,
+        limit=LISTED,
     )
-    return Batch(items=tuple(memories.jotted(batch.items)), next=batch.next)
+    return {"jotted": from_lines(found.items), "following": found.next}
+
+
+def _batch(ask: ListRequest[Visit], after: str | None, limit: int) -> Batch[ShownNote]:
+    visit, content = ask.where, ask.content
+    if ask.asked.text:
+        found = events.find(
+            ask, after, limit=limit, order="asc", content=content, terms=_ADDED
+        )
+        return Batch(items=tuple(from_events(found.lines)), next=found.next)
+    batch = notes.list_notes(
+        visit.row, seq=visit.moment.at_seq, after=after, limit=limit, content=content
+    )
+    return Batch(items=tuple(from_lines(batch.items)), next=batch.next)
+
+
+def _record(thread: str, line: ShownNote) -> Record:
+    return {
+        "thread": thread,
+        "seq": line.seq,
+        "at": line.at.isoformat(),
+        "by": line.by,
+        "bytes": line.bytes,
+        "text": line.text,
+    }
+
+
+SCREEN = Screen(
+    folder="memory/notes",
+    group="memory",
+    scope=screens.THREAD,
+    panel=Panel(template="inspector/memory/notes/_panel.html", context=_panel),
+    read=screens.searched({k: search.EVENTS[k] for k in _SEARCHED}, bare="actor"),
+    examples=("at:<1h", "actor:agent:*", "-actor:agent:*"),
+    around=_around,
+    lines=lambda ask: _find(ask) if ask.asked.text else _list_older(ask),
+    export=Export(
+        fields=("thread", "seq", "at", "by", "bytes"),
+        content_fields=("text",),
+        record=_record,
+        batch=_batch,
+    ),
+)

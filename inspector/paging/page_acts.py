@@ -10,7 +10,7 @@ from inspector.access import access
 from inspector.access.access import signed_in
 from inspector.drawing import outcomes
 from inspector.drawing.scenes import Scene
-from inspector.live import panels
+from inspector.lists import panels
 from inspector.web import refusals, shell
 from inspector.web.places import Place
 from memoryhub.errors import InvalidError, Refusal, StaleError

@@ -1,3 +1,5 @@
+"""Pages: the page table, with every page, wherever it is."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -12,9 +14,10 @@ from inspector.access.access import signed_in
 from inspector.drawing import chat
 from inspector.drawing.chat import Block, Room
 from inspector.drawing.scenes import Scene
-from inspector.live import panels, visits
+from inspector.lists import panels, screens, visits
+from inspector.lists.screens import Context, ListRequest, Screen
+from inspector.lists.visits import Visit
 from inspector.web import asof, refusals, search, shell
-from inspector.web.search import Asked
 from memoryhub.errors import Refusal
 from memoryhub.models.access.operators import Membership
 from memoryhub.models.threads import Thread
@@ -24,8 +27,24 @@ from memoryhub.queries.paging import page_uses, page_views
 from memoryhub.queries.paging.page_views import LevelView, PageView
 from memoryhub.services.paging import operator_pages
 
-#: Searches that are a click away.
-EXAMPLES = ("tier:L0", "tier:L1", "level:>0", "pinned:yes", "tokens:>500")
+
+def _lines(ask: ListRequest[Visit]) -> Context:
+    seq = ask.where.moment.seq
+    found = page_views.list_pages(
+        ask.where.row, seq=seq, terms=ask.asked.terms, after=ask.after, limit=ask.limit
+    )
+    # The rest of a list is of the same moment: by then more may have happened.
+    more = ask.asked.query(at_seq=seq, after=found.next) if found.next else ""
+    return {"listed": found.items, "more": more}
+
+
+SCREEN = Screen(
+    folder="paging/pages",
+    scope=screens.THREAD,
+    read=screens.searched(search.PAGES, bare="page"),
+    examples=("tier:L0", "tier:L1", "level:>0", "pinned:yes", "tokens:>500"),
+    lines=_lines,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,24 +54,6 @@ class Side:
     level: LevelView
     block: Block | None
     open: bool
-
-
-@require_safe
-@signed_in
-def index(request: HttpRequest, project: str, thread: str) -> HttpResponse:
-    """The page table: every page, wherever it is."""
-    visit = visits.find(request, project, thread)
-    asked = search.asked(request.GET.get("q", ""), search.PAGES, bare="page")
-    context: dict[str, Any] = {
-        "asked": asked,
-        "examples": EXAMPLES,
-        "search": asked.query(),
-        **_batch(request, visit.row, asked, visit.moment.seq),
-    }
-    status = 422 if asked.error else 200
-    return visits.page(
-        request, "inspector/paging/pages/index.html", visit, context, status=status
-    )
 
 
 @require_safe
@@ -122,21 +123,6 @@ def delete(request: HttpRequest, project: str, thread: str, page: str) -> HttpRe
         section="threads",
         status=status,
     )
-
-
-def _batch(request: HttpRequest, row: Thread, asked: Asked, seq: int) -> dict[str, Any]:
-    if asked.error:
-        return {"listed": (), "more": ""}
-    found = page_views.list_pages(
-        row,
-        seq=seq,
-        terms=asked.terms,
-        after=request.GET.get("after") or None,
-        limit=asof.limit(request),
-    )
-    # The rest of a list is of the same moment: by then more may have happened.
-    more = asked.query(at_seq=seq, after=found.next) if found.next else ""
-    return {"listed": found.items, "more": more}
 
 
 def _sides(request: HttpRequest, view: PageView) -> list[Side]:

@@ -15,7 +15,7 @@ from inspector.access import access
 from inspector.access.access import signed_in
 from inspector.drawing import charts, outcomes
 from inspector.drawing.scenes import Scene
-from inspector.live import panels
+from inspector.lists import panels
 from inspector.paging import settings_form
 from inspector.web import asof, exports, refusals, shell
 from inspector.web.places import Place

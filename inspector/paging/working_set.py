@@ -1,18 +1,21 @@
+"""The working set: what stands in the model's context, page by page, and why."""
+
 from __future__ import annotations
 
-from django.http import HttpRequest, HttpResponse
-from django.views.decorators.http import require_safe
+from inspector.drawing import cells
+from inspector.drawing.scenes import Context, Panel, Scene
+from inspector.lists import screens
+from inspector.lists.screens import Screen
+from memoryhub.queries.paging import residency
 
-from inspector.access.access import signed_in
-from inspector.live import panels, visits
+
+def picture(scene: Scene) -> Context:
+    """The cells, each page by how it came and stands."""
+    return cells.picture(residency.get_residency(scene.thread, scene.seq))
 
 
-@require_safe
-@signed_in
-def show(request: HttpRequest, project: str, thread: str) -> HttpResponse:
-    """What stands in the model's context, page by page, and why."""
-    visit = visits.find(request, project, thread)
-    context = panels.PANELS["working-set"].context(visit.scene)
-    return visits.page(
-        request, "inspector/paging/working_set/show.html", visit, context
-    )
+SCREEN = Screen(
+    folder="paging/working_set",
+    scope=screens.THREAD,
+    panel=Panel(template="inspector/paging/working_set/_panel.html", context=picture),
+)

@@ -1,55 +1,61 @@
+"""Holds: duties to keep what somebody asks to forget."""
+
 from __future__ import annotations
 
 from datetime import timedelta
 from uuid import UUID
 
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
-from django.http.response import HttpResponseBase
 from django.urls import reverse
-from django.views.decorators.http import require_http_methods, require_safe
+from django.views.decorators.http import require_http_methods
 
 from inspector.access.access import signed_in
-from inspector.forget import offices, privacy_records
+from inspector.forget import offices
+from inspector.lists.screens import Export, ListRequest, Screen
 from inspector.people.subject_acts import MOST_DAYS, PROPOSED_DAYS, days_of, said_of
-from inspector.web import asof, exports, refusals
+from inspector.web import refusals
 from inspector.web.places import Place
+from inspector.web.records import Record
 from memoryhub.errors import InvalidError
 from memoryhub.models.server.clock import clock
 from memoryhub.queries.forget import holds
 from memoryhub.queries.forget.holds import HoldLine
-from memoryhub.queries.lists.cursors import Batch, walk
+from memoryhub.queries.lists.cursors import Batch
 from memoryhub.services.people import holds as duties
 
-_CHUNK = 200
+
+def _batch(ask: ListRequest[Place], after: str | None, limit: int) -> Batch[HoldLine]:
+    return holds.list_holds(ask.where.project.id, now=ask.now, after=after, limit=limit)
 
 
-@require_safe
-@signed_in
-def index(request: HttpRequest, project: str) -> HttpResponse:
-    place = offices.enter(request, project)
-    context = offices.listing(request, _batch(request, place))
-    return offices.page(request, place, "people/holds/index", context, tab="holds")
+def _record(_: str, line: HoldLine) -> Record:
+    return {
+        "hold": str(line.id),
+        "subject": str(line.subject),
+        "basis": line.basis,
+        "opened_by": line.opened_by,
+        "reviewer": line.reviewer,
+        "opened_at": line.opened_at.isoformat(),
+        "expires_at": line.expires_at.isoformat(),
+        "lifted_at": line.lifted_at.isoformat() if line.lifted_at else None,
+        "lifted_by": line.lifted_by,
+        "in_force": line.in_force,
+    }
 
 
-@require_safe
-@signed_in
-def export(request: HttpRequest, project: str, kind: str) -> HttpResponseBase:
-    """The list as data: one batch as JSON, or all of it as CSV or NDJSON."""
-    place = offices.enter(request, project)
-    now = clock.now()
-    return exports.answer(
-        request,
-        kind,
-        f"{place.project.slug}-holds",
-        heading=privacy_records.HOLD,
-        record=privacy_records.hold,
-        part=lambda: _batch(request, place),
-        parts=lambda: walk(
-            lambda after: holds.list_holds(
-                place.project.id, now=now, after=after, limit=_CHUNK
-            )
+SCREEN = Screen(
+    folder="people/holds",
+    scope=offices.CONSOLE,
+    export=Export(
+        fields=(
+            "hold", "subject", "basis", "opened_by", "reviewer", "opened_at",
+            "expires_at", "lifted_at", "lifted_by", "in_force",
         ),
-    )
+        record=_record,
+        batch=_batch,
+        size=None,
+    ),
+)  # fmt: skip
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -90,13 +96,4 @@ def lift(request: HttpRequest, project: str, hold: UUID) -> HttpResponse:
         return HttpResponseRedirect(reverse("holds", kwargs={"project": project}))
     return offices.page(
         request, place, "people/holds/lift", {"line": line}, tab="holds"
-    )
-
-
-def _batch(request: HttpRequest, place: Place) -> Batch[HoldLine]:
-    return holds.list_holds(
-        place.project.id,
-        now=clock.now(),
-        after=request.GET.get("after") or None,
-        limit=asof.limit(request),
     )

@@ -1,59 +1,84 @@
+"""Subjects: everybody whose memory agents keep, by an id of ours."""
+
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
-from urllib.parse import urlencode
 from uuid import UUID
 
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
-from django.http.response import HttpResponseBase
 from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
 
 from inspector.access.access import signed_in
-from inspector.forget import offices, privacy_records
+from inspector.forget import offices
+from inspector.lists import screens
+from inspector.lists.screens import Export, ListRequest, Screen
 from inspector.people.subject_acts import RESTRICTIONS
-from inspector.web import asof, departures, exports, forgetting
+from inspector.web import departures, forgetting
 from inspector.web.places import Place
+from inspector.web.records import Record
 from memoryhub.errors import InvalidError, SubjectErasedError
 from memoryhub.models.server.clock import clock
 from memoryhub.models.subjects import Subject
 from memoryhub.queries.lists.cursors import Batch
 from memoryhub.queries.people import profiles, subject_lists
 from memoryhub.queries.people.profiles import Profile
-from memoryhub.queries.people.subject_lists import SubjectLine
+from memoryhub.queries.people.subject_lists import STATES, SubjectLine
 from memoryhub.services.access import audit
 from memoryhub.services.imports import readmissions
 from memoryhub.services.people import restrictions
 from memoryhub.services.people import subjects as people
+
+
+def _batch(
+    ask: ListRequest[Place], after: str | None, limit: int
+) -> Batch[SubjectLine]:
+    return subject_lists.list_subjects(
+        ask.where.project,
+        state=ask.asked.options["state"],
+        now=ask.now,
+        after=after,
+        limit=limit,
+    )
+
+
+def _record(_: str, line: SubjectLine) -> Record:
+    return {
+        "subject": str(line.id),
+        "state": line.state,
+        "anonymous": line.anonymous,
+        "generation": line.generation,
+        # None where there are more than are counted.
+        "threads": None if line.many else line.threads,
+        "held": line.held,
+        "first_seen": line.created_at.isoformat(),
+        "last_seen": line.last_seen.isoformat() if line.last_seen else None,
+    }
+
+
+SCREEN = Screen(
+    folder="people/subjects",
+    scope=offices.CONSOLE,
+    read=partial(screens.chosen, "state", STATES),
+    around=lambda _: {"states": STATES},
+    export=Export(
+        fields=(
+            "subject", "state", "anonymous", "generation", "threads", "held",
+            "first_seen", "last_seen",
+        ),
+        record=_record,
+        batch=_batch,
+        size=None,
+    ),
+)  # fmt: skip
+
 
 #: What an open erasure restricts somebody for; only its end ends that.
 KEPT = {
     restrictions.PLANNED: "a plan to forget waits to be confirmed",
     restrictions.HELD: "a hold stands against forgetting",
 }
-
-
-@require_safe
-@signed_in
-def index(request: HttpRequest, project: str) -> HttpResponse:
-    return _index(request, offices.enter(request, project))
-
-
-@require_safe
-@signed_in
-def export(request: HttpRequest, project: str, kind: str) -> HttpResponseBase:
-    """The list as data: one batch as JSON, or all of it as CSV or NDJSON."""
-    place = offices.enter(request, project)
-    state, now = _state(request), clock.now()
-    return exports.answer(
-        request,
-        kind,
-        f"{place.project.slug}-subjects",
-        heading=privacy_records.SUBJECT,
-        record=privacy_records.subject,
-        part=lambda: _batch(request, place, state),
-        parts=lambda: subject_lists.iter_subjects(place.project, state=state, now=now),
-    )
 
 
 @require_POST
@@ -65,13 +90,13 @@ def look_up(request: HttpRequest, project: str) -> HttpResponse:
     try:
         row = people.find(place.project.id, user_id)
     except InvalidError:
-        return _index(request, place, missed=True, status=422)
+        return _missed(request, place, 422)
     except SubjectErasedError as gone:
         _note(place, "subject.looked_up", None, outcome=gone.code)
         return departures.response(request, place, gone, user_id=user_id)
     _note(place, "subject.looked_up", row)
     if row is None:
-        return _index(request, place, missed=True, status=404)
+        return _missed(request, place, 404)
     where = {"project": project, "subject": row.id}
     return HttpResponseRedirect(reverse("subject", kwargs=where))
 
@@ -85,7 +110,7 @@ def readmit(request: HttpRequest, project: str) -> HttpResponse:
     try:
         made = readmissions.readmit(place.project.id, user_id, actor=place.actor)
     except InvalidError:
-        return _index(request, place, missed=True, status=422)
+        return _missed(request, place, 422)
     where = {"project": project, "subject": made.id}
     return HttpResponseRedirect(reverse("subject", kwargs=where))
 
@@ -118,24 +143,9 @@ def _note(
     audit.record(actor=place.actor, action=action, project=place.project.id, **found)
 
 
-def _index(
-    request: HttpRequest, place: Place, *, missed: bool = False, status: int = 200
-) -> HttpResponse:
-    state = _state(request)
-    found = _batch(request, place, state)
-    here = reverse("subjects", kwargs={"project": place.project.slug})
-    more = {"after": found.next, "state": state}
-    context = {
-        "listed": found.items,
-        "state": state,
-        "states": subject_lists.STATES,
-        "missed": missed,
-        "more": urlencode(more) if found.next else "",
-        "exports": exports.links(here, urlencode({"state": state})),
-    }
-    return offices.page(
-        request, place, "people/subjects/index", context, tab="subjects", status=status
-    )
+def _missed(request: HttpRequest, place: Place, status: int) -> HttpResponse:
+    ask = SCREEN.ask(request, place)
+    return SCREEN.page(ask, status=status, missed=True)
 
 
 def _show(
@@ -167,20 +177,3 @@ def _figures(profile: Profile) -> list[tuple[str, int]]:
         *((name.capitalize(), count) for name, count in profile.counts.items()),
         ("Tombstones", sum(profile.tombstones.values())),
     ]
-
-
-def _state(request: HttpRequest) -> str:
-    state = request.GET.get("state", "")
-    if state and state not in subject_lists.STATES:
-        raise InvalidError(loc="state")
-    return state
-
-
-def _batch(request: HttpRequest, place: Place, state: str) -> Batch[SubjectLine]:
-    return subject_lists.list_subjects(
-        place.project,
-        state=state,
-        now=clock.now(),
-        after=request.GET.get("after") or None,
-        limit=asof.limit(request),
-    )

@@ -1,34 +1,95 @@
+"""Events: those that a search finds, newest first; rare ones batch by batch."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 from urllib.parse import urlencode
 
 from django.http import HttpRequest, HttpResponse
-from django.http.response import HttpResponseBase
 from django.views.decorators.http import require_safe
 
 from inspector.access import access
 from inspector.access.access import signed_in
 from inspector.drawing import chat
 from inspector.drawing.scenes import Scene
-from inspector.live import panels, visits
-from inspector.web import asof, exports, records, search, shell
-from inspector.web.search import Asked
+from inspector.lists import panels, screens
+from inspector.lists.screens import Context, Export, ListRequest, Screen
+from inspector.lists.visits import Visit
+from inspector.web import records, search, shell
 from memoryhub.errors import NotFoundError
 from memoryhub.kernel.memory.checkpoint_events import CheckpointRestored
-from memoryhub.models.server.clock import clock
 from memoryhub.models.threads import Thread
 from memoryhub.queries.forget import erasure_views
 from memoryhub.queries.lists.cursors import Batch
+from memoryhub.queries.lists.terms import Term
 from memoryhub.queries.memory import restorations
 from memoryhub.queries.replay import states
 from memoryhub.queries.threads import event_search, events, timeline
 from memoryhub.queries.threads.event_search import Stretch
-from memoryhub.queries.threads.events import EventLine
+from memoryhub.queries.threads.events import EventLine, Order
+from memoryhub.queries.threads.timeline import Moment
 
-#: Events of a batch of an export.
-CHUNK = 200
+
+def _lines(ask: ListRequest[Visit]) -> Context:
+    found = find(ask, ask.after, limit=ask.limit, order="desc")
+    return {
+        "found": found,
+        "shown": [panels.told(line) for line in found.lines],
+        "more": ask.query(after=found.next) if found.next else "",
+    }
+
+
+def _batch(ask: ListRequest[Visit], after: str | None, limit: int) -> Batch[EventLine]:
+    found = find(ask, after, limit=limit, order="asc", content=ask.content)
+    return Batch(items=found.lines, next=found.next)
+
+
+def find(
+    ask: ListRequest[Visit],
+    after: str | None,
+    *,
+    limit: int,
+    order: Order,
+    content: bool = True,
+    terms: tuple[Term, ...] = (),
+) -> Stretch:
+    """Events after a cursor that the search finds, and these terms."""
+    return event_search.search_events(
+        ask.where.row,
+        terms=(*ask.asked.terms, *terms),
+        now=ask.now,
+        at_seq=ask.where.moment.at_seq,
+        after=after,
+        limit=limit,
+        order=order,
+        content=content,
+    )
+
+
+SCREEN = Screen(
+    folder="threads/events",
+    scope=screens.THREAD,
+    read=screens.searched(search.EVENTS, bare="type"),
+    lines=_lines,
+    export=Export(
+        fields=records.EVENT,
+        content_fields=records.EVENT_CONTENT,
+        record=records.event,
+        batch=_batch,
+    ),
+)
+
+
+def bubble_of(
+    thread: Thread, line: EventLine, moment: Moment, room: chat.Room | None = None
+) -> chat.Bubble | None:
+    """The message that an event brought, if it did. No query."""
+    if line.type != "slot.appended":
+        return None
+    slot = timeline.slot_of(thread, line, turn=moment.state.turn_count)
+    return chat.bubble(slot, room or chat.Room())
+
+
 #: What takes records at somebody's wish.
 _ORDER = "records.erased"
 
@@ -57,7 +118,7 @@ def show(request: HttpRequest, project: str, thread: str, seq: int) -> HttpRespo
         **panels.shared(Scene(thread=row, at_seq=seq)),
         "event": panels.told(line),
         "moment": moment,
-        "message": panels.bubble_of(row, line, moment, room),
+        "message": bubble_of(row, line, moment, room),
         "raw": room.raw(records.event(thread, line)),
         "proof": erasure_views.get_mark(row.id, line.seq) if line.erased else None,
         "order": line.body.get("erasure") if line.type == _ORDER else None,
@@ -89,93 +150,3 @@ def _seen(request: HttpRequest) -> int:
     """The head that a preview was judged by, as its form sent it; 0 if none was."""
     told = request.GET.get("seen", "")
     return int(told) if told.isascii() and told.isdigit() and len(told) <= 18 else 0
-
-
-@require_safe
-@signed_in
-def index(request: HttpRequest, project: str, thread: str) -> HttpResponse:
-    """The events that a search finds, newest first; rare ones batch by batch."""
-    visit, asked = visits.find(request, project, thread), _asked(request)
-    row, at_seq = visit.row, visit.moment.at_seq
-    found = None if asked.error else _look_back(request, row, asked, at_seq)
-    context: dict[str, Any] = {
-        "asked": asked,
-        "found": found,
-        "shown": [panels.told(line) for line in found.lines] if found else [],
-        "search": asked.query(),
-        "kept": asked.query(at_seq=at_seq),
-        "more": asked.query(at_seq=at_seq, after=found.next)
-        if found and found.next
-        else "",
-    }
-    status = 422 if asked.error else 200
-    return visits.page(
-        request, "inspector/threads/events/index.html", visit, context, status=status
-    )
-
-
-@require_safe
-@signed_in
-def export(
-    request: HttpRequest,
-    project: str,
-    thread: str,
-    kind: str,  # the URL's word
-) -> HttpResponseBase:
-    """What a search finds as data, oldest first; payloads only if asked for."""
-    visit, asked = visits.find(request, project, thread), _asked(request)
-    row, at_seq = visit.row, visit.moment.at_seq
-    if asked.error:
-        return exports.refused(asked.error, status=422)
-    content = request.GET.get("content") == "1"
-    found = event_search.iter_events(
-        row, terms=asked.terms, now=clock.now(), at_seq=at_seq, content=content
-    )
-    return exports.answer(
-        request,
-        kind,
-        f"{row.name}-events",
-        heading=records.EVENT + (records.EVENT_CONTENT if content else ()),
-        record=lambda line: records.event(row.name, line, content=content),
-        part=lambda: _batch(request, row, asked, at_seq=at_seq, content=content),
-        parts=lambda: found,
-    )
-
-
-def _asked(request: HttpRequest) -> Asked:
-    return search.asked(request.GET.get("q", ""), search.EVENTS, bare="type")
-
-
-def _look_back(
-    request: HttpRequest, row: Thread, asked: Asked, at_seq: int | None
-) -> Stretch:
-    """The newest that are found as of a seq, or what follows the cursor of the URL."""
-    return event_search.search_events(
-        row,
-        terms=asked.terms,
-        now=clock.now(),
-        at_seq=at_seq,
-        after=request.GET.get("after") or None,
-        limit=asof.limit(request),
-        order="desc",
-    )
-
-
-def _batch(
-    request: HttpRequest,
-    row: Thread,
-    asked: Asked,
-    *,
-    at_seq: int | None,
-    content: bool,
-) -> Batch[EventLine]:
-    found = event_search.search_events(
-        row,
-        terms=asked.terms,
-        now=clock.now(),
-        at_seq=at_seq,
-        after=request.GET.get("after") or None,
-        limit=CHUNK,
-        content=content,
-    )
-    return Batch(items=found.lines, next=found.next)

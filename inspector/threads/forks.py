@@ -9,7 +9,7 @@ from django.views.decorators.http import require_http_methods, require_safe
 from inspector.access import access
 from inspector.access.access import signed_in
 from inspector.drawing.scenes import Scene
-from inspector.live import panels
+from inspector.lists import panels
 from inspector.web import asof, points, refusals, shell
 from inspector.web.places import Place
 from memoryhub.errors import InvalidError, Refusal

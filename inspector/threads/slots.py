@@ -1,6 +1,8 @@
+"""Slots: the conversation around an index, as it was said."""
+
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 from urllib.parse import urlencode
 
@@ -12,115 +14,61 @@ from inspector.access import access
 from inspector.access.access import signed_in
 from inspector.drawing import chat
 from inspector.drawing.scenes import Scene
-from inspector.live import panels, visits
+from inspector.lists import panels, screens, visits
+from inspector.lists.screens import Context, Export, ListRequest, Screen
+from inspector.lists.visits import Visit
 from inspector.web import asof, exports, records, shell
+from inspector.web.search import Asked
 from memoryhub.errors import InvalidError
 from memoryhub.kernel.text import names
 from memoryhub.models.threads import Thread
 from memoryhub.queries.forget import erasure_views
 from memoryhub.queries.forget.erasure_views import Proof
-from memoryhub.queries.lists.cursors import walk
+from memoryhub.queries.lists.cursors import Batch, walk
 from memoryhub.queries.threads import forks, slots
 from memoryhub.queries.threads.slots import SlotFilter, SlotLine
 
-#: Messages on each side of the one jumped to; rows of a batch of an export.
-AROUND, CHUNK = 50, 200
+#: Messages on each side of the one jumped to; those of a batch as JSON.
+AROUND, SIZE = 50, 50
+_KEPT = ("type", "from", "turn", "at_seq", "at_turn")
 
 
-@require_safe
-@signed_in
-def index(request: HttpRequest, project: str, thread: str) -> HttpResponse:
-    """The conversation: messages around an index, as they were said."""
-    visit, where = visits.find(request, project, thread), _where(request)
-    row, moment = visit.row, visit.moment
-    total = slots.count_slots(row, at_seq=moment.at_seq)
-    asked = asof.number(request, "index")
-    here = max(0, total - 1 if asked is None else min(asked, total - 1))
+def _read(request: HttpRequest) -> Asked:
+    """The filters of the URL. Raises InvalidError."""
+    options: dict[str, Any] = {n: request.GET.get(n, "") for n in ("type", "from")}
+    for loc, word in options.items():
+        if word and not names.valid(word):
+            raise InvalidError(code="name", loc=loc)
+    return Asked(text="", options=options | {"turn": asof.number(request, "turn")})
+
+
+def _lines(ask: ListRequest[Visit]) -> Context:
+    row, where = ask.where.row, _filter(ask)
+    total = slots.count_slots(row, at_seq=ask.where.moment.at_seq)
+    chosen = asof.number(ask.request, "index")
+    here = max(0, total - 1 if chosen is None else min(chosen, total - 1))
     window = _window(row, here, total, where)
     room = chat.Room()
-    context: dict[str, Any] = {
+    return {
         "where": where,
-        "chosen": asked,
+        "chosen": chosen,
         "total": total,
         "bubbles": [chat.bubble(slot, room) for slot in window],
-        "proofs": _proofs(window),
+        "proofs": find_proofs(window),
         "ancestors": forks.get_names(row) if any(s.inherited for s in window) else {},
-        "links": _links(request, window, total),
-        "filters": urlencode(_filters(where)),
+        "links": _links(ask.request, window, total),
+        "filters": ask.asked.query(),
     }
-    return visits.page(request, "inspector/threads/slots/index.html", visit, context)
 
 
-@require_safe
-@signed_in
-def show(request: HttpRequest, project: str, thread: str, index: int) -> HttpResponse:
-    """One message: its fields, what its handler was told, and all of its content."""
-    place = access.find_place(request, project)
-    row = access.find_thread(place, thread)
-    slot = slots.get_slot(row, index)
-    whole = request.GET.get("content") == "all"
-    room = chat.Room.boundless() if whole else chat.Room()
-    home = forks.get_names(row).get(slot.home, "") if slot.inherited else ""
-    context = {
-        **panels.shared(Scene(thread=row)),
-        "slot": slot,
-        "home": home,
-        "bubble": chat.bubble(slot, room),
-        "proofs": _proofs([slot]),
-        "handler": room.raw(records.handler_view(thread, slot)),
-        "raw": room.raw(records.slot(thread, slot)),
-        "whole": whole,
-    }
-    return shell.page(
-        request,
-        "inspector/threads/slots/show.html",
-        context,
-        place=place,
-        section="threads",
-        status=410 if slot.erased else 200,
-    )
+def _around(ask: ListRequest[Visit]) -> Context:
+    """The exports, with that of the messages as they came in."""
+    path, query = ask.request.path, ask.query()
+    messages = f"{path.removesuffix(SCREEN.name)}messages.ndjson?{query}"
+    return {"exported": [*exports.links(path, query), ("messages", messages)]}
 
 
-@require_safe
-@signed_in
-def export(
-    request: HttpRequest,
-    project: str,
-    thread: str,
-    kind: str,  # the URL's word
-) -> HttpResponseBase:
-    """The messages that the filters match, oldest first; content only if asked for."""
-    visit, where = visits.find(request, project, thread), _where(request)
-    row, at_seq = visit.row, visit.moment.at_seq
-    content = request.GET.get("content") == "1"
-    after = request.GET.get("after") or None
-    return exports.answer(
-        request,
-        kind,
-        f"{thread}-slots",
-        heading=records.SLOT + (records.SLOT_CONTENT if content else ()),
-        record=lambda slot: records.slot(thread, slot, content=content),
-        part=lambda: slots.list_slots(
-            row, where=where, content=content, at_seq=at_seq, after=after
-        ),
-        parts=lambda: _batches(row, where, at_seq, content=content),
-    )
-
-
-@require_safe
-@signed_in
-def messages(request: HttpRequest, project: str, thread: str) -> HttpResponseBase:
-    """The messages themselves, as `manage.py import --format chat` takes them."""
-    visit, where = visits.find(request, project, thread), _where(request)
-    at_seq = visit.moment.at_seq
-    chunks = (
-        [slot.content for slot in batch if isinstance(slot.content, dict)]
-        for batch in _batches(visit.row, where, at_seq, content=True)
-    )
-    return exports.ndjson(request, f"{thread}-messages", chunks)
-
-
-def _proofs(window: Iterable[SlotLine]) -> dict[int, Proof]:
+def find_proofs(window: Iterable[SlotLine]) -> dict[int, Proof]:
     """By index of an erased message, what erased it. No query if none is."""
     gone = {(slot.home, slot.seq): slot.index for slot in window if slot.erased}
     found = erasure_views.list_marks(gone.keys())
@@ -142,31 +90,28 @@ def _window(
     return (*reversed(before.items), *after.items)
 
 
-def _batches(
-    row: Thread, where: SlotFilter, at_seq: int | None, *, content: bool
-) -> Iterator[tuple[SlotLine, ...]]:
-    return walk(
-        lambda after: slots.list_slots(
-            row, where=where, content=content, at_seq=at_seq, after=after, limit=CHUNK
-        )
+def batch(
+    ask: ListRequest[Visit], after: str | None, limit: int, *, content: bool = False
+) -> Batch[SlotLine]:
+    """Those after a cursor that the filters match."""
+    return slots.list_slots(
+        ask.where.row,
+        where=_filter(ask),
+        content=content or ask.content,
+        at_seq=ask.where.moment.at_seq,
+        after=after,
+        limit=limit,
     )
 
 
-def _where(request: HttpRequest) -> SlotFilter:
-    typed, sender = request.GET.get("type", ""), request.GET.get("from", "")
-    for loc, word in (("type", typed), ("from", sender)):
-        if word and not names.valid(word):
-            raise InvalidError(code="name", loc=loc)
+def _filter(ask: ListRequest[Visit]) -> SlotFilter:
+    """Which slots the URL asks for."""
+    options = ask.asked.options
     return SlotFilter(
-        type=typed or None,
-        from_name=sender or None,
-        turn=asof.number(request, "turn"),
+        type=options["type"] or None,
+        from_name=options["from"] or None,
+        turn=options["turn"],
     )
-
-
-def _filters(where: SlotFilter) -> dict[str, Any]:
-    named = {"type": where.type, "from": where.from_name, "turn": where.turn}
-    return {name: value for name, value in named.items() if value is not None}
 
 
 def _links(
@@ -181,4 +126,61 @@ def _links(
     return {"older": older, "newer": newer}
 
 
-_KEPT = ("type", "from", "turn", "at_seq", "at_turn")
+SCREEN = Screen(
+    folder="threads/slots",
+    label="Conversation",
+    scope=screens.THREAD,
+    read=_read,
+    lines=_lines,
+    around=_around,
+    export=Export(
+        fields=records.SLOT,
+        content_fields=records.SLOT_CONTENT,
+        record=records.slot,
+        batch=batch,
+        size=SIZE,
+    ),
+)
+
+
+@require_safe
+@signed_in
+def show(request: HttpRequest, project: str, thread: str, index: int) -> HttpResponse:
+    """One message: its fields, what its handler was told, and all of its content."""
+    place = access.find_place(request, project)
+    row = access.find_thread(place, thread)
+    slot = slots.get_slot(row, index)
+    whole = request.GET.get("content") == "all"
+    room = chat.Room.boundless() if whole else chat.Room()
+    home = forks.get_names(row).get(slot.home, "") if slot.inherited else ""
+    context = {
+        **panels.shared(Scene(thread=row)),
+        "slot": slot,
+        "home": home,
+        "bubble": chat.bubble(slot, room),
+        "proofs": find_proofs([slot]),
+        "handler": room.raw(records.handler_view(thread, slot)),
+        "raw": room.raw(records.slot(thread, slot)),
+        "whole": whole,
+    }
+    return shell.page(
+        request,
+        "inspector/threads/slots/show.html",
+        context,
+        place=place,
+        section="threads",
+        status=410 if slot.erased else 200,
+    )
+
+
+@require_safe
+@signed_in
+def messages(request: HttpRequest, project: str, thread: str) -> HttpResponseBase:
+    """The messages themselves, as `manage.py import --format chat` takes them."""
+    ask = SCREEN.ask(request, visits.find(request, project, thread))
+    batches = walk(lambda after: batch(ask, after, screens.CHUNK, content=True))
+    chunks = (
+        [slot.content for slot in batch if isinstance(slot.content, dict)]
+        for batch in batches
+    )
+    return exports.ndjson(request, f"{thread}-messages", chunks)

@@ -1,12 +1,14 @@
+"""Threads: all of a project, searched, in an order of choice."""
+
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any, get_args
+from typing import Any, cast, get_args
 from urllib.parse import urlencode
 
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
-from django.http.response import HttpResponseBase
 from django.shortcuts import render
 from django.urls import reverse
 from django.utils.dateparse import parse_datetime
@@ -19,7 +21,9 @@ from django.views.decorators.http import (
 from inspector.access import access
 from inspector.access.access import signed_in, signed_in_panel
 from inspector.drawing import policy
-from inspector.web import asof, exports, records, refusals, search, shell
+from inspector.lists import screens
+from inspector.lists.screens import Context, Export, ListRequest, Screen
+from inspector.web import records, refusals, search, shell
 from inspector.web.places import Place
 from memoryhub.errors import InvalidError, Refusal
 from memoryhub.kernel.state.events import CloseReason
@@ -30,23 +34,25 @@ from memoryhub.queries.threads import catalogue, facets
 from memoryhub.queries.threads.threads import ThreadLine
 from memoryhub.services.threads import operator_threads
 
-REASONS: tuple[CloseReason, ...] = get_args(CloseReason)
+#: The order unless another one is chosen.
+_SORT = "active"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked(search.Asked):
     """What the URL asks of the list."""
 
-    sort: str
-    after: str
     #: The days of a retention policy that is not saved; None goes by the saved one.
     assumed: str | None = None
 
+    @property
+    def sort(self) -> str:
+        return self.options.get("sort") or _SORT
+
     def query(self, **more: str | int | None) -> str:
         """This list's query, with changes, as it stands behind the `?`."""
-        sort = "" if self.sort == "active" else self.sort
         # Named in full: a slotted dataclass is another class than super() looks for.
-        said = search.Asked.query(self, **{"sort": sort, **more})
+        said = search.Asked.query(self, **more)
         return "&".join(part for part in (said, self.kept) if part)
 
     @property
@@ -55,38 +61,77 @@ class Asked(search.Asked):
         return "" if self.assumed is None else urlencode({policy.FIELD: self.assumed})
 
 
-@require_safe
-@signed_in
-def index(request: HttpRequest, project: str) -> HttpResponse:
-    place = _place(request, project)
-    asked, now = _asked(request), clock.now()
-    found = None if asked.error else _batch(request, place, asked, now)
-    context = {
-        "asked": asked,
-        "query": asked.text,
-        "sorts": [(sort, asked.query(sort=sort)) for sort in catalogue.SORTS],
-        "since": now.isoformat(),
-        "listed": found.items if found else (),
-        "more": asked.query(after=found.next) if found and found.next else "",
-        "exports": exports.links(request.path, asked.query()),
-    }
-    return shell.page(
-        request,
-        "inspector/threads/index.html",
-        context,
-        place=place,
-        section="threads",
-        live=True,
-        status=422 if asked.error else 200,
+def enter(request: HttpRequest, project: str) -> Place:
+    """As everywhere, but under the policy that the URL asks for."""
+    place = access.find_place(request, project)
+    return replace(place, project=policy.assumed(request, place.project))
+
+
+def read(request: HttpRequest) -> Asked:
+    """The search, the order and the policy that is assumed."""
+    found = search.asked(request.GET.get("q", ""), search.THREADS)
+    sort = request.GET.get("sort", "")
+    return Asked(
+        text=found.text,
+        terms=found.terms,
+        error=found.error,
+        options={"sort": sort if sort in catalogue.SORTS and sort != _SORT else ""},
+        assumed=request.GET.get(policy.FIELD),
     )
+
+
+def _around(ask: ListRequest[Place]) -> Context:
+    return {
+        "query": ask.asked.text,
+        "sorts": [(sort, ask.query(sort=sort)) for sort in catalogue.SORTS],
+        "since": ask.now.isoformat(),
+    }
+
+
+def _batch(ask: ListRequest[Place], after: str | None, limit: int) -> Batch[ThreadLine]:
+    return catalogue.list_threads(
+        ask.where.project,
+        terms=ask.asked.terms,
+        now=ask.now,
+        sort=cast("Asked", ask.asked).sort,
+        after=after,
+        limit=limit,
+        restricted=ask.where.officer,
+    )
+
+
+def _all(ask: ListRequest[Place]) -> Iterable[Sequence[ThreadLine]]:
+    """Oldest first, other than on the page."""
+    place = ask.where
+    return catalogue.iter_threads(
+        place.project, terms=ask.asked.terms, now=ask.now, restricted=place.officer
+    )
+
+
+SCREEN = Screen(
+    folder="threads",
+    scope=screens.project_scope("threads", enter=enter, live=True),
+    read=read,
+    around=_around,
+    export=Export(
+        fields=records.THREAD,
+        record=lambda _, line: records.thread(line),
+        batch=_batch,
+        lines=_all,
+        size=None,
+    ),
+)
+
+
+REASONS: tuple[CloseReason, ...] = get_args(CloseReason)
 
 
 @require_safe
 @signed_in_panel
 def panel(request: HttpRequest, project: str, panel: str) -> HttpResponse:
     """What stands beside the list and loads by itself."""
-    place = _place(request, project)
-    asked, now = _asked(request), clock.now()
+    place = enter(request, project)
+    asked, now = read(request), clock.now()
     if asked.error:
         raise asked.error
     shown = {"facets": _facets, "fresh": _fresh}.get(panel)
@@ -97,29 +142,6 @@ def panel(request: HttpRequest, project: str, panel: str) -> HttpResponse:
     answer = render(request, f"inspector/threads/_{panel}.html", context)
     answer.headers["MH-Panel"] = "1"
     return answer
-
-
-@require_safe
-@signed_in
-def export(
-    request: HttpRequest, project: str, kind: str
-) -> HttpResponseBase:  # the URL's word
-    """The list as data: one batch as JSON, or all that matches as CSV or NDJSON."""
-    place = _place(request, project)
-    asked, now = _asked(request), clock.now()
-    if asked.error:
-        return exports.refused(asked.error, status=422)
-    return exports.answer(
-        request,
-        kind,
-        f"{place.project.slug}-threads",
-        heading=records.THREAD,
-        record=records.thread,
-        part=lambda: _batch(request, place, asked, now),
-        parts=lambda: catalogue.iter_threads(
-            place.project, terms=asked.terms, now=now, restricted=place.officer
-        ),
-    )
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -167,39 +189,6 @@ def _closing(
 
 def _thread_url(project: str, thread: str) -> str:
     return reverse("thread", kwargs={"project": project, "thread": thread})
-
-
-def _place(request: HttpRequest, project: str) -> Place:
-    """As everywhere, but under the policy that the URL asks for."""
-    place = access.find_place(request, project)
-    return replace(place, project=policy.assumed(request, place.project))
-
-
-def _asked(request: HttpRequest) -> Asked:
-    found = search.asked(request.GET.get("q", ""), search.THREADS)
-    sort = request.GET.get("sort", "")
-    return Asked(
-        text=found.text,
-        terms=found.terms,
-        error=found.error,
-        sort=sort if sort in catalogue.SORTS else "active",
-        after=request.GET.get("after", ""),
-        assumed=request.GET.get(policy.FIELD),
-    )
-
-
-def _batch(
-    request: HttpRequest, place: Place, asked: Asked, now: datetime
-) -> Batch[ThreadLine]:
-    return catalogue.list_threads(
-        place.project,
-        terms=asked.terms,
-        now=now,
-        sort=asked.sort,
-        after=asked.after or None,
-        limit=asof.limit(request),
-        restricted=place.officer,
-    )
 
 
 def _facets(

@@ -9,7 +9,7 @@ from django.views.decorators.http import require_safe
 from inspector.access import access
 from inspector.access.access import signed_in
 from inspector.drawing.scenes import Scene
-from inspector.live import panels
+from inspector.lists import panels
 from inspector.web import asof, shell
 from memoryhub.errors import InvalidError, NotFoundError, NotRecordedError
 from memoryhub.kernel.packing.prefixes import OrderError

@@ -1,8 +1,9 @@
+"""Turns: the model calls of a thread, newest first."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlencode
 
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_safe
@@ -12,12 +13,26 @@ from inspector.access.access import signed_in
 from inspector.drawing import cells, chat, summaries
 from inspector.drawing.chat import Block
 from inspector.drawing.scenes import Scene
-from inspector.live import panels, visits
-from inspector.web import asof, shell
+from inspector.lists import panels, screens
+from inspector.lists.screens import Context, ListRequest, Screen
+from inspector.lists.visits import Visit
+from inspector.web import shell
 from memoryhub.errors import NotFoundError
 from memoryhub.kernel.text import strict_json
 from memoryhub.queries.turns import turn_faults, turns
 from memoryhub.queries.turns.turns import Shown
+
+
+def _lines(ask: ListRequest[Visit]) -> Context:
+    visit = ask.where
+    found = turns.list_turns(
+        visit.row, up_to=visit.moment.at_seq, after=ask.after, limit=ask.limit
+    )
+    return screens.list_context(ask, found)
+
+
+SCREEN = Screen(folder="turns", scope=screens.THREAD, lines=_lines)
+
 
 #: Characters of one message of a request, and of all of it, that a page shows unasked.
 SAID_CHARS, REQUEST_CHARS = 24_000, 64_000
@@ -34,26 +49,6 @@ class Said:
     @property
     def cut(self) -> bool:
         return self.size > len(self.text)
-
-
-@require_safe
-@signed_in
-def index(request: HttpRequest, project: str, thread: str) -> HttpResponse:
-    """The model calls of a thread, newest first."""
-    visit = visits.find(request, project, thread)
-    moment = visit.moment
-    found = turns.list_turns(
-        visit.row,
-        up_to=moment.at_seq,
-        after=request.GET.get("after") or None,
-        limit=asof.limit(request),
-    )
-    kept = {"at_seq": str(moment.seq)} if not moment.live else {}
-    context: dict[str, Any] = {
-        "listed": found.items,
-        "more": urlencode({**kept, "after": found.next}) if found.next else "",
-    }
-    return visits.page(request, "inspector/turns/index.html", visit, context)
 
 
 @require_safe

@@ -1,7 +1,7 @@
 """Looks: whoever is shown content is in the audit log before it is shown.
 
-Every address is one or the other: it shows content of a thread or it shows none. What
-is declared as neither counts as content.
+An address of a thread shows its content unless it is declared plain; one that is of no
+thread shows none, and what the console of privacy opens it notes by itself.
 """
 
 from __future__ import annotations
@@ -27,39 +27,11 @@ PURPOSE = "purpose"
 DEFAULT_PURPOSE = "debugging"
 assert DEFAULT_PURPOSE in PURPOSES
 
-#: Names, numbers and words of ours, and no more.
+#: Routes of a thread that show names, numbers and words of ours, and no more.
 PLAIN = frozenset(
     {
-        *("projects", "sign-in", "sign-in-link", "sign-out", "theme"),
-        *("sso", "sso-callback", "second-factor"),
-        *("passkey-challenge", "passkey-proposal"),
-        *("overview", "threads", "threads-export", "list-panel", "health"),
-        *("imports", "imports-export", "settings", "audit", "audit-entry"),
-        *("audit-export", "api-keys", "api-key-new", "api-key-rotate"),
-        *("members", "member-new", "member"),
-        *("api-key-revoke", "paging-settings", "paging-flush", "close", "reopen"),
-        *("retention", "fork", "forks", "checkpoint-take", "checkpoint-delete"),
-        # The console of privacy: ids and counts. What it opens it notes by itself.
-        *("subjects", "subjects-export", "subject", "subject-look-up"),
-        "subject-readmit",
-        *("subject-reveal", "subject-export", "subject-restrict"),
-        *("subject-unrestrict", "subject-hold", "forget", "erasures", "erasure"),
-        *("erasures-export", "erasure-panel", "erasure-confirm", "erasure-cancel"),
-        *("erasure-needles", "erasure-keep-out"),
-        *("receipts", "receipts-export", "receipt", "receipt-download"),
-        *("receipt-verify", "holds", "holds-export", "hold-lift", "hold-renew"),
-        *("tombstones", "tombstone-lift", "health-privacy"),
-    }
-)
-#: What people and agents said and wrote.
-CONTENT = frozenset(
-    {
-        *("thread", "panel", "tail", "events", "event", "events-export"),
-        *("slots", "slot", "slots-export", "messages-export"),
-        *("working-set", "pages", "page", "page-act", "page-delete", "paging"),
-        *("paging-export", "keys", "key", "keys-export", "key-act", "task", "notes"),
-        *("notes-export", "checkpoints", "checkpoints-export", "checkpoint-restore"),
-        *("compare", "turns", "turn", "turn-diff", "turn-prefix", "prefixes"),
+        *("paging-settings", "paging-flush", "close", "reopen", "retention"),
+        *("fork", "forks", "checkpoint-take", "checkpoint-delete"),
     }
 )
 #: Panels of lists, and the head of every page of a thread.

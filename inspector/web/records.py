@@ -73,8 +73,8 @@ def source(line: Source) -> Record:
     }
 
 
-def event(name: str, line: EventLine, *, content: bool = True) -> Record:
-    record = {
+def event(name: str, line: EventLine) -> Record:
+    return {
         "thread": name,
         "seq": line.seq,
         "at": line.at.isoformat(),
@@ -83,12 +83,12 @@ def event(name: str, line: EventLine, *, content: bool = True) -> Record:
         "body": dict(line.body),
         "chain": line.chain,
         "erased": line.erased,
+        "payload": line.payload,
     }
-    return record | {"payload": line.payload} if content else record
 
 
-def slot(name: str, line: SlotLine, *, content: bool = True) -> Record:
-    record = {
+def slot(name: str, line: SlotLine) -> Record:
+    return {
         "thread": name,
         "index": line.index,
         "seq": line.seq,
@@ -105,10 +105,8 @@ def slot(name: str, line: SlotLine, *, content: bool = True) -> Record:
         "is_self_call": line.is_self_call,
         "inherited": line.inherited,
         "erased": line.erased,
+        **_sealed(line),
     }
-    if not content:
-        return record
-    return record | _sealed(line)
 
 
 def handler_view(name: str, line: SlotLine) -> Record:

@@ -13,10 +13,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
 from functools import partial
+from typing import Any
 from urllib.parse import urlencode
 
 from memoryhub.errors import InvalidError
@@ -79,10 +80,12 @@ class Asked:
     text: str
     terms: tuple[Term, ...] = ()
     error: SearchError | None = None
+    #: What else the URL chooses, beside the search and the moment.
+    options: Mapping[str, Any] = field(default_factory=dict)
 
     def query(self, **more: str | int | None) -> str:
         """This search with more of a query, as it stands behind the `?`."""
-        parts = {"q": self.text, **more}
+        parts = {"q": self.text, **self.options, **more}
         return urlencode({name: value for name, value in parts.items() if value})
 
 
@@ -382,5 +385,3 @@ MEMORY_KEYS: Keys = {
     "ttl": left,
     "size": partial(_span, units=_THOUSANDS, example="size:>1k"),
 }
-#: Keys over its notes; a bare word is the beginning of who wrote them.
-NOTES: Keys = {each: EVENTS[each] for each in ("seq", "turn", "actor", "at", "erased")}

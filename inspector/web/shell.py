@@ -17,7 +17,7 @@ Context = dict[str, Any]
 
 def page(
     request: HttpRequest,
-    template: str,
+    template: str | list[str],
     context: Context,
     *,
     place: Place | None = None,

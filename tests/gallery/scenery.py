@@ -7,8 +7,8 @@ from uuid import UUID
 
 from inspector.drawing import chat
 from inspector.drawing.chat import Bubble, Room
-from inspector.live import panels
-from inspector.live.panels import Told
+from inspector.lists import panels
+from inspector.lists.panels import Told
 from inspector.web.places import Place
 from memoryhub.models.access.operators import Membership, Operator
 from memoryhub.models.projects import Project

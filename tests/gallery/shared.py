@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from django.contrib.auth.models import AnonymousUser
 
 from inspector.drawing.chat import Block
-from inspector.templatetags.units import pieces
+from inspector.drawing.hidden import pieces
 from inspector.web.asof import AsOf
 from tests.gallery.pattern import Pattern
 from tests.gallery.scenery import (

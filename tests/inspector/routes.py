@@ -13,9 +13,9 @@ from datetime import timedelta
 from django.urls import URLPattern, URLResolver, get_resolver
 
 import inspector.urls
-from inspector.live.panels import PANELS
 from inspector.memory.key_acts import VERBS as KEY_VERBS
 from inspector.paging.page_acts import VERBS
+from inspector.replay.moments import PANELS
 from memoryhub.journal import Address, Order, perform
 from memoryhub.kernel.commands import Imported, ImportMessages
 from memoryhub.models.access.operators import Membership

@@ -40,15 +40,9 @@ LINES: dict[str, dict[str, str]] = {
         "memory import checkpoints, keys, notes,": " bookmarks,",
         "(keys, tasks, notes,": " bookmarks,",
     },
-    "inspector/live/panels.py": {
-        "import cells, charts, chat, memories, summaries": ", bookmarks",
-        "PANELS: dict[str, Panel] = {\n": '    "bookmarks": bookmarks.PANEL,\n',
-    },
-    "inspector/urls.py": {
-        "memory import checkpoints, key_acts, keys, notes,": " bookmarks,",
-        'notes.index, name="notes"),\n': (
-            '    path(f"{T}/bookmarks", bookmarks.index, name="bookmarks"),\n'
-        ),
+    "inspector/nouns.py": {
+        "memory import checkpoints, keys, notes,": " bookmarks,",
+        "    notes.SCREEN,\n": "    bookmarks.SCREEN,\n",
     },
     # Words of the OpenAPI document for what checkpoints and comparisons say of it.
     "memoryhub/api/document/glossary.py": {
@@ -57,8 +51,6 @@ LINES: dict[str, dict[str, str]] = {
             '    "bookmarks_added": "Numbers of those that came.",\n'
         ),
     },
-    # Whoever looks at one is in the audit log.
-    "inspector/web/looks.py": {'"task", "notes"': ', "bookmarks"'},
 }
 
 

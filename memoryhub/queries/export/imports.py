@@ -6,7 +6,7 @@ an agent labels so itself.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -21,7 +21,6 @@ from memoryhub.queries.lists.cursors import Batch, Listing
 SOURCE, REWARD = "source", "reward"
 #: Different rewards of a batch of sources that are looked at, and bars of a picture.
 REWARDS, BARS = 10_000, 12
-_CHUNK = 200
 _UNSEEN = (Thread.Status.IMPORTING, Thread.Status.ERASED)
 
 
@@ -68,14 +67,6 @@ def list_sources(
         items=_sources(project, batch),
         next=listing.seal([batch[-1]["value"]]) if rest else None,
     )
-
-
-def iter_sources(project: Project) -> Iterator[tuple[Source, ...]]:
-    """All sources by name, in chunks. Two queries a chunk."""
-    after = ""
-    while chunk := _sums(project, after=after, limit=_CHUNK):
-        yield _sources(project, chunk)
-        after = chunk[-1]["value"]
 
 
 def _labels(project: Project, name: str) -> QuerySet[ThreadLabel]:

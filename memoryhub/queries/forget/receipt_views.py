@@ -5,7 +5,7 @@ Never writes. What is shown is read out of the signed text and nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -17,9 +17,7 @@ from django.db.models import Count, Q
 from memoryhub.errors import NotFoundError
 from memoryhub.models.erasures import Receipt
 from memoryhub.models.projects import Project
-from memoryhub.queries.lists.cursors import Batch, Listing, walk
-
-_CHUNK = 200
+from memoryhub.queries.lists.cursors import Batch, Listing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,11 +122,6 @@ def list_receipts(
         items=tuple(_line(row) for row in batch),
         next=listing.seal([batch[-1].issued_at, batch[-1].id]) if rest else None,
     )
-
-
-def iter_receipts(project: Project) -> Iterator[tuple[ReceiptLine, ...]]:
-    """All of the list, in chunks. One query a chunk."""
-    return walk(lambda after: list_receipts(project, after=after, limit=_CHUNK))
 
 
 def _line(row: Any) -> ReceiptLine:

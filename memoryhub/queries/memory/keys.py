@@ -19,7 +19,7 @@ from memoryhub.kernel.state.state import ThreadState
 from memoryhub.kernel.state.working_memory import KeyEntry
 from memoryhub.kernel.text import globs
 from memoryhub.models.threads import Thread
-from memoryhub.queries.lists.cursors import PART_BYTES, Batch, Listing, fitting, walk
+from memoryhub.queries.lists.cursors import PART_BYTES, Batch, Listing, fitting
 from memoryhub.queries.lists.terms import Term
 from memoryhub.queries.memory import key_search
 from memoryhub.queries.replay import payloads
@@ -110,30 +110,6 @@ def list_keys(
     if len(left) > len(part):
         more = listing.seal([state.seq, moment.isoformat(), [*place(part[-1])]])
     return Batch(items=lines(thread, state, dict(part), content=values), next=more)
-
-
-def iter_keys(
-    thread: Thread,
-    *,
-    glob: str = "*",
-    terms: Sequence[Term] = (),
-    sort: Sort = "name",
-    values: bool = False,
-    seq: int | None = None,
-) -> Iterator[tuple[KeyLine, ...]]:
-    """All that `list_keys` lists, in chunks of one instant. Three queries a chunk."""
-    return walk(
-        lambda after: list_keys(
-            thread,
-            glob=glob,
-            terms=terms,
-            sort=sort,
-            values=values,
-            seq=seq,
-            after=after,
-            limit=CHUNK,
-        )
-    )
 
 
 def _fitting(found: list[tuple[str, KeyEntry]]) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -14,14 +13,13 @@ from memoryhub.models.erasures import Hold
 from memoryhub.models.projects import Project
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
-from memoryhub.queries.lists.cursors import Batch, Listing, walk
+from memoryhub.queries.lists.cursors import Batch, Listing
 
 #: Threads of one subject that a line counts at most; its page counts all.
 COUNTED = 1_000
 STATES = tuple(Subject.State.values)
 #: Names that a form offers.
 OFFERED = 100
-_CHUNK = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,17 +80,6 @@ def list_subjects(
     return Batch(
         items=tuple(_line(row) for row in batch),
         next=listing.seal([batch[-1].id]) if rest else None,
-    )
-
-
-def iter_subjects(
-    project: Project, *, state: str = "", now: datetime
-) -> Iterator[tuple[SubjectLine, ...]]:
-    """All of the list, in chunks. One query a chunk."""
-    return walk(
-        lambda after: list_subjects(
-            project, state=state, now=now, after=after, limit=_CHUNK
-        )
     )
 
 

@@ -7,7 +7,7 @@ match in a long journal costs several short questions instead of one long one.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -33,7 +33,6 @@ from memoryhub.queries.threads.events import EventLine, Order, line_of
 
 #: Events that one question looks over at most.
 REACH = 20_000
-_CHUNK = 200
 #: Greater than any seq.
 _NEVER = 2**62
 #: Each slot is a page by this name and its index.
@@ -97,32 +96,6 @@ def _listing(
 def _bounds(thread: Thread, at_seq: int | None) -> tuple[int, int]:
     """What is looked over in all: low < seq <= high."""
     return 0, thread.head_seq if at_seq is None else at_seq
-
-
-def iter_events(
-    thread: Thread,
-    *,
-    terms: Sequence[Term],
-    now: datetime,
-    at_seq: int | None = None,
-    content: bool = True,
-) -> Iterator[tuple[EventLine, ...]]:
-    """All matching events as of a seq, oldest first, in chunks. Two queries a chunk."""
-    after: str | None = None
-    while True:
-        stretch = search_events(
-            thread,
-            terms=terms,
-            now=now,
-            at_seq=at_seq,
-            after=after,
-            limit=_CHUNK,
-            content=content,
-        )
-        yield stretch.lines
-        if stretch.next is None:
-            return
-        after = stretch.next
 
 
 def _matching(thread: Thread, terms: Sequence[Term], now: datetime) -> QuerySet[Event]:

@@ -3,7 +3,7 @@ from __future__ import annotations
 from dataclasses import replace
 from uuid import UUID
 
-from inspector.access.audit import EXAMPLES
+from inspector.forget.audit import SCREEN
 from inspector.web.looks import DEFAULT_PURPOSE
 from inspector.web.search import AUDIT, asked
 from memoryhub.journal.audit import PURPOSES
@@ -73,10 +73,10 @@ def _passkeys() -> list[Passkey]:
 
 
 PATTERNS = (
-    Pattern(template="inspector/access/audit/_row.html", states=LINES, frame="sources"),
-    Pattern(template="inspector/access/audit/_facts.html", states=LINES),
+    Pattern(template="inspector/forget/audit/_row.html", states=LINES, frame="sources"),
+    Pattern(template="inspector/forget/audit/_facts.html", states=LINES),
     Pattern(
-        template="inspector/access/audit/_actor.html",
+        template="inspector/forget/audit/_actor.html",
         states={
             "an operator": {"line": LINE, "place": OWNER},
             "a long name": {"line": LONG, "place": OWNER},
@@ -84,20 +84,20 @@ PATTERNS = (
             "a command": {"line": BARE, "place": OWNER},
         },
     ),
-    Pattern(template="inspector/access/audit/_target.html", states=LINES),
+    Pattern(template="inspector/forget/audit/_target.html", states=LINES),
     Pattern(
-        template="inspector/access/audit/_filters.html",
+        template="inspector/forget/audit/_filters.html",
         states={
             "a search": {
                 "asked": asked("content.read", AUDIT, bare="action"),
-                "examples": EXAMPLES,
+                "examples": SCREEN.examples,
                 "place": OWNER,
             }
         },
     ),
-    Pattern(template="inspector/access/audit/_grammar.html", states={"": {}}),
+    Pattern(template="inspector/forget/audit/_grammar.html", states={"": {}}),
     Pattern(
-        template="inspector/access/audit/_verdict.html",
+        template="inspector/forget/audit/_verdict.html",
         states={
             "whole": {"verdict": Verdict(verified_to=4_711)},
             "the newest": {"verdict": Verdict(verified_to=4_711, verified_from=3_711)},

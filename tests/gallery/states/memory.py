@@ -7,11 +7,12 @@ from uuid import UUID
 
 from rpds import HashTrieMap
 
-from inspector.drawing import memories, trees
-from inspector.drawing.memories import Jotted
-from inspector.live import panels
+from inspector.drawing import trees
+from inspector.lists import panels
 from inspector.memory import keys as key_lists
 from inspector.memory import notes as note_lists
+from inspector.memory import task
+from inspector.memory.notes import ShownNote
 from inspector.web import search
 from inspector.web.search import Asked
 from memoryhub.kernel.state.state import ThreadState
@@ -99,10 +100,10 @@ STEPS = (
     ),
 )  # fmt: skip
 HISTORY = TaskHistory(task=TASK, steps=STEPS, cut=False)
-LINE = memories.path(STEPS, end=1_204)
+LINE = task.path(STEPS, end=1_204)
 DATA = trees.tree(TASK.data)
 
-NOTE = Jotted(seq=1_190, at=NOW, by=AGENT, bytes=21, text="Now with the right seat.")
+NOTE = ShownNote(seq=1_190, at=NOW, by=AGENT, bytes=21, text="Now with the right seat.")
 GAPPED = replace(NOTE, seq=1_191, gap=timedelta(minutes=7))
 TRIMMED = replace(NOTE, seq=1_192, trimmed=2)
 GONE = replace(NOTE, seq=1_150, text=None)
@@ -147,11 +148,9 @@ def keys_of(*listed: KeyLine, more: bool = False, **other: Any) -> Context:
 
 def key_filters(text: str, **more: Any) -> Context:
     return of_thread(
-        asked=Asked(text=text),
-        examples=key_lists.EXAMPLES,
-        sorts=tuple(key_lists.SORTS),
-        sort="name",
-        glob="",
+        asked=Asked(text=text, options={"glob": "", "sort": ""}),
+        examples=key_lists.SCREEN.examples,
+        sorts=key_lists.SORTS,
         **more,
     )
 
@@ -167,7 +166,7 @@ def expiry_of(verb: str, line: KeyLine, chosen: str) -> Context:
     }
 
 
-def glance(memory: MemoryView, *jotted: Jotted, **more: Any) -> Context:
+def glance(memory: MemoryView, *jotted: ShownNote, **more: Any) -> Context:
     return of_thread(
         memory=memory, listed=memory.keys, jotted=jotted, task=memory.task, **more
     )
@@ -262,9 +261,8 @@ KEYS = (
             "of keys": {
                 "exported": [("json", "?"), ("csv", "?")],
                 "title": "Export keys",
-                "links": True,
             },
-            "of none": {"exported": [], "title": "Export keys", "links": False},
+            "of none": {"exported": [], "title": "Export keys"},
         },
     ),
 )
@@ -330,11 +328,11 @@ NOTES = (
         template="inspector/memory/notes/_filters.html",
         states={
             "following": of_thread(
-                asked=Asked(text=""), examples=note_lists.EXAMPLES, search=""
+                asked=Asked(text=""), examples=note_lists.SCREEN.examples, search=""
             ),
             "paused": of_thread(
                 asked=Asked(text="at:<1h"),
-                examples=note_lists.EXAMPLES,
+                examples=note_lists.SCREEN.examples,
                 **{**PAST, "search": "q=at"},
             ),
         },

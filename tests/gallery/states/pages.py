@@ -6,8 +6,8 @@ from uuid import UUID
 
 from inspector.drawing import cells, summaries
 from inspector.drawing.chat import Block
-from inspector.live import panels
-from inspector.paging.pages import EXAMPLES, Side
+from inspector.lists import panels
+from inspector.paging.pages import SCREEN, Side
 from inspector.web.search import Asked
 from memoryhub.kernel.state.pages import Entry, LevelEntry, Location
 from memoryhub.queries.paging.page_uses import Carried, Derived, Uses
@@ -151,9 +151,9 @@ PATTERNS = (
     Pattern(
         template="inspector/paging/pages/_filters.html",
         states={
-            "unasked": of_thread(asked=Asked(text=""), examples=EXAMPLES),
+            "unasked": of_thread(asked=Asked(text=""), examples=SCREEN.examples),
             "asked, as of an event": of_thread(
-                asked=Asked(text="tier:L0"), examples=EXAMPLES, at=40, live=False
+                asked=Asked(text="tier:L0"), examples=SCREEN.examples, at=40, live=False
             ),
         },
     ),

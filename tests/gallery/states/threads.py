@@ -18,8 +18,8 @@ from tests.gallery.scenery import (
     of_thread,
 )
 
-SEARCHED = Asked(text="status:open", sort="active", after="")
-UNASKED = Asked(text="", sort="active", after="")
+SEARCHED = Asked(text="status:open")
+UNASKED = Asked(text="")
 FACETS = (
     Facet(
         key="status",

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from inspector.threads.timeline import SPEEDS
+from inspector.replay.timeline import SPEEDS
 from memoryhub.kernel.state.state import ThreadState
 from memoryhub.queries.threads.timeline import Bucket, Change, Marks, Moment
 from tests.gallery.pattern import Pattern

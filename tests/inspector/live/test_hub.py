@@ -12,12 +12,13 @@ from django.conf import settings
 from django.test import Client
 
 from inspector import BUILD
-from inspector.live import frames, panels
+from inspector.live import frames
 from inspector.live import hub as hubs
 from inspector.live.audience import Viewer
 from inspector.live.hub import hub
 from inspector.live.protocol import Hello
 from inspector.live.standing import Badge, Standing
+from inspector.replay import moments
 from memoryhub.models.access.operators import Operator
 from memoryhub.models.threads import Thread
 from memoryhub.queries.threads.readers import read
@@ -87,7 +88,7 @@ async def test_push_equals_get(
         return answer.content.decode()
 
     await say(agent, "<b>bold</b> & brash", "four")
-    for panel in sorted(panels.PUSHED):
+    for panel in sorted(moments.PUSHED):
         socket = await watching(session, thread, panel, seq=0)
         push = await socket.push()
         _, _, pushed = push.partition("</output>")

@@ -120,7 +120,6 @@ def test_what_can_not_be_read_is_said(viewer: Client, desk: Thread) -> None:
     page = text_of(viewer, f"{T}/keys?q=szie:<9", 422)
     assert "Did you mean" in page
     assert "/keys/cart" not in page
-    assert viewer.get(f"{T}/keys.json?q=size:many").status_code == 422
     assert viewer.get(f"{T}/keys?q=ttl:soon").status_code == 422
 
 

@@ -60,14 +60,6 @@ def test_it_stands_on_the_timeline_as_of_any_event(
     assert "cell-slot-0" not in text
 
 
-def test_page_panel_and_push_are_the_same_picture(
-    viewer: Client, paged: Thread
-) -> None:
-    page = text_of(viewer, f"{T}/working-set")
-    panel = text_of(viewer, f"{T}/panels/working-set")
-    assert panel.strip() in page
-
-
 def test_before_the_first_page_it_says_what_would_be_there(
     viewer: Client, paged: Thread
 ) -> None:

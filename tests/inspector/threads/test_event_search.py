@@ -195,10 +195,8 @@ def test_a_wrong_search_names_the_nearest(
 ) -> None:
     answer = viewer.get(f"{T}/events", {"q": query})
     assert answer.status_code == 422
-    assert not answer.context["shown"]
+    assert "shown" not in answer.context
     assert f"<code>{nearest}</code>" in answer.content.decode()
-    for kind in ("json", "csv", "ndjson"):
-        assert viewer.get(f"{T}/events.{kind}", {"q": query}).status_code == 422
 
 
 def next_link(client: Client, query: str) -> tuple[list[int], str]:
@@ -219,8 +217,6 @@ def test_batches_go_back_through_the_journal_once(viewer: Client, at_seq: str) -
         seen += seqs
         query = f"{following}&limit=2" if following else ""
     assert seen == ([6, 4, 2, 1] if at_seq else [7, 6, 4, 2, 1])
-    for nonsense in ("limit=0", "limit=201"):
-        assert viewer.get(f"{T}/events?{nonsense}").status_code == 422
 
 
 def test_what_comes_while_one_looks_back_moves_nothing(
@@ -249,14 +245,6 @@ def test_a_cursor_opens_in_its_own_list_only(viewer: Client, elsewhere: str) -> 
     answer = viewer.get(f"/p/acme/threads/{elsewhere}&after={after}")
     assert answer.status_code == 400
     assert "This link does not fit" in answer.content.decode()
-
-
-@pytest.mark.parametrize("forged", ["3", "-1", "x", "WzAsM10", "9" * 2000])
-@pytest.mark.parametrize("list_", ["events", "events.json", "slots.json"])
-def test_no_forged_cursor_opens(viewer: Client, list_: str, forged: str) -> None:
-    answer = viewer.get(f"{T}/{list_}?after={forged}")
-    assert answer.status_code == 400
-    assert "bad_cursor" in answer.content.decode()
 
 
 def test_it_looks_back_so_far_and_says_so(
@@ -307,36 +295,6 @@ def test_export_is_exactly_the_filter(
         got += [item["seq"] for item in batch["items"]]
         after = batch["next"]
     assert got == wanted
-
-
-@pytest.mark.parametrize(
-    ("some", "none"),
-    [
-        ("t-1/events.csv", "t-1/events.csv?q=noun:run"),
-        ("t-1/events.csv?content=1", "t-1/events.csv?content=1&q=noun:run"),
-        ("t-1/slots.csv", "t-1/slots.csv?turn=9"),
-        ("t-1/slots.csv?content=1", "t-1/slots.csv?content=1&turn=9"),
-    ],
-)
-def test_an_empty_table_has_its_heading(viewer: Client, some: str, none: str) -> None:
-    full, empty = (rows_of(viewer, f"threads/{path}") for path in (some, none))
-    assert len(full) > 1
-    assert empty == full[:1]
-    record = viewer.get(f"/p/acme/threads/{some}".replace(".csv", ".json")).json()
-    assert full[0] == list(record["items"][0])
-
-
-def test_an_empty_list_of_threads_has_its_heading(viewer: Client) -> None:
-    full = rows_of(viewer, "threads.csv")
-    assert rows_of(viewer, "threads.csv?q=zz") == full[:1]
-    record = viewer.get("/p/acme/threads.json").json()["items"][0]
-    assert full[0] == list(record)
-
-
-def rows_of(client: Client, path: str) -> list[list[str]]:
-    answer: Any = client.get(f"/p/acme/{path}")
-    text = b"".join(answer.streaming_content).decode()
-    return [*csv.reader(io.StringIO(text))]
 
 
 def test_the_list_costs_the_same_however_long(

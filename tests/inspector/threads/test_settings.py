@@ -66,7 +66,7 @@ def test_each_count_leads_to_its_list(owner: Client, idling: None) -> None:
         answer = owner.get(path.replace("&amp;", "&"))
         assert {line.name for line in answer.context["listed"]} == names
         assert "Nothing of that is saved" in answer.content.decode()
-        for _, url in answer.context["exports"]:
+        for _, url in answer.context["exported"]:
             assert "retention_idle_days=30" in url
     assert owner.get(f"{THREADS}?q=due:7d").context["listed"] == ()
 

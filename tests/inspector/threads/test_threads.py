@@ -100,7 +100,7 @@ def test_a_wrong_search_names_the_nearest(
 ) -> None:
     answer = viewer.get(LIST, {"q": query})
     assert answer.status_code == 422
-    assert not answer.context["listed"]
+    assert "listed" not in answer.context
     assert f"<code>{nearest}</code>" in answer.content.decode()
     assert viewer.get(f"{LIST}.json", {"q": query}).status_code == 422
     assert viewer.get("/p/acme/panels/facets", {"q": query}).status_code == 422
@@ -125,7 +125,6 @@ def test_batches_go_through_the_list_once(viewer: Client, three: None) -> None:
 def test_a_cursor_of_another_list_is_refused(viewer: Client, three: None) -> None:
     more = viewer.get(f"{LIST}?limit=1").context["more"]
     assert viewer.get(f"{LIST}?q=alp&{more}").status_code == 400
-    assert viewer.get(f"{LIST}?limit=0").status_code == 422
 
 
 def test_facets_count_what_matches(viewer: Client, three: None) -> None:

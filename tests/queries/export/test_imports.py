@@ -104,22 +104,10 @@ def test_sources_come_by_name_in_batches(agent: Agent, acme: Project) -> None:
     rest = imports.list_sources(acme, after=first.next, limit=2)
     assert [each.name for each in rest.items] == ["c"]
     assert rest.next is None
-    (chunk,) = imports.iter_sources(acme)
-    assert chunk == (*first.items, *rest.items)
-    means = [each.rewards.mean for each in chunk if each.rewards]
+    both = (*first.items, *rest.items)
+    assert imports.list_sources(acme).items == both
+    means = [each.rewards.mean for each in both if each.rewards]
     assert means == [2.0, 2.0, 0.0]
-
-
-def test_a_stream_goes_on_after_a_chunk(
-    agent: Agent, acme: Project, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(imports, "_CHUNK", 2)
-    for n in range(5):
-        labelled(agent, f"t-{n}", f"s-{n}")
-    chunks = list(imports.iter_sources(acme))
-    assert [len(chunk) for chunk in chunks] == [2, 2, 1]
-    names = [each.name for chunk in chunks for each in chunk]
-    assert names == [f"s-{n}" for n in range(5)]
 
 
 def test_many_different_rewards_are_cut(

@@ -1,18 +1,19 @@
 from __future__ import annotations
 
-from django.http import HttpRequest, HttpResponse
-from django.views.decorators.http import require_safe
-
-from inspector.access.access import signed_in
-from inspector.drawing.bookmarks import PANEL
-from inspector.live import visits
+from inspector.drawing.scenes import Context, Panel, Scene
+from inspector.lists import screens
+from inspector.lists.screens import Screen
+from memoryhub.queries.memory import bookmarks
 
 
-@require_safe
-@signed_in
-def index(request: HttpRequest, project: str, thread: str) -> HttpResponse:
-    """The bookmarks of a thread, now or as of an event."""
-    visit = visits.find(request, project, thread)
-    context = PANEL.context(visit.scene)
-    template = "inspector/memory/bookmarks/index.html"
-    return visits.page(request, template, visit, context)
+def _panel(scene: Scene) -> Context:
+    found = bookmarks.list_bookmarks(scene.thread, seq=scene.at_seq)
+    return {"bookmarks": found.items}
+
+
+SCREEN = Screen(
+    folder="memory/bookmarks",
+    group="memory",
+    scope=screens.THREAD,
+    panel=Panel(template="inspector/memory/bookmarks/_panel.html", context=_panel),
+)

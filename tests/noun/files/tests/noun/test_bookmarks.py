@@ -9,7 +9,7 @@ import pytest
 from asgiref.sync import async_to_sync
 from django.apps import apps
 
-from inspector.live.panels import PUSHED
+from inspector.replay.moments import PUSHED
 from memoryhub.api import api
 from memoryhub.kernel import state_json
 from memoryhub.kernel.memory.bookmarks import BOOKMARKS, AddBookmark, ClearBookmarks

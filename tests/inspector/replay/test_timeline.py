@@ -7,7 +7,10 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from inspector.live import panels
+from inspector.drawing.scenes import Scene
+from inspector.lists import panels
+from inspector.nouns import NOUNS
+from inspector.replay import moments
 from memoryhub.models.projects import Project
 from memoryhub.models.threads import Thread
 from memoryhub.services.access.api_keys import Agent
@@ -112,20 +115,18 @@ def test_an_event_stands_open_when_asked(viewer: Client, talk: Thread) -> None:
     assert page.count("&quot;payload&quot;: {") == 2
 
 
-@pytest.mark.parametrize("name", sorted(panels.PANELS))
+@pytest.mark.parametrize("name", sorted(moments.PANELS))
 def test_a_panel_is_what_its_page_includes(
-    viewer: Client, talk: Thread, name: str
+    viewer: Client, owner: Client, talk: Thread, name: str
 ) -> None:
+    """One render for all: no form, and nothing that differs by who looks."""
     pages = {
         "row": "/p/acme/threads",
         "messages": f"{T}?tab=messages",
         "tail": f"{T}/tail",
-        "working-set": f"{T}/working-set",
         "paging": f"{T}/paging",
         "working-memory": f"{T}?tab=working-memory",
-        "keys": f"{T}/keys",
-        "task": f"{T}/task",
-        "notes": f"{T}/notes",
+        **{noun.name: f"{T}/{noun.name}" for noun in NOUNS if noun.panel},
     }
     page = viewer.get(pages.get(name, T))
     answer = viewer.get(f"{T}/panels/{name}")
@@ -133,12 +134,13 @@ def test_a_panel_is_what_its_page_includes(
     panel = answer.content.decode().strip()
     assert panel in page.content.decode()
     assert "<form" not in panel
+    assert owner.get(f"{T}/panels/{name}").content == answer.content
 
 
-@pytest.mark.parametrize("name", sorted(panels.PUSHED))
+@pytest.mark.parametrize("name", sorted(moments.PUSHED))
 def test_a_push_differs_by_its_swap_only(talk: Thread, name: str) -> None:
-    shown = panels.render(name, talk)
-    pushed = panels.render(name, talk, pushed=True)
+    shown = panels.render(moments.PANELS[name], Scene(thread=talk))
+    pushed = panels.render(moments.PANELS[name], Scene(thread=talk), pushed=True)
     assert pushed.replace(' hx-swap-oob="true"', "", 1) == shown
     assert pushed.count("hx-swap-oob") == 1
 

@@ -141,14 +141,6 @@ def test_nothing_of_another_project_is_listed(
     )
 
 
-def test_what_can_not_be_read_is_refused_with_the_nearest(officer: Client) -> None:
-    for path in (PATH, f"{PATH}.csv"):
-        answer = officer.get(path, {"q": "action:content.red"})
-        assert answer.status_code == 422
-        assert "content.read" in text(answer)
-    assert officer.get(PATH, {"after": "forged"}).status_code == 400
-
-
 def test_batches_lead_to_one_another(officer: Client, acme: Project) -> None:
     for _ in range(5):
         note(acme)
@@ -187,12 +179,6 @@ def test_looking_at_the_log_leaves_nothing_in_it(
     for path in (PATH, f"{PATH}/1", f"{PATH}.ndjson"):
         text(officer.get(path))
     assert AuditEntry.objects.count() == before
-
-
-def test_each_example_is_a_search(officer: Client) -> None:
-    page = text(officer.get(PATH))
-    for part in page.split('class="chip" href="')[1:]:
-        assert officer.get(PATH + part.partition('"')[0]).status_code == 200
 
 
 def test_every_action_can_be_asked_for(officer: Client) -> None:

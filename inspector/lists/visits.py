@@ -9,7 +9,7 @@ from django.http import HttpRequest, HttpResponse
 
 from inspector.access import access
 from inspector.drawing.scenes import Scene
-from inspector.live import panels
+from inspector.lists import panels
 from inspector.web import asof, shell
 from inspector.web.asof import AsOf
 from inspector.web.places import Place
@@ -38,7 +38,7 @@ def find(request: HttpRequest, project: str, thread: str) -> Visit:
 
 def page(
     request: HttpRequest,
-    template: str,
+    template: str | list[str],
     visit: Visit,
     context: dict[str, Any],
     *,

@@ -15,8 +15,8 @@ import time_machine
 from django.test import Client
 from django.utils import timezone
 
-from inspector.drawing import memories, summaries
-from inspector.live import panels
+from inspector.drawing import summaries
+from inspector.memory import task
 from memoryhub.kernel.commands import AmendThread
 from memoryhub.kernel.memory.tasks import ClearTask, UpdateTask
 from memoryhub.kernel.registry import TYPES
@@ -75,9 +75,9 @@ def test_the_task_and_how_it_went(viewer: Client, agent: Agent, desk: Thread) ->
 def test_a_path_has_gaps_where_nothing_is_known() -> None:
     said = [(1, None), (11, 50.0), (21, None), (31, 80.0)]
     steps = [TaskStep(seq=n, progress_percent=p) for n, p in said]
-    assert memories.path(steps, end=31) == "M200.0 50.0H400.0M600.0 20.0H600"
-    assert memories.path(steps[:1], end=9) == ""
-    assert memories.path([], end=9) == ""
+    assert task.path(steps, end=31) == "M200.0 50.0H400.0M600.0 20.0H600"
+    assert task.path(steps[:1], end=9) == ""
+    assert task.path([], end=9) == ""
 
 
 @pytest.mark.parametrize("count", [2, 30])
@@ -139,7 +139,6 @@ def test_a_search_over_notes(viewer: Client, desk: Thread) -> None:
     assert found("q=actor:operator*") == []
     assert "No note here" in text_of(viewer, f"{T}/notes?q=actor:operator*")
     assert "Did you mean" in text_of(viewer, f"{T}/notes?q=seqq:4", 422)
-    assert viewer.get(f"{T}/notes.csv?q=seqq:4").status_code == 422
     assert "text" not in lines(viewer, f"{T}/notes.ndjson")[0]
     whole = lines(viewer, f"{T}/notes.ndjson?content=1&q=seq:11")
     assert whole == [whole[0] | {"seq": 11, "text": "It was a mistake."}]
@@ -183,20 +182,6 @@ def test_what_is_told_of_memory(viewer: Client, desk: Thread) -> None:
         "It was a mistake.",
     ):
         assert said in page, said
-
-
-@pytest.mark.parametrize("name", ["keys", "task", "notes", "working-memory"])
-def test_a_push_of_memory_is_what_a_get_answers(
-    viewer: Client, owner: Client, desk: Thread, name: str
-) -> None:
-    """One render for all: no form, and nothing that differs by who looks."""
-    pushed = panels.render(name, desk, pushed=True)
-    for client in (viewer, owner):
-        answer: Any = client.get(f"{T}/panels/{name}")
-        panel = answer.content.decode()
-        assert pushed.replace(' hx-swap-oob="true"', "", 1) == panel
-    assert "<form" not in pushed
-    assert "/restore" not in pushed
 
 
 def test_a_fork_goes_on_with_the_task_it_began_with(

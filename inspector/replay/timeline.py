@@ -8,8 +8,9 @@ from django.views.decorators.http import require_safe
 from inspector.access.access import signed_in, signed_in_panel
 from inspector.drawing import scenes
 from inspector.drawing.scenes import Scene
-from inspector.live import panels, visits
-from inspector.live.visits import Visit
+from inspector.lists import panels, visits
+from inspector.lists.visits import Visit
+from inspector.replay import moments
 from inspector.web import asof
 from inspector.web.search import NOUNS
 from memoryhub.errors import InvalidError
@@ -25,7 +26,7 @@ def show(request: HttpRequest, project: str, thread: str) -> HttpResponse:
     visit = visits.find(request, project, thread)
     scene = _scene(request, visit)
     context = {
-        **panels.PANELS["moment"].context(scene),
+        **moments.PANELS["moment"].context(scene),
         "speeds": SPEEDS,
         "minimap": timeline.get_minimap(visit.row),
     }
@@ -38,18 +39,10 @@ def show(request: HttpRequest, project: str, thread: str) -> HttpResponse:
 @signed_in_panel
 def panel(request: HttpRequest, project: str, thread: str, panel: str) -> HttpResponse:
     """One panel: what its page includes and the hub pushes."""
-    if panel not in panels.PANELS:
+    if panel not in moments.PANELS:
         raise Http404
-    visit = visits.find(request, project, thread)
-    scene = _scene(request, visit)
-    text = panels.render(
-        panel,
-        visit.row,
-        at_seq=scene.at_seq,
-        tab=scene.tab,
-        opened=scene.opened,
-        base_seq=scene.base_seq,
-    )
+    scene = _scene(request, visits.find(request, project, thread))
+    text = panels.render(moments.PANELS[panel], scene)
     return HttpResponse(text, headers={"MH-Panel": "1"})
 
 
@@ -60,7 +53,7 @@ def tail(request: HttpRequest, project: str, thread: str) -> HttpResponse:
     visit = visits.find(request, project, thread)
     hidden = [word for word in request.GET.get("hide", "").split() if word in NOUNS]
     context: dict[str, Any] = {
-        **panels.PANELS["tail"].context(visit.scene),
+        **moments.PANELS["tail"].context(visit.scene),
         "hidden": hidden,
         "nouns": [(noun, _toggled(hidden, noun)) for noun in NOUNS],
     }

@@ -1,0 +1,1 @@
+"""Lists and panels: what each page of one has in common."""

@@ -1,0 +1,83 @@
+"""Panels: a partial and a function to its context.
+
+Page, panel URL and push render through here, so they cannot disagree. One render is
+the same bytes for every viewer: nothing in it depends on who looks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from urllib.parse import urlencode
+
+from django.template.loader import render_to_string
+from django.urls import reverse
+
+from inspector.drawing import chat, summaries
+from inspector.drawing.scenes import Context, Panel, Scene
+from memoryhub.queries.paging.page_views import Step
+from memoryhub.queries.threads.events import EventLine
+from memoryhub.queries.threads.threads import ThreadLine
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """An event with what is said of it in a list."""
+
+    line: EventLine
+    summary: str
+    preview: str
+    #: Body and payload as JSON, when the event stands open.
+    opened: str = ""
+    #: The query of the page where it is opened, or closed again.
+    toggle: str = ""
+
+    @property
+    def role(self) -> str:
+        """Of the message the event brought, for its colour."""
+        return str(self.line.body.get("role", ""))
+
+
+def render(panel: Panel, scene: Scene, *, pushed: bool = False) -> str:
+    """One panel of a thread that comes with its subject and project."""
+    context = {**shared(scene), "pushed": pushed, **panel.context(scene)}
+    return render_to_string(panel.template, context)
+
+
+def shared(scene: Scene) -> Context:
+    """What every panel and page of a thread knows."""
+    thread = scene.thread
+    place = {"project": thread.project.slug, "thread": thread.name}
+    return {
+        "thread": ThreadLine.of(thread),
+        "at": scene.seq,
+        "live": scene.at_seq is None,
+        "tab": scene.tab,
+        "pinned": scene.base_seq,
+        "carried": scene.carried(),
+        "keep": kept(scene.carried()),
+        "search": "",
+        "base": reverse("thread", kwargs=place),
+        "threads": reverse("threads", kwargs={"project": thread.project.slug}),
+        "pushed": False,
+    }
+
+
+def told(line: EventLine, *, opened: bool = False, toggle: str = "") -> Told:
+    whole = {"body": dict(line.body), "payload": line.payload}
+    return Told(
+        line=line,
+        summary=summaries.summary(line),
+        preview=summaries.preview(line),
+        opened=chat.pretty(whole)[: chat.PAYLOAD_CHARS // 4] if opened else "",
+        toggle=toggle,
+    )
+
+
+def told_step(step: Step) -> tuple[Step, str]:
+    """Something that happened to a page, and what is said of it."""
+    return step, summaries.of_body(step.type, step.body)
+
+
+def kept(carried: list[tuple[str, str]]) -> str:
+    """To be put behind a query that is not empty."""
+    return f"&{urlencode(carried, safe=',')}" if carried else ""

@@ -1,0 +1,32 @@
+"""The lists and panels of the inspector, a line each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from inspector.forget import audit, erasures, receipts
+from inspector.lists.screens import Screen
+from inspector.memory import checkpoints, keys, notes, task
+from inspector.paging import pages, working_set
+from inspector.people import holds, subjects
+from inspector.threads import events, imports, slots, threads
+from inspector.turns import turns
+
+NOUNS: tuple[Screen[Any], ...] = (
+    threads.SCREEN,
+    imports.SCREEN,
+    audit.SCREEN,
+    subjects.SCREEN,
+    erasures.SCREEN,
+    receipts.SCREEN,
+    holds.SCREEN,
+    slots.SCREEN,
+    events.SCREEN,
+    working_set.SCREEN,
+    pages.SCREEN,
+    keys.SCREEN,
+    task.SCREEN,
+    notes.SCREEN,
+    checkpoints.SCREEN,
+    turns.SCREEN,
+)

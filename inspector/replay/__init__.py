@@ -1,0 +1,1 @@
+"""A thread at any event, with all its panels."""
