@@ -53,8 +53,13 @@ class Hub:
     @classmethod
     def fresh(cls, folder: Path, **env: str) -> Hub:
         """An empty instance under this folder; nothing is made yet."""
+        (folder / "data").mkdir(mode=0o700, parents=True)
+        return cls.at(folder, **env)
+
+    @classmethod
+    def at(cls, folder: Path, **env: str) -> Hub:
+        """The instance that was made under this folder."""
         data = folder / "data"
-        data.mkdir(mode=0o700, parents=True)
         inherited = {k: v for k, v in os.environ.items() if not k.startswith(_OURS)}
         given = {"MEMORYHUB_DATA": str(data), **_UNLIMITED, **env}
         return cls(data=data, env={**inherited, **given})

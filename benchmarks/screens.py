@@ -32,7 +32,7 @@ def measure(pace: Pace) -> list[Figure]:
     with ExitStack() as stack:
         sizes = QUICK if pace.quick else FULL
         ask = {
-            name: stack.enter_context(_asked(*size))
+            name: stack.enter_context(instance(*size))
             for name, size in zip((LARGE, SMALL), sizes, strict=True)
         }
         told = " against ".join(
@@ -46,7 +46,8 @@ def measure(pace: Pace) -> list[Figure]:
 
 
 @contextmanager
-def _asked(events: int, short: int, threads: int) -> Iterator[Ask]:
+def instance(events: int, short: int, threads: int) -> Iterator[Ask]:
+    """An instance with a thread of so many events, one that is short, and others."""
     with workplace() as folder:
         hub = Hub.fresh(folder)
         hub.key()

@@ -30,24 +30,25 @@ def send(method: str, base: str, path: str, body: dict) -> dict:
     return json.load(urllib.request.urlopen(sent))
 
 
-def slot(said: dict) -> dict:
-    role = said["role"]
-    return {"from": role, "to": "agent", "type": f"chat.{role}", "content": said}
+def slot(message: dict) -> dict:
+    role = message["role"]
+    return {"from": role, "to": "agent", "type": f"chat.{role}", "content": message}
 
 
 def ask(text: str) -> str:
-    said = [{"role": "user", "content": text}]
+    messages = [{"role": "user", "content": text}]
     while True:
-        turn = send("POST", HUB, "/turns", {"items": [slot(each) for each in said]})
+        turn = send("POST", HUB, "/turns", {"items": [slot(each) for each in messages]})
         request = {"model": NAME, **turn["request"]}
-        told = send("POST", MODEL, "/chat/completions", request)["choices"][0]
-        answer = told["message"]
+        choice = send("POST", MODEL, "/chat/completions", request)["choices"][0]
+        answer = choice["message"]
         calls = answer.get("tool_calls") or []
         if not calls:
             send("POST", HUB, "/slots", slot(answer))  # the final answer is kept, too
             return answer["content"]
         # Calls and what they bring go into the next turn; so do your own tools'.
-        said = [answer, *(send("POST", HUB, "/tool-calls", call) for call in calls)]
+        brought = [send("POST", HUB, "/tool-calls", call) for call in calls]
+        messages = [answer, *brought]
 
 
 # So small that what was said first has left when it is asked for.

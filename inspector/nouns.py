@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from inspector.forget import audit, erasures, receipts
+from inspector.knowledge import blocks
 from inspector.lists.screens import Screen
 from inspector.memory import checkpoints, keys, notes, task
-from inspector.paging import pages, working_set
+from inspector.paging import pages
 from inspector.people import holds, subjects
 from inspector.threads import events, imports, slots, threads
 from inspector.turns import turns
@@ -22,11 +23,11 @@ NOUNS: tuple[Screen[Any], ...] = (
     holds.SCREEN,
     slots.SCREEN,
     events.SCREEN,
-    working_set.SCREEN,
     pages.SCREEN,
     keys.SCREEN,
     task.SCREEN,
     notes.SCREEN,
+    blocks.SCREEN,
     checkpoints.SCREEN,
     turns.SCREEN,
 )

@@ -11,15 +11,34 @@ from inspector.access import (
     sign_in,
     sso,
 )
+from inspector.connect import connect
 from inspector.forget import audit, erasures, forget, privacy, receipts, tombstones
+from inspector.knowledge import fact_acts, facts
 from inspector.live import health
-from inspector.memory import checkpoints, key_acts, keys, restores
+from inspector.memory import (
+    checkpoints,
+    key_acts,
+    keys,
+    restores,
+    task_acts,
+    undo,
+)
 from inspector.nouns import NOUNS
+from inspector.overview import refusals, screen
 from inspector.paging import page_acts, pages, paging
-from inspector.people import holds, retention, subject_acts, subject_exports, subjects
+from inspector.palette import palette
+from inspector.people import (
+    episodes,
+    holds,
+    retention,
+    subject_acts,
+    subject_exports,
+    subjects,
+)
 from inspector.replay import timeline
-from inspector.threads import events, forks, settings, slots, threads
-from inspector.turns import turn_changes, turns
+from inspector.threads import chosen, events, forks, settings, slots, threads
+from inspector.turns import turn_changes, turn_page, turns
+from inspector.words import words
 
 
 class SlugConverter:
@@ -33,13 +52,13 @@ class SlugConverter:
 
 
 class NameConverter(SlugConverter):
-    """A name that a client chose; see the kernel's names."""
+    """Convert a name that a client chose; see the kernel's names."""
 
     regex = "[A-Za-z0-9][A-Za-z0-9._:@-]{0,127}"
 
 
 class SeqConverter:
-    """A number of ours: at most 19 digits, so that any database takes it."""
+    """Convert a number of ours: at most 19 digits, so that any database takes it."""
 
     regex = "[0-9]{1,18}"
 
@@ -51,7 +70,7 @@ class SeqConverter:
 
 
 class NumberConverter(SeqConverter):
-    """A seq, or a number up to 0 for what a fork inherits."""
+    """Convert a seq, or a number up to 0 for what a fork inherits."""
 
     regex = "0|-?[1-9][0-9]{0,17}"
 
@@ -81,13 +100,25 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("sso/callback", sso.callback, name="sso-callback"),
     path("passkeys/challenge", passkeys.challenge, name="passkey-challenge"),
     path("passkeys/proposal", passkeys.proposal, name="passkey-proposal"),
-    path(f"{P}/", projects.overview, name="overview"),
+    path(f"{P}/", screen.show, name="overview"),
+    path(f"{P}/panels/overview", screen.panel, name="overview-panel"),
+    path(f"{P}/refusals", refusals.show, name="refusals"),
     path(f"{P}/panels/<slug:panel>", threads.panel, name="list-panel"),
+    path(f"{P}/chosen-threads", chosen.act, name="chosen-threads"),
+    path(
+        f"{P}/chosen-threads.<format:kind>", chosen.export, name="chosen-threads-export"
+    ),
     path(f"{P}/settings", settings.show, name="settings"),
     path(f"{P}/api-keys", api_keys.index, name="api-keys"),
     path(f"{P}/api-keys/new", api_keys.new, name="api-key-new"),
     path(f"{P}/api-keys/<slug:prefix>/rotate", api_keys.rotate, name="api-key-rotate"),
     path(f"{P}/api-keys/<slug:prefix>/revoke", api_keys.revoke, name="api-key-revoke"),
+    path(f"{P}/connect", connect.show, name="connect"),
+    path(f"{P}/connect/key", connect.make_key, name="connect-key"),
+    path(f"{P}/connect/<slug:panel>", connect.panel, name="connect-panel"),
+    path(f"{P}/search", palette.show, name="search"),
+    path(f"{P}/search/<slug:panel>", palette.panel, name="search-panel"),
+    path(f"{P}/words", words.show, name="words"),
     path(f"{P}/members", members.index, name="members"),
     path(f"{P}/members/new", members.new, name="member-new"),
     path(f"{P}/members/<uuid:operator>", members.change, name="member"),
@@ -97,6 +128,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path(f"{P}/subjects/look-up", subjects.look_up, name="subject-look-up"),
     path(f"{P}/subjects/readmit", subjects.readmit, name="subject-readmit"),
     path(S, subjects.show, name="subject"),
+    path(f"{S}/episodes", episodes.index, name="episodes"),
     path(f"{S}/reveal", subjects.reveal, name="subject-reveal"),
     path(f"{S}/export", subject_exports.export, name="subject-export"),
     path(f"{S}/restrict", subject_acts.restrict, name="subject-restrict"),
@@ -131,8 +163,12 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path(f"{T}/paging/settings", paging.settings, name="paging-settings"),
     path(f"{T}/paging/flush", paging.flush, name="paging-flush"),
     path(f"{T}/paging.<format:kind>", paging.export, name="paging-export"),
+    path(f"{T}/add-key", key_acts.add, name="key-add"),
+    path(f"{T}/clear-keys", key_acts.clear, name="keys-clear"),
     path(f"{T}/keys/<name:key>", keys.show, name="key"),
     path(f"{T}/keys/<name:key>/<slug:verb>", key_acts.act, name="key-act"),
+    path(f"{T}/task/edit", task_acts.edit, name="task-edit"),
+    path(f"{T}/events/<seq:seq>/undo", undo.undo, name="event-undo"),
     path(f"{T}/checkpoints/take", checkpoints.take, name="checkpoint-take"),
     path(
         f"{T}/checkpoints/<number:number>/restore",
@@ -145,11 +181,21 @@ urlpatterns: list[URLPattern | URLResolver] = [
         name="checkpoint-delete",
     ),
     path(f"{T}/compare", checkpoints.compare, name="compare"),
-    path(f"{T}/turns/<seq:n>", turns.show, name="turn"),
+    path(f"{T}/turn", turns.go, name="turn-go"),
+    path(f"{T}/turns/<seq:n>", turn_page.show, name="turn"),
+    path(f"{T}/turns/<seq:n>/request", turn_page.read, name="turn-request"),
     path(f"{T}/turns/<seq:n>/diff", turn_changes.diff, name="turn-diff"),
     path(f"{T}/turns/<seq:n>/prefix", turn_changes.prefix, name="turn-prefix"),
     path(f"{T}/prefix", turn_changes.prefix_series, name="prefixes"),
-    path(f"{T}/tail", timeline.tail, name="tail"),
+    path(f"{T}/tail", timeline.old_address, {"view": "events"}, name="tail"),
+    path(
+        f"{T}/working-set",
+        timeline.old_address,
+        {"tab": "working-set"},
+        name="working-set",
+    ),
+    path(f"{T}/facts", facts.show, name="facts"),
+    path(f"{T}/facts/<seq:fact>/<slug:verb>", fact_acts.act, name="fact-act"),
     path(f"{T}/close", threads.close, name="close"),
     path(f"{T}/reopen", threads.reopen, name="reopen"),
     path(f"{T}/retention", retention.edit, name="retention"),

@@ -34,6 +34,7 @@ from memoryhub.queries.threads.readers import readers
 from memoryhub.services.forget import uses
 from memoryhub.services.forget.maintenance import maintenance
 from memoryhub.workers import anchors
+from memoryhub.workers.overview import activity
 from memoryhub.workers.reconcile import Reconciler
 
 Scope = dict[str, Any]
@@ -139,6 +140,7 @@ class Lifespan:
         if self.flushing is not None:
             self.flushing.cancel()
         await asyncio.to_thread(uses.settle)
+        await asyncio.to_thread(activity.flush)
         # Drains: what was taken in is on disk before the process ends.
         await asyncio.to_thread(writer.stop)
         await asyncio.to_thread(anchors.last)

@@ -6,12 +6,14 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import dj_database_url
 import structlog
 from pydantic import BaseModel, ConfigDict, Field, Json, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from memoryhub import model_settings
+from memoryhub.model_settings import ModelSettings
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 #: Good enough on loopback; `serve` refuses it on a public bind.
@@ -66,6 +68,11 @@ class Environment(BaseSettings):
     MEMORYHUB_SSO_CLIENT_SECRET_FILE: Path | None = None
     #: The provider asks everybody for two factors, though it may not say so.
     MEMORYHUB_SSO_MFA: bool = False
+    #: A chat-completions API, without the path of its calls.
+    MEMORYHUB_MODEL_URL: str = ""
+    MEMORYHUB_MODEL_NAME: str = ""
+    MEMORYHUB_MODEL_KEY: str = ""
+    MEMORYHUB_MODEL_KEY_FILE: Path | None = None
     MEMORYHUB_LEAN_API: bool = True
     MEMORYHUB_BODY_BYTES: int = Field(default=1_048_576, ge=1024)
     MEMORYHUB_KEY_REQUESTS_PER_SECOND: int = Field(default=500, ge=1)
@@ -79,6 +86,8 @@ class Environment(BaseSettings):
     MEMORYHUB_EXPORTS_PER_PROJECT: int = Field(default=2, ge=1, le=9)
     MEMORYHUB_EXPORTS_AT_ONCE: int = Field(default=4, ge=1)
     MEMORYHUB_EXPORTS_PER_DAY: int = Field(default=10, ge=1)
+    #: Of memory that a process keeps indexes of what was said in.
+    MEMORYHUB_SEARCH_BYTES: int = Field(default=128 * 2**20, ge=2**20)
     MEMORYHUB_READERS: int = Field(default=4, ge=1, le=64)
     MEMORYHUB_SQLITE_SYNCHRONOUS: str = Field(default="FULL", pattern="^(FULL|NORMAL)$")
     #: JSON: prices by any name, for what-if costs in the inspector.
@@ -111,21 +120,25 @@ def _sso_secret() -> str:
         return ""
     if missing := [name for name, value in parts.items() if not value]:
         raise _refused(f"single sign-on needs {' and '.join(missing)} as well")
-    issuer = urlsplit(ENV.MEMORYHUB_SSO_ISSUER)
-    near = issuer.scheme == "http" and issuer.hostname in {"127.0.0.1", "localhost"}
-    if not issuer.hostname or not (issuer.scheme == "https" or near):
+    if not model_settings.near_or_secret(ENV.MEMORYHUB_SSO_ISSUER):
         raise _refused("MEMORYHUB_SSO_ISSUER must be an https:// address")
     if find_spec("allauth") is None:
         raise _refused("single sign-on needs an extra: pip install memoryhub[sso]")
     if file is None:
         return secret
     try:
-        secret = file.read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeError):
-        secret = ""
-    if not secret:
-        raise _refused("MEMORYHUB_SSO_CLIENT_SECRET_FILE holds no secret")
-    return secret
+        return model_settings.read_secret(file, "MEMORYHUB_SSO_CLIENT_SECRET_FILE")
+    except ValueError as wrong:
+        raise _refused(str(wrong)) from None
+
+
+def _model() -> ModelSettings | None:
+    """The model that is asked; None where there is none. Half of it is refused."""
+    names = (f"MEMORYHUB_MODEL_{each}" for each in ("URL", "NAME", "KEY", "KEY_FILE"))
+    try:
+        return model_settings.read(*(getattr(ENV, name) for name in names))
+    except ValueError as wrong:
+        raise _refused(str(wrong)) from None
 
 
 def _refused(reason: str) -> SystemExit:
@@ -154,6 +167,7 @@ SSO_ISSUER, SSO_CLIENT_ID = ENV.MEMORYHUB_SSO_ISSUER, ENV.MEMORYHUB_SSO_CLIENT_I
 SSO_CLIENT_SECRET = _sso_secret()
 SSO = bool(SSO_CLIENT_SECRET)
 SSO_MFA = ENV.MEMORYHUB_SSO_MFA
+MODEL = _model()
 
 # Where things lie
 
@@ -370,6 +384,7 @@ EXPORTS_PER_PROJECT = ENV.MEMORYHUB_EXPORTS_PER_PROJECT
 EXPORTS_AT_ONCE = ENV.MEMORYHUB_EXPORTS_AT_ONCE
 EXPORTS_PER_DAY = ENV.MEMORYHUB_EXPORTS_PER_DAY
 READERS = ENV.MEMORYHUB_READERS
+SEARCH_BYTES = ENV.MEMORYHUB_SEARCH_BYTES
 PRICES = ENV.MEMORYHUB_PRICES
 
 # Logs: JSON lines of a closed set of fields; nothing personal

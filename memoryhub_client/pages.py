@@ -62,7 +62,7 @@ class Changing(Match, total=False):
 
 
 class Filter(PartAsOf, total=False):
-    type: Kind
+    type: Kind | Literal["block"]
     modality: Modality
     tier: Tier
     pinned: bool

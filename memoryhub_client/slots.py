@@ -57,6 +57,10 @@ class View(AsOf, total=False):
     view: Literal["slot", "handler"]
 
 
+class Newest(AsOf, total=False):
+    limit: int
+
+
 def append(thread: str, slot: Slot, **conditions: Unpack[Conditions]) -> Request:
     return write("POST", at("threads", thread, "slots"), conditions, body=slot)
 
@@ -74,3 +78,8 @@ def list_all(thread: str, **query: Unpack[Search]) -> Listing:
 
 def get(thread: str, index: int, **query: Unpack[View]) -> Request:
     return read(at("threads", thread, "slots", index), query)
+
+
+def list_messages(thread: str, **query: Unpack[Newest]) -> Request:
+    """The newest of user and assistant, the oldest of them first."""
+    return read(at("threads", thread, "messages"), query)

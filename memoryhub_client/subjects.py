@@ -23,6 +23,11 @@ def get(subject: str) -> Request:
     return read(at("subjects", subject))
 
 
+def memory(subject: str) -> Request:
+    """What to load of it at the start, all at one instant."""
+    return read(at("subjects", subject, "memory"))
+
+
 def restrict(subject: str, basis: Basis, **fields: Unpack[Once]) -> Request:
     path = at("subjects", f"{subject}:restrict")
     return write("POST", path, {"basis": basis, **fields})

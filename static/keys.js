@@ -21,9 +21,9 @@
 
   const step = (by) => press(`[data-step="${by}"]`);
   const KEYS = {
-    "/": focus("#find"), "?": press("[popovertarget=sheet]"), e: focus("[data-export]"),
+    "/": press("a.seek, a[data-palette]"), "?": () => (document.getElementById("sheet").togglePopover(), true), e: focus("[data-export]"),
     j: walk(1), k: walk(-1), u: press("[data-up]"), c: press("#copy"), b: press("#pin"), " ": press("#play"),
-    p: () => press("#pause, #resume")() || press(".asof a")(),
+    p: () => press("#pause")() || press("#now")(),
     "[": press("[data-mark=previous]"), "]": press("[data-mark=next]"),
     ArrowLeft: step(-1), ArrowRight: step(1), Home: step("first"), End: step("last"),
   };

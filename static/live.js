@@ -2,9 +2,9 @@
 // tells in the pill how fresh they are. A push is a hint: every panel can be fetched.
 "use strict";
 (() => {
-  const pill = document.getElementById("live");
+  const pill = document.getElementById("live"), show = document.getElementById("now");
   if (!pill || !document.body.hasAttribute("ws-connect")) return;
-  const STALE = 5000, POLL = 4500, FRESH = 5000, BEHIND = 2000, SPOKEN = 10000;
+  const STALE = 5000, POLL = 4500, FRESH = 5000, BEHIND = 2000, SPOKEN = 10000, EDGE = 120;
   const ENDS = {
     4401: "signed out", 4403: "not live: not for your role", 4404: "not live: not found",
     4410: "erased", 4429: "not live: too many",
@@ -12,16 +12,26 @@
   let socket = null, greeted = false, failures = 0, retryAt = 0, end = "", outdated = false;
   let asked = "", mode = "", heads = {}, unpainted = 0, kept = null;
   let heard = Date.now(), polledAt = 0, spokenAt = 0, behindSince = 0;
-  let freshness = 0, freshDue = false, freshAt = 0;
+  let freshness = 0, freshDue = false, freshAt = 0, held = null;
 
   const on = (name, listen) => document.addEventListener(name, listen);
   const visible = () => document.visibilityState === "visible";
   const panels = () => [...document.querySelectorAll("[data-live]")];
   const seqOf = (element) => Number(element.dataset.seq ?? 0);
   const counted = (number) => number.toLocaleString("en-US");
-  const newer = (at) => counted(Math.max(0, ...Object.values(heads)) - Number(at));
+  const newest = () => Math.max(Number(pill.dataset.head ?? 0), 0, ...Object.values(heads));
   const clock = (time) => new Date(time).toISOString().slice(11, 19);
   const lagOf = (panel) => (heads[panel.dataset.thread] ?? 0) - seqOf(panel);
+  // What is not pushed: a page that nobody moves, or a list that somebody reads.
+  const standing = () => document.querySelector("[data-standing]");
+  const behind = (page) => page ? (heads[page.dataset.standing] ?? 0) - seqOf(page) : 0;
+  // Past the end where the newest stand: a push would pull the lines away.
+  function readingIn({ dataset: { newest } }, { top, bottom }) {
+    if (newest === "last") return bottom > innerHeight + EDGE;
+    return newest === "first" && top < -EDGE;
+  }
+  const isRead = (panel) => readingIn(panel, panel.getBoundingClientRect());
+  const toNewest = (panel) => panel.scrollIntoView({ block: panel.dataset.newest === "last" ? "end" : "start" });
   const say = (message) => socket?.sendImmediately(JSON.stringify(message));
   const refresh = () => panels().forEach((panel) => htmx.trigger(panel, "refresh"));
 
@@ -33,7 +43,7 @@
       want.panels.push(live);
       want.seq = Math.min(want.seq, seqOf(panel));
     }
-    const want = Object.values(wants).slice(0, 50), fresh = !!document.getElementById("fresh");
+    const want = Object.values(wants).slice(0, 50), fresh = !!document.querySelector("[data-fresh]");
     const asking = JSON.stringify(want, ["thread", "panels"]);
     if (asking !== asked) say({ t: "hello", v: 1, build: document.body.dataset.build, fresh, want });
     asked = asking;
@@ -57,6 +67,7 @@
   function clear(why, said = why) {
     const link = Object.assign(document.createElement("a"), { href: "", textContent: "Why?" });
     document.getElementById("main").replaceChildren(`${said}. `, link);
+    document.dispatchEvent(new Event("cleared"));
   }
   const CONTROL = {
     hello: (said) => news({ fresh: freshness, ...said }),
@@ -72,8 +83,10 @@
       const [word, id] = receipt ? ["receipt", receipt] : ["erasure", erasure ?? ""];
       const said = id ? `Erased · ${word} ${id.slice(-8)}` : "Erased";
       for (const panel of document.querySelectorAll(`[data-thread="${thread}"]`)) {
-        if (panel.dataset.live === "row") panel.remove();
-        else clear((end = ENDS[4410]), said);
+        if (panel.dataset.live === "row") {
+          panel.remove();
+          document.dispatchEvent(new Event("cleared"));
+        } else clear((end = ENDS[4410]), said);
       }
     },
   };
@@ -93,6 +106,8 @@
     kept = [
       ...folds.map((fold) => [place(fold), (now) => (now.open = fold.open)]),
       ...[...focused].map((each) => [place(each), (now) => now.focus({ preventScroll: true })]),
+      ...[...document.querySelectorAll("[data-live] :checked")].map((box) => [place(box), (now) => (now.checked = true)]),
+      ...panels().filter((panel) => panel.dataset.newest === "last" && !isRead(panel)).map((panel) => [place(panel), toNewest]),
     ];
   }
   // To pause is to keep what is shown now, not what was there when the page came.
@@ -123,6 +138,7 @@
         const shown = document.getElementById(pushed.id);
         heads[pushed.dataset.thread] = seqOf(pushed);
         if (!shown?.dataset.live || seqOf(shown) > seqOf(pushed)) pushed.remove();
+        else if (isRead(shown)) [held] = [held ?? Date.now(), pushed.remove()];
         else tellGap(shown, pushed);
       }
       keep();
@@ -169,31 +185,55 @@
   on("htmx:afterRequest", ({ detail }) => {
     if (polledAt && detail.successful && detail.elt.dataset.live) heard = Date.now();
   });
-  on("htmx:afterSettle", () => greeted && hello());
+  on("htmx:afterSettle", () => (greeted && hello(), tell()));
   on("visibilitychange", () => (painted(), tell()));
+  // Back at the newest end, or sent there: what was held comes.
+  function release() {
+    const due = held === null ? [] : panels().filter((panel) => lagOf(panel) > 0 && !isRead(panel));
+    if (due.length) held = null;
+    due.forEach((panel) => htmx.trigger(panel, "refresh"));
+  }
+  on("scroll", release);
+  show?.addEventListener("click", (event) => {
+    if (held === null) return;
+    event.preventDefault();
+    panels().filter(isRead).forEach(toNewest);
+    release();
+  });
 
   function state(now) {
-    const at = document.querySelector("[data-at]")?.dataset.at;
+    const { at } = (document.getElementById("moment") ?? pill).dataset;
     const lag = Math.max(0, ...panels().map(lagOf));
     const wait = counted(Math.max(0, Math.ceil((retryAt - now) / 1000)));
     behindSince = lag ? behindSince || now : 0;
     if (end) return [{ "signed out": "out", erased: end }[end] ?? "off", end];
     if (outdated) return ["off", "new version"];
+    if (at) return ["paused", `as of event ${counted(Number(at))}`, newest() - at];
     if (!greeted && !navigator.onLine) return ["offline", "offline"];
     if (now - heard > STALE) return ["stale", `stale since ${clock(heard)}`];
     if (polledAt) return ["polling", "polling"];
     if (!greeted) return ["reconnecting", retryAt ? `reconnecting in ${wait} s` : "connecting"];
-    if (at) return ["paused", `paused, ${newer(at)} new`];
+    const page = standing();
+    if (behind(page) > 0) {
+      return ["asof", `this ${page.dataset.what}: as of ${page.dataset.time}`, behind(page)];
+    }
+    if (held && lag) return ["asof", `this list: as of ${clock(held).slice(0, 5)}`, lag];
     if (lag && now - behindSince > BEHIND) return ["behind", `behind ${counted(lag)}`];
     return mode === "polling" ? ["polling", "polling"] : ["live", "live"];
   }
+  // To where the newest stand, which is not where a later batch of a list goes on.
+  function toNow() {
+    const url = new URL(location.href);
+    for (const moment of ["after", "at_seq", "at_turn"]) url.searchParams.delete(moment);
+    return url.href;
+  }
   function tell() {
-    const now = Date.now(), [name, text] = state(now);
+    const now = Date.now(), [name, word, more] = state(now);
+    const text = word[0].toUpperCase() + word.slice(1) + (more === undefined ? "" : ` · ${counted(more)} newer`);
     const stale = /stale|offline|out/.test(name), aloud = now - spokenAt > SPOKEN;
     document.documentElement.toggleAttribute("data-stale", stale);
-    for (const count of greeted ? document.querySelectorAll("[data-newer]") : []) {
-      count.textContent = newer(count.dataset.at);
-    }
+    show.hidden = more === undefined;
+    show.href = toNow();
     if (pill.dataset.text === text) return;
     // Said aloud at most once in ten seconds.
     pill.setAttribute("aria-live", aloud ? "polite" : "off");
@@ -203,16 +243,18 @@
     if (outdated) pill.insertAdjacentHTML("beforeend", ' · <a href="">reload</a>');
   }
   setInterval(() => {
-    const now = Date.now(), fresh = document.getElementById("fresh");
+    const now = Date.now(), fresh = document.querySelectorAll("[data-fresh]");
     tell();
     if (failures < 3 || end) polledAt = 0;
     else if (visible() && now - polledAt > POLL) {
       polledAt = now;
       refresh();
     }
-    if (!fresh || !freshDue || !visible() || now - freshAt < FRESH) return;
+    if (!fresh.length || !freshDue || !visible() || now - freshAt < FRESH) return;
     [freshDue, freshAt] = [false, now];
-    htmx.trigger(fresh, "refresh");
+    fresh.forEach((panel) => htmx.trigger(panel, "refresh"));
   }, 500);
+  const last = document.querySelector("[data-live][data-newest=last]");
+  if (last && !location.hash && !document.querySelector("[autofocus]")) toNewest(last);
   tell();
 })();

@@ -1,23 +1,33 @@
-// The scrubber of a thread: steps, play, permalink. Every move goes through the range
-// input, whose form asks for the panel of that moment; the last one asked for wins.
+// The deck of a thread: steps, play, permalink. Every move goes through the range input,
+// whose form asks for the panels of that moment; the last one asked for wins. While the
+// thumb is being dragged only what is quick is asked for, the rest once it stands still.
 "use strict";
 (() => {
   const get = (id) => document.getElementById(id);
-  const deck = get("deck"), range = get("at"), to = get("to");
-  const play = get("play"), speed = get("speed"), copy = get("copy");
-  let timer = 0;
+  const deck = get("deck"), range = get("at"), to = get("to"), turn = get("turn");
+  const play = get("play"), speed = get("speed"), copy = get("copy"), hand = deck.querySelector(".hand");
+  const STILL = 140;
+  let timer = 0, still = 0, passing = false;
 
   const moment = () => get("moment") ?? deck;
-  const clamp = (seq) => Math.max(1, Math.min(Number(range.max), seq));
+  const clamp = (seq) => Math.max(1, Math.min(Number(range.max), seq || 1));
 
   function target(step) {
     if (step === "first") return 1;
     return step === "last" ? Number(range.max) : clamp(Number(range.value) + Number(step));
   }
 
+  // All of a moment: at a step, and when the thumb has come to rest.
+  function rest() {
+    still = clearTimeout(still);
+    passing = false;
+    range.dispatchEvent(new Event("rest", { bubbles: true }));
+  }
+
   function seek(seq) {
     range.value = clamp(seq);
-    range.dispatchEvent(new Event("input", { bubbles: true }));
+    point();
+    rest();
   }
 
   function address(seq) {
@@ -36,6 +46,10 @@
       else link.removeAttribute("href");
     }
     to.value = range.value;
+    const x = `${Number(range.max) > 1 ? (100 * (range.value - 1)) / (range.max - 1) : 0}%`;
+    hand.querySelector("rect").setAttribute("x", x);
+    hand.querySelector("circle").setAttribute("cx", x);
+    for (const end of ["x1", "x2"]) hand.querySelector("line").setAttribute(end, x);
     const here = address(range.value);
     if (get("pause")) get("pause").href = here;
     here.searchParams.set("base", range.value);
@@ -43,35 +57,45 @@
   }
 
   function centre() {
-    const find = (selector) => moment().querySelector(selector);
+    const find = (selector) => moment().querySelector(`#events ${selector}`);
     const row = find("li:target") ?? find("li[aria-current]"), box = row?.closest(".scroll");
     if (box) box.scrollTop = row.offsetTop - box.clientHeight / 2;
   }
 
-  // The panel has come: the URL becomes its permalink, and to pause is to go live again.
+  // The panel has come: the URL becomes its permalink, which is a pause.
   function shown() {
     const seq = moment().dataset.at, pause = get("pause");
     if (seq !== undefined) history.replaceState(null, "", address(seq));
-    if (seq !== undefined && pause) {
-      pause.id = "resume";
-      pause.textContent = "Go live";
-      pause.href = deck.dataset.base;
-    }
+    if (moment().dataset.turn) turn.value = moment().dataset.turn;
+    if (pause) pause.hidden = seq !== undefined;
     centre();
   }
 
   // The head has moved: there is more to scrub over, and a live page is at its end.
   function grown() {
     const head = get("head").dataset.seq;
-    range.max = to.max = head;
+    range.max = head;
     get("of").textContent = Number(head).toLocaleString("en-US");
+    get("turns").textContent = Number(get("map").dataset.turns).toLocaleString("en-US");
     if (moment().dataset.at === undefined) range.value = head;
     point();
   }
 
+  // And how many turns there are by then; a live page is in the newest.
+  function counted() {
+    const { turns } = get("map").dataset;
+    get("turns").textContent = Number(turns).toLocaleString("en-US");
+    if (moment().dataset.at === undefined) turn.value = turns;
+  }
+
+  function playing(on) {
+    play.setAttribute("aria-label", on ? "Stop" : "Play");
+    play.classList.toggle("on", on);
+  }
+
   function stop() {
     timer = clearInterval(timer);
-    play.textContent = "Play";
+    playing(false);
     get("playing").textContent = "";
   }
 
@@ -81,7 +105,7 @@
     const rate = Number(speed.value), jump = Math.max(1, rate);
     const nth = jump === 2 ? "2nd" : `${jump}th`;
     get("playing").textContent = jump > 1 ? `every ${nth} event` : "";
-    play.textContent = "Stop";
+    playing(true);
     timer = setInterval(() => {
       if (range.value === range.max) stop();
       else seek(Number(range.value) + jump);
@@ -91,7 +115,16 @@
   play.hidden = copy.hidden = get("pace").hidden = false;
   play.addEventListener("click", () => (timer ? stop() : start()));
   speed.addEventListener("change", () => timer && (stop(), start()));
-  range.addEventListener("input", point);
+  // Before the form hears of it: what it asks for is what one sees in passing.
+  range.addEventListener("input", () => {
+    passing = true;
+    clearTimeout(still);
+    still = setTimeout(rest, STILL);
+    point();
+  });
+  get("scrubber").addEventListener("htmx:configRequest", ({ detail }) => {
+    if (passing) detail.parameters.passing = "1";
+  });
   get("jump").addEventListener("submit", (event) => (event.preventDefault(), seek(Number(to.value))));
   copy.addEventListener("click", async () => {
     await navigator.clipboard?.writeText(String(address(range.value)));
@@ -108,7 +141,7 @@
     point();
   });
   document.addEventListener("htmx:oobAfterSwap", (event) => {
-    ({ head: grown, events: centre })[event.target.id]?.();
+    ({ head: grown, events: centre, map: counted })[event.target.id]?.();
   });
   point();
   centre();

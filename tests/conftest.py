@@ -22,12 +22,14 @@ from django.db import connections, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.signals import connection_created
 from django.db.models.signals import post_migrate
+from django.template import engines as engines_of_templates
 from django.test import RequestFactory
 from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
 from pytest_django import DjangoDbBlocker
 from servestatic.middleware import ServeStaticMiddleware
 
+from memoryhub.journal.writing.activity import activity
 from memoryhub.journal.writing.uses import uses
 from memoryhub.journal.writing.writer import Journal, writer
 from memoryhub.models.events import Event
@@ -40,6 +42,7 @@ from memoryhub.services.access.api_keys import Agent
 from memoryhub.vault.keys import keyring
 from tests import engines, replay, slow
 from tests.cast import factories
+from tests.cast.missing import Missing
 from tests.harness import parts
 from tests.harness.instances import (
     UNLIMITED,
@@ -142,12 +145,21 @@ def browsers_on_the_machine() -> Iterator[None]:
     # The stubs leave it out.
     environ: Any = vars(RequestFactory)["_base_environ"]
 
-    def near(factory: RequestFactory, **asked: Any) -> Any:
+    def near(factory: RequestFactory, **headers: Any) -> Any:
         host = {"SERVER_NAME": "localhost"}
-        return environ(factory, **{**host, **factory.defaults, **asked})
+        return environ(factory, **{**host, **factory.defaults, **headers})
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(RequestFactory, "_base_environ", near)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def whole_contexts() -> Iterator[None]:
+    """Where templates show nothing for what is missing, tests do not go on."""
+    with pytest.MonkeyPatch.context() as patch:
+        engine = engines_of_templates["django"].engine  # type: ignore[attr-defined]
+        patch.setattr(engine, "string_if_invalid", Missing("missing"))
         yield
 
 
@@ -300,6 +312,7 @@ def fresh_writer() -> Iterator[None]:
     """No state of another test's threads, and no writer left running."""
     writer.journal = Journal()
     uses.clear()
+    activity.clear()
     yield
     if writer.running:
         writer.stop()

@@ -13,7 +13,6 @@ HERE = Path(__file__).parent
 FREE = (
     # Of the server before the application: it ends such connections by itself.
     "api/http/test_connections.py",
-    "gallery",
     "governance/test_table.py",
     "inspector/forget/test_privacy_words.py",
     "kernel",
@@ -27,12 +26,14 @@ FREE = (
     "queries/replay/test_tokenizers.py",
     "services/export/test_archives.py",
     "services/export/test_bundle_passes.py",
+    "sources",
     "test_lock.py",
     "test_promised.py",
     "test_docs.py",
+    "test_names.py",
     "test_rooms.py",
     "vault/keys/test_backup.py",
-    "vault/scan/test_needles.py",
+    "vault/scan/test_targets.py",
     "vault/proof/test_receipts.py",
     "vault/registry/test_lru.py",
     "vault/keys/test_ring_file.py",
@@ -95,6 +96,7 @@ DIFFER = (
 BY_NIGHT = (
     "api/document/test_schema.py",
     "api/threads/test_socket.py",
+    "gallery",
     "governance",
     "inspector/live/test_consumers.py",
     "inspector/web/test_content_reads.py",

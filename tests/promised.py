@@ -196,10 +196,10 @@ def outcomes(
     """Cases of the same test and load, together."""
     found: dict[Trial, Outcome] = {}
     for case, phases in reports.items():
-        told: dict[str, Any] = dict(phases[-1].user_properties)
-        counts = dict(told[COUNTS])
+        noted: dict[str, Any] = dict(phases[-1].user_properties)
+        counts = dict(noted[COUNTS])
         seed = counts.pop("seed")
-        for promise, about in told[MARK].items():
+        for promise, about in noted[MARK].items():
             test = case.partition("[")[0]
             trial = Trial(promise=promise, test=test, engine=engine, **about)
             outcome = found.setdefault(trial, Outcome())

@@ -24,7 +24,7 @@ _WRITES = re.compile(
     re.IGNORECASE,
 )
 #: What is no part of a journal, its rows or sums.
-_BESIDE = {
+_UNCHECKED = {
     *("django_session", "memoryhub_apikey", "memoryhub_auditentry", "memoryhub_lease"),
     *("memoryhub_dailyuse", "memoryhub_heartbeat", "memoryhub_membership"),
     *("memoryhub_operator", "memoryhub_projectstats", "memoryhub_signinlink"),
@@ -53,7 +53,7 @@ def check(item: pytest.Item, *, committed: bool) -> None:
     made = (item.path, *sorted(getattr(item, "fixturenames", ())))
     unseen = committed or made not in _checked
     _checked.add(made)
-    if unseen or written - _BESIDE:
+    if unseen or written - _UNCHECKED:
         assert_all_replay()
     if unseen or written & _AUDIT:
         assert audit.verify().wrong is None

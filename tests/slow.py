@@ -23,6 +23,7 @@ SECONDS = 0.4
 #: Quick, whatever they take: files, and single functions.
 QUICK = (
     "e2e/screens/test_screens.py",
+    "e2e/live/test_every_live_page.py::test_the_lists_of_a_thread_show_what_is_now",
     "e2e/test_live.py::test_an_append_appears_by_itself",
     "e2e/test_live.py::test_focus_survives_a_push",
     "e2e/test_memory.py::test_a_key_is_edited_by_hand",
@@ -31,6 +32,7 @@ QUICK = (
     "e2e/test_replay.py::test_keys_step_too",
     "e2e/test_replay.py::test_permalink_reopens_same_view",
     "e2e/test_visit.py",
+    "gallery/test_gallery.py",
     "management/server/test_serve.py::test_a_first_start_serves",
     "management/server/test_serve.py::test_a_killed_server_starts_again_by_itself",
     "promises/journal/test_anchored.py",

@@ -240,8 +240,8 @@ async def sent_to_a_page(
         await send({"type": "http.response.body", "body": size})
 
     scope = {"type": "http", "path": "/sign-in", "raw_path": b"/sign-in"}
-    asked = {"method": method, "headers": [*headers], "query_string": b""}
-    line = line_to(Http(measure), {**scope, **asked})
+    request = {"method": method, "headers": [*headers], "query_string": b""}
+    line = line_to(Http(measure), {**scope, **request})
     for number, part in enumerate(parts, 1):
         more = number < len(parts) or not whole
         message = {"type": "http.request", "body": part, "more_body": more}

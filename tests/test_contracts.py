@@ -45,6 +45,10 @@ BREACHES = {
         "inspector.paging.pages",
         "memoryhub.api.paging.pages",
     ),
+    "The inspector reads by queries and acts by services": (
+        "inspector.paging.pages",
+        "memoryhub.journal.log.log",
+    ),
     "The client is a stranger, who has httpx2 and nothing of ours": (
         "memoryhub_client.slots",
         "memoryhub.errors",

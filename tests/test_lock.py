@@ -32,6 +32,8 @@ VENDORED = sorted(
 
 #: Of what runs in production; none of them reaches into our own code's licence.
 LICENCES = {
+    # Of parts of NumPy.
+    *("0BSD", "CC0-1.0", "Zlib"),
     "Apache-2.0",
     # Of `regex`, for what it has of Python's first re: asks no more than PSF-2.0.
     "CNRI-Python",
@@ -65,14 +67,14 @@ def test_every_distribution_in_the_lock_has_a_digest() -> None:
 
 def test_the_lock_was_made_from_pyproject() -> None:
     """`--frozen` never looks, so a requirement without its lock would go unnoticed."""
-    known = PACKAGES[PROJECT["project"]["name"]]["metadata"]
+    metadata = PACKAGES[PROJECT["project"]["name"]]["metadata"]
     extras = PROJECT["project"]["optional-dependencies"]
-    asked = [*PROJECT["project"]["dependencies"], *chain(*extras.values())]
-    assert locked(known["requires-dist"]) == required(asked)
+    dependencies = [*PROJECT["project"]["dependencies"], *chain(*extras.values())]
+    assert locked(metadata["requires-dist"]) == required(dependencies)
     groups = PROJECT["dependency-groups"]
-    assert known["requires-dev"].keys() == groups.keys()
+    assert metadata["requires-dev"].keys() == groups.keys()
     for group, requirements in groups.items():
-        assert locked(known["requires-dev"][group]) == required(requirements)
+        assert locked(metadata["requires-dev"][group]) == required(requirements)
 
 
 def locked(entries: list[dict[str, Any]]) -> set[tuple[str, str]]:
@@ -127,11 +129,11 @@ def runtime() -> set[str]:
 def test_packages_for_typescript_are_pinned_and_of_no_one_place() -> None:
     """npm asks the registry that it is configured for, and compares digests."""
     folder = ROOT / "tests" / "typescript"
-    asked = json.loads((folder / "package.json").read_text(encoding="utf-8"))
+    manifest = json.loads((folder / "package.json").read_text(encoding="utf-8"))
     lock = json.loads((folder / "package-lock.json").read_text(encoding="utf-8"))
     ours = lock["packages"].pop("")
-    assert ours["devDependencies"] == asked["devDependencies"]
-    for name, version in asked["devDependencies"].items():
+    assert ours["devDependencies"] == manifest["devDependencies"]
+    for name, version in manifest["devDependencies"].items():
         assert lock["packages"][f"node_modules/{name}"]["version"] == version
     for name, package in lock["packages"].items():
         assert package["integrity"].startswith("sha512-"), name

@@ -162,8 +162,8 @@ def last(rows: list[dict[str, Any]]) -> tuple[str, str]:
 def test_the_table_tells_what_was_found() -> None:
     assert last([]) == ("", "not checked")
     both = [row(ONE, load="many"), row(OTHER, engine="PostgreSQL")]
-    told = "held on SQLite; held on PostgreSQL (2026-05-04)"
-    assert last(both) == ("many; 2 more cases", told)
+    expected = "held on SQLite; held on PostgreSQL (2026-05-04)"
+    assert last(both) == ("many; 2 more cases", expected)
     assert last(both[:1])[1].endswith("; 1 of 2 tests not checked (2026-05-04)")
 
 
@@ -183,9 +183,9 @@ def test_the_table_says_that_a_control_was_caught() -> None:
     control = row(OTHER, control=True, load="no key")
     assert last([control])[1] == "not checked; its control is caught (2026-05-04)"
     assert "; unnoticed: no key" in last([row(ONE), control | {"pass": False}])[1]
-    said = "held on SQLite; its control is caught (2026-05-04)"
-    assert last([row(ONE, load="many"), control]) == ("many", said)
+    expected = "held on SQLite; its control is caught (2026-05-04)"
+    assert last([row(ONE, load="many"), control]) == ("many", expected)
     named = control | {"test": "tests/test_promised.py::row"}
     usual = [row(ONE, load="many"), row(OTHER, load="more")]
-    assert last([*usual, named]) == ("many; more", said)
+    assert last([*usual, named]) == ("many; more", expected)
     assert "control" not in last([*usual, named | {"test": "tests/gone.py::row"}])[1]

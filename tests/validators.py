@@ -87,9 +87,9 @@ def require_responses(request: dict[str, Any]) -> None:
     assert not open_calls, "a call without its output"
 
 
-def _require_parts(said: Any, kinds: set[str]) -> None:
-    if not isinstance(said, str):
-        assert {part["type"] for part in said} <= kinds
+def _require_parts(content: Any, kinds: set[str]) -> None:
+    if not isinstance(content, str):
+        assert {part["type"] for part in content} <= kinds
 
 
 def require_anthropic(request: dict[str, Any]) -> None:
@@ -102,17 +102,17 @@ def require_anthropic(request: dict[str, Any]) -> None:
         assert NAME.fullmatch(tool["name"])
         assert tool["input_schema"]["type"] == "object"
     assert request["messages"][0]["role"] == "user"
-    seen, asked = set[str](), list[str]()
+    seen, waiting = set[str](), list[str]()
     for message in request["messages"]:
         assert {*message} == {"role", "content"}
         assert message["role"] in ("user", "assistant")
         uses, answered = _require_blocks(message, defined)
-        assert sorted(answered) == sorted(asked), "uses that are not answered"
+        assert sorted(answered) == sorted(waiting), "uses that are not answered"
         assert not seen & {*uses}, "an id twice"
         assert len({*uses}) == len(uses)
         seen |= {*uses}
-        asked = uses
-    assert not asked, "uses that are not answered"
+        waiting = uses
+    assert not waiting, "uses that are not answered"
 
 
 def _require_blocks(

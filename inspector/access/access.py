@@ -13,8 +13,8 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.http.request import split_domain_port
 from django.http.response import HttpResponseBase
 
-from inspector.web import departures, looks, refusals, returns
-from inspector.web.places import Place, RoleError
+from inspector.web import erased_page, read_audit, refusals, returns
+from inspector.web.visitors import RoleError, Visitor
 from memoryhub.errors import (
     NotFoundError,
     Refusal,
@@ -25,8 +25,9 @@ from memoryhub.models.access.operators import Membership, Operator
 from memoryhub.models.server.clock import clock
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
+from memoryhub.queries.access import members
 from memoryhub.queries.threads import threads
-from memoryhub.services.access import operators
+from memoryhub.services.access import second_factors
 
 P = ParamSpec("P")
 
@@ -57,12 +58,12 @@ View = Callable[Concatenate[HttpRequest, P], HttpResponseBase]
 
 
 def signed_in(view: View[P]) -> View[P]:
-    """A page for operators; anybody else is sent to sign in and comes back."""
+    """Guard a page: who is no operator is sent to sign in and comes back."""
     return _guarded(view, panel=False)
 
 
 def signed_in_panel(view: View[P]) -> View[P]:
-    """A panel for operators; it answers refusals as panels, never by a redirect."""
+    """Guard a panel: refusals come as panels, never as a redirect."""
     return _guarded(view, panel=True)
 
 
@@ -78,7 +79,7 @@ def _guarded(view: View[P], *, panel: bool) -> View[P]:
                 return refusals.signed_out(request) if panel else to_sign_in(request)
             answer = view(request, *args, **kwargs)
             # Before a byte of it goes out: what can't be noted is not shown.
-            looks.note(request, answer)
+            read_audit.note(request, answer)
         except Http404:
             return refusals.response(request, NotFoundError(), panel=panel)
         except RoleError as missing:
@@ -98,10 +99,10 @@ def _guarded(view: View[P], *, panel: bool) -> View[P]:
 def _gone(
     request: HttpRequest, refusal: Refusal, project: object, *, panel: bool
 ) -> HttpResponse:
-    """What was erased, to whom it may be told: the view has let them in."""
+    """Show what became of something erased: the view has let them in."""
     if panel or not isinstance(project, str):
         return refusals.response(request, refusal, panel=panel)
-    return departures.response(request, find_place(request, project), refusal)
+    return erased_page.response(request, find_visitor(request, project), refusal)
 
 
 def to_sign_in(request: HttpRequest, *, why: str = "") -> HttpResponse:
@@ -112,32 +113,36 @@ def to_sign_in(request: HttpRequest, *, why: str = "") -> HttpResponse:
     return HttpResponseRedirect(f"{settings.LOGIN_URL}?{urlencode(query)}")
 
 
-def find_place(request: HttpRequest, project: str) -> Place:
-    """The project and the operator's role in it, or 404. One query."""
+def find_visitor(request: HttpRequest, project: str) -> Visitor:
+    """Find the operator and the role they have in the project, or 404. One query."""
     operator = operator_of(request)
-    row = (
-        Membership.objects.select_related("project")
-        .filter(project__slug=project, operator=operator)
-        .first()
-    )
+    row = members.get_membership(project, operator)
     if row is None:
         raise Http404
-    look = looks.begin(request)
-    return Place(operator=operator, project=row.project, role=row.role, look=look)
+    reading = read_audit.begin(request)
+    return Visitor(
+        operator=operator, project=row.project, role=row.role, reading=reading
+    )
 
 
-def find_thread(place: Place, name: str) -> Thread:
-    """The thread with its subject and project. One query.
+def find_owner(request: HttpRequest, project: str) -> Visitor:
+    """Find the visitor of a page for owners. One query. Raises RoleError."""
+    visitor = find_visitor(request, project)
+    visitor.require(Membership.Role.OWNER)
+    return visitor
+
+
+def find_thread(visitor: Visitor, name: str) -> Thread:
+    """Find the thread with its subject and project. One query.
 
     404 for what is unknown or another project's; 410 once it or its subject is erased;
     403 for a restricted subject's unless the operator is an officer.
     """
-    row = threads.get_thread(place.project.id, name)
-    row.project = place.project
+    row = threads.get_thread(visitor.project.id, name)
+    row.project = visitor.project
     if row.subject.state == Subject.State.RESTRICTED:
-        place.require(Membership.Role.OFFICER)
-    if place.look is not None:
-        place.look.at_thread(row, actor=place.actor)
+        visitor.require(Membership.Role.OFFICER)
+    visitor.note([row])
     return row
 
 
@@ -160,14 +165,11 @@ def note_sign_in(request: HttpRequest, operator: Operator) -> None:
     clock.require_true()
     now = clock.now().isoformat()
     request.session[SIGNED_IN] = request.session[SEEN] = now
-    roles = Membership.objects.filter(operator=operator).values_list("role", flat=True)
-    request.session[POWERFUL] = any(
-        operators.allows(role, Membership.Role.OFFICER) for role in roles
-    )
+    request.session[POWERFUL] = second_factors.wanted(operator)
 
 
 def _alive(request: HttpRequest) -> bool:
-    """Whether a session stands behind the request that is neither old nor idle."""
+    """Tell whether its session is there, and neither old nor idle."""
     if not request.user.is_authenticated:
         return False
     now, seen = clock.now(), _time(request, SEEN)
@@ -181,13 +183,13 @@ def _alive(request: HttpRequest) -> bool:
 
 
 def near(request: HttpRequest) -> bool:
-    """Whether it comes from the machine that serves it."""
+    """Tell whether it comes from the machine that serves it."""
     peer = request.META.get("REMOTE_ADDR", "")
     return is_near(peer, host=request.get_host(), headers=request.headers)
 
 
 def is_near(peer: str, *, host: str, headers: Iterable[str]) -> bool:
-    """Whether a request of this peer for this host never left the machine.
+    """Tell whether a request of this peer for this host never left the machine.
 
     Behind a proxy on the machine every peer is near, and whoever asks may name any
     host: so nobody is where hosts are configured, or by a request that was passed on.
@@ -204,6 +206,6 @@ def _idle_limit(request: HttpRequest) -> timedelta:
 
 
 def _time(request: HttpRequest, key: str) -> datetime:
-    """A time kept in the session; long ago if it is absent."""
+    """Read a time kept in the session; long ago if it is absent."""
     text = request.session.get(key)
     return datetime.fromisoformat(text) if text else datetime.min.replace(tzinfo=UTC)

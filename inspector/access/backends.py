@@ -17,7 +17,7 @@ NOBODY: Final = "?"
 
 
 class Passkey(BaseBackend):
-    """A passkey alone, where its device made sure who holds it: two factors in one."""
+    """Admit by a passkey alone, whose device made sure who holds it: two factors."""
 
     def authenticate(
         self,
@@ -33,23 +33,23 @@ class Passkey(BaseBackend):
 
 
 class Sso(BaseBackend):
-    """Whom a provider names: as good as a password, or as two factors if it had two."""
+    """Admit whom a provider names: as by a password, or two factors if it had two."""
 
     def authenticate(
         self,
         request: HttpRequest | None,
         username: str | None = None,
-        told: ProviderIdentity | None = None,
+        identity: ProviderIdentity | None = None,
         **kwargs: Any,
     ) -> Operator | None:
-        found = identities.find(told) if told else None
-        if told is None or found is None or request is None:
+        found = identities.find(identity) if identity else None
+        if identity is None or found is None or request is None:
             return None
-        return found if told.strong or _enough(request, found) else None
+        return found if identity.strong or _enough(request, found) else None
 
 
 class Password(ModelBackend):
-    """A name, a password and, for whoever has or needs one, a second factor.
+    """Admit by name, password and, for who has or needs one, a second factor.
 
     All that is wrong is one refusal: it is counted, and looks, alike.
     """
@@ -74,7 +74,7 @@ class Password(ModelBackend):
 
 
 def _enough(request: HttpRequest, operator: Operator) -> bool:
-    """Whether one factor does: not for who has a second one, wherever they are.
+    """Tell whether one factor does: not for who has a second one, wherever they are.
 
     Nor for who may erase, where others could try.
     """

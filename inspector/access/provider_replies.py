@@ -20,13 +20,13 @@ _AT_ONCE: Final = BoundedSemaphore(8)
 
 @dataclass(slots=True)
 class _Reply:
-    """A reply's body, as the library reads it: part by part, as it comes in."""
+    """Hand a reply's body to the library part by part, as it comes in."""
 
     raw: Any
     until: float
 
     def stream(self, amount: int, *, decode_content: bool = True) -> Iterator[bytes]:
-        """Raises OSError beyond the bounds."""
+        """Read it part by part. Raises OSError beyond the bounds."""
         taken = 0
         while part := self.raw.read1(amount, decode_content=decode_content):
             taken += len(part)
@@ -39,7 +39,7 @@ class _Reply:
 
 
 def bounded(request: Callable[..., Any], *words: Any, **options: Any) -> Any:
-    """What comes of a request of the library's, its body read. Raises OSError."""
+    """Send a request of the library's and read the body. Raises OSError."""
     if not _AT_ONCE.acquire(blocking=False):
         raise OSError
     answer: Future[Any] = Future()

@@ -45,15 +45,15 @@ _BROKEN = (jwt.PyJWTError, OAuth2Error, LookupError, TypeError, ValueError)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Came:
-    """Somebody came back from the provider: who they are there, and what they want."""
+    """Hold who came back from the provider, and what they want."""
 
-    told: ProviderIdentity
+    identity: ProviderIdentity
     purpose: str
     next_page: str
 
 
 class Adapter(DefaultSocialAccountAdapter):  # type: ignore[misc]  # it has no types
-    """allauth's way to the provider: straight, and to nowhere else. It ends, too."""
+    """Bound allauth's way to the provider: straight, to nowhere else, in time."""
 
     def get_requests_session(self) -> Any:
         session = super().get_requests_session()
@@ -63,7 +63,7 @@ class Adapter(DefaultSocialAccountAdapter):  # type: ignore[misc]  # it has no t
 
 
 class Client(OpenIDConnectOAuth2Adapter):  # type: ignore[misc]  # it has no types
-    """One request's dealings with the provider."""
+    """Speak with the provider for one request."""
 
     def get_provider(self) -> Any:
         app = SocialApp(
@@ -85,7 +85,7 @@ class Client(OpenIDConnectOAuth2Adapter):  # type: ignore[misc]  # it has no typ
 
     @cached_property
     def openid_config(self) -> dict[str, Any]:
-        """What the provider says of itself, if it is the one that was configured."""
+        """Fetch what the provider says of itself, if it is the one configured."""
         config: dict[str, Any] = super().openid_config
         if config["issuer"] != settings.SSO_ISSUER:
             raise ValueError
@@ -99,7 +99,7 @@ class Client(OpenIDConnectOAuth2Adapter):  # type: ignore[misc]  # it has no typ
 
 
 def begin(request: HttpRequest, *, purpose: str, next_page: str) -> str | None:
-    """Where the browser is to go on; None if the provider makes no sense.
+    """Find where the browser is to go on; None if the provider makes no sense.
 
     Raises OSError when it does not answer.
     """
@@ -126,7 +126,7 @@ def begin(request: HttpRequest, *, purpose: str, next_page: str) -> str | None:
 
 
 def finish(request: HttpRequest) -> Came | None:
-    """Who came back, if they went off from this browser; None for all that is wrong.
+    """Read who came back, if they left from this browser; None for all that is wrong.
 
     Raises OSError when the provider does not answer.
     """
@@ -146,18 +146,20 @@ def finish(request: HttpRequest) -> Came | None:
         )
         claims = _claims(answer["id_token"], client.openid_config["jwks_uri"])
         _check(claims, nonce=state["nonce"])
-        told = ProviderIdentity(
+        identity = ProviderIdentity(
             issuer=claims["iss"],
             subject=claims["sub"],
             strong=settings.SSO_MFA or "mfa" in [*claims.get("amr", ())],
         )
     except _BROKEN:
         return None
-    return Came(told=told, purpose=state["purpose"], next_page=state["next_page"])
+    return Came(
+        identity=identity, purpose=state["purpose"], next_page=state["next_page"]
+    )
 
 
 def _claims(token: str, keys_url: str) -> dict[str, Any]:
-    """What an ID token claims: signed by the provider, for us, and still good."""
+    """Read what an ID token claims: signed by the provider, for us, and still good."""
     with get_adapter().get_requests_session() as session:
         response = session.get(keys_url)
         response.raise_for_status()
@@ -175,7 +177,7 @@ def _claims(token: str, keys_url: str) -> dict[str, Any]:
 
 
 def _check(claims: dict[str, Any], *, nonce: str) -> None:
-    """What the library leaves to us. Raises ValueError."""
+    """Check what the library leaves to us. Raises ValueError."""
     if not hmac.compare_digest(str(claims.get("nonce")).encode(), nonce.encode()):
         raise ValueError
     several = not isinstance(claims["aud"], str) and len(claims["aud"]) > 1

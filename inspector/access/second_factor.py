@@ -7,7 +7,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods
 
-from inspector.access import access, ceremonies
+from inspector.access import access, webauthn
 from inspector.access.access import signed_in
 from inspector.web import shell
 from memoryhub.errors import InvalidError
@@ -49,7 +49,7 @@ def require_fresh_sign_in(request: HttpRequest) -> None:
 
 
 def _add_codes(request: HttpRequest, operator: Operator) -> HttpResponse | None:
-    """Adds them, or answers why not."""
+    """Add them, or answer why not."""
     secret = _proposed(request, operator)
     if secret is None:
         return _page(request, operator, second_factors.new_secret(), problem="late")
@@ -61,13 +61,13 @@ def _add_codes(request: HttpRequest, operator: Operator) -> HttpResponse | None:
 
 
 def _add_passkey(request: HttpRequest, operator: Operator) -> HttpResponse | None:
-    """Adds it, or answers why not."""
-    state = ceremonies.take(request, ceremonies.ADDING)
+    """Add it, or answer why not."""
+    state = webauthn.take(request, webauthn.ADDING)
     answer, name = request.POST["passkey"], request.POST.get("name", "")
     try:
         if state is None:
             raise InvalidError(code="passkey", loc="passkey")
-        site = ceremonies.site(request)
+        site = webauthn.site(request)
         passkeys.add(operator, site, state=state, answer=answer, name=name)
     except InvalidError:
         fresh = second_factors.new_secret()
@@ -87,7 +87,7 @@ def _page(
         "proposal": _sealed(secret, operator),
         "problem": problem,
         "passkeys": passkeys.list_passkeys(operator),
-        "named": ceremonies.site(request).named,
+        "named": webauthn.site(request).named,
     }
     template, status = (
         "inspector/access/second_factor/show.html",
@@ -97,7 +97,7 @@ def _page(
 
 
 def _sealed(secret: bytes, operator: Operator) -> str:
-    """The secret on its way through the form: ours, and this operator's."""
+    """Sign the secret for its way through the form, as this operator's."""
     proposed = [str(operator.id), secret.hex()]
     return signing.dumps(proposed, salt=_SALT)
 

@@ -8,12 +8,13 @@ from django.conf import settings
 from django.contrib.auth import authenticate, login, logout
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils.http import url_has_allowed_host_and_scheme
-from django.views.decorators.http import require_http_methods, require_POST
+from django.views.decorators.http import require_http_methods
 
-from inspector.access import access, ceremonies
+from inspector.access import access, webauthn
 from inspector.access.backends import NOBODY
-from inspector.web import looks, refusals, shell
-from inspector.web.tries import Tries
+from inspector.web import read_audit, refusals, shell
+from inspector.web.methods import require_post
+from inspector.web.rate_limit import RateLimit
 from memoryhub.errors import InvalidError, Refusal
 from memoryhub.journal.audit import PURPOSES
 from memoryhub.kernel.text import names
@@ -23,7 +24,7 @@ from memoryhub.services.access import audit, operators, passkeys, sign_ins
 THEMES = ("light", "dark")
 _YEAR_SECONDS = 31_536_000
 #: Guesses at links from one address in a minute.
-tries = Tries(allowed=10)
+link_limit = RateLimit(allowed=10)
 MAX_NAME, MAX_PASSWORD_BYTES, MAX_CODE = 64, 4096, 16
 
 P = ParamSpec("P")
@@ -31,7 +32,7 @@ View = Callable[Concatenate[HttpRequest, P], HttpResponse]
 
 
 def or_refused(view: View[P]) -> View[P]:
-    """Answers refusals where there is no session yet whose guard could."""
+    """Answer refusals where there is no session yet whose guard could."""
 
     @wraps(view)
     def guarded(
@@ -61,7 +62,7 @@ def by_password(request: HttpRequest) -> HttpResponse:
 def admit(
     request: HttpRequest, credentials: Callable[[], dict[str, Any]], *, problem: str
 ) -> Operator | HttpResponse:
-    """Whose credentials they are; else the form says the problem, alike for all."""
+    """Find whose credentials they are; else the form says a problem, alike for all."""
     given = credentials()
     name = None if given["username"] == NOBODY else given["username"]
     begun = sign_ins.begin(name, request.META.get("REMOTE_ADDR", ""))
@@ -77,7 +78,7 @@ def admit(
 @require_http_methods(["GET", "HEAD", "POST"])
 @or_refused
 def by_link(request: HttpRequest, token: str) -> HttpResponse:
-    """Opening a link changes nothing: mail programs open links too. Posting uses it.
+    """Sign in by a link once it is posted: mail programs open links, which uses none.
 
     Where others could look as well, nobody is signed in before they have seen for what.
     """
@@ -88,8 +89,8 @@ def by_link(request: HttpRequest, token: str) -> HttpResponse:
             "send": access.near(request),
         }
         template = "inspector/access/sign_in/link.html"
-        return shell.page(request, template, _purposes(request) | context, place=None)
-    if not tries.take(request.META.get("REMOTE_ADDR", "")):
+        return shell.page(request, template, _purposes(request) | context, visitor=None)
+    if not link_limit.take(request.META.get("REMOTE_ADDR", "")):
         return form(request, problem="tries", status=429)
     # Before the link is used up.
     chosen = chosen_purpose(request)
@@ -99,11 +100,11 @@ def by_link(request: HttpRequest, token: str) -> HttpResponse:
     return enter(request, operator, purpose=chosen, onward=next_page(request))
 
 
-@require_POST
+@require_post
 @or_refused
 def out(request: HttpRequest) -> HttpResponse:
     if isinstance(request.user, Operator):
-        purpose = looks.purpose_of(request.session)
+        purpose = read_audit.purpose_of(request.session)
         audit.record_operator(request.user, "sign_out", purpose=purpose)
     logout(request)
     answer = HttpResponseRedirect(settings.LOGIN_URL)
@@ -111,7 +112,7 @@ def out(request: HttpRequest) -> HttpResponse:
     return answer
 
 
-@require_POST
+@require_post
 def theme(request: HttpRequest) -> HttpResponse:
     """Remember light or dark in a cookie; anything else follows the system."""
     answer = HttpResponseRedirect(next_page(request) or "/")
@@ -131,7 +132,7 @@ def theme(request: HttpRequest) -> HttpResponse:
 
 
 def _credentials(request: HttpRequest) -> dict[str, Any]:
-    """What was sent; in the place of what can't be right, what is as wrong as any.
+    """Read what was sent; what can't be right becomes something as wrong as any.
 
     So it is counted and takes as long, and reaches neither the hash nor a column.
     """
@@ -155,10 +156,10 @@ def _credentials(request: HttpRequest) -> dict[str, Any]:
 
 
 def _shown(request: HttpRequest, answer: str) -> passkeys.Shown | None:
-    state = ceremonies.take(request, ceremonies.ENTERING)
+    state = webauthn.take(request, webauthn.ENTERING)
     if state is None:
         return None
-    return passkeys.shown(ceremonies.site(request), state=state, answer=answer)
+    return passkeys.shown(webauthn.site(request), state=state, answer=answer)
 
 
 def enter(
@@ -172,22 +173,22 @@ def enter(
     # It may have been short, for a device or a provider to answer in.
     request.session.set_expiry(None)
     access.note_sign_in(request, operator)
-    request.session[looks.PURPOSE] = purpose
+    request.session[read_audit.PURPOSE] = purpose
     return HttpResponseRedirect(onward or "/")
 
 
 def chosen_purpose(request: HttpRequest) -> str:
-    """Why the operator will look at content. Raises InvalidError for any other word."""
-    sent = request.POST.get("purpose", looks.DEFAULT_PURPOSE)
+    """Read why the operator will look at content. Raises InvalidError."""
+    sent = request.POST.get("purpose", read_audit.DEFAULT_PURPOSE)
     if sent not in PURPOSES:
         raise InvalidError(loc="purpose")
     return sent
 
 
 def _purposes(request: HttpRequest) -> dict[str, Any]:
-    """The words that a form offers, and the one that it proposes."""
-    asked = request.POST.get("purpose") or request.GET.get("purpose", "")
-    chosen = asked if asked in PURPOSES else looks.DEFAULT_PURPOSE
+    """Give the words that a form offers, and the one that it proposes."""
+    wanted = request.POST.get("purpose") or request.GET.get("purpose", "")
+    chosen = wanted if wanted in PURPOSES else read_audit.DEFAULT_PURPOSE
     return {"purposes": PURPOSES, "purpose": chosen}
 
 
@@ -197,20 +198,20 @@ def form(request: HttpRequest, *, problem: str = "", status: int = 200) -> HttpR
         "problem": problem,
         "next": next_page(request),
         "old": request.GET.get("why") == "old",
-        "named": ceremonies.site(request).named,
+        "named": webauthn.site(request).named,
         "sso": settings.SSO,
     }
     return shell.page(
         request,
         "inspector/access/sign_in/form.html",
         context,
-        place=None,
+        visitor=None,
         status=status,
     )
 
 
 def next_page(request: HttpRequest) -> str:
-    """Where to go on: a page of ours, or nothing."""
+    """Read where to go on: a page of ours, or nothing."""
     wanted = request.POST.get("next") or request.GET.get("next") or ""
     ours = url_has_allowed_host_and_scheme(
         wanted, allowed_hosts=None, require_https=request.is_secure()

@@ -7,30 +7,31 @@ from urllib.parse import urlsplit
 
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
-from django.views.decorators.http import require_GET, require_POST
+from django.views.decorators.http import require_GET
 
 from inspector.access import sign_in
 from inspector.access.backends import NOBODY
 from inspector.web import shell
-from inspector.web.tries import Tries
+from inspector.web.methods import require_post
+from inspector.web.rate_limit import RateLimit
 from memoryhub.errors import NotFoundError
 from memoryhub.models.access.operators import Operator
 
 #: What is loaded by name, where single sign-on is configured.
 CLIENT = "inspector.access.providers"
 #: Errands to the provider for one address in a minute.
-begun = Tries(allowed=20)
+begin_limit = RateLimit(allowed=20)
 
 
-@require_POST
+@require_post
 @sign_in.or_refused
 def begin(request: HttpRequest) -> HttpResponse:
-    """A page that goes on to the provider by itself.
+    """Show a page that goes on to the provider by itself.
 
     Not a redirect: forms of ours may lead to ourselves alone.
     """
     client = _client()
-    if not begun.take(request.META.get("REMOTE_ADDR", "")):
+    if not begin_limit.take(request.META.get("REMOTE_ADDR", "")):
         return sign_in.form(request, problem="tries", status=429)
     purpose, onward = sign_in.chosen_purpose(request), sign_in.next_page(request)
     try:
@@ -49,13 +50,13 @@ def begin(request: HttpRequest) -> HttpResponse:
 @require_GET
 @sign_in.or_refused
 def callback(request: HttpRequest) -> HttpResponse:
-    """Where the provider sends people back to."""
+    """Admit whom the provider sends back."""
     client = _client()
     try:
         came = client.finish(request)
     except OSError:
         return sign_in.form(request, problem="away", status=503)
-    credentials = {"username": NOBODY, "told": came and came.told}
+    credentials = {"username": NOBODY, "identity": came and came.identity}
     answer = sign_in.admit(request, partial(dict, credentials), problem="sso")
     if isinstance(answer, Operator):
         return sign_in.enter(
@@ -65,7 +66,7 @@ def callback(request: HttpRequest) -> HttpResponse:
 
 
 def _client() -> Any:
-    """The module that speaks to the provider. Raises NotFoundError without one."""
+    """Load the module that speaks to the provider. Raises NotFoundError without one."""
     if not settings.SSO:
         raise NotFoundError
     return import_module(CLIENT)

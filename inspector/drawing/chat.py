@@ -98,7 +98,7 @@ def bubble(slot: SlotLine, room: Room) -> Bubble:
     """The slot as a bubble, within the room that is left on the page."""
     if slot.erased:
         return Bubble(slot=slot)
-    blocks = tuple(_fitted(block, room) for block in _blocks(slot))
+    blocks = tuple(_fitted(each, room) for each in _blocks(slot.content, slot.role))
     return Bubble(slot=slot, blocks=blocks, cut=any(block.cut for block in blocks))
 
 
@@ -107,12 +107,16 @@ def pretty(value: Any) -> str:
     return json.dumps(value, indent=2, ensure_ascii=False)
 
 
-def _blocks(slot: SlotLine) -> Iterator[Block]:
-    content = slot.content
+def opening(content: Any, role: str | None) -> Block | None:
+    """The first block of a message; None for one without content."""
+    return next(_blocks(content, role), None)
+
+
+def _blocks(content: Any, role: str | None) -> Iterator[Block]:
     if isinstance(content, str):
-        yield _said(content, slot.role)
+        yield _text_block(content, role)
     elif isinstance(content, dict) and isinstance(content.get("role"), str):
-        yield from _message(content, slot.role)
+        yield from _message(content, role)
     else:
         yield _json(content, kind="json", title="JSON")
 
@@ -120,7 +124,9 @@ def _blocks(slot: SlotLine) -> Iterator[Block]:
 def _message(message: Mapping[str, Any], role: str | None) -> Iterator[Block]:
     content = message.get("content")
     if isinstance(content, str) and content:
-        yield _result(message, content) if role == "tool" else _said(content, role)
+        yield (
+            _result(message, content) if role == "tool" else _text_block(content, role)
+        )
     elif isinstance(content, list):
         for part in content:
             yield _part(part, role)
@@ -136,7 +142,7 @@ def _message(message: Mapping[str, Any], role: str | None) -> Iterator[Block]:
         yield _json(rest, kind="json", title="other fields", folded=True)
 
 
-def _said(text: str, role: str | None) -> Block:
+def _text_block(text: str, role: str | None) -> Block:
     if role == "system" and text.count("\n") > _OPEN_LINES:
         hint = f"{text.count(chr(10)) + 1:,} lines"
         return Block(kind="text", text=text, title="prompt", hint=hint, folded=True)
@@ -145,7 +151,7 @@ def _said(text: str, role: str | None) -> Block:
 
 def _part(part: Any, role: str | None) -> Block:
     if isinstance(part, dict) and isinstance(part.get("text"), str):
-        return _said(part["text"], role)
+        return _text_block(part["text"], role)
     kind = part.get("type") if isinstance(part, dict) else None
     return _json(part, kind="json", title=kind if isinstance(kind, str) else "part")
 

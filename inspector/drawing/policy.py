@@ -11,7 +11,18 @@ from memoryhub.models.projects import Project
 from memoryhub.services.access import projects
 
 FIELD = "retention_idle_days"
-SAID = "Days are a number from 1 to 36,500; leave them out to keep threads for ever."
+DAYS_TEXT = (
+    "Days are a number from 1 to 36,500; leave them out to keep threads for ever."
+)
+_NOT_OWNED = (
+    "Only owners may let a thread go earlier than the project does, since what was "
+    "retired is erased for ever."
+)
+
+
+def days_text(*, owner: bool) -> str:
+    """Word which days a thread may be given."""
+    return DAYS_TEXT if owner else f"{DAYS_TEXT} {_NOT_OWNED}"
 
 
 def read(text: str) -> int | None:

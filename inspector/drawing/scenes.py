@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlencode
 
 from memoryhub.models.threads import Thread
+from memoryhub.queries.memory.working_memory import MemoryView
 
 #: Events whose content may stand open at once.
 OPENED = 20
-TABS = ("summary", "messages", "working-set", "working-memory")
+#: What stands on the left of a thread at a moment, and on the right; the first of each
+#: unless the URL says so.
+VIEWS = ("conversation", "events")
+TABS = ("working-set", "changes", "memory")
 
 Context = dict[str, Any]
 
@@ -23,11 +27,18 @@ class Scene:
     thread: Thread
     #: None follows the head.
     at_seq: int | None = None
+    view: str = VIEWS[0]
     tab: str = TABS[0]
     #: Seqs whose content stands open in the list of events.
     opened: frozenset[int] = frozenset()
     #: The event that this one is compared with.
     base_seq: int | None = None
+    #: Nouns whose events are not listed.
+    hidden: tuple[str, ...] = ()
+    #: The group of the working set that is asked for, by its first page.
+    group: str = ""
+    #: The thumb is still being dragged: what takes a state comes once it rests.
+    passing: bool = False
 
     @property
     def seq(self) -> int:
@@ -36,9 +47,12 @@ class Scene:
     def carried(self, *, without: str = "") -> list[tuple[str, str]]:
         """What the URL says beside the moment, for links that go to another one."""
         parts = {
+            "view": "" if self.view == VIEWS[0] else self.view,
             "tab": "" if self.tab == TABS[0] else self.tab,
             "base": "" if self.base_seq is None else str(self.base_seq),
             "open": _listed(self.opened),
+            "hide": " ".join(self.hidden),
+            "group": self.group,
         }
         return [(name, parts[name]) for name in parts if name != without if parts[name]]
 
@@ -47,16 +61,30 @@ class Scene:
         opened = self.opened ^ {seq}
         if len(opened) > OPENED:
             return ""
-        asked = [("at_seq", str(self.seq)), *self.carried(without="open")]
-        if opened:
-            asked.append(("open", _listed(opened)))
-        return urlencode(asked, safe=",")
+        return replace(self, opened=opened, at_seq=self.seq).query()
+
+    def query(self) -> str:
+        """This scene as a URL has it, behind the `?`; empty for the newest as it is."""
+        moment = [] if self.at_seq is None else [("at_seq", str(self.at_seq))]
+        return urlencode([*moment, *self.carried()], safe=",")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Panel:
+    """What shows a scene, and is pushed under a name."""
+
     template: str
     context: Callable[[Scene], Context]
+    #: If it is not called like its screen.
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Glance:
+    """Lines of a noun in the overview of working memory."""
+
+    template: str
+    context: Callable[[MemoryView], Context]
 
 
 def _listed(seqs: frozenset[int]) -> str:

@@ -6,13 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from memoryhub.kernel.levels.tokens import text_of
+from memoryhub.kernel.memory.checkpoint_events import COUNTED
 from memoryhub.queries.threads.events import EventLine
 
 Body = Mapping[str, Any]
 #: Characters of a message that stand in a list.
 PREVIEW = 200
-#: Names of a longer list that are told.
-_TOLD = 4
+#: Names of a longer list that are shown.
+_SHOWN = 4
 
 
 def summary(line: EventLine) -> str:
@@ -23,29 +24,33 @@ def summary(line: EventLine) -> str:
 def of_body(event_type: str, body: Body) -> str:
     """What an event of that type says, with a body that holds no content."""
     tell = _TELL.get(event_type)
-    return tell(body) if tell else ""
-
-
-def of_fault(event_type: str, body: Body) -> str:
-    """What became of a fault whose page is named beside it."""
-    asked = f"{_level(body['level'])}, {body['reason']}"
-    if event_type == "fault.refused":
-        return f"{body['refusal']}: {asked}"
-    came = "now in the working set" if body["promoted"] else "told, not mapped"
-    return f"{asked}, {body['tokens']:,} tokens from {body['tier_before']}, {came}"
+    return tell(body) if tell else _figures(event_type, body)
 
 
 def preview(line: EventLine) -> str:
     """The beginning of the message on one line; empty if there is none to show."""
-    field = _SAID.get(line.type)
-    if field is None or line.payload is None:
+    if line.type == "fact.asserted" and line.payload:
+        words = (line.payload[name] for name in ("entity", "predicate", "value"))
+        return beginning(" ".join(words))
+    field = "content" if line.type == "slot.appended" else "text"
+    if line.payload is None or field not in line.payload:
         return ""
-    text = text_of(line.payload.get(field))
-    return " ".join(text[: PREVIEW * 4].split())[:PREVIEW]
+    return beginning(line.payload[field])
 
 
-#: What of an event's content is shown, by its type.
-_SAID = {"slot.appended": "content", "note.added": "text"}
+def beginning(content: Any) -> str:
+    """Cut the text of a content to what one line has room for."""
+    return " ".join(text_of(content)[: PREVIEW * 4].split())[:PREVIEW]
+
+
+def _figures(event_type: str, body: Body) -> str:
+    """What counts in it: each figure with its name, and a count of what it is about."""
+    noun = event_type.partition(".")[0].removesuffix("s")
+    return ", ".join(
+        _counted(figure, noun) if name == "count" else f"{figure:,} {name}"
+        for name, figure in body.items()
+        if type(figure) is int and (figure or name == "count")
+    )
 
 
 def _slot(body: Body) -> str:
@@ -66,10 +71,10 @@ def _forked(body: Body) -> str:
 
 
 def _described(body: Body) -> str:
-    told = [name for name in _SCOPE if body.get(name)]
+    parts = [name for name in _SCOPE if body.get(name)]
     if body.get("labels") is not None:
-        told.append(f"{len(body['labels'])} labels")
-    return ", ".join(told)
+        parts.append(f"{len(body['labels'])} labels")
+    return ", ".join(parts)
 
 
 def _configured(body: Body) -> str:
@@ -94,7 +99,7 @@ def _import(body: Body) -> str:
 
 
 def _page(body: Body) -> str:
-    return f"{body['page_id']} {body['type']}, {body['tokens'] or 0:,} tokens"
+    return f"{body['page_id']} {body['type']}, {_counted(body['tokens'] or 0, 'token')}"
 
 
 def _updated(body: Body) -> str:
@@ -107,7 +112,8 @@ def _compressed(body: Body) -> str:
 
 
 def _mapped(body: Body) -> str:
-    return f"{body['page_id']} {_level(body['level'])}, {body['tokens']:,} tokens"
+    tokens = _counted(body["tokens"], "token")
+    return f"{body['page_id']} {_level(body['level'])}, {tokens}"
 
 
 def _faulted(body: Body) -> str:
@@ -129,11 +135,12 @@ def _evicted(body: Body) -> str:
 def _lowered(body: Body) -> str:
     saved = body["tokens_before"] - body["tokens"]
     way = f"{_level(body['level_before'])} → {_level(body['level'])}"
-    return f"{body['page_id']} {way}, {saved:,} tokens less"
+    return f"{body['page_id']} {way}, {_counted(saved, 'token')} less"
 
 
 def _packed(body: Body) -> str:
-    return f"turn {body['turn']}, {body['tokens']:,} tokens of {body['budget']:,}"
+    tokens = _counted(body["tokens"], "token")
+    return f"turn {body['turn']}, {tokens} of {body['budget']:,}"
 
 
 def _dropped(body: Body) -> str:
@@ -142,8 +149,8 @@ def _dropped(body: Body) -> str:
 
 
 def _key_set(body: Body) -> str:
-    said = f"{body['key']}, {body['bytes']:,} bytes"
-    return f"{said}, {_until(body)}" if body.get("expires_at") else said
+    text = f"{body['key']}, {body['bytes']:,} bytes"
+    return f"{text}, {_until(body)}" if body.get("expires_at") else text
 
 
 def _key_retimed(body: Body) -> str:
@@ -156,12 +163,12 @@ def _until(body: Body) -> str:
 
 
 def _expired(body: Body) -> str:
-    return _some([each["key"] for each in body["keys"]])
+    return _listed([each["key"] for each in body["keys"]])
 
 
 def _erased(body: Body) -> str:
     count = len(body["seqs"])
-    return f"{_counted(count, 'value')} of {_some(body['seqs'])}, {body['reason']}"
+    return f"{_counted(count, 'value')} of {_listed(body['seqs'])}, {body['reason']}"
 
 
 def _forgotten(body: Body) -> str:
@@ -169,11 +176,11 @@ def _forgotten(body: Body) -> str:
     return f"{_counted(count, 'record')}, {reason}"
 
 
-def _some(words: Sequence[object]) -> str:
+def _listed(words: Sequence[object]) -> str:
     """The first of them, and how many more there are."""
-    more = len(words) - _TOLD
-    said = ", ".join(str(word) for word in words[:_TOLD])
-    return f"{said} and {more:,} more" if more > 0 else said
+    more = len(words) - _SHOWN
+    text = ", ".join(str(word) for word in words[:_SHOWN])
+    return f"{text} and {more:,} more" if more > 0 else text
 
 
 def _counted(count: int, noun: str) -> str:
@@ -181,24 +188,22 @@ def _counted(count: int, noun: str) -> str:
 
 
 def _task(body: Body) -> str:
-    told = [str(body["status"])] if body.get("status") else []
-    told += [*body.get("fields", ())]
-    told += [f"no {field}" for field in body.get("cleared", ())]
-    return ", ".join(told).replace("_", " ") or "heartbeat"
-
-
-def _note(body: Body) -> str:
-    trimmed = body.get("trimmed", 0)
-    left = f", {trimmed:,} trimmed" if trimmed else ""
-    return f"{body['bytes']:,} bytes{left}"
+    parts = [str(body["status"])] if body.get("status") else []
+    parts += [*body.get("fields", ())]
+    parts += [f"no {field}" for field in body.get("cleared", ())]
+    return ", ".join(parts).replace("_", " ") or "heartbeat"
 
 
 def _taken(body: Body) -> str:
     name = body.get("name") or ("automatic" if body.get("auto") else "no name")
     touched = body.get("touched")
     moved = "" if touched is None else f", {touched:,} touched"
-    keys, notes = _counted(body["keys"], "key"), _counted(body["notes"], "note")
-    return f"{name}, {keys}, {notes}{moved}"
+    held = [
+        _counted(body[figure], figure.removesuffix("s"))
+        for figure in COUNTED
+        if type(body.get(figure)) is int
+    ]
+    return ", ".join([name, *held]) + moved
 
 
 def _restored(body: Body) -> str:
@@ -220,6 +225,15 @@ def _named(body: Body) -> str:
 
 
 _SCOPE = ("agent_type", "agent_instance", "session")
+
+
+def _exchange(body: Body) -> str:
+    where = f"slots {body['begin']:,} to {body['to'] - 1:,}"
+    if body.get("failed"):
+        return f"nothing learnt of {where} yet: {body['failed']}"
+    return f"{body['learnt']:,} learnt of {where}"
+
+
 _TELL: dict[str, Callable[[Body], str]] = {
     "slot.appended": _slot,
     "turn.began": _turn,
@@ -231,6 +245,7 @@ _TELL: dict[str, Callable[[Body], str]] = {
     "thread.reopened": lambda _: "takes agent writes again",
     "thread.retired": _retired,
     "run.recorded": _run,
+    "exchange.consolidated": _exchange,
     "import.advanced": _import,
     "page.created": _page,
     "page.updated": _updated,
@@ -251,7 +266,6 @@ _TELL: dict[str, Callable[[Body], str]] = {
     "key.set": _key_set,
     "key.retimed": _key_retimed,
     "key.deleted": lambda body: str(body["key"]),
-    "keys.cleared": lambda body: _counted(body["count"], "key"),
     "keys.expired": _expired,
     "values.erased": _erased,
     "records.erased": _forgotten,
@@ -259,8 +273,9 @@ _TELL: dict[str, Callable[[Body], str]] = {
     "task.set": _task,
     "task.updated": _task,
     "task.cleared": lambda _: "no task any more",
-    "note.added": _note,
-    "notes.cleared": lambda body: _counted(body["count"], "note"),
+    "fact.asserted": lambda body: f"by {body['origin']}",
+    "fact.retracted": lambda body: f"{len(body['seqs'])} as {body['reason']}",
+    "timeline.configured": lambda body: body.get("cardinality") or "as derived",
     "checkpoint.taken": _taken,
     "checkpoint.restored": _restored,
     "checkpoint.deleted": _target,

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlencode
 
 from django.http import HttpRequest, HttpResponse
 
-from inspector.forget import offices
+from inspector.forget import privacy_pages
 from inspector.web import forgetting, refusals
-from inspector.web.places import Place
+from inspector.web.visitors import Visitor
 from memoryhub.errors import PlanStaleError, Refusal
 from memoryhub.models.erasures import Erasure
 from memoryhub.models.server.clock import clock
@@ -19,14 +18,14 @@ from memoryhub.queries.forget.erasures import ErasureLine
 from memoryhub.services.forget import erasure_plans, erasure_steps, receipts
 
 #: What the console says in words of its own.
-_SAID: Mapping[type[Refusal], str] = {
+_PROBLEMS: refusals.Texts = {
     PlanStaleError: "Something was written since the plan was made, and nothing was "
     "erased. Here it is counted anew.",
 }
 
 
 def standing(line: ErasureLine) -> dict[str, Any]:
-    """What the panel is drawn from: the same bytes for every officer. Two queries."""
+    """Gather what the panel is drawn from, alike for every officer. Two queries."""
     return {
         "line": line,
         "progress": forgetting.progress(line),
@@ -38,13 +37,13 @@ def standing(line: ErasureLine) -> dict[str, Any]:
 
 def page(
     request: HttpRequest,
-    place: Place,
+    visitor: Visitor,
     row: Erasure,
     *,
     refusal: Refusal | None = None,
     problem: str = "",
 ) -> HttpResponse:
-    """The plan with what confirms it while that is possible, else how far it is.
+    """Show the plan with what confirms it while that is possible, else how far it is.
 
     `problem` says what was refused, where the refusal's own words do not.
     """
@@ -57,7 +56,7 @@ def page(
         "planned": planned and not over,
         "over": over,
         "token": erasure_plans.token(row) if planned and not over else "",
-        "problem": problem or _said(refusal),
+        "problem": problem or refusals.error_text(refusal, _PROBLEMS),
         "again": _again(line) if over else "",
         "lost": line.waiting_on == erasure_steps.NEEDLES,
         "stays": erasure_views.get_remains(line.id)
@@ -66,18 +65,14 @@ def page(
         # Of a stale plan it was another count.
         "typed": "" if stale else request.POST.get("typed", "")[:40],
     }
-    status = refusals.status_of(refusal) if refusal else 200
-    return offices.page(
-        request, place, "forget/erasures/show", context, tab="erasures", status=status
+    status = refusals.status_of(refusal)
+    return privacy_pages.page(
+        request, visitor, "forget/erasures/show", context, tab="erasures", status=status
     )
 
 
-def _said(refusal: Refusal | None) -> str:
-    return _SAID.get(type(refusal), refusal.message) if refusal else ""
-
-
 def _again(line: ErasureLine) -> str:
-    """The query of a form that asks once more for what a plan was about."""
+    """Build the query of a form for what a plan was about."""
     chosen = {
         "scope": line.scope,
         "thread": erasure_views.get_thread_name(line),

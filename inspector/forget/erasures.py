@@ -11,12 +11,12 @@ from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
 from inspector.access.access import signed_in, signed_in_panel
-from inspector.forget import erasing, offices
+from inspector.forget import erasing, privacy_pages
 from inspector.lists import screens
 from inspector.lists.screens import Context, Export, ListRequest, Screen
 from inspector.web import forgetting
-from inspector.web.places import Place
 from inspector.web.records import Record
+from inspector.web.visitors import Visitor
 from memoryhub.models.erasures import Erasure
 from memoryhub.queries.forget import erasures
 from memoryhub.queries.forget.erasures import ErasureLine
@@ -25,7 +25,7 @@ from memoryhub.queries.lists.cursors import Batch
 STATES = tuple(Erasure.State.values)
 
 
-def _lines(ask: ListRequest[Place]) -> Context:
+def _lines(ask: ListRequest[Visitor]) -> Context:
     found = _batch(ask, ask.after, ask.limit)
     return screens.list_context(ask, found) | {
         "listed": [(line, forgetting.progress(line)) for line in found.items]
@@ -33,11 +33,11 @@ def _lines(ask: ListRequest[Place]) -> Context:
 
 
 def _batch(
-    ask: ListRequest[Place], after: str | None, limit: int
+    ask: ListRequest[Visitor], after: str | None, limit: int
 ) -> Batch[ErasureLine]:
     return erasures.list_erasures(
         ask.where.project.id,
-        state=ask.asked.options["state"] or None,
+        state=ask.parsed.options["state"] or None,
         after=after,
         limit=limit,
     )
@@ -65,7 +65,7 @@ def _record(_: str, line: ErasureLine) -> Record:
 
 SCREEN = Screen(
     folder="forget/erasures",
-    scope=offices.CONSOLE,
+    scope=privacy_pages.CONSOLE,
     read=partial(screens.chosen, "state", STATES),
     around=lambda _: {"states": STATES},
     lines=_lines,
@@ -85,10 +85,10 @@ SCREEN = Screen(
 @require_safe
 @signed_in
 def show(request: HttpRequest, project: str, erasure: UUID) -> HttpResponse:
-    """A plan with what confirms it, or how far the erasing is."""
-    place = offices.enter(request, project)
-    row = erasures.get_row(place.project.id, erasure)
-    return erasing.page(request, place, row)
+    """Show a plan with what confirms it, or how far the erasing is."""
+    visitor = privacy_pages.enter(request, project)
+    row = erasures.get_row(visitor.project.id, erasure)
+    return erasing.page(request, visitor, row)
 
 
 @require_safe
@@ -96,12 +96,12 @@ def show(request: HttpRequest, project: str, erasure: UUID) -> HttpResponse:
 def panel(
     request: HttpRequest, project: str, erasure: UUID, panel: str
 ) -> HttpResponse:
-    """How far it is, in the place of what was shown a second ago."""
-    place = offices.enter(request, project)
+    """Show how far it is, in the place of what was shown a second ago."""
+    visitor = privacy_pages.enter(request, project)
     if panel != "erasure":
         raise Http404
-    line = erasures.get_erasure(place.project.id, erasure)
-    context: dict[str, Any] = {"place": place, **erasing.standing(line)}
+    line = erasures.get_erasure(visitor.project.id, erasure)
+    context: dict[str, Any] = {"visitor": visitor, **erasing.standing(line)}
     answer = render(request, "inspector/forget/erasures/_panel.html", context)
     answer.headers["MH-Panel"] = "1"
     return answer

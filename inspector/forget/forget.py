@@ -10,12 +10,13 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.http.request import QueryDict
 from django.urls import reverse
 from django.utils.dateparse import parse_datetime
-from django.views.decorators.http import require_http_methods, require_POST
+from django.views.decorators.http import require_http_methods
 
 from inspector.access.access import signed_in
-from inspector.forget import erasing, offices
+from inspector.forget import erasing, privacy_pages
 from inspector.web import forgetting, refusals
-from inspector.web.places import Place
+from inspector.web.methods import require_post
+from inspector.web.visitors import Visitor
 from memoryhub.errors import (
     CountMismatchError,
     ErasureInProgressError,
@@ -33,12 +34,12 @@ from memoryhub.queries.people import subject_lists
 from memoryhub.queries.threads import threads
 from memoryhub.services.forget import erasure_plans
 from memoryhub.services.forget import erasures as eraser
-from memoryhub.services.scan import erasure_needles
+from memoryhub.services.scan import collecting
 
 #: A name, a seq and a ticket are never longer.
 _LONGEST = 128
 _TYPED = re.compile(r"forget ([0-9][0-9,]{0,18})")
-_SAID = {
+_PROBLEMS: refusals.Texts = {
     "scope": "Choose what is to be forgotten.",
     "reason": "Choose a reason from the list.",
     "ticket": "A ticket is up to 8 capital letters, a hyphen and up to 7 digits.",
@@ -55,7 +56,7 @@ _NOT_TYPED = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Form:
-    """What was filled in, shown again when it does not do."""
+    """Hold what was filled in, to be shown again when it does not do."""
 
     scope: str = Erasure.Scope.SUBJECT
     thread: str = ""
@@ -67,25 +68,25 @@ class Form:
 
     @classmethod
     def of(cls, sent: QueryDict, *, ticked: bool) -> Form:
-        """`ticked`: whether agents are kept out where nothing is said of it."""
+        """Read what was sent; `ticked` keeps agents out where nothing is said of it."""
         words = ("thread", "before", "record", "reason", "ticket")
-        told = {word: sent.get(word, "").strip()[:_LONGEST] for word in words}
+        texts = {word: sent.get(word, "").strip()[:_LONGEST] for word in words}
         scope = sent.get("scope", Erasure.Scope.SUBJECT)
         restrict = sent.get("restrict", "1" if ticked else "0") != "0"
-        return cls(scope=scope, restrict=restrict, **told)
+        return cls(scope=scope, restrict=restrict, **texts)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
 @signed_in
 def begin(request: HttpRequest, project: str, subject: UUID) -> HttpResponse:
-    """What is to be forgotten, and why; a POST counts it and forgets nothing."""
-    place = offices.act(request, project)
-    row = offices.find_subject(place, subject)
+    """Ask what is to be forgotten, and why; a POST counts it and forgets nothing."""
+    visitor = privacy_pages.act(request, project)
+    row = privacy_pages.find_subject(visitor, subject)
     if request.method != "POST":
-        return _form(request, place, row, Form.of(request.GET, ticked=True))
+        return _form(request, visitor, row, Form.of(request.GET, ticked=True))
     form = Form.of(request.POST, ticked=False)
     try:
-        made = _plan(place, row, form)
+        made = _plan(visitor, row, form)
     except ErasureInProgressError as refusal:
         under_way = erasure_views.get_open(row.id)
         if under_way is not None and _same(under_way, form):
@@ -93,101 +94,103 @@ def begin(request: HttpRequest, project: str, subject: UUID) -> HttpResponse:
             if form.restrict:
                 # Of one that is no plan any more its page tells how it stands.
                 with suppress(Refusal):
-                    eraser.keep_out(under_way, actor=place.actor)
-            return _to(place, under_way.id)
-        return _form(request, place, row, form, refusal=refusal)
+                    eraser.keep_out(under_way, actor=visitor.actor)
+            return _to(visitor, under_way.id)
+        return _form(request, visitor, row, form, refusal=refusal)
     except Refusal as refusal:
-        return _form(request, place, row, form, refusal=refusal)
-    return _to(place, made.id)
+        return _form(request, visitor, row, form, refusal=refusal)
+    return _to(visitor, made.id)
 
 
-@require_POST
+@require_post
 @signed_in
 def confirm(request: HttpRequest, project: str, erasure: UUID) -> HttpResponse:
     """Erase what the plan says, once its count was typed."""
-    place = offices.act(request, project)
-    row = erasures.get_row(place.project.id, erasure)
+    visitor = privacy_pages.act(request, project)
+    row = erasures.get_row(visitor.project.id, erasure)
     token = request.POST.get("token", "")[:512]
     try:
-        eraser.confirm(row, token=token, count=_typed(request, row), actor=place.actor)
+        eraser.confirm(
+            row, token=token, count=_typed(request, row), actor=visitor.actor
+        )
     except Refusal as refusal:
         # A stale plan was replaced by what there is now.
-        fresh = erasures.get_row(place.project.id, erasure)
-        return erasing.page(request, place, fresh, refusal=refusal)
-    answer = _to(place, erasure)
+        fresh = erasures.get_row(visitor.project.id, erasure)
+        return erasing.page(request, visitor, fresh, refusal=refusal)
+    answer = _to(visitor, erasure)
     answer.headers["Clear-Site-Data"] = '"cache", "storage"'
     return answer
 
 
-@require_POST
+@require_post
 @signed_in
 def keep_out(request: HttpRequest, project: str, erasure: UUID) -> HttpResponse:
     """Keep agents out and count the plan anew: the way out of one that is stale."""
-    place = offices.act(request, project)
-    row = erasures.get_row(place.project.id, erasure)
+    visitor = privacy_pages.act(request, project)
+    row = erasures.get_row(visitor.project.id, erasure)
     try:
-        eraser.keep_out(row, actor=place.actor)
+        eraser.keep_out(row, actor=visitor.actor)
     except Refusal as refusal:
-        return erasing.page(request, place, row, refusal=refusal)
-    return _to(place, erasure)
+        return erasing.page(request, visitor, row, refusal=refusal)
+    return _to(visitor, erasure)
 
 
-@require_POST
+@require_post
 @signed_in
 def recall(request: HttpRequest, project: str, erasure: UUID) -> HttpResponse:
     """Look again for what a scan had found, once the id was typed again."""
-    place = offices.act(request, project)
-    row = erasures.get_row(place.project.id, erasure)
+    visitor = privacy_pages.act(request, project)
+    row = erasures.get_row(visitor.project.id, erasure)
     typed = request.POST.get("user_id", "")[: user_ids.MAX_CHARS]
     try:
-        erasure_needles.recall(row, [typed])
+        collecting.recall(row, [typed])
     except InvalidError as refusal:
         problem = _NOT_TYPED.get(refusal.loc, "")
-        return erasing.page(request, place, row, refusal=refusal, problem=problem)
-    return _to(place, erasure)
+        return erasing.page(request, visitor, row, refusal=refusal, problem=problem)
+    return _to(visitor, erasure)
 
 
-@require_POST
+@require_post
 @signed_in
 def cancel(request: HttpRequest, project: str, erasure: UUID) -> HttpResponse:
     """Drop a plan; what has begun goes on."""
-    place = offices.act(request, project)
-    row = erasures.get_row(place.project.id, erasure)
+    visitor = privacy_pages.act(request, project)
+    row = erasures.get_row(visitor.project.id, erasure)
     try:
-        eraser.cancel(row, actor=place.actor)
+        eraser.cancel(row, actor=visitor.actor)
     except Refusal as refusal:
-        return erasing.page(request, place, row, refusal=refusal)
+        return erasing.page(request, visitor, row, refusal=refusal)
     where = {"project": project, "subject": row.subject_id}
     return HttpResponseRedirect(reverse("subject", kwargs=where))
 
 
-def _plan(place: Place, row: Subject, form: Form) -> Erasure:
+def _plan(visitor: Visitor, row: Subject, form: Form) -> Erasure:
     of_thread = form.scope in (Erasure.Scope.THREAD, Erasure.Scope.RECORD)
     try:
         return erasure_plans.plan(
             row,
             scope=form.scope,
-            thread=_thread(place, row, form.thread) if of_thread else None,
+            thread=_thread(visitor, row, form.thread) if of_thread else None,
             before=_before(form.before) if form.scope == Erasure.Scope.BEFORE else None,
             seq=_seq(form.record) if form.scope == Erasure.Scope.RECORD else None,
             reason=form.reason,
             ticket=form.ticket or None,
             restrict=form.restrict,
-            actor=place.actor,
+            actor=visitor.actor,
         )
     except SeqUnknownError:
         raise InvalidError(loc="record") from None
 
 
-def _thread(place: Place, subject: Subject, name: str) -> Thread:
+def _thread(visitor: Visitor, subject: Subject, name: str) -> Thread:
     try:
-        return threads.get_thread(place.project.id, name, subject=subject.id)
+        return threads.get_thread(visitor.project.id, name, subject=subject.id)
     except NotFoundError:
         raise InvalidError(loc="thread") from None
 
 
 def _before(text: str) -> datetime:
-    """A time as a browser's field has it, in UTC. Raises InvalidError."""
+    """Read a time as a browser's field has it, in UTC. Raises InvalidError."""
     try:
         at = parse_datetime(text)
         if at is not None:
@@ -204,7 +207,7 @@ def _seq(text: str) -> int:
 
 
 def _typed(request: HttpRequest, row: Erasure) -> int:
-    """The count that was typed behind the word. Raises CountMismatchError."""
+    """Read the count that was typed behind the word. Raises CountMismatchError."""
     typed = _TYPED.fullmatch(" ".join(request.POST.get("typed", "")[:40].split()))
     if typed is None:
         raise CountMismatchError
@@ -212,7 +215,7 @@ def _typed(request: HttpRequest, row: Erasure) -> int:
 
 
 def _same(row: Erasure, form: Form) -> bool:
-    """Whether the open erasure is what this form asks for."""
+    """Tell whether the open erasure is what this form wants."""
     if (row.scope, row.reason, row.ticket or "") != (
         form.scope,
         form.reason,
@@ -228,14 +231,14 @@ def _same(row: Erasure, form: Form) -> bool:
     return (name, seq, before) == (form.thread, form.record, row.before)
 
 
-def _to(place: Place, erasure: UUID) -> HttpResponse:
-    where = {"project": place.project.slug, "erasure": erasure}
+def _to(visitor: Visitor, erasure: UUID) -> HttpResponse:
+    where = {"project": visitor.project.slug, "erasure": erasure}
     return HttpResponseRedirect(reverse("erasure", kwargs=where))
 
 
 def _form(
     request: HttpRequest,
-    place: Place,
+    visitor: Visitor,
     row: Subject,
     form: Form,
     *,
@@ -249,15 +252,9 @@ def _form(
         "ticket": erasure_plans.TICKET.pattern,
         "names": subject_lists.list_thread_names(row),
         "under_way": erasure_views.get_open(row.id),
-        "problem": _said(refusal),
+        "problem": refusals.error_text(refusal, _PROBLEMS, numbers=True),
     }
-    status = refusals.status_of(refusal) if refusal else 200
-    return offices.page(
-        request, place, "forget/erasures/new", context, tab="subjects", status=status
+    status = refusals.status_of(refusal)
+    return privacy_pages.page(
+        request, visitor, "forget/erasures/new", context, tab="subjects", status=status
     )
-
-
-def _said(refusal: Refusal | None) -> str:
-    if isinstance(refusal, InvalidError):
-        return _SAID.get(refusal.loc, refusal.message)
-    return refusal.sentence if refusal else ""

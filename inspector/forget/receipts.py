@@ -12,11 +12,11 @@ from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_safe
 
 from inspector.access.access import signed_in
-from inspector.forget import offices
+from inspector.forget import privacy_pages
 from inspector.lists.screens import Export, ListRequest, Screen
 from inspector.web import forgetting
-from inspector.web.places import Place
 from inspector.web.records import Record
+from inspector.web.visitors import Visitor
 from memoryhub.queries.forget import receipt_views
 from memoryhub.queries.forget.erasure_views import Remains
 from memoryhub.queries.forget.receipt_views import ReceiptLine
@@ -25,7 +25,7 @@ from memoryhub.vault.proof import receipts, signing
 
 
 def _batch(
-    ask: ListRequest[Place], after: str | None, limit: int
+    ask: ListRequest[Visitor], after: str | None, limit: int
 ) -> Batch[ReceiptLine]:
     return receipt_views.list_receipts(ask.where.project, after=after, limit=limit)
 
@@ -46,7 +46,7 @@ def _record(_: str, line: ReceiptLine) -> Record:
 
 SCREEN = Screen(
     folder="forget/receipts",
-    scope=offices.CONSOLE,
+    scope=privacy_pages.CONSOLE,
     export=Export(
         fields=(
             "receipt", "erasure", "status", "scope", "reason", "ticket", "erased",
@@ -73,9 +73,9 @@ WRONG = {
 @require_safe
 @signed_in
 def show(request: HttpRequest, project: str, receipt: UUID) -> HttpResponse:
-    """A receipt in words, checked against the public keys while it is shown."""
-    place = offices.enter(request, project)
-    row = receipt_views.get_receipt(place.project, receipt)
+    """Show a receipt in words, checked against the public keys as it is shown."""
+    visitor = privacy_pages.enter(request, project)
+    row = receipt_views.get_receipt(visitor.project, receipt)
     if row.n:
         # An addendum stands on the page of what it adds to.
         first = {"project": project, "receipt": orjson.loads(row.text)["to"]}
@@ -94,15 +94,17 @@ def show(request: HttpRequest, project: str, receipt: UUID) -> HttpResponse:
         "stays": Remains.of(says),
         "words": forgetting,
     }
-    return offices.page(request, place, "forget/receipts/show", context, tab="receipts")
+    return privacy_pages.page(
+        request, visitor, "forget/receipts/show", context, tab="receipts"
+    )
 
 
 @require_safe
 @signed_in
 def download(request: HttpRequest, project: str, receipt: UUID) -> HttpResponse:
-    """The signed text, to the byte."""
-    place = offices.enter(request, project)
-    row = receipt_views.get_receipt(place.project, receipt)
+    """Send the signed text, to the byte."""
+    visitor = privacy_pages.enter(request, project)
+    row = receipt_views.get_receipt(visitor.project, receipt)
     named = f'attachment; filename="receipt-{row.id}.json"'
     return HttpResponse(
         row.text,
@@ -114,8 +116,8 @@ def download(request: HttpRequest, project: str, receipt: UUID) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 @signed_in
 def verify(request: HttpRequest, project: str) -> HttpResponse:
-    """Whether a text is a receipt of ours. It is compared, and not kept."""
-    place = offices.enter(request, project)
+    """Tell whether a text is a receipt of ours. It is compared, and not kept."""
+    visitor = privacy_pages.enter(request, project)
     text = request.POST.get("text", "").strip()
     verdict = None
     if request.method == "POST":
@@ -127,12 +129,17 @@ def verify(request: HttpRequest, project: str) -> HttpResponse:
         "most": receipts.MAX_BYTES,
     }
     status = 422 if verdict and not verdict.valid else 200
-    return offices.page(
-        request, place, "forget/receipts/verify", context, tab="receipts", status=status
+    return privacy_pages.page(
+        request,
+        visitor,
+        "forget/receipts/verify",
+        context,
+        tab="receipts",
+        status=status,
     )
 
 
-def _times(said: Mapping[str, str]) -> list[tuple[str, datetime]]:
-    """When each state was entered, in their order."""
-    times = [(state, datetime.fromisoformat(at)) for state, at in said.items()]
+def _times(states: Mapping[str, str]) -> list[tuple[str, datetime]]:
+    """List when each state was entered, in their order."""
+    times = [(state, datetime.fromisoformat(at)) for state, at in states.items()]
     return sorted(times, key=lambda each: each[1])

@@ -9,9 +9,9 @@ from django.urls import reverse
 from django.views.decorators.http import require_http_methods
 
 from inspector.access.access import signed_in
-from inspector.forget import offices
+from inspector.forget import privacy_pages
 from inspector.web import asof, refusals
-from inspector.web.places import Place
+from inspector.web.visitors import Visitor
 from memoryhub.errors import InvalidError, NotFoundError, Refusal
 from memoryhub.models.erasures import Tombstone
 from memoryhub.queries import tombstone_values, tombstones
@@ -32,44 +32,44 @@ _NOBODY = "That is no subject of this project's."
 @require_http_methods(["GET", "HEAD", "POST"])
 @signed_in
 def index(request: HttpRequest, project: str) -> HttpResponse:
-    """Counts by kind; a POST finds one by its value."""
+    """Show counts by kind; a POST finds one by its value."""
     if request.method != "POST":
-        return _page(request, offices.enter(request, project))
-    place = offices.act(request, project)
+        return _page(request, privacy_pages.enter(request, project))
+    visitor = privacy_pages.act(request, project)
     try:
-        subject = offices.find_subject(place, _subject(request))
+        subject = privacy_pages.find_subject(visitor, _subject(request))
         text = request.POST.get("value", "")[:MOST_CHARS]
         found = tombstone_values.find_value(subject, text)
     except InvalidError as refusal:
-        return _page(request, place, refusal=refusal)
+        return _page(request, visitor, refusal=refusal)
     # It tells whether it ever had this value: what can't be noted is not shown.
     audit.record(
-        actor=place.actor,
+        actor=visitor.actor,
         action="tombstone.looked_up",
-        project=place.project.id,
+        project=visitor.project.id,
         target_kind="subject",
         target_id=str(subject.id),
         subject=subject.id,
         outcome="done" if found else "not_found",
         count=len(found),
     )
-    return _page(request, place, found=found)
+    return _page(request, visitor, found=found)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
 @signed_in
 def lift(request: HttpRequest, project: str, tombstone: UUID) -> HttpResponse:
     """Let a value be written again; nobody can lay its tombstone a second time."""
-    place = offices.act(request, project)
-    line = tombstones.get_tombstone(place.project.id, tombstone)
+    visitor = privacy_pages.act(request, project)
+    line = tombstones.get_tombstone(visitor.project.id, tombstone)
     if line.kind != Tombstone.Kind.VALUE:
         raise NotFoundError
     if request.method == "POST":
-        stones.lift(line.id, actor=place.actor)
+        stones.lift(line.id, actor=visitor.actor)
         here = reverse("tombstones", kwargs={"project": project})
         return HttpResponseRedirect(here)
-    return offices.page(
-        request, place, "forget/tombstones/lift", {"line": line}, tab="tombstones"
+    return privacy_pages.page(
+        request, visitor, "forget/tombstones/lift", {"line": line}, tab="tombstones"
     )
 
 
@@ -89,22 +89,22 @@ def _kind(request: HttpRequest) -> str | None:
 
 def _page(
     request: HttpRequest,
-    place: Place,
+    visitor: Visitor,
     *,
     found: tuple[tombstones.TombstoneLine, ...] | None = None,
     refusal: Refusal | None = None,
 ) -> HttpResponse:
     kind = _kind(request)
     listed = tombstones.list_tombstones(
-        place.project.id,
+        visitor.project.id,
         kind=kind,
         after=request.GET.get("after") or None,
         limit=asof.limit(request),
     )
-    counts = tombstones.count_tombstones(place.project.id)
+    counts = tombstones.count_tombstones(visitor.project.id)
     more = urlencode({"kind": kind or "", "after": listed.next or ""})
     context: dict[str, Any] = {
-        "counts": [(word, told, counts.get(word, 0)) for word, told in KINDS.items()],
+        "counts": [(word, text, counts.get(word, 0)) for word, text in KINDS.items()],
         "kind": kind,
         "listed": listed.items,
         "more": more if listed.next else "",
@@ -112,7 +112,7 @@ def _page(
         "subject": request.POST.get("subject", "")[:64],
         "problem": _NOBODY if refusal else "",
     }
-    status = refusals.status_of(refusal) if refusal else 200
-    return offices.page(
-        request, place, _INDEX, context, tab="tombstones", status=status
+    status = refusals.status_of(refusal)
+    return privacy_pages.page(
+        request, visitor, _INDEX, context, tab="tombstones", status=status
     )

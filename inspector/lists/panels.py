@@ -14,14 +14,15 @@ from django.urls import reverse
 
 from inspector.drawing import chat, summaries
 from inspector.drawing.scenes import Context, Panel, Scene
+from memoryhub.queries.access.actors import ActorNames
 from memoryhub.queries.paging.page_views import Step
 from memoryhub.queries.threads.events import EventLine
 from memoryhub.queries.threads.threads import ThreadLine
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
-    """An event with what is said of it in a list."""
+class EventRow:
+    """Hold an event of a list, in words."""
 
     line: EventLine
     summary: str
@@ -33,20 +34,20 @@ class Told:
 
     @property
     def role(self) -> str:
-        """Of the message the event brought, for its colour."""
+        """Give the role of the message that the event brought, for its colour."""
         return str(self.line.body.get("role", ""))
 
 
 def render(panel: Panel, scene: Scene, *, pushed: bool = False) -> str:
-    """One panel of a thread that comes with its subject and project."""
+    """Render one panel of a thread that comes with its subject and project."""
     context = {**shared(scene), "pushed": pushed, **panel.context(scene)}
     return render_to_string(panel.template, context)
 
 
 def shared(scene: Scene) -> Context:
-    """What every panel and page of a thread knows."""
+    """Gather what every panel and page of a thread knows."""
     thread = scene.thread
-    place = {"project": thread.project.slug, "thread": thread.name}
+    names = {"project": thread.project.slug, "thread": thread.name}
     return {
         "thread": ThreadLine.of(thread),
         "at": scene.seq,
@@ -56,15 +57,17 @@ def shared(scene: Scene) -> Context:
         "carried": scene.carried(),
         "keep": kept(scene.carried()),
         "search": "",
-        "base": reverse("thread", kwargs=place),
+        "base": reverse("thread", kwargs=names),
         "threads": reverse("threads", kwargs={"project": thread.project.slug}),
         "pushed": False,
+        "actors": ActorNames(thread.project_id),
     }
 
 
-def told(line: EventLine, *, opened: bool = False, toggle: str = "") -> Told:
+def event_row(line: EventLine, *, opened: bool = False, toggle: str = "") -> EventRow:
+    """Word an event for a list."""
     whole = {"body": dict(line.body), "payload": line.payload}
-    return Told(
+    return EventRow(
         line=line,
         summary=summaries.summary(line),
         preview=summaries.preview(line),
@@ -73,11 +76,11 @@ def told(line: EventLine, *, opened: bool = False, toggle: str = "") -> Told:
     )
 
 
-def told_step(step: Step) -> tuple[Step, str]:
-    """Something that happened to a page, and what is said of it."""
+def step_row(step: Step) -> tuple[Step, str]:
+    """Give something that happened to a page, and its words."""
     return step, summaries.of_body(step.type, step.body)
 
 
 def kept(carried: list[tuple[str, str]]) -> str:
-    """To be put behind a query that is not empty."""
+    """Word what is put behind a query that is not empty."""
     return f"&{urlencode(carried, safe=',')}" if carried else ""

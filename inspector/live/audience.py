@@ -17,10 +17,10 @@ from uuid import UUID
 import structlog
 
 from inspector.live import protocol
-from inspector.live.frames import Watch
 from inspector.live.protocol import Close, RefusedError
+from inspector.live.rendered_panels import Watch
 from inspector.live.standing import Badge, Standing
-from inspector.web import looks
+from inspector.web import read_audit
 from memoryhub.journal.audit import Entry
 from memoryhub.queries.verify.heads import Head
 from memoryhub.services.access import audit
@@ -33,7 +33,7 @@ Key = tuple[UUID, str]
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Viewer:
-    """A socket as the hub sees it: what it shows, and whether it can take more."""
+    """Hold a socket as the hub sees it: what it shows, whether it can take more."""
 
     badge: Badge
     standing: Standing
@@ -44,7 +44,7 @@ class Viewer:
     digests: dict[Key, bytes] = field(default_factory=dict)
     greeted: bool = False
     #: Threads whose content it is shown, as they were when that began.
-    looking: dict[UUID, Head] = field(default_factory=dict)
+    reading: dict[UUID, Head] = field(default_factory=dict)
     #: Whether it would hear of new threads of its project.
     fresh: bool = False
     #: Nothing is in flight: the page has painted all it got.
@@ -67,18 +67,18 @@ class Viewer:
         self.want({key: seq for key, seq in self.shown.items() if key[0] != thread})
 
     def ahead_of(self, thread: UUID, seq: int) -> list[Key]:
-        """Panels of the thread that show more than there is."""
+        """List panels of the thread that show more than there is."""
         return [
             key for key, shown in self.shown.items() if key[0] == thread and shown > seq
         ]
 
     @property
     def under_way(self) -> int:
-        """Messages that are not yet in the connection."""
+        """Count messages that are not yet in the connection."""
         return len(self._tasks)
 
     def silent_since(self, moment: float) -> bool:
-        """Nothing was sent since, and nothing is still on its way."""
+        """Tell whether nothing was sent since, and nothing is still on its way."""
         return self._spoken_at < moment and not self.under_way
 
     def post(self, text: str) -> None:
@@ -89,34 +89,34 @@ class Viewer:
     def end(self, code: Close) -> None:
         self._do(self.close(code))
 
-    async def said(self) -> None:
-        """Returns once everything so far has gone into the connection."""
+    async def flush(self) -> None:
+        """Wait until everything so far has gone into the connection."""
         await asyncio.gather(*self._tasks, *self._notes)
 
-    async def look(self, wanted: Collection[Head]) -> None:
+    async def begin_reading(self, wanted: Collection[Head]) -> None:
         """Note that it is shown these threads now, and no others any more.
 
         Raises UnavailableError; then it must be shown nothing.
         """
-        new = [head for head in wanted if head.thread not in self.looking]
+        new = [head for head in wanted if head.thread not in self.reading]
         if new:
-            await audit.append_soon(self._told(new, outcome="opened"))
-        self.looking |= {head.thread: head for head in new}
+            await audit.append_soon(self._read_entries(new, outcome="opened"))
+        self.reading |= {head.thread: head for head in new}
         kept = {head.thread for head in wanted}
-        self.look_away(self.looking.keys() - kept)
+        self.end_reading(self.reading.keys() - kept)
 
-    def look_away(self, threads: Collection[UUID] | None = None) -> None:
+    def end_reading(self, threads: Collection[UUID] | None = None) -> None:
         """Note that it is shown these threads no more; None is all of them."""
-        gone = list(self.looking) if threads is None else threads
-        left = [self.looking.pop(thread) for thread in gone if thread in self.looking]
+        gone = list(self.reading) if threads is None else threads
+        left = [self.reading.pop(thread) for thread in gone if thread in self.reading]
         if left:
-            entries = self._told(left, outcome="closed")
+            entries = self._read_entries(left, outcome="closed")
             task = asyncio.ensure_future(_noted(entries))
             self._notes.add(task)
             task.add_done_callback(self._notes.discard)
 
-    def _told(self, heads: Iterable[Head], *, outcome: str) -> list[Entry]:
-        return looks.of_socket(
+    def _read_entries(self, heads: Iterable[Head], *, outcome: str) -> list[Entry]:
+        return read_audit.socket_entries(
             heads,
             operator=self.badge.operator,
             purpose=self.standing.purpose,
@@ -144,7 +144,7 @@ async def _noted(entries: list[Entry]) -> None:
 
 
 class Audience:
-    """Who watches, and what is watched."""
+    """Keep who watches, and what is watched."""
 
     def __init__(self) -> None:
         self.viewers: set[Viewer] = set()
@@ -164,7 +164,7 @@ class Audience:
 
     def leave(self, viewer: Viewer) -> None:
         self.viewers.discard(viewer)
-        viewer.look_away()
+        viewer.end_reading()
         self.sweep()
 
     def end(self, viewer: Viewer, code: Close) -> None:
@@ -180,7 +180,7 @@ class Audience:
         return [each for each in self.viewers if watch.thread in each.threads]
 
     def due(self, viewer: Viewer) -> Iterator[Key]:
-        """What the viewer shows an older state of."""
+        """Iterate over what the viewer shows an older state of."""
         for key, seq in viewer.shown.items():
             if self.watches[key[0]].head > seq:
                 yield key
@@ -193,14 +193,14 @@ class Audience:
         return self.fresh.get(project, 0) if project and viewer.fresh else 0
 
     def erased(self, watch: Watch, code: str, proof: Mapping[str, object]) -> None:
-        """The thread's content leaves every page and our memory."""
-        watch.frames.clear()
+        """Take the thread's content off every page and out of our memory."""
+        watch.panels.clear()
         for viewer in self.of(watch):
             viewer.drop(watch.thread)
             viewer.post(protocol.gone(watch.thread, code, proof))
 
     def restricted(self, watch: Watch) -> None:
-        """Who is no officer sees nothing of it from here on; lists go on without."""
+        """Show nothing of it any more to who is no officer; lists go on without."""
         for viewer in self.of(watch):
             if viewer.standing.officer:
                 continue
@@ -210,9 +210,9 @@ class Audience:
                 viewer.drop(watch.thread)
 
     def went_back(self, watch: Watch, seq: int) -> None:
-        """The database was restored: pages that show more must fetch anew."""
+        """Have pages fetch anew that show more than a restored database has."""
         watch.head = seq
-        watch.frames.clear()
+        watch.panels.clear()
         for viewer in self.of(watch):
             self.call_back(viewer, watch)
 
@@ -224,7 +224,7 @@ class Audience:
             viewer.post(protocol.resync("behind"))
 
     def unpushable(self, watch: Watch) -> None:
-        """A panel can't be rendered; fetched by GET it says why."""
+        """Have pages fetch a panel that can't be rendered: then it says why."""
         for viewer in self.of(watch):
             mine = [key for key in viewer.shown if key[0] == watch.thread]
             viewer.shown.update(dict.fromkeys(mine, watch.head))
@@ -242,7 +242,7 @@ class Audience:
                 watch.left_at = now
 
     def abandoned(self, before: float) -> list[str]:
-        """Drop what nobody came back to; the groups that need no listening any more."""
+        """Drop what nobody came back to; returns the groups that need no listening."""
         left = [
             thread
             for thread, watch in self.watches.items()
@@ -257,7 +257,7 @@ class Audience:
         return _groups(threads=left, projects=closed)
 
     def groups(self) -> list[str]:
-        """What must be listened to."""
+        """List the groups that must be listened to."""
         return _groups(threads=list(self.watches), projects=list(self.fresh))
 
 

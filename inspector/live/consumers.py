@@ -25,7 +25,7 @@ LIVE_PATH = re.compile(r"/ws/live/([a-z0-9-]{1,40})")
 
 
 class LiveConsumer(AsyncWebsocketConsumer):
-    """A page's socket. Refuses after accepting, so that the browser sees the code."""
+    """Serve a page's socket. Refuses after accepting, so that the code is seen."""
 
     #: No such layer: not a channel for every page, the hub has one for all.
     channel_layer_alias = "none"
@@ -108,7 +108,7 @@ class LiveConsumer(AsyncWebsocketConsumer):
 
 
 def _badge(scope: Mapping[str, Any]) -> Badge:
-    """What the handshake showed. Raises RefusedError when nobody is signed in."""
+    """Read what the handshake showed. Raises RefusedError when nobody is signed in."""
     path = LIVE_PATH.fullmatch(scope["path"])
     assert path is not None
     user = scope["user"]

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from datetime import datetime
+from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_safe
@@ -11,44 +14,45 @@ from inspector.live.hub import hub
 from inspector.web import shell
 from memoryhub.models.server.clock import clock
 from memoryhub.queries.memory import stats
-from memoryhub.queries.verify import health
-from memoryhub.queries.verify.health import Part
-
-#: What each part is for, in the order they are shown.
-PARTS = {
-    "clock": "Stamps events and ends what has a deadline; while it is off, all wait.",
-    "journal": "Holds every event; without it nothing can be read.",
-    "keys": "Opens what is sealed; without it content stays closed.",
-    "writer": "Commits what agents and operators do.",
-    "live": "Tells open pages what moved; without it they look by themselves.",
-    "expiry": "Sweeps what has expired and erases its values; no read waits for it.",
-    "worker": "Sums, sweeps and keeps retention; memory is served without it.",
-}
+from memoryhub.queries.overview import unhealthy
+from memoryhub.queries.overview.checks import ServerCheck
+from memoryhub.queries.threads import retention
+from memoryhub.queries.threads.verdicts import VERDICTS
+from memoryhub.queries.verify import memory_checks
 
 
 @require_safe
 @signed_in
 def index(request: HttpRequest, project: str) -> HttpResponse:
-    place = access.find_place(request, project)
-    readiness = health.get_readiness()
-    shown = [
-        (name, told, _figured(name, readiness.parts[name]))
-        for name, told in PARTS.items()
-        if name in readiness.parts
-    ]
-    counts = stats.get_project_counts(place.project.id, now=clock.now())
-    context = {"readiness": readiness, "parts": shown, "counts": counts}
+    """Show every check with its threshold: the same that the overview counts."""
+    visitor = access.find_visitor(request, project)
+    now = clock.now()
+    found = unhealthy.get_unhealthy(visitor.project, now=now)
+    context = {
+        "found": found,
+        "unhealthy": found.count,
+        "verdicts": [(each, found.counts.get(each.flag, 0)) for each in VERDICTS],
+        "checks": [(each, *_figures(each)) for each in found.checks],
+        "counts": stats.get_project_counts(visitor.project.id, now=now),
+        "memory": memory_checks.get_memory_checks(visitor.project, now=now),
+        "due": retention.count_soon(visitor.project, now=now),
+        "most_counted": retention.COUNTED,
+    }
     return shell.page(
         request,
         "inspector/threads/health/index.html",
         context,
-        place=place,
+        visitor=visitor,
         section="health",
     )
 
 
-def _figured(name: str, part: Part) -> Part:
-    """The hub is ours, so it is we who know what it does."""
-    if name != "live":
-        return part
-    return replace(part, figures={**part.figures, **hub.figures()})
+def _figures(check: ServerCheck) -> tuple[Mapping[str, datetime], Mapping[str, Any]]:
+    """Part times from other figures, since they are drawn differently.
+
+    What the hub does is known here alone.
+    """
+    if check.key == "live":
+        check = replace(check, figures={**check.figures, **hub.figures()})
+    times = {n: v for n, v in check.figures.items() if isinstance(v, datetime)}
+    return times, {n: v for n, v in check.figures.items() if n not in times}

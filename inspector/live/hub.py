@@ -13,10 +13,10 @@ import structlog
 import inspector
 from inspector.live import protocol, standing
 from inspector.live.audience import Audience, Viewer
-from inspector.live.frames import Watch
-from inspector.live.press import Press
 from inspector.live.protocol import Close, RefusedError
-from inspector.web.looks import PLAIN_PANELS
+from inspector.live.rendered_panels import Watch
+from inspector.live.renderer import Renderer
+from inspector.web.read_audit import PLAIN_PANELS
 from memoryhub.errors import NotFoundError, UnavailableError
 from memoryhub.queries.threads.readers import read
 from memoryhub.queries.verify import heads
@@ -37,7 +37,7 @@ CANCEL_SECONDS = 0.1
 
 
 class Bell(Protocol):
-    """What tells the hub of commits. It may lose notices; then `broken` says so."""
+    """Tell the hub of commits. It may lose notices; then `broken` says so."""
 
     @property
     def broken(self) -> bool: ...
@@ -54,12 +54,12 @@ class Bell(Protocol):
 
 
 class Hub:
-    """From commit to bytes: one watch a thread, one render a frame, for all sockets."""
+    """Lead from commit to bytes: one watch a thread, one render for all sockets."""
 
     def __init__(self) -> None:
         self.bell: Bell | None = None
         self.audience = Audience()
-        self.press = Press(self.audience)
+        self.renderer = Renderer(self.audience)
         self._newest: dict[UUID, datetime | None] = {}
         #: Heard of since the last look, and not known whose.
         self._strange: set[UUID] = set()
@@ -68,11 +68,11 @@ class Hub:
 
     @property
     def mode(self) -> str:
-        """Whether other processes' commits are heard of at once, or looked for."""
+        """Tell whether other processes' commits are heard of at once, or looked for."""
         return "polling" if self.bell is None or self.bell.broken else "doorbell"
 
     def figures(self) -> dict[str, int]:
-        """How much of all there is right now, and what was done since the start.
+        """Count what there is right now, and what was done since the start.
 
         Any thread may ask.
         """
@@ -83,17 +83,17 @@ class Hub:
             "sockets": len(viewers),
             "under_way": sum(viewer.under_way for viewer in viewers),
             "threads": len(watches),
-            "frames": sum(len(watch.frames) for watch in watches),
-            "renders": self.press.tally.renders,
-            "pushes": self.press.tally.pushes,
+            "frames": sum(len(watch.panels) for watch in watches),
+            "renders": self.renderer.tally.renders,
+            "pushes": self.renderer.tally.pushes,
         }
 
     async def start(self) -> None:
         """Begin to listen, look, serve and check, on the running loop."""
-        self.press = Press(self.audience)
+        self.renderer = Renderer(self.audience)
         self._rejoin_at = time.monotonic() + REJOIN_SECONDS
         work = [
-            _forever(self.press.serve, every=lambda: 0.0),
+            _forever(self.renderer.serve, every=lambda: 0.0),
             _forever(self.look, every=self._look_seconds),
             _forever(self.check, every=lambda: CHECK_SECONDS),
         ]
@@ -113,13 +113,13 @@ class Hub:
         viewers = list(self.audience.viewers)
         for viewer in viewers:
             viewer.end(Close.RESTART)
-            viewer.look_away()
+            viewer.end_reading()
         self.audience.clear()
         self._newest.clear()
         self._strange.clear()
-        said = asyncio.gather(*(viewer.said() for viewer in viewers))
+        flushed = asyncio.gather(*(viewer.flush() for viewer in viewers))
         with suppress(TimeoutError):
-            await asyncio.wait_for(said, FAREWELL_SECONDS)
+            await asyncio.wait_for(flushed, FAREWELL_SECONDS)
 
     # Sockets
 
@@ -127,35 +127,35 @@ class Hub:
         """Take what a page wants. Raises RefusedError for what it may not see."""
         project = viewer.standing.project
         assert project is not None
-        asked = {want.thread for want in hello.want}
-        found = await read(heads.list_heads, asked, project=project)
-        wanted = _authorise(viewer, asked, found)
-        known = hello.build == inspector.BUILD
-        await _note(viewer, hello, wanted if known else {})
+        threads = {want.thread for want in hello.want}
+        found = await read(heads.list_heads, threads, project=project)
+        wanted = _authorise(viewer, threads, found)
+        current = hello.build == inspector.BUILD
+        await _note(viewer, hello, wanted if current else {})
         # Joined first, then read: what is committed in between is not missed.
         await self._join(project, wanted.values(), fresh=hello.fresh)
         found = await read(heads.list_heads, wanted, project=project)
         if viewer not in self.audience.viewers:
-            viewer.look_away()
+            viewer.end_reading()
             return
-        viewer.want(_shown(hello, wanted) if known else {})
+        viewer.want(_shown(hello, wanted) if current else {})
         viewer.greeted, viewer.fresh = True, hello.fresh
         seqs = {thread: head.seq for thread, head in found.items()}
         viewer.post(protocol.hello(mode=self.mode, heads=seqs))
-        if not known:
+        if not current:
             viewer.post(protocol.resync("build"))
         for thread, seq in seqs.items():
             watch = self.audience.watches[thread]
             watch.head = max(watch.head, seq)
             self.audience.call_back(viewer, watch)
         self.audience.sweep()
-        self.press.ring()
+        self.renderer.ring()
 
     def ack(self, viewer: Viewer, n: int) -> None:
-        """The page has painted push `n`: it can take the next."""
+        """Note that the page has painted push `n`: it can take the next."""
         if n == viewer.pushes:
             viewer.credit = True
-            self.press.ring()
+            self.renderer.ring()
 
     async def _join(self, project: UUID, found: Iterable[Head], *, fresh: bool) -> None:
         watches, now = self.audience.watches, time.monotonic()
@@ -178,7 +178,7 @@ class Hub:
     # Notices and looks
 
     def hear(self, thread: UUID, seq: int) -> None:
-        """A notice. It only rings: what there is to see is read."""
+        """Take a notice. It only rings: what there is to see is read."""
         watch, fresh = self.audience.watches.get(thread), self.audience.fresh
         # Of a thread that nobody watches we don't know whose it is, unless lists of one
         # project only are open; else the next look finds out.
@@ -190,7 +190,7 @@ class Hub:
             self._strange.add(thread)
         if watch is not None and seq > watch.head:
             watch.head = seq
-            self.press.ring()
+            self.renderer.ring()
 
     async def look(self) -> None:
         """See for ourselves where the watched threads are, and say that we are here.
@@ -224,7 +224,7 @@ class Hub:
             self.audience.went_back(watch, head.seq)
         elif head.seq > watch.head:
             watch.head = head.seq
-            self.press.ring()
+            self.renderer.ring()
 
     async def _look_for_fresh(self) -> None:
         fresh = self.audience.fresh
@@ -246,12 +246,12 @@ class Hub:
         silent = time.monotonic() - LOOK_SECONDS * 0.9
         for viewer in self.audience.viewers:
             if viewer.greeted and viewer.silent_since(silent):
-                said = protocol.beat(
+                beat = protocol.beat(
                     mode=self.mode,
                     heads=self.audience.heads(viewer),
                     fresh=self.audience.freshness(viewer),
                 )
-                viewer.post(said)
+                viewer.post(beat)
 
     async def _keep_groups(self) -> None:
         """Stop listening for what was left; now and then say again what we want."""
@@ -281,21 +281,21 @@ class Hub:
 
 
 def _authorise(
-    viewer: Viewer, asked: Collection[UUID], found: Mapping[UUID, Head]
+    viewer: Viewer, threads: Collection[UUID], found: Mapping[UUID, Head]
 ) -> dict[UUID, Head]:
-    """What the page may follow. Of a list the rest is left out.
+    """Pick what the page may follow. Of a list the rest is left out.
 
     Raises RefusedError, with what a page of the same thread would answer, when there is
     nothing left.
     """
-    if len(found) < len(asked):
+    if len(found) < len(threads):
         raise RefusedError(Close.NOT_FOUND)
     there = {thread: head for thread, head in found.items() if not head.erased}
-    if asked and not there:
+    if threads and not there:
         raise RefusedError(Close.ERASED)
     officer = viewer.standing.officer
     seen = {t: head for t, head in there.items() if officer or not head.restricted}
-    if asked and not seen:
+    if threads and not seen:
         raise RefusedError(Close.FORBIDDEN)
     return seen
 
@@ -308,7 +308,9 @@ async def _note(
         want.thread for want in hello.want if not PLAIN_PANELS.issuperset(want.panels)
     }
     try:
-        await viewer.look([found[thread] for thread in wanted if thread in found])
+        await viewer.begin_reading(
+            [found[thread] for thread in wanted if thread in found]
+        )
     except UnavailableError:
         raise RefusedError(Close.TRY_LATER) from None
 

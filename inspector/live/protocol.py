@@ -63,7 +63,7 @@ class _Message(BaseModel):
 
 
 class Want(_Message):
-    """Panels of a thread, and the seq that the page shows of them."""
+    """Want panels of a thread; `seq` is what the page shows of them."""
 
     thread: UUID
     panels: Annotated[
@@ -74,7 +74,7 @@ class Want(_Message):
 
 
 class Hello(_Message):
-    """The first message, and again when what the page wants has changed."""
+    """Say what the page wants: first of all, and whenever that has changed."""
 
     t: Literal["hello"]
     v: Literal[1]
@@ -85,7 +85,7 @@ class Hello(_Message):
 
 
 class Ack(_Message):
-    """The page has painted push `n`."""
+    """Say that the page has painted push `n`."""
 
     t: Literal["ack"]
     n: Annotated[int, Field(ge=0, lt=2**63)]
@@ -97,7 +97,7 @@ _SPOKEN: TypeAdapter[Hello | Ack] = TypeAdapter(
 
 
 def parse(text: str | None) -> Hello | Ack:
-    """What a page said. Raises RefusedError: too big, or not a message of ours."""
+    """Parse a page's message. Raises RefusedError: too big, or not one of ours."""
     if text is None:
         raise RefusedError(Close.BAD_MESSAGE)
     size = len(text.encode())
@@ -125,24 +125,24 @@ def hello(*, mode: str, heads: Mapping[UUID, int]) -> str:
 
 
 def beat(*, mode: str, heads: Mapping[UUID, int], fresh: int) -> str:
-    """The server is there, and this is how far the page's threads are."""
+    """Word that the server is there, and how far the page's threads are."""
     at = clock.now().isoformat(timespec="seconds")
-    said = {"t": "beat", "at": at, "mode": mode, "fresh": fresh}
-    return _json(said | {"heads": _plain(heads)})
+    message = {"t": "beat", "at": at, "mode": mode, "fresh": fresh}
+    return _json(message | {"heads": _plain(heads)})
 
 
 def resync(why: Literal["behind", "format", "build"]) -> str:
-    """Pushes don't lead to the truth from here: fetch it."""
+    """Word that pushes don't lead to the truth from here: fetch it."""
     return _json({"t": "resync", "why": why})
 
 
 def gone(thread: UUID, code: str, proof: Mapping[str, object]) -> str:
-    """The thread's content must leave the page; `proof` names erasure and receipt."""
+    """Word that a thread's content must go; `proof` names erasure and receipt."""
     return _json({"t": "gone", "thread": str(thread), "code": code, **proof})
 
 
 def mark(n: int, *, fresh: int) -> str:
-    """What a push begins with; its number goes back in the ack."""
+    """Word what a push begins with; its number goes back in the ack."""
     return format_html(
         '<output id="live-mark" data-n="{}" data-fresh="{}" hidden></output>', n, fresh
     )
@@ -152,5 +152,5 @@ def _plain(heads: Mapping[UUID, int]) -> dict[str, int]:
     return {str(thread): seq for thread, seq in heads.items()}
 
 
-def _json(said: Mapping[str, object]) -> str:
-    return orjson.dumps(said).decode()
+def _json(message: Mapping[str, object]) -> str:
+    return orjson.dumps(message).decode()

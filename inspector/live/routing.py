@@ -13,7 +13,7 @@ Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
 async def websocket_application(scope: Scope, receive: Receive, send: Send) -> None:
-    """Every socket of a browser. Expects `session` and `user` in the scope."""
+    """Serve every socket of a browser. Expects `session` and `user` in the scope."""
     if LIVE_PATH.fullmatch(scope["path"]):
         live = cast("Application", LiveConsumer.as_asgi())
         await live(scope, receive, send)

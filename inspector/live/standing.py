@@ -12,7 +12,7 @@ from django.utils.crypto import constant_time_compare
 
 from inspector.access import access
 from inspector.live.protocol import Close
-from inspector.web import looks
+from inspector.web import read_audit
 from memoryhub.models.access.operators import Membership, Operator
 from memoryhub.models.server.clock import clock
 from memoryhub.queries.access.session_rights import Member, list_standings
@@ -21,7 +21,7 @@ from memoryhub.services.access import operators
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Badge:
-    """By what a socket was let in; looked at again for as long as it is open."""
+    """Hold by what a socket was let in; it is checked for as long as that is open."""
 
     session: str
     operator: UUID
@@ -33,17 +33,17 @@ class Badge:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """What a badge is good for now; `close` once it is good for nothing."""
+    """Hold what a badge is good for now; `close` once it is good for nothing."""
 
     close: Close | None = None
     project: UUID | None = None
     officer: bool = False
     #: Why its operator looks, as the sign-in asked.
-    purpose: str = looks.DEFAULT_PURPOSE
+    purpose: str = read_audit.DEFAULT_PURPOSE
 
 
 def list_standing(badges: Collection[Badge]) -> dict[Badge, Standing]:
-    """What each badge is good for now. One query, however many there are."""
+    """List what each badge is good for now. One query, however many there are."""
     now = clock.now()
     found = list_standings(
         sessions={badge.session for badge in badges},
@@ -77,12 +77,12 @@ def _standing(
     if not constant_time_compare(session.get(HASH_SESSION_KEY, ""), current):
         return Standing(close=Close.SIGNED_OUT)
     officer = operators.allows(member.role, Membership.Role.OFFICER)
-    purpose = looks.purpose_of(session)
+    purpose = read_audit.purpose_of(session)
     return Standing(project=member.project, officer=officer, purpose=purpose)
 
 
 def _alive(session: Mapping[str, Any], *, near: bool, now: datetime) -> bool:
-    """As for pages: neither old nor idle. An open socket is no activity."""
+    """Tell as for pages: neither old nor idle. An open socket is no activity."""
     idle = timedelta(hours=access.IDLE_HOURS)
     if session.get(access.POWERFUL) and not near:
         idle = timedelta(minutes=access.IDLE_MINUTES_OFF_LOOPBACK)

@@ -9,21 +9,26 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_safe
 
-from inspector.access import access
 from inspector.access.access import signed_in
 from inspector.drawing.scenes import Scene
 from inspector.lists import panels, screens, visits
 from inspector.lists.screens import Context, Export, ListRequest, Screen
 from inspector.lists.visits import Visit
+from inspector.memory import editing
 from inspector.web import points, refusals, shell
 from inspector.web.records import Record
 from memoryhub.errors import InvalidError, Refusal
-from memoryhub.models.access.operators import Membership
+from memoryhub.kernel.memory.checkpoint_events import COUNTED
 from memoryhub.queries.lists.cursors import Batch
 from memoryhub.queries.memory import checkpoint_trees, checkpoints, comparison_views
 from memoryhub.queries.memory.checkpoints import CheckpointLine
 from memoryhub.queries.memory.comparisons import HEAD
 from memoryhub.services.memory import operator_memory
+
+_NAME_TEXTS: refusals.Texts = {
+    InvalidError: "A name has 1 to 128 letters, digits and . _ : @ - and begins with a "
+    "letter or digit; not only digits, and not head."
+}
 
 
 def _lines(ask: ListRequest[Visit]) -> Context:
@@ -35,7 +40,7 @@ def _lines(ask: ListRequest[Visit]) -> Context:
         "tree": tree,
         "unfolded": automatic,
         "search": "auto=1" if automatic else "",
-        "editing": visit.place.editor and visit.moment.live,
+        "editing": visit.editable,
     }
 
 
@@ -65,18 +70,19 @@ def _record(thread: str, line: CheckpointLine) -> Record:
 
 SCREEN = Screen(
     folder="memory/checkpoints",
-    group="memory",
+    tab="branches",
     scope=screens.THREAD,
     lines=_lines,
     export=Export(
         fields=(
-            "thread", "seq", "name", "at", "by", "auto", "parent", "keys", "notes",
-            "has_task", "touched", "description",
+            *("thread", "seq", "name", "at", "by", "auto", "parent"),
+            *COUNTED,
+            *("touched", "description"),
         ),
         record=_record,
         batch=_batch,
     ),
-)  # fmt: skip
+)
 
 
 #: Checkpoints that a form of two points offers.
@@ -104,13 +110,13 @@ def compare(request: HttpRequest, project: str, thread: str) -> HttpResponse:
             seq=at_seq,
             after=request.GET.get("after") or None,
         )
-    asked = urlencode({"a": a, "b": b})
+    query = urlencode({"a": a, "b": b})
     context: dict[str, Any] = {
         "found": found,
         "a": a,
         "b": b,
-        "asked": asked,
-        "search": asked,
+        "asked": query,
+        "search": query,
         "values": values,
         "offered": offered,
     }
@@ -122,14 +128,12 @@ def compare(request: HttpRequest, project: str, thread: str) -> HttpResponse:
 @signed_in
 def take(request: HttpRequest, project: str, thread: str) -> HttpResponse:
     """Keep what is now, under a name or none."""
-    place = access.find_place(request, project)
-    row = access.find_thread(place, thread)
-    place.require(Membership.Role.EDITOR)
+    visitor, row = editing.find(request, project, thread)
     problem: Refusal | None = None
     if request.method == "POST":
         name = request.POST.get("name", "").strip() or None
         try:
-            operator_memory.take(row, name=name, actor=place.actor)
+            operator_memory.take(row, name=name, actor=visitor.actor)
             kwargs = {"project": project, "thread": thread}
             return HttpResponseRedirect(reverse("checkpoints", kwargs=kwargs))
         except Refusal as refusal:
@@ -137,22 +141,13 @@ def take(request: HttpRequest, project: str, thread: str) -> HttpResponse:
     context: dict[str, Any] = {
         **panels.shared(Scene(thread=row)),
         "name": request.POST.get("name", ""),
-        "problem": _said(problem),
+        "problem": refusals.error_text(problem, _NAME_TEXTS, numbers=True),
     }
     return shell.page(
         request,
         "inspector/memory/checkpoints/take.html",
         context,
-        place=place,
+        visitor=visitor,
         section="threads",
         status=refusals.status_of(problem) if problem else 200,
     )
-
-
-def _said(problem: Refusal | None) -> str:
-    if isinstance(problem, InvalidError):
-        return (
-            "A name has 1 to 128 letters, digits and . _ : @ - and begins with a "
-            "letter or digit; not only digits, and not head."
-        )
-    return problem.sentence if problem else ""

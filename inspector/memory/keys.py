@@ -11,12 +11,13 @@ from django.views.decorators.http import require_safe
 from inspector.access.access import signed_in
 from inspector.drawing import chat, trees
 from inspector.drawing.scenes import Context, Panel, Scene
-from inspector.lists import panels, screens, visits
-from inspector.lists.screens import Export, ListRequest, Screen
+from inspector.lists import screens, visits
+from inspector.lists.screens import Count, Export, ListRequest, Screen
 from inspector.lists.visits import Visit
-from inspector.web import search
+from inspector.memory import editing, key_story
+from inspector.web import asof, search
 from inspector.web.records import Record
-from inspector.web.search import Asked, SearchError
+from inspector.web.search import ParsedSearch, SearchError
 from memoryhub.errors import InvalidError
 from memoryhub.kernel.text import globs
 from memoryhub.queries.forget import erasure_views
@@ -24,6 +25,7 @@ from memoryhub.queries.lists.cursors import Batch
 from memoryhub.queries.memory import key_views, keys
 from memoryhub.queries.memory.keys import KeyLine, Sort
 from memoryhub.queries.replay import states
+from memoryhub.queries.threads.edits import Edit
 
 #: Keys of a panel.
 LISTED = 50
@@ -36,41 +38,55 @@ _COMPLEX = SearchError(
 
 
 def _panel(scene: Scene) -> Context:
-    """The first keys by name, and how full it is. Three queries."""
-    found = keys.list_keys(scene.thread, seq=scene.at_seq, limit=LISTED)
+    """The first keys by name, and how full it is. Four queries."""
+    found = keys.list_keys(scene.thread, values=True, seq=scene.at_seq, limit=LISTED)
     state = states.state_of(scene.thread, scene.at_seq)
     return {"listed": found.items, "more": found.next is not None, "held": state}
 
 
-def _read(request: HttpRequest) -> Asked:
+def _read(request: HttpRequest) -> ParsedSearch:
     """A search, a glob of whole names (`*`, `?`, `[abc]`) and an order."""
     text, glob = request.GET.get("q", ""), request.GET.get("glob", "").strip()
     sort = request.GET.get("sort", "")
     options = {"glob": glob, "sort": sort if sort in SORTS and sort != "name" else ""}
-    asked = replace(search.asked(text, search.MEMORY_KEYS), options=options)
+    parsed = replace(search.parse_search(text, search.MEMORY_KEYS), options=options)
     try:
         globs.compiled(glob)
     except InvalidError:
-        return replace(asked, error=_COMPLEX)
-    return asked
+        return replace(parsed, error=_COMPLEX)
+    return parsed
+
+
+def _around(ask: ListRequest[Visit]) -> Context:
+    """The forms around the list; `kept` is the checkpoint of keys just cleared."""
+    editable = ask.where.editable
+    kept = asof.number(ask.request, "kept") if editable else None
+    return {"sorts": SORTS, "editing": editable, "kept": kept}
 
 
 def _lines(ask: ListRequest[Visit]) -> Context:
-    found = _batch(ask, ask.after, ask.limit)
+    found = _find(ask, ask.after, ask.limit, content=True)
     return {
         "listed": found.items,
+        "count": Count(shown=len(found.items), more=found.next is not None),
         "following": ask.query(after=found.next) if found.next else "",
     }
 
 
 def _batch(ask: ListRequest[Visit], after: str | None, limit: int) -> Batch[KeyLine]:
-    options = ask.asked.options
+    return _find(ask, after, limit, content=ask.content)
+
+
+def _find(
+    ask: ListRequest[Visit], after: str | None, limit: int, *, content: bool
+) -> Batch[KeyLine]:
+    options = ask.parsed.options
     return keys.list_keys(
         ask.where.row,
         glob=options["glob"] or "*",
-        terms=ask.asked.terms,
+        terms=ask.parsed.terms,
         sort=SORTS[options["sort"] or "name"],
-        values=ask.content,
+        values=content,
         seq=ask.where.moment.at_seq,
         after=after,
         limit=limit,
@@ -94,14 +110,15 @@ def _record(thread: str, line: KeyLine) -> Record:
 
 SCREEN = Screen(
     folder="memory/keys",
-    group="memory",
+    tab="memory",
     scope=screens.THREAD,
     panel=Panel(template="inspector/memory/keys/_panel.html", context=_panel),
-    beyond=("after", "all"),
+    difference="inspector/memory/keys/_difference.html",
+    beyond=("after", "limit", "all"),
     read=_read,
     examples=("ttl:<1h", "ttl:never", "size:>10k", "type:object"),
     lines=_lines,
-    around=lambda _: {"sorts": SORTS},
+    around=_around,
     export=Export(
         fields=(
             "thread", "key", "bytes", "version", "expires_at", "set_at", "set_by",
@@ -119,6 +136,19 @@ SCREEN = Screen(
 def show(request: HttpRequest, project: str, thread: str, key: str) -> HttpResponse:
     """One key: its value, its time, and all that happened to it."""
     visit = visits.find(request, project, thread)
+    return page(request, visit, key, saved=editing.find_saved(request, visit))
+
+
+def page(
+    request: HttpRequest,
+    visit: Visit,
+    key: str,
+    *,
+    saved: Edit | None = None,
+    problem: str = "",
+    status: int = 200,
+) -> HttpResponse:
+    """Show a key, with what was just saved or could not be. 410 once it is erased."""
     view = key_views.get_view(visit.row, key, seq=visit.moment.at_seq)
     whole = request.GET.get("content") == "all"
     room = chat.Room.boundless() if whole else chat.Room()
@@ -128,14 +158,15 @@ def show(request: HttpRequest, project: str, thread: str, key: str) -> HttpRespo
         "view": view,
         "tree": trees.tree(value) if shown else None,
         "raw": room.raw(value) if shown else None,
-        "story": [panels.told_step(step) for step in view.history],
+        "story": key_story.list_steps(view),
         "reach": key_views.REACH,
         "proof": erasure_views.get_mark(visit.row.id, view.line.version)
         if view.erased and view.line
         else None,
-        "editing": visit.place.editor and visit.moment.live and shown,
+        "editing": visit.editable,
+        "saved": saved,
+        "problem": problem,
     }
-    status = 410 if view.erased else 200
-    return visits.page(
-        request, "inspector/memory/keys/show.html", visit, context, status=status
-    )
+    template = "inspector/memory/keys/show.html"
+    status = 410 if view.erased else status
+    return visits.page(request, template, visit, context, status=status)

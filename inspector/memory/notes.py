@@ -7,18 +7,19 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from inspector.drawing.scenes import Context, Panel, Scene
+from inspector.drawing.scenes import Context, Glance, Panel, Scene
 from inspector.lists import screens
-from inspector.lists.screens import Export, ListRequest, Screen
+from inspector.lists.screens import Count, Export, ListRequest, Screen
 from inspector.lists.visits import Visit
 from inspector.threads import events
 from inspector.web import search
 from inspector.web.records import Record
 from memoryhub.kernel.memory.notes import NOTES
 from memoryhub.queries.lists.cursors import Batch
-from memoryhub.queries.lists.terms import Term, Word
+from memoryhub.queries.lists.terms import SearchTerm, Word
 from memoryhub.queries.memory import notes
 from memoryhub.queries.memory.notes import NoteLine
+from memoryhub.queries.memory.working_memory import MemoryView
 from memoryhub.queries.replay import states
 from memoryhub.queries.threads.events import EventLine
 
@@ -27,7 +28,7 @@ LISTED = 50
 #: Notes further apart than this have the gap told between them.
 GAP = timedelta(minutes=1)
 _SEARCHED = ("seq", "turn", "actor", "at", "erased")
-_ADDED = (Term(key="type", values=(Word(text="note.added"),)),)
+_ADDED = (SearchTerm(key="type", values=(Word(text="note.added"),)),)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +86,10 @@ def _panel(scene: Scene) -> Context:
     return {"jotted": from_lines(found.items), "following": found.next}
 
 
+def _glance(memory: MemoryView) -> Context:
+    return {"jotted": from_lines(reversed(memory.newest["notes"]))}
+
+
 def _around(ask: ListRequest[Visit]) -> Context:
     """How many notes were added after the moment at hand and are there now."""
     moment = ask.where.moment
@@ -101,6 +106,7 @@ def _find(ask: ListRequest[Visit]) -> Context:
     return {
         "jotted": from_events(found.lines),
         "found": found,
+        "count": Count(shown=len(found.lines), more=found.next is not None),
         "following": ask.query(after=found.next) if found.next else "",
     }
 
@@ -113,12 +119,16 @@ def _list_older(ask: ListRequest[Visit]) -> Context:
         after=ask.after,
         limit=LISTED,
     )
-    return {"jotted": from_lines(found.items), "following": found.next}
+    return {
+        "jotted": from_lines(found.items),
+        "count": Count(shown=len(found.items), more=found.next is not None),
+        "following": found.next,
+    }
 
 
 def _batch(ask: ListRequest[Visit], after: str | None, limit: int) -> Batch[ShownNote]:
     visit, content = ask.where, ask.content
-    if ask.asked.text:
+    if ask.parsed.text:
         found = events.find(
             ask, after, limit=limit, order="asc", content=content, terms=_ADDED
         )
@@ -142,13 +152,15 @@ def _record(thread: str, line: ShownNote) -> Record:
 
 SCREEN = Screen(
     folder="memory/notes",
-    group="memory",
+    tab="memory",
     scope=screens.THREAD,
     panel=Panel(template="inspector/memory/notes/_panel.html", context=_panel),
+    difference="inspector/memory/notes/_difference.html",
+    glance=Glance(template="inspector/memory/notes/_glance.html", context=_glance),
     read=screens.searched({k: search.EVENTS[k] for k in _SEARCHED}, bare="actor"),
     examples=("at:<1h", "actor:agent:*", "-actor:agent:*"),
     around=_around,
-    lines=lambda ask: _find(ask) if ask.asked.text else _list_older(ask),
+    lines=lambda ask: _find(ask) if ask.parsed.text else _list_older(ask),
     export=Export(
         fields=("thread", "seq", "at", "by", "bytes"),
         content_fields=("text",),

@@ -8,17 +8,16 @@ from django.http.request import QueryDict
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods
 
-from inspector.access import access
 from inspector.access.access import signed_in
 from inspector.drawing import outcomes
 from inspector.drawing.scenes import Scene
 from inspector.lists import panels
+from inspector.memory import editing
 from inspector.web import refusals, shell
-from inspector.web.places import Place
+from inspector.web.visitors import Visitor
 from memoryhub.errors import CheckpointUnknownError, InvalidError, Refusal
 from memoryhub.kernel.memory.checkpoint_events import CheckpointRestored
 from memoryhub.kernel.memory.nouns import RESTORABLE, RESTORED
-from memoryhub.models.access.operators import Membership
 from memoryhub.models.threads import Thread
 from memoryhub.queries.memory import checkpoints, restorations
 from memoryhub.queries.memory.restorations import Restoration
@@ -38,21 +37,19 @@ def restore(
     What is confirmed is the checkpoint: an agent that writes meanwhile holds nothing
     up. Whatever differed from what was shown is told with the event.
     """
-    place = access.find_place(request, project)
-    row = access.find_thread(place, thread)
-    place.require(Membership.Role.EDITOR)
+    visitor, row = editing.find(request, project, thread)
     posted = request.method == "POST"
     parts = _parts(request.POST if posted else request.GET)
     problem: Refusal | None = None
     if posted:
         try:
-            return _done(request, place, row, number, parts)
+            return _done(request, visitor, row, number, parts)
         except CheckpointUnknownError:
             raise
         except Refusal as refusal:
             problem = refusal
         # By now the head is another one.
-        row = access.find_thread(place, thread)
+        _, row = editing.find(request, project, thread)
     found = None
     try:
         found = restorations.get_restoration(row, number, parts)
@@ -60,7 +57,9 @@ def restore(
         raise
     except Refusal as refusal:
         problem = problem or refusal
-    return _form(request, place, row, number, parts=parts, found=found, problem=problem)
+    return _form(
+        request, visitor, row, number, parts=parts, found=found, problem=problem
+    )
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -69,11 +68,9 @@ def delete(
     request: HttpRequest, project: str, thread: str, number: int
 ) -> HttpResponse:
     """Delete a checkpoint and nothing else, once it is confirmed; twice is once."""
-    place = access.find_place(request, project)
-    row = access.find_thread(place, thread)
-    place.require(Membership.Role.EDITOR)
+    visitor, row = editing.find(request, project, thread)
     if request.method == "POST":
-        operator_memory.delete_checkpoint(row, number, actor=place.actor)
+        operator_memory.delete_checkpoint(row, number, actor=visitor.actor)
         kwargs = {"project": project, "thread": thread}
         return HttpResponseRedirect(reverse("checkpoints", kwargs=kwargs))
     line = checkpoints.get_checkpoint(row, number)
@@ -82,24 +79,24 @@ def delete(
         request,
         "inspector/memory/checkpoints/delete.html",
         context,
-        place=place,
+        visitor=visitor,
         section="threads",
     )
 
 
 def _done(
     request: HttpRequest,
-    place: Place,
+    visitor: Visitor,
     row: Thread,
     number: int,
     parts: tuple[str, ...],
 ) -> HttpResponse:
-    receipt = operator_memory.restore(row, number, parts, actor=place.actor)
-    kwargs: dict[str, Any] = {"project": place.project.slug, "thread": row.name}
-    told = [e for e in receipt.events if isinstance(e.event, CheckpointRestored)]
-    if not told:
+    receipt = operator_memory.restore(row, number, parts, actor=visitor.actor)
+    kwargs: dict[str, Any] = {"project": visitor.project.slug, "thread": row.name}
+    restored = [e for e in receipt.events if isinstance(e.event, CheckpointRestored)]
+    if not restored:
         return HttpResponseRedirect(reverse("checkpoints", kwargs=kwargs))
-    where = reverse("event", kwargs=kwargs | {"seq": told[0].seq})
+    where = reverse("event", kwargs=kwargs | {"seq": restored[0].seq})
     seen = urlencode({"seen": request.POST.get("seen", "")[:_LONGEST]})
     return HttpResponseRedirect(f"{where}?{seen}")
 
@@ -115,7 +112,7 @@ def _parts(sent: QueryDict) -> tuple[str, ...]:
 
 def _form(
     request: HttpRequest,
-    place: Place,
+    visitor: Visitor,
     row: Thread,
     number: int,
     *,
@@ -130,7 +127,7 @@ def _form(
         "parts": parts,
         "found": found,
         "problem": problem.sentence if problem else "",
-        **(outcomes.told(found.preview) if found and found.preview else {}),
+        **(outcomes.preview_context(found.preview) if found and found.preview else {}),
     }
     # A look is no command: that it would be refused is what it shows.
     refused = problem is not None and request.method == "POST"
@@ -138,7 +135,7 @@ def _form(
         request,
         "inspector/memory/checkpoints/restore.html",
         context,
-        place=place,
+        visitor=visitor,
         section="threads",
         status=refusals.status_of(problem) if problem and refused else 200,
     )

@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from inspector.drawing import trees
 from inspector.drawing.scenes import Context, Panel, Scene
 from inspector.lists import screens
-from inspector.lists.screens import Screen
+from inspector.lists.screens import ListRequest, Screen
+from inspector.lists.visits import Visit
+from inspector.memory import editing
 from memoryhub.queries.memory import task_views
 from memoryhub.queries.memory.task_views import TaskStep
 
@@ -44,9 +46,20 @@ def path(steps: Sequence[TaskStep], *, end: int) -> str:
     return "".join(drawn) + (f"H{_WIDE}" if high is not None else "")
 
 
+def _around(ask: ListRequest[Visit]) -> Context:
+    visit = ask.where
+    return {
+        "editing": visit.editable,
+        "saved": editing.find_saved(ask.request, visit),
+        "problem": "",
+    }
+
+
 SCREEN = Screen(
     folder="memory/task",
-    group="memory",
+    tab="memory",
     scope=screens.THREAD,
+    around=_around,
     panel=Panel(template="inspector/memory/task/_panel.html", context=_panel),
+    difference="inspector/memory/task/_difference.html",
 )

@@ -11,14 +11,13 @@ from django.views.decorators.http import require_http_methods, require_safe
 
 from inspector.access import access
 from inspector.access.access import signed_in
-from inspector.drawing import chat
+from inspector.drawing import chat, lifelines
 from inspector.drawing.chat import Block, Room
-from inspector.drawing.scenes import Scene
 from inspector.lists import panels, screens, visits
-from inspector.lists.screens import Context, ListRequest, Screen
-from inspector.lists.visits import Visit
-from inspector.web import asof, refusals, search, shell
-from memoryhub.errors import Refusal
+from inspector.lists.screens import Context, Count, ListRequest, Screen
+from inspector.lists.visits import Place
+from inspector.web import asof, refusals, search
+from memoryhub.errors import InvalidError, Refusal
 from memoryhub.models.access.operators import Membership
 from memoryhub.models.threads import Thread
 from memoryhub.queries.forget import erasure_views
@@ -27,29 +26,34 @@ from memoryhub.queries.paging import page_uses, page_views
 from memoryhub.queries.paging.page_views import LevelView, PageView
 from memoryhub.services.paging import operator_pages
 
+_PROBLEMS: refusals.Texts = {"typed": "That is not the id of this page."}
 
-def _lines(ask: ListRequest[Visit]) -> Context:
+
+def _lines(ask: ListRequest[Place]) -> Context:
     seq = ask.where.moment.seq
     found = page_views.list_pages(
-        ask.where.row, seq=seq, terms=ask.asked.terms, after=ask.after, limit=ask.limit
+        ask.where.row, seq=seq, terms=ask.parsed.terms, after=ask.after, limit=ask.limit
     )
     # The rest of a list is of the same moment: by then more may have happened.
-    more = ask.asked.query(at_seq=seq, after=found.next) if found.next else ""
-    return {"listed": found.items, "more": more}
+    more = ask.parsed.query(at_seq=seq, after=found.next) if found.next else ""
+    count = Count(shown=len(found.items), more=found.next is not None)
+    return {"listed": found.items, "more": more, "count": count}
 
 
 SCREEN = Screen(
     folder="paging/pages",
     scope=screens.THREAD,
+    tab="paging",
     read=screens.searched(search.PAGES, bare="page"),
     examples=("tier:L0", "tier:L1", "level:>0", "pinned:yes", "tokens:>500"),
+    panel=screens.newest("paging/pages", _lines),
     lines=_lines,
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Side:
-    """A level as it stands beside the others."""
+    """Hold a level as it stands among the others."""
 
     level: LevelView
     block: Block | None
@@ -59,18 +63,26 @@ class Side:
 @require_safe
 @signed_in
 def show(request: HttpRequest, project: str, thread: str, page: str) -> HttpResponse:
-    """One page: its levels side by side, and why it is where it is."""
+    """Show one page: its levels side by side, and why it is where it is."""
     visit = visits.find(request, project, thread)
     view = page_views.get_page(visit.row, page, seq=visit.moment.seq)
     context: dict[str, Any] = {
         "view": view,
         "sides": _sides(request, view),
-        "story": [panels.told_step(step) for step in view.history],
+        "then": f"?{visit.moment.query}" if visit.moment.query else "",
+        "line": lifelines.draw(
+            view.life,
+            head=view.head,
+            here=None if visit.moment.live else view.clock,
+        ),
+        "seen_in": _request_turn(view, visit.row),
+        "axis": lifelines.axis(view.ticks, head=view.head),
+        "story": [panels.step_row(step) for step in view.history],
         "proof": _proof(visit.row, view) if view.erased else None,
         "naming": page_uses.NAMING,
         "turns": page_uses.TURNS,
         "levels": range(4),
-        "editing": visit.place.editor and visit.moment.live,
+        "editing": visit.editable,
     }
     status = 410 if view.erased else 200
     return visits.page(
@@ -83,8 +95,19 @@ def show(request: HttpRequest, project: str, thread: str, page: str) -> HttpResp
     )
 
 
+def _request_turn(view: PageView, row: Thread) -> int | None:
+    """Give the turn whose request a message answers, or the first that could hold it.
+
+    None while there is none, and for pages that nobody said.
+    """
+    entry = view.entry
+    turn = entry.created_turn + (entry.role != "assistant")
+    there = entry.slot is not None and 0 < turn <= row.turn_count
+    return turn if there else None
+
+
 def _proof(row: Thread, view: PageView) -> Proof | None:
-    """Which erasure took a level of the page, if one did. Three queries."""
+    """Find which erasure took a level of the page, if one did. Three queries."""
     gone = [level for level in view.levels if level.content is None and level.seq]
     found = erasure_views.list_marks([(row.id, level.seq or 0) for level in gone])
     return next(iter(found.values()), None)
@@ -94,45 +117,42 @@ def _proof(row: Thread, view: PageView) -> Proof | None:
 @signed_in
 def delete(request: HttpRequest, project: str, thread: str, page: str) -> HttpResponse:
     """Delete a page for good, once its id is typed."""
-    place = access.find_place(request, project)
-    row = access.find_thread(place, thread)
-    place.require(Membership.Role.EDITOR)
+    visitor = access.find_visitor(request, project)
+    row = access.find_thread(visitor, thread)
+    visitor.require(Membership.Role.EDITOR)
     view = page_views.get_page(row, page, seq=row.head_seq)
-    problem: Refusal | str | None = None
+    refusal: Refusal | None = None
     if request.method == "POST":
         try:
-            if request.POST.get("typed", "").strip() == page:
-                operator_pages.delete(row, page, actor=place.actor)
-                url = reverse("pages", kwargs={"project": project, "thread": thread})
-                return HttpResponseRedirect(url)
-            problem = "That is not the id of this page."
-        except Refusal as refusal:
-            problem = refusal
-    refusal_ = problem if isinstance(problem, Refusal) else None
+            if request.POST.get("typed", "").strip() != page:
+                raise InvalidError(loc="typed")
+            operator_pages.delete(row, page, actor=visitor.actor)
+            url = reverse("pages", kwargs={"project": project, "thread": thread})
+            return HttpResponseRedirect(url)
+        except Refusal as refused:
+            refusal = refused
     context = {
-        **panels.shared(Scene(thread=row)),
         "view": view,
-        "problem": refusal_.sentence if refusal_ else problem,
+        "problem": refusals.error_text(refusal, _PROBLEMS, numbers=True),
     }
-    status = refusals.status_of(refusal_) if refusal_ else 422 if problem else 200
-    return shell.page(
+    return visits.thread_page(
         request,
         "inspector/paging/pages/delete.html",
+        visitor,
+        row,
         context,
-        place=place,
-        section="threads",
-        status=status,
+        status=refusals.status_of(refusal),
     )
 
 
 def _sides(request: HttpRequest, view: PageView) -> list[Side]:
     whole = request.GET.get("content") == "all"
     room = Room.boundless() if whole else Room()
-    asked = asof.number(request, "level", most=3)
-    chosen = view.line.level if asked is None else asked
+    level = asof.number(request, "level", most=3)
+    chosen = view.line.level if level is None else level
     return [
-        Side(level=level, block=_block(level, room), open=level.level == chosen)
-        for level in view.levels
+        Side(level=each, block=_block(each, room), open=each.level == chosen)
+        for each in view.levels
     ]
 
 

@@ -7,18 +7,17 @@ from django.http.response import HttpResponseBase
 from django.urls import reverse
 from django.views.decorators.http import (
     require_http_methods,
-    require_POST,
     require_safe,
 )
 
 from inspector.access import access
 from inspector.access.access import signed_in
 from inspector.drawing import charts, outcomes
-from inspector.drawing.scenes import Scene
-from inspector.lists import panels
+from inspector.lists import visits
 from inspector.paging import settings_form
-from inspector.web import asof, exports, refusals, shell
-from inspector.web.places import Place
+from inspector.web import asof, exports, refusals
+from inspector.web.methods import require_post
+from inspector.web.visitors import Visitor
 from memoryhub.errors import InvalidError, Refusal
 from memoryhub.kernel.text import names
 from memoryhub.models.access.operators import Membership
@@ -39,26 +38,20 @@ COLUMNS = (
 @require_safe
 @signed_in
 def show(request: HttpRequest, project: str, thread: str) -> HttpResponse:
-    """How look-ups, faults and evictions went, over the thread or a part of it."""
-    place = access.find_place(request, project)
-    row = access.find_thread(place, thread)
+    """Show how look-ups, faults and evictions went, over the thread or a part of it."""
+    visitor = access.find_visitor(request, project)
+    row = access.find_thread(visitor, thread)
     first, last = _stretch(request)
     narrowed = first is not None or last is not None
     context: dict[str, Any] = {
-        **panels.shared(Scene(thread=row)),
-        **charts.picture(row, first=first, last=last),
+        **charts.picture(row, first=first, last=last, by=_by(request)),
         # A stretch is over: nothing of it moves.
         "live": not narrowed,
         "narrowed": narrowed,
-        "asked": f"from={first or ''}&to={last or ''}",
+        "stretch": f"from={first or ''}&to={last or ''}",
     }
-    return shell.page(
-        request,
-        "inspector/paging/show.html",
-        context,
-        place=place,
-        section="threads",
-        live=not narrowed,
+    return visits.thread_page(
+        request, "inspector/paging/show.html", visitor, row, context, live=not narrowed
     )
 
 
@@ -70,9 +63,9 @@ def export(
     thread: str,
     kind: str,  # the URL's word
 ) -> HttpResponseBase:
-    """The buckets of the charts as data."""
-    place = access.find_place(request, project)
-    row = access.find_thread(place, thread)
+    """Send the buckets of the charts as data."""
+    visitor = access.find_visitor(request, project)
+    row = access.find_thread(visitor, thread)
     first, last = _stretch(request)
     found = paging_charts.get_charts(row, first=first, last=last)
     causes = paging_charts.CAUSES
@@ -90,63 +83,68 @@ def export(
 @require_http_methods(["GET", "HEAD", "POST"])
 @signed_in
 def settings(request: HttpRequest, project: str, thread: str) -> HttpResponse:
-    """What paging is set to in this thread; an empty field leaves the default.
+    """Show or set the thread's paging; an empty field leaves the default.
 
     What moves pages is shown before it is saved, and again once it would come out
     differently.
     """
-    place = access.find_place(request, project)
-    row = access.find_thread(place, thread)
-    place.require(Membership.Role.EDITOR)
+    visitor = access.find_visitor(request, project)
+    row = access.find_thread(visitor, thread)
+    visitor.require(Membership.Role.EDITOR)
     if request.method != "POST":
-        return _form(request, place, row)
+        return _form(request, visitor, row)
     try:
         config = settings_form.read(request.POST)
         found = previews.get_preview(row, operator_pages.configuring(config))
         if found.moves and request.POST.get("seen") != found.digest:
-            return _form(request, place, row, preview=found)
+            return _form(request, visitor, row, preview=found)
         operator_pages.configure(
             row,
-            actor=place.actor,
+            actor=visitor.actor,
             config=config,
             if_match=found.seq if found.moves else None,
         )
     except Refusal as refusal:
-        return _form(request, place, row, refusal=refusal)
+        return _form(request, visitor, row, refusal=refusal)
     return HttpResponseRedirect(_url("paging-settings", project, thread))
 
 
-@require_POST
+@require_post
 @signed_in
 def flush(request: HttpRequest, project: str, thread: str) -> HttpResponse:
     """Drop the TLB's entries: all, those of one tier, or that of one page."""
-    place = access.find_place(request, project)
-    row = access.find_thread(place, thread)
-    place.require(Membership.Role.EDITOR)
+    visitor = access.find_visitor(request, project)
+    row = access.find_thread(visitor, thread)
+    visitor.require(Membership.Role.EDITOR)
     if page := request.POST.get("page", "").strip():
-        operator_pages.invalidate(row, actor=place.actor, page_id=page)
+        operator_pages.invalidate(row, actor=visitor.actor, page_id=page)
         return HttpResponseRedirect(_back(request, project, thread, page))
     tier = request.POST.get("tier", "")
     if tier not in ("", "L0", "L1", "L2"):
         raise InvalidError(loc="tier")
     if tier:
-        operator_pages.invalidate(row, actor=place.actor, tier=tier)  # type: ignore[arg-type]  # checked above
+        operator_pages.invalidate(row, actor=visitor.actor, tier=tier)  # type: ignore[arg-type]  # checked above
     else:
-        operator_pages.flush(row, actor=place.actor)
+        operator_pages.flush(row, actor=visitor.actor)
     return HttpResponseRedirect(_url("paging", project, thread))
 
 
+def _by(request: HttpRequest) -> str:
+    """Read what the charts go along: turns, unless events are asked for."""
+    return "event" if request.GET.get("by") == "event" else "turn"
+
+
 def _back(request: HttpRequest, project: str, thread: str, page: str) -> str:
-    """Where the form stood: on the page's own screen, or beside the charts."""
+    """Find where the form stood: on the page's own screen, or with the charts."""
     if request.POST.get("back") != "page" or not names.valid(page):
         return _url("paging", project, thread)
-    known = {"project": project, "thread": thread, "page": page}
-    return reverse("page", kwargs=known)
+    address = {"project": project, "thread": thread, "page": page}
+    return reverse("page", kwargs=address)
 
 
 def _form(
     request: HttpRequest,
-    place: Place,
+    visitor: Visitor,
     row: Thread,
     *,
     preview: Preview | None = None,
@@ -154,28 +152,24 @@ def _form(
 ) -> HttpResponse:
     sent = request.POST if request.method == "POST" else None
     wrong = refusal.loc if isinstance(refusal, InvalidError) else ""
+    texts: refusals.Texts = {wrong: _out_of_range(wrong)} if wrong else {}
     context = {
-        **panels.shared(Scene(thread=row)),
         "fields": settings_form.fields(row, sent=sent, wrong=wrong),
-        "problem": _said(refusal, wrong),
-        **(outcomes.told(preview) if preview else {}),
+        "problem": refusals.error_text(refusal, texts, numbers=True),
+        **(outcomes.preview_context(preview) if preview else {}),
     }
-    return shell.page(
+    return visits.thread_page(
         request,
         "inspector/paging/settings.html",
+        visitor,
+        row,
         context,
-        place=place,
-        section="threads",
-        status=refusals.status_of(refusal) if refusal else 200,
+        status=refusals.status_of(refusal),
     )
 
 
-def _said(refusal: Refusal | None, wrong: str) -> str:
-    if refusal is None:
-        return ""
-    if not wrong:
-        return refusal.sentence
-    name = wrong.removeprefix("config.").replace("_", " ")
+def _out_of_range(field: str) -> str:
+    name = field.removeprefix("config.").replace("_", " ")
     return f"What is set for {name} does not fit: it is out of its range."
 
 

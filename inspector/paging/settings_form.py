@@ -36,7 +36,7 @@ _DEFAULTS = Settings()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Field:
-    """A setting in the form."""
+    """Hold a setting in the form."""
 
     name: str
     #: What is set, as text; empty for the default.
@@ -56,7 +56,7 @@ class Field:
 def fields(
     thread: Thread, *, sent: Mapping[str, str] | None = None, wrong: str = ""
 ) -> list[Field]:
-    """All settings of a thread, or what was sent for them."""
+    """List all settings of a thread, or what was sent for them."""
     own = orjson.loads(thread.config)
     return [
         _field(
@@ -69,7 +69,7 @@ def fields(
 
 
 def read(sent: Mapping[str, str]) -> dict[str, Any]:
-    """What was sent as a config; None for what is left empty. Raises InvalidError."""
+    """Read what was sent as a config; None for what is empty. Raises InvalidError."""
     return {name: _value(name, sent.get(name, "").strip()) for name in NAMES}
 
 

@@ -10,12 +10,12 @@ from django.urls import reverse
 from django.views.decorators.http import require_http_methods
 
 from inspector.access.access import signed_in
-from inspector.forget import offices
+from inspector.forget import privacy_pages
 from inspector.lists.screens import Export, ListRequest, Screen
-from inspector.people.subject_acts import MOST_DAYS, PROPOSED_DAYS, days_of, said_of
+from inspector.people.subject_acts import MOST_DAYS, PROBLEMS, PROPOSED_DAYS, days_of
 from inspector.web import refusals
-from inspector.web.places import Place
 from inspector.web.records import Record
+from inspector.web.visitors import Visitor
 from memoryhub.errors import InvalidError
 from memoryhub.models.server.clock import clock
 from memoryhub.queries.forget import holds
@@ -24,7 +24,7 @@ from memoryhub.queries.lists.cursors import Batch
 from memoryhub.services.people import holds as duties
 
 
-def _batch(ask: ListRequest[Place], after: str | None, limit: int) -> Batch[HoldLine]:
+def _batch(ask: ListRequest[Visitor], after: str | None, limit: int) -> Batch[HoldLine]:
     return holds.list_holds(ask.where.project.id, now=ask.now, after=after, limit=limit)
 
 
@@ -45,7 +45,7 @@ def _record(_: str, line: HoldLine) -> Record:
 
 SCREEN = Screen(
     folder="people/holds",
-    scope=offices.CONSOLE,
+    scope=privacy_pages.CONSOLE,
     export=Export(
         fields=(
             "hold", "subject", "basis", "opened_by", "reviewer", "opened_at",
@@ -62,25 +62,30 @@ SCREEN = Screen(
 @signed_in
 def renew(request: HttpRequest, project: str, hold: UUID) -> HttpResponse:
     """Give a hold another end; one that is over is opened anew instead."""
-    place = offices.act(request, project)
-    line = holds.get_hold(place.project.id, hold, now=clock.now())
+    visitor = privacy_pages.act(request, project)
+    line = holds.get_hold(visitor.project.id, hold, now=clock.now())
     days, refusal = str(PROPOSED_DAYS), None
     if request.method == "POST":
         days = request.POST.get("days", "")[:64]
         try:
             until = clock.now() + timedelta(days=days_of(days))
             if line.in_force:
-                duties.renew(line.id, expires_at=until, actor=place.actor)
+                duties.renew(line.id, expires_at=until, actor=visitor.actor)
             return HttpResponseRedirect(reverse("holds", kwargs={"project": project}))
         except InvalidError as invalid:
             refusal = invalid
-    return offices.page(
+    return privacy_pages.page(
         request,
-        place,
+        visitor,
         "people/holds/renew",
-        {"line": line, "days": days, "most": MOST_DAYS, "problem": said_of(refusal)},
+        {
+            "line": line,
+            "days": days,
+            "most": MOST_DAYS,
+            "problem": refusals.error_text(refusal, PROBLEMS),
+        },
         tab="holds",
-        status=refusals.status_of(refusal) if refusal else 200,
+        status=refusals.status_of(refusal),
     )
 
 
@@ -88,12 +93,12 @@ def renew(request: HttpRequest, project: str, hold: UUID) -> HttpResponse:
 @signed_in
 def lift(request: HttpRequest, project: str, hold: UUID) -> HttpResponse:
     """End a hold; what it held back needs a fresh plan. Twice is once."""
-    place = offices.act(request, project)
-    line = holds.get_hold(place.project.id, hold, now=clock.now())
+    visitor = privacy_pages.act(request, project)
+    line = holds.get_hold(visitor.project.id, hold, now=clock.now())
     if request.method == "POST":
         if line.in_force:
-            duties.lift(line.id, actor=place.actor)
+            duties.lift(line.id, actor=visitor.actor)
         return HttpResponseRedirect(reverse("holds", kwargs={"project": project}))
-    return offices.page(
-        request, place, "people/holds/lift", {"line": line}, tab="holds"
+    return privacy_pages.page(
+        request, visitor, "people/holds/lift", {"line": line}, tab="holds"
     )

@@ -10,7 +10,7 @@ from inspector.drawing import policy
 from inspector.drawing.scenes import Scene
 from inspector.lists import panels
 from inspector.web import refusals, shell
-from inspector.web.places import Place
+from inspector.web.visitors import Visitor
 from memoryhub.errors import InvalidError, Refusal
 from memoryhub.models.access.operators import Membership
 from memoryhub.models.projects import MOST_IDLE_DAYS
@@ -18,34 +18,31 @@ from memoryhub.models.threads import Thread
 from memoryhub.queries.threads import retention
 from memoryhub.services.threads import operator_threads
 
-_LONGER = (
-    "Only owners may let a thread go earlier than the project does, since what was "
-    "retired is erased for ever."
-)
-
 
 @require_http_methods(["GET", "HEAD", "POST"])
 @signed_in
 def edit(request: HttpRequest, project: str, thread: str) -> HttpResponse:
-    """How long this thread may idle, and when it is due."""
-    place = access.find_place(request, project)
-    row = access.find_thread(place, thread)
-    place.require(Membership.Role.EDITOR)
+    """Show or set how long this thread may idle, and when it is due."""
+    visitor = access.find_visitor(request, project)
+    row = access.find_thread(visitor, thread)
+    visitor.require(Membership.Role.EDITOR)
     if request.method != "POST":
-        return _form(request, place, row)
+        return _form(request, visitor, row)
     text = request.POST.get(policy.FIELD, "")
     try:
         days = policy.read(text)
-        operator_threads.keep(row, actor=place.actor, idle_days=days, owner=place.owner)
+        operator_threads.keep(
+            row, actor=visitor.actor, idle_days=days, owner=visitor.owner
+        )
     except Refusal as refusal:
-        return _form(request, place, row, text=text, refusal=refusal)
+        return _form(request, visitor, row, text=text, refusal=refusal)
     where = {"project": project, "thread": thread}
     return HttpResponseRedirect(reverse("retention", kwargs=where))
 
 
 def _form(
     request: HttpRequest,
-    place: Place,
+    visitor: Visitor,
     row: Thread,
     *,
     text: str | None = None,
@@ -53,25 +50,20 @@ def _form(
 ) -> HttpResponse:
     shared = panels.shared(Scene(thread=row))
     own = shared["thread"].config.get(policy.FIELD)
+    texts: refusals.Texts = {InvalidError: policy.days_text(owner=visitor.owner)}
     context = {
         **shared,
         "own": own,
         "due_at": retention.get_due_at(row),
         "text": policy.text(own) if text is None else text,
         "most": MOST_IDLE_DAYS,
-        "problem": _said(refusal, place),
+        "problem": refusals.error_text(refusal, texts),
     }
     return shell.page(
         request,
         "inspector/threads/retention.html",
         context,
-        place=place,
+        visitor=visitor,
         section="threads",
-        status=refusals.status_of(refusal) if refusal else 200,
+        status=refusals.status_of(refusal),
     )
-
-
-def _said(refusal: Refusal | None, place: Place) -> str:
-    if not isinstance(refusal, InvalidError):
-        return refusal.message if refusal else ""
-    return policy.SAID if place.owner else f"{policy.SAID} {_LONGER}"

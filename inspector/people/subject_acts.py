@@ -6,16 +6,18 @@ from uuid import UUID
 
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
-from django.views.decorators.http import require_http_methods, require_POST
+from django.views.decorators.http import require_http_methods
 
 from inspector.access.access import signed_in
-from inspector.forget import offices
+from inspector.forget import privacy_pages
 from inspector.web import refusals
-from inspector.web.places import Place
+from inspector.web.methods import require_post
+from inspector.web.visitors import Visitor
 from memoryhub.errors import InvalidError, Refusal
-from memoryhub.models.access.operators import Membership, Operator
+from memoryhub.models.access.operators import Operator
 from memoryhub.models.server.clock import clock
 from memoryhub.models.subjects import Subject
+from memoryhub.queries.access import members
 from memoryhub.services.people import holds, restrictions
 
 #: What the form proposes, and the longest duty.
@@ -33,7 +35,8 @@ HOLDS = {
     "archiving": "archiving, research or statistics in the public interest",
     "legal_claims": "legal claims",
 }
-_SAID = {
+#: What forms of holds and restrictions say in words of their own.
+PROBLEMS: refusals.Texts = {
     "basis": "Choose a basis from the list.",
     "expires_at": f"A number of days from 1 to {MOST_DAYS} is wanted.",
     "reviewer": "Choose an officer or an owner of this project.",
@@ -42,7 +45,7 @@ _SAID = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Duty:
-    """The form of a hold, as it was filled in."""
+    """Hold the form of a hold, as it was filled in."""
 
     basis: str = ""
     days: str = str(PROPOSED_DAYS)
@@ -53,43 +56,43 @@ class Duty:
 @signed_in
 def restrict(request: HttpRequest, project: str, subject: UUID) -> HttpResponse:
     """Keep agents out, on a basis from the list."""
-    place = offices.act(request, project)
-    row = offices.find_subject(place, subject)
+    visitor = privacy_pages.act(request, project)
+    row = privacy_pages.find_subject(visitor, subject)
     refusal: Refusal | None = None
     basis = request.POST.get("basis", "")
     if request.method == "POST":
         try:
-            restrictions.restrict(row.id, basis=basis, actor=place.actor)
-            return _back(place, row)
+            restrictions.restrict(row.id, basis=basis, actor=visitor.actor)
+            return _back(visitor, row)
         except InvalidError as invalid:
             refusal = invalid
     context = {
         "subject": row,
         "bases": RESTRICTIONS.items(),
         "basis": basis,
-        "problem": said_of(refusal),
+        "problem": refusals.error_text(refusal, PROBLEMS),
     }
-    return _page(request, place, "people/subjects/restrict", context, refusal)
+    return _page(request, visitor, "people/subjects/restrict", context, refusal)
 
 
-@require_POST
+@require_post
 @signed_in
 def unrestrict(request: HttpRequest, project: str, subject: UUID) -> HttpResponse:
     """Let agents in again; what an open erasure restricts stays so."""
-    place = offices.act(request, project)
-    row = offices.find_subject(place, subject)
-    restrictions.unrestrict(row.id, actor=place.actor)
-    return _back(place, row)
+    visitor = privacy_pages.act(request, project)
+    row = privacy_pages.find_subject(visitor, subject)
+    restrictions.unrestrict(row.id, actor=visitor.actor)
+    return _back(visitor, row)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
 @signed_in
 def hold(request: HttpRequest, project: str, subject: UUID) -> HttpResponse:
-    """A duty to keep: on a basis, for a time, and somebody looks at it again."""
-    place = offices.act(request, project)
-    row = offices.find_subject(place, subject)
+    """Open a duty to keep: on a basis, for a time, and somebody looks at it again."""
+    visitor = privacy_pages.act(request, project)
+    row = privacy_pages.find_subject(visitor, subject)
     form, refusal = Duty(), None
-    officers = _officers(place)
+    officers = members.list_officers(visitor.project)
     if request.method == "POST":
         sent = {name: request.POST.get(name, "")[:64] for name in Duty.__slots__}
         form = Duty(**sent)
@@ -99,9 +102,9 @@ def hold(request: HttpRequest, project: str, subject: UUID) -> HttpResponse:
                 basis=form.basis,
                 reviewer=_reviewer(officers, form.reviewer),
                 expires_at=clock.now() + timedelta(days=days_of(form.days)),
-                actor=place.actor,
+                actor=visitor.actor,
             )
-            return _back(place, row)
+            return _back(visitor, row)
         except InvalidError as invalid:
             refusal = invalid
     context = {
@@ -110,18 +113,9 @@ def hold(request: HttpRequest, project: str, subject: UUID) -> HttpResponse:
         "bases": HOLDS.items(),
         "reviewers": [(str(each.id), each.username) for each in officers],
         "most": MOST_DAYS,
-        "problem": said_of(refusal),
+        "problem": refusals.error_text(refusal, PROBLEMS),
     }
-    return _page(request, place, "people/holds/new", context, refusal)
-
-
-def _officers(place: Place) -> list[Operator]:
-    """Who may look at a hold again. One query."""
-    roles = (Membership.Role.OFFICER, Membership.Role.OWNER)
-    rows = Operator.objects.filter(
-        is_active=True, memberships__project=place.project, memberships__role__in=roles
-    )
-    return list(rows.order_by("username"))
+    return _page(request, visitor, "people/holds/new", context, refusal)
 
 
 def _reviewer(officers: list[Operator], wanted: str) -> Operator:
@@ -132,33 +126,26 @@ def _reviewer(officers: list[Operator], wanted: str) -> Operator:
 
 
 def days_of(text: str) -> int:
-    """How long a hold lasts, as a form says it. Raises InvalidError."""
+    """Read how many days a hold lasts. Raises InvalidError."""
     plain = text.isascii() and text.isdigit() and len(text) <= 4
     if not plain or not 1 <= int(text) <= MOST_DAYS:
         raise InvalidError(loc="expires_at")
     return int(text)
 
 
-def _back(place: Place, row: Subject) -> HttpResponse:
-    where = {"project": place.project.slug, "subject": row.id}
+def _back(visitor: Visitor, row: Subject) -> HttpResponse:
+    where = {"project": visitor.project.slug, "subject": row.id}
     return HttpResponseRedirect(reverse("subject", kwargs=where))
 
 
 def _page(
     request: HttpRequest,
-    place: Place,
+    visitor: Visitor,
     template: str,
     context: dict[str, object],
     refusal: Refusal | None,
 ) -> HttpResponse:
-    status = refusals.status_of(refusal) if refusal else 200
-    return offices.page(
-        request, place, template, context, tab="subjects", status=status
+    status = refusals.status_of(refusal)
+    return privacy_pages.page(
+        request, visitor, template, context, tab="subjects", status=status
     )
-
-
-def said_of(refusal: Refusal | None) -> str:
-    """What a form says of it beside its fields."""
-    if isinstance(refusal, InvalidError):
-        return _SAID.get(refusal.loc, refusal.message)
-    return refusal.sentence if refusal else ""

@@ -7,7 +7,7 @@ from django.http.response import HttpResponseBase
 from django.views.decorators.http import require_http_methods
 
 from inspector.access.access import signed_in
-from inspector.forget import offices
+from inspector.forget import privacy_pages
 from inspector.web import exports, refusals
 from memoryhub.errors import Refusal
 from memoryhub.models.server.clock import clock
@@ -18,13 +18,13 @@ from memoryhub.services.export import exports as handing
 @require_http_methods(["GET", "HEAD", "POST"])
 @signed_in
 def export(request: HttpRequest, project: str, subject: UUID) -> HttpResponseBase:
-    """What a bundle holds and what it does not; a POST sends it."""
-    place = offices.act(request, project)
-    row = offices.find_subject(place, subject)
+    """Show what a bundle holds and what it does not; a POST sends it."""
+    visitor = privacy_pages.act(request, project)
+    row = privacy_pages.find_subject(visitor, subject)
     refusal: Refusal | None = None
     if request.method == "POST":
         try:
-            begun = handing.begin(row, actor=place.actor)
+            begun = handing.begin(row, actor=visitor.actor)
             parts = begun.stream()
             return exports.download(request, parts, begun.name, "application/zip")
         except Refusal as refused:
@@ -34,7 +34,12 @@ def export(request: HttpRequest, project: str, subject: UUID) -> HttpResponseBas
         "profile": profiles.get_profile(row, now=clock.now()),
         "problem": refusal.sentence if refusal else "",
     }
-    status = refusals.status_of(refusal) if refusal else 200
-    return offices.page(
-        request, place, "people/subjects/export", context, tab="subjects", status=status
+    status = refusals.status_of(refusal)
+    return privacy_pages.page(
+        request,
+        visitor,
+        "people/subjects/export",
+        context,
+        tab="subjects",
+        status=status,
     )

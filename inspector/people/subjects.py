@@ -8,19 +8,21 @@ from uuid import UUID
 
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
-from django.views.decorators.http import require_POST, require_safe
+from django.views.decorators.http import require_safe
 
 from inspector.access.access import signed_in
-from inspector.forget import offices
+from inspector.forget import privacy_pages
 from inspector.lists import screens
 from inspector.lists.screens import Export, ListRequest, Screen
 from inspector.people.subject_acts import RESTRICTIONS
-from inspector.web import departures, forgetting
-from inspector.web.places import Place
+from inspector.web import erased_page, forgetting
+from inspector.web.methods import require_post
 from inspector.web.records import Record
+from inspector.web.visitors import Visitor
 from memoryhub.errors import InvalidError, SubjectErasedError
 from memoryhub.models.server.clock import clock
 from memoryhub.models.subjects import Subject
+from memoryhub.queries.knowledge.homes import find_home
 from memoryhub.queries.lists.cursors import Batch
 from memoryhub.queries.people import profiles, subject_lists
 from memoryhub.queries.people.profiles import Profile
@@ -32,11 +34,11 @@ from memoryhub.services.people import subjects as people
 
 
 def _batch(
-    ask: ListRequest[Place], after: str | None, limit: int
+    ask: ListRequest[Visitor], after: str | None, limit: int
 ) -> Batch[SubjectLine]:
     return subject_lists.list_subjects(
         ask.where.project,
-        state=ask.asked.options["state"],
+        state=ask.parsed.options["state"],
         now=ask.now,
         after=after,
         limit=limit,
@@ -59,7 +61,7 @@ def _record(_: str, line: SubjectLine) -> Record:
 
 SCREEN = Screen(
     folder="people/subjects",
-    scope=offices.CONSOLE,
+    scope=screens.project_scope("subjects", enter=privacy_pages.enter),
     read=partial(screens.chosen, "state", STATES),
     around=lambda _: {"states": STATES},
     export=Export(
@@ -81,36 +83,36 @@ KEPT = {
 }
 
 
-@require_POST
+@require_post
 @signed_in
 def look_up(request: HttpRequest, project: str) -> HttpResponse:
-    """From the id that it has outside, which is in no address, to its page."""
-    place = offices.act(request, project)
+    """Find its page by the id that it has outside, which is in no address."""
+    visitor = privacy_pages.act(request, project)
     user_id = request.POST.get("user_id", "")
     try:
-        row = people.find(place.project.id, user_id)
+        row = people.find(visitor.project.id, user_id)
     except InvalidError:
-        return _missed(request, place, 422)
+        return _missed(request, visitor, 422)
     except SubjectErasedError as gone:
-        _note(place, "subject.looked_up", None, outcome=gone.code)
-        return departures.response(request, place, gone, user_id=user_id)
-    _note(place, "subject.looked_up", row)
+        _note(visitor, "subject.looked_up", None, outcome=gone.code)
+        return erased_page.response(request, visitor, gone, user_id=user_id)
+    _note(visitor, "subject.looked_up", row)
     if row is None:
-        return _missed(request, place, 404)
+        return _missed(request, visitor, 404)
     where = {"project": project, "subject": row.id}
     return HttpResponseRedirect(reverse("subject", kwargs=where))
 
 
-@require_POST
+@require_post
 @signed_in
 def readmit(request: HttpRequest, project: str) -> HttpResponse:
     """Let somebody who was erased in again, as somebody new."""
-    place = offices.act(request, project)
+    visitor = privacy_pages.act(request, project)
     user_id = request.POST.get("user_id", "")
     try:
-        made = readmissions.readmit(place.project.id, user_id, actor=place.actor)
+        made = readmissions.readmit(visitor.project.id, user_id, actor=visitor.actor)
     except InvalidError:
-        return _missed(request, place, 422)
+        return _missed(request, visitor, 422)
     where = {"project": project, "subject": made.id}
     return HttpResponseRedirect(reverse("subject", kwargs=where))
 
@@ -118,38 +120,40 @@ def readmit(request: HttpRequest, project: str) -> HttpResponse:
 @require_safe
 @signed_in
 def show(request: HttpRequest, project: str, subject: UUID) -> HttpResponse:
-    place = offices.enter(request, project)
-    return _show(request, place, offices.find_subject(place, subject))
+    visitor = privacy_pages.enter(request, project)
+    return _show(request, visitor, privacy_pages.find_subject(visitor, subject))
 
 
-@require_POST
+@require_post
 @signed_in
 def reveal(request: HttpRequest, project: str, subject: UUID) -> HttpResponse:
-    """Its page with the id that it has outside. No redirect: it is on no other."""
-    place = offices.act(request, project)
-    row = offices.find_subject(place, subject)
+    """Show its page with the id that it has outside. No redirect: it is on no other."""
+    visitor = privacy_pages.act(request, project)
+    row = privacy_pages.find_subject(visitor, subject)
     # First the note, then the look.
-    _note(place, "subject.revealed", row)
-    return _show(request, place, row, user_id=people.external_id(row))
+    _note(visitor, "subject.revealed", row)
+    return _show(request, visitor, row, user_id=people.external_id(row))
 
 
 def _note(
-    place: Place, action: str, row: Subject | None, *, outcome: str = "not_found"
+    visitor: Visitor, action: str, row: Subject | None, *, outcome: str = "not_found"
 ) -> None:
-    """Into the audit log; what can't be noted is not shown."""
+    """Note it in the audit log; what can't be noted is not shown."""
     found: dict[str, Any] = {"outcome": outcome}
     if row is not None:
         found = {"target_kind": "subject", "target_id": str(row.id), "subject": row.id}
-    audit.record(actor=place.actor, action=action, project=place.project.id, **found)
+    audit.record(
+        actor=visitor.actor, action=action, project=visitor.project.id, **found
+    )
 
 
-def _missed(request: HttpRequest, place: Place, status: int) -> HttpResponse:
-    ask = SCREEN.ask(request, place)
+def _missed(request: HttpRequest, visitor: Visitor, status: int) -> HttpResponse:
+    ask = SCREEN.ask(request, visitor)
     return SCREEN.page(ask, status=status, missed=True)
 
 
 def _show(
-    request: HttpRequest, place: Place, row: Subject, *, user_id: str | None = None
+    request: HttpRequest, visitor: Visitor, row: Subject, *, user_id: str | None = None
 ) -> HttpResponse:
     profile = profiles.get_profile(row, now=clock.now())
     context = {
@@ -160,18 +164,22 @@ def _show(
         "revealed": user_id is not None,
         "erased": [(line, forgetting.progress(line)) for line in profile.erasures],
         "names": subject_lists.list_thread_names(row),
+        "home": find_home(row),
         "basis": RESTRICTIONS.get(row.basis, KEPT.get(row.basis, row.basis)),
         "kept": row.basis in KEPT,
     }
-    return offices.page(request, place, "people/subjects/show", context, tab="subjects")
+    return privacy_pages.page(
+        request, visitor, "people/subjects/show", context, tab="subjects"
+    )
 
 
 def _figures(profile: Profile) -> list[tuple[str, int]]:
-    """What there is of it, by kind, as the page heads it."""
+    """Count what there is of it, by kind, as the page heads it."""
     return [
         ("Threads", sum(profile.threads.values())),
         ("Events", profile.events),
         ("Slots", profile.slots),
+        ("Episodes", profile.episodes),
         ("Pages", profile.pages),
         ("Keys", profile.keys),
         *((name.capitalize(), count) for name, count in profile.counts.items()),

@@ -2,127 +2,198 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
 
-from inspector.drawing import charts, chat
+from inspector.drawing import charts, maps, thread_table
 from inspector.drawing.scenes import Context, Panel, Scene
 from inspector.lists import panels
-from inspector.memory import overview
 from inspector.nouns import NOUNS
-from inspector.paging import working_set
+from inspector.paging import folds, working_set
+from inspector.replay import conversation, overview
 from inspector.threads import events as thread_events
+from inspector.web.search import NOUNS as NOUNS_OF_EVENTS
+from memoryhub.kernel.state.state import ThreadState
+from memoryhub.queries.paging import eviction_runs, working_set_maps
+from memoryhub.queries.paging.eviction_runs import EvictionRun
 from memoryhub.queries.replay import replay
-from memoryhub.queries.threads import events, slots, timeline
+from memoryhub.queries.threads import events, timeline
 from memoryhub.queries.threads.events import EventLine
-from memoryhub.queries.threads.timeline import Moment
 
-#: Events shown on each side of the one at hand, messages up to it, lines of the tail.
-AROUND, MESSAGES, TAIL = 50, 8, 50
+#: Events shown on each side of the one at hand; while the thumb is being dragged.
+AROUND, PASSING = 50, 12
 
 
-def _row(scene: Scene) -> Context:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Right:
+    """What stands on the right, and the state that came with it if one did."""
+
+    context: Context
+    state: ThreadState | None = None
+
+
+def _nothing(scene: Scene) -> Context:
+    """Draw what is shared alone."""
     return {}
 
 
+def _line(scene: Scene) -> EventLine | None:
+    """Return the event at hand. One query."""
+    return events.get_event(scene.thread, scene.seq) if scene.seq else None
+
+
 def _events(scene: Scene) -> Context:
-    seq = scene.seq
+    # Its links lead to lists of events, whatever else the page shows.
+    scene = replace(scene, view="events")
+    seq, around = scene.seq, PASSING if scene.passing else AROUND
     listed = events.list_events(
-        scene.thread, after=max(0, seq - AROUND - 1), up_to=seq + AROUND, limit=101
+        scene.thread,
+        after=max(0, seq - around - 1),
+        # A list that follows ends where it says: more may have come meanwhile.
+        up_to=seq if scene.at_seq is None else seq + around,
+        limit=2 * around + 1,
     )
     shown = [
-        panels.told(
+        panels.event_row(
             line, opened=line.seq in scene.opened, toggle=scene.toggled(line.seq)
         )
         for line in listed
     ]
-    return {"shown": shown, "first": listed[0].seq if listed else 0}
+    return {
+        "shown": shown,
+        "first": listed[0].seq if listed else 0,
+        "keep": panels.kept(scene.carried()),
+    }
 
 
-def _summary(scene: Scene, line: EventLine | None = None) -> Context:
-    if line is None and scene.seq:
-        line = events.get_event(scene.thread, scene.seq)
+def _conversation(scene: Scene) -> Context:
+    state = replay.state_at(scene.thread, scene.seq).state
+    return conversation.picture(scene, _line(scene), state)
+
+
+def _changes(scene: Scene) -> Context:
     moment = timeline.get_moment(scene.thread, scene.seq)
+    line = _line(scene)
     return {
         "moment": moment,
-        "event": panels.told(line) if line else None,
+        "event": panels.event_row(line) if line else None,
         "message": thread_events.bubble_of(scene.thread, line, moment)
         if line
         else None,
     }
 
 
-def _messages(scene: Scene) -> Context:
-    near = slots.slots_around(scene.thread, scene.seq, before=MESSAGES, after=0)
-    room = chat.Room()
-    # The newest first gets its room; the page shows the oldest first.
-    bubbles = [chat.bubble(slot, room) for slot in reversed(near)][::-1]
-    return {"bubbles": bubbles}
-
-
 def _paging(scene: Scene) -> Context:
     return charts.picture(scene.thread, last=scene.at_seq)
 
 
-def _tail(scene: Scene) -> Context:
-    head = scene.seq
-    listed = events.list_events(scene.thread, after=max(0, head - TAIL), up_to=head)
-    shown = [panels.told(line) for line in listed]
-    return {"shown": shown, "first": listed[0].seq if listed else 0}
+def _paging_by_event(scene: Scene) -> Context:
+    return charts.picture(scene.thread, last=scene.at_seq, by="event")
 
 
-def _moment(scene: Scene) -> Context:
-    near = _events(scene)
-    here = next((t.line for t in near["shown"] if t.line.seq == scene.seq), None)
-    tab = _summary(scene, here) if scene.tab == "summary" else _OTHER[scene.tab](scene)
+def _map(scene: Scene) -> Context:
+    return {"map": maps.draw(working_set_maps.get_map(scene.thread))}
+
+
+def _at(scene: Scene) -> Context:
+    run = eviction_runs.get_run(scene.thread, scene.seq) if scene.seq else None
+    return _worded(scene, _line(scene), run)
+
+
+def _worded(scene: Scene, line: EventLine | None, run: EvictionRun | None) -> Context:
+    """Put the event at hand into words, with the run that it is one of."""
+    under_way = run if run and run.first <= scene.seq <= run.last else None
+    all_of_run = under_way.steps if under_way else ()
+    leaving = sum(each.level is None for each in all_of_run)
+    here = panels.event_row(line) if line else None
+    page_id = line.body.get("page_id") if line else None
     return {
-        **near,
-        **tab,
-        **_difference(scene, tab.get("moment")),
-        "unpinned": panels.kept(scene.carried(without="base")),
-        "untabbed": panels.kept(scene.carried(without="tab")),
-        "marks": timeline.get_marks(
-            scene.thread, scene.seq, near=[told.line for told in near["shown"]]
-        ),
-        "newer": scene.thread.head_seq - scene.seq,
+        "here": here,
+        "page_id": page_id,
+        "words": here.summary.removeprefix(f"{page_id} ") if here else "",
+        "of_run": under_way,
+        "place": len(under_way.up_to(scene.seq)) if under_way else 0,
+        "leaving": leaving,
+        "shortened": len(all_of_run) - leaving,
+        "oob": False,
     }
 
 
-def _difference(scene: Scene, moment: Moment | None) -> Context:
-    """What differs between the pinned event and this one, if one is pinned."""
-    if scene.base_seq is None:
+def _moment(scene: Scene) -> Context:
+    line = _line(scene)
+    run = eviction_runs.get_run(scene.thread, scene.seq) if scene.seq else None
+    right = _Right(context={}) if scene.passing else _right(scene)
+    if scene.view == "events":
+        left = _events(scene)
+    else:
+        left = conversation.picture(scene, line, right.state)
+    near = [row.line for row in left.get("shown", ())]
+    return {
+        **left,
+        **right.context,
+        **_worded(scene, line, run),
+        **_difference(scene, right.state),
+        "view": scene.view,
+        "passing": scene.passing,
+        "hidden": scene.hidden,
+        "nouns": [(noun, _toggled(scene, noun)) for noun in NOUNS_OF_EVENTS],
+        "turn": right.state.turn_count if right.state else None,
+        "unpinned": panels.kept(scene.carried(without="base")),
+        "untabbed": panels.kept(scene.carried(without="tab")),
+        "unviewed": panels.kept(scene.carried(without="view")),
+        "marks": timeline.get_marks(scene.thread, scene.seq, near=near),
+    }
+
+
+def _toggled(scene: Scene, noun: str) -> str:
+    """Word the query that shows the events that are hidden, or hides those shown."""
+    others = tuple(word for word in scene.hidden if word != noun)
+    hidden = others if noun in scene.hidden else (*others, noun)
+    return replace(scene, hidden=hidden).query()
+
+
+def _right(scene: Scene) -> _Right:
+    """Draw what the tab asks for; the state comes along, so that it is folded once."""
+    if scene.tab == "changes":
+        context = _changes(scene)
+        return _Right(context=context, state=context["moment"].state)
+    if scene.tab == "memory":
+        state = replay.state_at(scene.thread, scene.seq).state
+        return _Right(context=overview.PANEL.context(scene), state=state)
+    fold = folds.fold(scene)
+    return _Right(context=working_set.picture_of(scene, fold), state=fold.state)
+
+
+def _difference(scene: Scene, state: ThreadState | None) -> Context:
+    """List what differs between the pinned event and this one, if one is pinned."""
+    if scene.base_seq is None or state is None:
         return {}
     before = replay.state_at(scene.thread, scene.base_seq).state
-    if moment is None:
-        after = replay.state_at(scene.thread, scene.seq).state
-    else:
-        after = moment.state
-    return {"difference": timeline.differences(before, after)}
+    return {"difference": timeline.differences(before, state)}
 
 
-_OTHER: dict[str, Callable[[Scene], Context]] = {
-    "messages": _messages,
-    "working-set": working_set.picture,
-    "working-memory": overview.PANEL.context,
-}
+def _panel(name: str, context: Any) -> Panel:
+    template = f"inspector/threads/timeline/_{name}.html"
+    return Panel(template=template, context=context)
+
+
 PANELS: dict[str, Panel] = {
-    "head": Panel(template="inspector/threads/_head.html", context=_row),
-    "row": Panel(template="inspector/threads/_row.html", context=_row),
-    "moment": Panel(
-        template="inspector/threads/timeline/_moment.html", context=_moment
-    ),
-    "events": Panel(
-        template="inspector/threads/timeline/_events.html", context=_events
-    ),
-    "summary": Panel(
-        template="inspector/threads/timeline/_summary.html", context=_summary
-    ),
-    "messages": Panel(
-        template="inspector/threads/timeline/_messages.html", context=_messages
-    ),
-    "tail": Panel(template="inspector/threads/events/_tail.html", context=_tail),
+    "head": Panel(template="inspector/threads/_head.html", context=_nothing),
+    "row": Panel(template="inspector/threads/_row.html", context=thread_table.draw_row),
+    "moment": _panel("seek", _moment),
+    "at": _panel("at", _at),
+    "map": _panel("map", _map),
+    "map-table": _panel("map_table", _map),
+    "events": _panel("events", _events),
+    "conversation": _panel("conversation", _conversation),
+    "changed": _panel("changed", _changes),
+    "working-set": working_set.PANEL,
     "paging": Panel(template="inspector/paging/_panel.html", context=_paging),
+    "paging-by-event": Panel(
+        template="inspector/paging/_panel.html", context=_paging_by_event
+    ),
     "working-memory": overview.PANEL,
-    **{screen.name: screen.panel for screen in NOUNS if screen.panel is not None},
+    **{each.panel.name or each.name: each.panel for each in NOUNS if each.panel},
 }
 #: What a socket may ask for: the panels that follow the head.
 PUSHED = frozenset(PANELS) - {"moment"}

@@ -1,12 +1,13 @@
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
 
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import reverse
 from django.views.decorators.http import require_safe
 
 from inspector.access.access import signed_in, signed_in_panel
-from inspector.drawing import scenes
+from inspector.drawing import maps, scenes
 from inspector.drawing.scenes import Scene
 from inspector.lists import panels, visits
 from inspector.lists.visits import Visit
@@ -14,21 +15,29 @@ from inspector.replay import moments
 from inspector.web import asof
 from inspector.web.search import NOUNS
 from memoryhub.errors import InvalidError
-from memoryhub.queries.threads import timeline
+from memoryhub.kernel.text import names
 
 SPEEDS = ("0.5", "1", "2", "5", "10")
+#: Tabs as links of before name them: each with the tab and the view that it is now.
+OLD_TABS = {
+    "summary": ("changes", ""),
+    "messages": ("", "conversation"),
+    "working-memory": ("memory", ""),
+}
 
 
 @require_safe
 @signed_in
 def show(request: HttpRequest, project: str, thread: str) -> HttpResponse:
-    """A thread at a moment, with the scrubber that moves it."""
+    """Show a thread at a moment, with the deck that moves it."""
     visit = visits.find(request, project, thread)
     scene = _scene(request, visit)
     context = {
         **moments.PANELS["moment"].context(scene),
+        **moments.PANELS["map"].context(scene),
+        "standing": "",
         "speeds": SPEEDS,
-        "minimap": timeline.get_minimap(visit.row),
+        "now_x": maps.percent(max(1, scene.seq), visit.row.head_seq),
     }
     return visits.page(
         request, "inspector/threads/timeline/show.html", visit, context, scene=scene
@@ -38,7 +47,7 @@ def show(request: HttpRequest, project: str, thread: str) -> HttpResponse:
 @require_safe
 @signed_in_panel
 def panel(request: HttpRequest, project: str, thread: str, panel: str) -> HttpResponse:
-    """One panel: what its page includes and the hub pushes."""
+    """Show one panel: what its page includes and the hub pushes."""
     if panel not in moments.PANELS:
         raise Http404
     scene = _scene(request, visits.find(request, project, thread))
@@ -48,33 +57,34 @@ def panel(request: HttpRequest, project: str, thread: str, panel: str) -> HttpRe
 
 @require_safe
 @signed_in
-def tail(request: HttpRequest, project: str, thread: str) -> HttpResponse:
-    """The newest events as they come; paused it is a link to a moment."""
+def old_address(
+    request: HttpRequest, project: str, thread: str, tab: str = "", view: str = ""
+) -> HttpResponse:
+    """Send those who come by an address of before to the same, as it is shown now."""
     visit = visits.find(request, project, thread)
-    hidden = [word for word in request.GET.get("hide", "").split() if word in NOUNS]
-    context: dict[str, Any] = {
-        **moments.PANELS["tail"].context(visit.scene),
-        "hidden": hidden,
-        "nouns": [(noun, _toggled(hidden, noun)) for noun in NOUNS],
-    }
-    return visits.page(request, "inspector/threads/events/tail.html", visit, context)
-
-
-def _toggled(hidden: list[str], noun: str) -> str:
-    """The `hide` that shows what is hidden, or hides what is shown."""
-    others = [word for word in hidden if word != noun]
-    return "+".join(others if noun in hidden else [*others, noun])
+    scene = replace(_scene(request, visit), tab=tab or scenes.TABS[0])
+    scene = replace(scene, view=view or scenes.VIEWS[0])
+    kwargs = {"project": project, "thread": thread}
+    query = f"?{scene.query()}" if scene.query() else ""
+    return HttpResponseRedirect(reverse("thread", kwargs=kwargs) + query)
 
 
 def _scene(request: HttpRequest, visit: Visit) -> Scene:
-    row = visit.row
-    tab, base = request.GET.get("tab", ""), asof.number(request, "base")
+    row, words = visit.row, request.GET
+    tab, view = words.get("tab", ""), words.get("view", "")
+    tab, view = OLD_TABS.get(tab, (tab, view))
+    base, group = asof.number(request, "base"), words.get("group", "")
+    hidden = words.get("hide", "").split()
     return Scene(
         thread=row,
         at_seq=visit.moment.at_seq,
+        view=view if view in scenes.VIEWS else scenes.VIEWS[0],
         tab=tab if tab in scenes.TABS else scenes.TABS[0],
         opened=_opened(request),
         base_seq=None if base is None else min(base, row.head_seq),
+        hidden=tuple(word for word in NOUNS if word in hidden),
+        group=group if names.valid(group) else "",
+        passing=words.get("passing") == "1",
     )
 
 

@@ -38,7 +38,7 @@ def number(value: float | None) -> str:
 
 @register.filter
 def counted(counts: Mapping[str, int]) -> str:
-    """`{"keys": 1, "has_task": True, "notes": 3}` is `1 key · task · 3 notes`."""
+    """`{"keys": 1, "has_task": True, "pages": 3}` is `1 key · task · 3 pages`."""
     shown = []
     for name, count in counts.items():
         if not name.startswith("has_"):
@@ -160,6 +160,18 @@ def signed(value: int) -> str:
 
 
 @register.filter
+def section_title(section: str) -> str:
+    """What the rail calls a part of the inspector."""
+    named = {"api-keys": "API keys", "words": "Keys and words"}
+    return named.get(section) or section.capitalize()
+
+
+@register.filter
+def less(value: int, by: int) -> int:
+    return value - by
+
+
+@register.filter
 def stepped(value: int, by: int) -> int:
     """A number of ours moved by some, never below 0."""
     return max(0, value + by)
@@ -169,12 +181,6 @@ def stepped(value: int, by: int) -> int:
 def seek(value: int, by: int) -> int:
     """An event's seq moved by some, never before the first."""
     return max(1, value + by)
-
-
-@register.filter
-def depth(tokens: int) -> int:
-    """Where a bar of the minimap begins, 24 high: each step is twice the tokens."""
-    return max(3, 22 - 2 * min(tokens.bit_length(), 10))
 
 
 @register.filter
@@ -195,10 +201,10 @@ def coded(text: str) -> str:
     *pairs, rest = text.split("`")
     if len(pairs) % 2:
         return text
-    told = format_html_join(
+    shown = format_html_join(
         "", "{}<code>{}</code>", zip(pairs[::2], pairs[1::2], strict=True)
     )
-    return format_html("{}{}", told, rest)
+    return format_html("{}{}", shown, rest)
 
 
 @register.filter

@@ -12,16 +12,16 @@ from inspector.access import access
 from inspector.access.access import signed_in
 from inspector.drawing import chat
 from inspector.drawing.scenes import Scene
-from inspector.lists import panels, screens
-from inspector.lists.screens import Context, Export, ListRequest, Screen
-from inspector.lists.visits import Visit
-from inspector.web import records, search, shell
+from inspector.lists import panels, screens, visits
+from inspector.lists.screens import Context, Count, Export, ListRequest, Screen
+from inspector.lists.visits import Place
+from inspector.web import records, search
 from memoryhub.errors import NotFoundError
 from memoryhub.kernel.memory.checkpoint_events import CheckpointRestored
 from memoryhub.models.threads import Thread
 from memoryhub.queries.forget import erasure_views
 from memoryhub.queries.lists.cursors import Batch
-from memoryhub.queries.lists.terms import Term
+from memoryhub.queries.lists.terms import SearchTerm
 from memoryhub.queries.memory import restorations
 from memoryhub.queries.replay import states
 from memoryhub.queries.threads import event_search, events, timeline
@@ -30,33 +30,34 @@ from memoryhub.queries.threads.events import EventLine, Order
 from memoryhub.queries.threads.timeline import Moment
 
 
-def _lines(ask: ListRequest[Visit]) -> Context:
+def _lines(ask: ListRequest[Place]) -> Context:
     found = find(ask, ask.after, limit=ask.limit, order="desc")
     return {
         "found": found,
-        "shown": [panels.told(line) for line in found.lines],
+        "count": Count(shown=len(found.lines), more=found.next is not None),
+        "shown": [panels.event_row(line) for line in found.lines],
         "more": ask.query(after=found.next) if found.next else "",
     }
 
 
-def _batch(ask: ListRequest[Visit], after: str | None, limit: int) -> Batch[EventLine]:
+def _batch(ask: ListRequest[Place], after: str | None, limit: int) -> Batch[EventLine]:
     found = find(ask, after, limit=limit, order="asc", content=ask.content)
     return Batch(items=found.lines, next=found.next)
 
 
 def find(
-    ask: ListRequest[Visit],
+    ask: ListRequest[Place],
     after: str | None,
     *,
     limit: int,
     order: Order,
     content: bool = True,
-    terms: tuple[Term, ...] = (),
+    terms: tuple[SearchTerm, ...] = (),
 ) -> Stretch:
-    """Events after a cursor that the search finds, and these terms."""
+    """Find events after a cursor by the search, and these terms."""
     return event_search.search_events(
         ask.where.row,
-        terms=(*ask.asked.terms, *terms),
+        terms=(*ask.parsed.terms, *terms),
         now=ask.now,
         at_seq=ask.where.moment.at_seq,
         after=after,
@@ -69,7 +70,9 @@ def find(
 SCREEN = Screen(
     folder="threads/events",
     scope=screens.THREAD,
+    tab="replay",
     read=screens.searched(search.EVENTS, bare="type"),
+    panel=screens.newest("threads/events", _lines),
     lines=_lines,
     export=Export(
         fields=records.EVENT,
@@ -83,7 +86,7 @@ SCREEN = Screen(
 def bubble_of(
     thread: Thread, line: EventLine, moment: Moment, room: chat.Room | None = None
 ) -> chat.Bubble | None:
-    """The message that an event brought, if it did. No query."""
+    """Draw the message that an event brought, if it did. No query."""
     if line.type != "slot.appended":
         return None
     slot = timeline.slot_of(thread, line, turn=moment.state.turn_count)
@@ -96,7 +99,7 @@ _ORDER = "records.erased"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Undo:
-    """The checkpoint that holds what was before a restore, and the form's query."""
+    """Hold the checkpoint from before a restore, and the form's query."""
 
     number: int
     query: str
@@ -105,9 +108,9 @@ class Undo:
 @require_safe
 @signed_in
 def show(request: HttpRequest, project: str, thread: str, seq: int) -> HttpResponse:
-    """One event: what stands in the journal, and the difference it made."""
-    place = access.find_place(request, project)
-    row = access.find_thread(place, thread)
+    """Show one event: what stands in the journal, and the difference it made."""
+    visitor = access.find_visitor(request, project)
+    row = access.find_thread(visitor, thread)
     if not 1 <= seq <= row.head_seq:
         raise NotFoundError
     line = events.get_event(row, seq)
@@ -115,27 +118,22 @@ def show(request: HttpRequest, project: str, thread: str, seq: int) -> HttpRespo
     whole = request.GET.get("content") == "all"
     room = chat.Room.boundless() if whole else chat.Room()
     context = {
-        **panels.shared(Scene(thread=row, at_seq=seq)),
-        "event": panels.told(line),
+        "event": panels.event_row(line),
         "moment": moment,
         "message": bubble_of(row, line, moment, room),
         "raw": room.raw(records.event(thread, line)),
         "proof": erasure_views.get_mark(row.id, line.seq) if line.erased else None,
         "order": line.body.get("erasure") if line.type == _ORDER else None,
-        "undo": _undo(row, line) if place.editor else None,
+        "undo": _undo(row, line) if visitor.editor else None,
         "drift": restorations.get_drift(row, line, seen=_seen(request)),
     }
-    return shell.page(
-        request,
-        "inspector/threads/events/show.html",
-        context,
-        place=place,
-        section="threads",
-    )
+    template = "inspector/threads/events/show.html"
+    scene = Scene(thread=row, at_seq=seq)
+    return visits.thread_page(request, template, visitor, row, context, scene=scene)
 
 
 def _undo(row: Thread, line: EventLine) -> Undo | None:
-    """What takes a restore back, while the checkpoint that it took is there."""
+    """Find what takes a restore back, while the checkpoint that it took is there."""
     if line.type != CheckpointRestored.event_type:
         return None
     state = states.state_of(row)
@@ -147,6 +145,6 @@ def _undo(row: Thread, line: EventLine) -> Undo | None:
 
 
 def _seen(request: HttpRequest) -> int:
-    """The head that a preview was judged by, as its form sent it; 0 if none was."""
-    told = request.GET.get("seen", "")
-    return int(told) if told.isascii() and told.isdigit() and len(told) <= 18 else 0
+    """Read the head that a preview was judged by; 0 if none was."""
+    text = request.GET.get("seen", "")
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= 18 else 0

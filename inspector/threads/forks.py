@@ -8,10 +8,9 @@ from django.views.decorators.http import require_http_methods, require_safe
 
 from inspector.access import access
 from inspector.access.access import signed_in
-from inspector.drawing.scenes import Scene
-from inspector.lists import panels
-from inspector.web import asof, points, refusals, shell
-from inspector.web.places import Place
+from inspector.lists import visits
+from inspector.web import asof, points, refusals
+from inspector.web.visitors import Visitor
 from memoryhub.errors import InvalidError, Refusal
 from memoryhub.models.access.operators import Membership
 from memoryhub.models.threads import Thread
@@ -20,20 +19,22 @@ from memoryhub.queries.memory.comparisons import Point
 from memoryhub.queries.threads import forks
 from memoryhub.services.threads import operator_threads
 
+_PROBLEMS: refusals.Texts = {
+    "name": "A name has 1 to 128 letters, digits and . _ : @ - and begins with a "
+    "letter or digit; names that begin with mh. are kept for MemoryHub.",
+    "seq": "An event's number is wanted, from 0 to the thread's newest.",
+}
+
 
 @require_safe
 @signed_in
 def index(request: HttpRequest, project: str, thread: str) -> HttpResponse:
-    """The family of a thread: where it came from, what left it."""
-    place = access.find_place(request, project)
-    row = access.find_thread(place, thread)
-    context = {**panels.shared(Scene(thread=row)), "tree": forks.get_tree(row)}
-    return shell.page(
-        request,
-        "inspector/threads/forks/index.html",
-        context,
-        place=place,
-        section="threads",
+    """Show the family of a thread: where it came from, what left it."""
+    visitor = access.find_visitor(request, project)
+    row = access.find_thread(visitor, thread)
+    context = {"tree": forks.get_tree(row)}
+    return visits.thread_page(
+        request, "inspector/threads/forks/index.html", visitor, row, context
     )
 
 
@@ -41,29 +42,30 @@ def index(request: HttpRequest, project: str, thread: str) -> HttpResponse:
 @signed_in
 def new(request: HttpRequest, project: str, thread: str) -> HttpResponse:
     """Fork the thread at an event, under a name of its own."""
-    place = access.find_place(request, project)
-    row = access.find_thread(place, thread)
-    place.require(Membership.Role.EDITOR)
+    visitor = access.find_visitor(request, project)
+    row = access.find_thread(visitor, thread)
+    visitor.require(Membership.Role.EDITOR)
     if request.method != "POST":
         if checkpoint := request.GET.get("checkpoint", ""):
             return _at_checkpoint(row, project, points.read(checkpoint))
         seq = asof.read(request, row).seq
         form = {"name": f"{thread[:100]}.fork-{seq}", "seq": seq, "problem": ""}
-        return _form(request, place, row, form)
+        return _form(request, visitor, row, form)
     name, sent = request.POST.get("name", ""), request.POST.get("seq", "")
     try:
         seq = _seq(sent)
-        operator_threads.fork(row, actor=place.actor, name=name, seq=seq)
+        operator_threads.fork(row, actor=visitor.actor, name=name, seq=seq)
     except Refusal as refusal:
-        form = {"name": name, "seq": sent, "problem": _said(refusal)}
+        problem = refusals.error_text(refusal, _PROBLEMS)
+        form = {"name": name, "seq": sent, "problem": problem}
         status = refusals.status_of(refusal)
-        return _form(request, place, row, form, status=status)
+        return _form(request, visitor, row, form, status=status)
     made = reverse("thread", kwargs={"project": project, "thread": name})
     return HttpResponseRedirect(made)
 
 
 def _at_checkpoint(row: Thread, project: str, point: Point) -> HttpResponse:
-    """The form of the thread whose event it is: what is inherited is an ancestor's."""
+    """Go to the form of the thread whose event it is: an ancestor's, if inherited."""
     home, seq = checkpoints.origin_of(row, point)
     url = reverse("fork", kwargs={"project": project, "thread": home.name})
     return HttpResponseRedirect(f"{url}?at_seq={seq}")
@@ -71,19 +73,19 @@ def _at_checkpoint(row: Thread, project: str, point: Point) -> HttpResponse:
 
 def _form(
     request: HttpRequest,
-    place: Place,
+    visitor: Visitor,
     row: Thread,
     form: dict[str, Any],
     *,
     status: int = 200,
 ) -> HttpResponse:
-    context = {**panels.shared(Scene(thread=row)), "form": form}
-    return shell.page(
+    context = {"form": form}
+    return visits.thread_page(
         request,
         "inspector/threads/forks/new.html",
+        visitor,
+        row,
         context,
-        place=place,
-        section="threads",
         status=status,
     )
 
@@ -92,14 +94,3 @@ def _seq(text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) <= 18):
         raise InvalidError(loc="seq")
     return int(text)
-
-
-def _said(refusal: Refusal) -> str:
-    return _SAID.get(getattr(refusal, "loc", ""), refusal.message)
-
-
-_SAID = {
-    "name": "A name has 1 to 128 letters, digits and . _ : @ - and begins with a "
-    "letter or digit; names that begin with mh. are kept for MemoryHub.",
-    "seq": "An event's number is wanted, from 0 to the thread's newest.",
-}

@@ -5,13 +5,13 @@ from __future__ import annotations
 from inspector.lists import screens
 from inspector.lists.screens import Context, Export, ListRequest, Screen
 from inspector.web import records
-from inspector.web.places import Place
+from inspector.web.visitors import Visitor
 from memoryhub.queries.export import imports
 from memoryhub.queries.export.imports import Source
 from memoryhub.queries.lists.cursors import Batch
 
 
-def _lines(ask: ListRequest[Place]) -> Context:
+def _lines(ask: ListRequest[Visitor]) -> Context:
     found = _batch(ask, ask.after, ask.limit)
     return screens.list_context(ask, found) | {
         "cut": any(line.cut for line in found.items),
@@ -19,7 +19,7 @@ def _lines(ask: ListRequest[Place]) -> Context:
     }
 
 
-def _batch(ask: ListRequest[Place], after: str | None, limit: int) -> Batch[Source]:
+def _batch(ask: ListRequest[Visitor], after: str | None, limit: int) -> Batch[Source]:
     return imports.list_sources(ask.where.project, after=after, limit=limit)
 
 

@@ -9,12 +9,12 @@ from django.views.decorators.http import require_http_methods
 
 from inspector.access import access
 from inspector.access.access import signed_in
-from inspector.drawing import lifetimes, policy
-from inspector.drawing.lifetimes import Lifetimes
+from inspector.drawing import policy
+from inspector.threads import lifetimes
+from inspector.threads.lifetimes import Lifetimes
 from inspector.web import refusals, shell
-from inspector.web.places import Place
+from inspector.web.visitors import Visitor
 from memoryhub.errors import InvalidError, Refusal, StaleError
-from memoryhub.models.access.operators import Membership
 from memoryhub.models.projects import MOST_IDLE_DAYS, MOST_THREADS, Project
 from memoryhub.models.server.clock import clock
 from memoryhub.queries.threads import retention
@@ -27,7 +27,7 @@ _THREADS = "A number of threads from 1 to 10,000,000 is wanted."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Idle:
-    """The form of the policy, and what its days would retire."""
+    """Hold the form of the policy, and what its days would retire."""
 
     text: str
     days: int | None = None
@@ -39,18 +39,18 @@ class Idle:
 
     @property
     def due(self) -> Horizon | None:
-        """What would be retired at once."""
+        """Give what would be retired at once."""
         return self.horizons[0] if self.horizons else None
 
     @property
     def query(self) -> str:
-        """What shows the list of threads by these days, if they are not saved."""
+        """Word what shows the list of threads by these days, if they are not saved."""
         return urlencode({policy.FIELD: self.text}) if self.changed else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """The form of what agents may make."""
+    """Hold the form of what agents may make."""
 
     max_threads: str
     create_on_write: bool
@@ -61,58 +61,55 @@ class Limits:
 @require_http_methods(["GET", "HEAD", "POST"])
 @signed_in
 def show(request: HttpRequest, project: str) -> HttpResponse:
-    """A project's settings; with days in the URL, what those would retire."""
-    place = access.find_place(request, project)
-    place.require(Membership.Role.OWNER)
+    """Show a project's settings; with days in the URL, what those would retire."""
+    visitor = access.find_owner(request, project)
     if request.method != "POST":
-        return _looked(request, place)
+        return _looked(request, visitor)
     access.require_recent_sign_in(request)
     save = next((s for name, s in _FORMS.items() if name in request.POST), _limit)
     here = reverse("settings", kwargs={"project": project})
-    return save(request, place) or HttpResponseRedirect(here)
+    return save(request, visitor) or HttpResponseRedirect(here)
 
 
-def _looked(request: HttpRequest, place: Place) -> HttpResponse:
+def _looked(request: HttpRequest, visitor: Visitor) -> HttpResponse:
     try:
-        asked = policy.assumed(request, place.project)
+        proposed = policy.assumed(request, visitor.project)
     except InvalidError as refusal:
-        wrong = Idle(text=request.GET[policy.FIELD], problem=policy.SAID)
-        return _page(request, place, idle=wrong, refusal=refusal)
-    return _page(request, place, idle=_previewed(place.project, asked))
+        wrong = Idle(text=request.GET[policy.FIELD], problem=policy.DAYS_TEXT)
+        return _page(request, visitor, idle=wrong, refusal=refusal)
+    return _page(request, visitor, idle=_previewed(visitor.project, proposed))
 
 
-def _previewed(saved: Project, asked: Project, *, problem: str = "") -> Idle:
+def _previewed(saved: Project, proposed: Project, *, problem: str = "") -> Idle:
     return Idle(
-        text=policy.text(asked.retention_idle_days),
-        days=asked.retention_idle_days,
-        horizons=retention.list_horizons(asked, now=clock.now()),
-        changed=asked.retention_idle_days != saved.retention_idle_days,
+        text=policy.text(proposed.retention_idle_days),
+        days=proposed.retention_idle_days,
+        horizons=retention.list_horizons(proposed, now=clock.now()),
+        changed=proposed.retention_idle_days != saved.retention_idle_days,
         problem=problem,
     )
 
 
-def _keep(request: HttpRequest, place: Place) -> HttpResponse | None:
+def _keep(request: HttpRequest, visitor: Visitor) -> HttpResponse | None:
     """Save the days as they were previewed; the page again if that can't be."""
-    saved, text = place.project, request.POST[policy.FIELD]
+    saved, text = visitor.project, request.POST[policy.FIELD]
     try:
-        asked = policy.with_days(saved, policy.read(text))
-        fresh = _previewed(saved, asked, problem=_MOVED)
+        proposed = policy.with_days(saved, policy.read(text))
+        fresh = _previewed(saved, proposed, problem=_MOVED)
         was, due = request.POST.get("was"), request.POST.get("due")
         now_is = policy.text(saved.retention_idle_days), str(fresh.horizons[0].count)
         if (was, due) != now_is:
-            return _page(request, place, idle=fresh, refusal=StaleError())
-        days = asked.retention_idle_days
-        projects.keep(saved, idle_days=days, actor=place.actor)
+            return _page(request, visitor, idle=fresh, refusal=StaleError())
+        days = proposed.retention_idle_days
+        projects.keep(saved, idle_days=days, actor=visitor.actor)
     except Refusal as refusal:
-        invalid = isinstance(refusal, InvalidError)
-        said = policy.SAID if invalid else refusal.message
-        return _page(
-            request, place, idle=Idle(text=text, problem=said), refusal=refusal
-        )
+        problem = refusals.error_text(refusal, {InvalidError: policy.DAYS_TEXT})
+        sent = Idle(text=text, problem=problem)
+        return _page(request, visitor, idle=sent, refusal=refusal)
     return None
 
 
-def _limit(request: HttpRequest, place: Place) -> HttpResponse | None:
+def _limit(request: HttpRequest, visitor: Visitor) -> HttpResponse | None:
     text, create = (
         request.POST.get("max_threads", ""),
         "create_on_write" in request.POST,
@@ -120,23 +117,23 @@ def _limit(request: HttpRequest, place: Place) -> HttpResponse | None:
     try:
         most = _number(text.strip())
         projects.configure(
-            place.project,
+            visitor.project,
             max_threads=most,
             create_on_write=create,
-            actor=place.actor,
+            actor=visitor.actor,
         )
     except Refusal as refusal:
-        said = _THREADS if isinstance(refusal, InvalidError) else refusal.message
-        sent = Limits(max_threads=text, create_on_write=create, problem=said)
-        return _page(request, place, limits=sent, refusal=refusal)
+        problem = refusals.error_text(refusal, {InvalidError: _THREADS})
+        sent = Limits(max_threads=text, create_on_write=create, problem=problem)
+        return _page(request, visitor, limits=sent, refusal=refusal)
     return None
 
 
-def _expire(request: HttpRequest, place: Place) -> HttpResponse | None:
-    again = lifetimes.keep(place.project, request.POST.dict(), actor=place.actor)
+def _expire(request: HttpRequest, visitor: Visitor) -> HttpResponse | None:
+    again = lifetimes.keep(visitor.project, request.POST.dict(), actor=visitor.actor)
     if again is None:
         return None
-    return _page(request, place, lasting=again, refusal=again.refusal)
+    return _page(request, visitor, lasting=again, refusal=again.refusal)
 
 
 #: What saves a form, by a field that it alone has.
@@ -151,14 +148,14 @@ def _number(text: str) -> int:
 
 def _page(
     request: HttpRequest,
-    place: Place,
+    visitor: Visitor,
     *,
     idle: Idle | None = None,
     limits: Limits | None = None,
     lasting: Lifetimes | None = None,
     refusal: Refusal | None = None,
 ) -> HttpResponse:
-    saved = place.project
+    saved = visitor.project
     context = {
         "idle": idle or _previewed(saved, saved),
         "limits": limits
@@ -172,7 +169,7 @@ def _page(
         request,
         "inspector/threads/settings/show.html",
         context,
-        place=place,
+        visitor=visitor,
         section="settings",
-        status=refusals.status_of(refusal) if refusal else 200,
+        status=refusals.status_of(refusal),
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 from urllib.parse import urlencode
 
@@ -13,12 +13,11 @@ from django.views.decorators.http import require_safe
 from inspector.access import access
 from inspector.access.access import signed_in
 from inspector.drawing import chat
-from inspector.drawing.scenes import Scene
-from inspector.lists import panels, screens, visits
-from inspector.lists.screens import Context, Export, ListRequest, Screen
-from inspector.lists.visits import Visit
-from inspector.web import asof, exports, records, shell
-from inspector.web.search import Asked
+from inspector.lists import screens, visits
+from inspector.lists.screens import Context, Count, Export, ListRequest, Screen
+from inspector.lists.visits import Place
+from inspector.web import asof, exports, records
+from inspector.web.search import ParsedSearch
 from memoryhub.errors import InvalidError
 from memoryhub.kernel.text import names
 from memoryhub.models.threads import Thread
@@ -33,16 +32,18 @@ AROUND, SIZE = 50, 50
 _KEPT = ("type", "from", "turn", "at_seq", "at_turn")
 
 
-def _read(request: HttpRequest) -> Asked:
-    """The filters of the URL. Raises InvalidError."""
+def _read(request: HttpRequest) -> ParsedSearch:
+    """Read the filters of the URL. Raises InvalidError."""
     options: dict[str, Any] = {n: request.GET.get(n, "") for n in ("type", "from")}
     for loc, word in options.items():
         if word and not names.valid(word):
             raise InvalidError(code="name", loc=loc)
-    return Asked(text="", options=options | {"turn": asof.number(request, "turn")})
+    return ParsedSearch(
+        text="", options=options | {"turn": asof.number(request, "turn")}
+    )
 
 
-def _lines(ask: ListRequest[Visit]) -> Context:
+def _lines(ask: ListRequest[Place]) -> Context:
     row, where = ask.where.row, _filter(ask)
     total = slots.count_slots(row, at_seq=ask.where.moment.at_seq)
     chosen = asof.number(ask.request, "index")
@@ -52,24 +53,31 @@ def _lines(ask: ListRequest[Visit]) -> Context:
     return {
         "where": where,
         "chosen": chosen,
-        "total": total,
+        "count": _count(where, window, total),
         "bubbles": [chat.bubble(slot, room) for slot in window],
         "proofs": find_proofs(window),
         "ancestors": forks.get_names(row) if any(s.inherited for s in window) else {},
         "links": _links(ask.request, window, total),
-        "filters": ask.asked.query(),
+        "filters": ask.parsed.query(),
     }
 
 
-def _around(ask: ListRequest[Visit]) -> Context:
-    """The exports, with that of the messages as they came in."""
+def _count(where: SlotFilter, window: Sequence[SlotLine], total: int) -> Count:
+    """Count the messages that are shown: of all, or of those that were looked for."""
+    if where == SlotFilter():
+        return Count(shown=len(window), total=total)
+    return Count(shown=len(window), more=len(window) >= AROUND)
+
+
+def _around(ask: ListRequest[Place]) -> Context:
+    """List the exports, with that of the messages as they came in."""
     path, query = ask.request.path, ask.query()
     messages = f"{path.removesuffix(SCREEN.name)}messages.ndjson?{query}"
     return {"exported": [*exports.links(path, query), ("messages", messages)]}
 
 
 def find_proofs(window: Iterable[SlotLine]) -> dict[int, Proof]:
-    """By index of an erased message, what erased it. No query if none is."""
+    """Find by index of an erased message what erased it. No query if none is."""
     gone = {(slot.home, slot.seq): slot.index for slot in window if slot.erased}
     found = erasure_views.list_marks(gone.keys())
     return {gone[place]: proof for place, proof in found.items()}
@@ -78,7 +86,7 @@ def find_proofs(window: Iterable[SlotLine]) -> dict[int, Proof]:
 def _window(
     row: Thread, here: int, total: int, where: SlotFilter
 ) -> tuple[SlotLine, ...]:
-    """Up to AROUND matching slots before an index, it, and as many after."""
+    """List up to AROUND matching slots before an index, it, and as many after."""
     if where == SlotFilter():
         first = max(0, here - AROUND)
         end = min(total, here + AROUND + 1)
@@ -91,9 +99,9 @@ def _window(
 
 
 def batch(
-    ask: ListRequest[Visit], after: str | None, limit: int, *, content: bool = False
+    ask: ListRequest[Place], after: str | None, limit: int, *, content: bool = False
 ) -> Batch[SlotLine]:
-    """Those after a cursor that the filters match."""
+    """List those after a cursor that the filters match."""
     return slots.list_slots(
         ask.where.row,
         where=_filter(ask),
@@ -104,9 +112,9 @@ def batch(
     )
 
 
-def _filter(ask: ListRequest[Visit]) -> SlotFilter:
-    """Which slots the URL asks for."""
-    options = ask.asked.options
+def _filter(ask: ListRequest[Place]) -> SlotFilter:
+    """Read which slots the URL wants."""
+    options = ask.parsed.options
     return SlotFilter(
         type=options["type"] or None,
         from_name=options["from"] or None,
@@ -117,7 +125,7 @@ def _filter(ask: ListRequest[Visit]) -> SlotFilter:
 def _links(
     request: HttpRequest, window: tuple[SlotLine, ...], total: int
 ) -> dict[str, str]:
-    """Queries of the windows before and after this one, empty where there is none."""
+    """Word the queries of the windows before and after; empty where there is none."""
     kept = {k: v for k, v in request.GET.items() if k in _KEPT}
     first = window[0].index if window else 0
     last = window[-1].index if window else total - 1
@@ -130,7 +138,10 @@ SCREEN = Screen(
     folder="threads/slots",
     label="Conversation",
     scope=screens.THREAD,
+    tab="replay",
     read=_read,
+    panel=screens.newest("threads/slots", _lines, read=_read, order="last"),
+    beyond=("after", "limit", "index"),
     lines=_lines,
     around=_around,
     export=Export(
@@ -146,15 +157,14 @@ SCREEN = Screen(
 @require_safe
 @signed_in
 def show(request: HttpRequest, project: str, thread: str, index: int) -> HttpResponse:
-    """One message: its fields, what its handler was told, and all of its content."""
-    place = access.find_place(request, project)
-    row = access.find_thread(place, thread)
+    """Show one message: its fields, its handler's view, and all of its content."""
+    visitor = access.find_visitor(request, project)
+    row = access.find_thread(visitor, thread)
     slot = slots.get_slot(row, index)
     whole = request.GET.get("content") == "all"
     room = chat.Room.boundless() if whole else chat.Room()
     home = forks.get_names(row).get(slot.home, "") if slot.inherited else ""
     context = {
-        **panels.shared(Scene(thread=row)),
         "slot": slot,
         "home": home,
         "bubble": chat.bubble(slot, room),
@@ -163,12 +173,12 @@ def show(request: HttpRequest, project: str, thread: str, index: int) -> HttpRes
         "raw": room.raw(records.slot(thread, slot)),
         "whole": whole,
     }
-    return shell.page(
+    return visits.thread_page(
         request,
         "inspector/threads/slots/show.html",
+        visitor,
+        row,
         context,
-        place=place,
-        section="threads",
         status=410 if slot.erased else 200,
     )
 
@@ -176,7 +186,7 @@ def show(request: HttpRequest, project: str, thread: str, index: int) -> HttpRes
 @require_safe
 @signed_in
 def messages(request: HttpRequest, project: str, thread: str) -> HttpResponseBase:
-    """The messages themselves, as `manage.py import --format chat` takes them."""
+    """Send the messages themselves, as `manage.py import --format chat` takes them."""
     ask = SCREEN.ask(request, visits.find(request, project, thread))
     batches = walk(lambda after: batch(ask, after, screens.CHUNK, content=True))
     chunks = (

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import orjson
@@ -8,9 +9,10 @@ from django.views.decorators.http import require_safe
 
 from inspector.access import access
 from inspector.access.access import signed_in
-from inspector.drawing.scenes import Scene
-from inspector.lists import panels
-from inspector.web import asof, shell
+from inspector.drawing import plots
+from inspector.drawing.plots import Axis, Plot, Series, Values
+from inspector.lists import visits
+from inspector.web import asof
 from memoryhub.errors import InvalidError, NotFoundError, NotRecordedError
 from memoryhub.kernel.packing.prefixes import OrderError
 from memoryhub.models.threads import Thread
@@ -20,86 +22,79 @@ from memoryhub.queries.turns.turn_diffs import TurnDiff
 
 #: Bytes that providers keep prompts by, in tokens; 1 is exact.
 BLOCKS = (1, 128, 1024)
-#: Pages of a diff that are told one by one.
-TOLD = 500
+#: Pages of a diff that are listed one by one.
+MOST_LISTED = 500
 
 
 @require_safe
 @signed_in
 def diff(request: HttpRequest, project: str, thread: str, n: int) -> HttpResponse:
-    """What became of the working set from one turn to a later one, and by what."""
-    place = access.find_place(request, project)
-    row = access.find_thread(place, thread)
+    """Show what became of the working set from one turn to a later one, and by what."""
+    visitor = access.find_visitor(request, project)
+    row = access.find_thread(visitor, thread)
     if not 1 <= n <= row.turn_count:
         raise NotFoundError
-    asked = asof.number(request, "base")
+    chosen = asof.number(request, "base")
     # What is pinned on the timeline is an event: a base beyond is no earlier turn.
-    base = n - 1 if asked is None or asked >= n else asked
+    base = n - 1 if chosen is None or chosen >= n else chosen
     found = _diff(row, n, base)
     moved = [c for c in found.changes if c.kind != "unchanged"] if found else []
     context: dict[str, Any] = {
-        **panels.shared(Scene(thread=row)),
         "n": n,
         "from_turn": base,
         "diff": found,
         "counts": [each for each in found.counts.items() if each[1]] if found else (),
-        "moved": moved[:TOLD],
-        "more": max(0, len(moved) - TOLD),
+        "moved": moved[:MOST_LISTED],
+        "more": max(0, len(moved) - MOST_LISTED),
     }
-    return shell.page(
-        request, "inspector/turns/diff.html", context, place=place, section="threads"
+    return visits.thread_page(
+        request, "inspector/turns/diff.html", visitor, row, context
     )
 
 
 @require_safe
 @signed_in
 def prefix(request: HttpRequest, project: str, thread: str, n: int) -> HttpResponse:
-    """How much of a turn's request a provider could keep, and what broke it."""
-    place = access.find_place(request, project)
-    row = access.find_thread(place, thread)
+    """Show how much of a turn's request a provider could keep, and what broke it."""
+    visitor = access.find_visitor(request, project)
+    row = access.find_thread(visitor, thread)
     if not 1 <= n <= row.turn_count:
         raise NotFoundError
     block, order = _block(request), request.GET.get("order", "")
     context: dict[str, Any] = {
-        **panels.shared(Scene(thread=row)),
         "n": n,
         "lens": _lens(row, n, order=order, block=block),
         "order": order,
         "in_blocks": block,
         "blocks": BLOCKS,
     }
-    return shell.page(
-        request, "inspector/turns/prefix.html", context, place=place, section="threads"
+    return visits.thread_page(
+        request, "inspector/turns/prefix.html", visitor, row, context
     )
 
 
 @require_safe
 @signed_in
 def prefix_series(request: HttpRequest, project: str, thread: str) -> HttpResponse:
-    """The share of each request that was as before, turn by turn."""
-    place = access.find_place(request, project)
-    row = access.find_thread(place, thread)
+    """Show the share of each request that was as before, turn by turn."""
+    visitor = access.find_visitor(request, project)
+    row = access.find_thread(visitor, thread)
     block = _block(request)
     points = prefixes.list_points(row, block=block)
-    shared = panels.shared(Scene(thread=row))
-    context: dict[str, Any] = {
-        **shared,
+    drawn = _plots(points)
+    context = {
         "points": points[::-1],
         "in_blocks": block,
         "blocks": BLOCKS,
-        "drawn": orjson.dumps(_drawn(points)).decode(),
+        "plots": drawn,
+        "drawn": orjson.dumps([plots.data(each) for each in drawn]).decode(),
     }
-    return shell.page(
-        request,
-        "inspector/turns/prefixes.html",
-        context,
-        place=place,
-        section="threads",
-    )
+    template = "inspector/turns/prefixes.html"
+    return visits.thread_page(request, template, visitor, row, context)
 
 
 def _diff(row: Thread, n: int, base: int) -> TurnDiff | None:
-    """None when there is no turn before, or one of the two was not recorded."""
+    """Compare two turns; None without one before, or where one was not recorded."""
     if base < 1:
         return None
     try:
@@ -126,18 +121,20 @@ def _block(request: HttpRequest) -> int:
     return block
 
 
-def _drawn(points: list[Point]) -> dict[str, Any]:
-    shares = [point.share for point in points]
-    line = {"label": "share as before", "hue": "good", "values": shares}
-    tokens = {
-        "label": "packed tokens",
-        "hue": "user",
-        "values": [point.tokens for point in points],
-    }
-    return {
-        "x": [point.seq for point in points],
-        "charts": {
-            "share": {"most": 1, "series": [line]},
-            "tokens": {"series": [tokens]},
-        },
-    }
+def _plots(points: Sequence[Point]) -> list[Plot]:
+    """Draw what the turns of a series had as before, and what they packed."""
+    axis = Axis(
+        name="turn",
+        x=[point.turn for point in points],
+        seqs=[point.seq for point in points],
+    )
+    shares = _series("share as before", "good", [point.share for point in points])
+    tokens = _series("packed tokens", "user", [point.tokens for point in points])
+    return [
+        plots.plot("share", "Share of the request as before", axis, [shares], most=1),
+        plots.plot("tokens", "Packed tokens", axis, [tokens]),
+    ]
+
+
+def _series(label: str, hue: str, values: Values) -> Series:
+    return Series(label=label, hue=hue, means=values, lows=values, highs=values)

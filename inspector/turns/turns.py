@@ -2,118 +2,82 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import reverse
 from django.views.decorators.http import require_safe
 
-from inspector.access import access
 from inspector.access.access import signed_in
-from inspector.drawing import cells, chat, summaries
-from inspector.drawing.chat import Block
-from inspector.drawing.scenes import Scene
-from inspector.lists import panels, screens
+from inspector.drawing import first_words
+from inspector.drawing.first_words import FirstWords
+from inspector.lists import screens, visits
 from inspector.lists.screens import Context, ListRequest, Screen
-from inspector.lists.visits import Visit
-from inspector.web import shell
-from memoryhub.errors import NotFoundError
-from memoryhub.kernel.text import strict_json
-from memoryhub.queries.turns import turn_faults, turns
-from memoryhub.queries.turns.turns import Shown
+from inspector.lists.visits import Place
+from inspector.web import asof
+from memoryhub.models.threads import Thread
+from memoryhub.queries.turns import exchanges, turns
+from memoryhub.queries.turns.turns import TurnLine
+
+#: Characters of a text that stand in a row.
+ROW_CHARS = 160
 
 
-def _lines(ask: ListRequest[Visit]) -> Context:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnRow:
+    """Hold a turn of a list, with the question that it begins an exchange with."""
+
+    line: TurnLine
+    #: It begins one: its question stands before it, or stood.
+    begins: bool
+    #: None where it goes on with an exchange, or the question is gone.
+    excerpt: FirstWords | None
+
+
+def turn_rows(row: Thread, lines: Sequence[TurnLine]) -> list[TurnRow]:
+    """Give each turn with the words of its question. Two queries."""
+    questions = exchanges.list_questions(row, lines)
+    return [
+        TurnRow(
+            line=line,
+            begins=line.n in questions,
+            excerpt=first_words.message_words(
+                questions[line.n].content, "user", chars=ROW_CHARS
+            )
+            if line.n in questions and questions[line.n].content is not None
+            else None,
+        )
+        for line in lines
+    ]
+
+
+def _lines(ask: ListRequest[Place]) -> Context:
     visit = ask.where
     found = turns.list_turns(
         visit.row, up_to=visit.moment.at_seq, after=ask.after, limit=ask.limit
     )
-    return screens.list_context(ask, found)
+    rows = turn_rows(visit.row, found.items)
+    return screens.list_context(ask, found) | {"rows": rows}
 
 
-SCREEN = Screen(folder="turns", scope=screens.THREAD, lines=_lines)
-
-
-#: Characters of one message of a request, and of all of it, that a page shows unasked.
-SAID_CHARS, REQUEST_CHARS = 24_000, 64_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Said:
-    """A message of a request, as the model reads it."""
-
-    role: str
-    text: str
-    size: int
-
-    @property
-    def cut(self) -> bool:
-        return self.size > len(self.text)
+SCREEN = Screen(
+    folder="turns",
+    scope=screens.THREAD,
+    tab="turns",
+    panel=screens.newest("turns", _lines),
+    lines=_lines,
+)
 
 
 @require_safe
 @signed_in
-def show(request: HttpRequest, project: str, thread: str, n: int) -> HttpResponse:
-    """What a model call was given: its parts, their order, the exact bytes."""
-    place = access.find_place(request, project)
-    row = access.find_thread(place, thread)
-    if not 1 <= n <= row.turn_count:
-        raise NotFoundError
-    found, faults = turns.get_context(row, n), turn_faults.get_faults(row, n)
-    whole = request.GET.get("content") == "all"
-    context: dict[str, Any] = {
-        **panels.shared(Scene(thread=row)),
-        "n": n,
-        "context": found,
-        **(_drawn(found, whole=whole) if found else {}),
-        "faults": faults,
-        "fault_lines": [
-            (fault, summaries.of_fault(fault.type, fault.body))
-            for fault in (faults.faults if faults else ())
-        ],
-        "own": found is not None and found.recorded.home.id == row.id,
-    }
-    return shell.page(
-        request,
-        "inspector/turns/show.html",
-        context,
-        place=place,
-        section="threads",
-        status=410 if found and found.missing else 200,
-    )
-
-
-def _drawn(found: Shown, *, whole: bool) -> dict[str, Any]:
-    context: dict[str, Any] = {
-        "parts": cells.stacked((part.name, part.tokens) for part in found.parts),
-        "used": [(ref, cells.included(ref.inclusion)) for ref in found.used],
-        "readable": (),
-        "raw": None,
-    }
-    if found.request is None:
-        return context
-    text = found.request.decode()
-    shown = text if whole else text[:REQUEST_CHARS]
-    cut = len(text) if len(shown) < len(text) else 0
-    return context | {
-        "readable": [_said(each, whole=whole) for each in _messages(found.request)],
-        "raw": Block(kind="json", text=shown, cut=cut),
-    }
-
-
-def _messages(request: bytes) -> list[dict[str, Any]]:
-    whole = strict_json.kept(request)
-    head = whole.get("system")
-    spoken = [{"role": "system", "content": head}] if head else []
-    said: list[dict[str, Any]] = whole.get("input") or whole["messages"]
-    return spoken + said
-
-
-def _said(message: dict[str, Any], *, whole: bool) -> Said:
-    content = message.get("content")
-    plain = isinstance(content, str) and "tool_calls" not in message
-    text = content if plain else chat.pretty(message)
-    assert isinstance(text, str)
-    shown = text if whole else text[:SAID_CHARS]
-    role = message.get("role") or message.get("type", "")
-    return Said(role=str(role), text=shown, size=len(text))
+def go(request: HttpRequest, project: str, thread: str) -> HttpResponse:
+    """Go to the turn of that number, or to the nearest there is."""
+    visit = visits.find(request, project, thread)
+    names = {"project": project, "thread": thread}
+    wanted, last = asof.number(request, "n"), visit.row.turn_count
+    if wanted is None or not last:
+        return HttpResponseRedirect(reverse("turns", kwargs=names))
+    n = min(max(1, wanted), last)
+    return HttpResponseRedirect(reverse("turn", kwargs={**names, "n": n}))

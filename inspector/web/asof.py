@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from django.http import HttpRequest
+from django.utils.dateparse import parse_datetime
 
 from memoryhub.errors import InvalidError, SeqUnknownError
 from memoryhub.models.threads import Thread
@@ -16,27 +18,35 @@ BATCH, MOST_OF_A_BATCH = 50, 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AsOf:
-    """The moment a page shows: the head while `live`, else a fixed event."""
+    """Hold the moment a page shows: the head while `live`, else a fixed event."""
 
     seq: int
     head: int
     live: bool
     #: More was asked for than the thread has.
     beyond: bool = False
+    #: The turn at whose end it is, and the last one, of a page about a turn.
+    turn: int | None = None
+    turns: int = 0
 
     @property
     def at_seq(self) -> int | None:
-        """What panels take: None follows the head."""
+        """Give what panels take: None follows the head."""
         return None if self.live else self.seq
 
     @property
+    def newer(self) -> int:
+        """Count the turns after it on a page about a turn, else the events."""
+        return self.turns - self.turn if self.turn else self.head - self.seq
+
+    @property
     def query(self) -> str:
-        """What keeps this moment in a link, to be put behind its `?`."""
+        """Word what keeps this moment in a link, to be put behind its `?`."""
         return "" if self.live else f"at_seq={self.seq}"
 
 
 def read(request: HttpRequest, thread: Thread) -> AsOf:
-    """The `at_seq` or `at_turn` of the URL, at most the head. Raises InvalidError."""
+    """Read `at_seq` or `at_turn` of the URL, at most the head. Raises InvalidError."""
     seq, turn = number(request, "at_seq"), number(request, "at_turn")
     head = thread.head_seq
     if seq is not None and turn is not None:
@@ -49,7 +59,7 @@ def read(request: HttpRequest, thread: Thread) -> AsOf:
 
 
 def number(request: HttpRequest, name: str, *, most: int = MOST) -> int | None:
-    """A plain number of the query, None if it is absent. Raises InvalidError."""
+    """Read a plain number of the query, None if it is absent. Raises InvalidError."""
     text = request.GET.get(name, "")
     if not text:
         return None
@@ -60,11 +70,22 @@ def number(request: HttpRequest, name: str, *, most: int = MOST) -> int | None:
 
 
 def limit(request: HttpRequest) -> int:
-    """How many items a list shows at once. Raises InvalidError."""
-    asked = number(request, "limit", most=MOST_OF_A_BATCH)
-    if asked == 0:
+    """Read how many items a list shows at once. Raises InvalidError."""
+    wanted = number(request, "limit", most=MOST_OF_A_BATCH)
+    if wanted == 0:
         raise InvalidError(code="limit", loc="limit")
-    return asked or BATCH
+    return wanted or BATCH
+
+
+def since(request: HttpRequest) -> datetime:
+    """Read from when on something counts as new. Raises InvalidError."""
+    try:
+        time = parse_datetime(request.GET.get("since", ""))
+        if time is not None and time.tzinfo is not None:
+            return time.astimezone(UTC)
+    except (ValueError, OverflowError):
+        pass  # no time, or one that UTC has no year for
+    raise InvalidError(loc="since")
 
 
 def _end_of_turn(thread: Thread, turn: int) -> AsOf:

@@ -25,9 +25,9 @@ Line = TypeVar("Line")
 
 
 def links(path: str, query: str = "") -> list[tuple[str, str]]:
-    """Each kind of export of the list at `path`, with its URL."""
-    asked = f"?{query}" if query else ""
-    return [(kind, f"{path}.{kind}{asked}") for kind in KINDS]
+    """List each kind of export of the list at `path`, with its URL."""
+    suffix = f"?{query}" if query else ""
+    return [(kind, f"{path}.{kind}{suffix}") for kind in KINDS]
 
 
 def answer(
@@ -40,7 +40,7 @@ def answer(
     part: Callable[[], Batch[Line]],
     parts: Callable[[], Iterable[Sequence[Line]]],
 ) -> HttpResponseBase:
-    """A list as data: one batch as JSON, or all that matches as CSV or NDJSON.
+    """Send a list as data: one batch as JSON, or all that matches as CSV or NDJSON.
 
     `part` is asked for the one at the URL's cursor, `parts` for all; `record` tells a
     line of either.
@@ -53,13 +53,13 @@ def answer(
 
 
 def batch(items: Sequence[Record], following: str | None) -> HttpResponse:
-    """One batch of a list, as the agent API answers it."""
+    """Send one batch of a list, as the agent API answers it."""
     text = exact_json.dumps({"items": items, "next": following})
     return HttpResponse(text, content_type="application/json")
 
 
 def refused(refusal: Refusal, *, status: int) -> HttpResponse:
-    """Why there is no export; as the agent API words it."""
+    """Answer why there is no export, as the agent API words it."""
     detail = {"status": status, "code": refusal.code, "detail": refusal.message}
     text = exact_json.dumps({"type": "about:blank", "title": refusal.code, **detail})
     return HttpResponse(text, status=status, content_type="application/problem+json")
@@ -73,7 +73,7 @@ def stream(
     *,
     heading: Sequence[str],
 ) -> HttpResponseBase:
-    """All records, as CSV under this heading or as NDJSON."""
+    """Send all records, as CSV under this heading or as NDJSON."""
     if kind == "csv":
         return table(request, name, chunks, heading=heading)
     return ndjson(request, name, chunks)
@@ -82,7 +82,7 @@ def stream(
 def ndjson(
     request: HttpRequest, name: str, chunks: Iterable[Sequence[Record]]
 ) -> HttpResponseBase:
-    """A line per record, streamed chunk by chunk."""
+    """Send a line per record, streamed chunk by chunk."""
     texts = (b"".join(exact_json.dumps(record) + b"\n" for record in c) for c in chunks)
     return download(request, texts, f"{name}.ndjson", "application/x-ndjson")
 
@@ -94,13 +94,13 @@ def table(
     *,
     heading: Sequence[str],
 ) -> HttpResponseBase:
-    """CSV with a heading row, streamed; cells that look like formulas are quoted."""
+    """Send CSV with a heading row, streamed; what looks like a formula is quoted."""
     rows = _rows(chunks, heading)
     return download(request, rows, f"{name}.csv", "text/csv; charset=utf-8")
 
 
 def cell(value: Any) -> str:
-    """A value as a cell: numbers as they are, text that no spreadsheet runs."""
+    """Word a value as a cell: numbers as they are, text that no spreadsheet runs."""
     if value is None:
         return ""
     if isinstance(value, bool | int | float):
@@ -126,7 +126,7 @@ def _lines(rows: Iterable[Sequence[str]]) -> bytes:
 def download(
     request: HttpRequest, texts: Iterator[bytes], name: str, content_type: str
 ) -> HttpResponseBase:
-    """A file of this name, sent part by part."""
+    """Send a file of this name, part by part."""
     # Under ASGI a plain iterator would be read to its end before the first byte goes.
     asynchronous = isinstance(request, ASGIRequest)
     return StreamingHttpResponse(

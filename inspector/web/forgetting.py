@@ -47,7 +47,7 @@ _REST: Final = (
     State.COMPLETE,
 )
 #: What is true once a state is entered.
-TOLD: Final[Mapping[str, str]] = MappingProxyType(
+STATE_TEXTS: Final[Mapping[str, str]] = MappingProxyType(
     {
         State.FENCED: "The ledger says so, and nothing in scope can be read or written",
         State.TOMBSTONED: "What is erased may not be written again",
@@ -57,6 +57,14 @@ TOLD: Final[Mapping[str, str]] = MappingProxyType(
         State.SCRUBBED: "The database has let go of the bytes",
         State.VERIFIED: "A sweep and a scan of their own found nothing left",
         State.COMPLETE: "The receipt is signed, and the ledger says it is done",
+    }
+)
+#: What becomes of a row that goes, by the words of plans and receipts.
+METHODS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "deleted": "deleted",
+        "nulled": "emptied; its place stays",
+        "shredded": "destroyed, key and all",
     }
 )
 #: Why something stays, by the words of plans and receipts.
@@ -88,10 +96,10 @@ SURFACES: Final = erasure_waits.PLACES
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """A state of an erasure, and whether it was entered."""
+    """Hold a state of an erasure, and whether it was entered."""
 
     state: str
-    told: str
+    text: str
     #: When it was entered; None before.
     at: datetime | None
     took: timedelta | None
@@ -101,7 +109,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """How far an erasure is."""
+    """Hold how far an erasure is."""
 
     steps: tuple[Step, ...]
     #: Rows that are gone, of those that the fence froze.
@@ -118,7 +126,7 @@ class Progress:
 
 
 def progress(line: ErasureLine) -> Progress:
-    """What the stepper is drawn from."""
+    """Compute what the stepper is drawn from."""
     begun = line.state not in (*CLOSED, State.PLANNED, State.HELD)
     return Progress(
         steps=_steps(line),
@@ -140,7 +148,7 @@ def _steps(line: ErasureLine) -> tuple[Step, ...]:
         steps.append(
             Step(
                 state=state,
-                told=TOLD[state],
+                text=STATE_TEXTS[state],
                 at=at,
                 took=at - before if at and before else None,
                 how="done" if at else "now" if ahead else "next",

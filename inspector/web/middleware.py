@@ -32,7 +32,7 @@ HEADERS = {
 
 
 class BrowserPolicy:
-    """Says on every response what a browser may do with it, errors included."""
+    """Say on every response what a browser may do with it, errors included."""
 
     sync_capable = True
     async_capable = True
@@ -55,7 +55,7 @@ class BrowserPolicy:
 
 
 class Sessions(SessionMiddleware):
-    """Sessions, which lie in the database: without it a page says so, in words.
+    """Load sessions from the database: without it a page says so, in words.
 
     They are read when a page first asks who looks and saved once it is drawn; both
     fail with the database, and neither where a view could answer.

@@ -9,7 +9,7 @@ _MOST_DIGITS = 18
 
 
 def read(text: str) -> Point:
-    """A checkpoint's number or name, or `head`. Raises InvalidError."""
+    """Read a checkpoint's number or name, or `head`. Raises InvalidError."""
     digits = text.removeprefix("-")
     if not (digits.isascii() and digits.isdigit()):
         return text

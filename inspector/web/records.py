@@ -110,7 +110,7 @@ def slot(name: str, line: SlotLine) -> Record:
 
 
 def handler_view(name: str, line: SlotLine) -> Record:
-    """What the receiving handler was told."""
+    """Word what the receiving handler was given."""
     return {
         "thread": name,
         "index": line.index,
@@ -126,7 +126,7 @@ def handler_view(name: str, line: SlotLine) -> Record:
 
 
 def _sealed(line: SlotLine) -> Record:
-    """What an erasure takes; an erased slot shows none of it, whatever is stored."""
+    """Word what an erasure takes; an erased slot shows none of it."""
     return {
         "content": None if line.erased else line.content,
         "usage_instructions": "" if line.erased else line.usage_instructions,

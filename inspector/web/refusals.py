@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 import structlog
 from django.contrib.auth.models import AnonymousUser
 from django.db import (
@@ -11,6 +14,7 @@ from django.db import (
 )
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.urls import reverse
 
 from inspector.web import shell
 from memoryhub import errors
@@ -30,6 +34,10 @@ STATUS: dict[type[errors.Refusal], int] = {
     errors.KeyNotFoundError: 404,
     errors.TaskNotFoundError: 404,
     errors.CheckpointUnknownError: 404,
+    errors.FactUnknownError: 404,
+    errors.SubjectFullError: 409,
+    errors.TimelineFullError: 409,
+    errors.ValueErasedError: 409,
     errors.NotRecordedError: 404,
     errors.PageErasedError: 410,
     errors.ProjectDeletedError: 410,
@@ -63,10 +71,14 @@ STATUS: dict[type[errors.Refusal], int] = {
     errors.RateError: 429,
     errors.UnavailableError: 503,
 }
+#: A form's own words, by the code of an InvalidError, its field, or a refusal's class.
+Texts = Mapping[str | type[errors.Refusal], str]
+_NO_TEXTS: Texts = MappingProxyType({})
 TITLES = {
     400: "This link does not fit",
     403: "Not for your role",
     404: "Nothing here",
+    405: "Nothing to read here",
     409: "That is not possible now",
     410: "Erased",
     413: "That is too large",
@@ -78,28 +90,69 @@ TITLES = {
 RETRY_SECONDS = 5
 
 
-def status_of(refusal: errors.Refusal) -> int:
+def status_of(refusal: errors.Refusal | None) -> int:
+    """Give the HTTP status of a refusal; 200 where nothing was refused."""
+    if refusal is None:
+        return 200
     kinds = (kind for kind in type(refusal).__mro__ if kind in STATUS)
     kind = next(kinds, None)
     return STATUS[kind] if kind else 400
 
 
+def error_text(
+    refusal: errors.Refusal | None, texts: Texts = _NO_TEXTS, *, numbers: bool = False
+) -> str:
+    """Word what a form says beside its fields, in its own words if it has some.
+
+    Empty where nothing was refused. `numbers` adds those that go with the message.
+    """
+    if refusal is None:
+        return ""
+    plain = refusal.sentence if numbers else refusal.message
+    keys: list[str | type[errors.Refusal]] = [type(refusal)]
+    if isinstance(refusal, errors.InvalidError):
+        keys = [refusal.invalid_code, refusal.loc, errors.InvalidError]
+    return next((texts[key] for key in keys if key in texts), plain)
+
+
 def response(
     request: HttpRequest, refusal: errors.Refusal, *, panel: bool = False
 ) -> HttpResponse:
-    """A refusal as a page, or in the place of a panel."""
+    """Show a refusal as a page, or in the place of a panel."""
     return _answer(
-        request, status_of(refusal), refusal.code, refusal.message, panel=panel
+        request,
+        status_of(refusal),
+        refusal.code,
+        refusal.message,
+        panel=panel,
+        page=_way_out(request, refusal),
     )
 
 
+def _way_out(request: HttpRequest, refusal: errors.Refusal) -> str:
+    """Find where a thread that is closed can be reopened; empty for all else."""
+    match = request.resolver_match
+    if match is None or not isinstance(refusal, errors.ThreadClosedError):
+        return ""
+    names = {name: match.kwargs[name] for name in ("project", "thread")}
+    return reverse("thread", kwargs=names)
+
+
 def forbidden(request: HttpRequest, role: str, *, panel: bool = False) -> HttpResponse:
-    said = f"This needs the role {role} in this project. Ask an owner for it."
-    return _answer(request, 403, "role", said, panel=panel)
+    text = f"This needs the role {role} in this project. Ask an owner for it."
+    return _answer(request, 403, "role", text, panel=panel)
+
+
+def only_posts(request: HttpRequest, *, page: str) -> HttpResponse:
+    """Answer whoever reads what is only posted to; its form stands on `page`."""
+    text = "This address takes what a form sends. Open the page that has the form."
+    answer = _answer(request, 405, "only_posts", text, panel=False, page=page)
+    answer.headers["Allow"] = "POST"
+    return answer
 
 
 def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
-    """An address that no page has."""
+    """Answer an address that no page has."""
     try:
         return response(request, errors.NotFoundError())
     finally:
@@ -111,19 +164,19 @@ def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
 
 
 def csrf(request: HttpRequest, reason: str = "") -> HttpResponse:
-    """A form that was not sent from a page of ours, or from a session that ended."""
-    said = "This form did not come from a page of this session. Open it again."
-    return _answer(request, 403, "csrf", said, panel=False)
+    """Answer a form that came from no page of ours, or from a session that ended."""
+    text = "This form did not come from a page of this session. Open it again."
+    return _answer(request, 403, "csrf", text, panel=False)
 
 
 def signed_out(request: HttpRequest) -> HttpResponse:
-    """What a panel answers once the session has ended."""
-    said = "You are signed out. Sign in again to go on."
-    return _answer(request, 401, "signed_out", said, panel=True)
+    """Answer a panel once the session has ended."""
+    text = "You are signed out. Sign in again to go on."
+    return _answer(request, 401, "signed_out", text, panel=True)
 
 
 def lost(failure: Exception) -> bool:
-    """Whether a database does not answer, or can't read what it keeps."""
+    """Tell whether a database does not answer, or can't read what it keeps."""
     # Of the plain class is what SQLite says of a damaged file; others derived from it
     # are mistakes of ours, which must not look like a moment's absence.
     gone = isinstance(failure, InterfaceError | OperationalError)
@@ -131,12 +184,12 @@ def lost(failure: Exception) -> bool:
 
 
 def away(request: HttpRequest, failure: Exception) -> HttpResponse:
-    """What a page or a panel answers without a database, so without a session."""
+    """Answer a page or a panel without a database, so without a session."""
     log.error("page.away", code=type(failure).__name__, method=request.method)
     # Who asks can't be looked up, and the page would try.
     request.user = AnonymousUser()
-    said = _AWAY if request.method in ("GET", "HEAD") else _AWAY_FROM_A_FORM
-    return _drawn(request, 503, "unavailable", said, panel=bool(_panel(request)))
+    text = _AWAY if request.method in ("GET", "HEAD") else _AWAY_FROM_A_FORM
+    return _drawn(request, 503, "unavailable", text, panel=bool(_panel(request)))
 
 
 _AWAY = "The database does not answer. Nothing is lost; ask again in a moment."
@@ -147,10 +200,16 @@ _AWAY_FROM_A_FORM = (
 
 
 def _answer(
-    request: HttpRequest, status: int, code: str, message: str, *, panel: bool
+    request: HttpRequest,
+    status: int,
+    code: str,
+    message: str,
+    *,
+    panel: bool,
+    page: str = "",
 ) -> HttpResponse:
     try:
-        return _drawn(request, status, code, message, panel=panel)
+        return _drawn(request, status, code, message, panel=panel, page=page)
     except Error as failure:
         # The page names who is signed in, and nobody has asked for that before.
         if not lost(failure):
@@ -159,13 +218,20 @@ def _answer(
 
 
 def _drawn(
-    request: HttpRequest, status: int, code: str, message: str, *, panel: bool
+    request: HttpRequest,
+    status: int,
+    code: str,
+    message: str,
+    *,
+    panel: bool,
+    page: str = "",
 ) -> HttpResponse:
     context = {
         "title": TITLES.get(status, "Refused"),
         "status": status,
         "code": code,
         "message": message,
+        "page": page,
     }
     if panel:
         # Under the panel's id, so that the next answer finds its place again.
@@ -180,6 +246,6 @@ def _drawn(
 
 
 def _panel(request: HttpRequest) -> str:
-    """The panel that was asked for, if it is one that stands once on a page."""
+    """Name the panel that is wanted, if it is one that stands once on a page."""
     match = request.resolver_match
     return str(match.kwargs.get("panel", "")) if match else ""

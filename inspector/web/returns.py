@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from django.urls import resolve, reverse
 
-#: By each route of a project that only takes posts, the page its form stands on.
+#: By each route that only takes posts, the page its form stands on.
 PAGES = {
+    "sign-out": "projects",
+    "theme": "projects",
+    "sso": "sign-in",
+    "passkey-challenge": "sign-in",
+    "passkey-proposal": "second-factor",
     "subject-look-up": "subjects",
     "subject-readmit": "subjects",
     "subject-reveal": "subject",
@@ -16,11 +21,12 @@ PAGES = {
     "erasure-needles": "erasure",
     "paging-flush": "paging",
     "reopen": "thread",
+    "event-undo": "event",
 }
 
 
 def page_of(path: str) -> str:
-    """The page to open instead of posting to this path of ours: itself, or PAGES'."""
+    """Find the page to open instead of posting to this path: itself, or PAGES'."""
     route = resolve(path)
     if route.url_name not in PAGES:
         return path

@@ -26,7 +26,7 @@ from memoryhub.kernel.registry import TYPES
 from memoryhub.kernel.state.pages import MODALITIES, PAGE_TYPES
 from memoryhub.kernel.text import names
 from memoryhub.models.threads import Thread
-from memoryhub.queries.lists.terms import Period, Span, Term, Value, Word
+from memoryhub.queries.lists.terms import Period, SearchTerm, Span, Value, Word
 from memoryhub.queries.memory.key_search import NEVER
 from memoryhub.queries.threads import catalogue
 
@@ -60,45 +60,45 @@ _LABEL = "label."
 class SearchError(InvalidError):
     """The search can't be read."""
 
-    def __init__(self, said: str, *, nearest: str = "") -> None:
+    def __init__(self, problem: str, *, nearest: str = "") -> None:
         super().__init__(loc="q", nearest=nearest)
         #: What is wrong, for people.
-        self.said = said
+        self.problem = problem
         #: The nearest word that would do.
         self.nearest = nearest
 
     @property
     def message(self) -> str:
         hint = f" Did you mean {self.nearest}?" if self.nearest else ""
-        return self.said + hint
+        return self.problem + hint
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """What the URL asks of a list."""
+class ParsedSearch:
+    """Hold what the URL wants of a list, or why its search can't be read."""
 
     text: str
-    terms: tuple[Term, ...] = ()
+    terms: tuple[SearchTerm, ...] = ()
     error: SearchError | None = None
     #: What else the URL chooses, beside the search and the moment.
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def query(self, **more: str | int | None) -> str:
-        """This search with more of a query, as it stands behind the `?`."""
+        """Word this search with more of a query, as it stands behind the `?`."""
         parts = {"q": self.text, **self.options, **more}
         return urlencode({name: value for name, value in parts.items() if value})
 
 
-def asked(text: str, keys: Keys, *, bare: str = "name") -> Asked:
-    """A search that was typed, or what is wrong with it."""
+def parse_search(text: str, keys: Keys, *, bare: str = "name") -> ParsedSearch:
+    """Parse a search as it was typed; what is wrong with it comes as its error."""
     text = text.strip()
     try:
-        return Asked(text=text, terms=parse(text, keys, bare=bare))
+        return ParsedSearch(text=text, terms=parse(text, keys, bare=bare))
     except SearchError as error:
-        return Asked(text=text, error=error)
+        return ParsedSearch(text=text, error=error)
 
 
-def parse(text: str, keys: Keys, *, bare: str = "name") -> tuple[Term, ...]:
+def parse(text: str, keys: Keys, *, bare: str = "name") -> tuple[SearchTerm, ...]:
     """The terms of a query over a list with these keys. Raises SearchError.
 
     A bare word is the beginning of what the key `bare` holds.
@@ -113,23 +113,23 @@ def parse(text: str, keys: Keys, *, bare: str = "name") -> tuple[Term, ...]:
     return tuple(_term(token, keys, bare) for token in tokens)
 
 
-def _term(token: str, keys: Keys, bare: str) -> Term:
+def _term(token: str, keys: Keys, bare: str) -> SearchTerm:
     negated, rest = token.startswith("-"), token.removeprefix("-")
     keyed = _KEY.fullmatch(rest)
     key = keyed[1] if keyed else ""
-    known = _LABEL if key.startswith(_LABEL) else key
-    if not keyed or known not in keys:
-        return _bare(rest, key, keys, Term(key=bare, values=(), negated=negated))
-    read = keys[known]
+    name = _LABEL if key.startswith(_LABEL) else key
+    if not keyed or name not in keys:
+        return _bare(rest, key, keys, SearchTerm(key=bare, values=(), negated=negated))
+    read = keys[name]
     if key == _LABEL:
         raise SearchError("A label is named after the dot.", nearest="label.source:…")
     values = tuple(read(value) for value in _VALUE.findall(keyed[2]))
     if not values:
         raise SearchError(f"{key}: wants a value.")
-    return Term(key=key, values=values, negated=negated)
+    return SearchTerm(key=key, values=values, negated=negated)
 
 
-def _bare(text: str, key: str, keys: Keys, term: Term) -> Term:
+def _bare(text: str, key: str, keys: Keys, term: SearchTerm) -> SearchTerm:
     """A word without a key of ours: the beginning of a name, which may hold a colon."""
     near = get_close_matches(key, keys, n=1) if key else []
     if near or text.endswith(":"):
@@ -144,7 +144,7 @@ def _bare(text: str, key: str, keys: Keys, term: Term) -> Term:
 
 
 def name(text: str) -> Word:
-    """A name, or the beginning of one before `*`."""
+    """Read a name, or the beginning of one before `*`."""
     quoted = text.startswith('"')
     word = _unquoted(text)
     prefix = word.endswith("*") and not quoted
@@ -154,29 +154,29 @@ def name(text: str) -> Word:
 
 
 def label(text: str) -> Word:
-    """A label's value: a name, or the beginning of one; numbers may be negative."""
+    """Read a label's value: a name or its beginning; numbers may be negative."""
     return Word(text=text) if _NEGATIVE.fullmatch(text) else name(text)
 
 
 def status(text: str) -> Word:
-    """One of the words a thread's status is called by."""
-    known = [word for word in Thread.Status.values if word not in _UNSEEN]
-    return _one_of("status", _unquoted(text), known)
+    """Read one of the words a thread's status is called by."""
+    visible = [word for word in Thread.Status.values if word not in _UNSEEN]
+    return _one_of("status", _unquoted(text), visible)
 
 
 def event_type(text: str) -> Word:
-    """A type of event, or the beginning of some before `*`."""
+    """Read a type of event, or the beginning of some before `*`."""
     word = name(text)
     return word if word.prefix else _one_of("type", word.text, sorted(TYPES))
 
 
 def noun(text: str) -> Word:
-    """What events are about: the part of their types before the dot."""
+    """Read what events are about: the part of their types before the dot."""
     return _one_of("noun", _unquoted(text), NOUNS)
 
 
 def subject(text: str) -> Word:
-    """A subject's UUID, or the eight digits that lists show."""
+    """Read a subject's UUID, or the eight digits that lists show."""
     plain = _unquoted(text).replace("-", "").lower()
     if not re.fullmatch("[0-9a-f]{8}|[0-9a-f]{32}", plain):
         raise SearchError("A subject is a UUID or its last eight digits.")
@@ -184,23 +184,23 @@ def subject(text: str) -> Word:
 
 
 def action(text: str) -> Word:
-    """What the audit log tells, or the beginning of some before `*`."""
+    """Read an action of the audit log, or the beginning of some before `*`."""
     word = name(text)
     return word if word.prefix else _one_of("action", word.text, sorted(ACTIONS))
 
 
 def purpose(text: str) -> Word:
-    """Why an operator looked at content."""
+    """Read why an operator looked at content."""
     return _one_of("purpose", _unquoted(text), PURPOSES)
 
 
 def flag(text: str) -> Word:
-    """What a list says of a thread beside its columns."""
+    """Read what a list says of a thread beyond its columns."""
     return _one_of("flag", _unquoted(text), catalogue.FLAGS)
 
 
 def tier(text: str) -> Word:
-    """Where a page is."""
+    """Read where a page is."""
     return _one_of("tier", _unquoted(text), TIERS)
 
 
@@ -213,39 +213,39 @@ def modality(text: str) -> Word:
 
 
 def pinned(text: str) -> Word:
-    """Whether a command has pinned a page."""
+    """Read whether a command has pinned a page."""
     return _one_of("pinned", _unquoted(text), ("yes", "no"))
 
 
 def count(text: str) -> Span:
-    """A number or a span of numbers."""
+    """Read a number or a span of numbers."""
     return _span(text, _THOUSANDS, example="slots:>1k")
 
 
 def age(text: str) -> Span:
-    """A time since, or a span of such times."""
+    """Read a time since, or a span of such times."""
     return _span(text, _TIMES, example="active:<1h")
 
 
 def ahead(text: str) -> Span:
-    """A time from now: within it if it is plain, else a span of such times."""
+    """Read a time from now: within it if it is plain, else a span of such times."""
     span = _span(text, _TIMES, example="due:7d")
     return replace(span, low=None) if span.low == span.high else span
 
 
 def left(text: str) -> Span | Word:
-    """How long something still lasts, or that it always does."""
+    """Read how long something still lasts, or that it always does."""
     return Word(text=NEVER) if _unquoted(text) == NEVER else ahead(text)
 
 
 def when(text: str) -> Span | Period:
-    """A time since, or a time; or a span of either."""
+    """Read a time since, or a time; or a span of either."""
     plain = _unquoted(text)
     return _period(plain) if _DAY.search(plain) else _span(plain, _TIMES, example=_AGE)
 
 
 def erased(text: str) -> Word:
-    """Whether the content of an event was erased."""
+    """Read whether the content of an event was erased."""
     word = _unquoted(text)
     if word not in ("true", "false"):
         raise SearchError("Erased is true or false.", nearest="erased:true")
@@ -270,7 +270,7 @@ def _period(text: str) -> Period:
 
 
 def _stretch(text: str) -> tuple[str, Period]:
-    """What it is compared by, and from when to when: the day, or as much as is said."""
+    """Read what it is compared by, and from when to when: the day, or less if given."""
     shape = _TIME.fullmatch(text)
     try:
         if shape is None:
@@ -299,9 +299,9 @@ def _span(text: str, units: Mapping[str, int], *, example: str) -> Span:
     return Span(low=value, low_open=compared == ">")
 
 
-def _one_of(key: str, word: str, known: Sequence[str]) -> Word:
-    if word not in known:
-        near = get_close_matches(word, known, n=1) or known[:1]
+def _one_of(key: str, word: str, words: Sequence[str]) -> Word:
+    if word not in words:
+        near = get_close_matches(word, words, n=1) or words[:1]
         raise SearchError(f"There is no such {key}.", nearest=f"{key}:{near[0]}")
     return Word(text=word)
 
@@ -345,6 +345,7 @@ THREADS: Keys = {
     "tokens": count,
     "faults": count,
     "active": age,
+    "at": when,
     "due": ahead,
     "flag": flag,
 }

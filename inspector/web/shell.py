@@ -6,11 +6,13 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
 import inspector
-from inspector.web.places import Place
+from inspector.web.visitors import Visitor
 from memoryhub.journal import writer
 from memoryhub.models.projects import Project
 from memoryhub.models.server.clock import clock
+from memoryhub.queries.access.actors import ActorNames
 from memoryhub.queries.forget.project_deletions import Progress, get_progress
+from memoryhub.queries.overview.unhealthy import get_counts
 
 Context = dict[str, Any]
 
@@ -20,29 +22,36 @@ def page(
     template: str | list[str],
     context: Context,
     *,
-    place: Place | None = None,
+    visitor: Visitor | None = None,
     section: str = "",
     live: bool = False,
     status: int = 200,
 ) -> HttpResponse:
-    """A whole page: what every page shows around what this one is about."""
+    """Show a whole page: what every page has around what this one is about."""
+    now = clock.now()
+    counts = get_counts(visitor.project, now=now) if visitor else None
     around = {
-        "place": place,
+        "visitor": visitor,
         "section": section,
         "query": "",
         "socket": live,
+        "standing": "",
+        "as_of": None,
+        "to_now": "",
         "build": inspector.BUILD,
-        "here": request.get_full_path(),
         "host": f"{request.scheme}://{request.get_host()}",
-        "now": clock.now(),
+        "now": now,
         "stopped": not writer.running,
-        "deletion": _deletion(place),
+        "deletion": _deletion(visitor),
+        "unhealthy": counts and counts.unhealthy,
+        "open_threads": counts and counts.open_threads,
+        "actors": ActorNames(visitor.project.id) if visitor else None,
     }
     return render(request, template, {**around, **context}, status=status)
 
 
-def _deletion(place: Place | None) -> Progress | None:
-    """How far its project's deletion is, while one goes on."""
-    if place is None or place.project.state != Project.State.DELETING:
+def _deletion(visitor: Visitor | None) -> Progress | None:
+    """Tell how far its project's deletion is, while one goes on."""
+    if visitor is None or visitor.project.state != Project.State.DELETING:
         return None
-    return get_progress(place.project)
+    return get_progress(visitor.project)

@@ -53,7 +53,7 @@ BY_CODE: Final[Mapping[str, str]] = {
 
 
 def at(schema: Schema, loc: Sequence[Step]) -> Schema:
-    """The schema of what stands there; of what holds it, where no schema goes on."""
+    """Return the schema of what stands there; of its holder where none goes on."""
     here: Schema = schema
     for step in loc:
         if step == "[key]":
@@ -66,13 +66,13 @@ def at(schema: Schema, loc: Sequence[Step]) -> Schema:
 
 
 def members(schema: Schema, root: Schema) -> list[str]:
-    """The names of fields that an object there may have."""
+    """Return the names of fields that an object there may have."""
     found = (each.get("properties", {}) for each in _choices(schema, root))
     return [name for properties in found for name in properties]
 
 
 def nearest_members(schema: Schema, root: Schema, *, near: str) -> str:
-    """Which members there are: the nearest first, if one was meant, and not all."""
+    """Return member names in words, not all; the nearest first, if one was meant."""
     listed = members(schema, root)
     meant = get_close_matches(near, listed, n=1)
     if meant:
@@ -81,13 +81,13 @@ def nearest_members(schema: Schema, root: Schema, *, near: str) -> str:
 
 
 def words(schema: Schema, root: Schema) -> str:
-    """What the schema allows; with the field's own description, where it has one."""
-    told = [_schema_text(each, root) for each in _choices(schema, root)]
-    said = " or ".join(dict.fromkeys(told))
+    """Return in words what the schema allows, and its own description if it has one."""
+    texts = [_schema_text(each, root) for each in _choices(schema, root)]
+    text = " or ".join(dict.fromkeys(texts))
     about = schema.get("description") or next(
         (e["description"] for e in _choices(schema, root) if "description" in e), ""
     )
-    return f"{said} ({about.rstrip('.')})" if about else said
+    return f"{text} ({about.rstrip('.')})" if about else text
 
 
 def _choices(schema: Schema, root: Schema) -> Iterator[Schema]:

@@ -12,10 +12,13 @@ from ninja.security import HttpBearer
 
 from memoryhub import __version__
 from memoryhub.api.document import openapi
+from memoryhub.api.episodes import episodes
 from memoryhub.api.forget import erasures, receipts
+from memoryhub.api.knowledge import blocks, facts
 from memoryhub.api.memory import checkpoints, keys, notes, stats, tasks, working_memory
 from memoryhub.api.paging import page_acts, pages, working_set
-from memoryhub.api.people import subject_exports, subjects
+from memoryhub.api.people import long_term, subject_exports, subjects
+from memoryhub.api.search import searches
 from memoryhub.api.threads import events, slots, threads
 from memoryhub.api.turns import own_tools, tool_calls, turn_lenses, turns
 
@@ -63,6 +66,8 @@ api = AgentAPI(
 )
 _NOUNS = (slots, threads, events, stats, pages, page_acts, working_set, turns)
 _MEMORY = (keys, tasks, notes, checkpoints, working_memory)
+_LONG_TERM = (blocks, facts, episodes, long_term)
 _PRIVACY = (erasures, receipts, subjects, subject_exports)
-for _noun in (*_NOUNS, turn_lenses, tool_calls, own_tools, *_MEMORY, *_PRIVACY):
+_PAGING = (turn_lenses, tool_calls, own_tools, searches)
+for _noun in (*_NOUNS, *_PAGING, *_MEMORY, *_LONG_TERM, *_PRIVACY):
     api.add_router("", _noun.router)

@@ -109,6 +109,12 @@ STATUS: dict[type[Refusal], int] = {
     errors.ThreadFullError: 409,
     errors.ProjectFullError: 409,
     errors.ForkTooDeepError: 409,
+    errors.HomeThreadError: 409,
+    errors.HomeTakenError: 409,
+    errors.BlocksFullError: 409,
+    errors.BlockReadOnlyError: 409,
+    errors.NotInBlockError: 409,
+    errors.NotUniqueError: 409,
     errors.BudgetDiffersError: 409,
     errors.CorruptError: 409,
     errors.SealBrokenError: 409,
@@ -124,6 +130,9 @@ STATUS: dict[type[Refusal], int] = {
     errors.KeyNotFoundError: 404,
     errors.TaskNotFoundError: 404,
     errors.CheckpointUnknownError: 404,
+    errors.FactUnknownError: 404,
+    errors.SubjectFullError: 409,
+    errors.TimelineFullError: 409,
     errors.KeyExistsError: 409,
     errors.KeysFullError: 409,
     errors.CheckpointsFullError: 409,
@@ -232,7 +241,7 @@ class Problem:
 
     @classmethod
     def of(cls, refusal: Refusal) -> Problem:
-        """The one way from a refusal to what is sent."""
+        """Turn a refusal into what is sent: the one way to do so."""
         code, allowed = refusal.code, ""
         loc: Loc = ()
         if isinstance(refusal, InvalidError):
@@ -278,14 +287,14 @@ class Problem:
 
 
 def invalid(found: Sequence[Wrong]) -> Problem:
-    """The answer to values that do not validate: where, and what is taken there."""
-    said = [each.sentence for each in found[:_SENTENCES]]
-    if more := len(found) - len(said):
-        said.append(f"And {more} more.")
+    """Return the answer to invalid values: where they are, and what is taken there."""
+    sentences = [each.sentence for each in found[:_SENTENCES]]
+    if more := len(found) - len(sentences):
+        sentences.append(f"And {more} more.")
     return Problem(
         status=STATUS[InvalidError],
         code=found[0].code,
-        detail=" ".join(said),
+        detail=" ".join(sentences),
         errors=tuple((each.loc, each.code) for each in found),
     )
 

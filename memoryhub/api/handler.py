@@ -54,8 +54,8 @@ class LeanRequest(ASGIRequest):
         # As Django has it: `_` could pass for `-`, and repeats are joined.
         if "_" not in name:
             key = "HTTP_" + name.upper().replace("-", "_")
-            known = self.META.get(key)
-            self.META[key] = value if known is None else f"{known},{value}"
+            earlier = self.META.get(key)
+            self.META[key] = value if earlier is None else f"{earlier},{value}"
 
 
 class LeanHandler(ASGIHandler):
@@ -72,7 +72,7 @@ class LeanHandler(ASGIHandler):
         }
 
     def load_middleware(self, is_async: bool = False) -> None:  # noqa: FBT001, FBT002 # Django's
-        """None: the gate does what the API needs of it."""
+        """Load none: the gate does what the API needs of it."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # type: ignore[override]  # the gate's own
         response = await self.respond(LeanRequest(scope))
@@ -137,7 +137,7 @@ async def _disconnected(receive: Receive) -> None:
 
 
 def application(django_application: Application) -> Application:
-    """What serves every path under `/api`.
+    """Serve every path under `/api`.
 
     `django_application` serves the reference page, and everything if the lean handler
     is switched off; the answers are the same.

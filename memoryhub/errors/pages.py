@@ -77,6 +77,33 @@ class FaultBudgetError(Refusal):
     renews: ClassVar[str] = "next_exchange"
 
 
+class NotInBlockError(Refusal):
+    """The block has no such text; nothing was changed. Read it, and say it exactly."""
+
+    code = "not_in_block"
+
+
+class NotUniqueError(Refusal):
+    """The block has the text more than once; nothing was changed. Say more of it."""
+
+    code = "not_unique"
+
+
+class BlockReadOnlyError(Refusal):
+    """The block is read-only: a model does not change it."""
+
+    code = "block_read_only"
+
+
+class BlocksFullError(Refusal):
+    """The subject has as many blocks as it may hold. Delete one, or write to another.
+
+    A block that is deleted makes room; its id is never used again.
+    """
+
+    code = "blocks_full"
+
+
 class NotRecordedError(Refusal):
     """No request was recorded for this turn: none was packed by the hub."""
 

@@ -15,6 +15,8 @@ class Refusal(Exception):
     """The request was refused; nothing has changed."""
 
     code: ClassVar[str] = "value"
+    #: An event of the journal tells of it, by which it is counted.
+    journaled: bool = False
 
     def __init__(self, **detail: Detail) -> None:
         self.detail = detail
@@ -28,10 +30,10 @@ class Refusal(Exception):
     @property
     def sentence(self) -> str:
         """The message, and the numbers that go with it."""
-        known = [
+        details = [
             f"{n}: {_detail_text(v)}" for n, v in self.detail.items() if v is not None
         ]
-        return f"{self.message} ({', '.join(known)})" if known else self.message
+        return f"{self.message} ({', '.join(details)})" if details else self.message
 
 
 def _detail_text(value: Detail) -> str:

@@ -50,6 +50,21 @@ class ThreadFullError(Refusal):
     code = "thread_full"
 
 
+class HomeThreadError(Refusal):
+    """The thread is a subject's home: written by blocks and facts, and kept as it is.
+
+    It takes no messages, begins no turns, and is neither forked nor closed.
+    """
+
+    code = "home_thread"
+
+
+class HomeTakenError(Refusal):
+    """The subject has a home thread here already. Erase that, or leave the bundle."""
+
+    code = "home_taken"
+
+
 class ProjectFullError(Refusal):
     """The project has as many threads as `max_threads` allows. Raise the limit."""
 
@@ -65,8 +80,8 @@ class BudgetDiffersError(Refusal):
 
     code = "budget_differs"
 
-    def __init__(self, *, was: int | None = None, asked: int = 0) -> None:
-        super().__init__(was=was or "none", asked=asked)
+    def __init__(self, *, was: int | None = None, requested: int = 0) -> None:
+        super().__init__(was=was or "none", asked=requested)
 
 
 class ForkTooDeepError(Refusal):

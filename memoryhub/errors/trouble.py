@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from memoryhub.errors.refusals import Refusal
 
 
@@ -53,4 +55,19 @@ class StartRefusedError(Exception):
 
     def __init__(self, reason: str) -> None:
         self.reason = reason
+        super().__init__(reason)
+
+
+#: Why a language model gave no answer, in words of ours.
+NoAnswer = Literal[
+    "unreachable", "timeout", "too_large", "refused", "busy", "no_answer"
+]
+
+
+class ModelError(Exception):
+    """The model gave no answer; `reason` says why, and nothing else does."""
+
+    def __init__(self, reason: NoAnswer, *, status: int | None = None) -> None:
+        self.reason = reason
+        self.status = status
         super().__init__(reason)

@@ -132,16 +132,16 @@ def append(
 
 
 def append_all(entries: Iterable[Entry]) -> int:
-    """As `append`, several at once; the seq of the last."""
+    """Append several entries at once, and return the last one's seq."""
     assert transaction.get_connection().in_atomic_block
-    told = list(entries)
-    for entry in told:
+    listed = list(entries)
+    for entry in listed:
         _require_plain(entry)
-    pseudonyms = _pseudonyms({entry.subject for entry in told})
+    pseudonyms = _pseudonyms({entry.subject for entry in listed})
     instance = Instance.objects.select_for_update().get()
     seq, digest = instance.audit_seq, bytes(instance.audit_hash) or GENESIS
     rows = []
-    for entry in told:
+    for entry in listed:
         seq += 1
         row = _row(entry, seq=seq, previous=digest, pseudonyms=pseudonyms)
         row.hash = digest = link(row)
@@ -153,17 +153,17 @@ def append_all(entries: Iterable[Entry]) -> int:
 
 
 def link(row: AuditEntry) -> bytes:
-    """What the entry's hash must be: sha256(prev ‖ canonical JSON of the entry)."""
+    """Return an entry's hash: sha256(prev ‖ canonical JSON of the entry)."""
     return hashlib.sha256(bytes(row.prev) + canonical(row)).digest()
 
 
 def canonical(row: AuditEntry) -> bytes:
-    """The entry as it is hashed: JSON with sorted keys, all but the chain itself."""
+    """Return the entry as it is hashed: JSON, keys sorted, without the chain's part."""
     return orjson.dumps(plain(row), option=orjson.OPT_SORT_KEYS)
 
 
 def plain(row: AuditEntry) -> dict[str, Any]:
-    """The entry as JSON values, without its place in the chain but for the seq."""
+    """Return the entry as JSON values, of its place in the chain only the seq."""
     return {
         "seq": row.seq,
         "at": row.at.isoformat(timespec="microseconds"),
@@ -185,7 +185,10 @@ def plain(row: AuditEntry) -> dict[str, Any]:
 
 
 def pseudonym(subject: UUID) -> bytes | None:
-    """The subject as the log shows it; None once its key is gone. Two queries."""
+    """Return the subject's pseudonym in the log; None once its key is gone.
+
+    Two queries.
+    """
     return _pseudonyms({subject}).get(subject)
 
 

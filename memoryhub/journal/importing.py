@@ -19,6 +19,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import F, Q, QuerySet
 
 from memoryhub.errors import (
+    HomeTakenError,
     NameTakenError,
     ProjectDeletedError,
     ProjectFullError,
@@ -30,7 +31,13 @@ from memoryhub.journal import audit
 from memoryhub.journal.forget import purging
 from memoryhub.journal.log import chain, fence, snapshots
 from memoryhub.journal.log.heads import Head
-from memoryhub.journal.rows import projections, statements, tombstones, totals
+from memoryhub.journal.rows import (
+    listed_columns,
+    projections,
+    statements,
+    tombstones,
+    totals,
+)
 from memoryhub.journal.rows.rows import EventRow
 from memoryhub.journal.writing import sealing
 from memoryhub.journal.writing.writer import run
@@ -77,7 +84,7 @@ class Arrival:
         erased_by: int | None,
         key: keys.SubjectKeys,
     ) -> None:
-        """One more event, after which the thread is in this state."""
+        """Add one more event, after which the thread is in this state."""
         if payload is None and recorded.event.sealed:
             row = _erased_row(self.head, recorded, erased_by)
         else:
@@ -89,7 +96,7 @@ class Arrival:
         self.events.append(row)
         self.size += len(payload or b"")
         if not self.bare and snapshots.due(state, kept_seq=self.head.kept_seq):
-            self.kept.append(snapshots.sealed_row(state, key=key))
+            self.kept.append(snapshots.snapshot_row(state, key=key))
             self.head = replace(self.head, kept_seq=state.seq)
 
     @property
@@ -98,7 +105,7 @@ class Arrival:
 
 
 def write(arrival: Arrival, *, epoch: int) -> None:
-    """Commit what has come of it so far.
+    """Commit what has arrived so far.
 
     Raises what `require_welcome` does, NameTakenError and ThreadErasedError for its
     name, and StaleError when something of the subject was erased meanwhile.
@@ -109,7 +116,7 @@ def write(arrival: Arrival, *, epoch: int) -> None:
 
 
 def require_welcome(subject: UUID, *, epoch: int) -> None:
-    """In the writer's transaction: raise unless an import may write for the subject."""
+    """Raise unless an import may write for the subject; in the writer's transaction."""
     fenced = fence.hold([subject]).get(subject)
     if fenced is None or fenced.state in _CLOSED:
         raise SubjectErasedError
@@ -138,7 +145,8 @@ def _write(arrival: Arrival, epoch: int) -> None:
 def _insert(arrival: Arrival) -> None:
     head = arrival.head
     name = (head.state.project, head.name)
-    if dead := tombstones.dead_names([name]).get(name):
+    dead = tombstones.dead_names([name]).get(name)
+    if dead and not head.state.home:
         raise dead.refusal(None)
     row = Thread(
         id=head.state.id,
@@ -157,10 +165,10 @@ def _insert(arrival: Arrival) -> None:
 
 def _update(row: Thread, arrival: Arrival, **how: Any) -> None:
     head = arrival.head
-    for name, value in projections.columns(head.state).items():
+    columns = projections.columns(head.state)
+    for name, value in (columns | listed_columns.copied(columns)).items():
         setattr(row, name, value)
     row.head_hash, row.last_event_type = head.chain, head.last_type
-    row.listed_slots = head.state.slot_count
     row.status = Thread.Status.IMPORTING
     # Until it is open: when it was last written to, by which leftovers are known.
     row.listed_at = clock.now()
@@ -192,11 +200,12 @@ def _erased_row(head: Head, recorded: Recorded, erased_by: int | None) -> EventR
 def open_all(arrived: Sequence[Head], subject: Subject, *, actor: str) -> None:
     """Let everybody see these threads, all in one transaction, which records it.
 
-    Raises what `require_welcome` does, and ProjectFullError.
+    Raises what `require_welcome` does, ProjectFullError, and HomeTakenError for a home
+    thread of a subject that got one meanwhile.
     """
     ids = [head.state.id for head in arrived]
     # They are complete, and nobody else writes to them.
-    found = [totals.count_threads(Q(thread__in=some)) for some in _batches(ids)]
+    found = [totals.count_threads(Q(thread__in=batch)) for batch in _batches(ids)]
     run(partial(_open_all, arrived, subject, actor, found))
 
 
@@ -205,11 +214,14 @@ def _open_all(
 ) -> None:
     with transaction.atomic():
         require_welcome(subject.id, epoch=subject.epoch)
-        _count(subject.project_id, len(arrived))
+        _count(subject.project_id, sum(not head.state.home for head in arrived))
         for status, threads in _by_status(arrived).items():
-            for some in _batches(threads):
-                rows = Thread.objects.filter(id__in=some)
-                rows.update(status=status, listed_at=F("last_event_at"))
+            for batch in _batches(threads):
+                rows = Thread.objects.filter(id__in=batch)
+                try:
+                    rows.update(status=status, listed_at=F("last_event_at"))
+                except IntegrityError:
+                    raise HomeTakenError from None
         totals.arrive(subject.id, found, [head.state.status for head in arrived])
         audit.append(
             actor=actor,
@@ -256,8 +268,8 @@ def remove(threads: Iterable[UUID]) -> int:
     left alone: no trigger lets its events go.
     """
     removed = 0
-    for some in _batches([*threads]):
-        rows = Thread.objects.filter(id__in=some, status=Thread.Status.IMPORTING)
+    for batch in _batches([*threads]):
+        rows = Thread.objects.filter(id__in=batch, status=Thread.Status.IMPORTING)
         ids = list(rows.values_list("id", flat=True))
         for model, privacy in tables().items():
             if privacy.thread == "thread":
@@ -281,12 +293,12 @@ def _batches(threads: Sequence[UUID]) -> Iterator[Sequence[UUID]]:
 
 
 def origin(*, instance: UUID, thread: UUID, head_hash: str) -> str:
-    """Where an imported thread comes from, as its row keeps it."""
+    """Return where an imported thread comes from, as its row keeps it."""
     return orjson.dumps([str(instance), str(thread), head_hash]).decode()
 
 
 def ages(project: UUID) -> Iterator[tuple[UUID, tuple[UUID, datetime]]]:
-    """Threads that are not open yet: of whom, and when each was last written to."""
+    """Yield threads not open yet, each with its subject and last write."""
     rows = Thread.objects.filter(project=project, status=Thread.Status.IMPORTING)
     for thread, subject, at in rows.values_list("id", "subject_id", "listed_at"):
         yield thread, (subject, at)

@@ -50,6 +50,8 @@ class CreateThread(Command):
     #: None leaves labels as they are.
     labels: Mapping[str, LabelValue] | None = None
     config: Limits = Limits()
+    #: The subject's home thread, which is made by what is written to it.
+    home: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,6 +156,8 @@ class NewSlot:
     handler: Handler | None = None
     #: Its lower levels, should it be too large to be shown whole; of no page id yet.
     made: MadeLevels | None = None
+    #: It calls tools: with less than all of its text it is no such message any more.
+    calls: bool = False
     #: Ids of its calls, if they are all of tools of ours and it says nothing.
     own_calls: tuple[str, ...] = ()
     #: The call that it answers, by the id that the model gave it.

@@ -35,28 +35,36 @@ class PageTable(Protocol):
     """
 
     def entry(self, page_id: str) -> Entry | None:
-        """The entry of a live page; None when there is none."""
+        """Return the entry of a live page; None when there is none."""
 
     def deleted(self, page_id: str) -> bool:
-        """Whether there was a page of that id once."""
+        """Return whether there was a page of that id once."""
 
     def entries(self, page_ids: Collection[str]) -> Mapping[str, Entry]:
-        """The entries of those that are live. At most one question for all."""
+        """Return the entries of those pages that are live; at most one query."""
+
+    def count(self) -> int:
+        """Return how many live pages the thread itself has made."""
 
     def sources(self, place: Location) -> Sequence[Location]:
-        """The texts that the one at this place was made of."""
+        """Return the texts that the text at this place was made from."""
 
     def within(self, ranges: Sequence[Range]) -> Collection[Entry]:
-        """The entries of live pages of which a text lies in these ranges."""
+        """Return the entries of live pages of which a text lies in these ranges."""
 
     def digest(self, text: str) -> str:
-        """A keyed digest of what a client made up, by which it is known again."""
+        """Return a keyed digest of a client's text, to recognise it by later."""
 
     def kept(self, ranges: Sequence[Range]) -> bool:
-        """Whether the thread itself still has a payload there."""
+        """Return whether the thread itself still has a payload there."""
+
+    def asserted(
+        self, timelines: Collection[tuple[str, str]]
+    ) -> Mapping[tuple[str, str], int]:
+        """Return how many assertions each has, by entity and predicate as written."""
 
     def dues(self, seqs: Collection[int]) -> Mapping[int, datetime]:
-        """By seq of those values whose time in history will be over: when, at least."""
+        """Return when each value is due to leave history at the earliest, by seq."""
 
 
 class Decision:
@@ -107,7 +115,7 @@ class Decision:
         return self.state.turn_count
 
     def displaced(self) -> str | None:
-        """The page that one more hot page pushes out; None while there is room.
+        """Return the page that one more hot page pushes out; None while there is room.
 
         The scores stand in a heap: a run that empties half the working set would
         otherwise score the whole hot list for each of its victims.

@@ -19,8 +19,8 @@ from memoryhub.kernel.state.paging import (
     Frame,
     Hot,
     OwnTools,
+    PagePart,
     Paging,
-    Part,
     Past,
     Spent,
     UserSlot,
@@ -31,7 +31,7 @@ from memoryhub.kernel.state.tlb import Tlb
 
 
 def to_json(paging: Paging, *, thread: UUID) -> dict[str, Any]:
-    """All but the settings, which follow from the thread's config."""
+    """Return all but the settings, which follow from the thread's config."""
     return {
         "frames": [
             page_row(frame, thread) for _, frame in sorted(listed(paging.frames))
@@ -70,24 +70,25 @@ def _loop_json(paging: Paging, thread: UUID) -> dict[str, Any]:
     ]
     begun, faulted, last = paging.exchanges
     own = paging.own_tools
-    asked = {
+    fields = {
         "tools": [*_place(own.place, thread), own.digest, own.tokens] if own else [],
         "calls": calls,
         "asking": list(paging.asking),
+        "blocks": paging.settings.blocks_tokens,
         "exchanges": [begun, faulted, *last] if begun else [],
     }
-    return {name: value for name, value in asked.items() if value}
+    return {name: value for name, value in fields.items() if value}
 
 
 def from_json(plain: dict[str, Any], *, settings: Settings, thread: UUID) -> Paging:
-    """The paging state whose `to_json` this is; an empty one from before paging."""
+    """Return the paging state of a `to_json`; an empty one from before paging."""
     if not plain:
         return Paging(settings=settings)
     frames = {row[0][0]: frame_of(row, thread) for row in plain["frames"]}
     hot = {row[0][0]: hot_of(row, thread) for row in plain["hot"]}
     own = _own_tools(plain.get("tools"), thread)
     return Paging(
-        settings=replace(settings, tools_tokens=own.tokens if own else 0),
+        settings=_set_up(settings, own, plain),
         own_tools=own,
         frames=HashTrieMap(frames),
         used=plain["used"],
@@ -110,6 +111,13 @@ def from_json(plain: dict[str, Any], *, settings: Settings, thread: UUID) -> Pag
         asking=tuple(plain.get("asking", ())),
         exchanges=_exchanges(plain.get("exchanges", (0, 0))),
     )
+
+
+def _set_up(
+    settings: Settings, own: OwnTools | None, plain: dict[str, Any]
+) -> Settings:
+    tokens, blocks = own.tokens if own else 0, plain.get("blocks", 0)
+    return replace(settings, tools_tokens=tokens, blocks_tokens=blocks)
 
 
 def _own_tools(row: Sequence[Any] | None, thread: UUID) -> OwnTools | None:
@@ -142,7 +150,7 @@ def _tlb(plain: dict[str, Any], resident: dict[str, Frame | Hot], thread: UUID) 
 
 
 def page_row(page: Frame | Hot, thread: UUID) -> list[Any]:
-    """A frame, or a page of the hot list, as an array."""
+    """Return a frame, or a page of the hot list, as an array."""
     row = [_row(page.entry, thread), *page[1:]]
     if isinstance(page, Frame):
         row[-1:] = [[list(part) for part in page.parts]] if page.parts else []
@@ -153,7 +161,7 @@ def frame_of(row: list[Any], thread: UUID) -> Frame:
     *rest, last = row
     if isinstance(last, list):
         return frame_of(rest, thread)._replace(
-            parts=tuple(Part(*each) for each in last)
+            parts=tuple(PagePart(*each) for each in last)
         )
     return Frame(_entry(row[0], thread), *row[1:])
 
@@ -178,8 +186,8 @@ def _row(entry: Entry, thread: UUID) -> list[Any]:
         else [*_place(level.location, thread), level.tokens, level.cost]
         for level in levels
     ]
-    told = None if hint is None else _place(hint, thread)
-    return [*plain, texts, role, slot, home, told]
+    hinted = None if hint is None else _place(hint, thread)
+    return [*plain, texts, role, slot, home, hinted]
 
 
 def _place(place: Location, thread: UUID) -> list[Any]:
@@ -188,14 +196,14 @@ def _place(place: Location, thread: UUID) -> list[Any]:
 
 
 def _entry(row: list[Any], thread: UUID) -> Entry:
-    *plain, texts, role, slot, home, told = row
+    *plain, texts, role, slot, home, hinted = row
     levels = tuple(
         None
         if text is None
         else LevelEntry(_location(text[0], text[1], number, thread), text[2], text[3])
         for number, text in enumerate(texts)
     )
-    hint = None if told is None else _location(told[0], told[1], HINT, thread)
+    hint = None if hinted is None else _location(hinted[0], hinted[1], HINT, thread)
     return Entry._make([*plain, levels, role, slot, home, hint])
 
 

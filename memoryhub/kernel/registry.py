@@ -5,13 +5,14 @@ from __future__ import annotations
 from memoryhub.kernel.commands import Command
 from memoryhub.kernel.decision import Decision, Evolve, PageTable
 from memoryhub.kernel.forget import erasing
+from memoryhub.kernel.knowledge import blocks, consolidation, facts
 from memoryhub.kernel.memory import checkpoints
 from memoryhub.kernel.memory.nouns import NOUNS
 from memoryhub.kernel.paging import page_parts, tlb_upkeep
 from memoryhub.kernel.parts import Decide, Part
 from memoryhub.kernel.state.bodies import Event
 from memoryhub.kernel.threads import slots, threads
-from memoryhub.kernel.turns import own_tools, runs, turns
+from memoryhub.kernel.turns import own_tools, runs, searches, turns
 
 PARTS: tuple[Part, ...] = (
     threads.PART,
@@ -21,7 +22,11 @@ PARTS: tuple[Part, ...] = (
     turns.PART,
     tlb_upkeep.PART,
     own_tools.PART,
+    searches.PART,
     *NOUNS,
+    blocks.PART,
+    facts.PART,
+    consolidation.PART,
     checkpoints.PART,
     erasing.PART,
 )
@@ -46,6 +51,8 @@ DECIDE: dict[type[Command], Decide] = {
         *part.upkeep.items(),
     ]
 }
+#: What home threads take beside the eraser's orders.
+HOME: frozenset[type[Command]] = frozenset().union(*(part.home for part in PARTS))
 #: By event: what folds it.
 EVOLVE: dict[type[Event], Evolve] = {
     event: evolve for part in PARTS for event, evolve in part.events.items()

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
+from memoryhub.errors import HomeThreadError
 from memoryhub.kernel import commands
 from memoryhub.kernel.commands import Command
 from memoryhub.kernel.decision import Decision, PageTable
-from memoryhub.kernel.registry import DECIDE, EVOLVE
+from memoryhub.kernel.registry import DECIDE, EVOLVE, HOME
 from memoryhub.kernel.state.bodies import Event
 from memoryhub.kernel.state.state import ThreadState
 from memoryhub.kernel.threads import threads
@@ -39,21 +40,24 @@ def decide(
     *,
     at: datetime,
 ) -> list[commands.Draft]:
-    """The events that `command` leads to, in order. Raises a Refusal.
+    """Return the events that `command` leads to, in order. Raises a Refusal.
 
-    A thread that was retired or erased takes no command but the eraser's. `pages` is
+    A thread that was retired or erased takes no command but the eraser's, a home thread
+    only what its parts name (HomeThreadError). `pages` is
     asked only for what the state does not hold. `at` is the instant that the events
     will have: by it expiry is judged.
     """
     if not isinstance(command, _ERASING):
         threads.require_alive(state)
+        if state.home and type(command) not in HOME:
+            raise HomeThreadError
     decision = Decision(state, EVOLVE, at=at)
     DECIDE[type(command)](decision, command, pages)
     return decision.drafts
 
 
 def evolve(state: ThreadState, recorded: Recorded) -> ThreadState:
-    """The state after one event. Needs no payload."""
+    """Return the state after one event. Needs no payload."""
     after = EVOLVE[type(recorded.event)](state, recorded.event)
     active = recorded.actor.partition(":")[0] in _ACTIVE
     return after._replace(

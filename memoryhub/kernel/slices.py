@@ -14,7 +14,7 @@ from memoryhub.kernel.state.working_memory import Contents
 Value = TypeVar("Value")
 #: Where a measure stands: in `checkpoint.taken`, in statistics, among the figures of
 #: the timeline.
-Place = Literal["checkpoint", "stats", "timeline"]
+MeasurePlace = Literal["checkpoint", "stats", "timeline"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,9 +22,8 @@ class Measure:
     """One figure reported of a value: a number, a flag or a word of ours."""
 
     read: Callable[[Any], Any]
-    places: frozenset[Place] = frozenset({"checkpoint", "stats", "timeline"})
-    #: As a field of a body. Of a noun that came later it has a default: older events
-    #: lack it.
+    places: frozenset[MeasurePlace] = frozenset({"checkpoint", "stats", "timeline"})
+    #: As a field of a body.
     kind: Any = Count
 
 
@@ -60,22 +59,22 @@ class Slice(Generic[Value]):
     many: bool = True
 
     def get(self, contents: Contents) -> Value:
-        """The value at one moment."""
+        """Return the value at one moment."""
         found: Value = contents.slices.get(self.name, self.empty)
         return found
 
     def put(self, contents: Contents, value: Value) -> Contents:
-        """The contents with another value."""
+        """Return the contents with another value."""
         if value:
             return contents._replace(slices=contents.slices.insert(self.name, value))
         return contents._replace(slices=contents.slices.discard(self.name))
 
     def value(self, state: ThreadState) -> Value:
-        """What the thread holds now."""
+        """Return what the thread holds now."""
         return self.get(state.memory.contents)
 
     def moved(self, before: Contents, after: Contents) -> Moved:
-        """What differs between two moments; nothing is counted where they are equal."""
+        """Count what differs between two moments; nothing where they are equal."""
         one, other = self.get(before), self.get(after)
         if one == other:
             return Moved()
@@ -83,6 +82,6 @@ class Slice(Generic[Value]):
         return Moved(gone=len(here - there), come=len(there - here))
 
     def changed(self, state: ThreadState, value: Value) -> ThreadState:
-        """The thread with another value."""
+        """Return the thread with another value."""
         contents = self.put(state.memory.contents, value)
         return state._replace(memory=state.memory._replace(contents=contents))

@@ -12,12 +12,13 @@ from rpds import HashTrieMap
 from memoryhub.kernel import paging_json
 from memoryhub.kernel.memory import memory_json
 from memoryhub.kernel.state.events import Limits
+from memoryhub.kernel.state.knowledge import Knowledge
 from memoryhub.kernel.state.paging_config import settings_of
 from memoryhub.kernel.state.state import Scope, Segment, ThreadState
 
 
 def to_json(state: ThreadState) -> dict[str, Any]:
-    """The canonical form: plain JSON values, everything unordered sorted."""
+    """Return the canonical form: plain JSON values, everything unordered sorted."""
     plain = state._asdict()
     plain["scope"] = {
         each.name: getattr(state.scope, each.name) for each in fields(Scope)
@@ -30,6 +31,12 @@ def to_json(state: ThreadState) -> dict[str, Any]:
     ]
     plain["paging"] = paging_json.to_json(state.paging, thread=state.id)
     plain["memory"] = memory_json.to_json(state.memory, thread=state.id)
+    if not state.home:
+        # As before there were home threads, byte for byte.
+        del plain["home"]
+    del plain["knowledge"]
+    if state.knowledge:
+        plain["knowledge"] = state.knowledge.to_json()
     for name in ("types", "senders"):
         # Persistent maps iterate otherwise in every process: sort what leaves.
         plain[name] = dict(sorted(plain[name].items()))
@@ -41,26 +48,27 @@ def to_json(state: ThreadState) -> dict[str, Any]:
 
 
 def from_json(plain: dict[str, Any]) -> ThreadState:
-    """The state whose `to_json` this is."""
-    known = dict(plain)
-    known["scope"] = Scope(**plain["scope"])
-    known["labels"] = tuple((name, value) for name, value in plain["labels"])
-    known["config"] = Limits(**plain["config"])
-    known["lineage"] = tuple(
+    """Return the state whose `to_json` this is."""
+    fields = dict(plain)
+    fields["scope"] = Scope(**plain["scope"])
+    fields["labels"] = tuple((name, value) for name, value in plain["labels"])
+    fields["config"] = Limits(**plain["config"])
+    fields["lineage"] = tuple(
         Segment(thread=UUID(thread), first=first, end=end, up_to_seq=up_to)
         for thread, first, end, up_to in plain["lineage"]
     )
     for name in ("types", "senders"):
-        known[name] = HashTrieMap(plain[name])
+        fields[name] = HashTrieMap(plain[name])
     for name in ("id", "project", "subject"):
-        known[name] = UUID(plain[name])
+        fields[name] = UUID(plain[name])
     for name in ("at", "created_at", "active_at"):
-        known[name] = datetime.fromisoformat(plain[name]) if plain[name] else None
-    settings = settings_of(known["config"])
+        fields[name] = datetime.fromisoformat(plain[name]) if plain[name] else None
+    settings = settings_of(fields["config"])
     paging = plain.get("paging")
-    known["paging"] = paging_json.from_json(
-        paging or {}, settings=settings, thread=known["id"]
+    fields["paging"] = paging_json.from_json(
+        paging or {}, settings=settings, thread=fields["id"]
     )
     memory = plain.get("memory") or {}
-    known["memory"] = memory_json.from_json(memory, thread=known["id"])
-    return ThreadState(**known)
+    fields["memory"] = memory_json.from_json(memory, thread=fields["id"])
+    fields["knowledge"] = Knowledge.from_json(plain.get("knowledge") or {})
+    return ThreadState(**fields)

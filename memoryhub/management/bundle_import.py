@@ -91,7 +91,7 @@ def _take(
 
 def _report(command: Command, taken: Taken, options: Mapping[str, Any]) -> None:
     if options["json"]:
-        told = {
+        report = {
             "file": options["file"],
             "format": FORMAT,
             "dry_run": options["dry_run"],
@@ -100,7 +100,7 @@ def _report(command: Command, taken: Taken, options: Mapping[str, Any]) -> None:
             "events": taken.events,
             "withheld": taken.withheld,
         }
-        command.stdout.write(json.dumps(told))
+        command.stdout.write(json.dumps(report))
     elif not options["quiet"]:
         held = f", {taken.withheld:,} of them erased here before" * bool(taken.withheld)
         line = f"{taken.threads:,} threads, {taken.events:,} events{held}"

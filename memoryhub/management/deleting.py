@@ -14,12 +14,12 @@ from memoryhub.services.forget import erasures, project_deletions
 
 
 def plan(project: Project, counts: Counts) -> str:
-    """What deleting it would take, as a table."""
+    """Return as a table what deleting it would take."""
     return "\n".join(_plan(project, counts))
 
 
 def progress_line(project: Project) -> str:
-    """How far it is, in one line."""
+    """Return in one line how far it is."""
     if project.state == Project.State.DELETED:
         return f"The project {project.slug} was deleted at {_at(project)} UTC."
     progress = listed.get_progress(project)

@@ -21,12 +21,12 @@ _STEPS: Final = 8
 
 
 def unfinished() -> list[Erasure]:
-    """All that is open, plans too, oldest first."""
+    """List all that is open, plans too, oldest first."""
     return [*Erasure.objects.exclude(state__in=CLOSED).order_by("created_at", "id")]
 
 
 def confirmed() -> list[Erasure]:
-    """All that was confirmed and has a step to go."""
+    """List all that was confirmed and has a step to go."""
     rows = Erasure.objects.exclude(state__in=(*CLOSED, State.HELD))
     return [*rows.exclude(confirmed_at=None).order_by("confirmed_at", "id")]
 
@@ -38,11 +38,13 @@ def with_space_left(ended: Collection[str]) -> list[Erasure]:
     """
     rows = Erasure.objects.filter(state=State.COMPLETE)
     rows = rows.filter(planned__contains='"database_free_space"')
-    told: dict[UUID, set[str]] = {}
-    known = Receipt.objects.filter(n__gt=0, text__contains='"rewritten"')
-    for erasure, text in known.values_list("erasure", "text"):
-        told.setdefault(erasure, set()).update(orjson.loads(text)["ended"])
-    return [row for row in rows if row.id not in told or {*ended} - told[row.id]]
+    ended_of: dict[UUID, set[str]] = {}
+    receipts = Receipt.objects.filter(n__gt=0, text__contains='"rewritten"')
+    for erasure, text in receipts.values_list("erasure", "text"):
+        ended_of.setdefault(erasure, set()).update(orjson.loads(text)["ended"])
+    return [
+        row for row in rows if row.id not in ended_of or {*ended} - ended_of[row.id]
+    ]
 
 
 def follow(row: Erasure, *, out: TextIO) -> Erasure:
@@ -59,12 +61,12 @@ def follow(row: Erasure, *, out: TextIO) -> Erasure:
 
 
 def plan(line: ErasureLine) -> str:
-    """A plan as a table: by place, how much goes, how much stays and why."""
+    """Return a plan as a table: by place, how much goes, how much stays and why."""
     return "\n".join(_plan(line))
 
 
 def progress_line(line: ErasureLine) -> str:
-    """How far it is, in one line."""
+    """Return in one line how far it is."""
     since = line.times.get(line.state, "")[:19]
     text = f"{line.id}  {line.scope:<7}  {line.state} since {since} UTC"
     if line.waiting_on:
@@ -78,7 +80,7 @@ def progress_line(line: ErasureLine) -> str:
 
 
 def remains_lines(remains: Remains) -> Iterator[str]:
-    """What is out of our reach, as the receipt says it, a line each."""
+    """Yield the receipt's lines on what is out of our reach."""
     if remains.residue:
         yield "Out of our reach:"
     for each in remains.left:

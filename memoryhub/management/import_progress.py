@@ -20,7 +20,7 @@ class ImportProgress(Progress):
         self.counts = counts
 
     def line(self, took_seconds: float) -> str:
-        """What the line says after that time."""
+        """Return the text of the line after that time."""
         counts = self.counts
         rate = counts.slots / max(took_seconds, 0.001)
         parts = [

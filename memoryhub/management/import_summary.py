@@ -36,7 +36,7 @@ class Summary:
         return self.counts.slots / max(self.took_seconds, 0.001)
 
     def plain(self) -> dict[str, Any]:
-        """JSON values, for programs."""
+        """Return JSON values, for programs."""
         counts = {each.name: getattr(self.counts, each.name) for each in fields(Counts)}
         return {
             "file": self.file,
@@ -51,7 +51,7 @@ class Summary:
         }
 
     def table(self) -> str:
-        """A few lines, for people."""
+        """Return a few lines, for people."""
         counts = self.counts
         rows = {
             "imported": f"{counts.runs:,}",
@@ -84,7 +84,7 @@ class Summary:
 
 
 def bad_fields(file: str, bad: Bad) -> dict[str, str | int | None]:
-    """A bad record for the report: its place and code."""
+    """Return a bad record for the report: its place and code."""
     return {
         "file": file,
         "line": bad.place.line,
@@ -96,7 +96,7 @@ def bad_fields(file: str, bad: Bad) -> dict[str, str | int | None]:
 
 
 def bad_line(file: str, bad: Bad) -> str:
-    """A bad record for people: `file:line:offset run=<n> message=<n> code: why`."""
+    """Describe a bad record: `file:line:offset run=<n> message=<n> code: why`."""
     parts = [f"{file}:{bad.place.line}:{bad.place.offset}"]
     if bad.run is not None:
         parts.append(f"run={bad.run}")

@@ -26,7 +26,7 @@ class Command(Base):
         return row
 
     def person(self, options: dict[str, Any]) -> Subject:
-        """By our own id, else by the one that standard input has.
+        """Find the subject by our own id, else by that on standard input.
 
         Raises SubjectErasedError.
         """
@@ -42,7 +42,7 @@ class Command(Base):
 
 
 def read_user_id(command: Base) -> str:
-    """The person's id on standard input, exactly as agents send it."""
+    """Read the person's id from standard input, exactly as agents send it."""
     if sys.stdin.isatty():
         command.say("The person's id, exactly as your agents send it:")
         text = sys.stdin.readline()
@@ -61,7 +61,7 @@ def read_user_id(command: Base) -> str:
 def add_action(
     actions: Any, name: str, short: str, about: str
 ) -> argparse.ArgumentParser:
-    """An action, with what its --help teaches."""
+    """Add an action, with what its --help teaches."""
     parser: argparse.ArgumentParser = actions.add_parser(
         name,
         help=short,
@@ -72,7 +72,7 @@ def add_action(
 
 
 def add_person(parser: argparse.ArgumentParser) -> None:
-    """Who is meant: a project, and a person by either id."""
+    """Add the options that name a project, and a person by either id."""
     add_project(parser)
     parser.add_argument(
         "--subject",

@@ -75,7 +75,7 @@ def prepare(*, held_back: bool = False) -> None:
 
 
 def harden() -> None:
-    """Files for this user alone, and no memory of ours in a core dump."""
+    """Keep files for this user alone, and memory out of core dumps."""
     os.umask(0o077)
     if sys.platform != "win32":
         _, hard = resource.getrlimit(resource.RLIMIT_CORE)
@@ -83,7 +83,7 @@ def harden() -> None:
 
 
 def loopback(host: str) -> bool:
-    """Whether only this machine can reach what listens there."""
+    """Return whether only this machine can reach what listens there."""
     if host == "localhost":
         return True
     try:
@@ -171,7 +171,7 @@ def migrate(alias: str) -> None:
 
 
 def refuse_old_formats() -> None:
-    """For commands that look at an instance as it is, without making it ready."""
+    """Refuse old formats, for commands that only look at an instance."""
     for alias in ALIASES:
         refuse_old_format(alias)
 

@@ -69,5 +69,5 @@ class Command(BaseCommand):
         sys.exit(code)
 
     def say(self, line: str = "") -> None:
-        """A line for the person at the terminal; standard output is for data."""
+        """Print a line for the person at the terminal; standard output is for data."""
         self.stderr.write(line, style_func=str)

@@ -68,7 +68,7 @@ def _later(text: str) -> bool:
 
 
 def expected() -> dict[str, dict[str, str]]:
-    """By table and trigger, all that it does, as the migrations say it."""
+    """Return each table's triggers and all they do, as the migrations define them."""
     recorder = _Recorder()
     for guard in _GUARDS:
         guard(None, recorder)

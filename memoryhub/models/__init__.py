@@ -3,9 +3,11 @@
 from memoryhub.models.access.api_keys import ApiKey
 from memoryhub.models.access.audit import AuditEntry, DailyUse
 from memoryhub.models.access.operators import Identity, Membership, Operator, SignInLink
+from memoryhub.models.activity import ProjectHour, RefusalCount
+from memoryhub.models.assertions import Assertion
 from memoryhub.models.derivations import Derivation
 from memoryhub.models.erasures import Erasure, Hold, Receipt, Tombstone
-from memoryhub.models.events import Event, RequestKey, Snapshot
+from memoryhub.models.events import Event, RequestKey, Snapshot, ThreadTerms
 from memoryhub.models.keys import (
     DestroyedKey,
     DestroyedProjectKey,
@@ -30,6 +32,7 @@ from memoryhub.models.working_memory import Checkpoint, DueValue, Key
 
 __all__ = [
     "ApiKey",
+    "Assertion",
     "AuditEntry",
     "Checkpoint",
     "DailyUse",
@@ -55,9 +58,11 @@ __all__ = [
     "PageLevel",
     "Passkey",
     "Project",
+    "ProjectHour",
     "ProjectKey",
     "ProjectStats",
     "Receipt",
+    "RefusalCount",
     "RequestKey",
     "SignInLink",
     "SigningKey",
@@ -67,6 +72,7 @@ __all__ = [
     "SubjectKey",
     "Thread",
     "ThreadLabel",
+    "ThreadTerms",
     "Tombstone",
     "Total",
     "Turn",

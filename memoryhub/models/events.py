@@ -16,13 +16,13 @@ from memoryhub.models.threads import Thread
 
 class EventQuerySet(models.QuerySet["Event"]):
     def at_places(self, places: Iterable[tuple[UUID, int]]) -> Self:
-        """The events at these places, (thread, seq), in no order."""
+        """Return the events at these places, (thread, seq), in no order."""
         seqs: dict[UUID, list[int]] = {}
         for thread, seq in places:
             seqs.setdefault(thread, []).append(seq)
         named = models.Q()
-        for thread, some in seqs.items():
-            named |= models.Q(thread_id=thread, seq__in=some)
+        for thread, in_thread in seqs.items():
+            named |= models.Q(thread_id=thread, seq__in=in_thread)
         return self.filter(named) if seqs else self.none()
 
 
@@ -116,6 +116,31 @@ class Snapshot(models.Model):
 
     def __str__(self) -> str:
         return f"{self.thread_id}@{self.seq}"
+
+
+class ThreadTerms(models.Model):
+    """The terms of a run of a thread's records, sealed, so that they can be found."""
+
+    pk = models.CompositePrimaryKey("thread_id", "upto_seq")
+    thread = models.ForeignKey(
+        Thread, models.PROTECT, related_name="terms", db_index=False
+    )
+    first_seq = models.BigIntegerField()
+    upto_seq = models.BigIntegerField()
+    sealed = models.BinaryField()
+
+    privacy = Privacy(
+        subject="thread__subject",
+        forget=Fate.DELETED,
+        passing=True,
+        holds=fields(id="thread", number="first_seq upto_seq", sealed="sealed"),
+    )
+
+    class Meta:
+        verbose_name_plural = "thread terms"
+
+    def __str__(self) -> str:
+        return f"{self.thread_id}@{self.first_seq}-{self.upto_seq}"
 
 
 class RequestKey(models.Model):

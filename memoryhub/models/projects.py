@@ -86,6 +86,11 @@ class ProjectStats(models.Model):
     retired_threads = models.IntegerField(default=0)
     erased_threads = models.IntegerField(default=0)
     nearly_full_threads = models.IntegerField(default=0)
+    #: Open threads, used lately, that are over a threshold; JSON of the worst of them
+    #: and of how many each flag is said: {"counts": {flag: n}, "threads":
+    #: [{"thread", "flags": {flag: [since, turn]}}, …]}.
+    unhealthy_threads = models.IntegerField(default=0)
+    unhealthy = models.TextField(default="[]")
     slots = models.BigIntegerField(default=0)
     tokens = models.BigIntegerField(default=0)
     bytes = models.BigIntegerField(default=0)
@@ -95,7 +100,8 @@ class ProjectStats(models.Model):
             id="project",
             time="taken_at",
             number="open_threads closed_threads retired_threads erased_threads"
-            " nearly_full_threads slots tokens bytes",
+            " nearly_full_threads unhealthy_threads slots tokens bytes",
+            id_word_number_time="unhealthy",
         ),
     )
 

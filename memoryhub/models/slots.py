@@ -4,6 +4,7 @@ from django.db import models
 
 from memoryhub.models.privacy import Fate, Privacy, fields
 from memoryhub.models.server.ids import NameField
+from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
 
 
@@ -23,6 +24,13 @@ class Slot(models.Model):
     role = models.CharField(max_length=9, null=True)
     tokens = models.IntegerField()
     bytes = models.IntegerField()
+    #: Of its event.
+    at = models.DateTimeField()
+    #: Of what the user says, with which an episode begins: whose it is, so that a
+    #: subject's are found across its threads. Else None.
+    subject = models.ForeignKey(
+        Subject, models.PROTECT, related_name="+", db_index=False, null=True
+    )
     erased = models.BooleanField(default=False)
 
     privacy = Privacy(
@@ -31,10 +39,11 @@ class Slot(models.Model):
         forget=Fate.DELETED,
         read_by_forks=True,
         holds=fields(
-            id="thread",
+            id="thread subject",
             number="index seq turn tokens bytes",
             name="from_name to_name type",
             word="role erased",
+            time="at",
         ),
     )
 
@@ -44,6 +53,17 @@ class Slot(models.Model):
             models.Index(fields=["thread", "type", "index"], name="slot_type"),
             models.Index(fields=["thread", "from_name", "index"], name="slot_from"),
             models.Index(fields=["thread", "seq"], name="slot_seq"),
+            # Episodes: of a subject by time, and of a thread, each up to the next.
+            models.Index(
+                fields=["subject", "-at", "-thread", "-index"],
+                condition=models.Q(role="user"),
+                name="episode_at",
+            ),
+            models.Index(
+                fields=["thread", "index"],
+                condition=models.Q(role="user"),
+                name="episode_begins",
+            ),
         ]
 
     def __str__(self) -> str:

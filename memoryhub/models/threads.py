@@ -10,6 +10,9 @@ from memoryhub.models.projects import Project
 from memoryhub.models.server.ids import NameField, uuid7
 from memoryhub.models.subjects import Subject
 
+#: In lists by rate the threads without an exchange stand behind the best.
+UNRATED = 1_001
+
 
 def name_salt() -> bytes:
     return os.urandom(16)
@@ -17,7 +20,7 @@ def name_salt() -> bytes:
 
 class ThreadQuerySet(models.QuerySet["Thread"]):
     def scoped(self, project: Project) -> Self:
-        """The project's threads that can be seen; where every look-up starts."""
+        """Return the project's threads that can be seen; where every look-up starts."""
         return self.filter(project=project).exclude(status=Thread.Status.IMPORTING)
 
 
@@ -40,6 +43,8 @@ class Thread(models.Model):
     )
     name = NameField()
     name_salt = models.BinaryField(max_length=16, default=name_salt)
+    #: What is known of the subject beyond one thread is kept there.
+    home = models.BooleanField(default=False)
     status = models.CharField(
         max_length=10, choices=Status.choices, default=Status.OPEN
     )
@@ -81,10 +86,17 @@ class Thread(models.Model):
     last_event_at = models.DateTimeField()
     last_event_type = models.CharField(max_length=40, default="")
     last_active_at = models.DateTimeField(null=True)
-    #: Copies of the last event's time and the slot count, at most every 10 s: lists
-    #: sort by them, so that a busy thread does not churn their indexes.
+    #: Copies of the last event's time and of counts, at most every 10 s: lists sort by
+    #: them, so that a busy thread does not churn their indexes.
     listed_at = models.DateTimeField()
     listed_slots = models.BigIntegerField(default=0)
+    listed_turns = models.BigIntegerField(default=0)
+    listed_tokens = models.BigIntegerField(default=0)
+    listed_resident = models.IntegerField(default=0)
+    listed_faults = models.BigIntegerField(default=0)
+    #: Of the last exchanges so many in a thousand found all they needed; more than all
+    #: before the first exchange, so that the worst come first.
+    listed_rate = models.IntegerField(default=UNRATED)
     #: The head as a signed line outside the database last vouched for it.
     anchored_seq = models.BigIntegerField(default=0)
     #: Of an erased thread: up to where names in bodies are blanked.
@@ -104,9 +116,10 @@ class Thread(models.Model):
             name="name agent_type agent_instance session labels",
             # The salt is what makes the digests of names; it is no name itself.
             digest="name_salt head_hash anchored_hash",
-            word="status nearly_full last_event_type levels_due",
+            word="status home nearly_full last_event_type levels_due",
             number="fork_seq head_seq slot_count turn_count token_count byte_count"
-            " listed_slots anchored_seq blanked_seq resident_tokens"
+            " listed_slots listed_turns listed_tokens listed_resident listed_faults"
+            " listed_rate anchored_seq blanked_seq resident_tokens"
             " capacity_tokens tlb_hits tlb_misses"
             " fault_count eviction_count refault_count exchange_count"
             " faulted_exchange_count faulted_lately_count",
@@ -123,6 +136,13 @@ class Thread(models.Model):
         constraints = [
             models.UniqueConstraint(
                 name="thread_name_once", fields=["project", "name"]
+            ),
+            # One that is on its way in may stand beside one that was erased.
+            models.UniqueConstraint(
+                name="one_home_thread",
+                fields=["subject"],
+                condition=models.Q(home=True)
+                & ~models.Q(status__in=["erased", "importing"]),
             ),
         ]
         indexes = [
@@ -147,6 +167,22 @@ class Thread(models.Model):
             ),
             models.Index(
                 fields=["project", "-listed_slots", "id"], name="thread_by_slots"
+            ),
+            # The list in the order of its other columns, either way.
+            models.Index(
+                fields=["project", "-listed_turns", "id"], name="thread_by_turns"
+            ),
+            models.Index(
+                fields=["project", "-listed_tokens", "id"], name="thread_by_tokens"
+            ),
+            models.Index(
+                fields=["project", "-listed_resident", "id"], name="thread_by_resident"
+            ),
+            models.Index(
+                fields=["project", "-listed_faults", "id"], name="thread_by_faults"
+            ),
+            models.Index(
+                fields=["project", "-listed_rate", "id"], name="thread_by_rate"
             ),
             # When a subject was first seen.
             models.Index(

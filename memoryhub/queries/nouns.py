@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
+from memoryhub.queries.knowledge import facts
 from memoryhub.queries.memory import checkpoints, keys, notes, tasks
 from memoryhub.queries.paging import page_states
 from memoryhub.queries.replay.state_files import StateFile
@@ -14,6 +15,7 @@ NOUNS: tuple[StateFile, ...] = (
     keys.STATES,
     tasks.STATES,
     notes.STATES,
+    facts.STATES,
     page_states.STATES,
     checkpoints.STATES,
 )

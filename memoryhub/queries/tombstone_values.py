@@ -17,7 +17,10 @@ from memoryhub.vault.keys import keys
 
 
 def find_value(subject: Subject, text: str) -> tuple[TombstoneLine, ...]:
-    """What keeps this value of the subject out, as text or as JSON. Two queries."""
+    """Return the tombstone that keeps this value out, as text or as JSON.
+
+    Two queries.
+    """
     opened = keys.subject_keys(subject.id, epoch=subject.epoch)
     digests = {
         digest

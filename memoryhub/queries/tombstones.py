@@ -45,7 +45,10 @@ def require_subject(subject: Subject) -> None:
 
 
 def erased_thread(project: UUID, name: str) -> ThreadErasedError:
-    """What reading an erased thread answers, with erasure and receipt. Two queries."""
+    """Return the refusal to read an erased thread, with erasure and receipt.
+
+    Two queries.
+    """
     stone = _of_thread(project, name)
     return ThreadErasedError(**(_detail(stone.erasure_id) if stone else {}))
 
@@ -64,7 +67,7 @@ def require_never_erased(
 
 
 def get_tombstone(project: UUID, tombstone: UUID) -> TombstoneLine:
-    """One of the project's. One query. Raises NotFoundError."""
+    """Return one of the project's. One query. Raises NotFoundError."""
     row = Tombstone.objects.filter(project_id=project, id=tombstone).first()
     if row is None:
         raise NotFoundError
@@ -72,7 +75,7 @@ def get_tombstone(project: UUID, tombstone: UUID) -> TombstoneLine:
 
 
 def count_tombstones(project: UUID, *, subject: UUID | None = None) -> dict[str, int]:
-    """How many there are of each kind, those of none left out. One query."""
+    """Count those of each kind, kinds without any left out. One query."""
     rows = _rows(project, subject).order_by().values_list("kind")
     return dict(rows.annotate(Count("id")))
 
@@ -85,7 +88,7 @@ def list_tombstones(
     after: str | None = None,
     limit: int = 50,
 ) -> Batch[TombstoneLine]:
-    """Tombstones, newest first. One query.
+    """List tombstones, newest first. One query.
 
     Raises BadCursorError when `after` is not of this very list.
     """
@@ -136,5 +139,5 @@ def _detail(erasure: UUID) -> dict[str, str]:
     """Ids to ask for the proof by; the receipt's once there is one. One query."""
     rows = Receipt.objects.filter(erasure_id=erasure, n=0)
     receipt = rows.values_list("id", flat=True).first()
-    known = {"erasure": str(erasure)}
-    return known if receipt is None else {**known, "receipt": str(receipt)}
+    detail = {"erasure": str(erasure)}
+    return detail if receipt is None else {**detail, "receipt": str(receipt)}

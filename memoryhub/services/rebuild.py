@@ -12,15 +12,10 @@ from memoryhub.errors import CorruptError
 from memoryhub.journal import run
 from memoryhub.journal.log import log
 from memoryhub.journal.rows import projections, totals
-from memoryhub.journal.rows.nouns import PROJECTIONS
 from memoryhub.kernel.replay import evolve
 from memoryhub.kernel.state.state import ThreadState
-from memoryhub.models.derivations import Derivation
-from memoryhub.models.events import Snapshot
-from memoryhub.models.pages import Page, PageLevel
-from memoryhub.models.slots import Slot, Turn
+from memoryhub.models.events import Snapshot, ThreadTerms
 from memoryhub.models.threads import Thread
-from memoryhub.models.working_memory import DueValue
 
 #: Rows inserted at once.
 CHUNK = 500
@@ -34,7 +29,7 @@ def rebuild(
 ) -> None:
     """Fold the journal and replace slots, turns, labels and the thread's columns.
 
-    In one transaction; snapshots go and come back with the next writes. An erased
+    In one transaction; snapshots and terms go, and come back later. An erased
     thread has none of them, and is never folded again: it is left as it is. Raises
     CorruptError and changes nothing when events are missing. `thread` comes with its
     subject; threads that are rebuilt together share `origins`. The totals count rows
@@ -45,14 +40,8 @@ def rebuild(
     with transaction.atomic():
         locked = Thread.objects.select_for_update().get(id=thread.id)
         Snapshot.objects.filter(thread=thread).delete()
-        Slot.objects.filter(thread=thread).delete()
-        Turn.objects.filter(thread=thread).delete()
-        Page.objects.filter(thread=thread).delete()
-        PageLevel.objects.filter(thread=thread).delete()
-        for each in PROJECTIONS:
-            each.queryset(thread.id).delete()
-        DueValue.objects.filter(thread=thread).delete()
-        Derivation.objects.filter(derived_thread=thread.id).delete()
+        ThreadTerms.objects.filter(thread=thread).delete()
+        projections.clear(thread.id)
         _refold(log.origin(thread, origins=origins), locked, progress)
 
 

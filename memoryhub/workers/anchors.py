@@ -48,7 +48,7 @@ def anchor(now: datetime) -> int:
 
 
 def move(*, at: datetime, anew: bool = False) -> int:
-    """As `anchor`. With `anew` whatever is there now counts: after a restore.
+    """Do as `anchor` does. With `anew` whatever is there counts: after a restore.
 
     Raises AnchorsDifferError and LedgerUnwritableError; then nothing has moved.
     """
@@ -71,7 +71,7 @@ def last() -> None:
 
 
 def _move(at: datetime, *, anew: bool) -> int:
-    """Columns and line come into force together: the line counts once they do."""
+    """Bring columns and line into force together: the line counts once they do."""
     with transaction.atomic():
         if connection.vendor == "postgresql":
             with connection.cursor() as cursor:
@@ -94,7 +94,7 @@ def _move(at: datetime, *, anew: bool) -> int:
 
 
 def _due() -> QuerySet[Thread]:
-    """Threads that went on from where they were anchored.
+    """Return threads that went on from where they were anchored.
 
     One that a writer holds is passed over, for an hour: nobody waits for anybody.
     """
@@ -108,7 +108,7 @@ def _due() -> QuerySet[Thread]:
 
 
 def _vouched() -> Exists:
-    """Whether the chain still has, at the anchored seq, the anchored hash."""
+    """Tell whether the chain still has, at the anchored seq, the anchored hash."""
     return Exists(
         Event.objects.filter(
             thread=OuterRef("pk"),

@@ -21,7 +21,7 @@ from memoryhub.models.server.ids import uuid7
 from memoryhub.queries.forget import erasures as listed
 from memoryhub.services.forget import erasures
 from memoryhub.services.forget.maintenance import maintenance
-from memoryhub.services.scan.erasure_needles import remembered
+from memoryhub.services.scan.collecting import remembered
 from memoryhub.workers import leases
 from memoryhub.workers.loops import Loop
 
@@ -31,7 +31,7 @@ LEASE = "erase"
 #: What is confirmed is unreadable two seconds later, whichever process was told.
 POLL_SECONDS = 1.0
 #: Erasures that go from step to step together, so that one scrub and one scan do for
-#: them: not more than have their clear needles remembered.
+#: them: not more than have their clear targets remembered.
 TOGETHER = 50
 #: What waits is tried again after 1, 2, 4 … seconds, at most this.
 LONGEST_SECONDS = 60.0
@@ -94,9 +94,7 @@ class Eraser:
     def _look_for_typed(self) -> None:
         """Go on with what was typed in this process, which no other can look for."""
         for each in remembered.take_typed():
-            before, row = "", Erasure.objects.get(id=each)
-            while row.state != before and not self._stopped.is_set():
-                before, row = row.state, erasures.advance(row)
+            erasures.run(each, stopped=self._stopped.is_set)
 
     def fence(self) -> int:
         """Make unreadable whatever was confirmed, if the lease is ours; how many.
@@ -104,9 +102,9 @@ class Eraser:
         In a thread of its own, for a scan takes minutes and this has two seconds.
         """
         with self._fencing:
-            if self._kept_away() or not (some := self._ready(listed.list_unfenced())):
+            if self._kept_away() or not (batch := self._ready(listed.list_unfenced())):
                 return 0
-            return sum(self._step(each) for each in some)
+            return sum(self._step(each) for each in batch)
 
     def _kept_away(self) -> bool:
         # Whoever replays what a restore brought back is alone with it.
@@ -120,16 +118,16 @@ class Eraser:
                 self._again.pop(each, None)
         return self._ready(unfinished)
 
-    def _ready(self, some: list[UUID]) -> list[UUID]:
+    def _ready(self, batch: list[UUID]) -> list[UUID]:
         now = self.ticks()
-        return [each for each in some if self._again.get(each, (now, 0.0))[0] <= now]
+        return [each for each in batch if self._again.get(each, (now, 0.0))[0] <= now]
 
-    def _advanced(self, some: list[UUID]) -> int:
+    def _advanced(self, batch: list[UUID]) -> int:
         """Step after step of each, while there are any to do; how many."""
         steps = 0
-        while some:
-            some = [e for e in some if not self._stopped.is_set() and self._step(e)]
-            steps += len(some)
+        while batch:
+            batch = [e for e in batch if not self._stopped.is_set() and self._step(e)]
+            steps += len(batch)
         return steps
 
     def _step(self, erasure: UUID) -> bool:
@@ -163,7 +161,7 @@ class Eraser:
         return self._held
 
     def _release_last(self) -> None:
-        """Once nothing is fenced any more, which takes the lease as well."""
+        """Release it once nothing is fenced any more, which takes the lease as well."""
         self._fences.join()
         if self._held:
             leases.release(LEASE, holder=self.holder, now=self.clock())

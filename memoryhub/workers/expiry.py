@@ -81,8 +81,8 @@ def _passes(
     """
     count, after = 0, Q()
     while count < AT_ONCE:
-        asked = rows.filter(after).values_list(*order, *_ADDRESS, *columns)
-        batch = list(asked[:PASS])
+        wanted = rows.filter(after).values_list(*order, *_ADDRESS, *columns)
+        batch = list(wanted[:PASS])
         count += _perform(batch, make)
         if len(batch) < PASS:
             break
@@ -91,7 +91,7 @@ def _passes(
 
 
 def _beyond(order: tuple[str, str, str], last: tuple[Any, ...]) -> Q:
-    """Rows that stand after this one."""
+    """Match rows that stand after this one."""
     (one, a), (two, b), (three, c) = zip(order, last, strict=False)
     later = Q(**{f"{two}__gt": b}) | Q(**{two: b, f"{three}__gt": c})
     # The first is said once more for the index's sake.
@@ -106,8 +106,8 @@ def _perform(batch: Items, make: Make) -> int:
     """
     waiting: list[Future[journal.Receipt]] = []
     for address, items in _by_thread(batch).items():
-        for some in _chunks(items):
-            order = Order(address=address, command=make(some), actor=ACTOR)
+        for chunk in _chunks(items):
+            order = Order(address=address, command=make(chunk), actor=ACTOR)
             with suppress(Refusal):
                 waiting.append(journal.writer.put(order))
     return sum(map(_count_expired, waiting))
@@ -126,10 +126,10 @@ def _chunks(items: Items) -> Iterator[Items]:
         yield items[start : start + SWEPT_AT_ONCE]
 
 
-def _count_expired(asked: Future[journal.Receipt]) -> int:
+def _count_expired(done: Future[journal.Receipt]) -> int:
     count = 0
     with suppress(Refusal):
-        for recorded in asked.result().events:
+        for recorded in done.result().events:
             if isinstance(recorded.event, KeysExpired):
                 count += len(recorded.event.keys)
             elif isinstance(recorded.event, ValuesErased):

@@ -67,23 +67,23 @@ def _beat(process: UUID) -> None:
             # It must not become the one that others believe.
             Heartbeat.objects.filter(process=process).delete()
             return
-        told = {"beaten_at": clock.now(), "ticks_ns": ticks_ns()}
-        Heartbeat.objects.update_or_create(process=process, defaults=told)
+        values = {"beaten_at": clock.now(), "ticks_ns": ticks_ns()}
+        Heartbeat.objects.update_or_create(process=process, defaults=values)
 
 
 def _alive() -> QuerySet[Heartbeat]:
-    """By the machine's count, which no clock can change; it begins anew with it."""
+    """Match those alive by the machine's count, which no clock can change."""
     now = ticks_ns()
     return Heartbeat.objects.filter(ticks_ns__range=(now - ALIVE_NS, now))
 
 
 def _behind(other: Heartbeat) -> int:
-    """Nanoseconds that our clock is behind the other's, whenever that beat."""
+    """Count nanoseconds that our clock is behind the other's, whenever that beat."""
     return _ns(other.beaten_at - _EPOCH) - other.ticks_ns - clock.time_ns() + ticks_ns()
 
 
 def _behind_database() -> int:
-    """Nanoseconds that our clock is surely behind PostgreSQL's, or ahead of it."""
+    """Count nanoseconds that our clock is surely behind PostgreSQL's, or ahead."""
     began = clock.now()
     with connections["default"].cursor() as cursor:
         cursor.execute("SELECT clock_timestamp()")

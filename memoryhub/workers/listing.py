@@ -15,13 +15,14 @@ from django.db.models import F
 
 from memoryhub import journal
 from memoryhub.journal.log.heads import LISTED_EVERY
+from memoryhub.journal.rows import listed_columns
 from memoryhub.models.threads import Thread
 
 BATCH = 1_000
 
 
 def bring_up(now: datetime) -> int:
-    """Move `listed_at` and `listed_slots` to where the thread is; returns how many."""
+    """Move what lists sort by to where the thread is; returns how many."""
     behind = Thread.objects.filter(
         listed_at__lt=F("last_event_at"), listed_at__lte=now - LISTED_EVERY
     )
@@ -39,4 +40,4 @@ def _move(ids: list[UUID]) -> int:
         # wait for each other.
         found = rows.select_for_update().order_by("id").values_list("id", flat=True)
         rows = Thread.objects.filter(id__in=list(found))
-        return rows.update(listed_at=F("last_event_at"), listed_slots=F("slot_count"))
+        return rows.update(listed_at=F("last_event_at"), **listed_columns.expressions())

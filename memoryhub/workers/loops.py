@@ -44,7 +44,7 @@ class Loop:
             self._thread.join()
 
     def wait(self) -> None:
-        """As `join`, but a signal is heard meanwhile."""
+        """Wait as `join` does, but a signal is heard meanwhile."""
         while self._thread is not None and self._thread.is_alive():
             self._thread.join(timeout=1)
 

@@ -34,7 +34,9 @@ from memoryhub.workers import (
 )
 from memoryhub.workers.erasures import Eraser
 from memoryhub.workers.loops import Loop
+from memoryhub.workers.overview import activity, unhealthy
 from memoryhub.workers.scans import Scanner
+from memoryhub.workers.search import terms
 
 log = structlog.get_logger()
 
@@ -57,7 +59,9 @@ class Task:
 TASKS = (
     Task(name="listing", every_seconds=10, work=listing.bring_up),
     Task(name="levels", every_seconds=10, work=levels.make),
+    Task(name="terms", every_seconds=30, work=terms.write_ahead, full=terms.THREADS),
     Task(name="stats", every_seconds=10, work=stats.take),
+    Task(name="unhealthy", every_seconds=10, work=unhealthy.look),
     Task(
         name="expiry",
         every_seconds=settings.EXPIRY_INTERVAL_SECONDS,
@@ -74,6 +78,7 @@ TASKS = (
     Task(name="orphan_keys", every_seconds=600, work=sweeping.orphan_keys),
     Task(name="imports", every_seconds=600, work=sweeping.imports),
     Task(name="sign_ins", every_seconds=600, work=sweeping.sign_ins),
+    Task(name="activity", every_seconds=600, work=sweeping.activity),
     Task(name="ballast", every_seconds=60, work=ballast.keep),
     Task(name="anchors", every_seconds=3600, work=anchors.anchor),
     Task(name="retention", every_seconds=3600, work=retention.retire),
@@ -130,6 +135,8 @@ class Reconciler:
         # What a restore brought back is touched by nobody but who replays it.
         if maintenance.waiting and replays.look():
             return done
+        # Of every process its own, whoever has the lease.
+        activity.flush()
         if not (heartbeats.beat(self.holder) and self._hold()):
             # Whoever takes over later does everything at once.
             self._due.clear()
@@ -176,7 +183,7 @@ class Reconciler:
         return [task for task in self.tasks if self._due.get(task.name, now) <= now]
 
     def _do(self, task: Task) -> int | None:
-        """How many rows it put right; None when it failed, which stops no other."""
+        """Count the rows it put right; None when it failed, which stops no other."""
         try:
             return task.work(self.clock())
         except Exception as failure:  # noqa: BLE001  # the outermost loop of a task

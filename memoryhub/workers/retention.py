@@ -79,7 +79,7 @@ def _in_batches(rows: QuerySet[Thread]) -> Iterator[Thread]:
 
 
 def _policy(project: Project, thread: Thread) -> int:
-    """The thread's own days, else the project's; one is set, or it were not due."""
+    """Return the thread's own days, else the project's; one is set if it is due."""
     own: int | None = orjson.loads(thread.config).get("retention_idle_days")
     days = project.retention_idle_days if own is None else own
     assert days is not None

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from uuid import UUID
 
-import structlog
 from django.db import connections
 
 from memoryhub.models.server.clock import clock
@@ -22,8 +21,6 @@ from memoryhub.services.forget import night_scans
 from memoryhub.services.forget.maintenance import maintenance
 from memoryhub.workers import leases
 from memoryhub.workers.loops import Loop
-
-log = structlog.get_logger()
 
 LEASE = "scan"
 #: How often it is looked whether one is due.
@@ -98,26 +95,27 @@ class Scanner:
     @contextmanager
     def _beating(self) -> Iterator[None]:
         """Keep the lease, on a connection that no cursor of the scan is open on."""
-        over = threading.Event()
         self._lost.clear()
-        beat = threading.Thread(target=self._beat, args=[over], daemon=True)
+        beat = Loop(
+            name="scanner-beat",
+            worker=LEASE,
+            work=self._beat,
+            pause=lambda: self.beat_seconds,
+        )
         beat.start()
         try:
             yield
         finally:
-            over.set()
-            beat.join()
+            beat.stop()
 
-    def _beat(self, over: threading.Event) -> None:
+    def _beat(self) -> None:
+        """Keep the lease; unless that could be done the scan is given up."""
+        held = False
         try:
-            while not over.wait(self.beat_seconds):
-                if not self._hold():
-                    self._lost.set()
-        except Exception as failure:  # noqa: BLE001  # the outermost of a thread
-            self._lost.set()
-            log.error("worker.failed", worker=LEASE, code=type(failure).__name__)
+            held = self._hold()
         finally:
-            connections.close_all()
+            if not held:
+                self._lost.set()
 
     def _hold(self) -> bool:
         return leases.hold(LEASE, holder=self.holder, now=self.clock())

@@ -45,7 +45,8 @@ def take(now: datetime) -> int:
 
 
 def _grouped() -> Iterable[Mapping[str, Any]]:
-    grouped = Thread.objects.order_by().values("project_id", "status")
+    seen = Thread.objects.filter(home=False).order_by()
+    grouped = seen.values("project_id", "status")
     rows: Iterable[Any] = grouped.annotate(
         threads=Count("id"),
         full=Count("id", filter=Q(nearly_full=True)),

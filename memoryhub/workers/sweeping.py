@@ -12,6 +12,7 @@ from memoryhub import journal
 from memoryhub.journal import importing
 from memoryhub.journal.log.requests import KEPT_FOR
 from memoryhub.models.access.operators import SignInFailure, SignInLink
+from memoryhub.models.activity import ProjectHour, RefusalCount
 from memoryhub.models.events import RequestKey
 from memoryhub.models.projects import Project
 from memoryhub.vault.keys import keys
@@ -19,6 +20,12 @@ from memoryhub.vault.keys import keys
 #: A subject is made seconds after its key; what is older lost its maker.
 ORPHANED_AFTER = timedelta(hours=1)
 FAILURES_KEPT = timedelta(days=30)
+#: How long what was counted of projects is kept, by how many minutes a row is of.
+COUNTS_KEPT = {
+    1: timedelta(hours=2),
+    15: timedelta(days=2),
+    60: timedelta(days=30),
+}
 #: Rows in one transaction, so that the writer is soon free again.
 BATCH = 1_000
 
@@ -57,6 +64,18 @@ def sign_ins(now: datetime) -> int:
         + _remove(SignInLink.objects.filter(done))
         + _remove(SignInFailure.objects.filter(at__lt=now - FAILURES_KEPT))
     )
+
+
+def activity(now: datetime) -> int:
+    """Forget counts of activity that no chart shows any more."""
+    removed = 0
+    for minutes, kept in COUNTS_KEPT.items():
+        hours = ProjectHour.objects.filter(minutes=minutes, at__lt=now - kept)
+        removed += journal.run(hours.delete)[0]
+        removed += _remove(
+            RefusalCount.objects.filter(minutes=minutes, at__lt=now - kept)
+        )
+    return removed
 
 
 def _remove(rows: QuerySet[Model]) -> int:

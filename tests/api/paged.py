@@ -9,13 +9,15 @@ from tests.api.client import PAGE, Answer, Client
 T = "/threads/t-1"
 
 
-async def make(api: Client, page_id: str, text: str = "Fares.", **said: Any) -> Answer:
-    body = {**PAGE, "page_id": page_id, "content": {"text": text}, **said}
+async def make(
+    api: Client, page_id: str, text: str = "Fares.", **fields: Any
+) -> Answer:
+    body = {**PAGE, "page_id": page_id, "content": {"text": text}, **fields}
     return await api.post(f"{T}/pages", body)
 
 
-async def act(api: Client, page_id: str, verb: str, **said: Any) -> Answer:
-    return await api.post(f"{T}/pages/{page_id}/{verb}", said)
+async def act(api: Client, page_id: str, verb: str, **fields: Any) -> Answer:
+    return await api.post(f"{T}/pages/{page_id}/{verb}", fields)
 
 
 async def ids(api: Client, query: str = "") -> list[str]:

@@ -7,7 +7,7 @@ from django.contrib.sessions.models import Session
 
 from memoryhub.models.erasures import Erasure
 from memoryhub.services.access.api_keys import Agent
-from memoryhub.services.scan import erasure_needles
+from memoryhub.services.scan import collecting
 from tests.cast.forgetting import confirm, finish, make_person, plan
 
 USER = "ann.of.accounts@example.org"
@@ -24,8 +24,8 @@ def planted(text: str) -> SessionStore:
 def restart() -> None:
     """What a process keeps in memory alone goes."""
     for row in Erasure.objects.all():
-        erasure_needles.remembered.pop(row.id)
-    erasure_needles.remembered.take_typed()
+        collecting.remembered.pop(row.id)
+    collecting.remembered.take_typed()
 
 
 def meet(agent: Agent) -> tuple[Erasure, SessionStore]:

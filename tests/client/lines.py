@@ -9,6 +9,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
+#: How long a client may take to come back.
+PATIENCE = 30
+
 
 @dataclass(slots=True)
 class Line:
@@ -22,6 +25,7 @@ class Line:
     carries: int = sys.maxsize
     opened: int = 0
     _lines: list[socket.socket] = field(default_factory=list)
+    _changed: threading.Condition = field(default_factory=threading.Condition)
 
     @property
     def url(self) -> str:
@@ -32,15 +36,22 @@ class Line:
         while self._lines:
             end(self._lines.pop())
 
+    def await_opened(self, count: int) -> None:
+        """Return once so many lines have been opened in all."""
+        with self._changed:
+            assert self._changed.wait_for(lambda: self.opened >= count, PATIENCE)
+
     def serve(self) -> None:
         while True:
             try:
                 near, _ = self.listener.accept()
             except OSError:
                 return
-            self.opened += 1
             far = socket.create_connection(("127.0.0.1", self.target))
             self._lines += [near, far]
+            with self._changed:
+                self.opened += 1
+                self._changed.notify_all()
             for pump in (self.forth, self.back):
                 threading.Thread(target=pump, args=(near, far), daemon=True).start()
 
@@ -53,12 +64,12 @@ class Line:
     def back(self, near: socket.socket, far: socket.socket) -> None:
         left = self.carries
         with suppress(OSError):
-            while left and (told := far.recv(min(left, 65_536))):
+            while left and (received := far.recv(min(left, 65_536))):
                 if self.lose:
                     self.lose -= 1
                     break
-                near.sendall(told)
-                left -= len(told)
+                near.sendall(received)
+                left -= len(received)
         end(near)
 
 

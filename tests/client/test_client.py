@@ -41,7 +41,7 @@ from tests.client.conftest import Connect, Hub
 from tests.harness.instances import Server, free_port
 
 
-def said(text: object) -> Slot:
+def message_slot(text: object) -> Slot:
     return {"from": "user", "to": "agent", "type": "chat.user", "content": text}
 
 
@@ -57,7 +57,7 @@ def test_an_exchange_as_an_agent_has_it(hub: Hub) -> None:
         )
     )
     message = {"role": "user", "content": "What is the code?"}
-    turn = hub.send(turns.begin("talk", items=[said(message)]))
+    turn = hub.send(turns.begin("talk", items=[message_slot(message)]))
     assert turn["request"]["messages"][-1]["content"] == "What is the code?"
     arguments = '{"page_id": "code"}'
     function = {"name": "page_fault", "arguments": arguments}
@@ -83,7 +83,7 @@ def test_working_memory_is_written_and_read(hub: Hub) -> None:
 
 
 def test_a_list_goes_on_to_its_end(hub: Hub) -> None:
-    hub.send(slots.append_batch("talk", [said(n) for n in range(7)]))
+    hub.send(slots.append_batch("talk", [message_slot(n) for n in range(7)]))
     found = hub.each(slots.list_all("talk", limit=3))
     assert [slot["content"] for slot in found] == [*range(7)]
     newest = hub.each(slots.list_all("talk", limit=2, order="desc", from_="user"))
@@ -105,7 +105,7 @@ def test_a_list_that_is_posted_goes_on_as_well(hub: Hub) -> None:
 
 def test_an_export_comes_as_a_file(hub: Hub, officer: Hub) -> None:
     hub.send(threads.put("talk", user_id="ann"))
-    hub.send(slots.append("talk", said("It is blue.")))
+    hub.send(slots.append("talk", message_slot("It is blue.")))
     subject = officer.send(subjects.resolve("ann"))["id"]
     bundle = officer.download(subjects.export(subject))
     with zipfile.ZipFile(io.BytesIO(bundle)) as opened:
@@ -118,10 +118,14 @@ def test_an_export_comes_as_a_file(hub: Hub, officer: Hub) -> None:
 REFUSED: dict[str, tuple[Callable[[], Request], type[Problem], int]] = {
     "bad_cursor": (lambda: slots.list_all("talk", after="x"), BadRequest, 400),
     "not_found": (lambda: threads.get("nobody"), NotFound, 404),
-    "stale": (lambda: slots.append("talk", said(1), if_match=99), Conflict, 409),
+    "stale": (
+        lambda: slots.append("talk", message_slot(1), if_match=99),
+        Conflict,
+        409,
+    ),
     "name": (lambda: threads.put("ü"), Invalid, 422),
     "body_too_large": (
-        lambda: slots.append("talk", said("x" * 2**21)),
+        lambda: slots.append("talk", message_slot("x" * 2**21)),
         TooLarge,
         413,
     ),
@@ -142,9 +146,9 @@ def test_a_refusal_is_an_exception_of_its_family(hub: Hub, code: str) -> None:
 
 
 def test_a_refusal_says_where(hub: Hub) -> None:
-    wrong: Any = {**said(1), "from": "Ü"}
+    wrong: Any = {**message_slot(1), "from": "Ü"}
     with pytest.raises(Invalid) as refusal:
-        hub.send(slots.append_batch("talk", [said(0), wrong]))
+        hub.send(slots.append_batch("talk", [message_slot(0), wrong]))
     (place,) = refusal.value.errors
     assert place["loc"][-2:] == [1, "from"]
 
@@ -160,7 +164,9 @@ def test_what_no_clock_renews_is_not_waited_for(hub: Hub) -> None:
         map=False,
     )
     hub.send(page)
-    hub.send(turns.begin("talk", items=[said({"role": "user", "content": "?"})]))
+    hub.send(
+        turns.begin("talk", items=[message_slot({"role": "user", "content": "?"})])
+    )
     with pytest.raises(TooMany) as refusal:
         hub.send(pages.fault("talk", "a"))
     assert (refusal.value.code, refusal.value.retry) == ("fault_budget", None)

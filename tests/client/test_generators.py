@@ -34,7 +34,7 @@ def document(tmp_path: Path) -> Path:
     return path
 
 
-def told(*command: str | Path, cwd: Path) -> str:
+def output_of(*command: str | Path, cwd: Path) -> str:
     """What a command says, if it goes well."""
     done = subprocess.run(
         command, cwd=cwd, capture_output=True, text=True, timeout=MINUTES, check=False
@@ -65,12 +65,12 @@ def test_a_python_client_is_generated_and_works(
     config = tmp_path / "config.json"
     config.write_text(json.dumps(CONFIG), encoding="utf-8")
     generate = (sys.executable, "-m", "openapi_python_client", "generate")
-    said = told(
+    printed = output_of(
         *(*generate, "--fail-on-warning", "--meta=none", "--config", config),
         *("--path", document, "--output-path", tmp_path / "generated"),
         cwd=tmp_path,
     )
-    assert "arning" not in said
+    assert "arning" not in printed
     monkeypatch.syspath_prepend(tmp_path)
     models = import_module("generated.models")
     append = import_module("generated.api.slots.slots_append")
@@ -93,10 +93,12 @@ def test_a_python_client_is_generated_and_works(
 def test_typescript_is_generated_and_compiles(document: Path, tmp_path: Path) -> None:
     tools = installed()
     made = tmp_path / "api.ts"
-    said = told(tools / "openapi-typescript", document, "-o", made, cwd=tmp_path)
-    assert "warn" not in said.lower()
+    printed = output_of(
+        tools / "openapi-typescript", document, "-o", made, cwd=tmp_path
+    )
+    assert "warn" not in printed.lower()
     uses = shutil.copy(TYPESCRIPT / "uses.ts", tmp_path)
-    told(tools / "tsc", "--strict", "--noEmit", uses, cwd=tmp_path)
+    output_of(tools / "tsc", "--strict", "--noEmit", uses, cwd=tmp_path)
 
 
 def installed() -> Path:
@@ -118,6 +120,6 @@ def installed() -> Path:
         for name in ("package.json", "package-lock.json"):
             shutil.copy(TYPESCRIPT / name, folder)
         quiet = ("--ignore-scripts", "--no-audit", "--no-fund", "--cache")
-        told(npm, "ci", *quiet, kept / "cache", cwd=folder)
+        output_of(npm, "ci", *quiet, kept / "cache", cwd=folder)
         done.touch()
     return folder / "node_modules" / ".bin"

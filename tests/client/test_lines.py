@@ -23,7 +23,7 @@ from tests.client.lines import Line, dropping
 from tests.harness.instances import Instance, Server
 from tests.promises.conftest import MAKE_KEY
 
-SAID: Slot = {"from": "user", "to": "agent", "type": "chat.user", "content": "Hello"}
+SLOT: Slot = {"from": "user", "to": "agent", "type": "chat.user", "content": "Hello"}
 
 
 @pytest.fixture
@@ -37,21 +37,21 @@ def test_a_write_whose_answer_is_lost_is_written_once(
 ) -> None:
     hub = connect(line.url, key)
     line.lose = 2
-    told = hub.send(slots.append("talk", SAID))
+    answer = hub.send(slots.append("talk", SLOT))
     assert line.opened == 3
-    assert told["index"] == 0
+    assert answer["index"] == 0
     (slot,) = hub.each(slots.list_all("talk"))
-    assert slot["seq"] == told["seq"]
+    assert slot["seq"] == answer["seq"]
 
 
 def test_the_same_request_is_the_same_write(
     connect: Connect, served: Server, key: str
 ) -> None:
     """A request is a value: kept, it can be sent again by another process."""
-    append = slots.append("talk", SAID)
+    append = slots.append("talk", SLOT)
     first = connect(served.url, key).send(append)
     assert connect(served.url, key).send(append) == first
-    other = slots.append("talk", SAID)
+    other = slots.append("talk", SLOT)
     assert connect(served.url, key).send(other)["index"] == 1
 
 
@@ -96,7 +96,7 @@ def test_a_feed_goes_on_across_lines_that_drop(
     writer.send(threads.put("talk", config={"map_slots": False}))
     for number in range(30):
         content = "é" * 20_000 + str(number)
-        writer.send(slots.append("talk", {**SAID, "content": content}))
+        writer.send(slots.append("talk", {**SLOT, "content": content}))
     line.carries = 500_000
     found = reader.follow(events.list_all("talk"), 31)
     assert [event["seq"] for event in found] == [*range(1, 32)]
@@ -112,15 +112,17 @@ def test_a_feed_waits_for_what_comes(
     """Cut while nothing happens, it is there again when something does."""
     with Client(served.url, key) as writer:
         writer.send(threads.put("talk"))
-        timers = [
-            threading.Timer(0.3, line.cut),
-            threading.Timer(0.6, writer.send, [slots.append("talk", SAID)]),
-        ]
-        for timer in timers:
-            timer.start()
+
+        def cut_then_write() -> None:
+            line.await_opened(1)
+            line.cut()
+            line.await_opened(2)
+            writer.send(slots.append("talk", SLOT))
+
+        other = threading.Thread(target=cut_then_write)
+        other.start()
         found = connect(line.url, key).follow(events.list_all("talk", after="1"), 1)
-        for timer in timers:
-            timer.join()
+        other.join()
     assert [(each["seq"], each["payload"]["content"]) for each in found] == [
         (2, "Hello")
     ]
@@ -138,7 +140,7 @@ def test_a_rate_is_kept_by_waiting(connect: Connect, instance: Instance) -> None
     with instance.serve(**SLOW) as server:
         hub = connect(server.url, key)
         for _ in range(3):
-            hub.send(slots.append("talk", SAID))
+            hub.send(slots.append("talk", SLOT))
         hasty = connect(server.url, key, longest_wait=0.5)
         with pytest.raises(TooMany) as refusal:
             send_often(hasty)
@@ -160,13 +162,13 @@ def test_a_server_that_was_killed_is_waited_for(
     key = instance.call(MAKE_KEY).strip()
     with instance.serve() as server:
         hub = connect(server.url, key, retries=12)
-        hub.send(slots.append("talk", SAID))
+        hub.send(slots.append("talk", SLOT))
         server.kill()
     sent: list[int] = []
 
     def append() -> None:
         with Client(server.url, key, retries=12) as other:
-            sent.append(other.send(slots.append("talk", SAID))["index"])
+            sent.append(other.send(slots.append("talk", SLOT))["index"])
 
     appending = threading.Thread(target=append)
     appending.start()

@@ -133,13 +133,13 @@ def resolved(part: dict[str, Any]) -> dict[str, Any]:
 def test_a_request_is_an_operation_of_the_document(name: str) -> None:
     """With all that may be given: the same parameters, headers and fields, no other."""
     _, request, documented = operation(MAKERS[name])
-    asked = {
+    declared = {
         place: {each["name"] for each in parameters(documented) if each["in"] == place}
         for place in ("query", "header")
     }
     labels = {"label." if each == "label.x" else each for each in request.query}
-    assert labels == asked["query"]
-    assert set(request.headers) == asked["header"] - UNSENT
+    assert labels == declared["query"]
+    assert set(request.headers) == declared["header"] - UNSENT
     if "requestBody" not in documented:
         assert request.body is None
         return
@@ -149,16 +149,16 @@ def test_a_request_is_an_operation_of_the_document(name: str) -> None:
 def fits(value: Any, part: dict[str, Any]) -> None:
     """Whether it has exactly the fields of a schema, and those inside, too."""
     schema = resolved(part.get("schema", part))
-    known = [resolved(each) for each in schema.get("anyOf", [schema])]
+    choices = [resolved(each) for each in schema.get("anyOf", [schema])]
     if isinstance(value, list):
-        (listed,) = (each for each in known if each.get("type") == "array")
+        (listed,) = (each for each in choices if each.get("type") == "array")
         fits(value[0], listed["items"])
-    for each in known:
+    for each in choices:
         if isinstance(value, dict) and "properties" in each and value != {"x": "x"}:
             assert set(value) == set(each["properties"])
             for name, inner in value.items():
                 fits(inner, each["properties"][name])
-    words = [word for each in known for word in each.get("enum", [])]
+    words = [word for each in choices for word in each.get("enum", [])]
     assert not words or value in words
 
 
@@ -237,7 +237,7 @@ def test_a_name_can_not_change_the_path(name: str) -> None:
     assert at("threads", "a/b?c") == "/threads/a%2Fb%3Fc"
 
 
-class Known(TypedDict, total=False):
+class Typed(TypedDict, total=False):
     a: int
 
 
@@ -247,6 +247,6 @@ class Known(TypedDict, total=False):
 def test_another_shape_is_seen(value: dict[str, int]) -> None:
     """The control of the tests above."""
     schema = {"properties": {"a": {"type": "integer"}}, "type": "object"}
-    fits(full(Known), schema)
+    fits(full(Typed), schema)
     with pytest.raises(AssertionError):
         fits(value, schema)

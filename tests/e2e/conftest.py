@@ -41,6 +41,8 @@ document.addEventListener("securitypolicyviolation", (event) =>
   console.error("policy: " + event.violatedDirective + " " + event.blockedURI));
 document.addEventListener("htmx:oobErrorNoTarget", () => console.error("no target"));
 """
+#: What htmx says when a request came to nothing; `Watched` hears why from the browser.
+DROPPED = ("htmx:afterRequest", "htmx:sendError", "htmx:sendAbort")
 WAIT_SECONDS = 20
 #: Milliseconds in which a browser that shares two cores does anything.
 PATIENCE = 30_000
@@ -83,7 +85,7 @@ class Watched:
         page.on("dialog", self._dialog)
 
     def _console(self, message: ConsoleMessage) -> None:
-        if message.type == "error":
+        if message.type == "error" and not message.text.startswith(DROPPED):
             url = message.location.get("url", "")
             self.problems.append(f"console: {message.text} {url}")
 
@@ -120,7 +122,7 @@ def server(transactional_db: None) -> Iterator[str]:
 
     What a test begins with is made before: fixtures that write stand to the left.
     """
-    sign_in.tries.forget()
+    sign_in.link_limit.forget()
     # The layer in memory belongs to the loop that first used it.
     channel_layers.backends.clear()
     bound, listening = serving.bind("127.0.0.1", 0), threading.Event()

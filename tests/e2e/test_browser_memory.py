@@ -24,11 +24,11 @@ SAID, VALUE, NOTE = "canary-message-4711", "canary-value-4712", "canary-note-471
 THEIRS = "twin-message-4714"
 #: Screens that are live, and what each shows of her.
 OPEN = {
-    f"{T}?tab=messages": SAID,
-    f"{T}/tail": SAID,
+    T: SAID,
+    f"{T}?view=events": SAID,
     f"{T}/keys/canary": VALUE,
     f"{T}/notes": NOTE,
-    "/p/acme/threads/bob-2?tab=messages": THEIRS,
+    "/p/acme/threads/bob-2": THEIRS,
 }
 #: Whatever a script could have kept, and what the page itself still holds.
 KEPT = """async () => JSON.stringify([
@@ -122,7 +122,7 @@ def test_browser_keeps_no_content(
         pages[path] = page = browser()
         page.goto(path)
         expect(page.locator("main")).to_contain_text(text)
-        expect(page.locator("#live")).to_have_text("live")
+        expect(page.locator("#live")).to_have_text("Live")
         assert text in kept(page)
     walked = browser()
     for path in (f"{T}/slots", f"{T}/keys/canary", f"{T}/notes", f"{P}/threads"):
@@ -131,13 +131,13 @@ def test_browser_keeps_no_content(
     for path, page in pages.items():
         if OPEN[path] == THEIRS:
             continue
-        expect(page.locator("#live")).to_have_text(re.compile("erased"))
+        expect(page.locator("#live")).to_have_text(re.compile("Erased"))
         assert_nothing(page)
     for _ in range(3):
         walked.go_back()
         expect(walked.locator("h1")).to_contain_text("forgotten")
         assert_nothing(walked)
-    twin = pages["/p/acme/threads/bob-2?tab=messages"]
+    twin = pages["/p/acme/threads/bob-2"]
     assert THEIRS in kept(twin)
     twin.context.close()
     found: Any = files(folder, SAID, VALUE, NOTE, THEIRS, server)

@@ -187,8 +187,8 @@ def test_the_count_and_the_table_agree_to_the_end(
     page.click("text=Show the plan")
     confirm(page, agent)
     complete(page)
-    said = page.locator("#erasure p", has_text="rows gone").inner_text()
-    gone, of = re.findall(r"[\d,]+", said)
+    text = page.locator("#erasure p", has_text="rows gone").inner_text()
+    gone, of = re.findall(r"[\d,]+", text)
     assert gone == of
     column = page.get_by_role("columnheader", name="Gone", exact=True)
     table = page.get_by_role("table").filter(has=column)

@@ -24,17 +24,18 @@ from tests.oracles import memory_acts
 T = "/p/acme/threads/talk"
 SCREENS = (
     T,
-    f"{T}?tab=messages",
+    f"{T}?tab=changes",
     f"{T}/slots",
     f"{T}/events",
-    f"{T}/tail",
+    f"{T}?view=events",
     f"{T}?open=2,3,4",
     f"{T}?tab=working-set",
-    f"{T}/working-set",
     f"{T}/pages",
     *(f"{T}/pages/slot-{n}" for n in range(6)),
     f"{T}/pages/hostile",
+    f"{T}/turns",
     f"{T}/turns/1",
+    f"{T}/turns/1/request?content=all",
     f"{T}?tab=working-memory",
     f"{T}/keys",
     f"{T}/keys/hostile",
@@ -158,18 +159,18 @@ def hostile(agent: Agent) -> None:
 
 def remember(agent: Agent, everything: str) -> None:
     """The payloads in each text of working memory, before and after a checkpoint."""
-    said = strict_json.as_sent(everything)
+    text = strict_json.as_sent(everything)
     value = {payload: [payload, {"at": payload}] for payload in PAYLOADS}
     for number in range(2):
         put_key(agent, "hostile", [number, value], thread="talk")
         fields: dict[TaskField, bytes] = {
-            "description": said,
+            "description": text,
             "data": strict_json.as_sent({everything[:200]: [number, everything]}),
         }
         do(agent, "talk", SetTask(fields=fields))
         memory_acts.add_notes(agent, everything, thread="talk")
         name = None if number else "before"
-        do(agent, "talk", TakeCheckpoint(name=name, description=said))
+        do(agent, "talk", TakeCheckpoint(name=name, description=text))
 
 
 def test_hostile_text_is_inert(hostile: None, page: Page, watched: Watched) -> None:
@@ -178,7 +179,7 @@ def test_hostile_text_is_inert(hostile: None, page: Page, watched: Watched) -> N
         page.wait_for_load_state("networkidle")
         folded = page.locator("main details")
         folded.evaluate_all("all => { for (const each of all) each.open = true; }")
-        expect(page.locator("header.bar")).to_be_visible()
+        expect(page.locator("header.top")).to_be_visible()
         assert page.locator("[hx-disable] :is(script, img, iframe, form)").count() == 0
         assert page.locator("[hx-disable]").locator(ACTIVE).count() == 0
         assert "taken over" not in page.locator("#head, .bar").all_inner_texts()

@@ -58,7 +58,7 @@ def wire(page: Page) -> Wire:
 
 def live(page: Page, path: str) -> None:
     page.goto(path)
-    expect(page.locator("#live")).to_have_text("live")
+    expect(page.locator("#live")).to_have_text("Live")
 
 
 def shown(page: Page, panel: str) -> int:
@@ -66,7 +66,7 @@ def shown(page: Page, panel: str) -> int:
 
 
 def test_an_append_appears_by_itself(page: Page, agent: Agent) -> None:
-    live(page, f"{THREAD}/tail")
+    live(page, f"{THREAD}?view=events")
     receipt = say(agent, "t-1", "three")
     expect(page.locator(f"#event-{receipt.seq}")).to_contain_text("three")
     expect(page.locator("#live")).to_have_attribute("data-state", "live")
@@ -87,11 +87,10 @@ def test_a_list_says_that_there_is_more(page: Page, agent: Agent) -> None:
 
 def test_a_paused_page_stands_still_and_counts(page: Page, agent: Agent) -> None:
     page.goto(f"{THREAD}?at_seq=2")
-    expect(page.locator("#live")).to_have_text("paused, 1 new")
+    expect(page.locator("#live")).to_have_text("As of event 2 · 1 newer")
     say(agent, "t-1", "three", "four")
-    expect(page.locator("#live")).to_have_text("paused, 3 new")
-    expect(page.locator("[data-newer]")).to_have_text("3")
-    assert shown(page, "events") == 2
+    expect(page.locator("#live")).to_have_text("As of event 2 · 3 newer")
+    assert shown(page, "conversation") == 2
 
 
 @pytest.mark.promise("P28", load="a frozen socket")
@@ -99,17 +98,17 @@ def test_stale_is_said_in_5_s(page: Page, wire: Wire) -> None:
     live(page, THREAD)
     wire.frozen = True
     expect(page.locator("#live")).to_have_text(
-        re.compile(r"stale since \d\d:\d\d:\d\d"), timeout=6_500
+        re.compile(r"Stale since \d\d:\d\d:\d\d"), timeout=6_500
     )
     expect(page.locator("html")).to_have_attribute("data-stale", "")
     wire.frozen = False
-    expect(page.locator("#live")).to_have_text("live")
+    expect(page.locator("#live")).to_have_text("Live")
     expect(page.locator("html")).not_to_have_attribute("data-stale", "")
 
 
 def test_hidden_page_gets_nothing(page: Page, wire: Wire, agent: Agent) -> None:
     """At most the push that was on its way; then the newest, once it is seen."""
-    live(page, f"{THREAD}/tail")
+    live(page, f"{THREAD}?view=events")
     page.evaluate(
         """() => {
           window.seen = "hidden";
@@ -121,7 +120,7 @@ def test_hidden_page_gets_nothing(page: Page, wire: Wire, agent: Agent) -> None:
     pushes = wire.pushes
     for number in range(5):
         receipt = say(agent, "t-1", f"unseen {number}")
-    expect(page.locator("#live")).to_have_text("behind 5", timeout=15_000)
+    expect(page.locator("#live")).to_have_text("Behind 5", timeout=15_000)
     assert wire.pushes == pushes
     page.evaluate(
         "() => { window.seen = 'visible';"
@@ -132,7 +131,7 @@ def test_hidden_page_gets_nothing(page: Page, wire: Wire, agent: Agent) -> None:
 
 
 def test_focus_survives_a_push(page: Page, agent: Agent) -> None:
-    live(page, f"{THREAD}/tail")
+    live(page, f"{THREAD}?view=events")
     link = page.locator("#event-3 a[data-row]")
     link.focus()
     receipt = say(agent, "t-1", "three")
@@ -143,28 +142,28 @@ def test_focus_survives_a_push(page: Page, agent: Agent) -> None:
 def test_what_was_unfolded_stays_open(page: Page, agent: Agent) -> None:
     content = {"tool_calls": [{"name": "look", "arguments": {"far": "x" * 3000}}]}
     say(agent, "t-1", content)
-    live(page, f"{THREAD}?tab=messages")
-    fold = page.locator("#slot-2 details").first
+    live(page, THREAD)
+    fold = page.locator("#said-2 details").first
     before = fold.get_attribute("open")
     fold.locator("summary").click()
     say(agent, "t-1", "three")
-    expect(page.locator("#slot-3")).to_have_count(1)
-    after = page.locator("#slot-2 details").first.get_attribute("open")
+    expect(page.locator("#said-3")).to_have_count(1)
+    after = page.locator("#said-2 details").first.get_attribute("open")
     assert (before is None) != (after is None)
 
 
 @pytest.mark.promise("P28", load="2,000 events in a burst, in a browser")
 def test_burst_loses_nothing(page: Page, agent: Agent) -> None:
     """Every event was shown or named as passed; then the page equals a fresh one."""
-    live(page, f"{THREAD}/tail")
-    first = shown(page, "tail")
+    live(page, f"{THREAD}?view=events")
+    first = shown(page, "events")
     page.evaluate(
         """() => {
           window.rows = new Set();
-          const note = () => document.querySelectorAll("#tail li[id]").forEach(
+          const note = () => document.querySelectorAll("#events li[id]").forEach(
             (row) => window.rows.add(Number(row.id.slice(6))));
           new MutationObserver(note).observe(
-            document.getElementById("tail-frame"), {childList: true, subtree: true});
+            document.getElementById("events-frame"), {childList: true, subtree: true});
           note();
         }"""
     )
@@ -172,15 +171,15 @@ def test_burst_loses_nothing(page: Page, agent: Agent) -> None:
     for number in range(0, 2000, 20):
         texts = [f"message {each}" for each in range(number, number + 20)]
         last = say(agent, "t-1", *texts).seq
-    expect(page.locator("#tail")).to_have_attribute("data-seq", str(last))
+    expect(page.locator("#events")).to_have_attribute("data-seq", str(last))
     seen = set(page.evaluate("() => [...window.rows]"))
     hole = set(range(1, last + 1)) - seen
-    passed = page.locator("#tail-gap").get_attribute("data-passed")
+    passed = page.locator("#events-gap").get_attribute("data-passed")
     assert len(hole) == int(passed or 0)
-    rows = page.locator("#tail li").all_inner_texts()
+    rows = page.locator("#events li").all_inner_texts()
     page.reload()
     assert [ageless(row) for row in rows] == [
-        ageless(row) for row in page.locator("#tail li").all_inner_texts()
+        ageless(row) for row in page.locator("#events li").all_inner_texts()
     ]
 
 
@@ -193,19 +192,19 @@ def test_a_lost_session_is_said(page: Page, watched: Watched, server: str) -> No
     other = page.context.new_page()
     watched.watch(other)
     other.goto("/p/acme/threads")
-    other.locator("details.menu summary").click()
+    other.locator(".rail details.menu summary").click()
     other.get_by_role("button", name="Sign out").click()
-    expect(page.locator("#live")).to_have_text("signed out", timeout=15_000)
+    expect(page.locator("#live")).to_have_text("Signed out", timeout=15_000)
 
 
 def test_without_a_socket_panels_are_fetched(page: Page, agent: Agent) -> None:
     """Where sockets don't get through, the page goes on by plain requests."""
     page.route_web_socket(re.compile("/ws/live/"), lambda route: route.close(code=1011))
-    page.goto(f"{THREAD}/tail")
-    expect(page.locator("#live")).to_have_text("polling", timeout=15_000)
+    page.goto(f"{THREAD}?view=events")
+    expect(page.locator("#live")).to_have_text("Polling", timeout=15_000)
     receipt = say(agent, "t-1", "three")
     expect(page.locator(f"#event-{receipt.seq}")).to_have_count(1)
-    expect(page.locator("#tail")).to_have_attribute("data-seq", str(receipt.seq))
+    expect(page.locator("#events")).to_have_attribute("data-seq", str(receipt.seq))
 
 
 def test_a_page_outlives_its_server(chromium: Browser, tmp_path: Path) -> None:
@@ -219,13 +218,13 @@ def test_a_page_outlives_its_server(chromium: Browser, tmp_path: Path) -> None:
             link = made.managed("signin").split()[-1]
             page.goto(urlsplit(link).path)
             page.wait_for_url("**/p/acme/")
-            live(page, f"{THREAD}/tail")
+            live(page, f"{THREAD}?view=events")
             server.kill()
-            expect(page.locator("#live")).to_have_text(re.compile("stale since"))
+            expect(page.locator("#live")).to_have_text(re.compile("Stale since"))
         with made.serve(port=server.port) as server:
             last = append(server, key, "two")
             expect(page.locator(f"#event-{last}")).to_have_count(1, timeout=20_000)
-            expect(page.locator("#live")).to_have_text("live", timeout=20_000)
+            expect(page.locator("#live")).to_have_text("Live", timeout=20_000)
             page.context.close()
 
 

@@ -19,9 +19,9 @@ from tests.oracles import memory_acts
 T = "/p/acme/threads/desk"
 #: Notes each text that a countdown shows, from now on.
 WATCH = """() => {
-  window.told = [];
+  window.shown = [];
   const note = () => document.querySelectorAll("time[data-until]")
-    .forEach((time) => window.told.push(time.textContent));
+    .forEach((time) => window.shown.push(time.textContent));
   new MutationObserver(note).observe(document.body, {subtree: true, childList: true});
 }"""
 
@@ -35,15 +35,15 @@ def test_an_expired_key_vanishes_and_is_never_at_0(
     agent: Agent, desk: Thread, page: Page
 ) -> None:
     page.goto(f"{T}/keys")
-    expect(page.locator("#live")).to_have_text("live")
+    expect(page.locator("#live")).to_have_text("Live")
     page.evaluate(WATCH)
     put(agent, "brief", 1, ttl=timedelta(seconds=3))
     row = page.locator("tr", has_text="brief")
     expect(row).to_be_visible()
     expect(row).to_be_hidden()
-    told = page.evaluate("window.told")
-    assert any(text == "1 s" for text in told)
-    assert not any(re.match("0 ?s|-", text) for text in told)
+    texts = page.evaluate("window.shown")
+    assert any(text == "1 s" for text in texts)
+    assert not any(re.match("0 ?s|-", text) for text in texts)
     # One that lasts longer is told in two units.
     put(agent, "long", 1, ttl=timedelta(hours=2))
     expect(page.locator("tr", has_text="long")).to_contain_text("1 h 59 min")
@@ -61,17 +61,17 @@ def test_a_key_that_expires_while_it_is_read_is_said_to_be_gone(
 
 def test_what_is_written_is_pushed(agent: Agent, desk: Thread, page: Page) -> None:
     page.goto(f"{T}/notes")
-    expect(page.locator("#live")).to_have_text("live")
+    expect(page.locator("#live")).to_have_text("Live")
     memory_acts.add_notes(agent, "A thought of just now.", thread="desk")
     expect(page.locator("#notes li").first).to_contain_text("A thought of just now.")
     page.click("#pause")
     page.wait_for_url(re.compile(r"at_seq=19"))
-    expect(page.locator("#live")).to_contain_text("paused")
+    expect(page.locator("#live")).to_have_attribute("data-state", "paused")
     memory_acts.add_notes(agent, "Another.", thread="desk")
-    expect(page.locator("#live")).to_have_text("paused, 1 new")
+    expect(page.locator("#live")).to_contain_text("· 1 newer")
     expect(page.locator("#notes")).not_to_contain_text("Another.")
     page.goto(f"{T}/task")
-    expect(page.locator("#live")).to_have_text("live")
+    expect(page.locator("#live")).to_have_text("Live")
     whole: dict[TaskField, bytes] = {"progress_percent": b"100.0"}
     memory_acts.set_task(agent, "desk", status="completed", fields=whole)
     expect(page.locator("#task .badge")).to_have_text("completed")
@@ -110,3 +110,78 @@ def test_a_key_is_edited_by_hand(desk: Thread, page: Page, watched: Watched) -> 
     page.fill("textarea", '{"row": 14}')
     page.click("text=Save the value")
     expect(page.locator(".json")).to_contain_text("row 14")
+
+
+@pytest.mark.parametrize("scripts", [True, False])
+def test_an_edit_is_undone_unless_somebody_wrote_since(
+    agent: Agent,
+    desk: Thread,
+    open_page: Callable[..., Page],
+    watched: Watched,
+    *,
+    scripts: bool,
+) -> None:
+    watched.expected.append("409")
+    page = open_page("editor", java_script_enabled=scripts)
+    page.goto(f"{T}/keys")
+    page.click("text=Add a key…")
+    page.fill("[name=key]", "gate")
+    page.fill("textarea", '"B 7"')
+    page.click("text=Add the key")
+    expect(page.locator(".saved")).to_contain_text("Saved as event 19")
+    page.click("text=Edit…")
+    page.fill("textarea", '"B 8"')
+    page.click("text=Save the value")
+    page.click("text=Undo")
+    expect(page.locator(".json")).to_contain_text("B 7")
+    expect(page.locator(".saved")).to_contain_text("Saved as event 21")
+    put(agent, "gate", "C 1")
+    page.click("text=Undo")
+    expect(page.locator("[role=alert]")).to_contain_text("nothing was undone")
+    expect(page.locator(".json")).to_contain_text("C 1")
+    written = page.locator("ins", has_text="B 8")
+    page.locator(".story li", has=written).get_by_text("Set back").click()
+    expect(page.locator(".json")).to_contain_text("B 8")
+
+
+@pytest.mark.parametrize("scripts", [True, False])
+def test_the_task_is_edited_by_hand_and_back(
+    desk: Thread, open_page: Callable[..., Page], *, scripts: bool
+) -> None:
+    page = open_page("editor", java_script_enabled=scripts)
+    page.goto(f"{T}/task")
+    page.click("text=Edit the task…")
+    page.select_option("[name=status]", "blocked")
+    page.fill("[name=progress_percent]", "75.5")
+    page.click("text=Save the task")
+    expect(page.locator("#task")).to_contain_text("75.5 %")
+    page.click("text=Undo")
+    expect(page.locator("#task")).to_contain_text("55 %")
+    expect(page.locator("#task .badge")).to_have_text("running")
+
+
+def test_a_closed_thread_offers_no_edit_until_it_is_reopened(
+    desk: Thread, open_page: Callable[..., Page]
+) -> None:
+    page = open_page("editor")
+    page.goto(f"{T}/close")
+    page.click("text=Close the thread")
+    for path, offered in (("keys", "Add a key…"), ("keys/seat", "Edit…")):
+        page.goto(f"{T}/{path}")
+        expect(page.locator("main")).to_contain_text("nothing in it can be edited")
+        expect(page.get_by_text(offered)).to_have_count(0)
+    page.locator(".readonly").get_by_role("button", name="Reopen").click()
+    page.goto(f"{T}/keys/seat")
+    expect(page.get_by_text("Edit…")).to_be_visible()
+
+
+def test_what_only_takes_posts_leads_on_when_it_is_read(
+    desk: Thread, open_page: Callable[..., Page], watched: Watched
+) -> None:
+    watched.expected.append("405")
+    page = open_page("editor")
+    for path in ("/theme", f"{T}/reopen", f"{T}/events/3/undo"):
+        page.goto(path)
+        expect(page.locator("main")).to_contain_text("takes what a form sends")
+        page.click("text=Open that page")
+        expect(page.locator("main")).not_to_contain_text("takes what a form sends")

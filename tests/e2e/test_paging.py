@@ -21,28 +21,29 @@ def paged(agent: Agent) -> Thread:
     return make_paged(agent)
 
 
-def test_the_cells_are_one_tab_stop_that_arrows_walk(paged: Thread, page: Page) -> None:
+TILES = ".tile[id]:visible"
+
+
+def test_the_tiles_are_one_tab_stop_that_arrows_walk(paged: Thread, page: Page) -> None:
     page.goto(f"{T}/working-set")
-    cells = page.locator(".cell")
+    cells = page.locator(TILES)
     cells.first.focus()
-    expect(page.locator("#why-policy")).to_be_visible()
     page.keyboard.press("ArrowRight")
     expect(cells.nth(1)).to_be_focused()
-    expect(page.locator("#why-policy")).to_be_hidden()
-    expect(page.locator(".cell[tabindex='0']")).to_have_count(1)
+    expect(page.locator(".tile[tabindex='0']")).to_have_count(1)
     page.keyboard.press("End")
     expect(cells.last).to_be_focused()
     page.keyboard.press("Enter")
     page.wait_for_url(re.compile(f"{T}/pages/slot-"))
 
 
-def test_arrows_in_the_cells_leave_the_scrubber_alone(
+def test_arrows_in_the_tiles_leave_the_scrubber_alone(
     paged: Thread, page: Page
 ) -> None:
     page.goto(f"{T}?tab=working-set&at_seq=20")
-    page.locator(".cell").first.focus()
+    page.locator(TILES).first.focus()
     page.keyboard.press("ArrowRight")
-    expect(page.locator(".cell").nth(1)).to_be_focused()
+    expect(page.locator(TILES).nth(1)).to_be_focused()
     expect(page.locator("#at")).to_have_value("20")
 
 
@@ -50,12 +51,12 @@ def test_a_page_that_comes_in_is_pushed(
     agent: Agent, paged: Thread, page: Page
 ) -> None:
     page.goto(f"{T}/working-set")
-    expect(page.locator("#live")).to_have_text("live")
+    expect(page.locator("#live")).to_have_text("Live")
     say(agent, "paged", "One more thing.", type="chat.user")
     expect(page.locator(f"#cell-slot-{paged.slot_count}")).to_be_visible()
 
 
-def test_charts_are_drawn_and_lead_to_the_timeline(paged: Thread, page: Page) -> None:
+def test_charts_are_drawn_and_lead_to_the_replay(paged: Thread, page: Page) -> None:
     page.goto(f"{T}/paging")
     expect(page.locator(".uplot canvas")).to_have_count(4)
     plot = page.locator("[data-chart=lookups] .u-over")

@@ -25,7 +25,7 @@ PASSWORD = "seven herons on the jetty"
 @pytest.fixture
 def server(server: str) -> str:
     """By its name: no browser has passkeys for an address."""
-    asking.challenges.forget()
+    asking.challenge_limit.forget()
     return server.replace("127.0.0.1", "localhost")
 
 

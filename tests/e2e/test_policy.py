@@ -50,6 +50,6 @@ def test_csp_has_no_report(known: dict[str, str], page: Page, watched: Watched) 
 
 def test_a_report_would_be_seen(page: Page, watched: Watched) -> None:
     watched.expected += ["policy: style-src-attr", "Content Security Policy"]
-    with page.expect_console_message(lambda said: "policy: style" in said.text):
+    with page.expect_console_message(lambda message: "policy: style" in message.text):
         page.evaluate("document.body.setAttribute('style', 'color: red')")
     assert any("policy: style" in problem for problem in watched.problems)

@@ -29,7 +29,7 @@ def test_from_the_look_up_to_the_receipt(
 ) -> None:
     watched.expected.append("410")
     page = open_page("officer", java_script_enabled=scripts)
-    page.click("text=Privacy")
+    page.get_by_role("link", name="Subjects").click()
     page.fill("[name=user_id]", "ann")
     page.click("text=Look up")
     expect(page.locator("h1")).to_contain_text("Subject")
@@ -68,13 +68,15 @@ def test_an_open_tab_is_cleared(
     thread.goto(f"{P}/threads/ann-2?tab=messages")
     threads.goto(f"{P}/threads")
     for page in (thread, threads):
-        expect(page.locator("#live")).to_have_text("live")
-    said = forgotten.SAID[0]
-    expect(thread.locator("main")).to_contain_text(said)
+        expect(page.locator("#live")).to_have_text("Live")
+    text = forgotten.TEXTS[0]
+    expect(thread.locator("main")).to_contain_text(text)
     forgotten.confirm(forgotten.plan(ann))
     # To a viewer she is restricted first, so that nobody slips in.
-    expect(thread.locator("#live")).to_have_text(re.compile("erased|not for your role"))
-    expect(thread.locator("main")).not_to_contain_text(said)
+    expect(thread.locator("#live")).to_have_text(
+        re.compile("Erased|Not live: not for your role")
+    )
+    expect(thread.locator("main")).not_to_contain_text(text)
     watched.expected.append("403")
     thread.click("text=Why?")
     expect(thread.locator("h1")).to_contain_text("forgotten")
@@ -82,7 +84,7 @@ def test_an_open_tab_is_cleared(
     row = threads.locator(".row", has_text="ann-2")
     expect(row).to_have_count(0)
     expect(threads.locator(".row", has_text="bob-2")).to_be_visible()
-    expect(threads.locator("#live")).to_have_text("live")
+    expect(threads.locator("#live")).to_have_text("Live")
 
 
 def test_the_receipt_prints_without_what_is_around_it(

@@ -13,6 +13,8 @@ from tests.cast import factories
 from tests.e2e.conftest import say
 
 T = "/p/acme/threads/talk"
+#: As a list of events, and what each of them changed.
+LISTED = "view=events&tab=changes"
 EVENTS = 40
 
 
@@ -39,17 +41,16 @@ def drag(page: Page, seqs: list[int]) -> None:
 
 def shows(page: Page, seq: int) -> None:
     """The panels, the URL and the controls agree on the event."""
-    expect(page.locator("#moment")).to_have_attribute("data-at", str(seq))
-    for panel in ("#events", "#summary"):
+    for panel in ("#moment", "#at-hand", "#events", "#changed"):
         expect(page.locator(panel)).to_have_attribute("data-at", str(seq))
     expect(page.locator("#events [aria-current=true]")).to_have_id(f"event-{seq}")
-    expect(page).to_have_url(re.compile(re.escape(f"{T}?at_seq={seq}") + "$"))
+    expect(page).to_have_url(re.compile(rf"{T}\?(.*&)?at_seq={seq}(&|$)"))
     expect(page.locator("#at")).to_have_value(str(seq))
     expect(page.locator("#to")).to_have_value(str(seq))
 
 
 def test_scrubber_ends_where_the_thumb_ends(talk: None, page: Page) -> None:
-    page.goto(T)
+    page.goto(f"{T}?{LISTED}")
     for last in (1, EVENTS, 17, 1, 23):
         there = [1 + (n * 7) % EVENTS for n in range(100)]
         drag(page, [*there, last])
@@ -59,15 +60,15 @@ def test_scrubber_ends_where_the_thumb_ends(talk: None, page: Page) -> None:
 def test_dragging_from_end_to_start_ends_on_the_first_event(
     talk: None, page: Page
 ) -> None:
-    page.goto(T)
+    page.goto(f"{T}?{LISTED}")
     for _ in range(8):
         drag(page, list(range(EVENTS, 0, -1)))
         shows(page, 1)
-        expect(page.locator("#summary h2")).to_have_text("thread.created")
+        expect(page.locator("#changed h2")).to_have_text("thread.created")
 
 
 def test_a_mouse_drags_the_thumb(talk: None, page: Page) -> None:
-    page.goto(T)
+    page.goto(f"{T}?{LISTED}")
     box = page.locator("#at").bounding_box()
     assert box is not None
     middle = box["y"] + box["height"] / 2
@@ -80,23 +81,23 @@ def test_a_mouse_drags_the_thumb(talk: None, page: Page) -> None:
 
 
 def test_steps_lead_where_they_say(talk: None, page: Page) -> None:
-    page.goto(f"{T}?at_seq=20")
+    page.goto(f"{T}?at_seq=20&{LISTED}")
     for name, seq in (
-        ("+1", 21),
+        ("One event on", 21),
         ("+10", 31),
-        ("−1", 30),
+        ("One event back", 30),
         ("−10", 20),
         ("First event", 1),
         ("−10", 1),
-        ("Last event", EVENTS),
-        ("+1", EVENTS),
+        ("Newest event", EVENTS),
+        ("One event on", EVENTS),
     ):
         page.get_by_role("link", name=name, exact=True).click()
         shows(page, seq)
 
 
 def test_keys_step_too(talk: None, page: Page) -> None:
-    page.goto(f"{T}?at_seq=20")
+    page.goto(f"{T}?at_seq=20&{LISTED}")
     for key, seq in (
         ("ArrowRight", 21),
         ("Shift+ArrowRight", 31),
@@ -112,10 +113,11 @@ def test_keys_step_too(talk: None, page: Page) -> None:
 def test_keys_rest_while_one_types_or_when_switched_off(talk: None, page: Page) -> None:
     page.goto(f"{T}?at_seq=20")
     page.keyboard.press("/")
-    expect(page.locator("#find")).to_be_focused()
+    expect(page.locator("#q")).to_be_focused()
     page.keyboard.type("p?")
-    expect(page.locator("#find")).to_have_value("p?")
-    page.locator("h1").click()
+    expect(page.locator("#q")).to_have_value("p?")
+    page.keyboard.press("Escape")
+    expect(page.locator("#q")).to_have_count(0)
     page.keyboard.press("?")
     expect(page.locator("#sheet")).to_be_visible()
     page.locator("#keys-on").uncheck()
@@ -143,14 +145,14 @@ def test_marks_are_jumped_to(talk: None, page: Page) -> None:
     page.goto(f"{T}/close")
     page.get_by_role("button", name="Close the thread").click()
     page.wait_for_url(f"**{T}")
-    page.goto(f"{T}?at_seq=5")
+    page.goto(f"{T}?at_seq=5&{LISTED}")
     page.keyboard.press("]")
     shows(page, EVENTS + 1)
     assert page.locator("[data-mark=next]").get_attribute("href") is None
 
 
 def test_play_moves_and_stops(talk: None, page: Page) -> None:
-    page.goto(f"{T}?at_seq=30")
+    page.goto(f"{T}?at_seq=30&{LISTED}")
     page.locator("#speed").select_option("10")
     page.get_by_role("button", name="Play").click()
     expect(page.locator("#playing")).to_have_text("every 10th event")
@@ -159,7 +161,7 @@ def test_play_moves_and_stops(talk: None, page: Page) -> None:
 
 
 def test_a_seek_does_not_stop_play(talk: None, page: Page) -> None:
-    page.goto(f"{T}?at_seq=1")
+    page.goto(f"{T}?at_seq=1&{LISTED}")
     page.get_by_role("button", name="Play").click()
     drag(page, [36])
     expect(page.get_by_role("button", name="Stop")).to_be_visible()
@@ -170,28 +172,29 @@ def test_permalink_reopens_same_view(
     talk: None, open_page: Callable[..., Page]
 ) -> None:
     page = open_page()
-    page.goto(f"{T}?tab=messages")
+    page.goto(f"{T}?view=events")
     drag(page, [9, 12])
     expect(page.locator("#moment")).to_have_attribute("data-at", "12")
     expect(page).to_have_url(re.compile("at_seq=12"))
     other = open_page("viewer")
     other.goto(page.url)
-    for panel in ("#events", "#messages"):
-        seen = page.locator(f"{panel} .said, {panel} pre").all_text_contents()
-        assert seen == other.locator(f"{panel} .said, {panel} pre").all_text_contents()
+    expect(page.locator("#working-set")).to_have_attribute("data-at", "12")
+    for part in ("#events .said", "#working-set .first"):
+        seen = page.locator(part).all_text_contents()
+        assert seen == other.locator(part).all_text_contents()
         assert seen
 
 
 def test_back_never_shows_a_fragment(talk: None, page: Page) -> None:
     page.goto("/p/acme/threads")
-    page.goto(T)
+    page.goto(f"{T}?{LISTED}")
     drag(page, [5, 9])
     shows(page, 9)
     page.get_by_role("link", name="API keys").click()
     page.wait_for_url("**/api-keys")
     page.go_back()
     shows(page, 9)
-    expect(page.locator("header.bar")).to_be_visible()
+    expect(page.locator("header.top")).to_be_visible()
     page.go_back()
     expect(page.get_by_role("heading", name="Threads")).to_be_visible()
 
@@ -199,34 +202,71 @@ def test_back_never_shows_a_fragment(talk: None, page: Page) -> None:
 def test_pause_is_a_permalink(talk: None, agent: Agent, page: Page) -> None:
     page.goto(T)
     page.locator("#pause").click()
-    shows(page, EVENTS)
+    expect(page.locator("#moment")).to_have_attribute("data-at", str(EVENTS))
     say(agent, "talk", "one more")
     page.reload()
-    expect(page.locator(".asof")).to_contain_text("1 newer")
-    expect(page.locator("#summary")).not_to_contain_text("one more")
-    page.locator("#resume").click()
-    expect(page.locator("#summary")).to_contain_text("one more")
+    expect(page.locator("#live")).to_contain_text("· 1 newer")
+    expect(page.locator("#conversation")).not_to_contain_text("one more")
+    page.get_by_role("link", name="Show now").click()
+    expect(page.locator("#conversation")).to_contain_text("one more")
     assert page.url.endswith(T)
 
 
-def test_the_tail_pauses_and_resumes(talk: None, agent: Agent, page: Page) -> None:
+def test_the_events_pause_and_resume(talk: None, agent: Agent, page: Page) -> None:
+    """By the address that they had before."""
     page.goto(f"{T}/tail?hide=turn")
+    page.wait_for_url(f"**{T}?view=events&hide=turn")
     page.keyboard.press("p")
-    page.wait_for_url(f"**/tail?at_seq={EVENTS}&hide=turn")
+    page.wait_for_url(re.compile(f"at_seq={EVENTS}"))
+    assert "hide=turn" in page.url
     say(agent, "talk", "one more")
     page.keyboard.press("p")
-    page.wait_for_url("**/tail?hide=turn")
-    expect(page.locator("#tail")).to_contain_text("one more")
+    page.wait_for_url(f"**{T}?view=events&hide=turn")
+    expect(page.locator("#events")).to_contain_text("one more")
+
+
+def test_the_newest_event_is_seen_at_once(talk: None, page: Page) -> None:
+    """Where the list opens, and as of any event: on a laptop's screen."""
+    page.set_viewport_size({"width": 1440, "height": 900})
+    page.goto(f"{T}?view=events")
+    expect(page.locator(f"#event-{EVENTS}")).to_be_in_viewport(ratio=1)
+    drag(page, [25])
+    expect(page.locator("#event-25[aria-current]")).to_be_in_viewport(ratio=1)
+
+
+def test_numbers_of_any_size_stand_on_one_line(talk: None, page: Page) -> None:
+    page.goto(f"{T}?view=events")
+    number = page.locator(f"#event-{EVENTS} .seq")
+    box = number.bounding_box()
+    number.evaluate("each => each.textContent = '9,999,999'")
+    after = number.bounding_box()
+    assert box is not None
+    assert after is not None
+    assert after["height"] == box["height"]
+
+
+def test_what_is_slow_comes_once_the_thumb_rests(talk: None, page: Page) -> None:
+    """And what stood there until then is not taken away."""
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(f"{T}?at_seq=30")
+    drag(page, [29, 25, 20])
+    expect(page.locator("#working-set")).to_have_attribute("data-at", "20")
+    seeks = [url for url in asked if "/panels/moment" in url]
+    assert "passing=1" in seeks[0]
+    assert "passing" not in seeks[-1]
+    assert "at_seq=20" in seeks[-1]
 
 
 def test_a_pinned_event_is_compared_with_wherever_one_goes(
     talk: None, page: Page
 ) -> None:
-    page.goto(T)
+    page.goto(f"{T}?{LISTED}")
     page.keyboard.press("ArrowLeft")
     shows(page, EVENTS - 1)
     page.keyboard.press("b")
-    expect(page).to_have_url(re.compile(f"at_seq={EVENTS - 1}&base={EVENTS - 1}$"))
+    pinned = re.compile(f"at_seq={EVENTS - 1}&base={EVENTS - 1}$")
+    expect(page).to_have_url(pinned)
     drag(page, [30, 20])
     title = page.locator("#difference h2")
     expect(title).to_have_text(f"From event {EVENTS - 1} to event 20")
@@ -243,7 +283,7 @@ def test_events_stand_open_where_one_looks(
     talk: None, open_page: Callable[..., Page], *, scripts: bool
 ) -> None:
     page = open_page(java_script_enabled=scripts)
-    page.goto(f"{T}?at_seq=20")
+    page.goto(f"{T}?at_seq=20&view=events")
     for seq in (4, 6):
         page.click(f"#event-{seq} [aria-expanded=false]")
         expect(page.locator(f"#event-{seq} pre")).to_be_in_viewport()
@@ -259,13 +299,15 @@ def test_works_without_scripts(talk: None, open_page: Callable[..., Page]) -> No
     page.get_by_role("link", name="Pause").click()
     page.get_by_role("link", name="−10").click()
     assert page.url.endswith(f"?at_seq={EVENTS - 10}")
+    page.get_by_role("link", name="Events", exact=True).first.click()
     expect(page.locator("#events [aria-current=true]")).to_have_id(
         f"event-{EVENTS - 10}"
     )
     page.locator("#to").fill("7")
     page.locator("#to").press("Enter")
-    assert page.url.endswith("?at_seq=7")
-    page.get_by_role("link", name="Conversation").click()
+    assert page.url.endswith("?view=events&at_seq=7")
+    page.get_by_role("link", name="Conversation").first.click()
+    page.get_by_role("link", name="All messages").click()
     expect(page.locator(".bubble")).to_have_count(6)
     page.get_by_role("link", name="Fork here").click()
     page.get_by_label("Name of the new thread").fill("other")

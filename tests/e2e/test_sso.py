@@ -28,7 +28,7 @@ def test_there_and_back(chromium: Browser, tmp_path: Path) -> None:
                 context = chromium.new_context(base_url=server.url)
                 page = context.new_page()
                 page.add_init_script(WATCH)
-                page.on("console", lambda said: problems.append(said.text))
+                page.on("console", lambda message: problems.append(message.text))
                 page.goto("/p/acme/threads")
                 page.select_option("[name=purpose]", "support")
                 page.click("text=Single sign-on")

@@ -28,7 +28,7 @@ def test_link_works_once(
 ) -> None:
     watched.expected.append("422")
     token = operators.make_link(operators.ensure_default())
-    for heading in ("acme", "Sign in"):
+    for heading in ("No thread yet", "Sign in"):
         context = chromium.new_context(base_url=server)
         page = context.new_page()
         watched.watch(page)
@@ -51,7 +51,7 @@ def test_preview_keeps_link(
     for _ in range(3):
         page.goto(f"/sign-in/{token}")
     page.get_by_role("button", name="Sign in").click()
-    expect(page.get_by_role("heading", name="acme")).to_be_visible()
+    expect(page.get_by_role("heading", name="No thread yet")).to_be_visible()
     context.close()
 
 
@@ -102,7 +102,7 @@ def test_a_signed_out_panel_is_said_and_no_page_is_swapped_in(
     page.context.clear_cookies()
     page.keyboard.press("ArrowRight")
     expect(page.locator("[role=alert]")).to_contain_text("signed out")
-    expect(page.locator("header.bar")).to_have_count(1)
+    expect(page.locator("header.top")).to_have_count(1)
     expect(page.locator("#head")).to_be_visible()
     page.keyboard.press("ArrowRight")
     expect(page.locator("#moment[role=alert]")).to_have_count(1)
@@ -121,4 +121,4 @@ def test_a_theme_holds_against_the_system(open_page: Callable[..., Page]) -> Non
     page.locator(".menu summary").click()
     page.get_by_role("button", name="dark").click()
     ground = "getComputedStyle(document.body).backgroundColor"
-    assert page.evaluate(ground) == "rgb(14, 17, 22)"
+    assert page.evaluate(ground) == "rgb(11, 13, 17)"

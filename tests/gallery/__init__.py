@@ -1,5 +1,5 @@
-"""Every partial of the inspector in each of its states, on one page.
+"""Every partial of the inspector as pages show it, on one page.
 
-`python -m tests.gallery` draws it into a file. A module here holds the samples of one
-noun's templates; they are made up.
+The pages are those of a project in which all has happened that the inspector tells of.
+`python -m tests.gallery` draws them into `var/artefacts/gallery.html`.
 """

@@ -1,99 +1,106 @@
-"""The gallery: every partial of the inspector in each of its states."""
+"""What pages show by partial, and all of it on one page."""
 
 from __future__ import annotations
 
-import copy
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from django import conf
-from django.contrib.auth.models import AnonymousUser
-from django.http import HttpRequest
-from django.template.loader import get_template, render_to_string
-from django.test import RequestFactory, override_settings
+import pytest
+from django.conf import settings
+from django.template.base import FilterExpression, Node, Template, Variable
+from django.template.context import Context
+from django.template.defaulttags import WithNode
+from django.template.loader import get_template
+from django.template.smartif import TokenBase
 
-from inspector.web import shell
-from tests.gallery import shared
-from tests.gallery.pattern import Pattern
-from tests.gallery.states import (
-    api_keys,
-    audit,
-    checkpoints,
-    events,
-    imports,
-    members,
-    memory,
-    pages,
-    paging,
-    people,
-    privacy,
-    settings,
-    slots,
-    threads,
-    timeline,
-    turns,
-)
-
-PATTERNS: tuple[Pattern, ...] = (
-    *shared.PATTERNS,
-    *threads.PATTERNS,
-    *timeline.PATTERNS,
-    *events.PATTERNS,
-    *slots.PATTERNS,
-    *api_keys.PATTERNS,
-    *members.PATTERNS,
-    *imports.PATTERNS,
-    *settings.PATTERNS,
-    *paging.PATTERNS,
-    *pages.PATTERNS,
-    *turns.PATTERNS,
-    *memory.PATTERNS,
-    *checkpoints.PATTERNS,
-    *audit.PATTERNS,
-    *people.PATTERNS,
-    *privacy.PATTERNS,
-)
+ROOT = Path(settings.BASE_DIR)
+TEMPLATES = ROOT / "templates"
 _NEEDS = "{# Needs:"
-#: Of this folder, which is no part of the product.
-TEMPLATE = "gallery.html"
+#: The first says in which order the layers of the others stand.
+_STYLES = sorted((ROOT / "static/css").glob("*.css"), key=lambda p: p.stem != "tokens")
+_LINKS = "\n".join(f'<link rel="stylesheet" href="{p.as_uri()}">' for p in _STYLES)
+_HEAD = f"""<!doctype html>
+<html lang="en"><meta charset="utf-8"><title>Gallery · MemoryHub</title>
+{_LINKS}
+<main><h1>Every partial, as pages of a made-up project show it</h1>
+"""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Drawn:
-    """A pattern as the page shows it: what its file says, and each state by name."""
+@dataclass(slots=True)
+class Shown:
+    """How pages showed a template, and the names that all of their contexts had."""
 
-    pattern: Pattern
-    needs: str
-    states: tuple[tuple[str, str], ...]
-
-    @property
-    def anchor(self) -> str:
-        """`threads-row` of `inspector/threads/_row.html`."""
-        noun, file = self.pattern.template.split("/")[-2:]
-        return f"{noun}-{file.strip('_').removesuffix('.html')}"
+    names: set[str]
+    texts: dict[str, None] = field(default_factory=dict)
 
 
-def text() -> str:
-    """The page. Ids come again here, one to a state; nothing else shows them so."""
-    request = RequestFactory(headers={"host": "127.0.0.1"}).get("/")
-    request.user = AnonymousUser()
-    around = {"drawn": [draw(request, pattern) for pattern in PATTERNS]}
-    templates: list[dict[str, Any]] = copy.deepcopy(conf.settings.TEMPLATES)
-    templates[0]["DIRS"] = [*templates[0]["DIRS"], Path(__file__).parent]
-    with override_settings(TEMPLATES=templates):
-        return shell.page(request, TEMPLATE, around).content.decode()
+def partials() -> list[str]:
+    found = TEMPLATES.rglob("_*.html")
+    return sorted(path.relative_to(TEMPLATES).as_posix() for path in found)
 
 
-def draw(request: HttpRequest, pattern: Pattern) -> Drawn:
-    states = tuple(
-        (label, render_to_string(pattern.template, dict(context), request))
-        for label, context in pattern.states.items()
-    )
-    return Drawn(pattern=pattern, needs=needs(pattern.template), states=states)
+@contextmanager
+def watched() -> Iterator[dict[str, Shown]]:
+    """Whatever is rendered meanwhile, by the name of its template."""
+    shown: dict[str, Shown] = {}
+    render = Template._render  # type: ignore[attr-defined]  # the stubs leave it out
+
+    def seen(template: Template, context: Context) -> str:
+        text = str(render(template, context))
+        names = {*map(str, context.flatten())}
+        each = shown.setdefault(str(template.name), Shown(names))
+        each.names &= names
+        each.texts[text] = None
+        return text
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Template, "_render", seen)
+        yield shown
 
 
 def needs(template: str) -> str:
     """What the first line of a partial says that it wants of its context."""
     source: str = get_template(template).template.source  # type: ignore[attr-defined]  # Django's engine
     return source.partition(_NEEDS)[2].partition("#}")[0].strip()
+
+
+def used(template: str) -> set[str]:
+    """Names that a template takes from its context, in branches of any state."""
+    found: set[str] = set()
+    bound = {"forloop"}
+    todo: list[Any] = [get_template(template).template.nodelist]  # type: ignore[attr-defined]  # Django's engine
+    while todo:
+        match todo.pop():
+            case Variable(lookups=(str(name), *_)):
+                found.add(name)
+            case FilterExpression(var=variable, filters=filters):
+                todo += [variable, filters]
+            case list() | tuple() as several:
+                todo += several
+            case dict() as named:
+                todo += named.values()
+            case Node() | TokenBase() as node:
+                bound.update(getattr(node, "loopvars", ()))
+                bound.add(getattr(node, "asvar", None) or "")
+                if isinstance(node, WithNode):
+                    bound.update(node.extra_context)
+                todo += vars(node).values()
+    return found - bound
+
+
+def draw(shown: dict[str, Shown]) -> str:
+    """The page. Ids come again here, one to a state; nothing else shows them so."""
+    return _HEAD + "".join(_drawn(name, shown[name]) for name in partials())
+
+
+def _drawn(template: str, shown: Shown) -> str:
+    heading = f"<h2>{template}</h2><p class='faint'>Needs: {needs(template)}</p>"
+    if not template.endswith("/_row.html"):
+        return heading + "".join(f"<section>{text}</section>" for text in shown.texts)
+    # A row can't stand alone; style sheets call its table like its room.
+    table = f"table {template.split('/')[-2].replace('_', '-')}"
+    rows = "".join(shown.texts)
+    return f"{heading}<div class='{table}' role='table'>{rows}</div>"

@@ -60,7 +60,9 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
     if not outcomes:
         return
     for negative, what in ((False, "obligations"), (True, "negative invariants")):
-        wanted = [n for n, asked in NINETEEN.items() if asked.negative == negative]
+        wanted = [
+            n for n, requirement in NINETEEN.items() if requirement.negative == negative
+        ]
         held = sum(outcomes.get(n, False) for n in wanted)
         waiting = sum(bool(NINETEEN[n].waits_for) for n in wanted)
         terminalreporter.write_line(

@@ -98,27 +98,27 @@ class Hub:
             if "get" in ways
         ]
 
-    def everything(self, client: Client, known: Known) -> str:
+    def everything(self, client: Client, names: KnownNames) -> str:
         """All that any read tells of what is known by name, now and as of any seq."""
-        told = []
+        texts = []
         for path, query in self.reads(client):
-            for filled in known.fill(path):
-                for asked in _asked(query, known.seqs):
-                    answer = client.get(filled + asked)
-                    assert answer.status < 500, (filled, asked, answer.body)
-                    told.append(json.dumps(answer.body, ensure_ascii=False))
-        return "\n".join(told)
+            for filled in names.fill(path):
+                for query_text in _queries(query, names.seqs):
+                    answer = client.get(filled + query_text)
+                    assert answer.status < 500, (filled, query_text, answer.body)
+                    texts.append(json.dumps(answer.body, ensure_ascii=False))
+        return "\n".join(texts)
 
     def forget(self, officer: Client, user: str, **scope: Any) -> dict[str, Any]:
         """Plan, confirm, wait until it is complete. Returns the receipt."""
         subject = officer.post("/subjects:resolve", {"user_id": user}).body["id"]
-        asked = {"scope": "subject", "reason": "consent_withdrawn", **scope}
-        plan = officer.post(f"/subjects/{subject}/erasures", asked)
+        wish = {"scope": "subject", "reason": "consent_withdrawn", **scope}
+        plan = officer.post(f"/subjects/{subject}/erasures", wish)
         assert plan.status == 201, plan.body
         erasure = plan.body["id"]
         named = {name: plan.body[name] for name in ("plan_token", "count")}
-        said = officer.post(f"/erasures/{erasure}:confirm", named)
-        assert said.status == 202, said.body
+        confirmed = officer.post(f"/erasures/{erasure}:confirm", named)
+        assert confirmed.status == 202, confirmed.body
         return self.completed(officer, erasure)
 
     def completed(self, officer: Client, erasure: str) -> dict[str, Any]:
@@ -135,7 +135,7 @@ class Hub:
 
 
 @dataclass(slots=True, kw_only=True)
-class Known:
+class KnownNames:
     """Names that somebody took down: by these, and no search, all is asked for."""
 
     thread: list[str] = field(default_factory=list)
@@ -173,7 +173,7 @@ def _query(ways: Mapping[str, Any], parameters: Mapping[str, Any]) -> Query:
     return found
 
 
-def _asked(query: Query, seqs: Sequence[int]) -> Iterator[str]:
+def _queries(query: Query, seqs: Sequence[int]) -> Iterator[str]:
     """Queries to try: as it is, and every switch at every value, as of each seq."""
     switched: list[dict[str, Any]] = [{}]
     switched += [{name: value} for name, values in query.items() for value in values]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class Requirement:
     """One of the nineteen."""
 
     what: str
@@ -22,24 +22,28 @@ class Asked:
 
 _FACTS = "facts and the consolidator of long-term memory"
 
-NINETEEN: dict[int, Asked] = {
-    1: Asked(what="another scope sees nothing", negative=True),
-    2: Asked(what="a caller can't widen its scope", negative=True),
-    3: Asked(what="background work keeps to its scope", negative=True),
-    4: Asked(what="each claim in a context resolves to a source"),
-    5: Asked(what="deleting a source reaches what was made of it", negative=True),
-    6: Asked(what="a rebuild brings everything back"),
-    7: Asked(what="no way to write goes round the gate", negative=True),
-    8: Asked(what="authority is assigned, never claimed"),
-    9: Asked(what="an erased value stays out, however it returns", negative=True),
-    10: Asked(what="a tombstone outlives every expiry", negative=True),
-    11: Asked(what="a tombstone sees through spelling", negative=True),
-    12: Asked(what="nothing is extracted again", negative=True, waits_for=_FACTS),
-    13: Asked(what="no hidden second copy is made", negative=True, waits_for=_FACTS),
-    14: Asked(what="a deletion stays done", negative=True),
-    15: Asked(what="a deletion reaches shared copies", negative=True),
-    16: Asked(what="a correction survives a reindex", waits_for=_FACTS),
-    17: Asked(what="a retraction needs no replacement", waits_for=_FACTS),
-    18: Asked(what="recall keeps to k and to the budget", waits_for="recall by search"),
-    19: Asked(what="what is recalled stands fenced in the prompt"),
+NINETEEN: dict[int, Requirement] = {
+    1: Requirement(what="another scope sees nothing", negative=True),
+    2: Requirement(what="a caller can't widen its scope", negative=True),
+    3: Requirement(what="background work keeps to its scope", negative=True),
+    4: Requirement(what="each claim in a context resolves to a source"),
+    5: Requirement(what="deleting a source reaches what was made of it", negative=True),
+    6: Requirement(what="a rebuild brings everything back"),
+    7: Requirement(what="no way to write goes round the gate", negative=True),
+    8: Requirement(what="authority is assigned, never claimed"),
+    9: Requirement(what="an erased value stays out, however it returns", negative=True),
+    10: Requirement(what="a tombstone outlives every expiry", negative=True),
+    11: Requirement(what="a tombstone sees through spelling", negative=True),
+    12: Requirement(what="nothing is extracted again", negative=True, waits_for=_FACTS),
+    13: Requirement(
+        what="no hidden second copy is made", negative=True, waits_for=_FACTS
+    ),
+    14: Requirement(what="a deletion stays done", negative=True),
+    15: Requirement(what="a deletion reaches shared copies", negative=True),
+    16: Requirement(what="a correction survives a reindex", waits_for=_FACTS),
+    17: Requirement(what="a retraction needs no replacement", waits_for=_FACTS),
+    18: Requirement(
+        what="recall keeps to k and to the budget", waits_for="recall by search"
+    ),
+    19: Requirement(what="what is recalled stands fenced in the prompt"),
 }

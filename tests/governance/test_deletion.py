@@ -33,8 +33,8 @@ def feed(hub: Hub, file: Path, project: str = "acme") -> str:
 
 
 def audited(hub: Hub) -> list[dict[str, Any]]:
-    told = hub.instance.managed("audit", "export").splitlines()
-    return [json.loads(line) for line in told]
+    printed = hub.instance.managed("audit", "export").splitlines()
+    return [json.loads(line) for line in printed]
 
 
 @pytest.mark.usefixtures("alone")
@@ -44,14 +44,14 @@ def test_a_deletion_stays_done(hub: Hub, tmp_path: Path) -> None:
     words = {"ann": f"w{uuid4().hex}", "bob": f"w{uuid4().hex}"}
     clients = {name: hub.agent("acme", name) for name in words}
     officer = hub.officer("acme")
-    known = {name: remember(clients[name], f"t-{name}", words[name]) for name in words}
+    places = {name: remember(clients[name], f"t-{name}", words[name]) for name in words}
     files = {
         name: source(tmp_path / f"{name}.ndjson", name, words[name]) for name in words
     }
     for name in words:
-        known[name].thread.append("from-file" if name == "ann" else "t-bob")
+        places[name].thread.append("from-file" if name == "ann" else "t-bob")
     feed(hub, files["ann"])
-    assert words["ann"] in hub.everything(clients["ann"], known["ann"])
+    assert words["ann"] in hub.everything(clients["ann"], places["ann"])
 
     receipt = hub.forget(officer, "ann")
 
@@ -59,21 +59,21 @@ def test_a_deletion_stays_done(hub: Hub, tmp_path: Path) -> None:
 
     def assert_gone() -> None:
         for client in (clients["ann"], anyone):
-            assert words["ann"] not in hub.everything(client, known["ann"])
-        assert words["bob"] in hub.everything(clients["bob"], known["bob"])
+            assert words["ann"] not in hub.everything(client, places["ann"])
+        assert words["bob"] in hub.everything(clients["bob"], places["bob"])
 
     assert_gone()
-    said = clients["ann"].append("t-ann", words["ann"])
-    assert (said.status, said.body["code"]) == (410, "subject_erased")
+    answer = clients["ann"].append("t-ann", words["ann"])
+    assert (answer.status, answer.body["code"]) == (410, "subject_erased")
     assert "erased" in feed(hub, files["ann"])
     assert_gone()
     hub.work()
     hub.rebuild()
     assert_gone()
     # Auditable, without what was deleted.
-    told = json.dumps(receipt) + json.dumps(audited(hub))
-    assert receipt["erasure"] in told
-    assert words["ann"] not in told
+    printed = json.dumps(receipt) + json.dumps(audited(hub))
+    assert receipt["erasure"] in printed
+    assert words["ann"] not in printed
     hub.restart()
     assert_gone()
     assert words["ann"] not in feed(hub, files["ann"])
@@ -86,9 +86,9 @@ def test_a_deletion_reaches_shared_copies(hub: Hub, tmp_path: Path) -> None:
     """A fork goes too; what another project was given is named in the receipt."""
     word = f"w{uuid4().hex}"
     ann, officer = hub.agent("acme", "ann"), hub.officer("acme")
-    known = remember(ann, "t-1", word)
+    places = remember(ann, "t-1", word)
     ok(ann.post("/threads/t-1:fork", {"thread": "t-fork"}))
-    known.thread.append("t-fork")
+    places.thread.append("t-fork")
     assert ann.get("/threads/t-fork").status == 200
     bundle = exported(hub, officer, "ann", tmp_path / "ann.zip")
     done = hub.instance.manage(
@@ -96,22 +96,22 @@ def test_a_deletion_reaches_shared_copies(hub: Hub, tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     other = hub.agent("other", "ann")
-    assert word in hub.everything(other, known)
+    assert word in hub.everything(other, places)
 
     receipt = hub.forget(officer, "ann")
 
-    assert word not in hub.everything(ann, known)
+    assert word not in hub.everything(ann, places)
     assert ann.get("/threads/t-fork").status == 410
     # The other project was not named: it keeps its copy, and the receipt says who
     # was given one.
-    assert word in hub.everything(other, known)
+    assert word in hub.everything(other, places)
     kinds = [each.partition(":")[0] for each in receipt["recipients"]]
     assert kinds.count("project") == 1
     assert "project:itself" not in receipt["recipients"]
     assert "export" in kinds
     hub.work()
     hub.restart()
-    assert word not in hub.everything(ann, known)
+    assert word not in hub.everything(ann, places)
 
 
 @pytest.mark.usefixtures("alone")
@@ -121,7 +121,7 @@ def test_a_restored_backup_brings_nothing_back(hub: Hub) -> None:
     words = {"ann": f"w{uuid4().hex}", "bob": f"w{uuid4().hex}"}
     clients = {name: hub.agent("acme", name) for name in words}
     officer = hub.officer("acme")
-    known = {name: remember(clients[name], f"t-{name}", words[name]) for name in words}
+    places = {name: remember(clients[name], f"t-{name}", words[name]) for name in words}
     # Whoever is connected would be in the way of copying.
     hub.maker.kill()
     hub.maker.wait()
@@ -138,8 +138,8 @@ def test_a_restored_backup_brings_nothing_back(hub: Hub) -> None:
     hub.server.stop()
     hub.instance.managed("forget", "--replay")
     hub.restart()
-    assert words["ann"] not in hub.everything(clients["ann"], known["ann"])
-    assert words["bob"] in hub.everything(clients["bob"], known["bob"])
+    assert words["ann"] not in hub.everything(clients["ann"], places["ann"])
+    assert words["bob"] in hub.everything(clients["bob"], places["bob"])
 
 
 def exported(hub: Hub, officer: Client, user: str, file: Path) -> Path:

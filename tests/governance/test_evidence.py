@@ -9,7 +9,7 @@ from uuid import uuid4
 
 import pytest
 
-from tests.governance.hubs import Hub, Known, ok
+from tests.governance.hubs import Hub, KnownNames, ok
 from tests.promises.journal.clients import Client
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
@@ -50,13 +50,13 @@ def test_each_claim_of_a_packed_context_resolves_to_its_source(hub: Hub) -> None
     assert turn["included"]
     shown = ok(client.get("/threads/t-1/working-set"))["frames"]
     assert {frame["level"] for frame in shown} > {0}, "nothing was shown below FULL"
-    told = {each["seq"]: each["type"] for each in all_events(client)}
+    types = {each["seq"]: each["type"] for each in all_events(client)}
     for name in turn["included"]:
         page = ok(client.get(f"/threads/t-1/pages/{name}"))
-        assert told[page["seq"]] in ("page.created", "slot.appended"), page
+        assert types[page["seq"]] in ("page.created", "slot.appended"), page
         if any(held["level"] for held in page["levels"]):
             history = ok(client.get(f"/threads/t-1/pages/{name}/history"))["items"]
-            made = {told[each["seq"]] for each in history}
+            made = {types[each["seq"]] for each in history}
             assert "page.compressed" in made, (name, made)
 
 
@@ -84,24 +84,24 @@ def test_deleting_a_source_reaches_what_was_made_of_it(hub: Hub, kind: str) -> N
             put(client, f"d-{n}", text, provenance=[f"p-{n}"])
     hub.work()
     source = ok(client.get("/threads/t-1/pages/p-0"))["seq"]
-    known = Known(thread=["t-1"], page_id=["p-0", "p-1", "d-0", "d-1"])
-    before = hub.everything(client, known)
+    places = KnownNames(thread=["t-1"], page_id=["p-0", "p-1", "d-0", "d-1"])
+    before = hub.everything(client, places)
     assert all(words[n] in before for n in (0, 1))
     # As others call what a key that is bound to ann calls t-1.
     stored = ok(client.get("/threads/t-1"))["subject_id"] + ":t-1"
     hub.forget(officer, "ann", scope="record", thread=stored, record=source)
-    known.seqs = [source, source + 1]
-    told = hub.everything(client, known)
-    assert words[0] not in told
-    assert words[1] in told
+    places.seqs = [source, source + 1]
+    everything = hub.everything(client, places)
+    assert words[0] not in everything
+    assert words[1] in everything
     if kind == "page":
         assert client.get("/threads/t-1/pages/d-0").status == 410
         assert client.get("/threads/t-1/pages/d-1").status == 200
 
 
-def still(told: str) -> str:
+def still(text: str) -> str:
     """Without what goes on by itself: ages, and sums that a worker takes."""
-    lines = (line for line in told.splitlines() if '"age_seconds"' not in line)
+    lines = (line for line in text.splitlines() if '"age_seconds"' not in line)
     moving = r'"idle_seconds": [0-9.]+|"request_id": "[0-9a-f]+"'
     return re.sub(moving, "", "\n".join(lines))
 
@@ -117,16 +117,16 @@ def test_a_rebuild_brings_everything_back(hub: Hub) -> None:
     hub.work()
     ok(client.append("t-1", "Go on."))
     turn = ok(client.post("/threads/t-1/turns", {}))
-    known = Known(
+    places = KnownNames(
         thread=["t-1"],
         page_id=[f"p-{n}" for n in range(PAGES)],
         key=["k-1"],
         turn=[str(turn["turn"])],
     )
-    before = still(hub.everything(client, known))
+    before = still(hub.everything(client, places))
     assert all(word in before for word in words)
     hub.rebuild()
-    assert still(hub.everything(client, known)) == before
+    assert still(hub.everything(client, places)) == before
     packed = ok(client.get(f"/threads/t-1/turns/{turn['turn']}/context"))
     assert packed["verified"] is True
     assert any(word in json.dumps(packed) for word in words)

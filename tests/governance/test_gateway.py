@@ -102,11 +102,11 @@ def test_a_key_without_the_scope_writes_nowhere(hub: Hub) -> None:
     """Every mutating route of the API's own description, with a key of officers."""
     officer, client = hub.officer("acme"), hub.agent("acme")
     hub.reads(client)
-    asked = mutating(hub, thread=GOOD)
-    for method, path in asked:
+    routes = mutating(hub, thread=GOOD)
+    for method, path in routes:
         answer: Answer = officer.send(method, path, {})
         assert answer.status == 403, (method, path, answer.body)
-    assert len(asked) > 30
+    assert len(routes) > 30
     assert ok(client.get("/threads"))["items"] == []
 
 

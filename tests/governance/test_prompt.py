@@ -29,10 +29,10 @@ HOSTILE = (
 @pytest.mark.parametrize("mode", ["strict", "relaxed"])
 def test_what_is_recalled_stands_as_a_tools_answer(hub: Hub, mode: str) -> None:
     """It reaches the model as it is, with no more authority than a tool has."""
-    told, calm = both(hub.agent("acme"), mode, "conversation")
-    assert told[0] == calm[0]
-    assert told[0]["role"] == "system"
-    answers = (m["content"] for m in told if m["role"] == "tool")
+    recalling, calm = both(hub.agent("acme"), mode, "conversation")
+    assert recalling[0] == calm[0]
+    assert recalling[0]["role"] == "system"
+    answers = (m["content"] for m in recalling if m["role"] == "tool")
     found = {text.partition("\n\n")[2] for text in answers}
     assert {*HOSTILE} <= found
 
@@ -41,10 +41,10 @@ def test_what_is_recalled_stands_as_a_tools_answer(hub: Hub, mode: str) -> None:
 @pytest.mark.parametrize("mode", ["strict", "relaxed"])
 def test_what_is_recalled_stands_fenced(hub: Hub, mode: str) -> None:
     """In one message, each page's line parses back to just what it says."""
-    told, calm = both(hub.agent("acme"), mode, "developer")
-    assert FENCE.findall(told[0]["content"]) == FENCE.findall(calm[0]["content"])
+    recalling, calm = both(hub.agent("acme"), mode, "developer")
+    assert FENCE.findall(recalling[0]["content"]) == FENCE.findall(calm[0]["content"])
     found = {}
-    for line in told[0]["content"].splitlines():
+    for line in recalling[0]["content"].splitlines():
         if LINE.match(line):
             parsed = lines.parse(line)
             found[parsed.page_id] = parsed.content
@@ -63,8 +63,8 @@ def both(client: Client, mode: str, layout: str) -> list[list[dict[str, Any]]]:
             messages(ok(client.post(f"/threads/{name}/turns", {"mode": mode})))
         )
     # Hostile text makes no message, and opens and closes nothing that calm does not.
-    told, calm = ([message["role"] for message in each] for each in found)
-    assert told == calm
+    roles, calm = ([message["role"] for message in each] for each in found)
+    assert roles == calm
     return found
 
 

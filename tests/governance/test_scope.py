@@ -7,7 +7,7 @@ from uuid import uuid4
 
 import pytest
 
-from tests.governance.hubs import Hub, Known, ok
+from tests.governance.hubs import Hub, KnownNames, ok
 from tests.promises.journal.clients import Client
 
 pytestmark = pytest.mark.timeout(300)
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.timeout(300)
 LONG = "The harbour master keeps a ledger of every ship and its cargo. " * 40
 
 
-def remember(client: Client, thread: str, word: str, **fields: object) -> Known:
+def remember(client: Client, thread: str, word: str, **fields: object) -> KnownNames:
     """Write a word into every kind of memory of a thread; returns the names."""
     ok(client.append(thread, f"it is {word}"))
     page = {"type": "artifact", "modality": "text", **fields}
@@ -26,7 +26,7 @@ def remember(client: Client, thread: str, word: str, **fields: object) -> Known:
     ok(client.post(f"/threads/{thread}/notes", {"text": word}))
     taken = ok(client.post(f"/threads/{thread}/checkpoints", {"description": word}))
     turn = ok(client.post(f"/threads/{thread}/turns", {}))
-    return Known(
+    return KnownNames(
         thread=[thread],
         page_id=["p-1"],
         key=["k-1"],
@@ -44,9 +44,9 @@ def test_another_scope_sees_nothing(hub: Hub, *, bound: bool) -> None:
     word = f"w{uuid4().hex}"
     one = hub.agent("acme", "ann" if bound else None)
     two = hub.agent("acme", "bob") if bound else hub.agent("other")
-    known = remember(one, "t-1", word)
-    assert word in hub.everything(one, known)
-    assert word not in hub.everything(two, known)
+    places = remember(one, "t-1", word)
+    assert word in hub.everything(one, places)
+    assert word not in hub.everything(two, places)
     if not bound:
         theirs = remember(two, "t-1", "another-word")
         assert word not in hub.everything(two, theirs)
@@ -59,7 +59,7 @@ def test_a_caller_cannot_widen_its_scope(hub: Hub) -> None:
     ann, bob = hub.agent("acme", "ann"), hub.agent("acme", "bob")
     remember(ann, "t-ann", word)
     own = remember(bob, "t-bob", "own-word")
-    wider = Known()
+    wider = KnownNames()
     for name in NAMES:
         setattr(wider, name, [*own_names(own, name), "*", "%", "~"])
     wider.thread += ["t-ann", "../t-ann", "t-ann%00", "acme/t-ann"]
@@ -82,8 +82,8 @@ def test_a_caller_cannot_widen_its_scope(hub: Hub) -> None:
 NAMES = ("thread", "page_id", "key", "index", "turn", "checkpoint")
 
 
-def own_names(known: Known, name: str) -> list[str]:
-    names: list[str] = getattr(known, name)
+def own_names(places: KnownNames, name: str) -> list[str]:
+    names: list[str] = getattr(places, name)
     return names
 
 
@@ -103,10 +103,12 @@ def test_background_work_keeps_to_its_scope(hub: Hub) -> None:
     hub.work()
     for name, client in clients.items():
         pages = [f"p-{n}" for n in range(30)]
-        told = hub.everything(client, Known(thread=[f"t-{name}"], page_id=pages))
+        everything = hub.everything(
+            client, KnownNames(thread=[f"t-{name}"], page_id=pages)
+        )
         (other,) = set(words) - {name}
-        assert words[name] in told
-        assert words[other] not in told
+        assert words[name] in everything
+        assert words[other] not in everything
         made = [ok(client.get(f"/threads/t-{name}/pages/{page}")) for page in pages]
         assert any(len(page["levels"]) > 1 for page in made)
 

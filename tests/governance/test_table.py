@@ -8,7 +8,7 @@ from tests.governance.table import NINETEEN
 HERE = Path(__file__).parent
 
 
-def asked() -> set[int]:
+def covered() -> set[int]:
     """The numbers that tests of this folder are marked with."""
     numbers = set()
     for file in HERE.glob("test_*.py"):
@@ -23,5 +23,5 @@ def asked() -> set[int]:
 def test_each_of_the_nineteen_is_asked_or_says_what_it_waits_for() -> None:
     waiting = {number for number, each in NINETEEN.items() if each.waits_for}
     assert set(NINETEEN) == set(range(1, 20))
-    assert asked() | waiting == set(NINETEEN)
-    assert not asked() & waiting
+    assert covered() | waiting == set(NINETEEN)
+    assert not covered() & waiting

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.governance.hubs import Hub, Known, ok
+from tests.governance.hubs import Hub, KnownNames, ok
 from tests.promises.journal.clients import Answer, Client
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
@@ -49,8 +49,8 @@ def ways(client: Client, text: str, name: str) -> Iterator[Answer]:
 
 def assert_kept_out(client: Client, text: str, name: str) -> None:
     for answer in ways(client, text, name):
-        said = (answer.status, answer.body.get("code"))
-        assert said == (410, "value_erased"), answer.body
+        answered = (answer.status, answer.body.get("code"))
+        assert answered == (410, "value_erased"), answer.body
         assert text not in json.dumps(answer.body)
 
 
@@ -79,10 +79,10 @@ def test_an_erased_value_stays_out_however_it_returns(hub: Hub, tmp_path: Path) 
     for answer in ways(client, NEIGHBOUR, "near"):
         assert ok(answer)
     names = [f"near-{n}" for n in range(1, 6)]
-    known = Known(thread=["t-1"], page_id=["old", *names], key=["old", *names])
-    told = hub.everything(client, known)
-    assert VALUE not in told
-    assert NEIGHBOUR in told
+    places = KnownNames(thread=["t-1"], page_id=["old", *names], key=["old", *names])
+    text = hub.everything(client, places)
+    assert VALUE not in text
+    assert NEIGHBOUR in text
     bob = hub.agent("acme", "bob")
     assert ok(bob.send("PUT", "/threads/t-bob/keys/k", {"value": VALUE}))
     # A greeting is a new utterance, whenever it was said before.

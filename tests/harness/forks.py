@@ -71,12 +71,12 @@ class Forked:
                 setattr(self, name, os.fdopen(ours, mode, encoding="utf-8"))
             elif files[number] == subprocess.STDOUT:
                 given[number] = given[1]
-        self._told, telling = os.pipe()
+        self._reports, telling = os.pipe()
         words = json.dumps(order).encode()
         socket.send_fds(_forker(), [words], [*given, telling])
         for fd in {telling, *(g for g, f in zip(given, files, strict=True) if f < 0)}:
             os.close(fd)
-        self.pid = int.from_bytes(os.read(self._told, 4), "little")
+        self.pid = int.from_bytes(os.read(self._reports, 4), "little")
         assert self.pid, "what forks has ended"
 
     def __enter__(self) -> Self:
@@ -101,11 +101,14 @@ class Forked:
         return status
 
     def _status(self, timeout: float | None) -> int | None:
-        if self.returncode is None and select.select([self._told], [], [], timeout)[0]:
-            told = os.read(self._told, 4)
-            os.close(self._told)
-            assert told, "its keeper has ended before it"
-            self.returncode = int.from_bytes(told, "little", signed=True)
+        if (
+            self.returncode is None
+            and select.select([self._reports], [], [], timeout)[0]
+        ):
+            report = os.read(self._reports, 4)
+            os.close(self._reports)
+            assert report, "its keeper has ended before it"
+            self.returncode = int.from_bytes(report, "little", signed=True)
         return self.returncode
 
     def communicate(

@@ -159,5 +159,5 @@ def watch_commits(
     BaseDatabaseWrapper.commit = watched  # type: ignore[method-assign, assignment]  # to die
 
 
-def _print(told: Any) -> None:
-    sys.stdout.write(json.dumps(told))
+def _print(value: Any) -> None:
+    sys.stdout.write(json.dumps(value))

@@ -304,8 +304,8 @@ def create(url: str) -> bool:
     """Create the database of this name, if there is none. True if it was made."""
     name = urlsplit(url).path.removeprefix("/")
     with server(url) as connection:
-        known = "SELECT 1 FROM pg_database WHERE datname = %s"
-        if connection.execute(known, [name]).fetchone():
+        query = "SELECT 1 FROM pg_database WHERE datname = %s"
+        if connection.execute(query, [name]).fetchone():
             return False
         statement = sql.SQL(f"CREATE DATABASE {{}} {AS_FILES}")
         connection.execute(statement.format(sql.Identifier(name)))

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.promises.clear import test_privacy_controls
-from tests.promises.forget.faults import ROOT, Fault
+from tests.promises.forget.faults import ROOT, Control, Fault
 from tests.promises.tampering import test_controls
 
 
@@ -31,6 +31,22 @@ FOUND = [
 @pytest.mark.parametrize("fault", FOUND, ids=lambda fault: fault.old.strip()[:40])
 def test_a_fault_stands_once_in_its_file(fault: Fault) -> None:
     assert (ROOT / fault.file).read_text(encoding="utf-8").count(fault.old) == 1
+
+
+CONTROLS = [
+    each.values[0]
+    for module in (test_controls, test_privacy_controls)
+    for value in vars(module).values()
+    for each in (value if isinstance(value, list) else [value])
+    if isinstance(each, type(pytest.param()))
+]
+
+
+@pytest.mark.parametrize("control", CONTROLS, ids=lambda control: control.test)
+def test_a_control_runs_a_test_that_is_there(control: Control) -> None:
+    file, _, name = control.test.partition("::")
+    text = (ROOT / file).read_text(encoding="utf-8")
+    assert f"def {name.partition('[')[0]}(" in text
 
 
 def test_the_controls_have_faults() -> None:

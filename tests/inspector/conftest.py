@@ -13,7 +13,7 @@ from django.test import Client
 from django.utils import timezone
 
 from inspector.access import passkeys, sign_in, sso
-from inspector.live import frames
+from inspector.live import rendered_panels
 from memoryhub.models.access.operators import Membership, Operator
 from memoryhub.models.projects import Project
 from memoryhub.models.threads import Thread
@@ -22,15 +22,15 @@ from memoryhub.services.access.api_keys import Agent
 from tests.cast import factories, sockets
 
 Browser = Callable[[str], Client]
-TRIES = (sign_in.tries, passkeys.challenges, sso.begun)
+RATE_LIMITS = (sign_in.link_limit, passkeys.challenge_limit, sso.begin_limit)
 
 
 @pytest.fixture(autouse=True)
 def nobody_has_tried() -> Iterator[None]:
-    for each in TRIES:
+    for each in RATE_LIMITS:
         each.forget()
     yield
-    for each in TRIES:
+    for each in RATE_LIMITS:
         each.forget()
 
 
@@ -105,11 +105,11 @@ async def served(thread: Thread, session: str) -> AsyncIterator[None]:
 def renders(monkeypatch: pytest.MonkeyPatch) -> list[UUID]:
     """What was rendered; the rendering is the real one."""
     seen: list[UUID] = []
-    render = frames.render
+    render = rendered_panels.render
 
-    def counted(thread: UUID, names: set[str]) -> frames.Rendered:
+    def counted(thread: UUID, names: set[str]) -> rendered_panels.RenderedPanels:
         seen.append(thread)
         return render(thread, names)
 
-    monkeypatch.setattr(frames, "render", counted)
+    monkeypatch.setattr(rendered_panels, "render", counted)
     return seen

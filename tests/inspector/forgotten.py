@@ -27,7 +27,7 @@ from tests.oracles import memory_acts
 
 CAROL = "operator:carol"
 #: What nobody may read once it was forgotten.
-SAID = ("Where is my parcel PX-7?", "It was due on Monday, the 3rd of March.")
+TEXTS = ("Where is my parcel PX-7?", "It was due on Monday, the 3rd of March.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +61,7 @@ def make_person(agent: Agent, user_id: str) -> Subject:
     one, two = f"{user_id}-1", f"{user_id}-2"
     for name in (one, two):
         factories.make_thread(agent, name, user_id=user_id, labels={"team": "red"})
-        factories.append(agent, name, *SAID)
+        factories.append(agent, name, *TEXTS)
     memory_acts.set_key(agent, "seat", "12A by the window, please", thread=two)
     memory_acts.add_notes(agent, "She likes to sit by the window.", thread=two)
     found = subjects.find(agent.project, user_id)
@@ -74,8 +74,13 @@ def minutes_ago(minutes: int) -> datetime:
 
 
 def plan(subject: Subject, **more: object) -> Erasure:
-    asked = {"scope": "subject", "reason": "consent_withdrawn", "actor": CAROL, **more}
-    return erasure_plans.plan(subject, **asked)  # type: ignore[arg-type]  # by the caller
+    options = {
+        "scope": "subject",
+        "reason": "consent_withdrawn",
+        "actor": CAROL,
+        **more,
+    }
+    return erasure_plans.plan(subject, **options)  # type: ignore[arg-type]  # by the caller
 
 
 def confirm(row: Erasure) -> Erasure:

@@ -35,15 +35,15 @@ PROSE = "The parcel went by ship and by train. Nobody knows why it is late again
 
 
 def message(role: str, content: str) -> NewSlot:
-    said = {"role": role, "content": content}
+    body = {"role": role, "content": content}
     slot = NewSlot(
         from_name=role,
         to_name="assistant",
         type=f"chat.{role}",
-        content=strict_json.as_sent(said),
+        content=strict_json.as_sent(body),
         tokens=tokens.estimate(content),
     )
-    return measuring.of_slot(slot, said)
+    return measuring.of_slot(slot, body)
 
 
 def new_page(page_id: str, text: str, **fields: Any) -> NewPage:
@@ -100,8 +100,8 @@ def make_paged(
     for n in range(rounds):
         ask(agent, name, f"Round {n}: where is it? " + PROSE * 4)
         found = message("tool", f'{{"round": {n}, "stops": ["Oslo"]}}')
-        told = message("assistant", f"Answer {n}. " + PROSE * 20)
-        do(agent, name, AppendSlots(slots=(found, told)))
+        answer = message("assistant", f"Answer {n}. " + PROSE * 20)
+        do(agent, name, AppendSlots(slots=(found, answer)))
     do(agent, name, FaultPage(page_id=gone(agent, name)[0], level=0))
     do(agent, name, FaultPage(page_id="slot-999", level=0))
     ask(agent, name, "And now?")

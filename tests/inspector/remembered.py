@@ -56,11 +56,11 @@ def make_desk(agent: Agent, name: str = "desk", *, user_id: str = "ann") -> Thre
     factories.make_thread(agent, name, user_id=user_id, scope=scope)
     put(agent, "cart", CART, thread=name)
     put(agent, "seat", "12A", thread=name)
-    said: dict[TaskField, bytes] = {
+    fields: dict[TaskField, bytes] = {
         "description": text(f"Rebook ann {HOSTILE}"),
         "data": text({"step": [1]}),
     }
-    act(agent, SetTask(status="running", fields=said), name)
+    act(agent, SetTask(status="running", fields=fields), name)
     memory_acts.add_notes(agent, "Asked for the number.", HOSTILE, thread=name)
     memory_acts.take(agent, "before", thread=name)
     put(agent, "seat", "14C", thread=name)

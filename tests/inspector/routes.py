@@ -6,13 +6,14 @@ A route that this does not know how to fill fails whoever walks over them.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 
 from django.urls import URLPattern, URLResolver, get_resolver
 
 import inspector.urls
+from inspector.knowledge.fact_acts import VERBS as FACT_VERBS
 from inspector.memory.key_acts import VERBS as KEY_VERBS
 from inspector.paging.page_acts import VERBS
 from inspector.replay.moments import PANELS
@@ -26,7 +27,7 @@ from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.forget import erasure_plans, receipts
 from memoryhub.services.people import holds, subjects
 from memoryhub.services.threads import operator_threads
-from tests.cast import factories, graves
+from tests.cast import factories, graves, knowing
 from tests.oracles import memory_acts
 
 KINDS = ("json", "csv", "ndjson")
@@ -76,12 +77,16 @@ def _route(pattern: URLPattern | URLResolver) -> Route:
 def variants(route: Route) -> Iterator[dict[str, str]]:
     """The values of a route's words that are a choice: each panel, each kind."""
     if "panel" in route.parameters:
-        names = {"panel": PANELS, "erasure-panel": ("erasure",)}.get(
-            route.name, LIST_PANELS
-        )
+        names = {
+            "panel": PANELS,
+            "erasure-panel": ("erasure",),
+            "connect-panel": ("heard",),
+            "search-panel": ("palette", "found"),
+        }.get(route.name, LIST_PANELS)
         yield from ({"panel": name} for name in names)
     elif "verb" in route.parameters:
-        verbs = KEY_VERBS if "key" in route.parameters else VERBS
+        verbs: Iterable[object] = KEY_VERBS if "key" in route.parameters else VERBS
+        verbs = FACT_VERBS if "fact" in route.parameters else verbs
         yield from ({"verb": str(verb)} for verb in verbs)
     elif route.name == "audit-entry":
         # That the project was made, which is the first that happens in a test.
@@ -99,9 +104,9 @@ def make_family(agent: Agent, *, remembering: bool = False) -> dict[str, str]:
     is remembering 8 key, 9 checkpoint, 10 key, 11 note, 12 task.
     """
     factories.make_thread(agent, "t-1", user_id="ann", labels={"team": "red"})
-    said = (("a", False), ("b", True), ("c", True))
+    slots = (("a", False), ("b", True), ("c", True))
     messages = [
-        Imported(slot=factories.make_slot(text), turn=turn) for text, turn in said
+        Imported(slot=factories.make_slot(text), turn=turn) for text, turn in slots
     ]
     command = ImportMessages(after=0, messages=tuple(messages), digest="00")
     address = Address(project=agent.project, name="t-1")
@@ -122,6 +127,7 @@ def make_family(agent: Agent, *, remembering: bool = False) -> dict[str, str]:
         "page": "slot-0",
         "key": "seat",
         "number": "9",
+        "fact": "2",
         "verb": "pin",
         "n": "1",
     }
@@ -147,6 +153,7 @@ def _make_console(agent: Agent) -> dict[str, str]:
         expires_at=until,
         actor="command",
     )
+    knowing.say(agent, ann, knowing.claim("OSL", 0))
     factories.make_thread(agent, "t-bob", user_id="bob")
     planned = erasure_plans.plan(
         bob, scope="subject", reason="test", actor="operator:x"

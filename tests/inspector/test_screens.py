@@ -5,13 +5,14 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from typing import Any
 
 import pytest
 from django.test import Client, RequestFactory
 from django.urls import reverse
 
-from inspector.forget import offices
+from inspector.forget import privacy_pages
 from inspector.lists.screens import THREAD, Screen
 from inspector.nouns import NOUNS
 from inspector.web.exports import KINDS
@@ -27,9 +28,9 @@ AnyScreen = Screen[Any]
 OF_THREADS = [screen for screen in NOUNS if screen.scope is THREAD]
 EXPORTED = [screen for screen in NOUNS if screen.export is not None]
 SEARCHED = [s for s in NOUNS if s.read(RequestFactory().get("/?q=a")).text]
-OF_OFFICERS = [s for s in NOUNS if s.scope.enter is offices.enter]
-#: A window and a tree, which are no batches, and panels.
-WHOLE = {"slots", "checkpoints", "task", "working-set"}
+OF_OFFICERS = [s for s in NOUNS if s.scope.enter is privacy_pages.enter]
+#: A window and a tree, which are no batches, panels, and a few blocks.
+WHOLE = {"slots", "checkpoints", "task", "blocks"}
 BATCHED = [screen for screen in NOUNS if screen.name not in WHOLE]
 
 
@@ -128,6 +129,14 @@ def test_a_batch_has_a_size_and_a_cursor_of_its_own(
         assert "bad_cursor" in answer.content.decode()
 
 
+@pytest.mark.parametrize("screen", BATCHED, ids=name_of)
+def test_a_list_counts_what_it_shows(owner: Client, screen: AnyScreen) -> None:
+    page = sent(owner, f"{path_to(screen)}?limit=1")
+    found = re.search(r'<p class="faint count" role="status">([^<]+)</p>', page)
+    assert found is not None
+    assert re.fullmatch(r"1 shown(, more follow)?|1 of \d+", found[1])
+
+
 @pytest.mark.parametrize("screen", EXPORTED, ids=name_of)
 def test_no_forged_cursor_goes_on_with_an_export(
     owner: Client, screen: AnyScreen
@@ -142,8 +151,8 @@ def test_a_list_of_a_thread_is_as_of_any_event(
     owner: Client, screen: AnyScreen
 ) -> None:
     page = sent(owner, f"{path_to(screen)}?at_seq=2")
-    assert "As of event <b>2</b>" in page
-    assert "go live" in page
+    assert "As of event 2 ·" in page
+    assert "Show now" in page
     assert f'href="{path_to(screen)}?at_seq=2" aria-current="page"' in page
     if screen.export is not None:
         assert f"{path_to(screen)}.csv?at_seq=2" in page

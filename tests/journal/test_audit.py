@@ -32,14 +32,14 @@ pytestmark = pytest.mark.django_db
 
 
 def note(**details: Any) -> int:
-    told: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "actor": "command",
         "action": "verified",
         "project": None,
         **details,
     }
     with transaction.atomic():
-        return audit.append(**told)
+        return audit.append(**fields)
 
 
 def test_entries_are_dense_and_chained() -> None:
@@ -144,9 +144,11 @@ def test_no_word_is_idle() -> None:
     modules = [*Path(memoryhub.__file__).parent.rglob("*.py")]
     modules += Path(inspector.__file__).parent.rglob("*.py")
     own = Path(str(audit.__file__))
-    said = "".join(path.read_text() for path in modules if path != own)
+    source = "".join(path.read_text() for path in modules if path != own)
     states = {f"erasure.{state}" for state in Erasure.State}
-    assert {word for word in audit.ACTIONS - states if f'"{word}"' not in said} == set()
+    assert {
+        word for word in audit.ACTIONS - states if f'"{word}"' not in source
+    } == set()
 
 
 @pytest.mark.django_db(transaction=True)
@@ -158,10 +160,10 @@ def test_it_is_written_inside_a_transaction_only() -> None:
 def test_a_subject_is_told_by_a_pseudonym_that_dies_with_her_key(agent: Agent) -> None:
     append(agent, "t-1", "hello")
     subject = get_thread(agent).subject_id
-    seq, known = note(subject=subject), audit.pseudonym(subject)
-    assert known is not None
-    assert bytes(AuditEntry.objects.get(seq=seq).subject or b"") == known
-    assert known not in subject.bytes
+    seq, pseudonym = note(subject=subject), audit.pseudonym(subject)
+    assert pseudonym is not None
+    assert bytes(AuditEntry.objects.get(seq=seq).subject or b"") == pseudonym
+    assert pseudonym not in subject.bytes
     _destroy(subject)
     assert AuditEntry.objects.get(seq=note(subject=subject)).subject is None
     assert audit.pseudonym(subject) is None

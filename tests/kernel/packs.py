@@ -142,11 +142,11 @@ class Thread:
 
 def developer(packed: Packed) -> str:
     messages = json.loads(packed.request)["messages"]
-    said = [
+    texts = [
         message["content"] for message in messages if message["role"] == "developer"
     ]
-    assert len(said) <= 1
-    return said[0] if said else ""
+    assert len(texts) <= 1
+    return texts[0] if texts else ""
 
 
 def context(packed: Packed) -> list[Parsed]:

@@ -22,7 +22,7 @@ from tests.oracles.paging import Bench, made
 from tests.oracles.paging_model import Model
 
 #: What an event has to say, beside its word and its page, for the model to agree.
-TOLD: dict[str, tuple[str, str, tuple[str, ...]]] = {
+OUTLINES: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "page.created": ("created", "page_id", ("mapped", "displaced")),
     "page.updated": ("updated", "page_id", ("lookup",)),
     "page.compressed": ("compressed", "page_id", ()),
@@ -47,11 +47,11 @@ TOLD: dict[str, tuple[str, str, tuple[str, ...]]] = {
 }
 
 
-def told(event: Any) -> tuple[Any, ...]:
+def outlined(event: Any) -> tuple[Any, ...]:
     if event.event_type == "slot.appended":
         page = event.page
         return "appended", f"slot-{event.index}", page.mapped, page.displaced
-    word, name, rest = TOLD[event.event_type]
+    word, name, rest = OUTLINES[event.event_type]
     subject = getattr(event, name) if name else None
     return word, subject, *(getattr(event, each) for each in rest)
 

@@ -15,7 +15,7 @@ from tests.oracles.paging import Bench
 
 
 def setting(
-    key: str, value: Any = 1, *, seconds: float | None = None, **said: Any
+    key: str, value: Any = 1, *, seconds: float | None = None, **given: Any
 ) -> SetKey:
     """A set of a key, for so many seconds if that is said."""
     text = json.dumps(value).encode()
@@ -24,18 +24,18 @@ def setting(
         key=key,
         value=text,
         bytes=len(text),
-        **{**chosen, **said},
+        **{**chosen, **given},
     )
 
 
 def lasting(seconds: float | None) -> Expiry:
     """So long; None is for ever."""
     ttl = None if seconds is None else timedelta(seconds=seconds)
-    return Expiry(said=True, ttl=ttl)
+    return Expiry(given=True, ttl=ttl)
 
 
-def put(bench: Bench, key: str, value: Any = 1, **said: Any) -> list[Any]:
-    return bench.do(ChangeKeys(changes=(setting(key, value, **said),)))
+def put(bench: Bench, key: str, value: Any = 1, **given: Any) -> list[Any]:
+    return bench.do(ChangeKeys(changes=(setting(key, value, **given),)))
 
 
 def delete(bench: Bench, key: str, expected: Expected | None = None) -> list[Any]:

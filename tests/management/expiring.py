@@ -41,10 +41,10 @@ def watch(seconds: float) -> None:
         pause.wait(0.05)
     values = Event.objects.filter(type="key.set")
     whole = [verify(each) is None for each in Thread.objects.select_related("subject")]
-    told = {
+    figures = {
         "rows": Key.objects.count() + DueValue.objects.count(),
         "kept": values.filter(payload__isnull=False).count(),
         "erased": values.filter(erased_by__isnull=False).count(),
         "whole": all(whole),
     }
-    tell(json.dumps(told))
+    tell(json.dumps(figures))

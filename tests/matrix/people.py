@@ -7,7 +7,9 @@ from typing import Any
 
 Refused = tuple[int, str]
 GONE: Refused = (410, "subject_erased")
+RESTRICTED: Refused = (409, "subject_restricted")
 ABSENT: Refused = (404, "not_found")
+FACT = {"entity": "user", "predicate": "tier", "value": "Gold"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +46,22 @@ PEOPLE: dict[str, Row] = {
     "get /api/v1/subjects/{subject}": Row(
         target="/subjects/{s}", restricted=(409, "subject_restricted")
     ),
+    "get /api/v1/subjects/{subject}/episodes": Row(
+        target="/subjects/{s}/episodes", restricted=(409, "subject_restricted")
+    ),
+    "post /api/v1/subjects/{subject}/episodes": Row(
+        target="/subjects/{s}/episodes",
+        body={"thread": "ann-1", "input": "Hello.", "output": "Hello, Ann."},
+        restricted=(409, "subject_restricted"),
+    ),
+    "get /api/v1/subjects/{subject}/memory": Row(
+        target="/subjects/{s}/memory", restricted=(409, "subject_restricted")
+    ),
+    "post /api/v1/subjects/{subject}/recall": Row(
+        target="/subjects/{s}/recall",
+        body={"query": "hello"},
+        restricted=(409, "subject_restricted"),
+    ),
     "post /api/v1/subjects/{subject}:restrict": Row(
         target="/subjects/{s}:restrict", body={"basis": "claims"}
     ),
@@ -57,6 +75,74 @@ PEOPLE: dict[str, Row] = {
         target="/subjects/{s}/erasures",
         body={"scope": "subject", "reason": "test"},
         conflict=(409, "erasure_in_progress"),
+    ),
+    "post /api/v1/subjects/{subject}/facts": Row(
+        target="/subjects/{s}/facts", body=FACT, restricted=RESTRICTED
+    ),
+    "post /api/v1/subjects/{subject}/facts:batch": Row(
+        target="/subjects/{s}/facts:batch",
+        body={"items": [FACT]},
+        restricted=RESTRICTED,
+    ),
+    "get /api/v1/subjects/{subject}/facts": Row(
+        target="/subjects/{s}/facts", restricted=RESTRICTED
+    ),
+    "post /api/v1/subjects/{subject}/facts:search": Row(
+        target="/subjects/{s}/facts:search",
+        body={"predicate": "tier"},
+        restricted=RESTRICTED,
+    ),
+    "get /api/v1/subjects/{subject}/facts:review": Row(
+        target="/subjects/{s}/facts:review", restricted=RESTRICTED
+    ),
+    "post /api/v1/subjects/{subject}/facts:configure": Row(
+        target="/subjects/{s}/facts:configure",
+        body={"entity": "user", "predicate": "tier", "cardinality": "multi"},
+        restricted=RESTRICTED,
+    ),
+    "get /api/v1/subjects/{subject}/facts/{fact}": Row(
+        target="/subjects/{s}/facts/2", restricted=RESTRICTED
+    ),
+    "post /api/v1/subjects/{subject}/facts/{fact}:end": Row(
+        target="/subjects/{s}/facts/2:end",
+        body={"at": "2030-01-01T00:00:00Z"},
+        restricted=RESTRICTED,
+    ),
+    "post /api/v1/subjects/{subject}/facts/{fact}:retract": Row(
+        target="/subjects/{s}/facts/2:retract",
+        body={"reason": "wrong"},
+        restricted=RESTRICTED,
+    ),
+    "get /api/v1/subjects/{subject}/blocks": Row(
+        target="/subjects/{s}/blocks", restricted=RESTRICTED
+    ),
+    "get /api/v1/subjects/{subject}/blocks/{block}": Row(
+        target="/subjects/{s}/blocks/persona", restricted=RESTRICTED
+    ),
+    "put /api/v1/subjects/{subject}/blocks/{block}": Row(
+        target="/subjects/{s}/blocks/persona",
+        body={"text": "Ann."},
+        restricted=RESTRICTED,
+    ),
+    "post /api/v1/subjects/{subject}/blocks/{block}/append": Row(
+        target="/subjects/{s}/blocks/persona/append",
+        body={"text": " Flies."},
+        restricted=RESTRICTED,
+    ),
+    "post /api/v1/subjects/{subject}/blocks/{block}/replace": Row(
+        target="/subjects/{s}/blocks/persona/replace",
+        body={"old": "Ann", "new": "Ann"},
+        restricted=RESTRICTED,
+    ),
+    "post /api/v1/subjects/{subject}/blocks/{block}/revert": Row(
+        target="/subjects/{s}/blocks/persona/revert",
+        body={"version": 1},
+        restricted=RESTRICTED,
+    ),
+    "delete /api/v1/subjects/{subject}/blocks/{block}": Row(
+        target="/subjects/{s}/blocks/gone",
+        restricted=RESTRICTED,
+        conflict=(404, "page_unknown"),
     ),
     "get /api/v1/erasures": Row(target="/erasures", absent=None, erased=None),
     "get /api/v1/erasures/{erasure}": Row(target="/erasures/{e}", erased=None),

@@ -195,14 +195,14 @@ def client(request: pytest.FixtureRequest, acme: Project) -> Client:
 async def _require(client: Client, method: str, target: str, sent: Sent) -> None:
     limits.account = limits.Limits()
     answer = await client.send(method, target, sent.body)
-    told = (sent, answer.body)
-    assert answer.status in (422, 413), told
-    assert tuple(answer.json["errors"][0]["loc"]) == sent.loc, told
+    shown = (sent, answer.body)
+    assert answer.status in (422, 413), shown
+    assert tuple(answer.json["errors"][0]["loc"]) == sent.loc, shown
     place = f"`{'.'.join(map(str, sent.loc))}` "
-    assert place in answer.json["detail"], told
+    assert place in answer.json["detail"], shown
     for words in sent.says:
-        assert words in answer.json["detail"], told
-    assert CANARY not in answer.body.decode(), told
+        assert words in answer.json["detail"], shown
+    assert CANARY not in answer.body.decode(), shown
 
 
 @pytest.mark.parametrize(

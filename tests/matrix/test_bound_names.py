@@ -15,7 +15,7 @@ from memoryhub.models.access.api_keys import SUBJECT_SCOPES
 from memoryhub.services.people import subjects
 from tests.api.client import SLOT, Answer, Client, run
 from tests.cast import factories, graves, recordings
-from tests.matrix.test_api_matrix import OF_A_THREAD, ROWS
+from tests.matrix.routes import OF_A_THREAD, ROWS
 
 pytestmark = [pytest.mark.django_db, pytest.mark.promise("P12")]
 #: Of the same length, so that what counts bytes counts the same.
@@ -31,7 +31,7 @@ OTHERS: dict[str, tuple[str, str, Any]] = {
     "forks of it": ("GET", "/threads?parent={t}", None),
     "forks of it, searched": ("POST", "/threads:search", {"parent": "{t}"}),
 }
-ASKED = {
+REQUESTS = {
     label: (label.partition(" ")[0].upper(), *ROWS[label][:2]) for label in OF_A_THREAD
 } | OTHERS
 MADE = ("put /api/v1/threads/{thread}", "get /api/v1/threads/{thread}")
@@ -81,11 +81,11 @@ def filled(value: Any, name: str) -> Any:
 
 
 def ask(key: Client, label: str, name: str, **options: Any) -> Answer:
-    method, target, body = ASKED[label]
+    method, target, body = REQUESTS[label]
     return run(key.send(method, filled(target, name), filled(body, name), **options))
 
 
-def told(answer: Answer, name: str) -> tuple[Any, ...]:
+def shape_of(answer: Answer, name: str) -> tuple[Any, ...]:
     """All of an answer but the name that was sent, ids, times and digests of those."""
     text = answer.body.decode().replace(name, "<name>")
     text = re.sub(r"[0-9a-f]{64}|page-[0-9a-f]{32}", "<digest>", text)
@@ -100,13 +100,13 @@ def told(answer: Answer, name: str) -> tuple[Any, ...]:
     )
 
 
-@pytest.mark.parametrize("label", ASKED)
+@pytest.mark.parametrize("label", REQUESTS)
 def test_another_s_name_is_nobody_s(
     acme: Project, theirs: Thread, bob: Subject, label: str
 ) -> None:
     key = client(acme, subject=bob)
     head = theirs.head_seq
-    answers = [told(ask(key, label, name), name) for name in (THEIRS, NOBODYS)]
+    answers = [shape_of(ask(key, label, name), name) for name in (THEIRS, NOBODYS)]
     assert answers[0] == answers[1]
     assert "name_taken" not in answers[0][1]
     theirs.refresh_from_db()
@@ -121,7 +121,7 @@ def test_whatever_has_become_of_it(
 ) -> None:
     STATES[state](theirs)
     key = client(acme, subject=bob)
-    answers = [told(ask(key, label, name), name) for name in (THEIRS, NOBODYS)]
+    answers = [shape_of(ask(key, label, name), name) for name in (THEIRS, NOBODYS)]
     assert answers[0] == answers[1]
 
 
@@ -134,7 +134,7 @@ def test_nor_by_the_name_that_others_use(
     stored, free = f"{theirs.subject_id}:hers", f"{theirs.subject_id}:free"
     for label in (*MADE, *OTHERS):
         key = client(acme, subject=bob)
-        answers = [told(ask(key, label, name), name) for name in (stored, free)]
+        answers = [shape_of(ask(key, label, name), name) for name in (stored, free)]
         assert answers[0] == answers[1], label
 
 
@@ -142,7 +142,7 @@ def test_nor_by_a_plan_to_forget(acme: Project, theirs: Thread, bob: Subject) ->
     key = client(acme, subject=bob, scopes=SUBJECT_SCOPES)
     body = {"scope": "thread", "reason": "test"}
     answers = [
-        told(
+        shape_of(
             run(key.post(f"/subjects/{bob.id}/erasures", {**body, "thread": name})),
             name,
         )
@@ -235,12 +235,12 @@ def test_nobody_else_makes_such_a_name(
 ) -> None:
     """Else who does could see from a refusal what bob's keys call their threads."""
     name, other = f"{bob.id}:trap", client(acme)
-    for asked in (
+    for request in (
         other.put(f"/threads/{name}", {"user_id": "ann"}),
         other.post(f"/threads/{name}/slots", SLOT),
         other.post(f"/threads/{THEIRS}:fork", {"thread": name}),
     ):
-        answer = run(asked)
+        answer = run(request)
         assert (answer.status, answer.code) == (422, "reserved_name")
     path = recordings.lines(tmp_path, recordings.message(thread=name, user_id="ann"))
     assert [bad.code for bad in recordings.take(acme, path)[1]] == ["reserved_name"]

@@ -13,11 +13,13 @@ from memoryhub.api.http import auth
 from memoryhub.models import ApiKey, Project, Subject
 from memoryhub.models.server.clock import clock
 from memoryhub.services.access import api_keys
+from memoryhub.services.knowledge import blocks
+from memoryhub.services.knowledge.blocks import BlockDraft
 from memoryhub.services.people import restrictions, subjects
 from tests.api.client import Answer, Client, run
-from tests.cast import factories, graves
+from tests.cast import factories, graves, knowing
 from tests.matrix.people import PEOPLE, Refused, Row
-from tests.matrix.test_api_matrix import OPERATIONS
+from tests.matrix.routes import OPERATIONS
 
 pytestmark = [pytest.mark.django_db, pytest.mark.slow, pytest.mark.promise("P12")]
 
@@ -46,6 +48,9 @@ class People:
         factories.make_thread(agent, "ann-1", user_id="ann")
         factories.append(agent, "ann-1", "hello")
         self.ann = subjects.find_or_create(project.id, "ann")
+        knowing.say(agent, self.ann, knowing.claim("Gold", predicate="tier"))
+        draft = BlockDraft(block="persona", text="Ann.")
+        factories.run(blocks.put(agent=agent, subject=self.ann, draft=draft))
         now = clock.now()
         self.plan = graves.make_erasure(
             self.ann,
@@ -77,8 +82,8 @@ NOBODY = {"{s}": str(uuid4()), "{e}": str(uuid4()), "{d}": str(uuid4()), "{u}": 
 
 
 def _filled(text: Any, names: dict[str, str]) -> Any:
-    for name, said in names.items():
-        text = text.replace(name, said) if isinstance(text, str) else text
+    for name, value in names.items():
+        text = text.replace(name, value) if isinstance(text, str) else text
     return text
 
 

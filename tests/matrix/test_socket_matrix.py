@@ -29,7 +29,7 @@ from memoryhub.services.access import api_keys, operators
 from memoryhub.services.people import subjects
 from tests.cast import factories
 from tests.cast.sockets import ORIGIN, AgentSocket, Line, Socket, serving, sign_in
-from tests.test_rooms import modules, tree
+from tests.sources.files import modules, tree
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.promise("P12")]
 
@@ -157,10 +157,10 @@ async def ending(line: Line, message: dict[str, Any]) -> dict[str, Any] | None:
     await line.open()
     await line.send(message)
     while True:
-        said = await line.line.receive_output(20)
-        if said["type"] == "websocket.close":
-            return dict(said)
-        text = said["text"]
+        event = await line.line.receive_output(20)
+        if event["type"] == "websocket.close":
+            return dict(event)
+        text = event["text"]
         if '"t":"gone"' in text:
             return {"code": orjson.loads(text)["code"]}
         if '"t":"event"' in text or text.startswith("<"):

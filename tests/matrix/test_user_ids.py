@@ -113,7 +113,9 @@ def import_about(hub: Hub, text: str) -> bool:
 
 
 def take_bundle(hub: Hub, text: str) -> bool:
-    data = bundled.signed(hub.bundle, lambda told: told["subject"].update(user_id=text))
+    data = bundled.signed(
+        hub.bundle, lambda manifest: manifest["subject"].update(user_id=text)
+    )
     try:
         bundled.take(data, hub.project)
     except BadBundleError:
@@ -197,10 +199,10 @@ OLD = ("ann\nsmith", " ann ", "a\u2028b")
 @pytest.mark.parametrize("text", OLD)
 def test_who_is_there_already_is_reached(build: Callable[[], Hub], text: str) -> None:
     hub = build()
-    known = hold(hub.project, text)
+    subject = hold(hub.project, text)
     assert {*look_ups(hub, text).values()} == {True}
     assert put(hub, text)
-    assert Thread.objects.get(project=hub.project).subject_id == known.id
+    assert Thread.objects.get(project=hub.project).subject_id == subject.id
 
 
 @pytest.mark.parametrize("text", OLD)

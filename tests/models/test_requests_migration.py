@@ -36,8 +36,8 @@ def test_those_of_threads_belong_to_their_subjects(agent: Agent) -> None:
     append(agent, "bob", "one", "two")
     ann = of(agent, "ann").id
     other = Request(key="m-2", fingerprint=b"two")
-    asked = PersonRequest(project=agent.project, bound=None, request=other)
-    requests.claim(asked, subject=ann)
+    repeat = PersonRequest(project=agent.project, bound=None, request=other)
+    requests.claim(repeat, subject=ann)
     for _ in range(2):
         migrate(BEFORE)
         assert guarded()

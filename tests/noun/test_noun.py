@@ -1,7 +1,7 @@
 """A noun is its own files, and its lines in each layer's list.
 
-Bookmarks are put into a copy of the project: what lies below `files`, and LINES. All
-that a noun is promised is tried there, by `files/tests/noun/test_bookmarks.py`.
+Bookmarks are put into a copy of the project: what lies below `files`, and LINES. What
+follows from that is tried there, by `files/tests/noun/test_bookmarks.py`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,11 @@ LINES: dict[str, dict[str, str]] = {
     },
     "memoryhub/queries/memory/nouns.py": {
         "import notes, tasks": ", bookmarks",
-        "    notes.DIFFERENCES,\n": "    bookmarks.DIFFERENCES,\n",
+        "    notes.VIEW,\n": "    bookmarks.VIEW,\n",
+    },
+    "memoryhub/api/memory/nouns.py": {
+        "import note_schemas": ", bookmarks",
+        "    note_schemas.NEWEST,\n": "    bookmarks.NEWEST,\n",
     },
     "memoryhub/api/application.py": {
         "memory import checkpoints, keys, notes,": " bookmarks,",
@@ -43,6 +47,12 @@ LINES: dict[str, dict[str, str]] = {
     "inspector/nouns.py": {
         "memory import checkpoints, keys, notes,": " bookmarks,",
         "    notes.SCREEN,\n": "    bookmarks.SCREEN,\n",
+    },
+    "static/css/events.css": {
+        "[data-hide~=notes] [data-noun=notes],": (
+            "[data-hide~=bookmark] [data-noun=bookmark],"
+            "[data-hide~=bookmarks] [data-noun=bookmarks],"
+        ),
     },
     # Words of the OpenAPI document for what checkpoints and comparisons say of it.
     "memoryhub/api/document/glossary.py": {
@@ -96,9 +106,18 @@ def test_a_noun_is_its_own_files_and_a_line_in_each_list(copy: Path) -> None:
     run(copy, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/noun")
 
 
+@pytest.mark.usefixtures("sqlite")
+def test_histories_from_before_it_are_read_as_ever(copy: Path) -> None:
+    replay = "tests/kernel/threads/test_replay.py"
+    run(copy, "-m", "pytest", "-q", "-p", "no:cacheprovider", replay, "-k", "golden")
+
+
 def test_its_routes_and_events_are_documented(copy: Path) -> None:
     run(copy, "-m", "tools.docs")
     assert "`bookmark.added`" in (copy / "docs/events.md").read_text()
     schema = "tests/api/document/test_schema.py"
     described = ("-k", "everything_is_described or bookmarks")
     run(copy, "-m", "pytest", "-q", "-p", "no:cacheprovider", schema, *described)
+    tail = "tests/inspector/replay/test_timeline.py"
+    hidden = ("-k", "can_be_hidden")
+    run(copy, "-m", "pytest", "-q", "-p", "no:cacheprovider", tail, *hidden)

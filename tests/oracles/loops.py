@@ -54,7 +54,7 @@ class Loop(Bench):
         return self.do(SetTools(definitions=definitions, names=names, tokens=tokens))
 
     def say(self, role: str, content: Any) -> list[Any]:
-        return self.do(AppendSlots(slots=(said(role, content),)))
+        return self.do(AppendSlots(slots=(slot_of(role, content),)))
 
     def keep(self, page_id: str, text: str) -> None:
         """A page that is not mapped."""
@@ -93,9 +93,9 @@ class Loop(Bench):
         )
         return self.do(FaultPage(page_id=page_id, level=0, range=found, by="model"))[-1]
 
-    def request(self, **asked: Any) -> Packed:
+    def request(self, **fields: Any) -> Packed:
         """The next turn's; those before it in an exchange have told of pages."""
-        asking = selection.Options(name="talk", turn=self.state.turn_count, **asked)
+        asking = selection.Options(name="talk", turn=self.state.turn_count, **fields)
         wanted = selection.wanted(self.state, asking, home=self.home())
         if wanted.layout == "conversation":
             wanted = selection.continued(wanted, self.last)
@@ -160,7 +160,7 @@ def _opened_slot(event: Any, content: Any) -> Opened:
     )
 
 
-def said(role: str, content: Any) -> NewSlot:
+def slot_of(role: str, content: Any) -> NewSlot:
     """A slot as the services would send it."""
     slot = NewSlot(
         from_name=role,

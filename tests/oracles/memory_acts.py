@@ -38,7 +38,7 @@ from tests.services.acts import fork
 
 NOON = datetime(2026, 5, 4, 12, tzinfo=UTC)
 SECOND, MINUTE, DAY = timedelta(seconds=1), timedelta(minutes=1), timedelta(days=1)
-NEVER, UNSAID = Expiry(said=True), Expiry()
+NEVER, UNSAID = Expiry(given=True), Expiry()
 
 
 @contextmanager
@@ -49,7 +49,7 @@ def at(moment: datetime) -> Iterator[None]:
 
 
 def lasting(ttl: timedelta | None) -> Expiry:
-    return UNSAID if ttl is None else Expiry(said=True, ttl=ttl)
+    return UNSAID if ttl is None else Expiry(given=True, ttl=ttl)
 
 
 def new_key(key: str, value: Any = "v", expiry: Expiry = UNSAID) -> SetKey:

@@ -40,9 +40,9 @@ TEXTS = st.sampled_from([b"null", b"1", b"true", b'"one"', b"[1,2,3]", b'{"a":nu
 SECONDS = st.sampled_from([2, 5, 30])
 EXPIRIES = st.one_of(
     st.just(Expiry()),
-    st.just(Expiry(said=True)),
+    st.just(Expiry(given=True)),
     st.builds(
-        lambda seconds: Expiry(said=True, ttl=timedelta(seconds=seconds)), SECONDS
+        lambda seconds: Expiry(given=True, ttl=timedelta(seconds=seconds)), SECONDS
     ),
 )
 #: What a condition says: nothing, the truth, something else, or that there is none.
@@ -149,7 +149,7 @@ class Lives(RuleBasedStateMachine):
     @rule(key=KEYS, text=TEXTS, seconds=st.sampled_from([-1, 0, 1, 9]))
     def set_until(self, key: str, text: bytes, seconds: int) -> None:
         """An instant, which may be over already; where none is said, the project's."""
-        until = Expiry(said=True, at=self.now() + timedelta(seconds=seconds))
+        until = Expiry(given=True, at=self.now() + timedelta(seconds=seconds))
         default = timedelta(seconds=7)
         for expiry in (until, Expiry()):
             change = self.setting(key, text, expiry, "none")
@@ -180,7 +180,7 @@ class Lives(RuleBasedStateMachine):
 
     @rule(
         key=KEYS,
-        expiry=EXPIRIES.filter(lambda expiry: expiry.said),
+        expiry=EXPIRIES.filter(lambda expiry: expiry.given),
         said=CONDITIONS,
         value=st.booleans(),
     )

@@ -174,7 +174,7 @@ class Model:
         )
 
     def _until(self, expiry: Expiry, default: timedelta | None) -> datetime | None:
-        if not expiry.said:
+        if not expiry.given:
             return None if default is None else self.at + default
         if expiry.ttl is not None:
             return self.at + expiry.ttl

@@ -51,7 +51,7 @@ LOOSE: dict[str, Any] = {
     "auto_pin_turns": 0,
     "auto_pin_claims": False,
 }
-Told = TypeVar("Told", bound=Event)
+EventType = TypeVar("EventType", bound=Event)
 
 
 class Rows:
@@ -74,6 +74,9 @@ class Rows:
 
     def deleted(self, page_id: str) -> bool:
         return page_id in self.gone
+
+    def count(self) -> int:
+        return len(self.live)
 
     def digest(self, text: str) -> str:
         return hashlib.sha256(text.encode()).hexdigest()[:32]
@@ -101,6 +104,11 @@ class Rows:
             a <= seq <= b and t == here for here, seq in held for t, a, b in ranges
         )
 
+    def asserted(
+        self, timelines: Collection[tuple[str, str]]
+    ) -> dict[tuple[str, str], int]:
+        return dict.fromkeys(timelines, 0)
+
     def dues(self, seqs: Collection[int]) -> dict[int, datetime]:
         found = {}
         for seq in seqs:
@@ -112,10 +120,10 @@ class Rows:
     def apply(self, before: ThreadState, event: Any, began: int) -> None:
         if event.sealed:
             self.payloads.add((before.id, before.seq + 1))
-        if told := getattr(event, "sources", None):
+        if sources := getattr(event, "sources", None):
             self.made_of[before.id, before.seq + 1] = [
                 Location(UUID(each.thread) if each.thread else before.id, each.seq, 0)
-                for each in told
+                for each in sources
             ]
         if write := getattr(self, "_" + event.event_type.replace(".", "_"), None):
             write(before, event, Location(before.id, before.seq + 1, 0), began)
@@ -259,9 +267,9 @@ class Bench:
     def do(self, command: Any) -> list[Any]:
         """What the command led to. After a refusal nothing has changed."""
         drafts = replay.decide(self.state, command, self.rows, at=self.at)
-        told = [self._record(draft) for draft in drafts]
+        events = [self._record(draft) for draft in drafts]
         self.at += timedelta(seconds=1)
-        return told
+        return events
 
     def _record(self, draft: Draft) -> Any:
         assert (draft.payload is not None) == draft.event.sealed
@@ -323,7 +331,7 @@ class Bench:
         return [frame.page_id for frame in self.paging.in_order()]
 
 
-def only(events: list[Any], kind: type[Told]) -> list[Told]:
+def only(events: list[Any], kind: type[EventType]) -> list[EventType]:
     return [event for event in events if isinstance(event, kind)]
 
 

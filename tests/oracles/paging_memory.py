@@ -114,9 +114,9 @@ class Memory:
             theirs.sort(key=lambda each: self.frames[each]["at"])
             wishes.append(("system", own + theirs, self.share))
         if self.user:
-            said, since = self.user
+            spoken, since = self.user
             others = [p for p in newest if pages[p]["created"] > since]
-            first = [p for p in newest if p == said]
+            first = [p for p in newest if p == spoken]
             wishes.append(("exchange", first + others, self.share))
         since = self.turn - settings["auto_pin_turns"] + 1
         recent = [p for p in newest if pages[p]["turn"] >= since]
@@ -150,8 +150,8 @@ class Memory:
         return 5, 0
 
     def staying(self, more: int = 0) -> set[str]:
-        asked = {each for each in self.frames if 1 <= self.rank(each)[0] <= 3}
-        return {*self.pinned(more)} | asked
+        due = {each for each in self.frames if 1 <= self.rank(each)[0] <= 3}
+        return {*self.pinned(more)} | due
 
     def below(self, own: tuple[int, int]) -> list[str]:
         def order(page_id: str) -> tuple[int, int, int, int]:

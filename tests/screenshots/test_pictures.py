@@ -19,7 +19,7 @@ PICTURES = ROOT / "docs"
 #: What a page may weigh, per picture.
 MOST_BYTES = 150_000
 
-pytestmark = [pytest.mark.screenshots, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.screenshots, pytest.mark.timeout(360)]
 
 
 @pytest.fixture
@@ -37,8 +37,8 @@ def link() -> Iterator[str]:
         text=True,
     ) as demo:
         assert demo.stdout is not None
-        said = (re.search(r"http://\S+/sign-in/\S+", line) for line in demo.stdout)
-        yield next(found[0] for found in said if found)
+        links = (re.search(r"http://\S+/sign-in/\S+", line) for line in demo.stdout)
+        yield next(found[0] for found in links if found)
         demo.terminate()
 
 
@@ -55,16 +55,13 @@ def taken_twice(page: Page, name: str) -> None:
     for dark in (False, True):
         page.emulate_media(color_scheme="dark" if dark else "light")
         page.reload()
-        if page.locator(".cell").count():
-            # What a page says of itself when it is pointed at is a part of the picture.
-            lively(page).focus()
         taken(page, name, dark=dark)
 
 
 def lively(page: Page) -> Locator:
     """A page of the working set that lately came back, else any."""
-    back = page.locator(".cell.spared")
-    return (back if back.count() else page.locator(".cell")).first
+    back = page.locator(".tile[id]:has(.chip.fault)")
+    return (back if back.count() else page.locator(".tile[id]")).first
 
 
 def first(page: Page, where: str) -> Locator:
@@ -76,14 +73,19 @@ def first(page: Page, where: str) -> Locator:
 
 
 def of_a_thread(page: Page, threads: str) -> None:
-    first(page, f"{threads}?sort=slots").click()
-    page.locator("#events").wait_for()
-    timeline = page.url
-    head = int(page.locator("#events").get_attribute("data-seq") or 20)
-    page.goto(f"{timeline}?at_seq={max(head - 9, 1)}")
-    taken(page, "timeline")
-    taken(page, "timeline", dark=True)
-    page.goto(f"{timeline}/slots")
+    """Of a promise that has left the context by the turn that denies it."""
+    base = f"{threads}/rebook-lisbon-storm"
+    for _ in range(60):
+        answer = page.goto(f"{base}/turns/32")
+        if answer and answer.ok:
+            break
+        page.wait_for_timeout(1_000)
+    page.goto(f"{base}/turns/31")
+    taken_twice(page, "context")
+    page.get_by_role("link", name="See it leave").click()
+    page.locator(".whyout").wait_for()
+    taken_twice(page, "timeline")
+    page.goto(f"{base}/slots")
     taken(page, "conversation")
 
 
@@ -93,19 +95,18 @@ def of_paging(page: Page, threads: str) -> None:
     base = f"{threads.split('/p/', maxsplit=1)[0]}{thread}"
     newest = first(page, f"{base}/turns").inner_text()
     # The one before the newest: what it fetched back is told whole.
-    n = int(newest.removeprefix("Turn ")) - 1
+    n = int(newest.replace(",", "")) - 1
     for name, path in (
-        ("working-set", f"working-set?at_turn={n}"),
-        ("pages", "pages?q=tier:L0,L1"),
-        ("turns", "turns"),
-        ("context", f"turns/{n}"),
-        ("turn-diff", f"turns/{n}/diff?base={n - 2}"),
-        ("prefixes", "prefix"),
-        ("paging", "paging"),
+        ("working-set", f"?at_turn={n}"),
+        ("pages", "/pages?q=tier:L0,L1"),
+        ("turns", "/turns"),
+        ("turn-diff", f"/turns/{n}/diff?base={n - 2}"),
+        ("prefixes", "/prefix"),
+        ("paging", "/paging"),
     ):
-        page.goto(f"{base}/{path}")
+        page.goto(f"{base}{path}")
         taken_twice(page, name)
-    page.goto(f"{base}/working-set?at_turn={n}")
+    page.goto(f"{base}?at_turn={n}")
     lively(page).click()
     page.locator("h1").wait_for()
     taken_twice(page, "page")
@@ -114,8 +115,11 @@ def of_paging(page: Page, threads: str) -> None:
 def of_memory(page: Page, threads: str) -> None:
     """Of the concierge, whose guest's mind changes, back to older plans, too."""
     base = f"{threads}/concierge-bea"
-    page.goto(f"{base}/checkpoints?auto=1")
-    page.locator("li", has_text="automatic").first.wait_for()
+    for _ in range(60):
+        page.goto(f"{base}/checkpoints?auto=1")
+        if page.locator("li", has_text="automatic").count():
+            break
+        page.wait_for_timeout(1_000)
     for name, path in (
         ("checkpoints", "checkpoints?auto=1"),
         ("compare", "compare?values=1"),
@@ -148,13 +152,16 @@ def test_the_readmes_pictures(link: str) -> None:
         page = browser.new_page(viewport={"width": 1280, "height": 800})
         page.goto(link)
         page.wait_for_url("**/p/**")
-        threads = page.url.rstrip("/") + "/threads"
+        hub = page.url.rstrip("/")
+        threads = f"{hub}/threads"
         first(page, f"{threads}?sort=slots")
         page.wait_for_timeout(20_000)
         page.reload()
         taken(page, "threads")
         of_a_thread(page, threads)
         of_paging(page, threads)
+        page.goto(f"{hub}/?range=15m")
+        taken_twice(page, "overview")
         of_memory(page, threads)
         of_privacy(page, threads)
         browser.close()

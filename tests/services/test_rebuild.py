@@ -118,13 +118,13 @@ def test_a_long_thread_is_rebuilt_in_pieces_and_its_snapshots_come_back(
         append(agent, "t-1", *range(200))
     thread = get_thread(agent)
     assert Snapshot.objects.filter(thread=thread).count() == 1
-    told: list[int] = []
+    steps: list[int] = []
     before = rows(thread)
     Slot.objects.filter(index__gte=100).delete()
-    rebuild(thread, progress=told.append)
+    rebuild(thread, progress=steps.append)
     assert rows(thread) == before
-    assert sum(told) == 1_201
-    assert len(told) > 2
+    assert sum(steps) == 1_201
+    assert len(steps) > 2
     assert verify(get_thread(agent)) is None
     for _ in range(5):
         append(agent, "t-1", *range(200))

@@ -48,7 +48,7 @@ _COLLECTIONS = {
     *("WeakKeyDictionary", "WeakValueDictionary", "SimpleQueue", "Queue", "local"),
 }
 #: Instances of their subclasses are made once and stay as they are.
-_FIXED = {"BaseSettings", "NamedTuple", "NinjaAPI", "Router"}
+_FIXED = {"BaseSettings", "NamedTuple", "NinjaAPI", "Router", "StrictRouter"}
 _CHANGERS = {
     *("add", "append", "appendleft", "clear", "extend", "insert", "pop", "popitem"),
     *("remove", "setdefault", "update"),
@@ -123,7 +123,7 @@ def log_handlers() -> set[str]:
 
 
 #: What may be set, and as what.
-ASKED = {name: each.annotation for name, each in Environment.model_fields.items()}
+TYPES = {name: each.annotation for name, each in Environment.model_fields.items()}
 
 
 def paths(settings: object) -> set[str]:
@@ -134,7 +134,7 @@ def paths(settings: object) -> set[str]:
         for name, value in values.items()
         if isinstance(value, Path)
         # One that is not set here may be elsewhere.
-        or Path in get_args(ASKED.get(f"MEMORYHUB_{name}"))
+        or Path in get_args(TYPES.get(f"MEMORYHUB_{name}"))
         # Django's own are texts: MEDIA_ROOT, FILE_UPLOAD_TEMP_DIR and so on.
         or (value and name.endswith(("_ROOT", "_DIR", "_FILE", "_FOLDER")))
     }
@@ -168,7 +168,9 @@ def process_state(modules: Mapping[str, ast.Module]) -> set[str]:
         f"{module}.{name}"
         for module, tree in modules.items()
         for name in chain(
-            _cached(tree), _rebound(tree), _held(tree, _known(module, tree, changeable))
+            _cached(tree),
+            _rebound(tree),
+            _held(tree, _changeable_names(module, tree, changeable)),
         )
     }
 
@@ -218,7 +220,7 @@ def _holds(value: ast.expr, changeable: set[str]) -> bool:
     )
 
 
-def _known(module: str, tree: ast.Module, changeable: set[str]) -> set[str]:
+def _changeable_names(module: str, tree: ast.Module, changeable: set[str]) -> set[str]:
     """The changeable classes as this module spells them: `Hub`, `hubs.Hub`."""
     spelled = {
         alias.asname or alias.name: f"{node.module}.{alias.name}"

@@ -15,13 +15,12 @@ from memoryhub.journal.forget import scrub
 from memoryhub.models.erasures import Erasure, Receipt
 from memoryhub.models.server.leases import Lease
 from memoryhub.models.subjects import Subject
-from memoryhub.queries.forget.erasures import ErasureLine
 from memoryhub.services.access.api_keys import Agent
-from memoryhub.services.forget import erasure_plans, erasures, receipts
-from memoryhub.services.people import subjects
+from memoryhub.services.forget import erasures, receipts
 from memoryhub.services.scan import scans
 from memoryhub.workers import leases
 from memoryhub.workers.erasures import LEASE, LONGEST_SECONDS, Eraser
+from tests.cast import forgetting
 from tests.cast.factories import append, get_thread, make_thread
 from tests.cast.forgetting import confirm, make_person, plan
 
@@ -43,15 +42,7 @@ class Ticks:
 def confirmed(agent: Agent, user_id: str = "ann") -> Erasure:
     make_thread(agent, f"{user_id}-1", user_id=user_id)
     append(agent, f"{user_id}-1", "I would like seat 12A by the window, please.")
-    subject = subjects.find(agent.project, user_id)
-    assert subject is not None
-    row = erasure_plans.plan(subject, scope="subject", reason="test", actor="command")
-    return erasures.confirm(
-        row,
-        token=erasure_plans.token(row),
-        count=ErasureLine.of(row).count,
-        actor="command",
-    )
+    return forgetting.confirm(forgetting.plan(forgetting.of(agent, user_id)))
 
 
 def state(row: Erasure) -> str:
@@ -80,7 +71,7 @@ def test_what_was_confirmed_is_run_to_its_receipt(agent: Agent) -> None:
 def test_a_mere_plan_is_left_alone(agent: Agent) -> None:
     make_thread(agent, "ann-1", user_id="ann")
     subject = Subject.objects.get(threads__name="ann-1")
-    row = erasure_plans.plan(subject, scope="subject", reason="test", actor="command")
+    row = forgetting.plan(subject)
     assert Eraser().round() == 0
     assert state(row) == State.PLANNED
     with time_machine.travel(timezone.now() + timedelta(minutes=16)):
@@ -153,13 +144,13 @@ def test_all_are_fenced_before_the_first_is_looked_for(
     agent: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows = [narrow(agent, name) for name in ("ann", "bob", "eve", "joe")]
-    scan, seen = scans.scan_each, []
+    scan, seen = scans.scan, []
 
     def looked(*args: Any, **options: Any) -> Any:
         seen.append([state(row) for row in rows])
         return scan(*args, **options)
 
-    monkeypatch.setattr(scans, "scan_each", looked)
+    monkeypatch.setattr(scans, "scan", looked)
     assert [state(row) for row in rows] == [State.PLANNED] * 4
     Eraser().round()
     # None of them can be read any more, however long the one scan for all takes.
@@ -172,7 +163,7 @@ def test_what_is_confirmed_during_a_scan_is_fenced_meanwhile(
 ) -> None:
     first, second = narrow(agent, "ann"), planned(agent, "bob")
     begun, fenced, done, waited = Event(), Event(), Event(), []
-    scan, advance = scans.scan_each, erasures.advance
+    scan, advance = scans.scan, erasures.advance
 
     def looked(*args: Any, **options: Any) -> Any:
         begun.set()
@@ -185,7 +176,7 @@ def test_what_is_confirmed_during_a_scan_is_fenced_meanwhile(
             (done if row.id == first.id else fenced).set()
         return row
 
-    monkeypatch.setattr(scans, "scan_each", looked)
+    monkeypatch.setattr(scans, "scan", looked)
     monkeypatch.setattr(erasures, "advance", advanced)
     writer.start()
     eraser = Eraser()

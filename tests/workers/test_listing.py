@@ -7,10 +7,12 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from memoryhub.models.threads import Thread
+from memoryhub.journal.rows import listed_columns
+from memoryhub.models.threads import UNRATED, Thread
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.workers import listing
 from tests.cast.factories import append, get_thread
+from tests.inspector.paged import make_restless
 
 pytestmark = pytest.mark.django_db
 
@@ -24,6 +26,18 @@ def test_a_thread_that_fell_silent_is_brought_up(agent: Agent) -> None:
     assert listing.bring_up(timezone.now() + timedelta(seconds=11)) == 1
     after = get_thread(agent)
     assert (after.listed_at, after.listed_slots) == (before.last_event_at, 3)
+
+
+def test_copies_by_statement_are_those_of_the_writer(agent: Agent) -> None:
+    """Whoever brings a thread up, lists sort it at the same place."""
+    make_restless(agent, exchanges=3)
+    append(agent, "t-1", "never used by a model")
+    listing.bring_up(timezone.now() + timedelta(seconds=11))
+    for row in Thread.objects.all():
+        wanted = listed_columns.copied(vars(row))
+        assert {name: getattr(row, name) for name in wanted} == wanted
+    rates = dict(Thread.objects.values_list("name", "listed_rate"))
+    assert rates == {"restless": 0, "t-1": UNRATED}
 
 
 def test_a_thread_is_moved_at_most_every_ten_seconds(agent: Agent) -> None:

@@ -12,7 +12,7 @@ from memoryhub.models.server.leases import Lease
 from memoryhub.models.subjects import Subject
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.forget import night_scans
-from memoryhub.services.scan.scans import Verdict
+from memoryhub.services.scan.scans import ScanResult
 from memoryhub.workers import leases
 from memoryhub.workers.erasures import Eraser
 from memoryhub.workers.reconcile import Reconciler
@@ -102,7 +102,7 @@ def test_the_loop_scans_in_a_thread_of_its_own(
     forget(ann)
     made, run = Event(), night_scans.run
 
-    def told(progress: object) -> list[Verdict]:
+    def told(progress: object) -> list[ScanResult]:
         try:
             return run()
         finally:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-Part = dict[str, Any]
+SchemaPart = dict[str, Any]
 
 _SCHEMAS: Final = "#/components/schemas/"
 _SCALARS: Final = frozenset({"boolean", "integer", "number", "string"})
@@ -21,9 +21,9 @@ class Shared:
 
     def __init__(self, kind: str) -> None:
         self._kind = kind
-        self.named: dict[str, Part] = {}
+        self.named: dict[str, SchemaPart] = {}
 
-    def refer(self, base: str, part: Part) -> dict[str, str]:
+    def refer(self, base: str, part: SchemaPart) -> dict[str, str]:
         """Answer a reference to this part, which is kept under a name like `base`."""
         base, number = base.replace("-", ""), 1
         name = base
@@ -51,7 +51,7 @@ def shorten(part: Any) -> None:
         _join_null(each)
 
 
-def _join_null(part: Part) -> None:
+def _join_null(part: SchemaPart) -> None:
     """A text or null in one schema; lists of words and whole objects stay apart."""
     null = {"type": "null"}
     kinds = part.get("anyOf", [])
@@ -63,7 +63,7 @@ def _join_null(part: Part) -> None:
         part |= {**kind, **part, "type": [kind["type"], "null"]}
 
 
-def parameter(given: Part) -> Part:
+def parameter(given: SchemaPart) -> SchemaPart:
     """Say once what Ninja says of it and of its schema; an address has no null."""
     # A list of examples is a schema's; a parameter's own would each have a name.
     given = {name: value for name, value in given.items() if name != "examples"}
@@ -79,11 +79,13 @@ def parameter(given: Part) -> Part:
     if not given.get("required"):
         # As the specification has it, too.
         given.pop("required", None)
-    said = next(filter(None, described), None)
-    return {**given, "schema": schema} | ({"description": said} if said else {})
+    description = next(filter(None, described), None)
+    return {**given, "schema": schema} | (
+        {"description": description} if description else {}
+    )
 
 
-def prune(schemas: dict[str, Part], roots: Any) -> None:
+def prune(schemas: dict[str, SchemaPart], roots: Any) -> None:
     """Drop the schemas that nothing refers to: queries are told by parameter."""
     used, waiting = set[str](), [roots]
     while waiting:
@@ -96,7 +98,7 @@ def prune(schemas: dict[str, Part], roots: Any) -> None:
         del schemas[name]
 
 
-def _walk(part: Any) -> Iterator[Part]:
+def _walk(part: Any) -> Iterator[SchemaPart]:
     """Every object of it, itself included, but for those that are values."""
     if isinstance(part, list):
         for each in part:

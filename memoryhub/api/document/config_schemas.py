@@ -9,13 +9,12 @@ from pydantic import ConfigDict, Field, ValidationInfo, field_validator
 from memoryhub.api.document.fields import (
     In,
     MaxKeyBytes,
-    MaxKeys,
-    MaxNotes,
     MaxSlots,
     Out,
     RefusedError,
     RetentionDays,
     TtlSeconds,
+    bounded,
 )
 from memoryhub.kernel.memory.nouns import LIMITS
 from memoryhub.kernel.state.events import Limits
@@ -48,9 +47,8 @@ class ConfigIn(In, Limits):
 
     max_slots: MaxSlots | None = None
     retention_idle_days: RetentionDays | None = None
-    max_keys: MaxKeys | None = None
+    __annotations__ |= {name: bounded(limit) for name, limit in LIMITS.items()}
     max_key_bytes: MaxKeyBytes | None = None
-    max_notes: MaxNotes | None = None
     default_ttl_seconds: TtlSeconds | None = Field(
         None, description="Of keys set without an expiry; absent: the project's."
     )
@@ -112,6 +110,8 @@ class ConfigOut(Out):
     policy: Policy
     lower_first: bool
     map_slots: bool
+    blocks: bool
+    model_tools: bool
     mode: Mode
     tlb_entries: int
     max_faults_per_turn: int
@@ -122,7 +122,7 @@ class ConfigOut(Out):
     def of(cls, config: Limits) -> Self:
         settings = settings_of(config)
         found = {name: getattr(settings, name) for name in settings.__slots__}
-        found |= {n: getattr(config, n) or most for n, most in LIMITS.items()}
+        found |= {n: getattr(config, n) or limit.default for n, limit in LIMITS.items()}
         return cls(
             max_slots=config.max_slots or DEFAULT_MAX_SLOTS,
             retention_idle_days=config.retention_idle_days,

@@ -117,12 +117,15 @@ _SHAPES: dict[str, type[In]] = {
 
 
 def checked(content: dict[str, Any], *, modality: str) -> dict[str, Any]:
-    """The content as it was sent. Raises RefusedError if it is not of its modality."""
+    """Return the content as it was sent.
+
+    Raises RefusedError if it is not of its modality.
+    """
     return _checked(_SHAPES[modality], content)
 
 
 def checked_meta(meta: dict[str, Any]) -> dict[str, Any]:
-    """What was sent beside a content. Raises RefusedError."""
+    """Check what was sent beside a content. Raises RefusedError."""
     if len(strict_json.as_sent(meta)) > MAX_META_BYTES:
         raise RefusedError("value", allowed="at most 16 KiB of JSON")
     return _checked(Meta, meta)

@@ -21,12 +21,14 @@ from pydantic import (
 )
 
 from memoryhub.errors import NotFoundError
+from memoryhub.kernel.parts import Capacity
 from memoryhub.kernel.state.bodies import whole_mib
 from memoryhub.kernel.state.events import LabelValue
 from memoryhub.kernel.state.pages import REFERENCE, SYSTEM_PROMPT
 from memoryhub.kernel.state.state import MAX_LABELS
 from memoryhub.kernel.text import names, strict_json, user_ids
 from memoryhub.kernel.text.strict_json import MAX_INTEGER
+from memoryhub.kernel.text.times import YEARS
 
 MAX_LIMIT: Final = 200
 MAX_TEXT_BYTES: Final = 16 * 1024
@@ -49,7 +51,7 @@ MAX_BATCH = 200
 
 
 def example(value: dict[str, Any]) -> ConfigDict:
-    """A schema's example, as its configuration."""
+    """Return a schema's example, as its configuration."""
     return ConfigDict(json_schema_extra={"examples": [value]})
 
 
@@ -72,7 +74,7 @@ class Out(BaseModel):
 
     @classmethod
     def from_record(cls, record: object, /, **others: Any) -> Self:
-        """The record's attributes by the names of the fields, but for `others`."""
+        """Read the record's attributes by the names of the fields, but for `others`."""
         same = cls.model_fields.keys() - others.keys()
         return cls(**{name: getattr(record, name) for name in same}, **others)
 
@@ -100,8 +102,9 @@ def _name(text: str) -> str:
 
 
 def thread_name(text: str) -> str:
-    """A thread's name: also none that is kept for ourselves."""
-    if names.reserved(text):
+    """Check a thread's name, which must not be one that we keep for ourselves."""
+    # Home threads are read like any other; the journal lets nobody make one.
+    if names.reserved(text) and not text.startswith(names.HOME):
         raise RefusedError("reserved_name")
     return _name(text)
 
@@ -115,17 +118,17 @@ def _type(text: str) -> str:
 
 
 def time(value: object) -> datetime:
-    """A moment by RFC 3339, as UTC."""
+    """Parse a moment by RFC 3339, as UTC."""
     shape = _TIME.fullmatch(value) if isinstance(value, str) else None
     if shape is None:
         raise RefusedError("time")
-    if not 1970 <= int(shape[1]) <= 2200:
+    if int(shape[1]) not in YEARS:
         raise RefusedError("time_range")
     try:
         moment = datetime.fromisoformat(shape[0].upper()).astimezone(UTC)
     except ValueError:
         raise RefusedError("time") from None
-    if not 1970 <= moment.year <= 2200:
+    if moment.year not in YEARS:
         raise RefusedError("time_range")
     return moment
 
@@ -147,7 +150,7 @@ def _labels(labels: dict[str, LabelValue]) -> dict[str, LabelValue]:
 
 
 def whole(code: str, *, low: int = 0, high: int = MAX_INTEGER) -> Callable[[Any], int]:
-    """Reads an integer out of a query; anything else is refused with `code`."""
+    """Return a reader of integers in a query; anything else is refused with `code`."""
 
     def read(value: object) -> int:
         if not isinstance(value, str) or not _WHOLE.fullmatch(value):
@@ -160,7 +163,7 @@ def whole(code: str, *, low: int = 0, high: int = MAX_INTEGER) -> Callable[[Any]
 
 
 def within(low: int, high: int, *, code: str = "value") -> AfterValidator:
-    """An integer of a body within a range."""
+    """Return the type of an integer of a body within a range."""
 
     def check(number: int) -> int:
         if not low <= number <= high:
@@ -182,8 +185,15 @@ def _at_most(size: int) -> AfterValidator:
 
 
 def counted(low: int, high: int) -> WithJsonSchema:
-    """How an integer within a range is described."""
+    """Return the description of an integer within a range."""
     return WithJsonSchema({"type": "integer", "minimum": low, "maximum": high})
+
+
+def bounded(limit: Capacity) -> Any:
+    """The type of a setting that bounds a noun; absent, its default holds."""
+    low, high = limit.least, limit.most
+    number = Annotated[int, within(low, high), counted(low, high)]
+    return Annotated[number | None, Field(default=None)]
 
 
 def _own_page_id(text: str) -> str:
@@ -201,7 +211,7 @@ def _whole_mib(number: int) -> int:
 
 
 def fitting(count: int | None, info: ValidationInfo) -> int | None:
-    """A count that an agent sent of the field before: no token is less than a byte."""
+    """Check an agent's count of the field before: no token is less than a byte."""
     content = info.data.get("content", info.data.get("text"))
     if count is None or content is None or count <= len(strict_json.as_sent(content)):
         return count
@@ -291,7 +301,6 @@ Labels = Annotated[
 ]
 MaxSlots = Annotated[int, within(1, 10_000_000), counted(1, 10_000_000)]
 RetentionDays = Annotated[int, within(1, 36_500), counted(1, 36_500)]
-MaxKeys = Annotated[int, within(1, 100_000), counted(1, 100_000)]
 MaxKeyBytes = Annotated[
     int,
     within(1024, 2**30),
@@ -305,7 +314,6 @@ MaxKeyBytes = Annotated[
         }
     ),
 ]
-MaxNotes = Annotated[int, within(1, 10_000), counted(1, 10_000)]
 TtlSeconds = Annotated[int, within(1, MAX_TTL_SECONDS), counted(1, MAX_TTL_SECONDS)]
 Tokens = Annotated[int, within(0, 2**31 - 1), counted(0, 2**31 - 1)]
 #: Of the content or text that stands before it.
@@ -313,6 +321,8 @@ SentTokens = Annotated[Tokens | None, AfterValidator(fitting)]
 Limit = Annotated[
     int, BeforeValidator(whole("limit", low=1, high=MAX_LIMIT)), counted(1, MAX_LIMIT)
 ]
+#: In a body.
+BodyLimit = Annotated[int, within(1, MAX_LIMIT, code="limit"), counted(1, MAX_LIMIT)]
 Seq = Annotated[int, BeforeValidator(whole("at")), counted(0, MAX_INTEGER)]
 AtTurn = Annotated[int, BeforeValidator(whole("at")), counted(0, MAX_INTEGER)]
 Turn = Annotated[int, BeforeValidator(whole("value")), counted(0, MAX_INTEGER)]

@@ -19,6 +19,8 @@ WORDS: Final[Mapping[str, str]] = {
     "agent_instance": "The agent's own name.",
     "agent_type": "The kind of agent.",
     "at": "When it was written.",
+    "block": "The block's name.",
+    "blocks": "Whether requests carry the subject's blocks.",
     "bytes": "Bytes of content.",
     "chain": "Hash over this event and all before it.",
     "config": "Limits and paging.",
@@ -43,17 +45,21 @@ WORDS: Final[Mapping[str, str]] = {
     "last_active_at": "Of the last message or turn.",
     "last_at": "Of the last event.",
     "last_event_at": "Of the last event.",
+    "limit_bytes": "Bytes that its text may have.",
     "lineage": "Messages that it reads from ancestors.",
     "max_slots": "Messages it may hold.",
     "max_threads": "Threads that the project may have.",
     "nearly_full_threads": "Threads that are full to nine tenths or more.",
+    "model_tools": "Whether the model may write notes, keys and blocks itself.",
     "next": "Send it back as `after`; null behind the last.",
     "other": "The rest together.",
     "own_name": "What the handler is called there.",
     "parent_id": "The thread it was forked from.",
     "payload": "The sealed content; null if there is none.",
     "retention_idle_days": "Idle days until it is retired and erased.",
+    "read_only": "Whether models may not change it.",
     "role": "Whose message it is to a model.",
+    "subject": "The subject's id.",
     "scope": "Which agent and session it belongs to.",
     "sealed": "Whether it has sealed content.",
     "senders": "Messages by sender.",
@@ -131,6 +137,7 @@ WORDS: Final[Mapping[str, str]] = {
     "epoch": "Counts the fences of its erasures.",
     "erase": "Rows that go.",
     "erased": "Whether its content is gone for good.",
+    "episodes": "Exchanges: what users said, with what followed.",
     "erasure": "The erasure's id.",
     "erasures": "The newest 50 of its erasures.",
     "fenced": "Rows that the fence froze; null before.",
@@ -179,6 +186,23 @@ WORDS: Final[Mapping[str, str]] = {
     "errors": "Each place that was refused.",
     "request_id": "Of the line in the server's log.",
     "title": "The status in words.",
+    # Facts
+    "facts": "What holds.",
+    "assertions": "What was asserted.",
+    "cardinality": "Whether one value holds at a time, or several.",
+    "confidence": "How sure it is, from 0 to 1.",
+    "entity": "Who or what it is about.",
+    "known_at": "By what was recorded until then.",
+    "many": "Several values hold at once.",
+    "origin": "Who claims it.",
+    "predicate": "What about it.",
+    "source": "What it was learnt from.",
+    "fact": "The fact.",
+    "ids": "The ids.",
+    "valid_at": "What held then.",
+    "valid_from": "When it begins to hold.",
+    "valid_until": "When it ceases to hold; null: no end is known.",
+    "ended": "Facts that were over by then as well.",
 }
 
 #: Where the name alone does not say it.
@@ -228,6 +252,7 @@ WORDS_OF: Final[Mapping[str, str]] = {
     "PlanOut.reason": "Why.",
     "PlanOut.scope": "How much goes.",
     "PlanOut.threads": "Threads that have some of it.",
+    "LongTermOut.episodes": "The newest episodes.",
     "ProfileOut.levels": "Lower levels and old versions, by level.",
     "ProfileOut.pages": "Pages.",
     "ProfileOut.state": "Whether agents are let in.",
@@ -239,6 +264,8 @@ WORDS_OF: Final[Mapping[str, str]] = {
     "ReceiptOut.status": "What was seen when it was over.",
     "ReceiptVerdictOut.reason": "What is wrong with it.",
     "RestoredOut.notes": "Notes that changed.",
+    "FactSearchIn.after": "The `next` of the part before.",
+    "FactSearchIn.limit": "Items in a part.",
     "SearchIn.after": "The `next` of the part before.",
     "SearchIn.active_after": "Active since then.",
     "SearchIn.created_after": "Made since then.",
@@ -261,7 +288,7 @@ WORDS_OF: Final[Mapping[str, str]] = {
 }
 
 #: Parameters that narrow or shape an answer.
-ASKED: Final[Mapping[str, str]] = {
+PARAMETER_WORDS: Final[Mapping[str, str]] = {
     "active_after": "Active since then.",
     "auto": "Only those that the hub took by itself, or only others.",
     "by": "Whose doing.",
@@ -273,6 +300,7 @@ ASKED: Final[Mapping[str, str]] = {
     "Idempotency-Key": "One effect for 24 hours, however often it is sent.",
     "label.": "Write `label.<name>=<value>`: only with this label.",
     "Last-Event-ID": "Where a stream goes on: the last seq that came.",
+    "fact": "The seq of its earliest assertion.",
     "level": "How faithful: 0 is all of it.",
     "limit": "Items in a part.",
     "mode": "For another mode than the thread's.",
@@ -304,9 +332,9 @@ def describe(schemas: dict[str, Any]) -> None:
 
 
 def parameter(given: dict[str, Any]) -> dict[str, Any]:
-    """A parameter with its description."""
+    """Return a parameter with its description."""
     found = compact.parameter(given)
     if "description" not in found:
         name = found["name"]
-        found["description"] = ASKED.get(name) or WORDS[name]
+        found["description"] = PARAMETER_WORDS.get(name) or WORDS[name]
     return found

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from datetime import timedelta
-from math import isfinite
 from typing import Annotated, Any, Final
 
 from django.http import HttpRequest
@@ -16,7 +15,6 @@ from memoryhub.api.document.fields import (
     RefusedError,
     Time,
     TtlSeconds,
-    within,
 )
 from memoryhub.errors import BadPreconditionError
 from memoryhub.kernel.memory.keys import Expiry
@@ -24,10 +22,6 @@ from memoryhub.kernel.memory.memory_commands import Expected
 from memoryhub.kernel.text import names, strict_json
 from memoryhub.queries.memory.comparisons import HEAD
 
-MAX_STEP: Final = 1_000_000
-MAX_DESCRIPTION_BYTES: Final = 4 * 1024
-MAX_DATA_BYTES: Final = 64 * 1024
-MAX_NOTE_BYTES: Final = 16 * 1024
 MAX_REMARK_BYTES: Final = 1024
 
 #: Of an inherited version the sign is a minus, or the number 0.
@@ -48,25 +42,13 @@ def _glob(text: str) -> str:
     return text
 
 
-def _sized(most: int, *, least: int = 0) -> AfterValidator:
+def sized(most: int, *, least: int = 0) -> AfterValidator:
     def check(text: str) -> str:
         if not least <= len(text.encode()) <= most:
             raise RefusedError("value")
         return text
 
     return AfterValidator(check)
-
-
-def _percent(number: float) -> float:
-    if not isfinite(number) or not 0 <= number <= 100:
-        raise RefusedError("value")
-    return number
-
-
-def _data(data: dict[str, Any]) -> dict[str, Any]:
-    if len(strict_json.canonical(data)) > MAX_DATA_BYTES:
-        raise RefusedError("value", allowed="an object of at most 64 KiB of JSON")
-    return data
 
 
 def _checkpoint_name(text: str) -> str:
@@ -78,7 +60,7 @@ def _checkpoint_name(text: str) -> str:
 
 
 def named_checkpoint(value: object) -> int | str:
-    """A checkpoint's number or name; any other text is one that there is not."""
+    """Read a checkpoint's number or name; any other text names none that exists."""
     if isinstance(value, int) and not isinstance(value, bool):
         return value
     if not isinstance(value, str):
@@ -86,7 +68,7 @@ def named_checkpoint(value: object) -> int | str:
     return int(value) if _VERSION.fullmatch(value) else value
 
 
-def _text_schema(most: int, *, least: int = 0) -> WithJsonSchema:
+def text_schema(most: int, *, least: int = 0) -> WithJsonSchema:
     return WithJsonSchema(
         {
             "type": "string",
@@ -104,24 +86,7 @@ Glob = Annotated[
     AfterValidator(_glob),
     WithJsonSchema({"type": "string", "maxLength": 128, "examples": ["seat.*"]}),
 ]
-Step = Annotated[
-    int,
-    within(0, MAX_STEP),
-    WithJsonSchema({"type": "integer", "minimum": 0, "maximum": MAX_STEP}),
-]
-Percent = Annotated[
-    float,
-    AfterValidator(_percent),
-    WithJsonSchema({"type": "number", "minimum": 0, "maximum": 100}),
-]
-Description = Annotated[
-    str, _sized(MAX_DESCRIPTION_BYTES), _text_schema(MAX_DESCRIPTION_BYTES)
-]
-Remark = Annotated[str, _sized(MAX_REMARK_BYTES), _text_schema(MAX_REMARK_BYTES)]
-NoteText = Annotated[
-    str, _sized(MAX_NOTE_BYTES, least=1), _text_schema(MAX_NOTE_BYTES, least=1)
-]
-TaskData = Annotated[dict[str, Any], AfterValidator(_data)]
+Remark = Annotated[str, sized(MAX_REMARK_BYTES), text_schema(MAX_REMARK_BYTES)]
 CheckpointName = Annotated[Name, AfterValidator(_checkpoint_name)]
 CheckpointRef = Annotated[
     int | str,
@@ -140,18 +105,18 @@ class ExpiringIn(In):
     expires_at: Time | None = None
 
     def expiry(self) -> Expiry:
-        """What was said. Raises RefusedError when both were."""
-        said = self.model_fields_set & {"ttl_seconds", "expires_at"}
+        """Return the expiry that was sent. Raises RefusedError when both were."""
+        given = self.model_fields_set & {"ttl_seconds", "expires_at"}
         ttl = self.ttl_seconds
         return Expiry(
-            said=bool(said),
+            given=bool(given),
             ttl=None if ttl is None else timedelta(seconds=ttl),
             at=self.expires_at,
         )
 
 
 def one_expiry(sent: Any) -> Any:
-    """Before anything else of a body: that it says one thing only."""
+    """Check before anything else of a body that it gives one expiry only."""
     if isinstance(sent, dict) and {"ttl_seconds", "expires_at"} <= sent.keys():
         says = "nothing beside `ttl_seconds`: one of the two"
         raise RefusedError("value", allowed=says, loc=("expires_at",))
@@ -159,7 +124,10 @@ def one_expiry(sent: Any) -> Any:
 
 
 def expected(request: HttpRequest) -> Expected:
-    """If-Match with a version, or If-None-Match `*`. Raises BadPreconditionError."""
+    """Read If-Match with a version, or If-None-Match `*`.
+
+    Raises BadPreconditionError.
+    """
     match = request.META.get("HTTP_IF_MATCH")
     none = request.META.get("HTTP_IF_NONE_MATCH")
     if none is not None and (none != "*" or match is not None):

@@ -60,12 +60,12 @@ any more. On keys and the task `If-Match` takes the version that a read gave, an
 and below.
 
 **People.** Whatever is about one person is told by a `user_id` in a body, never in an
-address: `POST /subjects:resolve` gives the id by which other routes know her. What was
+address: `POST /subjects:resolve` gives the id by which other routes know it. What was
 erased answers 410, with the `erasure` and its `receipt`, if they are your project's.
-While a subject is restricted her memory is neither read nor written (409
-`subject_restricted`), and lists leave it out. While she is held no page of hers is
+While a subject is restricted its memory is neither read nor written (409
+`subject_restricted`), and lists leave it out. While it is held no page of it is
 deleted (409 `subject_held`, until when is said). A value that was erased for a subject
-may not be written for her again (410 `value_erased`, with the `tombstone` that an
+may not be written for it again (410 `value_erased`, with the `tombstone` that an
 officer can lift); to say it in a message is no such write. A key that is bound to a
 subject has names of threads for itself: what it calls `<name>` other keys call
 `<subject_id>:<name>`.

@@ -86,7 +86,7 @@ PAGING: Final[Mapping[str, str]] = {
     "prefer_levels": "Levels to ask for first.",
     "protected_tokens": "Of frames that may not leave yet.",
     "reasons": "What shows it.",
-    "recalled": "Whether it was fetched back.",
+    "recalled": "Whether memory brings it: it was fetched, or lacks its calls.",
     "referenced": "Times that a mapped page was used.",
     "references": "How often it was used.",
     "refaults": "Faults on pages that had just left.",

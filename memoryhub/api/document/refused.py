@@ -43,7 +43,7 @@ _QUERY_CODES = (
     *("extra_parameter", "duplicate_parameter", "limit", "at", "value"),
     *("name", "reserved_name", "type_not_qualified", "reserved_key"),
     "glob_too_complex",
-    *("time", "time_range"),
+    *("time", "time_range", "missing"),
 )
 
 _ANY: tuple[type[Refusal], ...] = (
@@ -95,20 +95,20 @@ class Refusals:
     def responses(
         self, own: Iterable[type[Refusal]], *, writes: bool
     ) -> dict[int | str, Any]:
-        """References by status, of all that an operation with these can answer."""
+        """Return references, by status, to all that such an operation can answer."""
         always = (*_ANY, *(_WRITES if writes else _READS))
         common = _codes(always, writes=writes)
-        told: dict[int | str, Any] = {}
+        responses: dict[int | str, Any] = {}
         for status, codes in sorted(_codes((*own, *always), writes=writes).items()):
             if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-                told[status] = self._one(status, codes, {})
+                responses[status] = self._one(status, codes, {})
             elif codes.keys() != common.get(status, {}).keys():
-                told[status] = self._one(status, codes, common.get(status, {}))
-        return {**told, "4XX": self._range(common, writes=writes)}
+                responses[status] = self._one(status, codes, common.get(status, {}))
+        return {**responses, "4XX": self._range(common, writes=writes)}
 
     def _one(self, status: int, codes: Codes, common: Codes) -> dict[str, str]:
         """A status of an operation; what any answers with it is not told again."""
-        own = {code: said for code, said in codes.items() if code not in common}
+        own = {code: text for code, text in codes.items() if code not in common}
         more = f"; those of `4XX` with {status}" if common else ""
         response = self._response(
             f"Codes: {_listed(own)}{more}.", status, own, [status]
@@ -122,8 +122,10 @@ class Refusals:
         )
         listed = "; ".join(f"{each}: {_listed(common[each])}" for each in refused)
         status = int(HTTPStatus.UNAUTHORIZED)
-        said = f"Any operation {'with' if writes else 'without'} a body: {listed}."
-        response = self._response(said, status, common[status], refused)
+        description = (
+            f"Any operation {'with' if writes else 'without'} a body: {listed}."
+        )
+        response = self._response(description, status, common[status], refused)
         return self._shared.refer("4XX", response)
 
     def _response(
@@ -144,8 +146,8 @@ class Refusals:
         headers = dict(_HEADERS[each] for each in statuses if each in _HEADERS)
         if headers:
             response["headers"] = {
-                name: {"description": said, "schema": {"type": "string"}}
-                for name, said in headers.items()
+                name: {"description": meaning, "schema": {"type": "string"}}
+                for name, meaning in headers.items()
             }
         return response
 

@@ -8,13 +8,13 @@ import orjson
 
 from memoryhub.kernel.levels import tools
 from memoryhub.kernel.memory.nouns import LIMITS, measured_fields
-from memoryhub.kernel.slices import Place
+from memoryhub.kernel.slices import MeasurePlace
 from memoryhub.kernel.state.bodies import Flag
 from memoryhub.kernel.state.paging_config import Settings
 
 
-def measured(place: Place) -> dict[str, Any]:
-    """What is reported at a place of working memory that holds one of each noun."""
+def measured(place: MeasurePlace) -> dict[str, Any]:
+    """Return an example of what is reported there, of one of each noun."""
     return {name: kind is Flag or 1 for name, kind in measured_fields(place).items()}
 
 
@@ -48,7 +48,7 @@ THREAD: Final[dict[str, Any]] = {
     "config": {
         "max_slots": 50000,
         "retention_idle_days": None,
-        **LIMITS,
+        **{name: limit.default for name, limit in LIMITS.items()},
         "default_ttl_seconds": None,
         **PAGING,
     },

@@ -55,7 +55,7 @@ class AsOf(In):
         return self
 
 
-class Part(In):
+class Pagination(In):
     """Which part of a list."""
 
     after: str | None = Field(None, description="The `next` of the part before.")

@@ -18,7 +18,7 @@ from memoryhub.api.document.fields import (
     within,
 )
 from memoryhub.api.document.samples import AT, SUBJECT_ID
-from memoryhub.api.document.schemas import Part
+from memoryhub.api.document.schemas import Pagination
 from memoryhub.kernel.state.erase_events import Reason
 from memoryhub.kernel.text.strict_json import MAX_INTEGER
 from memoryhub.models.erasures import Erasure
@@ -149,7 +149,7 @@ class ConfirmIn(In):
     count: Count = Field(description="The plan's own `count`, read and repeated.")
 
 
-class ErasuresQuery(Part):
+class ErasuresQuery(Pagination):
     state: State | None = None
 
 

@@ -177,9 +177,9 @@ def _plan(
     agent: Agent, subject: UUID, body: ErasureIn, again: PersonRequest | None
 ) -> HttpResponse:
     row = _subject(agent, subject)
-    if known := requests.find(again):
+    if served := requests.find(again):
         require_subject(row)
-        return rendered(_planned(_done(known)), status=201, replayed=True)
+        return rendered(_planned(_done(served)), status=201, replayed=True)
     thread = (
         threads.get_thread(
             agent.project, body.thread, bound=agent.bound, subject=row.id
@@ -197,7 +197,7 @@ def _plan(
         ticket=body.ticket,
         restrict=body.restrict,
         actor=agent.actor,
-        asked=again,
+        request=again,
     )
     return rendered(_planned(made), status=201)
 
@@ -206,10 +206,10 @@ def _confirm(
     agent: Agent, erasure: UUID, body: ConfirmIn, again: PersonRequest | None
 ) -> HttpResponse:
     row = _row(agent, erasure)
-    if known := requests.find(again):
-        return _erasure_response(_done(known), status=202, replayed=True)
+    if served := requests.find(again):
+        return _erasure_response(_done(served), status=202, replayed=True)
     done = erasures.confirm(
-        row, token=body.plan_token, count=body.count, actor=agent.actor, asked=again
+        row, token=body.plan_token, count=body.count, actor=agent.actor, request=again
     )
     return _erasure_response(done, status=202)
 
@@ -220,22 +220,22 @@ def _fresh(agent: Agent, erasure: UUID) -> dict[str, object]:
 
 def _cancel(agent: Agent, erasure: UUID, again: PersonRequest | None) -> HttpResponse:
     row = _row(agent, erasure)
-    if known := requests.find(again):
-        return _erasure_response(_done(known), replayed=True)
-    return _erasure_response(erasures.cancel(row, actor=agent.actor, asked=again))
+    if served := requests.find(again):
+        return _erasure_response(_done(served), replayed=True)
+    return _erasure_response(erasures.cancel(row, actor=agent.actor, request=again))
 
 
-def _done(known: RequestKey) -> Erasure:
+def _done(served: RequestKey) -> Erasure:
     """What the request before was about."""
-    assert known.erasure is not None
-    return known.erasure
+    assert served.erasure is not None
+    return served.erasure
 
 
 def _erasure_response(
     row: Erasure, *, status: int = 200, replayed: bool = False
 ) -> HttpResponse:
-    told = ErasureOut.of(ErasureLine.of(row))
-    return rendered(told, status=status, replayed=replayed)
+    body = ErasureOut.of(ErasureLine.of(row))
+    return rendered(body, status=status, replayed=replayed)
 
 
 def _list(agent: Agent, query: ErasuresQuery) -> HttpResponse:

@@ -49,27 +49,32 @@ class _KnownKey:
 
 
 #: By SHA-256 of the key: the keys themselves are not kept.
-_known: Lru[bytes, _KnownKey] = Lru(_KEPT)
+_kept_keys: Lru[bytes, _KnownKey] = Lru(_KEPT)
 
 
 def caller(request: HttpRequest) -> Agent:
-    """Who sent this request; set once it was admitted."""
+    """Return the agent that sent this request; set once it was admitted."""
     agent = request.auth  # type: ignore[attr-defined]  # Ninja's name for it
     assert isinstance(agent, Agent)
     return agent
 
 
 async def admit(request: HttpRequest, *, needs: str) -> Agent:
-    """The agent behind a request. Raises what `greet` and `require` do."""
-    agent = await greet(sent_key(request), address=request.META.get("REMOTE_ADDR", ""))
+    """Return the agent behind a request. Raises what `greet` and `require` do."""
+    clock.require_true()
+    agent = await _admitted(sent_key(request), request.META.get("REMOTE_ADDR", ""))
+    # From here on it is known whom a refusal is counted to.
+    request.auth = agent  # type: ignore[attr-defined]  # Ninja's name for it
+    limits.take_request(agent)
     require(agent, needs)
     return agent
 
 
 async def greet(key: str | None, *, address: str) -> Agent:
-    """Who shows a key, counted as a request. Raises UnauthorizedError, RateError.
+    """Return the holder of a key, counted as a request.
 
-    Or ClockSkewError, before all: keys end at a time.
+    Raises UnauthorizedError, RateError. Or ClockSkewError, before all: keys end at a
+    time.
     """
     clock.require_true()
     agent = await _admitted(key, address)
@@ -90,12 +95,12 @@ def require(agent: Agent, needs: str) -> None:
 
 
 def admitting(needs: str) -> frozenset[str]:
-    """The scopes of which a key must have one."""
+    """Return the scopes of which a key must have one."""
     return _ADMITTING.get(needs) or frozenset({needs})
 
 
 async def believed(key: str | None) -> Agent | None:
-    """Who holds the key of a stream or socket that is open; None if it holds no more.
+    """Return the holder of an open stream's or socket's key; None once it is void.
 
     Raises ClockSkewError.
     """
@@ -105,16 +110,16 @@ async def believed(key: str | None) -> Agent | None:
 
 def forget() -> None:
     """Ask the database again for every key."""
-    _known.clear()
+    _kept_keys.clear()
 
 
 def sent_key(request: HttpRequest) -> str | None:
-    """The key of a request, whatever it is worth."""
+    """Return the key of a request, whatever it is worth."""
     return bearer(request.META.get("HTTP_AUTHORIZATION", ""))
 
 
 def bearer(authorization: str) -> str | None:
-    """The key in the value of an Authorization header."""
+    """Return the key in the value of an Authorization header."""
     found = _BEARER.fullmatch(authorization)
     return found[1] if found else None
 
@@ -127,7 +132,7 @@ async def _admitted(key: str | None, address: str) -> Agent:
     """
     agent = None
     if key is not None:
-        if _known.get(_digest(key)) is None:
+        if _kept_keys.get(_digest(key)) is None:
             limits.require_anonymous(address)
         agent = await _agent(key)
     if agent is None:
@@ -138,16 +143,16 @@ async def _admitted(key: str | None, address: str) -> Agent:
 
 async def _agent(key: str) -> Agent | None:
     digest = _digest(key)
-    known = _known.get(digest)
-    if known is not None and known.until > time.monotonic():
-        expired = known.expires_at is not None and known.expires_at <= clock.now()
-        return None if expired else known.agent
+    kept = _kept_keys.get(digest)
+    if kept is not None and kept.until > time.monotonic():
+        expired = kept.expires_at is not None and kept.expires_at <= clock.now()
+        return None if expired else kept.agent
     found = await read(agents.find, key, now=clock.now())
-    _known.pop(digest)
+    _kept_keys.pop(digest)
     if found is None:
         return None
     until = time.monotonic() + BELIEVED_SECONDS
-    _known.put(digest, _KnownKey(found.agent, found.expires_at, until))
+    _kept_keys.put(digest, _KnownKey(found.agent, found.expires_at, until))
     return found.agent
 
 

@@ -240,9 +240,9 @@ def _declared_bytes(scope: Scope) -> int:
 
 
 async def read_body(scope: Scope, receive: Receive) -> bytes:
-    """The body, read no further than a chunk beyond its cap. Raises BodyTooLargeError.
+    """Read the body, no further than a chunk beyond its cap.
 
-    A client that leaves or dawdles is an IncompleteBodyError.
+    Raises BodyTooLargeError. A client that leaves or dawdles is an IncompleteBodyError.
     """
     cap = settings.BODY_BYTES
     if _declared_bytes(scope) > cap:
@@ -277,7 +277,7 @@ async def _discard(receive: Receive) -> None:
 
 
 def log_failure(failure: BaseException, *, request_id: str) -> None:
-    """An error of ours: its type and frames, never its text or variables."""
+    """Log an error of ours: its type and frames, never its text or variables."""
     frames = traceback.extract_tb(failure.__traceback__)
     log.error(
         "request.failed",
@@ -288,7 +288,7 @@ def log_failure(failure: BaseException, *, request_id: str) -> None:
 
 
 def replay(body: bytes, receive: Receive) -> Receive:
-    """Gives the body that was read once more, then what the client does next."""
+    """Give the body that was read once more, then what the client does next."""
     first = True
 
     async def replayed() -> Message:

@@ -26,7 +26,7 @@ class Bucket:
     at: float
 
     def take(self, *, rate: float, burst: float, now: float, tokens: int = 1) -> bool:
-        """Whether there was a token; with 0 `tokens` it stays there."""
+        """Take a token, and return whether there was one; 0 `tokens` only looks."""
         self.tokens = min(burst, self.tokens + (now - self.at) * rate)
         self.at = now
         if self.tokens < 1:
@@ -121,14 +121,14 @@ def require_stream(agent: Agent) -> None:
 
 @contextmanager
 def stream(agent: Agent) -> Iterator[None]:
-    """Holds one of the key's streams or sockets open. Raises RateError."""
+    """Hold one of the key's streams or sockets open. Raises RateError."""
     with _held(account.streams, agent.prefix, most=settings.KEY_STREAMS):
         yield
 
 
 @contextmanager
 def waiting(address: str) -> Iterator[None]:
-    """Holds a socket open that has shown no key yet. Raises RateError."""
+    """Hold a socket open that has shown no key yet. Raises RateError."""
     most = settings.ANONYMOUS_REQUESTS_PER_SECOND
     with _held(account.waiting, address, most=most):
         yield

@@ -32,8 +32,10 @@ from memoryhub.api.errors import (
 )
 from memoryhub.api.http import auth, gate, limits
 from memoryhub.errors import InvalidError, Refusal, UnavailableError
-from memoryhub.kernel.text import strict_json
+from memoryhub.journal.writing.activity import activity
+from memoryhub.kernel.text import names, strict_json
 from memoryhub.queries.replay import exact_json
+from memoryhub.services.access.api_keys import Agent
 
 MAX_PARAMETERS = 100
 
@@ -73,7 +75,6 @@ class StrictOperation(AsyncOperation):
     async def run(self, request: HttpRequest, **path: Any) -> HttpResponseBase:  # type: ignore[override]  # as Ninja's
         try:
             agent = await auth.admit(request, needs=self.needs)
-            request.auth = agent  # type: ignore[attr-defined]  # Ninja's name for it
             limits.charge(agent, len(request.scope[gate.BODY]))  # type: ignore[attr-defined]  # ASGI
             values = self._values(request, path)
             response = self._answer(await self.view_func(request, **values))
@@ -145,7 +146,7 @@ class _Input:
         return self._checked(value)
 
     def takes(self, loc: Sequence[str | int]) -> str:
-        """What is taken at a place of it, in words."""
+        """Return in words what is taken at a place of the input."""
         return allowed.words(allowed.at(self.schema, loc), self.schema)
 
     def _checked(self, value: Any) -> Any:
@@ -244,7 +245,10 @@ class StrictRouter(Router):
 
 
 def read_query(text: str, *, words: Collection[str]) -> dict[str, str]:
-    """The parameters of a query, each once. The gate has seen that they are UTF-8."""
+    """Read the parameters of a query, each once.
+
+    The gate has seen that they are UTF-8.
+    """
     if not text:
         return {}
     try:
@@ -300,7 +304,10 @@ def _code(each: Mapping[str, Any]) -> str:
 def rendered(
     out: BaseModel, *, status: int = 200, replayed: bool = False
 ) -> HttpResponse:
-    """The JSON answer. `replayed`: it was given before and nothing was written."""
+    """Render a JSON answer.
+
+    `replayed`: it was given before and nothing was written.
+    """
     plain = out.model_dump(by_alias=True)
     response = HttpResponse(
         exact_json.dumps(plain), status=status, content_type="application/json"
@@ -311,13 +318,15 @@ def rendered(
 
 
 def answer_failure(request: HttpRequest, failure: Exception) -> HttpResponse:
-    """The problem document of whatever went wrong."""
+    """Return the problem document of whatever went wrong."""
     request_id = request.scope[gate.REQUEST_ID]  # type: ignore[attr-defined]  # ASGI
     if isinstance(failure, InvalidInputError):
         problem = invalid(failure.found)
     else:
         problem = Problem.of(_refusal(failure, request_id))
     match = request.resolver_match
+    if not getattr(failure, "journaled", False):
+        _count(request, problem.code)
     gate.log.info(
         "request.refused",
         request_id=request_id,
@@ -327,6 +336,19 @@ def answer_failure(request: HttpRequest, failure: Exception) -> HttpResponse:
         route=match.route if match else None,
     )
     return problem.response(request_id)
+
+
+def _count(request: HttpRequest, code: str) -> None:
+    """Count a refusal to the project of its key, and to its thread if it names one.
+
+    Where no key is known nobody knows whose it would be: the log has it.
+    """
+    agent, match = getattr(request, "auth", None), request.resolver_match
+    if not isinstance(agent, Agent):
+        return
+    name = match.kwargs.get("thread", "") if match else ""
+    place = agent.address(name).names if names.valid(name) else None
+    activity.refused(agent.project, code, place)
 
 
 def _refusal(failure: Exception, request_id: str) -> Refusal:

@@ -11,6 +11,7 @@ from pydantic import BaseModel
 from memoryhub.api.http.reading import GONE
 from memoryhub.errors import (
     BadPreconditionError,
+    HomeThreadError,
     IdempotencyMismatchError,
     InProgressError,
     InvalidError,
@@ -26,6 +27,7 @@ from memoryhub.services.access.api_keys import Agent
 #: What any write to a thread that is there may answer.
 CONDITIONAL = (
     *GONE,
+    HomeThreadError,
     ThreadClosedError,
     StaleError,
     BadPreconditionError,
@@ -42,7 +44,7 @@ _KEY = re.compile(r"[\x21-\x7e]{1,255}")
 
 
 def if_match(request: HttpRequest) -> int | None:
-    """The head seq the client saw. Raises BadPreconditionError."""
+    """Return the head seq the client saw. Raises BadPreconditionError."""
     text = request.META.get("HTTP_IF_MATCH")
     if text is None:
         return None
@@ -54,7 +56,7 @@ def if_match(request: HttpRequest) -> int | None:
 def idempotency(
     request: HttpRequest, body: BaseModel, *, but: Any = None
 ) -> Request | None:
-    """The client's name for this request, and what a repeat must have in common.
+    """Return the client's name for this request, and what a repeat must have in common.
 
     `but` is left out: what the sender of a repeat need not know (pydantic's exclude).
     """
@@ -77,7 +79,7 @@ def idempotency(
 def person_request(
     request: HttpRequest, body: BaseModel, *, agent: Agent
 ) -> PersonRequest | None:
-    """The client's name for a request that is about a person, and of no thread."""
+    """Return the client's name for a request about a person, of no thread."""
     named = idempotency(request, body)
     if named is None:
         return None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from uuid import UUID
+
 from memoryhub.api.document.schemas import AsOf
 from memoryhub.errors import (
     CorruptError,
@@ -17,6 +19,7 @@ from memoryhub.journal.writing.uses import uses
 from memoryhub.kernel.state.state import ThreadState
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
+from memoryhub.queries.people import profiles
 from memoryhub.queries.replay import replay, states
 from memoryhub.queries.threads import threads
 from memoryhub.services.access.api_keys import Agent
@@ -34,11 +37,28 @@ GONE = (
 
 
 def find_thread(agent: Agent, name: str) -> Thread:
-    """The agent's thread of that name. Raises NotFoundError for anyone else's."""
-    thread = threads.get_thread(agent.project, name, bound=agent.bound)
-    threads.require_unrestricted(thread)
+    """Find the agent's thread of that name.
+
+    Raises NotFoundError for anyone else's.
+    """
+    thread = threads.get_unrestricted(agent.project, name, bound=agent.bound)
     uses.read(agent.prefix, thread.subject_id)
     return thread
+
+
+def find_subject(agent: Agent, place: UUID | str) -> Subject:
+    """Find the agent's subject whose memory it may use, with its project.
+
+    By its id, or by the name of a thread of it. Raises NotFoundError for anyone
+    else's, SubjectErasedError, SubjectRestrictedError; by a name as `find_thread`.
+    """
+    if isinstance(place, str):
+        return find_thread(agent, place).subject
+    found = profiles.get_subject(agent.project, place, bound=agent.bound)
+    if found.state == Subject.State.RESTRICTED:
+        raise SubjectRestrictedError
+    uses.read(agent.prefix, found.id)
+    return found
 
 
 def require_unrestricted(agent: Agent) -> None:
@@ -54,13 +74,19 @@ def require_unrestricted(agent: Agent) -> None:
 
 
 def find_state(agent: Agent, name: str, moment: AsOf) -> tuple[Thread, ThreadState]:
-    """The agent's thread of that name, and its state as of then. Raises as both."""
+    """Find the agent's thread of that name, and its state as of then.
+
+    Raises as both.
+    """
     thread = find_thread(agent, name)
     return thread, states.state_of(thread, seq_of(thread, moment))
 
 
 def seq_of(thread: Thread, moment: AsOf) -> int | None:
-    """The seq to answer as of; None is now. Raises SeqUnknownError beyond the head."""
+    """Return the seq to answer as of; None is now.
+
+    Raises SeqUnknownError beyond the head.
+    """
     if moment.at_turn is not None:
         return replay.seq_at_turn(thread, moment.at_turn)
     if moment.at_seq is not None and moment.at_seq > thread.head_seq:

@@ -33,7 +33,7 @@ STREAM_BATCH, STREAM_BYTES = 100, 256 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class Subscription:
     """Who follows which thread."""
 
     agent: Agent
@@ -50,20 +50,20 @@ class Sendable:
 
 
 def next_part(
-    place: Place, after: int, *, render: Callable[[EventLine], bytes]
+    subscription: Subscription, after: int, *, render: Callable[[EventLine], bytes]
 ) -> Sendable:
-    """Read and rendered at once, under the subject as it is now.
+    """Read and render the next part at once, under the subject as it is now.
 
     Raises what any other reading of the thread would, e.g. SubjectRestrictedError.
     """
-    thread = find_thread(place.agent, place.name)
+    thread = find_thread(subscription.agent, subscription.name)
     if thread.head_seq <= after:
         return Sendable(chunks=[], more=False)
     part = list_part(
         thread,
         after=after,
         limit=STREAM_BATCH,
-        content=place.content,
+        content=subscription.content,
         max_bytes=STREAM_BYTES,
     )
     chunks = [(line.seq, render(line)) for line in part.items]
@@ -85,7 +85,7 @@ class Follower:
 
 
 async def rung(bell: asyncio.Event, *, seconds: float) -> None:
-    """Returns once the bell has rung or the time is up."""
+    """Wait until the bell has rung or the time is up."""
     # Not `wait_for`, which forgets that it was cancelled when both happen at once.
     with suppress(TimeoutError):
         async with asyncio.timeout(seconds):

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field
 from memoryhub.api.document.fields import In, Limit, Name, Out, RefusedError, example
 from memoryhub.api.document.memory_fields import CheckpointName, CheckpointRef, Remark
 from memoryhub.api.document.samples import AT, UNTIL, measured
-from memoryhub.api.document.schemas import AsOf, Part
+from memoryhub.api.document.schemas import AsOf, Pagination
 from memoryhub.kernel.memory.checkpoint_events import COUNTED
 from memoryhub.kernel.memory.nouns import MOVED, RESTORABLE, RESTORED, moved
 from memoryhub.queries.memory.checkpoints import CheckpointLine
@@ -51,9 +51,7 @@ _COMPARISON = {
         }
     ],
     "next": None,
-    "task": ["status", "current_step"],
-    "notes_added": [51],
-    "notes_removed": [],
+    **{name: value for each in COMPARED for name, value in each.example.items()},
     "frames_in": ["slot-9"],
     "frames_out": ["slot-2"],
     "pins_in": [],
@@ -61,12 +59,12 @@ _COMPARISON = {
 }
 
 
-class CheckpointsQuery(AsOf, Part):
+class CheckpointsQuery(AsOf, Pagination):
     name: Name | None = None
     auto: Literal["true", "false"] | None = None
 
 
-class CompareQuery(AsOf, Part):
+class CompareQuery(AsOf, Pagination):
     a: CheckpointRef = Field(description="A checkpoint, or `head`.")
     b: CheckpointRef = Field("head", description="A checkpoint, or `head`.")
     values: Literal["true", "false"] = "false"

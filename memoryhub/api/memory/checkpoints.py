@@ -63,13 +63,15 @@ async def take(
 
     Costs the same whatever there is. Makes the thread if the name is new.
     """
-    said = body.description
+    description = body.description
     receipt = await writing.take(
         agent=auth.caller(request),
         thread=thread,
         command=TakeCheckpoint(
             name=body.name,
-            description=None if said is None else strict_json.as_sent(said),
+            description=None
+            if description is None
+            else strict_json.as_sent(description),
         ),
         if_match=if_match(request),
         request=idempotency(request, body),
@@ -211,8 +213,8 @@ def _taken(receipt: Receipt, body: CheckpointIn) -> HttpResponse:
 
 
 def _restored(receipt: Receipt, body: RestoreIn) -> HttpResponse:
-    told = receipt.all(CheckpointRestored)
-    event = told[0] if told else None
+    restored = receipt.all(CheckpointRestored)
+    event = restored[0] if restored else None
     out = RestoredOut(
         seq=receipt.seq if event else None,
         parts=body.parts,

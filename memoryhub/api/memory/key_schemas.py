@@ -11,7 +11,7 @@ from pydantic import AfterValidator, Field, model_validator
 from memoryhub.api.document.fields import MAX_BATCH, In, Out, RefusedError, example
 from memoryhub.api.document.memory_fields import ExpiringIn, Glob, KeyName, one_expiry
 from memoryhub.api.document.samples import AT, PLACE, UNTIL
-from memoryhub.api.document.schemas import AsOf, Part
+from memoryhub.api.document.schemas import AsOf, Pagination
 
 VERSION = "Of the key, for If-Match: a seq; 0 or less of what a fork inherits."
 
@@ -99,7 +99,7 @@ class KeyChangesIn(In):
     ]
 
 
-class KeysQuery(AsOf, Part):
+class KeysQuery(AsOf, Pagination):
     glob: Glob = Field("*", description="`*`, `?`, `[abc]`, `[a-c]`, `[!a]`.")
     values: Literal["true", "false"] = "false"
     sort: Literal["name", "expiry", "bytes"] = "name"

@@ -245,14 +245,14 @@ def _change(item: KeyChangeIn) -> SetKey | DeleteKey:
 
 def _changed(items: list[KeyChangeIn], receipt: Receipt) -> list[ChangedOut]:
     """What became of each, in their order; a delete of nothing has no event."""
-    told = {
+    by_key = {
         each.event.key: (each.seq, each.event)
         for each in receipt.events
         if isinstance(each.event, KeySet | KeyDeleted)
     }
     found = []
     for item in items:
-        seq, event = told.get(item.key, (None, None))
+        seq, event = by_key.get(item.key, (None, None))
         until = event.expires_at if isinstance(event, KeySet) else None
         existed = None if item.op == "set" else event is not None
         found.append(

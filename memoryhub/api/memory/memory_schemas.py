@@ -13,7 +13,7 @@ from memoryhub.api.document.samples import PLACE, UNTIL, measured
 from memoryhub.api.document.schemas import AsOf
 from memoryhub.api.memory.checkpoint_schemas import CHECKPOINT, CheckpointOut
 from memoryhub.api.memory.key_schemas import KEY_VALUE, KeyValueOut
-from memoryhub.api.memory.note_schemas import NOTE, NoteOut
+from memoryhub.api.memory.nouns import NEWEST
 from memoryhub.api.memory.task_schemas import TASK, TaskOut
 from memoryhub.kernel.memory.nouns import measured_fields
 
@@ -25,7 +25,7 @@ STATS = {
     "next_expiry_at": UNTIL,
     "default_ttl_seconds": None,
     **measured("stats"),
-    "note_bytes": 32,
+    **{name: value for each in NEWEST for name, value in each.figures.items()},
     "checkpoints": 1,
     "automatic": 0,
 }
@@ -73,7 +73,12 @@ class MemoryQuery(AsOf):
     keys: Many = Field(
         200, description="How many keys, by name; fewer beyond 4 MiB of values."
     )
-    notes: Many = Field(50, description="How many of the newest notes.")
+    __annotations__ |= {
+        each.name: Annotated[
+            Many, Field(50, description=f"How many of the newest {each.name}.")
+        ]
+        for each in NEWEST
+    }
 
 
 class MemoryOut(Out):
@@ -85,7 +90,7 @@ class MemoryOut(Out):
             "seq": 44,
             "task": TASK,
             "keys": [KEY_VALUE],
-            "notes": [NOTE],
+            **{each.name: [each.example] for each in NEWEST},
             "checkpoints": [CHECKPOINT],
             "stats": STATS,
         }
@@ -96,6 +101,6 @@ class MemoryOut(Out):
     seq: int
     task: TaskOut | None
     keys: list[KeyValueOut]
-    notes: list[NoteOut]
+    __annotations__ |= {each.name: each.kind for each in NEWEST}
     checkpoints: list[CheckpointOut]
     stats: MemoryStatsOut

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import AfterValidator, Field
 
 from memoryhub.api.document.fields import MAX_BATCH, In, Out, RefusedError, example
-from memoryhub.api.document.memory_fields import NoteText
+from memoryhub.api.document.memory_fields import sized, text_schema
 from memoryhub.api.document.samples import AT
-from memoryhub.api.document.schemas import AsOf, Part
+from memoryhub.api.document.schemas import AsOf, Pagination
+from memoryhub.api.memory.newest import Newest
+
+_MAX_BYTES: Final = 16 * 1024
+NoteText = Annotated[str, sized(_MAX_BYTES, least=1), text_schema(_MAX_BYTES, least=1)]
 
 NOTE = {"seq": 43, "at": AT, "bytes": 64, "text": "The fare allows one free change."}
 _ADDED = {"seq": 43, "at": AT, "trimmed": 0}
 
 
-class NotesQuery(AsOf, Part):
+class NotesQuery(AsOf, Pagination):
     order: Literal["asc", "desc"] = "asc"
     content: Literal["full", "none"] = "full"
 
@@ -69,3 +73,8 @@ class NotesOut(Out):
 
     items: list[NoteOut]
     next: str | None
+
+
+NEWEST = Newest(
+    name="notes", kind=list[NoteOut], example=NOTE, figures={"note_bytes": 32}
+)

@@ -3,14 +3,53 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
+from math import isfinite
+from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import AfterValidator, Field, WithJsonSchema
 
-from memoryhub.api.document.fields import In, Out, Time, example
-from memoryhub.api.document.memory_fields import Description, Percent, Step, TaskData
+from memoryhub.api.document.fields import (
+    In,
+    Out,
+    RefusedError,
+    Time,
+    counted,
+    example,
+    within,
+)
+from memoryhub.api.document.memory_fields import sized, text_schema
 from memoryhub.api.document.samples import AT
-from memoryhub.kernel.memory.tasks import TaskStatus
+from memoryhub.kernel.memory.tasks import (
+    MAX_DATA_BYTES,
+    MAX_DESCRIPTION_BYTES,
+    MAX_STEP,
+    TaskStatus,
+)
+from memoryhub.kernel.text import strict_json
+
+
+def _percent(number: float) -> float:
+    if not isfinite(number) or not 0 <= number <= 100:
+        raise RefusedError("value")
+    return number
+
+
+def _data(data: dict[str, Any]) -> dict[str, Any]:
+    if len(strict_json.canonical(data)) > MAX_DATA_BYTES:
+        raise RefusedError("value", allowed="an object of at most 64 KiB of JSON")
+    return data
+
+
+Step = Annotated[int, within(0, MAX_STEP), counted(0, MAX_STEP)]
+Percent = Annotated[
+    float,
+    AfterValidator(_percent),
+    WithJsonSchema({"type": "number", "minimum": 0, "maximum": 100}),
+]
+Description = Annotated[
+    str, sized(MAX_DESCRIPTION_BYTES), text_schema(MAX_DESCRIPTION_BYTES)
+]
+TaskData = Annotated[dict[str, Any], AfterValidator(_data)]
 
 _TASK_IN = {
     "status": "running",

@@ -9,6 +9,7 @@ from memoryhub.api.http.operations import StrictRouter, rendered
 from memoryhub.api.http.reading import GONE, find_thread, seq_of
 from memoryhub.api.memory.checkpoint_schemas import CheckpointOut
 from memoryhub.api.memory.memory_schemas import MemoryOut, MemoryQuery, MemoryStatsOut
+from memoryhub.api.memory.nouns import NEWEST
 from memoryhub.errors import SeqUnknownError
 from memoryhub.queries.memory.working_memory import get_memory
 from memoryhub.queries.threads.readers import read
@@ -34,7 +35,10 @@ async def get(
 def _get(agent: Agent, name: str, query: MemoryQuery) -> HttpResponse:
     thread = find_thread(agent, name)
     found = get_memory(
-        thread, max_keys=query.keys, max_notes=query.notes, seq=seq_of(thread, query)
+        thread,
+        max_keys=query.keys,
+        newest={each.name: getattr(query, each.name) for each in NEWEST},
+        seq=seq_of(thread, query),
     )
     out = MemoryOut.from_record(
         found,
@@ -42,5 +46,6 @@ def _get(agent: Agent, name: str, query: MemoryQuery) -> HttpResponse:
         thread_id=thread.id,
         checkpoints=[CheckpointOut.of(line) for line in found.checkpoints],
         stats=MemoryStatsOut(**found.stats.plain()),
+        **found.newest,
     )
     return rendered(out)

@@ -38,7 +38,7 @@ from memoryhub.kernel.paging.page_commands import (
 )
 from memoryhub.services.paging import page_faults
 from memoryhub.services.paging import pages as writing
-from memoryhub.services.paging.page_faults import Part
+from memoryhub.services.paging.page_faults import RequestedPart
 
 router = StrictRouter(tags=["pages"])
 
@@ -69,7 +69,7 @@ async def fault(
     if (body.offset, body.limit) != (None, None):
         if body.level:
             raise InvalidError(loc="level", allowed="0 with `offset` or `limit`")
-        part = Part(body.offset or 0, body.limit)
+        part = RequestedPart(body.offset or 0, body.limit)
     level = DEFAULT_LEVEL if body.level is None else body.level
     command = FaultPage(
         page_id=page_id, level=0 if part else level, reason=body.reason, by=body.by
@@ -79,7 +79,7 @@ async def fault(
         thread=thread,
         command=command,
         part=part,
-        terms=conditions(request, body),
+        preconditions=conditions(request, body),
     )
     out = FaultOut.model_validate(found.plain())
     return rendered(out, replayed=found.receipt.replayed)
@@ -100,7 +100,7 @@ async def map_page(
         agent=auth.caller(request),
         thread=thread,
         command=MapPage(page_id=page_id, level=body.level, by=body.by),
-        terms=conditions(request, body),
+        preconditions=conditions(request, body),
     )
     return await _effect(receipt, page_id)
 
@@ -176,7 +176,7 @@ async def _act(
     body: BaseModel,
 ) -> HttpResponse:
     receipt = await writing.apply(
-        auth.caller(request), thread, command, terms=conditions(request, body)
+        auth.caller(request), thread, command, preconditions=conditions(request, body)
     )
     return await _effect(receipt, page_id)
 

@@ -28,9 +28,9 @@ from memoryhub.api.document.fields import (
     example,
 )
 from memoryhub.api.document.samples import PAGE, PLACE
-from memoryhub.api.document.schemas import AsOf, Part
+from memoryhub.api.document.schemas import AsOf, Pagination
 from memoryhub.errors import InvalidError
-from memoryhub.kernel.state.pages import Entry, Modality, PageType, Tier
+from memoryhub.kernel.state.pages import AgentPageType, Entry, Modality, PageType, Tier
 from memoryhub.queries.paging.pages import PageLine
 from memoryhub.queries.turns.envelopes import Envelope
 from memoryhub.services.paging.pages import PageChange, PageDraft
@@ -92,7 +92,7 @@ class PagePut(In):
 
     model_config = example(_PAGE_IN)
 
-    type: PageType
+    type: AgentPageType
     modality: Modality
     content: dict[str, Any] = Field(
         description="text `{text}`; image `{caption?, url?, base64?, embedding?}`; "
@@ -125,7 +125,7 @@ class PagePut(In):
 
     @field_validator("meta")
     @classmethod
-    def known_of_it(cls, meta: dict[str, Any]) -> dict[str, Any]:
+    def check_meta(cls, meta: dict[str, Any]) -> dict[str, Any]:
         return contents.checked_meta(meta)
 
     def draft(self, page_id: str) -> PageDraft:
@@ -205,7 +205,7 @@ class PromptIn(In):
     tokens: SentTokens = None
 
 
-class PagesQuery(AsOf, Part):
+class PagesQuery(AsOf, Pagination):
     type: PageType | None = None
     modality: Modality | None = None
     tier: Tier | None = None
@@ -216,7 +216,7 @@ class PageQuery(AsOf):
     level: PageLevel = 0
 
 
-class HistoryQuery(AsOf, Part):
+class HistoryQuery(AsOf, Pagination):
     pass
 
 
@@ -253,7 +253,7 @@ class LevelOut(Out):
 
     @classmethod
     def of(cls, entry: Entry) -> list[Self]:
-        """All levels that there are of a page."""
+        """Return all levels that there are of a page."""
         return [
             cls(level=number, tokens=held.tokens)
             for number, held in enumerate(entry.levels)

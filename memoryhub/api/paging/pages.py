@@ -93,7 +93,7 @@ async def create(
         thread=thread,
         drafts=[body.draft(body.page_id or _new_id())],
         by=body.by,
-        terms=conditions(request, body),
+        preconditions=conditions(request, body),
     )
     (made,) = _written(receipt, writing.mapped(receipt))
     return rendered(made, status=201, replayed=receipt.replayed)
@@ -116,7 +116,7 @@ async def create_batch(
         thread=thread,
         drafts=[item.draft(item.page_id or _new_id()) for item in body.items],
         by=body.by,
-        terms=conditions(request, body),
+        preconditions=conditions(request, body),
     )
     made = WrittenBatchOut(items=_written(receipt, writing.mapped(receipt)))
     return rendered(made, status=201, replayed=receipt.replayed)
@@ -146,7 +146,7 @@ async def put(
         drafts=[body.draft(page_id)],
         replace=True,
         by=body.by,
-        terms=writing.Terms(if_match=if_match(request)),
+        preconditions=writing.Preconditions(if_match=if_match(request)),
     )
     return await _put(receipt)
 
@@ -168,7 +168,7 @@ async def put_system_prompt(
         thread=thread,
         text=body.text,
         tokens=body.tokens,
-        terms=writing.Terms(if_match=if_match(request)),
+        preconditions=writing.Preconditions(if_match=if_match(request)),
     )
     return await _put(receipt)
 
@@ -257,7 +257,7 @@ async def patch(
         entry=entry,
         change=body.change(),
         by=body.by,
-        terms=writing.Terms(if_match=if_match(request)),
+        preconditions=writing.Preconditions(if_match=if_match(request)),
     )
     return await _put(receipt)
 
@@ -283,7 +283,7 @@ async def delete(
         auth.caller(request),
         thread,
         DeletePage(page_id=page_id),
-        terms=writing.Terms(if_match=if_match(request)),
+        preconditions=writing.Preconditions(if_match=if_match(request)),
     )
     name, home = receipt.name, receipt.thread
     out = DeletedOut(thread=name, thread_id=home, seq=receipt.seq, page_id=page_id)

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from memoryhub.api.document.fields import Name, Out, Turn, example
 from memoryhub.api.document.samples import AT, THREAD_ID, THREAD_NAME
-from memoryhub.api.document.schemas import AsOf, Part
+from memoryhub.api.document.schemas import AsOf, Pagination
 from memoryhub.api.paging.working_set_schemas import BUDGET, BudgetOut, VerdictOut
 from memoryhub.queries.paging.paging_metrics import Tally
 
@@ -145,7 +145,7 @@ class PagingOut(Out):
     verdict: VerdictOut
 
 
-class MutationsQuery(AsOf, Part):
+class MutationsQuery(AsOf, Pagination):
     type: Literal["create", "update", "fault_in", "evict", "compress"] | None = None
     by: Literal["user", "model", "tool", "system"] | None = None
     page_id: Name | None = None

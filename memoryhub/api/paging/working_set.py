@@ -122,7 +122,7 @@ async def flush_tlb(
         auth.caller(request),
         thread,
         FlushTlb(by=body.by),
-        terms=conditions(request, body),
+        preconditions=conditions(request, body),
     )
     return _dropped(receipt, receipt.one(TlbFlushed).dropped)
 
@@ -142,7 +142,7 @@ async def invalidate_tlb(
         auth.caller(request),
         thread,
         InvalidateTlb(page_id=body.page_id, tier=body.tier, by=body.by),
-        terms=conditions(request, body),
+        preconditions=conditions(request, body),
     )
     return _dropped(receipt, receipt.one(TlbInvalidated).dropped)
 

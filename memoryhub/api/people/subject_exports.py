@@ -44,7 +44,7 @@ async def export(
 ) -> StreamingHttpResponse:
     """All that is remembered of a subject, as a ZIP that is made while it is sent.
 
-    A POST, since it is noted and counted. Should she be erased meanwhile, it ends early
+    A POST, since it is noted and counted. Should it be erased meanwhile, it ends early
     and does not open: what opens is whole.
     """
     agent = auth.caller(request)

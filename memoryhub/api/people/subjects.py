@@ -64,6 +64,7 @@ _PROFILE = {
     "deleted_pages": 0,
     "levels": {"1": 1},
     "keys": 0,
+    "episodes": 1,
     **dict.fromkeys(COUNTED, 0),
     "tombstones": {},
     "uses": [_USE],
@@ -95,7 +96,7 @@ class UnrestrictIn(In):
 
 
 class SubjectOut(Out):
-    """A subject, by the id that every other route knows her by."""
+    """A subject, by the id that every other route knows it by."""
 
     model_config = example(_SUBJECT)
 
@@ -143,7 +144,7 @@ class ErasureLineOut(Out):
 
 
 class ProfileOut(SubjectOut):
-    """What is held of a subject, counted exactly; no content and no name of hers."""
+    """What is held of a subject, counted exactly; no content and no name."""
 
     model_config = example(_PROFILE)
 
@@ -163,6 +164,7 @@ class ProfileOut(SubjectOut):
     deleted_pages: int
     levels: dict[str, int]
     keys: int
+    episodes: int
     __annotations__ |= dict.fromkeys(COUNTED, int)
     tombstones: dict[str, int]
     uses: list[UseOut]
@@ -188,7 +190,7 @@ class ProfileOut(SubjectOut):
     refusals=[NotFoundError, *GONE],
 )
 async def resolve(request: HttpRequest, body: UserIdIn) -> SubjectOut:
-    """The subject of a `user_id`, for the routes that know her by `id`.
+    """The subject of a `user_id`, for the routes that know it by `id`.
 
     A POST, so that the `user_id` stays out of URLs and logs; it makes nobody.
     """
@@ -207,13 +209,13 @@ async def readmit(request: HttpRequest, body: UserIdIn) -> HttpResponse:
     """Let an erased `user_id` in again: a new subject to which nothing old attaches."""
     agent = auth.caller(request)
     again = person_request(request, body, agent=agent)
-    if known := await read(requests.find, again):
-        made = await read(profiles.get_subject, agent.project, known.subject_id)
+    if served := await read(requests.find, again):
+        made = await read(profiles.get_subject, agent.project, served.subject_id)
         return rendered(_subject_out(made), status=201, replayed=True)
     prepared = await read(
         readmissions.prepare, agent.project, body.user_id, bound=agent.bound
     )
-    made = await readmissions.create(prepared, actor=agent.actor, asked=again)
+    made = await readmissions.create(prepared, actor=agent.actor, request=again)
     return rendered(_subject_out(made), status=201)
 
 
@@ -237,7 +239,7 @@ async def restrict(
     if await read(requests.find, again):
         return rendered(_subject_out(found), replayed=True)
     made = await restrictions.restrict_async(
-        found.id, basis=body.basis, actor=agent.actor, asked=again
+        found.id, basis=body.basis, actor=agent.actor, request=again
     )
     return rendered(_subject_out(made))
 
@@ -261,7 +263,9 @@ async def unrestrict(
     found = await read(_find, agent, subject)
     if await read(requests.find, again):
         return rendered(_subject_out(found), replayed=True)
-    made = await restrictions.unrestrict_async(found.id, actor=agent.actor, asked=again)
+    made = await restrictions.unrestrict_async(
+        found.id, actor=agent.actor, request=again
+    )
     return rendered(_subject_out(made))
 
 
@@ -275,7 +279,7 @@ async def unrestrict(
 async def get(request: HttpRequest, subject: Path[Id]) -> ProfileOut:
     """What is held of a subject, in numbers.
 
-    While she is restricted, to keys with a subject scope only.
+    While it is restricted, to keys with a subject scope only.
     """
     return ProfileOut.of(await read(_profile, auth.caller(request), subject))
 

@@ -13,11 +13,11 @@ from pydantic import Field
 
 from memoryhub.api.document.fields import Out, ThreadName, example
 from memoryhub.api.document.samples import AT, SLOT_IN
-from memoryhub.api.document.schemas import AsOf, Part
+from memoryhub.api.document.schemas import AsOf, Pagination
 from memoryhub.api.http import auth, limits, streams
 from memoryhub.api.http.operations import StrictRouter, rendered
 from memoryhub.api.http.reading import GONE, find_thread, seq_of
-from memoryhub.api.http.streams import Place, next_part
+from memoryhub.api.http.streams import Subscription, next_part
 from memoryhub.errors import BadCursorError, Refusal, SeqUnknownError
 from memoryhub.queries.replay import exact_json
 from memoryhub.queries.threads.events import EventLine, list_part
@@ -44,7 +44,7 @@ _EVENT = {
 }
 
 
-class EventsQuery(AsOf, Part):
+class EventsQuery(AsOf, Pagination):
     after: str | None = Field(None, description="Events after this seq.")
     content: Literal["full", "none"] = "full"
 
@@ -130,19 +130,19 @@ async def _stream(
     limits.require_stream(agent)
     after = _after(request.META.get("HTTP_LAST_EVENT_ID") or query.after)
     thread = await read(find_thread, agent, name)
-    place = Place(agent=agent, name=name, content=query.content == "full")
-    sent = _followed(request, place, thread.id, after)
+    subscription = Subscription(agent=agent, name=name, content=query.content == "full")
+    sent = _followed(request, subscription, thread.id, after)
     return StreamingHttpResponse(sent, content_type="text/event-stream")
 
 
 async def _followed(
-    request: HttpRequest, place: Place, thread: UUID, after: int
+    request: HttpRequest, subscription: Subscription, thread: UUID, after: int
 ) -> AsyncIterator[bytes]:
     """The events after a seq, for as long as the client and its key are there."""
     spoken = checked = time.monotonic()
     with (
         suppress(Refusal),
-        limits.stream(place.agent),
+        limits.stream(subscription.agent),
         streams.lookout.follow(thread) as follower,
     ):
         yield b": following\n\n"
@@ -151,9 +151,9 @@ async def _followed(
                 checked = time.monotonic()
                 if await auth.believed(auth.sent_key(request)) is None:
                     return
-            part = await read(next_part, place, after, render=_chunk)
+            part = await read(next_part, subscription, after, render=_chunk)
             for seq, chunk in part.chunks:
-                limits.charge(place.agent, len(chunk))
+                limits.charge(subscription.agent, len(chunk))
                 yield chunk
                 after, spoken = seq, time.monotonic()
             if time.monotonic() - spoken >= HEARTBEAT_SECONDS:

@@ -69,7 +69,7 @@ class EndError(Exception):
 
 
 def close_of(failure: Exception) -> Close | None:
-    """How the socket ends; None when there is nobody to tell."""
+    """Return how the socket ends; None when there is nobody to tell."""
     if isinstance(failure, EndError):
         return failure.code
     kinds = [kind for kind in type(failure).__mro__ if kind in CLOSES]
@@ -104,17 +104,19 @@ class Unfollow(_Message):
     thread: ThreadName
 
 
-Said = Hello | Follow | Unfollow
-_SAID: TypeAdapter[Said] = TypeAdapter(Annotated[Said, Field(discriminator="t")])
+ClientMessage = Hello | Follow | Unfollow
+_MESSAGE: TypeAdapter[ClientMessage] = TypeAdapter(
+    Annotated[ClientMessage, Field(discriminator="t")]
+)
 
 
-def parse(text: str) -> Said:
-    """What an agent said. Raises EndError: too big, or not a message of ours."""
+def parse(text: str) -> ClientMessage:
+    """Parse an agent's message. Raises EndError: too big, or not a message of ours."""
     try:
         raw = text.encode()
         if len(raw) > MESSAGE_BYTES:
             raise EndError(Close.TOO_BIG)
-        return _SAID.validate_python(strict_json.parse(raw))
+        return _MESSAGE.validate_python(strict_json.parse(raw))
     except (JsonRefusedError, UnicodeEncodeError, ValidationError):
         raise EndError(Close.BAD_MESSAGE) from None
 
@@ -126,11 +128,13 @@ BEAT = orjson.dumps({"t": "beat"})
 
 
 def event(thread: str, line: EventLine) -> bytes:
-    """What a stream has as its data, and whose it is."""
-    said = {"t": "event", "thread": thread} | EventOut.model_validate(line).model_dump()
-    return exact_json.dumps(said)
+    """Return an event as a stream has it, with the name of its thread."""
+    message = {"t": "event", "thread": thread} | EventOut.model_validate(
+        line
+    ).model_dump()
+    return exact_json.dumps(message)
 
 
 def gone_message(thread: str, code: str) -> bytes:
-    """The thread is followed no more; a request would be refused with the code."""
+    """Return the notice that the thread is followed no more; requests get this code."""
     return orjson.dumps({"t": "gone", "thread": thread, "code": code})

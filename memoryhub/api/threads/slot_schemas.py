@@ -12,6 +12,7 @@ from memoryhub.api.document.fields import (
     MAX_BATCH,
     Bound,
     In,
+    Limit,
     Name,
     Out,
     RefusedError,
@@ -23,7 +24,7 @@ from memoryhub.api.document.fields import (
     example,
 )
 from memoryhub.api.document.samples import AT, SLOT_IN, THREAD_ID
-from memoryhub.api.document.schemas import AsOf, Part
+from memoryhub.api.document.schemas import AsOf, Pagination
 from memoryhub.api.http.operations import StrictRouter
 from memoryhub.kernel.commands import Handler, NewSlot
 from memoryhub.kernel.levels import tokens
@@ -221,7 +222,17 @@ class SlotsOut(Out):
     next: str | None
 
 
-class SlotsQuery(AsOf, Part):
+class MessagesOut(Out):
+    model_config = example({"items": [_SLOT]})
+
+    items: list[SlotOut]
+
+
+class MessagesQuery(AsOf):
+    limit: Limit = 50
+
+
+class SlotsQuery(AsOf, Pagination):
     start: Bound | None = Field(None, description="As in a Python slice.")
     end: Bound | None = Field(None, description="As in a Python slice.")
     type: SlotType | None = None

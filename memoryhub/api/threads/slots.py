@@ -17,6 +17,8 @@ from memoryhub.api.threads.slot_schemas import (
     AppendedBatchOut,
     AppendedOut,
     HandlerViewOut,
+    MessagesOut,
+    MessagesQuery,
     SlotIn,
     SlotOut,
     SlotQuery,
@@ -38,7 +40,12 @@ from memoryhub.kernel.state.events import SlotAppended
 from memoryhub.kernel.state.pages import slot_page_id
 from memoryhub.queries.lists.cursors import PART_BYTES
 from memoryhub.queries.threads.readers import read
-from memoryhub.queries.threads.slots import SlotFilter, get_slot, list_slots
+from memoryhub.queries.threads.slots import (
+    SlotFilter,
+    get_slot,
+    list_slots,
+    newest_messages,
+)
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.paging import pages
 from memoryhub.services.threads import slots
@@ -158,6 +165,24 @@ async def get(
     return await read(_get, auth.caller(request), thread, index, query)
 
 
+@router.route(
+    "GET",
+    "/threads/{thread}/messages",
+    needs=auth.READ,
+    out=MessagesOut,
+    refusals=[*GONE, SeqUnknownError],
+)
+async def list_messages(
+    request: HttpRequest, thread: Path[ThreadName], query: Query[MessagesQuery]
+) -> HttpResponse:
+    """The newest messages of user and assistant, the oldest of them first.
+
+    As many as there are, up to `limit`: what tools and system say is not among them,
+    nor what was erased.
+    """
+    return await read(_list_messages, auth.caller(request), thread, query)
+
+
 def _appended(receipt: Receipt) -> list[AppendedOut]:
     mapped = pages.mapped(receipt)
     return [
@@ -200,6 +225,12 @@ def _list(agent: Agent, name: str, query: SlotsQuery) -> HttpResponse:
     )
     items = [SlotOut.of(name, line) for line in batch.items]
     return rendered(SlotsOut(items=items, next=batch.next))
+
+
+def _list_messages(agent: Agent, name: str, query: MessagesQuery) -> HttpResponse:
+    thread = find_thread(agent, name)
+    found = newest_messages(thread, limit=query.limit, at_seq=seq_of(thread, query))
+    return rendered(MessagesOut(items=[SlotOut.of(name, line) for line in found]))
 
 
 def _get(agent: Agent, name: str, index: int, query: SlotQuery) -> HttpResponse:

@@ -20,7 +20,7 @@ import structlog
 from memoryhub.api.http import auth, gate, limits, streams
 from memoryhub.api.http.gate import Receive, Scope, Send
 from memoryhub.api.http.reading import find_thread
-from memoryhub.api.http.streams import Follower, Place
+from memoryhub.api.http.streams import Follower, Subscription
 from memoryhub.api.threads import protocol
 from memoryhub.api.threads.protocol import Close, EndError, Follow, Hello, Unfollow
 from memoryhub.errors import (
@@ -55,7 +55,7 @@ class Sockets:
 
     @contextmanager
     def admitted(self) -> Iterator[asyncio.Future[Close]]:
-        """Counts a socket while it is open; gives what may end it from outside."""
+        """Count a socket while it is open, and give what may end it from outside."""
         if len(self._ends) >= protocol.MAX_SOCKETS:
             raise EndError(Close.TRY_LATER)
         end: asyncio.Future[Close] = asyncio.get_running_loop().create_future()
@@ -77,7 +77,7 @@ sockets = Sockets()
 
 
 async def application(scope: Scope, receive: Receive, send: Send) -> None:
-    """Every socket that agents open, also where there is none."""
+    """Serve every socket that agents open, also where there is none."""
     await receive()
     await send({"type": "websocket.accept"})
     try:
@@ -122,14 +122,14 @@ async def _first_key(line: Line) -> str | None:
     try:
         async with asyncio.timeout(protocol.HELLO_SECONDS):
             text = await line.receive()
-        said = protocol.parse(text)
+        message = protocol.parse(text)
     except TimeoutError:
         raise EndError(Close.SILENT) from None
     except EndError as ended:
         if ended.code is Close.BAD_MESSAGE:
             return None
         raise
-    return said.key if isinstance(said, Hello) else None
+    return message.key if isinstance(message, Hello) else None
 
 
 class Line:
@@ -141,7 +141,10 @@ class Line:
         self._spoken_at = 0.0
 
     async def receive(self) -> str:
-        """The next message. Raises EndError: too many, no text, or the peer left."""
+        """Receive the next message.
+
+        Raises EndError: too many, no text, or the peer left.
+        """
         message = await self._receive()
         if message["type"] == "websocket.disconnect":
             raise EndError(None)
@@ -155,7 +158,7 @@ class Line:
         return str(text)
 
     async def send(self, message: bytes) -> None:
-        """Returns once the server takes it: a peer that does not read is waited for.
+        """Send, and return once the server takes it: a slow peer is waited for.
 
         One at a time, for all that wait would be let go at once. Raises EndError.
         """
@@ -192,7 +195,7 @@ class Socket:
         self._bell = asyncio.Event()
 
     async def serve(self, end: asyncio.Future[Close]) -> NoReturn:
-        """Raises what ends it."""
+        """Serve until something ends it, and raise that."""
         works = (self._listen(), self._send_events(), self._stay())
         tasks: list[asyncio.Future[Any]] = [asyncio.create_task(each) for each in works]
         try:
@@ -212,11 +215,11 @@ class Socket:
         while True:
             text = await self._line.receive()
             limits.charge(self._agent, len(text))
-            said = protocol.parse(text)
-            if isinstance(said, Follow):
-                await self._follow(said)
-            elif isinstance(said, Unfollow):
-                self._unfollow(said.thread)
+            message = protocol.parse(text)
+            if isinstance(message, Follow):
+                await self._follow(message)
+            elif isinstance(message, Unfollow):
+                self._unfollow(message.thread)
             else:
                 raise EndError(Close.BAD_MESSAGE)
 
@@ -277,10 +280,14 @@ class Socket:
     async def _send_part(self, followed: Followed) -> None:
         # Before the read, so that what happens during it counts.
         followed.follower.moved = False
-        place = Place(agent=self._agent, name=followed.name, content=followed.content)
+        subscription = Subscription(
+            agent=self._agent, name=followed.name, content=followed.content
+        )
         render = partial(protocol.event, followed.name)
         try:
-            part = await read(streams.next_part, place, followed.after, render=render)
+            part = await read(
+                streams.next_part, subscription, followed.after, render=render
+            )
         except Refusal as refusal:
             if self._follows(followed):
                 self._unfollow(followed.name)

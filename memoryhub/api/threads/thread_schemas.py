@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 
 from memoryhub.api.document.config_schemas import ConfigOut
 from memoryhub.api.document.fields import (
-    MAX_LIMIT,
+    BodyLimit,
     In,
     Label,
     Name,
@@ -26,7 +26,7 @@ from memoryhub.api.document.fields import (
 )
 from memoryhub.api.document.memory_fields import CheckpointRef
 from memoryhub.api.document.samples import THREAD, THREAD_ID
-from memoryhub.api.document.schemas import Described, Part, ScopeOut, Status
+from memoryhub.api.document.schemas import Described, Pagination, ScopeOut, Status
 from memoryhub.kernel.state.events import CloseReason, Limits
 from memoryhub.kernel.state.state import ThreadState
 from memoryhub.kernel.text.strict_json import MAX_INTEGER
@@ -70,10 +70,10 @@ class ForkIn(Described):
     @model_validator(mode="after")
     def one_origin(self) -> Self:
         origins = ("seq", "turn", "checkpoint")
-        said = [name for name in origins if getattr(self, name) is not None]
-        if len(said) > 1:
-            says = f"nothing beside `{said[0]}`: one of `seq`, `turn`, `checkpoint`"
-            raise RefusedError("value", allowed=says, loc=(said[1],))
+        given = [name for name in origins if getattr(self, name) is not None]
+        if len(given) > 1:
+            says = f"nothing beside `{given[0]}`: one of `seq`, `turn`, `checkpoint`"
+            raise RefusedError("value", allowed=says, loc=(given[1],))
         return self
 
 
@@ -121,7 +121,7 @@ class ThreadOut(Out):
 
     @classmethod
     def of(cls, line: ThreadLine, *, called: str) -> ThreadOut:
-        """By the name that the key calls it by."""
+        """Build it by the name that the key calls the thread by."""
         return cls.from_record(
             line,
             thread=called,
@@ -139,7 +139,7 @@ class ThreadOut(Out):
 
     @classmethod
     def as_of(cls, thread: Thread, state: ThreadState, *, called: str) -> ThreadOut:
-        """The thread as it was; before its first event, as it came into being."""
+        """Build the thread as it was; before its first event, as it came into being."""
         now = ThreadLine.of(thread)
         return cls.from_record(
             state,
@@ -184,7 +184,7 @@ class ThreadsOut(Out):
     next: str | None
 
 
-class ThreadsQuery(Part):
+class ThreadsQuery(Pagination):
     """What is absent is not asked for; what is there is joined by AND.
 
     `label.<name>=<value>` asks for a label: `abc`, `1`, `0.5`, `true`.
@@ -228,15 +228,13 @@ class SearchIn(In):
     sort: Literal["active", "created", "slots"] = "active"
     order: Literal["desc", "asc"] = "desc"
     after: str | None = None
-    limit: Annotated[int, within(1, MAX_LIMIT, code="limit"), counted(1, MAX_LIMIT)] = (
-        50
-    )
+    limit: BodyLimit = 50
 
 
 def thread_filter(
-    asked: ThreadsQuery | SearchIn, labels: Mapping[str, str]
+    query: ThreadsQuery | SearchIn, labels: Mapping[str, str]
 ) -> ThreadFilter:
     names = ("status", "agent_type", "agent_instance", "session", "parent")
     times = ("active_after", "created_after")
-    same = {name: getattr(asked, name) for name in (*names, *times)}
+    same = {name: getattr(query, name) for name in (*names, *times)}
     return ThreadFilter(**same, labels=labels)

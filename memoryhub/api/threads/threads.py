@@ -32,6 +32,7 @@ from memoryhub.errors import (
     BeyondHeadError,
     CheckpointUnknownError,
     ForkTooDeepError,
+    HomeThreadError,
     IdempotencyMismatchError,
     InvalidError,
     NameTakenError,
@@ -63,7 +64,7 @@ from memoryhub.services.people import subjects
 from memoryhub.services.threads import threads
 
 router = StrictRouter(tags=["threads"])
-Asked = ThreadsQuery | SearchIn
+ListQuery = ThreadsQuery | SearchIn
 Named = TypeVar("Named", bound=Callable[..., Any])
 
 
@@ -75,7 +76,7 @@ Named = TypeVar("Named", bound=Callable[..., Any])
     "/threads/{thread}:close",
     needs=auth.WRITE,
     out=ClosedOut,
-    refusals=[*GONE, IdempotencyMismatchError],
+    refusals=[*GONE, HomeThreadError, IdempotencyMismatchError],
 )
 async def close(
     request: HttpRequest, thread: Path[ThreadName], body: CloseIn
@@ -95,7 +96,7 @@ async def close(
     "/threads/{thread}:reopen",
     needs=auth.WRITE,
     out=ClosedOut,
-    refusals=[*GONE, IdempotencyMismatchError],
+    refusals=[*GONE, HomeThreadError, IdempotencyMismatchError],
 )
 async def reopen(
     request: HttpRequest, thread: Path[ThreadName], body: ReopenIn
@@ -120,6 +121,7 @@ async def reopen(
         BeyondHeadError,
         CheckpointUnknownError,
         ForkTooDeepError,
+        HomeThreadError,
         IdempotencyMismatchError,
         NameTakenError,
         PinBudgetError,
@@ -131,10 +133,10 @@ async def fork(
 ) -> HttpResponse:
     """Make a thread that goes on from this one: from an event, a checkpoint or now."""
     agent = auth.caller(request)
-    asked = idempotency(request, body)
+    again = idempotency(request, body)
     command = await read(_fork_command, agent, thread, body)
     receipt = await threads.fork(
-        agent=agent, name=body.thread, command=command, request=asked
+        agent=agent, name=body.thread, command=command, request=again
     )
     made = await read(_current, agent, receipt.name)
     return rendered(made, status=201, replayed=receipt.replayed)
@@ -182,7 +184,13 @@ async def search(request: HttpRequest, body: SearchIn) -> ThreadsOut:
     needs=auth.WRITE,
     out=ThreadOut,
     status=(200, 201),
-    refusals=[*GONE, ScopeConflictError, SubjectConflictError, ProjectFullError],
+    refusals=[
+        *GONE,
+        HomeThreadError,
+        ScopeConflictError,
+        SubjectConflictError,
+        ProjectFullError,
+    ],
 )
 async def put(
     request: HttpRequest, thread: Path[ThreadName], body: ThreadIn
@@ -232,6 +240,7 @@ async def get(
     out=ThreadOut,
     refusals=[
         *GONE,
+        HomeThreadError,
         ScopeConflictError,
         StaleError,
         BadPreconditionError,
@@ -297,28 +306,28 @@ def _whole_name(request: HttpRequest, thread: str) -> str:
     return name
 
 
-def _list(agent: Agent, where: ThreadFilter, asked: Asked) -> Batch[ThreadLine]:
+def _list(agent: Agent, where: ThreadFilter, query: ListQuery) -> Batch[ThreadLine]:
     require_unrestricted(agent)
     return list_threads(
         agent.project,
         where=where,
-        sort=asked.sort,
-        order=asked.order,
-        after=asked.after,
-        limit=asked.limit,
+        sort=query.sort,
+        order=query.order,
+        after=query.after,
+        limit=query.limit,
         bound=agent.bound,
     )
 
 
-def _search(agent: Agent, where: ThreadFilter, asked: SearchIn) -> Batch[ThreadLine]:
-    if asked.user_id is None:
-        return _list(agent, where, asked)
-    subject = subjects.find(agent.project, asked.user_id, bound=agent.bound)
+def _search(agent: Agent, where: ThreadFilter, query: SearchIn) -> Batch[ThreadLine]:
+    if query.user_id is None:
+        return _list(agent, where, query)
+    subject = subjects.find(agent.project, query.user_id, bound=agent.bound)
     if subject is None:
         return Batch(items=(), next=None)
     if subject.state == Subject.State.RESTRICTED:
         raise SubjectRestrictedError
-    return _list(agent, replace(where, subject=subject.id), asked)
+    return _list(agent, replace(where, subject=subject.id), query)
 
 
 def _listed(agent: Agent, batch: Batch[ThreadLine]) -> ThreadsOut:

@@ -22,7 +22,7 @@ from memoryhub.api.http.preconditions import CONDITIONAL, if_match
 from memoryhub.api.http.reading import GONE, find_state
 from memoryhub.errors import NoRoomError, ProjectFullError, SeqUnknownError
 from memoryhub.kernel.levels import tokens
-from memoryhub.kernel.levels.tools import OWN
+from memoryhub.kernel.levels.tools import RESERVED
 from memoryhub.kernel.paging.page_commands import SetTools
 from memoryhub.kernel.text import strict_json
 from memoryhub.kernel.turns.own_tools import MOST, MOST_BYTES
@@ -45,7 +45,7 @@ _OWN_TOOL = {
 def _name(name: str) -> str:
     if not _NAME.fullmatch(name):
         raise RefusedError("value", allowed="1 to 64 of A-Z, a-z, 0-9, _ and -")
-    if name in OWN:
+    if name in RESERVED:
         raise RefusedError("value", allowed="a name that is not one of our own tools")
     return name
 
@@ -101,7 +101,7 @@ class OwnToolsOut(Out):
 
 
 def command(items: list[ToolIn] | None) -> SetTools | None:
-    """What sets these tools; None leaves those there are."""
+    """Return the command that sets these tools; None leaves those there are."""
     if items is None:
         return None
     definitions = _written(items)

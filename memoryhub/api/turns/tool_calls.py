@@ -15,6 +15,7 @@ from memoryhub.api.http.preconditions import CONDITIONAL
 from memoryhub.api.paging.page_conditions import conditions
 from memoryhub.kernel.levels import tools
 from memoryhub.kernel.state.paging_config import Mode
+from memoryhub.services.knowledge import model_tools
 from memoryhub.services.paging import page_faults
 
 router = StrictRouter(tags=["tools"])
@@ -80,12 +81,15 @@ async def call_tool(
 
     What the model got wrong is a 200 as well: its content says so to the model.
     """
-    message = await page_faults.call(
-        agent=auth.caller(request),
-        thread=thread,
-        sent=body.model_dump(),
-        terms=conditions(request, body),
+    agent, sent = auth.caller(request), body.model_dump()
+    given = conditions(request, body)
+    message = await model_tools.call(
+        agent=agent, thread=thread, sent=sent, request=given.request
     )
+    if message is None:
+        message = await page_faults.call(
+            agent=agent, thread=thread, sent=sent, preconditions=given
+        )
     return rendered(ToolMessageOut(**message))  # type: ignore[arg-type]  # closed words
 
 

@@ -14,7 +14,7 @@ from memoryhub.api.http.operations import StrictRouter, rendered
 from memoryhub.api.http.reading import GONE, find_thread
 from memoryhub.errors import InvalidError, NotFoundError, NotRecordedError
 from memoryhub.kernel.packing.prefixes import OrderError
-from memoryhub.kernel.turns.turn_diffs import Kind
+from memoryhub.kernel.turns.turn_diffs import ChangeKind
 from memoryhub.queries.threads.readers import read
 from memoryhub.queries.turns import prefixes, turn_diffs
 from memoryhub.queries.turns.prefixes import Cause, Lens
@@ -70,7 +70,7 @@ class ReasonOut(Out):
 
 class ChangeOut(Out):
     page_id: str
-    kind: Kind
+    kind: ChangeKind
     type: str
     level_before: int | None
     level_after: int | None
@@ -114,7 +114,7 @@ class DiffOut(Out):
     thread: str
     base: int
     turn: int
-    counts: dict[Kind, int]
+    counts: dict[ChangeKind, int]
     tokens_delta: int
     request_tokens_delta: int
     changes: list[ChangeOut]

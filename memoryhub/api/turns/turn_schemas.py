@@ -26,7 +26,7 @@ from memoryhub.api.document.fields import (
     within,
 )
 from memoryhub.api.document.samples import AT, PLACE, REQUEST, THREAD_ID, THREAD_NAME
-from memoryhub.api.document.schemas import AsOf, Part
+from memoryhub.api.document.schemas import AsOf, Pagination
 from memoryhub.api.paging.page_schemas import By
 from memoryhub.api.threads.slot_schemas import SlotIn
 from memoryhub.api.turns.own_tools import Tools
@@ -251,7 +251,7 @@ class TurnsOut(Out):
     next: str | None
 
 
-class TurnsQuery(AsOf, Part):
+class TurnsQuery(AsOf, Pagination):
     pass
 
 

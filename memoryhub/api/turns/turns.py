@@ -205,15 +205,15 @@ def _get_context(
 
 def _preview(agent: Agent, name: str, query: ContextQuery) -> HttpResponse:
     thread, state = find_state(agent, name, query)
-    asked = Options(
+    options = Options(
         name=names.called(thread.name, thread.subject_id),
         turn=state.turn_count,
         mode=query.mode,
         token_budget=query.token_budget,
     )
     try:
-        before = contexts.before(thread, asked.turn)
-        packed = contexts.pack(thread, state, asked, before=before)
+        before = contexts.before(thread, options.turn)
+        packed = contexts.pack(thread, state, options, before=before)
     except packing.TooSmallError:
         raise NoRoomError from None
     out = ContextOut.from_record(

@@ -57,19 +57,19 @@ def erase_records(
     payloads go with it, so hand in chunks as `chunks` makes them. Threads where nothing
     of it is left, and erased ones, are left out: a repeat appends nothing.
     """
-    told: dict[UUID, int] = {}
+    seqs: dict[UUID, int] = {}
     command = EraseRecords(erasure=erasure, reason=reason, ranges=tuple(ranges))
-    threads = concerned(ranges)
+    threads = [*concerned(ranges)]
     for start in range(0, len(threads), AT_ONCE):
-        some = threads[start : start + AT_ONCE]
+        batch = threads[start : start + AT_ONCE]
         # The process's own heads, so that a chunk folds nothing that the last one did.
         # A head that a rollback takes back is told by its chain.
-        told |= _append(writer.journal.heads, some, command, erasure)
-    return told
+        seqs |= _append(writer.journal.heads, batch, command, erasure)
+    return seqs
 
 
 def _append(
-    known: Heads,
+    heads: Heads,
     threads: Sequence[Thread],
     command: EraseThread | EraseRecords,
     erasure: UUID,
@@ -84,31 +84,30 @@ def _append(
         )
         for each in threads
     ]
-    told: dict[UUID, int] = {}
+    seqs: dict[UUID, int] = {}
     notices = []
-    outcomes = Batch(known=known, clock=clock.now).run(orders, locked=True)
+    outcomes = Batch(heads=heads, clock=clock.now).run(orders, locked=True)
     for order, outcome in zip(orders, outcomes, strict=True):
         if isinstance(outcome, Refusal):
             raise outcome
         if outcome.events:
-            told[outcome.thread] = outcome.seq
+            seqs[outcome.thread] = outcome.seq
             notices.append((order.address.project, outcome.thread, outcome.seq))
     transaction.on_commit(lambda: announce.ring(notices))
-    return told
+    return seqs
 
 
-def concerned(ranges: Iterable[Range]) -> list[Thread]:
-    """The threads that hold these records, and the forks that inherit some of them.
+def concerned(ranges: Iterable[Range]) -> dict[Thread, int]:
+    """Find threads that hold these records, and the forks that inherit some of them.
 
-    Erased ones are left out. One query for each generation of forks.
+    In the order of their ids, each with the first seq from which on it holds something;
+    of a fork that is 0, for all of it comes after what it inherits. Erased ones are
+    left out. One query for each generation of forks.
     """
-    firsts: dict[UUID, int] = {}
+    since: dict[UUID, int] = {}
     for thread, first, _ in ranges:
-        firsts[thread] = min(first, firsts.get(thread, first))
-    rows = Thread.objects.filter(id__in=[*firsts])
-    found = {row.id: row for row in rows}
-    # From which of its seqs on a fork of a thread has inherited something.
-    since = dict(firsts)
+        since[thread] = min(first, since.get(thread, first))
+    found = Thread.objects.in_bulk([*since])
     parents = [*found]
     while parents:
         forks = Thread.objects.filter(parent__in=parents)
@@ -118,13 +117,15 @@ def concerned(ranges: Iterable[Range]) -> list[Thread]:
             assert fork.fork_seq is not None
             if fork.fork_seq >= since[fork.parent_id]:
                 found[fork.id] = fork
-                # All of a fork comes after what it inherits.
                 since[fork.id] = 0
                 parents.append(fork.id)
     # An import that is under way is nobody's memory yet.
     out = (Thread.Status.ERASED, Thread.Status.IMPORTING)
-    live = [row for row in found.values() if row.status not in out]
-    return sorted(live, key=lambda row: row.id)
+    return {
+        row: since[row.id]
+        for row in sorted(found.values(), key=lambda row: row.id)
+        if row.status not in out
+    }
 
 
 def chunks(ranges: Iterable[Range], *, size: int = RECORDS) -> Iterator[list[Range]]:
@@ -155,12 +156,12 @@ def reseal(thread: Thread) -> int:
         return 0
     key = keys.subject_keys(thread.subject_id, epoch=thread.subject.epoch)
     there = Snapshot.objects.filter(thread=thread).values_list("seq", flat=True)
-    known, kept_seq, made = {*there}, 0, 0
+    stored, kept_seq, made = {*there}, 0, 0
     for state in log.states(thread):
-        if state.seq in known or not snapshots.due(state, kept_seq=kept_seq):
-            kept_seq = state.seq if state.seq in known else kept_seq
+        if state.seq in stored or not snapshots.due(state, kept_seq=kept_seq):
+            kept_seq = state.seq if state.seq in stored else kept_seq
             continue
-        run(partial(_keep, snapshots.sealed_row(state, key=key)))
+        run(partial(_keep, snapshots.snapshot_row(state, key=key)))
         kept_seq, made = state.seq, made + 1
     return made
 

@@ -8,7 +8,7 @@ thread.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
 from types import MappingProxyType
 from uuid import UUID
@@ -36,9 +36,11 @@ from memoryhub.vault.keys import blind_index, keys
 Counts = dict[str, int]
 #: Rows of one batch, at most.
 BATCH = 1_000
+#: Threads whose forks one statement looks for.
+_AT_ONCE = 200
 #: Tables that totals are kept of, and what a row is called by within its thread.
 _COUNTED: Mapping[type[Model], str] = MappingProxyType(
-    {Page: "page_id", PageLevel: "page_id", Key: "key"}
+    {Page: "page_id", PageLevel: "page_id", Key: "key", Slot: "index"}
 )
 
 
@@ -65,7 +67,7 @@ def thread_batches(thread_id: UUID, *, by: int, limit: int = BATCH) -> Iterator[
     """
     thread = Thread.objects.get(id=thread_id)
     assert thread.status == Thread.Status.ERASED
-    forked = bool(folding_through(thread_id))
+    forked = bool(folding_through([thread_id]))
     yield from _while(partial(_payloads, thread, by, limit))
     yield from _rows(thread, by, limit, forked=forked)
     if not forked:
@@ -87,22 +89,27 @@ def subject_batches(subject_id: UUID, *, limit: int = BATCH) -> Iterator[Counts]
         subject = privacy.subject or ""
         if privacy.forget == Fate.DELETED and subject and "__" not in subject:
             column = _column(model, subject)
-            while n := statements.delete_some(model, column, subject_id, limit=limit):
+            while n := statements.delete_batch(model, column, subject_id, limit=limit):
                 yield {model._meta.label: n}
 
 
-def folding_through(thread_id: UUID) -> list[UUID]:
-    """Live threads whose state begins with what this one holds: its forks, and theirs.
+def folding_through(threads: Collection[UUID]) -> set[UUID]:
+    """Live threads whose state begins with what one of these holds: forks, and theirs.
 
-    One query for each generation.
+    Of an erased fork as well, which they read through. A query for each generation and
+    two hundred threads.
     """
-    found: list[UUID] = []
-    parents = [thread_id]
+    found: set[UUID] = set()
+    parents = [*threads]
     while parents:
-        forks = Thread.objects.filter(parent__in=parents)
-        rows = [*forks.values_list("id", "status")]
-        parents = [fork for fork, _ in rows]
-        found += [fork for fork, status in rows if status != Thread.Status.ERASED]
+        forks: list[tuple[UUID, str]] = []
+        for start in range(0, len(parents), _AT_ONCE):
+            children = Thread.objects.filter(
+                parent__in=parents[start : start + _AT_ONCE]
+            )
+            forks += children.values_list("id", "status")
+        parents = [fork for fork, _ in forks]
+        found |= {fork for fork, status in forks if status != Thread.Status.ERASED}
     return found
 
 
@@ -119,9 +126,9 @@ def _payloads(
     seqs = [*sealed.values_list("seq", flat=True)[:limit]]
     if not seqs:
         return {}
-    some = Event.objects.filter(thread=thread, seq__range=(seqs[0], seqs[-1]))
+    events = Event.objects.filter(thread=thread, seq__range=(seqs[0], seqs[-1]))
     changes = Changes()
-    changes.take_payloads(some.filter(payload__isnull=False), thread.id, by=by)
+    changes.take_payloads(events.filter(payload__isnull=False), thread.id, by=by)
     changes.write({thread.id: thread.subject_id})
     return {"Event.payload": len(seqs)}
 
@@ -145,7 +152,7 @@ def _rows(thread: Thread, by: int, limit: int, *, forked: bool) -> Iterator[Coun
 
 def _deleted(thread: Thread, model: type[Model], lookup: str, limit: int) -> int:
     column = _column(model, lookup)
-    return statements.delete_some(model, column, thread.id, limit=limit)
+    return statements.delete_batch(model, column, thread.id, limit=limit)
 
 
 def _counted(thread: Thread, model: type[Model], limit: int) -> int:
@@ -154,11 +161,11 @@ def _counted(thread: Thread, model: type[Model], limit: int) -> int:
     names = [*own.order_by(name).values_list(name, flat=True)[:limit]]
     if not names:
         return 0
-    some = own.filter(**{f"{name}__in": names})
+    rows = own.filter(**{f"{name}__in": names})
     changes = Changes()
-    changes.leave(thread.id, some)
+    changes.leave(thread.id, rows)
     changes.write({thread.id: thread.subject_id})
-    return some.delete()[0]
+    return rows.delete()[0]
 
 
 def _marked(thread: Thread, model: type[Model], by: int, limit: int) -> int:
@@ -166,7 +173,10 @@ def _marked(thread: Thread, model: type[Model], by: int, limit: int) -> int:
     if model is Slot:
         slots = Slot.objects.filter(thread=thread, erased=False)
         indexes = [*slots.values_list("index", flat=True)[:limit]]
-        return slots.filter(index__in=indexes).update(erased=True) if indexes else 0
+        marked, changes = slots.filter(index__in=indexes), Changes()
+        changes.leave(thread.id, marked)
+        changes.write({thread.id: thread.subject_id})
+        return marked.update(erased=True) if indexes else 0
     if model is Page:
         pages = Page.objects.filter(thread=thread, deleted_seq__isnull=True)
         ids = [*pages.values_list("page_id", flat=True)[:limit]]

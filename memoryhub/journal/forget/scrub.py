@@ -131,7 +131,7 @@ def _scrub(alias: str, seconds: float) -> str:
 
 
 def _overwrites(alias: str) -> bool:
-    """Whether this connection overwrites what it frees; FAST, and off, do not."""
+    """Tell whether this connection overwrites what it frees; FAST, and off, do not."""
     with connections[alias].cursor() as cursor:
         cursor.execute("PRAGMA secure_delete")
         return bool(cursor.fetchone()[0] == _ON)
@@ -177,11 +177,11 @@ def _written_anew(cursor: Any, table: str, seconds: float) -> bool:
 
 def _moved_dead_rows(cursor: Any, table: str) -> bool:
     """Write a table anew; it tells how many dead rows "cannot be removed yet"."""
-    told: list[str] = []
+    details: list[str] = []
 
     def note(diagnostic: Any) -> None:
         # It is empty once this returns.
-        told.append(diagnostic.message_detail or "")
+        details.append(diagnostic.message_detail or "")
 
     raw = cursor.connection
     raw.add_notice_handler(note)
@@ -190,7 +190,7 @@ def _moved_dead_rows(cursor: Any, table: str) -> bool:
     finally:
         raw.remove_notice_handler(note)
     # In whatever language.
-    kept = [_NUMBER.search(each) for each in told]
+    kept = [_NUMBER.search(each) for each in details]
     return any(int(number[0]) for number in kept if number)
 
 
@@ -215,7 +215,7 @@ def _rewrite(alias: str, seconds: float) -> str:
 
 
 def _unseen(cursor: Any, seconds: float) -> bool:
-    """Whether nobody may see any more what is gone by now; waits for so long."""
+    """Wait until nobody may see any more what is gone by now; whether it is so."""
     cursor.execute("SELECT pg_snapshot_xmax(pg_current_snapshot())::text")
     (now,) = cursor.fetchone()
     return any(_all_newer(cursor, now) for _ in wal.polls(seconds))
@@ -227,7 +227,7 @@ def _all_newer(cursor: Any, now: str) -> bool:
 
 
 def _drop_samples(cursor: Any, table: str) -> None:
-    """Of a table without rows ANALYZE leaves the samples as they were.
+    """Drop samples of a table without rows, which ANALYZE leaves as they were.
 
     They go when a column is said to be of a type, be it the one that it has.
     """
@@ -241,7 +241,7 @@ def _drop_samples(cursor: Any, table: str) -> None:
 
 @contextmanager
 def _unhurried(connection: BaseDatabaseWrapper) -> Iterator[Any]:
-    """A cursor that may take its time, but does not wait for a lock for long."""
+    """Open a cursor that may take its time, but waits for no lock for long."""
     with connection.cursor() as cursor:
         cursor.execute("SET statement_timeout = 0")
         cursor.execute(f"SET lock_timeout = {_LOCK_MS}")

@@ -34,7 +34,7 @@ def truncate(*, seconds: float = SECONDS) -> bool:
 
 
 def polls(seconds: float) -> Iterator[None]:
-    """Once at least, then again after ever longer pauses until the time is over."""
+    """Come round once at least, then after ever longer pauses until time is over."""
     deadline = time.monotonic() + seconds
     pause = FIRST_PAUSE
     while True:

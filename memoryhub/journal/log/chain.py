@@ -24,24 +24,24 @@ _NO_PAYLOAD = bytes(32)
 
 
 def plain_body(event: Event) -> dict[str, Any]:
-    """The event's body as JSON values, absent fields left out."""
+    """Return the event's body as JSON values, absent fields left out."""
     return event.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
 def text_of(body: dict[str, Any]) -> str:
-    """The body as it is stored: JSON, keys sorted."""
+    """Return the body as it is stored: JSON, keys sorted."""
     return orjson.dumps(body, option=orjson.OPT_SORT_KEYS).decode()
 
 
 def envelope_of(row: Row, recorded: Recorded, *, salt: bytes) -> bytes:
-    """The envelope of a stored event, whose body is what is stored of it."""
+    """Return the envelope of a stored event, whose body is what is stored of it."""
     return envelope(orjson.loads(row.body), recorded, thread=row.thread_id, salt=salt)
 
 
 def envelope(
     body: dict[str, Any], recorded: Recorded, *, thread: UUID, salt: bytes
 ) -> bytes:
-    """Canonical JSON of everything about an event but its payload, names blanked."""
+    """Return canonical JSON of an event without its payload, names blanked."""
     kind = type(recorded.event)
     return orjson.dumps(
         {
@@ -57,7 +57,7 @@ def envelope(
 
 
 def link(previous: bytes, canonical: bytes, payload_digest: bytes | None) -> bytes:
-    """sha256(previous ‖ canonical envelope ‖ sha256 of the sealed payload)."""
+    """Return sha256(previous ‖ canonical envelope ‖ sha256 of the sealed payload)."""
     return hashlib.sha256(
         previous + canonical + (payload_digest or _NO_PAYLOAD)
     ).digest()

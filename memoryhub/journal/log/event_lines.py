@@ -49,13 +49,16 @@ class EventLine(NamedTuple):
 
 
 def written(line: EventLine) -> bytes:
-    """The line, without its end."""
+    """Return the event's line, without its end."""
     begin, end = _around(line)
     return begin + (line.content or b"null") + end
 
 
 def read(text: bytes) -> EventLine:
-    """The event of a line. Raises BadBundleError for what `written` never made."""
+    """Parse the event of a line.
+
+    Raises BadBundleError for what `written` never made.
+    """
     try:
         plain = strict_json.parse(text, _LIMITS)
     except JsonRefusedError:

@@ -47,9 +47,10 @@ def hold(subjects: Collection[UUID]) -> dict[UUID, Fenced]:
 
 
 def held_until(subjects: Collection[UUID], *, at: datetime) -> dict[UUID, datetime]:
-    """When the last hold on each of them ends, of those that are held. One query.
+    """Return when the last hold ends, for each of these subjects that is held.
 
-    Ask it after `hold`: who opens one locks the subject, so that it is seen, or waits.
+    One query. Ask it after `hold`: who opens one locks the subject, so that it is seen,
+    or waits.
     """
     rows = Hold.objects.filter(subject__in=subjects, lifted_at=None, expires_at__gt=at)
     last = rows.order_by().values("subject").annotate(last=Max("expires_at"))
@@ -73,11 +74,14 @@ def require_own_name(address: Address, name: str, subject: UUID) -> None:
     """Raise InvalidError if a new thread of the subject can't be stored by that name.
 
     It is too long with the subject's id before it, or it begins with the id of another:
-    else who makes those could tell from a refusal what others call their threads.
+    else who makes those could tell from a refusal what others call their threads. Or it
+    begins as those of home threads do.
     """
     where = "name" if address.fresh else "path.thread"
     if address.called and not names.valid(name):
         raise InvalidError(code="name", loc=where)
+    if address.name.startswith(names.HOME) and not address.home:
+        raise InvalidError(code="reserved_name", loc=where)
     owner = names.owner(name)
     if owner is None or owner == subject:
         return

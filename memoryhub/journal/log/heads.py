@@ -17,7 +17,7 @@ from memoryhub.errors import CorruptError, NotFoundError, Refusal, ThreadErasedE
 from memoryhub.journal.log import log
 from memoryhub.journal.log.chain import GENESIS
 from memoryhub.journal.log.orders import Address
-from memoryhub.journal.rows import projections, statements
+from memoryhub.journal.rows import listed_columns, projections, statements
 from memoryhub.journal.rows.statements import Move
 from memoryhub.kernel.state.state import ThreadState
 from memoryhub.models.threads import Thread
@@ -83,13 +83,14 @@ class Heads:
         return [head for head in self._held.values() if isinstance(head, Head)]
 
     def holds(self, address: Address) -> bool:
-        """Whether there is a thread of such a name, however damaged."""
+        """Return whether there is a thread of such a name, however damaged."""
         return any(self._owned(address, name) for name in address.names)
 
     def find(self, address: Address, name: str) -> Head | None:
-        """The head of that name. Raises the Refusal that a damaged thread answers.
+        """Return the head of that name.
 
-        What a bound key calls so is its subject's: another's is not even damaged.
+        Raises the Refusal that a damaged thread answers. What a bound key calls so is
+        its subject's: another's is not even damaged.
         """
         if not self._owned(address, name):
             return None
@@ -163,7 +164,7 @@ def write(moved: Mapping[UUID, tuple[Head, Head]]) -> None:
 
 
 def listed(head: Head) -> Head:
-    """The head with its place in lists brought up, if that is due."""
+    """Return the head with its time in lists brought up to date, if that is due."""
     at = head.state.at
     if at is None or (head.listed_at and at - head.listed_at < LISTED_EVERY):
         return head
@@ -183,6 +184,7 @@ def _caught_up(row: Thread, kept: Head | None) -> log.Folded:
 def _row(head: Head) -> Thread:
     state = head.state
     assert state.at is not None
+    columns = projections.columns(state)
     return Thread(
         id=state.id,
         project_id=state.project,
@@ -191,9 +193,9 @@ def _row(head: Head) -> Thread:
         head_hash=head.chain,
         last_event_type=head.last_type,
         listed_at=state.at,
-        listed_slots=state.slot_count,
         levels_due=projections.levels_due(state),
-        **projections.columns(state),
+        **columns,
+        **listed_columns.copied(columns),
     )
 
 
@@ -209,7 +211,7 @@ def _move(before: Head, after: Head) -> None:
         changes["last_event_type"] = after.last_type
     if after.listed_at != before.listed_at:
         changes["listed_at"] = after.listed_at
-        changes["listed_slots"] = after.state.slot_count
+        changes |= listed_columns.copied(changes)
     rows = Thread.objects.filter(id=after.state.id, head_seq=before.state.seq)
     if not rows.update(**changes, head_hash=after.chain):
         raise MovedError

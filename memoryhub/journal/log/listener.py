@@ -28,7 +28,7 @@ END_SECONDS = 0.1
 
 
 def of_thread(thread: UUID) -> str:
-    """The group that is told of a thread."""
+    """Return the group that hears of a thread."""
     return f"thread.{thread}"
 
 

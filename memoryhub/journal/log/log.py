@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from datetime import datetime
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from pydantic import ValidationError
@@ -39,8 +40,19 @@ class Folded:
     kept_seq: int = 0
 
 
-def recorded(row: Event) -> Recorded:
-    """The kernel's event of a stored row.
+class _Values(NamedTuple):
+    """Hold the columns of an event that a fold needs."""
+
+    seq: int
+    type: str
+    at: datetime
+    actor: str
+    body: str
+    chain: bytes
+
+
+def recorded(row: Event | _Values) -> Recorded:
+    """Return the kernel's event of a stored row.
 
     Raises NewerFormatError on an unknown type, CorruptError on a body that is none.
     """
@@ -59,7 +71,7 @@ def recorded(row: Event) -> Recorded:
 def iter_rows(
     thread: UUID, *, after: int = 0, up_to: int | None = None
 ) -> Iterator[Event]:
-    """Stored events with seq > `after`, oldest first, without their payloads."""
+    """Yield stored events with seq > `after`, oldest first, without their payloads."""
     while True:
         rows = Event.objects.filter(thread_id=thread, seq__gt=after)
         if up_to is not None:
@@ -72,7 +84,7 @@ def iter_rows(
 
 
 def empty_state(thread: Thread) -> ThreadState:
-    """What the first event of a thread is folded into, unless it is a fork."""
+    """Return the state into which a thread's first event is folded, unless a fork's."""
     return ThreadState(
         id=thread.id, project=thread.project_id, subject=thread.subject_id
     )
@@ -89,7 +101,7 @@ class Origins:
         self._kept: Lru[tuple[UUID, int], ThreadState] = Lru(KEPT)
 
     def at(self, parent: UUID, seq: int) -> ThreadState:
-        """The parent as of `seq`, which can't change any more."""
+        """Return the parent as of `seq`, which can't change any more."""
         state = self._kept.get((parent, seq))
         if state is None:
             rows = Thread.objects.select_related("subject").filter(id=parent)
@@ -102,7 +114,7 @@ class Origins:
 
 
 def origin(thread: Thread, *, origins: Origins | None = None) -> ThreadState:
-    """What the first event is folded into: nothing, or what a fork inherits."""
+    """Return the state into which the first event is folded: empty, or a fork's."""
     state = empty_state(thread)
     if thread.parent_id is None or thread.fork_seq is None:
         return state
@@ -110,7 +122,7 @@ def origin(thread: Thread, *, origins: Origins | None = None) -> ThreadState:
 
 
 def state_at(thread: Thread, seq: int, *, origins: Origins | None = None) -> Folded:
-    """The thread as of `seq`: the nearest snapshot, then a fold.
+    """Return the thread as of `seq`: the nearest snapshot, then a fold.
 
     Raises SeqUnknownError beyond the head, CorruptError when events are missing.
     """
@@ -128,17 +140,29 @@ def state_at(thread: Thread, seq: int, *, origins: Origins | None = None) -> Fol
 def follow(start: Folded, *, up_to: int) -> Folded:
     """Fold the events after `start` through `up_to`."""
     state, digest = start.state, start.chain
-    for row in iter_rows(state.id, after=state.seq, up_to=up_to):
+    for row in _iter_values(state.id, after=state.seq, up_to=up_to):
         if row.seq != state.seq + 1:
             break
-        state, digest = evolve(state, recorded(row)), bytes(row.chain)
+        state, digest = evolve(state, recorded(row)), row.chain
     if state.seq != up_to:
         raise CorruptError(missing_seq=state.seq + 1)
-    return Folded(state=state, chain=digest, kept_seq=start.kept_seq)
+    return Folded(state=state, chain=bytes(digest), kept_seq=start.kept_seq)
+
+
+def _iter_values(thread: UUID, *, after: int, up_to: int) -> Iterator[_Values]:
+    """Yield what a fold reads of the events after a seq; models take longer."""
+    while after < up_to:
+        rows = Event.objects.filter(thread_id=thread, seq__gt=after, seq__lte=up_to)
+        batch = rows.order_by("seq").values_list(*_Values._fields)[:CHUNK]
+        values = [*map(_Values._make, batch)]
+        yield from values
+        if len(values) < CHUNK:
+            return
+        after = values[-1].seq
 
 
 def states(thread: Thread) -> Iterator[ThreadState]:
-    """The state after each event of a thread, folded from the first on."""
+    """Yield the state after each event of a thread, folded from the first on."""
     state = origin(thread)
     for row in iter_rows(thread.id, up_to=thread.head_seq):
         state = evolve(state, recorded(row))
@@ -153,10 +177,10 @@ def chain_at(thread: UUID, seq: int) -> bytes:
 
 
 def open_payload(subject: Subject, project: UUID, row: Event) -> dict[str, Any] | None:
-    """The content of an event, or None once erased or if it never had any."""
+    """Open the content of an event; None once erased or if it never had any."""
     if row.payload is None:
         return None
-    place = payloads.Place(
+    place = payloads.PayloadAddress(
         project=project,
         subject=subject.id,
         thread=row.thread_id,
@@ -174,9 +198,10 @@ def open_payload(subject: Subject, project: UUID, row: Event) -> dict[str, Any] 
 def contents(
     subject: Subject, project: UUID, thread: UUID, seqs: Sequence[int]
 ) -> dict[int, dict[str, Any]]:
-    """Opened payloads of these events by seq; erased ones are left out. One query.
+    """Open the payloads of these events, by seq; erased ones are left out.
 
-    `subject` must be read in the same request: its epoch decides which key opens.
+    One query. `subject` must be read in the same request: its epoch decides which key
+    opens.
     """
     rows = Event.objects.filter(thread_id=thread, seq__in=list(seqs))
     opened = {

@@ -14,10 +14,11 @@ from memoryhub.kernel.commands import (
 )
 from memoryhub.kernel.replay import Recorded
 from memoryhub.kernel.state.bodies import Event
+from memoryhub.kernel.state.events import Limits
 from memoryhub.kernel.state.state import ThreadState
 from memoryhub.kernel.text import names
 
-Kind = TypeVar("Kind", bound=Event)
+EventType = TypeVar("EventType", bound=Event)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +43,22 @@ class Address:
     bound: UUID | None = None
     #: The name is what such a key says.
     called: bool = False
+    #: It is a subject's home thread, made anew after one that was erased.
+    home: bool = False
+
+    @classmethod
+    def of_home(
+        cls, project: UUID, subject: UUID, *, bound: UUID | None = None
+    ) -> Address:
+        """Return the home thread of a subject of the project, made if it is absent."""
+        command = CreateThread(subject=subject, config=Limits(blocks=False), home=True)
+        return cls(
+            project=project,
+            name=names.home(subject),
+            birth=Birth(subject=subject, command=command),
+            bound=bound,
+            home=True,
+        )
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -55,7 +72,7 @@ class Address:
         return (names.of_subject(self.bound, self.name), self.name)
 
     def reaches(self, subject: UUID) -> bool:
-        """Whether a thread of the subject can be meant by the name."""
+        """Return whether the name can mean a thread of the subject."""
         return not self.called or subject == self.bound
 
 
@@ -112,10 +129,10 @@ class Receipt:
     #: The thread after the command; None when it was served before.
     state: ThreadState | None = None
 
-    def one(self, kind: type[Kind]) -> Kind:
-        """The only event of a kind."""
+    def one(self, kind: type[EventType]) -> EventType:
+        """Return the only event of a kind."""
         (event,) = self.all(kind)
         return event
 
-    def all(self, kind: type[Kind]) -> list[Kind]:
+    def all(self, kind: type[EventType]) -> list[EventType]:
         return [each.event for each in self.events if isinstance(each.event, kind)]

@@ -35,7 +35,7 @@ class Outlines(Heads):
 
 
 def outline(row: Thread) -> ThreadState:
-    """The thread's counts, settings and names: no pages and no working memory."""
+    """Return the thread's counts, settings and names, without pages and memory."""
     lineage = _lineage(row)
     config = Limits(**orjson.loads(row.config))
     return ThreadState(

@@ -55,7 +55,7 @@ class Served:
         )
 
     def receipt(self) -> Receipt:
-        """The first answer again: from this batch, or from the journal."""
+        """Return the first answer again: from this batch, or from the journal."""
         if self.fresh is not None:
             return replace(self.fresh, replayed=True)
         assert self.thread is not None
@@ -112,36 +112,36 @@ class PersonRequest:
         return hashlib.blake2b(text, key=ids, digest_size=16).digest()
 
 
-def find(asked: PersonRequest | None) -> RequestKey | None:
-    """What a request about a person led to, if it was served before. One query.
+def find(request: PersonRequest | None) -> RequestKey | None:
+    """Return what a request about a person led to, if it was served before.
 
-    Raises IdempotencyMismatchError for another request under the same key.
+    One query. Raises IdempotencyMismatchError for another request under the same key.
     """
-    if asked is None:
+    if request is None:
         return None
-    row = _kept(asked).filter(created_at__gt=clock.now() - KEPT_FOR).first()
-    if row is not None and bytes(row.request) != asked.fingerprint:
+    row = _kept(request).filter(created_at__gt=clock.now() - KEPT_FOR).first()
+    if row is not None and bytes(row.request) != request.fingerprint:
         raise IdempotencyMismatchError
     return row
 
 
 def claim(
-    asked: PersonRequest | None, *, subject: UUID, erasure: UUID | None = None
+    request: PersonRequest | None, *, subject: UUID, erasure: UUID | None = None
 ) -> None:
     """Note what a request about a person leads to, in the transaction in which it does.
 
     Raises InProgressError when another has been served under that key meanwhile.
     """
-    if asked is None:
+    if request is None:
         return
     now = clock.now()
-    _kept(asked).filter(created_at__lte=now - KEPT_FOR).delete()
+    _kept(request).filter(created_at__lte=now - KEPT_FOR).delete()
     try:
         with transaction.atomic():
             RequestKey.objects.create(
-                project_id=asked.project,
-                digest=asked.digest,
-                request=asked.fingerprint,
+                project_id=request.project,
+                digest=request.digest,
+                request=request.fingerprint,
                 subject_id=subject,
                 first_seq=0,
                 last_seq=0,
@@ -152,23 +152,23 @@ def claim(
         raise InProgressError from None
 
 
-def _kept(asked: PersonRequest) -> QuerySet[RequestKey]:
-    return RequestKey.objects.filter(project_id=asked.project, digest=asked.digest)
+def _kept(request: PersonRequest) -> QuerySet[RequestKey]:
+    return RequestKey.objects.filter(project_id=request.project, digest=request.digest)
 
 
 def look_up(
     orders: Iterable[Order], *, now: datetime
 ) -> dict[tuple[UUID, bytes], Served]:
-    """What was served before, by (project, digest). One query, or none."""
-    asked = Q()
+    """Return what was served before, by (project, digest). One query, or none."""
+    condition = Q()
     for order in orders:
         if order.request is not None:
-            asked |= Q(
+            condition |= Q(
                 project_id=order.address.project, digest=PersonRequest.of(order).digest
             )
-    if not asked:
+    if not condition:
         return {}
-    rows = RequestKey.objects.filter(asked, created_at__gt=now - KEPT_FOR)
+    rows = RequestKey.objects.filter(condition, created_at__gt=now - KEPT_FOR)
     return {
         (row.project_id, bytes(row.digest)): Served(
             request=bytes(row.request),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from typing import Any
 from uuid import UUID
 
 import orjson
@@ -35,7 +36,7 @@ states_kept: Lru[Key, ThreadState] = Lru(KEPT_BYTES)
 
 
 def due(state: ThreadState, *, kept_seq: int) -> bool:
-    """Whether a snapshot is due, the last one being of `kept_seq`.
+    """Return whether a snapshot is due, the last one being of `kept_seq`.
 
     Later for a state of many names, pages or keys, whose snapshots cost more: an event
     then carries some 250 bytes of them, which is less than its own row has.
@@ -47,31 +48,32 @@ def due(state: ThreadState, *, kept_seq: int) -> bool:
     pages = max(resident, len(paging.tlb.held))
     memory = state.memory
     kept: int = sum(counts(memory.contents).values()) + memory.weight
+    kept += state.knowledge.size
     every = max(INTERVAL, (names + pages + kept) // 2)
     return state.seq - kept_seq >= every
 
 
-def sealed_row(state: ThreadState, *, key: keys.SubjectKeys) -> Snapshot:
-    """The snapshot of a state, to be inserted."""
+def snapshot_row(state: ThreadState, *, key: keys.SubjectKeys) -> Snapshot:
+    """Seal a state into a snapshot's row, to be inserted."""
     plain = orjson.dumps(state_json.to_json(state))
     return Snapshot(
         thread_id=state.id,
         seq=state.seq,
         replay_format=REPLAY_FORMAT,
-        sealed=payloads.seal(key, _place(state), plain),
+        sealed=payloads.seal(key, _address(state), plain),
         counters=counters(state),
     )
 
 
 def counters(state: ThreadState) -> str:
-    """JSON of the cumulative counts that charts take differences of."""
+    """Return JSON of the cumulative counts that charts take differences of."""
     counts = {"slots": state.slot_count, "turns": state.turn_count}
     counts |= projections.paging_counters(state)
     return orjson.dumps(counts).decode()
 
 
 def latest(thread: Thread, *, up_to: int) -> ThreadState | None:
-    """The nearest kept state at or before `up_to`. One query."""
+    """Return the nearest kept state at or before `up_to`. One query."""
     row = (
         Snapshot.objects.filter(
             thread=thread, seq__lte=up_to, replay_format=REPLAY_FORMAT
@@ -96,8 +98,22 @@ def _opened_state(row: Snapshot, thread: Thread) -> ThreadState:
 
 
 def opened(row: Snapshot, thread: Thread) -> ThreadState:
-    """The state that a snapshot keeps; `thread` comes with its subject."""
-    place = payloads.Place(
+    """Open a snapshot's state; `thread` comes with its subject."""
+    return state_json.from_json(_opened_json(row, thread))
+
+
+def used_tokens(row: Snapshot, thread: Thread) -> int:
+    """Return how many tokens a snapshot's working set held.
+
+    `thread` comes with its subject. Makes no state of it, which takes most of the time
+    that opening one does.
+    """
+    tokens: int = (_opened_json(row, thread).get("paging") or {}).get("used", 0)
+    return tokens
+
+
+def _opened_json(row: Snapshot, thread: Thread) -> dict[str, Any]:
+    place = payloads.PayloadAddress(
         project=thread.project_id,
         subject=thread.subject_id,
         thread=thread.id,
@@ -106,11 +122,12 @@ def opened(row: Snapshot, thread: Thread) -> ThreadState:
     )
     key = keys.subject_keys(thread.subject_id, epoch=thread.subject.epoch)
     plain = payloads.open_sealed(key, place, bytes(row.sealed))
-    return state_json.from_json(orjson.loads(plain))
+    opened: dict[str, Any] = orjson.loads(plain)
+    return opened
 
 
-def _place(state: ThreadState) -> payloads.Place:
-    return payloads.Place(
+def _address(state: ThreadState) -> payloads.PayloadAddress:
+    return payloads.PayloadAddress(
         project=state.project,
         subject=state.subject,
         thread=state.id,

@@ -14,8 +14,12 @@ from memoryhub.kernel.memory import checkpoint_events as events
 from memoryhub.kernel.memory.nouns import counts
 from memoryhub.kernel.state.erase_events import RecordsErased
 from memoryhub.kernel.state.state import ThreadState
+from memoryhub.kernel.state.working_memory import Contents
 from memoryhub.models.events import Event
 from memoryhub.models.working_memory import Checkpoint
+
+#: What a checkpoint from before a noun holds of it.
+_NONE = counts(Contents())
 
 
 def _names(state: ThreadState) -> Iterable[int]:
@@ -71,6 +75,17 @@ def _dated(row: CheckpointRow, event: tuple[datetime, str] | None) -> Checkpoint
     return row if event is None else row._replace(at=event[0], by=event[1])
 
 
+def _filled(row: CheckpointRow) -> CheckpointRow:
+    """With counts of nouns that came later. Any other text stays for `verify`."""
+    try:
+        stored = orjson.loads(row.counts)
+    except orjson.JSONDecodeError:
+        return row
+    if not isinstance(stored, dict) or not stored.keys() < _NONE.keys():
+        return row
+    return row._replace(counts=orjson.dumps(_NONE | stored).decode())
+
+
 CHECKPOINTS = Projection(
     word="checkpoint_rows",
     model=Checkpoint,
@@ -87,4 +102,5 @@ CHECKPOINTS = Projection(
         _differing,
     ),
     completed=_completed,
+    filled=_filled,
 )

@@ -31,7 +31,7 @@ StandingRows: TypeAlias = dict[str, dict[tuple[UUID, Any], Any]]
 
 
 def ended(state: ThreadState) -> bool:
-    """Whether nobody can read it: what it had is neither listed nor swept."""
+    """Return whether nobody can read the thread: no list and no sweep has its rows."""
     return state.status in _ENDED
 
 
@@ -65,6 +65,8 @@ class Projection(Generic[Row]):
     touched: Mapping[type[Event], Callable[[Change], Iterable[Any]]]
     #: Adds what only the rows of events can say.
     completed: Callable[[list[Row]], list[Row]] = _as_made
+    #: Adds to a stored row what it does not say, being from before a noun.
+    filled: Callable[[Row], Row] = lambda row: row
 
     @property
     def name(self) -> str:
@@ -72,23 +74,23 @@ class Projection(Generic[Row]):
         return str(self.row._fields[1])  # type: ignore[attr-defined]  # a NamedTuple
 
     def rows(self, state: ThreadState) -> list[Row]:
-        """All rows of a thread, by name. Queries are those of `completed`."""
+        """Return all rows of a thread, by name. Queries are those of `completed`."""
         if ended(state):
             return []
         made = (self.made(state, name) for name in sorted(self.names(state)))
         return self.completed([row for row in made if row is not None])
 
     def stored(self, thread: UUID) -> list[Row]:
-        """The same as it is stored. One query."""
+        """Return all rows of a thread as they are stored. One query."""
         return self.read(self.queryset(thread).order_by(self.name))
 
     def read(self, found: QuerySet[Model]) -> list[Row]:
-        """These as rows. One query."""
+        """Return these names' values as rows. One query."""
         fields: tuple[str, ...] = self.row._fields  # type: ignore[attr-defined]
-        return [self.row(*each) for each in found.values_list(*fields)]
+        return [self.filled(self.row(*each)) for each in found.values_list(*fields)]
 
     def queryset(self, thread: UUID) -> QuerySet[Model]:
-        """The stored rows of a thread."""
+        """Return the stored rows of a thread."""
         return self.model._default_manager.filter(thread=thread)
 
     def write(self, rows: Mapping[tuple[UUID, Any], Row | None]) -> None:
@@ -102,8 +104,8 @@ class Projection(Generic[Row]):
                 gone.setdefault(thread, []).append(name)
         for thread, names in gone.items():
             for start in range(0, len(names), CHUNK):
-                some = {f"{self.name}__in": names[start : start + CHUNK]}
-                self.queryset(thread).filter(**some).delete()
+                chunk = {f"{self.name}__in": names[start : start + CHUNK]}
+                self.queryset(thread).filter(**chunk).delete()
 
 
 @cache

@@ -11,7 +11,7 @@ from uuid import UUID
 from memoryhub.journal.rows import statements
 from memoryhub.journal.rows.current_rows import CHUNK, Change
 from memoryhub.journal.rows.rows import DueRow
-from memoryhub.journal.rows.totals import Changes
+from memoryhub.journal.rows.totals import Changes, drop_terms
 from memoryhub.kernel.memory import key_events as events
 from memoryhub.kernel.state.bodies import Event
 from memoryhub.kernel.state.erase_events import Range, RecordsErased
@@ -20,7 +20,7 @@ from memoryhub.kernel.state.events import ThreadRetired
 from memoryhub.models.events import Event as StoredEvent
 from memoryhub.models.working_memory import DueValue
 
-Place = tuple[UUID, int]
+EventAddress = tuple[UUID, int]
 
 
 @dataclass(slots=True)
@@ -28,23 +28,26 @@ class Dues:
     """When values are due, as events give and take it; by (thread, seq)."""
 
     #: Of values that these events made.
-    fresh: dict[Place, datetime] = field(default_factory=dict)
+    fresh: dict[EventAddress, datetime] = field(default_factory=dict)
     #: Of values that were there: due no sooner than this, if they are due at all.
-    later: dict[Place, datetime] = field(default_factory=dict)
+    later: dict[EventAddress, datetime] = field(default_factory=dict)
     #: No longer due.
-    gone: set[Place] = field(default_factory=set)
+    gone: set[EventAddress] = field(default_factory=set)
     #: Threads that ended: nothing of them is due by itself any more.
     ended: set[UUID] = field(default_factory=set)
     #: Records that were erased, whatever they are.
     taken: list[Range] = field(default_factory=list)
 
-    def set(self, place: Place, due_at: datetime | None) -> None:
-        """A value was made; one that never expires is never due."""
+    def set(self, place: EventAddress, due_at: datetime | None) -> None:
+        """Note that a value was made; one that never expires is never due."""
         if due_at is not None:
             self.fresh[place] = due_at
 
-    def move(self, place: Place, due_at: datetime | None) -> None:
-        """A value has another expiry. The latest counts; never cancels for good."""
+    def move(self, place: EventAddress, due_at: datetime | None) -> None:
+        """Note that a value has another expiry.
+
+        The latest counts; never cancels for good.
+        """
         if due_at is None:
             self.drop(place)
         elif place in self.fresh:
@@ -52,7 +55,7 @@ class Dues:
         else:
             self.later[place] = max(self.later.get(place, due_at), due_at)
 
-    def drop(self, place: Place) -> None:
+    def drop(self, place: EventAddress) -> None:
         self.fresh.pop(place, None)
         self.later.pop(place, None)
         self.gone.add(place)
@@ -63,16 +66,18 @@ class Dues:
                 del places[place]
         self.ended.add(thread)
 
-    def over(self, stored: Mapping[Place, datetime]) -> dict[Place, datetime]:
-        """What is stored, as these events leave it."""
-        known = {**stored, **self.fresh}
+    def over(
+        self, stored: Mapping[EventAddress, datetime]
+    ) -> dict[EventAddress, datetime]:
+        """Return the stored dues as these events leave them."""
+        dues = {**stored, **self.fresh}
         for place, due_at in self.later.items():
-            if place in known:
-                known[place] = max(known[place], due_at)
+            if place in dues:
+                dues[place] = max(dues[place], due_at)
         taken = named(self.taken)
         return {
             place: at
-            for place, at in known.items()
+            for place, at in dues.items()
             if place not in self.gone
             and place[0] not in self.ended
             and not taken.holds(*place)
@@ -87,7 +92,9 @@ class DueRows:
     #: By thread, of those whose rows these are.
     projects: dict[UUID, UUID] = field(default_factory=dict)
     #: Values that an event took out of the journal, by that event's place.
-    erased: dict[Place, list[int]] = field(default_factory=dict)
+    erased: dict[EventAddress, list[int]] = field(default_factory=dict)
+    #: Values that were to stay, and expire from here on.
+    passing: list[EventAddress] = field(default_factory=list)
 
 
 def project(rows: DueRows, change: Change) -> None:
@@ -107,7 +114,10 @@ def _retimed(rows: DueRows, change: Change) -> None:
     event = change.event
     assert isinstance(event, events.KeyRetimed)
     value = change.before.memory.contents.keys[event.key].value
-    rows.dues.move(change.before.place(value), event.expires_at)
+    place = change.before.place(value)
+    rows.dues.move(place, event.expires_at)
+    if event.expires_at is not None:
+        rows.passing.append(place)
 
 
 def _erased(rows: DueRows, change: Change) -> None:
@@ -142,6 +152,8 @@ _MAKERS: dict[type[Event], Callable[[DueRows, Change], None]] = {
 def write(rows: DueRows, changes: Changes) -> None:
     """Put them in their places; the erased values go for good."""
     _write_dues(rows.dues, rows.projects)
+    for thread, seq in rows.passing:
+        drop_terms(thread, seq, seq)
     for (thread, by), seqs in rows.erased.items():
         _purge(changes, thread, seqs, by=by)
 
@@ -160,8 +172,8 @@ def _write_dues(dues: Dues, projects: Mapping[UUID, UUID]) -> None:
     for thread, seq in dues.gone:
         gone.setdefault(thread, []).append(seq)
     for thread, seqs in gone.items():
-        for some in _chunks(seqs):
-            DueValue.objects.filter(thread_id=thread, seq__in=some).delete()
+        for chunk in _chunks(seqs):
+            DueValue.objects.filter(thread_id=thread, seq__in=chunk).delete()
     if dues.ended:
         DueValue.objects.filter(thread__in=dues.ended).delete()
 
@@ -177,8 +189,8 @@ def _purge(changes: Changes, thread: UUID, seqs: Collection[int], *, by: int) ->
     changes.take_payloads(values, thread, by=by)
 
 
-def stored_dues(thread: UUID, seqs: Collection[int]) -> dict[Place, datetime]:
-    """When these values of a thread are due, of those that are. One query."""
+def stored_dues(thread: UUID, seqs: Collection[int]) -> dict[EventAddress, datetime]:
+    """Return when these values of a thread are due, of those that are. One query."""
     rows = DueValue.objects.filter(thread_id=thread, seq__in=seqs)
     return {(thread, seq): at for seq, at in rows.values_list("seq", "due_at")}
 

@@ -57,42 +57,46 @@ def write(events: Iterable[ErasedRecords], changes: Changes) -> None:
             if home == each.thread:
                 _own(changes, home, spans, by=each.seq)
                 continue
-            for asked in span_conditions(spans, column="source_seq"):
-                made = Derivation.objects.filter(asked, thread_id=home)
+            for condition in span_conditions(spans, column="source_seq"):
+                made = Derivation.objects.filter(condition, thread_id=home)
                 made.filter(derived_thread=each.thread).delete()
         Snapshot.objects.filter(thread_id=each.thread, seq__gte=each.since).delete()
 
 
 def _own(changes: Changes, thread: UUID, spans: Spans, *, by: int) -> None:
-    for asked in span_conditions(spans):
-        sealed = Event.objects.filter(asked, thread_id=thread, payload__isnull=False)
+    for condition in span_conditions(spans):
+        sealed = Event.objects.filter(
+            condition, thread_id=thread, payload__isnull=False
+        )
         changes.take_payloads(sealed, thread, by=by)
-        Slot.objects.filter(asked, thread_id=thread).update(erased=True)
-        DueValue.objects.filter(asked, thread_id=thread).delete()
-    for asked in spans_overlapped(spans, columns=("first_seq", "last_seq")):
+        slots = Slot.objects.filter(condition, thread_id=thread)
+        changes.leave(thread, slots)
+        slots.update(erased=True)
+        DueValue.objects.filter(condition, thread_id=thread).delete()
+    for condition in spans_overlapped(spans, columns=("first_seq", "last_seq")):
         # What a request led to is not told again, nor is its text known by a digest.
-        RequestKey.objects.filter(asked, thread_id=thread).delete()
-    for asked in span_conditions(spans, column="source_seq"):
-        Derivation.objects.filter(asked, thread_id=thread).delete()
-    for asked in span_conditions(spans, column="derived_seq"):
-        Derivation.objects.filter(asked, derived_thread=thread).delete()
+        RequestKey.objects.filter(condition, thread_id=thread).delete()
+    for condition in span_conditions(spans, column="source_seq"):
+        Derivation.objects.filter(condition, thread_id=thread).delete()
+    for condition in span_conditions(spans, column="derived_seq"):
+        Derivation.objects.filter(condition, derived_thread=thread).delete()
 
 
 def _levels(changes: Changes, thread: UUID, home: UUID, spans: Spans) -> None:
     """Rows of levels that lie there; a fork's may point to its ancestors' texts."""
     source = None if home == thread else home
-    for asked in span_conditions(spans):
-        told = Event.objects.filter(asked, thread_id=home, page__isnull=False)
-        ids = {*told.values_list("page", flat=True)}
-        rows = PageLevel.objects.filter(asked, thread_id=thread, source=source)
+    for condition in span_conditions(spans):
+        events = Event.objects.filter(condition, thread_id=home, page__isnull=False)
+        ids = {*events.values_list("page", flat=True)}
+        rows = PageLevel.objects.filter(condition, thread_id=thread, source=source)
         # By the pages that were told of there: rows are found by those.
         doomed = rows.filter(page_id__in=ids)
         changes.leave(thread, doomed)
         doomed.delete()
 
 
-def told_since(parent: ThreadState) -> tuple[RecordsErased, ...]:
-    """What a thread was told to erase after the seq of this state.
+def erasures_since(parent: ThreadState) -> tuple[RecordsErased, ...]:
+    """Return what a thread was ordered to erase after the seq of this state.
 
     Raises ThreadErasedError when it was erased itself. One query, three if anything of
     the subject was ever erased.

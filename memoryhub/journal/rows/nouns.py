@@ -6,8 +6,10 @@ from typing import Any
 
 from memoryhub.journal.rows import checkpoint_rows, key_rows
 from memoryhub.journal.rows.current_rows import Projection
+from memoryhub.journal.rows.knowledge import assertion_rows
 
 PROJECTIONS: tuple[Projection[Any], ...] = (
     key_rows.KEYS,
     checkpoint_rows.CHECKPOINTS,
+    assertion_rows.ASSERTIONS,
 )

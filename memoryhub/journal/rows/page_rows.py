@@ -159,8 +159,8 @@ def _count_changed(rows: PageRows, changes: Changes) -> None:
     ids: dict[UUID, list[str]] = {}
     for thread, page_id in rows.changed:
         ids.setdefault(thread, []).append(page_id)
-    for thread, some in ids.items():
-        there = Page.objects.filter(thread_id=thread, page_id__in=some)
+    for thread, page_ids in ids.items():
+        there = Page.objects.filter(thread_id=thread, page_id__in=page_ids)
         changes.leave(thread, there)
     for (thread, _), row in rows.changed.items():
         changes.page(thread, row.deleted_seq, 1)
@@ -207,7 +207,7 @@ def _level(
 
 
 def entry_of(row: Page | PageRow, levels: Iterable[PageLevel | LevelRow]) -> Entry:
-    """The entry that a row and the levels of its version stand for."""
+    """Build the entry that a row and the levels of its version stand for."""
     thread = row.thread_id
     place = Location(row.full_thread or thread, row.full_seq, 0)
     full, hint = LevelEntry(place, row.tokens, row.cost), None
@@ -223,7 +223,7 @@ def entry_of(row: Page | PageRow, levels: Iterable[PageLevel | LevelRow]) -> Ent
 
 
 def with_levels(entry: Entry, rows: Iterable[PageLevel | LevelRow]) -> Entry:
-    """The entry with what these rows say of its version's lower levels."""
+    """Return the entry with the lower levels that these rows have of its version."""
     levels = list(entry.levels)
     for row in rows:
         if row.version == entry.version and row.level:

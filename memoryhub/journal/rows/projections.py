@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 import orjson
@@ -33,11 +33,24 @@ from memoryhub.kernel.state import events, page_events
 from memoryhub.kernel.state.bodies import Event
 from memoryhub.kernel.state.paging import Exchanges, lately, resident_rate
 from memoryhub.kernel.state.state import Scope, ThreadState
+from memoryhub.models.derivations import Derivation
 from memoryhub.models.events import Event as StoredEvent
-from memoryhub.models.slots import Turn
+from memoryhub.models.pages import Page, PageLevel
+from memoryhub.models.slots import Slot, Turn
 from memoryhub.models.threads import ThreadLabel
+from memoryhub.models.working_memory import DueValue
 
 _SCOPE = tuple(level.name for level in fields(Scope))
+
+
+class RequestTokens(NamedTuple):
+    """Tokens of requests, and those that each had in common with the one before."""
+
+    tokens: int = 0
+    prefix_tokens: int = 0
+
+    def plus(self, tokens: int, prefix_tokens: int) -> RequestTokens:
+        return RequestTokens(self.tokens + tokens, self.prefix_tokens + prefix_tokens)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -48,6 +61,8 @@ class Rows:
     turns: list[TurnRow] = field(default_factory=list)
     #: (thread, turn) → seq of the turn.packed that is its newest.
     packed: dict[tuple[UUID, int], int] = field(default_factory=dict)
+    #: What the requests came to that were packed, by thread.
+    requests: dict[UUID, RequestTokens] = field(default_factory=dict)
     pages: PageRows = field(default_factory=PageRows)
     current_rows: StandingRows = field(default_factory=dict)
     due: DueRows = field(default_factory=DueRows)
@@ -96,9 +111,13 @@ def _slot(rows: Rows, before: ThreadState, recorded: Recorded) -> None:
             role=event.role,
             tokens=event.tokens,
             bytes=event.bytes,
+            at=recorded.at,
+            subject_id=before.subject if event.role == "user" else None,
             erased=False,
         )
     )
+    if event.role == "user":
+        rows.totals.rows(before.id, totals.EPISODES, 1)
 
 
 def _turn(rows: Rows, before: ThreadState, recorded: Recorded) -> None:
@@ -119,6 +138,8 @@ def _packed(rows: Rows, before: ThreadState, recorded: Recorded) -> None:
     event = recorded.event
     assert isinstance(event, page_events.TurnPacked)
     rows.packed[before.id, event.turn] = recorded.seq
+    earlier = rows.requests.get(before.id, RequestTokens())
+    rows.requests[before.id] = earlier.plus(event.tokens, event.prefix_tokens or 0)
 
 
 _ROWS: dict[type[Event], Callable[[Rows, ThreadState, Recorded], None]] = {
@@ -160,10 +181,11 @@ def _purge(changes: Changes, thread: UUID, page_id: str, *, by: int) -> None:
 
 
 def columns(state: ThreadState) -> dict[str, Any]:
-    """The thread row's columns that repeat the fold, head and times included."""
+    """Return the thread row's columns that repeat the fold, head and times included."""
     return {
         "subject_id": state.subject,
         "status": state.status,
+        "home": state.home,
         **{level: getattr(state.scope, level) for level in _SCOPE},
         "labels": _json(dict(state.labels)),
         "config": _json(state.config.model_dump(exclude_none=True)),
@@ -205,7 +227,7 @@ MOVING = (
 
 
 def levels_due(state: ThreadState) -> bool:
-    """Whether levels are to be looked for; a worker takes the mark off again.
+    """Return whether levels are to be looked for; a worker takes the mark off again.
 
     Every event sets it anew: what it brought may need levels too.
     """
@@ -213,13 +235,13 @@ def levels_due(state: ThreadState) -> bool:
 
 
 def changed_columns(before: ThreadState, after: ThreadState) -> dict[str, Any]:
-    """The columns to update when a thread moves from one state to another."""
+    """Return the columns to update when a thread moves from one state to another."""
     new, old = columns(after), columns(before)
     return {name: new[name] for name in new if name in MOVING or new[name] != old[name]}
 
 
 def settled(before: ThreadState, after: ThreadState) -> bool:
-    """Whether only the columns in `MOVING` differ."""
+    """Return whether only the columns in `MOVING` differ."""
     return _rare(before) == _rare(after)
 
 
@@ -230,7 +252,7 @@ def _rare(state: ThreadState) -> tuple[object, ...]:
 
 
 def moving_values(state: ThreadState) -> tuple[object, ...]:
-    """The values of the columns in `MOVING`, in that order."""
+    """Return the values of the columns in `MOVING`, in that order."""
     paging = state.paging
     return (
         state.seq,
@@ -253,7 +275,10 @@ def moving_values(state: ThreadState) -> tuple[object, ...]:
 
 
 def paging_counters(state: ThreadState) -> dict[str, int]:
-    """The counts of paging, by closed words; cumulative but for the last exchanges."""
+    """Return the counts of paging, by closed words.
+
+    Cumulative but for the last exchanges.
+    """
     paging = state.paging
     counts = {**dict(paging.counts.items()), **_exchange_counters(paging.exchanges)}
     counts |= {"hits": paging.tlb.hits, "misses": paging.tlb.misses}
@@ -271,7 +296,7 @@ def _exchange_counters(exchanges: Exchanges) -> dict[str, int]:
 
 
 def rate_of(counters: Mapping[str, int]) -> float | None:
-    """The resident rate where these were counted; None before the first exchange."""
+    """Return the resident rate of these counters; None before the first exchange."""
     faulted = counters.get("exchanges.faulted_lately", 0)
     return resident_rate(lately(counters.get("exchanges", 0)), faulted)
 
@@ -286,8 +311,20 @@ def label_rows(state: ThreadState) -> list[ThreadLabel]:
 
 
 def text(value: events.LabelValue) -> str:
-    """A label's value as filters compare it: `abc`, `1`, `0.5`, `true`."""
+    """Return a label's value as filters compare it: `abc`, `1`, `0.5`, `true`."""
     return value if isinstance(value, str) else orjson.dumps(value).decode()
+
+
+def clear(thread: UUID) -> None:
+    """Delete what the journal of a thread led to, before it is made again.
+
+    Labels are replaced as they are written; totals count what will be there again.
+    """
+    for model in (Slot, Turn, Page, PageLevel, DueValue):
+        model._default_manager.filter(thread=thread).delete()
+    for each in PROJECTIONS:
+        each.queryset(thread).delete()
+    Derivation.objects.filter(derived_thread=thread).delete()
 
 
 def write_labels(states: Iterable[ThreadState]) -> None:

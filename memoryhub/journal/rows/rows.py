@@ -36,6 +36,8 @@ class SlotRow(NamedTuple):
     role: str | None
     tokens: int
     bytes: int
+    at: datetime
+    subject_id: UUID | None
     erased: bool
 
 
@@ -106,6 +108,24 @@ class CheckpointRow(NamedTuple):
     touched: int | None
     event_thread: UUID
     event_seq: int
+
+
+class AssertionRow(NamedTuple):
+    thread_id: UUID
+    seq: int
+    origin: str
+    retracted_seq: int | None
+    wrong: bool
+    cardinality: str | None
+    #: With all that follows filled from the payload, once it is written or listed.
+    timeline: bytes = b""
+    entity: bytes = b""
+    predicate: bytes = b""
+    value: bytes = b""
+    many: bool = False
+    confidence: float | None = None
+    valid_from: datetime | None = None
+    valid_until: datetime | None = None
 
 
 class DerivationRow(NamedTuple):

@@ -15,7 +15,7 @@ Span = tuple[int, int]
 
 
 def conditions(spans: Sequence[Span], *, column: str = "seq") -> Iterator[Q]:
-    """Conditions that are true in these spans, not too many of them in one."""
+    """Yield conditions that are true in these spans, not too many in one."""
     single = [first for first, last in spans if first == last]
     for start in range(0, len(single), SINGLE):
         yield Q(**{f"{column}__in": single[start : start + SINGLE]})
@@ -28,7 +28,7 @@ def conditions(spans: Sequence[Span], *, column: str = "seq") -> Iterator[Q]:
 
 
 def overlapped(spans: Sequence[Span], *, columns: tuple[str, str]) -> Iterator[Q]:
-    """Conditions that are true of rows whose own span has something of these."""
+    """Yield conditions that are true of rows whose own span overlaps one of these."""
     first, last = columns
     for start in range(0, len(spans), CHUNK):
         found = Q()

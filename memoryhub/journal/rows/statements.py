@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime
+from operator import itemgetter
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -63,7 +64,7 @@ class Columns:
         ]
 
     def prepared(self, rows: Sequence[Values]) -> Sequence[Values]:
-        """The rows for the driver; values beyond the columns stay as they are."""
+        """Prepare rows for the driver; values beyond the columns stay as they are."""
         return rows if _postgres() else [self._as_text(row) for row in rows]
 
     def _as_text(self, row: Values) -> Values:
@@ -119,6 +120,30 @@ class Replace(Insert):
         self.sql += f" ON CONFLICT ({keys}) DO UPDATE SET {', '.join(sets)}"
 
 
+class Add(Insert):
+    """An INSERT whose figures are added to those of the row with the same key."""
+
+    def __init__(
+        self,
+        model: type[Model],
+        row: Any,
+        *,
+        key: Sequence[str],
+        figures: Collection[str],
+        only: str = "",
+    ) -> None:
+        super().__init__(model, row)
+        self._key = itemgetter(*map(self.columns.names.index, key))
+        table = f'"{model._meta.db_table}"'
+        sets = ", ".join(f'"{n}" = {table}."{n}" + excluded."{n}"' for n in figures)
+        keys = ", ".join(f'"{name}"' for name in key)
+        self.sql += f" ON CONFLICT ({keys}){only} DO UPDATE SET {sets}"
+
+    def rows(self, rows: Sequence[Any]) -> None:
+        """Add them in one order, in which no two can wait in a circle."""
+        super().rows(sorted(rows, key=self._key))
+
+
 class Move:
     """An UPDATE of some columns of threads whose head is where it was expected."""
 
@@ -153,13 +178,13 @@ class Blank:
         )
 
     def rows(self, rows: Sequence[Values]) -> None:
-        """(body, page, erased_by, thread, seq) of each."""
+        """Blank the events given as (body, page, erased_by, thread, seq)."""
         if rows:
             with connections["default"].cursor() as cursor:
                 cursor.executemany(self.sql, self.columns.prepared(rows))
 
 
-def delete_some(model: type[Model], column: str, owner: UUID, *, limit: int) -> int:
+def delete_batch(model: type[Model], column: str, owner: UUID, *, limit: int) -> int:
     """Delete at most so many rows of an owner; how many went."""
     table, place = model._meta.db_table, "ctid" if _postgres() else "rowid"
     with connections["default"].cursor() as cursor:
@@ -175,7 +200,7 @@ def delete_some(model: type[Model], column: str, owner: UUID, *, limit: int) -> 
 def select_heads(
     names: Mapping[UUID, Collection[str]], *, locked: bool
 ) -> list[tuple[UUID, UUID, str, UUID, int, bytes]]:
-    """(thread, project, name, subject, head_seq, head_hash) of these names."""
+    """Return (thread, project, name, subject, head_seq, head_hash) of these names."""
     wanted = " OR ".join(
         f'("project_id" = %s AND "name" IN ({_places(each)}))'
         for each in names.values()
@@ -204,7 +229,7 @@ def select_heads(
 def select_subjects(
     subjects: Collection[UUID],
 ) -> list[tuple[UUID, str, int, int, str]]:
-    """(subject, state, epoch, tombstones, state of its project), in id order.
+    """Return (subject, state, epoch, tombstones, state of its project), in id order.
 
     Subjects are share-locked on PostgreSQL; projects are not, for each new thread
     moves its project's row.
@@ -221,7 +246,7 @@ def select_subjects(
 
 
 def select_project_state(project: UUID) -> str:
-    """The project's state; share-locked on PostgreSQL."""
+    """Return the project's state; share-locked on PostgreSQL."""
     rows = _select(
         f'SELECT "state" FROM "{Project._meta.db_table}" WHERE "id" = %s'  # noqa: S608 # models' own names
         + (" FOR SHARE" if _postgres() else ""),
@@ -233,7 +258,7 @@ def select_project_state(project: UUID) -> str:
 def select_events(
     thread: UUID, *, after: int, up_to: int, limit: int
 ) -> list[tuple[Any, ...]]:
-    """(seq, type, at, actor, body, payload, erased_by, chain), oldest first."""
+    """Return (seq, type, at, actor, body, payload, erased_by, chain), oldest first."""
     rows = _select(
         'SELECT "seq", "type", "at", "actor", "body", "payload", "erased_by", "chain" '  # noqa: S608 # places only
         f'FROM "{Event._meta.db_table}" WHERE "thread_id" = %s AND "seq" > %s '
@@ -267,10 +292,10 @@ def count_rows(thread: UUID, *, up_to: int) -> RowCounts:
         for _, _, limit in counted
         for place in (_uuid(thread), up_to)[: 2 if limit else 1]
     ]
-    asked = ", ".join(
+    columns = ", ".join(
         own.format(what, model._meta.db_table, limit) for model, what, limit in counted
     )
-    (found,) = _select(f"SELECT {asked}", places)
+    (found,) = _select(f"SELECT {columns}", places)
     slots, turns, pages, levels, *newest = found
     return RowCounts(slots, turns, pages, levels, max(seq or 0 for seq in newest))
 

@@ -63,7 +63,7 @@ class Dead:
     erasure: UUID
 
     def refusal(self, bound: UUID | None = None) -> Refusal:
-        """What a write to it answers; to who knows another subject alone: nothing."""
+        """Return what refuses a write; it tells a key of another subject nothing."""
         if bound not in (None, self.subject):
             return NotFoundError()
         return ThreadErasedError(erasure=str(self.erasure))
@@ -83,7 +83,7 @@ class DeadUserId:
 
 
 def value_digest(keys: SubjectKeys, content: object) -> bytes | None:
-    """The digest of a content as a whole, as JSON has it.
+    """Digest a content as a whole, as JSON has it.
 
     A text that stands alone in its object counts as that text, so that it is the same
     in every shape. None when it is too short to be kept out.
@@ -97,28 +97,32 @@ def value_digest(keys: SubjectKeys, content: object) -> bytes | None:
 def values_of(
     keys: SubjectKeys, event: Event, payload: Mapping[str, Any] | bytes | None
 ) -> Iterator[Value]:
-    """What of an event's payload needs a tombstone once it is erased.
+    """Yield the values in an event's payload that need a tombstone once erased.
 
     Each part as a whole, and each text that stands in it.
     """
     of = event.event_type.partition(".")[0]
+    if event.together:
+        for digest in _together(keys, event, payload):
+            yield Value(of=of, digest=digest)
+        return
     for part in _parts(event, payload):
         for digest in _digests(keys, {_whole(part), *_texts(part)}):
             yield Value(of=of, digest=digest)
 
 
 def dead_names(names: Iterable[Name]) -> dict[Name, Dead]:
-    """Those of these (project, name) that were erased. One query, or none."""
+    """Return those of these (project, name) that were erased. One query, or none."""
     wanted = {
         (project, _name_digest(project, name)): (project, name)
         for project, name in names
     }
-    asked = Q()
+    condition = Q()
     for project, digest in wanted:
-        asked |= Q(project_id=project, digest=digest)
-    if not asked:
+        condition |= Q(project_id=project, digest=digest)
+    if not condition:
         return {}
-    rows = Tombstone.objects.filter(asked, kind=Tombstone.Kind.THREAD)
+    rows = Tombstone.objects.filter(condition, kind=Tombstone.Kind.THREAD)
     columns = ("project_id", "digest", "subject_id", "erasure_id")
     return {
         wanted[project, bytes(digest)]: Dead(subject=subject, erasure=erasure)
@@ -127,7 +131,7 @@ def dead_names(names: Iterable[Name]) -> dict[Name, Dead]:
 
 
 def find_subject(project: UUID, ref: bytes) -> DeadUserId | None:
-    """Who was erased last of those with this ref. One query.
+    """Return the subject with this ref that was erased last. One query.
 
     It may have been readmitted since: look for a subject of that ref first.
     """
@@ -146,7 +150,7 @@ def require_welcome(keys: SubjectKeys, drafts: Iterable[Draft]) -> None:
     """Raise ValueErasedError if a draft holds a value that was erased.
 
     Whatever it was of, and however deep it stands: a page's text does not come back as
-    a note, nor as a member of an object. One query for 500 texts, or none.
+    a value, nor as a member of an object. One query for 500 texts, or none.
     """
     wanted: set[bytes] = set()
     for draft in drafts:
@@ -158,7 +162,7 @@ def require_welcome(keys: SubjectKeys, drafts: Iterable[Draft]) -> None:
 def kept_out(
     keys: SubjectKeys, contents: Sequence[tuple[Event, Mapping[str, Any] | None]]
 ) -> dict[int, UUID]:
-    """Places in the list of events whose values were erased, each with the erasure.
+    """Return the events' places whose values were erased, each with its erasure.
 
     For who skips them instead of being refused. One query for 500 texts, or none; call
     it only for a subject that has tombstones.
@@ -204,7 +208,7 @@ def lay_threads(erasure: Erasure, names: Iterable[str]) -> None:
 
 
 def lay_names(erasure: Erasure, digests: Iterable[bytes]) -> None:
-    """As `lay_threads`, by digests: for who was never told the names."""
+    """Lay tombstones as `lay_threads` does, by digests, without the names."""
     _lay(erasure, Tombstone.Kind.THREAD, dict.fromkeys(digests, ""))
 
 
@@ -221,12 +225,12 @@ def lay_values(erasure: Erasure, values: Iterable[Value]) -> int:
 
 def _lay(erasure: Erasure, kind: Tombstone.Kind, digests: Mapping[bytes, str]) -> int:
     rows = Tombstone.objects.filter(project_id=erasure.project_id, kind=kind)
-    known = [
+    stored = [
         row
-        for some in _batched(digests)
-        for row in rows.filter(digest__in=some).values_list("digest", flat=True)
+        for batch in _batched(digests)
+        for row in rows.filter(digest__in=batch).values_list("digest", flat=True)
     ]
-    fresh = digests.keys() - set(map(bytes, known))
+    fresh = digests.keys() - set(map(bytes, stored))
     Tombstone.objects.bulk_create(
         Tombstone(
             project_id=erasure.project_id,
@@ -245,15 +249,17 @@ def _lay(erasure: Erasure, kind: Tombstone.Kind, digests: Mapping[bytes, str]) -
 def _stones(subject: UUID, digests: Iterable[bytes]) -> list[Tombstone]:
     """Tombstones of the subject's values among these, in a fixed order."""
     rows = Tombstone.objects.filter(subject_id=subject, kind=Tombstone.Kind.VALUE)
-    found = [row for some in _batched(digests) for row in rows.filter(digest__in=some)]
+    found = [
+        row for batch in _batched(digests) for row in rows.filter(digest__in=batch)
+    ]
     return sorted(found, key=lambda row: (row.created_at, row.id))
 
 
 def _batched(digests: Iterable[bytes]) -> Iterator[list[bytes]]:
     """In parts that one statement can look for."""
     rest = iter(digests)
-    while some := list(islice(rest, _AT_ONCE)):
-        yield some
+    while batch := list(islice(rest, _AT_ONCE)):
+        yield batch
 
 
 def _met(
@@ -263,7 +269,18 @@ def _met(
     texts: set[str] = set()
     for part in _parts(event, payload):
         texts.update(map(_whole, _inside(part)))
-    return _digests(keys, texts)
+    return _digests(keys, texts) | _together(keys, event, payload)
+
+
+def _together(
+    keys: SubjectKeys, event: Event, payload: Mapping[str, Any] | bytes | None
+) -> set[bytes]:
+    """The digest of the members that make one value, if the event has such."""
+    if not event.together or payload is None:
+        return set()
+    opened = strict_json.kept(payload) if isinstance(payload, bytes) else payload
+    whole = [event.event_type, *(_plain(opened[name]) for name in event.together)]
+    return {blind_index.value_tombstone(keys, strict_json.canonical(whole).decode())}
 
 
 def _digests(keys: SubjectKeys, texts: Iterable[str]) -> set[bytes]:

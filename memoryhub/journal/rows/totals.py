@@ -6,27 +6,38 @@ processes that write for one subject wait for each other from there to the commi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import Count, Q, QuerySet, Sum
+from django.db.models import Count, Max, Min, Q, QuerySet, Sum
 from django.db.models.functions import Length
 
 from memoryhub.journal.rows.rows import EventRow
-from memoryhub.journal.rows.statements import Insert
-from memoryhub.models.events import Event
+from memoryhub.journal.rows.statements import Add
+from memoryhub.models.events import Event, ThreadTerms
 from memoryhub.models.pages import Page, PageLevel
+from memoryhub.models.slots import Slot
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
 from memoryhub.models.totals import Total
 from memoryhub.models.working_memory import Key
 
 PAGES, DELETED_PAGES, KEYS = "pages", "pages:deleted", "keys"
+#: What the user said and is still there, each with what followed.
+EPISODES = "episodes"
+BEGINS: Final = Q(role="user", erased=False)
 _THREADS, _LEVELS = "threads:", "levels:"
 #: Threads that are nobody's memory: one that is to be made, and one on its way in.
 _NOBODYS: Final = ("new", Thread.Status.IMPORTING.value)
+
+
+def drop_terms(thread: UUID, first: int, last: int) -> None:
+    """Delete the segments that hold anything of these records. One statement."""
+    ThreadTerms.objects.filter(
+        thread_id=thread, first_seq__lte=last, upto_seq__gte=first
+    ).delete()
 
 
 class Figures(NamedTuple):
@@ -71,7 +82,7 @@ class Changes:
         _plus(self.of.setdefault(thread, {}), kind, figures)
 
     def rows(self, thread: UUID, kind: str, number: int) -> None:
-        """So many rows more, or fewer."""
+        """Count so many rows more, or fewer."""
         if number:
             self.add(thread, kind, Figures(records=number))
 
@@ -82,7 +93,7 @@ class Changes:
         self.rows(thread, f"{_LEVELS}{level}", number)
 
     def events(self, rows: Iterable[EventRow]) -> None:
-        """Events that are new, which may have lost their contents elsewhere."""
+        """Count new events, which may have lost their contents elsewhere."""
         for row in rows:
             sealed, size = (0, 0) if row.payload is None else (1, len(row.payload))
             gone = 0 if row.erased_by is None else 1
@@ -105,16 +116,21 @@ class Changes:
             taken = Figures(sealed=-sealed, erased=gone, bytes=-(size or 0))
             self.add(thread, kind, taken)
         if found:
+            # What was made of them to find them by goes with them.
+            ends = rows.order_by().aggregate(first=Min("seq"), last=Max("seq"))
+            drop_terms(thread, ends["first"], ends["last"])
             rows.update(payload=None, erased_by=by)
 
     def leave(self, thread: UUID, rows: QuerySet[Any]) -> None:
-        """Pages, levels or keys of a thread that are about to be deleted."""
+        """Deduct pages, levels, slots or keys of a thread that are about to go."""
         if rows.model is Page:
             for deleted_seq in rows.values_list("deleted_seq", flat=True):
                 self.page(thread, deleted_seq, -1)
         elif rows.model is PageLevel:
             for level in rows.values_list("level", flat=True):
                 self.levels(thread, level, -1)
+        elif rows.model is Slot:
+            self.rows(thread, EPISODES, -rows.filter(BEGINS).count())
         else:
             assert rows.model is Key
             self.rows(thread, KEYS, -rows.count())
@@ -123,9 +139,9 @@ class Changes:
         """Add them to what is kept; `subjects` are those of the threads. One call."""
         summed: dict[UUID, Totals] = {}
         for thread, kinds in self.of.items():
-            hers = summed.setdefault(subjects[thread], {})
+            of_subject = summed.setdefault(subjects[thread], {})
             for kind, figures in kinds.items():
-                _plus(hers, kind, figures)
+                _plus(of_subject, kind, figures)
         _ADD.rows(
             [
                 TotalRow(subject, kind, *figures)
@@ -136,53 +152,38 @@ class Changes:
 
 
 def _plus(kinds: Totals, kind: str, figures: Figures) -> None:
-    known = kinds.get(kind)
-    kinds[kind] = figures if known is None else known.plus(figures)
+    before = kinds.get(kind)
+    kinds[kind] = figures if before is None else before.plus(figures)
 
 
-class _Add(Insert):
-    """An INSERT whose figures are added to those of the row that is there."""
-
-    def __init__(self) -> None:
-        super().__init__(Total, TotalRow)
-        table = f'"{Total._meta.db_table}"'
-        names = Figures._fields
-        sets = ", ".join(f"{name} = {table}.{name} + excluded.{name}" for name in names)
-        self.sql += f" ON CONFLICT (subject_id, kind) DO UPDATE SET {sets}"
-
-    def rows(self, rows: Sequence[TotalRow]) -> None:  # type: ignore[override]  # of one kind
-        """Add them in one order, in which no two can wait in a circle."""
-        super().rows(sorted(rows))
-
-
-_ADD = _Add()
+_ADD = Add(Total, TotalRow, key=("subject_id", "kind"), figures=Figures._fields)
 
 
 def get(subject: UUID) -> Totals:
-    """What is kept of a subject, of which there is any. One query."""
+    """Return the non-empty totals of a subject. One query."""
     rows = Total.objects.filter(subject_id=subject).order_by("kind")
     found = rows.values_list("kind", *Figures._fields)
     return {kind: Figures(*each) for kind, *each in found if any(each)}
 
 
 def number(totals: Mapping[str, Figures], kind: str) -> int:
-    """Rows of one kind."""
+    """Return how many records there are of one kind."""
     return totals.get(kind, NOTHING).records
 
 
 def statuses(totals: Mapping[str, Figures]) -> dict[str, int]:
-    """Threads by their status."""
+    """Return threads by their status."""
     return _numbers(totals, _THREADS)
 
 
 def levels(totals: Mapping[str, Figures]) -> dict[int, int]:
-    """Texts of pages by level."""
+    """Return texts of pages by level."""
     found = _numbers(totals, _LEVELS)
     return {int(level): number for level, number in found.items()}
 
 
 def types(totals: Mapping[str, Figures]) -> Totals:
-    """Events by their type."""
+    """Return events by their type."""
     return {kind: each for kind, each in totals.items() if "." in kind}
 
 
@@ -195,7 +196,7 @@ def _numbers(totals: Mapping[str, Figures], prefix: str) -> dict[str, int]:
 
 
 def count(subject: UUID) -> Totals:
-    """Count the same: looks at all there is. Five queries, one without threads."""
+    """Count the same: looks at all there is. Six queries, one without threads."""
     own = Thread.objects.filter(subject_id=subject)
     own = own.exclude(status=Thread.Status.IMPORTING)
     by_status = [*own.order_by().values_list("status").annotate(Count("id"))]
@@ -205,7 +206,10 @@ def count(subject: UUID) -> Totals:
 
 
 def count_threads(of: Q) -> Totals:
-    """What rows there are of some threads, these themselves left out. Four queries."""
+    """Count the rows of some threads, these themselves left out.
+
+    Five queries.
+    """
     kinds = Event.objects.filter(of).order_by().values("type")
     counted = kinds.annotate(
         records=Count("seq"),
@@ -226,6 +230,7 @@ def count_threads(of: Q) -> Totals:
             **{PAGES: Count("page_id", ~gone), DELETED_PAGES: Count("page_id", gone)}
         ),
         KEYS: Key.objects.filter(of).count(),
+        EPISODES: Slot.objects.filter(of, BEGINS).count(),
         **{f"{_LEVELS}{n}": number for n, number in by_level.annotate(Count("seq"))},
     }
     return found | {kind: Figures(n) for kind, n in numbers.items() if n}

@@ -25,12 +25,13 @@ from memoryhub.errors import (
     ThreadErasedError,
 )
 from memoryhub.journal import audit
-from memoryhub.journal.log import fence, heads, requests, snapshots
+from memoryhub.journal.log import fence, heads, requests, snapshots, thread_terms
 from memoryhub.journal.log.heads import Head, Heads
 from memoryhub.journal.log.orders import Address, Order, Receipt
 from memoryhub.journal.rows import erased_rows, projections, statements, tombstones
 from memoryhub.journal.rows.rows import EventRow
 from memoryhub.journal.writing import sealing, texts
+from memoryhub.journal.writing.activity import activity
 from memoryhub.journal.writing.page_table import PageTable
 from memoryhub.kernel.commands import Draft, ForkThread, RetireThread
 from memoryhub.kernel.memory.keys import EraseValues
@@ -54,7 +55,7 @@ _ENDING = (DeletePage, EraseValues, RetireThread)
 class Batch:
     """The work of one attempt; thrown away when the attempt is void."""
 
-    known: Heads
+    heads: Heads
     clock: Callable[[], datetime]
     subjects: dict[UUID, fence.Fenced] = field(default_factory=dict)
     #: Until when those are held, if any order would end something.
@@ -79,9 +80,9 @@ class Batch:
             addresses = [order.address for order in orders]
             if locked:
                 # Subjects before threads: who erases locks them in that order.
-                self.known.refresh(addresses, locked=False)
+                self.heads.refresh(addresses, locked=False)
                 fence.hold(self._subject_ids(orders))
-            self.known.refresh(addresses, locked=locked)
+            self.heads.refresh(addresses, locked=locked)
             self.subjects = fence.hold(self._subject_ids(orders))
             if any(isinstance(order.command, _ENDING) for order in orders):
                 self.held = fence.held_until(self.subjects, at=self.clock())
@@ -97,15 +98,19 @@ class Batch:
 
     def accepted(self, outcomes: list[Outcome]) -> list[Outcome]:
         """Remember what the batch moved, which is on disk now."""
-        self.known.accept(after for _, after in self.moved.values())
+        self.heads.accept(after for _, after in self.moved.values())
+        activity.moved(self.moved.values(), self.rows.requests)
         for thread, page_id in self.rows.pages.deleted:
             texts.texts.forget(thread, page_id)
         for each in self.rows.erased:
             texts.texts.forget_records(each.ranges)
+        if self.rows.pages.deleted or self.rows.erased:
+            for subject in {after.state.subject for _, after in self.moved.values()}:
+                thread_terms.forget(subject)
         return outcomes
 
     def committed(self) -> list[Outcome] | None:
-        """The outcomes of a batch whose commit got no answer; None if it was lost.
+        """Return the outcomes of a commit that got no answer; None if it was lost.
 
         What was sent vouches for itself: the chain of each head is there, or is not.
         """
@@ -118,18 +123,18 @@ class Batch:
         return self.accepted(self.outcomes)
 
     def _subject_ids(self, orders: Sequence[Order]) -> set[UUID]:
-        known = {head.state.subject for head in self.known.held()}
+        loaded = {head.state.subject for head in self.heads.held()}
         born = {o.address.birth.subject for o in orders if o.address.birth}
         forked = {
             o.command.parent.subject
             for o in orders
             if isinstance(o.command, ForkThread)
         }
-        return known | born | forked
+        return loaded | born | forked
 
     def _unknown(self, orders: Sequence[Order]) -> set[tombstones.Name]:
         """Names that no thread has, whether or not these orders would make one."""
-        unknown = [o.address for o in orders if not self.known.holds(o.address)]
+        unknown = [o.address for o in orders if not self.heads.holds(o.address)]
         return {(each.project, name) for each in unknown for name in each.names}
 
     def _outcome(self, order: Order) -> Outcome:
@@ -153,7 +158,7 @@ class Batch:
             now = max(now, head.state.at)
         drafts = self._decide(order, head.state, now)
         self._refuse_erased(order, head.state.subject, drafts)
-        if fresh:
+        if fresh and not order.address.home:
             fence.count_thread(order.address.project)
         recorded, after = self._append(head, drafts, order, now)
         receipt = Receipt(
@@ -176,7 +181,7 @@ class Batch:
         served = self.served.get(place)
         if served is None:
             return None
-        if head := self._known_head(order.address):
+        if head := self._loaded_head(order.address):
             # What may not be written any more is not told again either.
             self._admit(order, head)
             require_alive(head.state)
@@ -189,13 +194,13 @@ class Batch:
             place = (order.address.project, requests.PersonRequest.of(order).digest)
             self.served[place] = requests.Served.of(order, receipt)
 
-    def _known_head(self, address: Address) -> Head | None:
+    def _loaded_head(self, address: Address) -> Head | None:
         """The head as the batch has moved it so far.
 
         Of a bound key's name: another subject's is not there.
         """
         for name in address.names:
-            head = self.known.find(address, name)
+            head = self.heads.find(address, name)
             if born := self.born.get((address.project, name)):
                 head = self.moved[born][1]
             if head and address.reaches(head.state.subject):
@@ -204,7 +209,7 @@ class Batch:
 
     def _head(self, order: Order) -> Head:
         """The head of the order's thread; a new one for a new name."""
-        address, head = order.address, self._known_head(order.address)
+        address, head = order.address, self._loaded_head(order.address)
         if address.fresh:
             if head is not None:
                 raise _taken(head.state)
@@ -212,8 +217,11 @@ class Batch:
             assert isinstance(order.command, ForkThread)
             return self._newborn(order, order.command.parent.subject)
         if head is not None:
+            if address.home and not head.state.home:
+                raise NameTakenError
             return head
-        self._require_never_erased(address)
+        if not address.home:
+            self._require_never_erased(address)
         if address.birth is None:
             raise NotFoundError
         return self._newborn(order, address.birth.subject)
@@ -277,8 +285,8 @@ class Batch:
         birth, command = order.address.birth, order.command
         if isinstance(command, ForkThread):
             # What the command was made of was read before this transaction.
-            told = erased_rows.told_since(command.parent)
-            command = replace(command, erased=told)
+            erasures = erased_rows.erasures_since(command.parent)
+            command = replace(command, erased=erasures)
         if state.seq or birth is None or birth.command is order.command:
             return decide(state, command, self._pages(state), at=now)
         born = decide(state, birth.command, self._pages(state), at=now)
@@ -330,7 +338,7 @@ class Batch:
         # The eraser opens no key: who writes next keeps one.
         if key is None or not snapshots.due(head.state, kept_seq=head.kept_seq):
             return head
-        self.kept.append(snapshots.sealed_row(head.state, key=key))
+        self.kept.append(snapshots.snapshot_row(head.state, key=key))
         return replace(head, kept_seq=head.state.seq)
 
     def _write(self) -> None:

@@ -32,12 +32,12 @@ Gone = set[tuple[UUID, int]]
 
 
 def inherited(lineage: Sequence[Segment], page_id: str) -> Entry | None:
-    """A page as the ancestors left it, each as of where it was forked."""
+    """Return a page as the ancestors left it, each as of where it was forked."""
     return all_inherited(lineage, [page_id]).get(page_id)
 
 
 def was_deleted(lineage: Sequence[Segment], page_id: str) -> bool:
-    """Whether there was such a page there once, and is none any more."""
+    """Return whether there was such a page there once, and is none any more."""
     found = all_inherited(lineage, [page_id])
     return page_id in found and found[page_id] is None
 
@@ -45,7 +45,7 @@ def was_deleted(lineage: Sequence[Segment], page_id: str) -> bool:
 def all_inherited(
     lineage: Sequence[Segment], page_ids: Collection[str]
 ) -> dict[str, Entry | None]:
-    """Pages as the ancestors left them; None for one that is gone by then.
+    """Return pages as the ancestors left them; None for one that is gone by then.
 
     Those that never were are left out. A query a thread, two more for slots' pages,
     and one for all. Of a page whose FULL stands, texts that are gone are left out.

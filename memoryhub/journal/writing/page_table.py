@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 
 from memoryhub.journal.rows import due_rows
+from memoryhub.journal.rows.knowledge import assertion_rows
 from memoryhub.journal.rows.page_rows import TEXTS, entry_of, with_levels
 from memoryhub.journal.rows.projections import Rows
 from memoryhub.journal.rows.rows import LevelRow
@@ -16,6 +17,7 @@ from memoryhub.kernel.state.erased import named, stripped
 from memoryhub.kernel.state.pages import FULL, Entry, Location, slot_page_id
 from memoryhub.kernel.state.state import ThreadState
 from memoryhub.kernel.text import names
+from memoryhub.models.assertions import Assertion
 from memoryhub.models.derivations import Derivation
 from memoryhub.models.events import Event
 from memoryhub.models.pages import Page, PageLevel
@@ -65,14 +67,17 @@ class PageTable:
         return was_deleted(self.state.lineage, page_id)
 
     def entries(self, page_ids: Collection[str]) -> dict[str, Entry]:
-        """The live ones of these. Two queries, and more only for a fork's ancestors."""
+        """Return the live ones of these pages.
+
+        Two queries, and more only for a fork's ancestors.
+        """
         thread, wanted = self.state.id, [*page_ids]
         stored = Page.objects.filter(thread_id=thread, page_id__in=wanted)
         rows = {row.page_id: row for row in stored}
         made: dict[str, list[PageLevel | LevelRow]] = {}
         # A fork may have levels of a page that it has no row of.
-        known_here = wanted if self.state.lineage else rows
-        for level in PageLevel.objects.filter(thread_id=thread, page_id__in=known_here):
+        held_here = wanted if self.state.lineage else rows
+        for level in PageLevel.objects.filter(thread_id=thread, page_id__in=held_here):
             made.setdefault(level.page_id, []).append(level)
         bases = self._bases(rows, wanted)
         found = {}
@@ -101,8 +106,17 @@ class PageTable:
             bases[page_id] = entry_of_row(rows.get(page_id), before.get(page_id))
         return bases
 
+    def count(self) -> int:
+        """Return how many live pages the thread has rows of. One query."""
+        rows = Page.objects.filter(thread_id=self.state.id, deleted_seq=None)
+        live = {*rows.values_list("page_id", flat=True)}
+        for (thread, page_id), entry in self.pending.entries.items():
+            if thread == self.state.id:
+                (live.discard if entry is None else live.add)(page_id)
+        return len(live)
+
     def sources(self, place: Location) -> list[Location]:
-        """What the text there was made of. One query."""
+        """Return what the text there was made of. One query."""
         derived = (place.thread, place.seq)
         rows = Derivation.objects.filter(
             derived_thread=place.thread, derived_seq=place.seq
@@ -116,13 +130,18 @@ class PageTable:
         return [Location(thread, seq, FULL) for thread, seq in sorted(found)]
 
     def within(self, ranges: Sequence[Range]) -> list[Entry]:
-        """The live pages of which a text lies there. No query for each of them."""
+        """Return the live pages of which a text lies there.
+
+        No query for each of them.
+        """
         gone, ids = named(ranges), set[str]()
         for thread, spans in gone.spans.items():
-            for asked in span_conditions(spans):
-                told = Event.objects.filter(asked, thread_id=thread, type__in=TEXTS)
-                ids |= {str(each) for each in told.values_list("page", flat=True)}
-                slots = Slot.objects.filter(asked, thread_id=thread)
+            for condition in span_conditions(spans):
+                events = Event.objects.filter(
+                    condition, thread_id=thread, type__in=TEXTS
+                )
+                ids |= {str(each) for each in events.values_list("page", flat=True)}
+                slots = Slot.objects.filter(condition, thread_id=thread)
                 indexes = slots.values_list("index", flat=True)
                 ids |= {slot_page_id(index) for index in indexes}
         found: dict[str, Entry] = {}
@@ -134,26 +153,40 @@ class PageTable:
     def kept(self, ranges: Sequence[Range]) -> bool:
         spans = named(ranges).spans.get(self.state.id, ())
         own = Event.objects.filter(thread_id=self.state.id, payload__isnull=False)
-        return any(own.filter(asked).exists() for asked in span_conditions(spans))
+        return any(
+            own.filter(condition).exists() for condition in span_conditions(spans)
+        )
+
+    def asserted(
+        self, timelines: Collection[tuple[str, str]]
+    ) -> dict[tuple[str, str], int]:
+        """Return how many assertions each has; a query each, in an index alone."""
+        assert self._key is not None
+        rows = Assertion.objects.filter(thread_id=self.state.id)
+        found = {}
+        for each in timelines:
+            digest = assertion_rows.timeline(self._key, *each)
+            found[each] = rows.filter(timeline=digest).count()
+        return found
 
     def dues(self, seqs: Collection[int]) -> dict[int, datetime]:
-        """When those of these values are due that are. One query."""
+        """Return when these values are due, of those that are. One query."""
         stored = due_rows.stored_dues(self.state.id, seqs)
-        known = self._dues.over(stored)
+        dues = self._dues.over(stored)
         return {
-            seq: known[self.state.id, seq]
+            seq: dues[self.state.id, seq]
             for seq in seqs
-            if (self.state.id, seq) in known
+            if (self.state.id, seq) in dues
         }
 
 
 def asks_above(row: Page | None) -> bool:
-    """Whether what a row says is not all: its page is an ancestor's, or has none."""
+    """Return whether a row is not all: its page is an ancestor's, or has none."""
     return row is None or (row.full_thread is not None and row.deleted_seq is None)
 
 
 def entry_of_row(row: Page | None, before: Entry | None) -> Entry | None:
-    """A page as its row says, without levels that the thread itself has made.
+    """Return a page as its row has it, without levels that the thread itself made.
 
     A fork that changed a page it inherits has a row of it, and no rows of its levels:
     `before` is the page as it was inherited, if the row `asks_above`.

@@ -20,7 +20,7 @@ def sealed_row(
     *,
     key: keys.SubjectKeys | None,
 ) -> EventRow:
-    """The row of an event that follows `head`.
+    """Seal an event that follows `head` into its row.
 
     A payload travels with events that are `sealed`, and only with those need a key.
     """
@@ -29,7 +29,7 @@ def sealed_row(
     sealed = digest = None
     if payload is not None:
         assert key is not None
-        sealed = payloads.seal(key, _place(state, recorded.seq), payload)
+        sealed = payloads.seal(key, _address(state, recorded.seq), payload)
         digest = hashlib.sha256(sealed).digest()
     body = chain.plain_body(event)
     canonical = chain.envelope(body, recorded, thread=state.id, salt=head.salt)
@@ -49,12 +49,12 @@ def sealed_row(
 
 
 def page_of(event: Event) -> str | None:
-    """The page that an event is about; a slot's own is found by the slot."""
+    """Return the page that an event is about; a slot's own is found by the slot."""
     return getattr(event, "page_id", None) or getattr(event, "carries", None)
 
 
-def _place(state: ThreadState, seq: int) -> payloads.Place:
-    return payloads.Place(
+def _address(state: ThreadState, seq: int) -> payloads.PayloadAddress:
+    return payloads.PayloadAddress(
         project=state.project,
         subject=state.subject,
         thread=state.id,

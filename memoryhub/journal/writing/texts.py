@@ -17,7 +17,7 @@ from memoryhub.kernel.state.page_events import (
     PageUpdated,
     SlotPage,
 )
-from memoryhub.kernel.state.pages import FULL, HINT, Location, slot_page_id
+from memoryhub.kernel.state.pages import BLOCK, FULL, HINT, Location, slot_page_id
 from memoryhub.kernel.state.tool_events import ToolsSet
 from memoryhub.models.events import Event
 from memoryhub.models.threads import Thread
@@ -60,7 +60,7 @@ texts = Texts(KEPT_BYTES)
 
 
 def opened(thread: Thread, places: Collection[Location]) -> dict[Location, Opened]:
-    """The texts at these places; those that were erased are left out.
+    """Open the texts at these places; those that were erased are left out.
 
     `thread` comes with its subject, read in this request: its epoch decides what may be
     served from memory. One query for what was erased, and one for each thread of the
@@ -122,7 +122,7 @@ def _read(
 
 
 def of(row: Event, payload: dict[str, Any], *, level: int) -> Opened | None:
-    """The text of an event at a level; None if it has none there."""
+    """Return the text of an event at a level; None if it has none there."""
     event = log.recorded(row).event
     if isinstance(event, SlotAppended) and event.page is not None:
         return _of_slot(event, event.page, _content(payload, level))
@@ -149,8 +149,16 @@ def of(row: Event, payload: dict[str, Any], *, level: int) -> Opened | None:
             role=event.role if isinstance(event, PageCreated) else None,
             dimensions=tuple(size) if size else None,
             mime_type=meta.get("mime_type"),
+            **_of_block(meta) if event.type == BLOCK else {},
         )
     return None
+
+
+def _of_block(meta: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "description": meta.get("description", ""),
+        "read_only": meta.get("read_only", False),
+    }
 
 
 def _of_tools(content: Any) -> Opened:

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from datetime import date
 from typing import NamedTuple
 from uuid import UUID
 
 import orjson
-from django.db import connections, transaction
+from django.db import transaction
 
 from memoryhub.journal.log import fence
 from memoryhub.journal.log.orders import Order, Receipt
-from memoryhub.journal.rows.statements import Insert
+from memoryhub.journal.rows.statements import Add
 from memoryhub.models.access.api_keys import ApiKey
 from memoryhub.models.access.audit import DailyUse
 from memoryhub.models.erasures import Erasure
@@ -56,22 +56,6 @@ class Row(NamedTuple):
     writes: int
 
 
-class Add(Insert):
-    """An INSERT whose figures are added to those of the row that is there."""
-
-    def __init__(self) -> None:
-        super().__init__(DailyUse, Row)
-        table = f'"{DailyUse._meta.db_table}"'
-        sets = ", ".join(f"{n} = {table}.{n} + excluded.{n}" for n in Row._fields[3:])
-        self.sql += f" ON CONFLICT (subject_id, day, key_id) DO UPDATE SET {sets}"
-
-    def rows(self, rows: Sequence[Row]) -> None:  # type: ignore[override]  # of one kind
-        """Add them, in one call and one order, in which no two can wait in a circle."""
-        if rows:
-            with connections["default"].cursor() as cursor:
-                cursor.executemany(self.sql, self.columns.prepared(sorted(rows)))
-
-
 class Uses:
     """What was counted since the last flush. Any thread may add."""
 
@@ -100,7 +84,7 @@ class Uses:
                 self._writes[use] += 1
 
     def readers(self, subject: UUID) -> set[str]:
-        """Prefixes of keys that read it, of which nothing is written yet."""
+        """Return the prefixes of keys that read the subject, as yet unwritten."""
         with self._lock:
             return {use.prefix for use in self._reads if use.subject == subject}
 
@@ -122,12 +106,12 @@ class Uses:
         return written
 
     def late(self) -> list[Late]:
-        """What came too late for a receipt and was not told to anybody yet."""
+        """Return reads that came too late for a receipt and were not reported yet."""
         with self._lock:
             return [*self._late]
 
     def drop_late(self, late: Late) -> None:
-        """It has been told."""
+        """Drop late reads that have been reported."""
         with self._lock:
             self._late.remove(late)
 
@@ -139,7 +123,7 @@ class Uses:
 
 
 def recipient_name(prefix: str) -> str:
-    """A key as receipts name it among the recipients."""
+    """Return a key's name among the recipients of a receipt."""
     return f"key:{prefix}"
 
 
@@ -192,6 +176,8 @@ def _name(subject: UUID, given: Mapping[str, int]) -> list[Late]:
     return late
 
 
-_ADD = Add()
+_ADD = Add(
+    DailyUse, Row, key=("subject_id", "day", "key_id"), figures=("reads", "writes")
+)
 #: The process's one account of uses.
 uses = Uses()

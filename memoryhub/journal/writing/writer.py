@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
@@ -35,6 +36,7 @@ from memoryhub.errors import (
 from memoryhub.journal.log import announce
 from memoryhub.journal.log.heads import Heads, MovedError
 from memoryhub.journal.log.orders import Order, Receipt
+from memoryhub.journal.writing.activity import activity
 from memoryhub.journal.writing.batch import Batch, Outcome
 from memoryhub.journal.writing.uses import uses
 from memoryhub.models.server.clock import clock
@@ -47,6 +49,8 @@ BATCH_PER_ACTOR = 64
 #: Void attempts before the threads' rows are locked, which ends the race.
 RACES = 1
 ATTEMPTS = 12
+#: Actors whose commands are timed.
+_AGENT = "agent:"
 
 
 class Journal:
@@ -86,7 +90,7 @@ class Journal:
 
     def _attempts(self, orders: Sequence[Order]) -> list[Outcome]:
         for attempt in range(ATTEMPTS):
-            batch = Batch(known=self.heads, clock=self.clock)
+            batch = Batch(heads=self.heads, clock=self.clock)
             try:
                 return batch.run(orders, locked=attempt >= RACES)
             except (MovedError, IntegrityError):
@@ -126,9 +130,11 @@ class _Job:
     size: int
     actor: str
     outcome: Any = None
+    #: When it came, by the clock that never goes back.
+    came_at: float = field(default_factory=time.perf_counter)
 
     def begin(self) -> bool:
-        """Whether somebody still waits; a thread that does can't leave any more."""
+        """Return whether somebody still waits; whoever does can't leave any more."""
         if isinstance(self.future, Future):
             return self.future.set_running_or_notify_cancel()
         return not self.future.cancelled()
@@ -193,7 +199,7 @@ class Writer:
     async def settled(
         self, order: Order | None, work: Callable[[], Any] | None = None
     ) -> Any:
-        """What comes of an order, or of work; raises what it raises."""
+        """Wait for an order or work, and return or raise what came of it."""
         size, actor = (order.size, order.actor) if order else (0, "")
         job = _Job(order, work, Future(), size, actor)
         if self.running or self._stopping:
@@ -257,6 +263,18 @@ class Writer:
         orders = [job.order for job in jobs if job.order is not None]
         for job, outcome in zip(jobs, self.journal.apply(orders), strict=True):
             job.outcome = outcome
+        _count(jobs)
+
+
+def _count(jobs: Sequence[_Job]) -> None:
+    """Count how long each command of an agent took until it was on disk."""
+    now = time.perf_counter()
+    activity.committed(
+        (job.order.address.project, now - job.came_at)
+        for job in jobs
+        if job.order is not None and job.actor.startswith(_AGENT)
+        if isinstance(job.outcome, Receipt) and job.outcome.events
+    )
 
 
 def _settle(jobs: Sequence[_Job]) -> None:
@@ -323,18 +341,21 @@ writer = Writer()
 
 
 async def submit(order: Order) -> Receipt:
-    """Have the order committed; returns once it is on disk. Raises its Refusal."""
+    """Commit the order; returns once it is on disk.
+
+    Raises its Refusal.
+    """
     receipt: Receipt = await writer.settled(order)
     return receipt
 
 
 def perform(order: Order) -> Receipt:
-    """As `submit`, for callers that are no coroutines; blocks."""
+    """Commit as `submit` does, for callers that are no coroutines; blocks."""
     return writer.put(order).result()
 
 
 def run(work: Callable[[], Any]) -> Any:
-    """Have the writer do a write of its own that is no command; blocks.
+    """Run a write in the writer that is no command; blocks.
 
     One connection writes in a process, so that SQLite's writers never queue for locks.
     """
@@ -342,5 +363,5 @@ def run(work: Callable[[], Any]) -> Any:
 
 
 async def run_async(work: Callable[[], Any]) -> Any:
-    """As `run`, for coroutines."""
+    """Run as `run` does, for coroutines."""
     return await writer.settled(None, work)

@@ -25,6 +25,7 @@ from memoryhub.kernel.state.erase_events import (
     ThreadErased,
 )
 from memoryhub.kernel.state.erased import Erased, clipped, count, erased, stripped
+from memoryhub.kernel.state.knowledge import Knowledge
 from memoryhub.kernel.state.pages import Entry
 from memoryhub.kernel.state.paging import Frame, Hot, Paging, listed, values
 from memoryhub.kernel.state.state import Counts, Scope, ThreadState
@@ -54,13 +55,13 @@ def erase_records(decision: Decision, command: EraseRecords, pages: PageTable) -
 
 
 def erase_inherited(
-    decision: Decision, told: Sequence[RecordsErased], pages: PageTable
+    decision: Decision, erasures: Sequence[RecordsErased], pages: PageTable
 ) -> None:
     """Let a fork go of what its parent was told to erase after it was left.
 
     Emits records.erased for each that concerns it.
     """
-    for each in told:
+    for each in erasures:
         _erase(decision, each.erasure, each.reason, each.ranges, pages)
 
 
@@ -72,18 +73,18 @@ def _erase(
     pages: PageTable,
 ) -> None:
     state = decision.state
-    known = clipped(state, ranges)
-    if not known:
+    own = clipped(state, ranges)
+    if not own:
         return
-    told = RecordsErased(
+    event = RecordsErased(
         erasure=erasure,
         reason=reason,
-        ranges=known,
-        records=count(known),
-        pages=_touched(state, pages.within(known), erased(state, known)),
+        ranges=own,
+        records=count(own),
+        pages=_touched(state, pages.within(own), erased(state, own)),
     )
-    if told.pages or pages.kept(known) or records_erased(state, told) != state:
-        decision.emit(told)
+    if event.pages or pages.kept(own) or records_erased(state, event) != state:
+        decision.emit(event)
 
 
 def _touched(
@@ -98,7 +99,7 @@ def _touched(
 
 
 def thread_erased(state: ThreadState, event: ThreadErased) -> ThreadState:
-    """Counts stay, and what the thread was set to."""
+    """Fold thread.erased: counts and settings stay, everything else goes."""
     return state._replace(
         status="erased",
         scope=Scope(),
@@ -108,6 +109,7 @@ def thread_erased(state: ThreadState, event: ThreadErased) -> ThreadState:
         import_digest="",
         paging=Paging(settings=state.paging.having(None).settings),
         memory=WorkingMemory(),
+        knowledge=Knowledge(),
     )
 
 
@@ -115,11 +117,12 @@ def records_erased(state: ThreadState, event: RecordsErased) -> ThreadState:
     gone = erased(state, event.ranges)
     paging = _pages_gone(state, event, gone)
     memory = without_values(state.memory, gone, resident=_held_without)
-    return state._replace(paging=paging, memory=memory)
+    knowledge = state.knowledge.without(gone.at)
+    return state._replace(paging=paging, memory=memory, knowledge=knowledge)
 
 
 def is_page_erased(page: ErasedPage, event: RecordsErased, *, thread: UUID) -> bool:
-    """Whether the page itself is erased, and not some other text of it."""
+    """Return whether the page itself is erased, and not just another text of it."""
     place = page.entry.levels[0]
     assert place is not None
     home = UUID(place.thread) if place.thread else thread
@@ -131,8 +134,10 @@ def is_page_erased(page: ErasedPage, event: RecordsErased, *, thread: UUID) -> b
 
 def _pages_gone(state: ThreadState, event: RecordsErased, gone: Erased) -> Paging:
     paging = state.paging
-    told = [entry_of(each.page_id, each.entry, thread=state.id) for each in event.pages]
-    names = {entry.page_id for entry in told if stripped(entry, gone) is None}
+    entries = [
+        entry_of(each.page_id, each.entry, thread=state.id) for each in event.pages
+    ]
+    names = {entry.page_id for entry in entries if stripped(entry, gone) is None}
     held = _held_without(Resident(paging.frames, paging.hot, paging.pins), gone)
     own = paging.own_tools
     if own is not None and gone.holds(own.place.thread, own.place.seq):
@@ -181,12 +186,12 @@ def _tlb_without(tlb: Tlb, gone: Erased) -> Tlb:
 
 
 def _without(
-    known: HashTrieMap[str, Value], names: Collection[str]
+    values: HashTrieMap[str, Value], names: Collection[str]
 ) -> HashTrieMap[str, Value]:
     for name in names:
-        if name in known:
-            known = known.remove(name)
-    return known
+        if name in values:
+            values = values.remove(name)
+    return values
 
 
 PART = Part(

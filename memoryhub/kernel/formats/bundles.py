@@ -100,7 +100,7 @@ class Manifest(ManifestPart):
 def moved(
     model: type[BaseModel], body: dict[str, Any], change: Callable[[str], str]
 ) -> dict[str, Any]:
-    """The JSON body of `model`, each id of a thread or subject through `change`."""
+    """Return `model`'s JSON body, each id of a thread or subject through `change`."""
     ids, nested = _places(model)
     changed = dict(body)
     for field in ids:

@@ -34,7 +34,7 @@ LIMITS = MESSAGE
 
 
 def read(found: Iterator[Record | Bad], options: Options) -> Iterator[Item]:
-    """A Line per line; a thread's subject is that of its first line."""
+    """Yield a Line for each line; a thread's subject is that of its first line."""
     calls, subjects = Calls(), dict[str, str | None]()
     for record in found:
         if isinstance(record, Bad):
@@ -83,9 +83,9 @@ def _thread(value: Any, options: Options, subjects: dict[str, str | None]) -> Th
     sent = value.get("thread")
     default = options.thread or options.source
     name = require_thread_name(default if sent is None else sent)
-    said = read_user_id(value.get("user_id"))
-    user_id = options.user_id or subjects.get(name, said)
-    if not options.user_id and said not in (None, user_id):
+    own = read_user_id(value.get("user_id"))
+    user_id = options.user_id or subjects.get(name, own)
+    if not options.user_id and own not in (None, user_id):
         raise InvalidError(code="subject_conflict", loc="user_id")
     return Thread(
         name=name,

@@ -40,7 +40,7 @@ _FIELDS = _CONTENTS | {"task_id", "trial", "reward"}
 
 
 def read(found: Iterator[Record | Bad], options: Options) -> Iterator[Item]:
-    """A Run per element, unless it, or any message of it, is bad."""
+    """Yield a Run for each element, unless it or any message of it is bad."""
     seen: set[str] = set()
     for record in found:
         if isinstance(record, Bad):

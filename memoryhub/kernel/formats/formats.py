@@ -35,7 +35,7 @@ class Format:
 def read(
     chunks: Iterable[bytes], *, options: Options, format_name: str = "auto"
 ) -> tuple[str, Iterator[Item]]:
-    """The format's name and what the file holds, in its order.
+    """Return the format's name and what the file holds, in the file's order.
 
     `auto` looks at the first record only. Raises InvalidError with the code
     unknown_format when that does not tell. Cost: one record and what names it.

@@ -21,7 +21,7 @@ _BARE = re.compile(rb'[^,"\[\]{} \t\r\n]*+')
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class TextPosition:
     """Where something begins: `offset` is the byte from 0, lines count from 1."""
 
     line: int
@@ -37,7 +37,7 @@ class Bad:
     """
 
     code: str
-    place: Place
+    place: TextPosition
     #: Which run of the file, and which message of the run or file; from 0.
     run: int | None = None
     message: int | None = None
@@ -53,7 +53,7 @@ class Record:
 
     raw: bytes
     index: int
-    place: Place
+    place: TextPosition
     #: Of the last line, if it has no line break: the file may have been cut off there.
     unfinished: bool = False
 
@@ -66,16 +66,17 @@ class Record:
         message: int | None = None,
         final: bool = False,
     ) -> Bad:
-        """Bad, at the byte `where` of the record."""
+        """Return a Bad at the byte `where` of the record."""
         line = self.place.line + self.raw.count(b"\n", 0, where)
-        place = Place(line=line, offset=self.place.offset + where)
+        place = TextPosition(line=line, offset=self.place.offset + where)
         return Bad(code=code, place=place, run=run, message=message, final=final)
 
 
 def cut_array(chunks: Iterable[bytes], *, max_bytes: int) -> Iterator[Record | Bad]:
-    """The elements of the array that the stream is. A final Bad is the last item.
+    """Yield the elements of the array that the stream is.
 
-    An element over `max_bytes` is passed over without being kept: `body_too_large`.
+    A final Bad is the last item. An element over `max_bytes` is passed over without
+    being kept: `body_too_large`.
     """
     window = _Window(chunks, max_bytes=max_bytes)
     if window.peek() != b"[":
@@ -103,9 +104,10 @@ def cut_array(chunks: Iterable[bytes], *, max_bytes: int) -> Iterator[Record | B
 
 
 def cut_lines(chunks: Iterable[bytes], *, max_bytes: int) -> Iterator[Record | Bad]:
-    """The lines of the stream, blank ones left out. A final Bad is the last item.
+    """Yield the lines of the stream, blank ones left out.
 
-    A line over `max_bytes` is passed over without being kept: `body_too_large`.
+    A final Bad is the last item. A line over `max_bytes` is passed over without being
+    kept: `body_too_large`.
     """
     window = _Window(chunks, max_bytes=max_bytes)
     mark = window.peek()
@@ -119,7 +121,7 @@ def cut_lines(chunks: Iterable[bytes], *, max_bytes: int) -> Iterator[Record | B
 
 
 def cut_off(raw: bytes) -> bool:
-    """Whether the text of one value ends inside it."""
+    """Return whether the text of one value ends inside it."""
     return _Window([raw], max_bytes=len(raw)).measure() is None
 
 
@@ -161,11 +163,11 @@ class _Window:
             self.drop(len(_BYTE_ORDER_MARK))
 
     @property
-    def place(self) -> Place:
-        return Place(line=self._line, offset=self.offset)
+    def place(self) -> TextPosition:
+        return TextPosition(line=self._line, offset=self.offset)
 
     def bad(self, code: str, *, run: int | None = None) -> Bad:
-        """The end of all reading, here."""
+        """Return the Bad that ends all reading, here."""
         return Bad(code=code, place=self.place, run=run, final=True)
 
     def drop(self, length: int) -> None:
@@ -174,14 +176,14 @@ class _Window:
         del self._data[:length]
 
     def peek(self) -> bytes:
-        """The next byte that is no white space, which is dropped; none at the end."""
+        """Drop white space and return the byte after it; none at the end."""
         while True:
             self.drop(_end(_SPACE, self._data, 0))
             if self._data or self._more(0) is None:
                 return bytes(self._data[:1])
 
     def element(self, index: int) -> Record | Bad:
-        """The value that begins here, and move behind it."""
+        """Return the value that begins here, and move behind it."""
         place = self.place
         self._overlong = False
         length = self.measure()
@@ -193,7 +195,7 @@ class _Window:
         return self._taken(length, Record(raw=b"", index=index, place=place))
 
     def through_line(self, index: int) -> Record | Bad:
-        """The rest of this line, and move to the next."""
+        """Return the rest of this line, and move to the next."""
         place = self.place
         self._overlong = False
         length, position = self._data.find(b"\n"), len(self._data)
@@ -204,7 +206,7 @@ class _Window:
         return self._taken(position if unfinished else length, record)
 
     def measure(self) -> int | None:
-        """Length of the value here; 0 if none begins, None if the file ends inside."""
+        """Return the value's length; 0 if none begins, None if the file ends inside."""
         depth, position = 0, 0
         while True:
             position = _end(_PLAIN if depth else _BARE, self._data, position)
@@ -224,7 +226,7 @@ class _Window:
             position = end
 
     def take(self) -> bytes:
-        """The value here, and move behind it; nothing if none begins or it is cut."""
+        """Return the value here and move behind it; nothing if it is not whole."""
         length = self.measure() or 0
         value = bytes(self._data[:length])
         self.drop(length)

@@ -14,11 +14,12 @@ from datetime import UTC, datetime
 from typing import Any, Literal
 
 from memoryhub.errors import InvalidError
-from memoryhub.kernel.formats.records import Bad, Place
+from memoryhub.kernel.formats.records import Bad, TextPosition
 from memoryhub.kernel.state.events import LabelValue, Role
 from memoryhub.kernel.state.state import Scope
 from memoryhub.kernel.text import names, strict_json, user_ids
 from memoryhub.kernel.text.strict_json import JsonRefusedError
+from memoryhub.kernel.text.times import YEARS
 
 MESSAGE = strict_json.CONTENT
 
@@ -28,7 +29,6 @@ _CALLS_KEPT = 4_096
 _RFC3339 = re.compile(
     r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d)", re.ASCII
 )
-_FIRST_YEAR, _LAST_YEAR = 1970, 2200
 
 #: The role in the file to the role and type of the slot.
 ROLES: dict[str, tuple[Role, str]] = {
@@ -83,7 +83,7 @@ class Run:
     thread: Thread
     messages: tuple[Message, ...]
     index: int
-    place: Place
+    place: TextPosition
     #: Members of the record that we do not know and leave out.
     unknown_fields: int = 0
 
@@ -95,7 +95,7 @@ class Line:
     thread: Thread
     message: Message
     index: int
-    place: Place
+    place: TextPosition
 
 
 #: What a file holds, in its order.
@@ -137,7 +137,7 @@ class Calls:
 def read_message(
     content: Any, *, thread: str, calls: Calls, agent_at: datetime | None = None
 ) -> Message:
-    """The slot that a message object makes, and its tool calls noted in `calls`.
+    """Return the slot that a message object makes, and its tool calls noted in `calls`.
 
     Raises InvalidError with the code of what is wrong: object_expected, missing, role,
     type or name; and JsonRefusedError for what is too large for one message.
@@ -215,7 +215,7 @@ def _called(call: dict[str, Any]) -> str:
 
 
 def tool_name(name: str) -> str:
-    """The sender or receiver that a tool is."""
+    """Return the name of a tool as a sender or receiver."""
     return require_name(f"tool:{name}", loc="name")
 
 
@@ -236,7 +236,7 @@ def require_thread_name(text: Any) -> str:
 
 
 def read_user_id(value: Any) -> str | None:
-    """The subject's id; null and absent are the anonymous subject."""
+    """Parse a subject's id; null and absent are the anonymous subject."""
     if value is None:
         return None
     if not isinstance(value, str):
@@ -245,7 +245,7 @@ def read_user_id(value: Any) -> str | None:
 
 
 def read_time(text: Any) -> datetime:
-    """An agent's clock: RFC 3339 with offset, of the years 1970 to 2200."""
+    """Parse an agent's clock: RFC 3339 with offset, of the years 1970 to 2200."""
     if not isinstance(text, str) or not _RFC3339.fullmatch(text):
         raise InvalidError(code="time", loc="at")
     try:
@@ -253,9 +253,9 @@ def read_time(text: Any) -> datetime:
     except ValueError:
         raise InvalidError(code="time", loc="at") from None
     # The first and last years a datetime can hold do not bear a change of zone.
-    if _FIRST_YEAR - 1 <= moment.year <= _LAST_YEAR + 1:
+    if YEARS.start - 1 <= moment.year <= YEARS.stop:
         moment = moment.astimezone(UTC)
-    if not _FIRST_YEAR <= moment.year <= _LAST_YEAR:
+    if moment.year not in YEARS:
         raise InvalidError(code="time_range", loc="at")
     return moment
 

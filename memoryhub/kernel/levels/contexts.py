@@ -52,7 +52,7 @@ class Ref(NamedTuple):
         return values
 
     def message(self, own: UUID) -> Location:
-        """Where it lies as it was said."""
+        """Return where the text lies as it was first appended."""
         if self.message_at is None:
             return self.location(own)
         return Location(self.message_at[1] or own, self.message_at[0], FULL)

@@ -16,7 +16,7 @@ from memoryhub.kernel.text.json_text import in_string
 
 
 def cost(opened: Opened, *, level: int = FULL, count: Count = estimate) -> int:
-    """Tokens of the page at this level, whole. Linear."""
+    """Count the tokens of the whole page at this level. Linear."""
     if instructs(opened):
         return count(prose(opened, level=level))
     line = count(in_line(opened, level=level))
@@ -30,7 +30,7 @@ def cost(opened: Opened, *, level: int = FULL, count: Count = estimate) -> int:
 
 
 def instructs(opened: Opened) -> bool:
-    """Whether it belongs to the system prompt."""
+    """Return whether the page belongs to the system prompt."""
     return opened.role == "system" or opened.page_id == SYSTEM_PROMPT
 
 
@@ -41,12 +41,12 @@ def in_line(
     cut: int | None = None,
     part: tuple[int, int] | None = None,
 ) -> str:
-    """Its line in the request's JSON, as long as it can get."""
+    """Return the page's line in the request's JSON, as long as it can get."""
     # A page's cost must not change when it is fetched back.
     line = lines.line(opened, level=level, recalled=True, cut=cut, part=part)
     return in_string(line + "\n")
 
 
 def prose(opened: Opened, *, level: int, cut: int | None = None) -> str:
-    """Its part of the system prompt in the request's JSON."""
+    """Return the page's part of the system prompt in the request's JSON."""
     return in_string(lines.prose(opened, level=level, cut=cut) + "\n\n")

@@ -31,7 +31,7 @@ class Shown(NamedTuple):
 
 
 def messages(slots: Sequence[Shown]) -> list[str]:
-    """The JSON text of one message for each slot."""
+    """Return the JSON text of one message for each slot."""
     texts = list[str]()
     for group in groups(slots):
         write = verbatim if _complete(group) else as_text
@@ -40,7 +40,7 @@ def messages(slots: Sequence[Shown]) -> list[str]:
 
 
 def groups(slots: Sequence[Shown]) -> Iterator[Sequence[Shown]]:
-    """Each slot, calls of tools together with all results that follow at once."""
+    """Yield each slot; calls of tools together with all results that follow at once."""
     start = 0
     while start < len(slots):
         end = start + 1
@@ -56,7 +56,10 @@ def verbatim(shown: Shown) -> str:
 
 
 def as_text(shown: Shown) -> str:
-    """A message with the text of a slot; what is no user's or assistant's is a line."""
+    """Return a message with the slot's text.
+
+    A slot that is neither a user's nor an assistant's becomes a line.
+    """
     opened, level, cut, recalled, part = shown
     text = text_at(opened, level=level)
     role = "assistant" if opened.role == "assistant" else "user"
@@ -67,8 +70,13 @@ def as_text(shown: Shown) -> str:
     return dumped({"role": role, "content": text})
 
 
+def calls_tools(opened: Opened) -> bool:
+    """Whether it is a message that calls tools, of ours or others."""
+    return bool(calls_of(_as_chat(opened)))
+
+
 def own_calls(opened: Opened) -> set[str] | None:
-    """Ids of the calls of a message that calls our own tools and no others."""
+    """Return the ids of a message's calls if it calls our own tools and no others."""
     calls = calls_of(_as_chat(opened))
     if not calls or any(called_name(call) not in OWN for call in calls):
         return None
@@ -77,19 +85,19 @@ def own_calls(opened: Opened) -> set[str] | None:
 
 
 def calls_only_ours(opened: Opened) -> tuple[str, ...]:
-    """Ids of its calls, if it calls no other tools and says nothing."""
+    """Return the ids of its calls, if it calls no other tools and has no text."""
     calls, spoken = own_calls(opened), _as_chat(opened)
     return tuple(sorted(calls)) if calls and not spoken.content.get("content") else ()
 
 
 def answered_call(opened: Opened) -> str | None:
-    """The id of the call that a tool's message answers."""
+    """Return the id of the call that a tool's message answers."""
     opened = _as_chat(opened)
     return result_of(opened) if chat_role(opened) == "tool" else None
 
 
 def own_result(opened: Opened, ids: set[str]) -> bool:
-    """Whether it answers one of our own tools, by name or by the call's id."""
+    """Return whether a slot answers one of our own tools, by name or by call id."""
     opened = _as_chat(opened)
     if chat_role(opened) != "tool":
         return False
@@ -114,16 +122,16 @@ def _complete(group: Sequence[Shown]) -> bool:
         return chat_role(first) in ("user", "assistant") and plain_content(
             first.content
         )
-    asked = [call.get("id") if isinstance(call, dict) else None for call in calls]
+    called = [call.get("id") if isinstance(call, dict) else None for call in calls]
     answered = [result_of(shown.opened) for shown in group[1:]]
-    if not all(isinstance(call_id, str) for call_id in asked):
+    if not all(isinstance(call_id, str) for call_id in called):
         return False
-    once = len(set(asked)) == len(asked) == len(answered)
-    return once and set(asked) == set(answered)
+    once = len(set(called)) == len(called) == len(answered)
+    return once and set(called) == set(answered)
 
 
 def chat_role(opened: Opened) -> str | None:
-    """The role in a chat message, if it is one and the slot's role agrees."""
+    """Return the role in a chat message, if it is one and the slot's role agrees."""
     content = opened.content
     sent = content.get("role") if isinstance(content, dict) else None
     role = ROLES[sent][0] if isinstance(sent, str) and sent in ROLES else None
@@ -134,7 +142,7 @@ def chat_role(opened: Opened) -> str | None:
 
 
 def calls_of(opened: Opened) -> list[Any] | None:
-    """The tool calls in a message of the assistant; None without."""
+    """Return the tool calls of an assistant's message; None without any."""
     if chat_role(opened) != "assistant":
         return None
     calls = opened.content.get("tool_calls")
@@ -142,7 +150,7 @@ def calls_of(opened: Opened) -> list[Any] | None:
 
 
 def plain_content(content: dict[str, Any]) -> bool:
-    """Whether a message without calls is one that a chat API takes."""
+    """Return whether a chat API takes this content of a message without calls."""
     # The old single call is answered by name only, so it goes as text.
     calls = content.get("tool_calls") is not None or content.get("function_call")
     return isinstance(content.get("content"), str | list) and not calls

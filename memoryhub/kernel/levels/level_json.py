@@ -42,7 +42,10 @@ _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 
 
 def reduced(value: Any, *, cap: int, count: Count) -> Any:
-    """A copy with long arrays, strings and deep parts cut; None if none is small."""
+    """Return a copy with long arrays, strings and deep parts cut.
+
+    None if no copy is small enough.
+    """
     for trim in TRIMS:
         copy = _pruned(value, trim, trim.depth)
         if count(dumped(copy)) <= cap:
@@ -51,7 +54,7 @@ def reduced(value: Any, *, cap: int, count: Count) -> Any:
 
 
 def abstract(value: Any, *, cap: int, count: Count) -> str | None:
-    """Its shape: keys, types, lengths of arrays."""
+    """Return the value's shape: keys, types, lengths of arrays."""
     shape = ""
     for depth in _DEPTHS:
         shape = _taken(_shape(value, depth), cap * _CHARS_PER_TOKEN)
@@ -64,7 +67,7 @@ def abstract(value: Any, *, cap: int, count: Count) -> str | None:
 def reference(
     value: Any, *, label: str, name: str | None, cap: int, count: Count
 ) -> str | None:
-    """`label`, then the name of its schema, else its top keys."""
+    """Return `label`, then the name of the value's schema, else its top keys."""
     about = name or _taken(_summary(value), cap * _CHARS_PER_TOKEN)
     kept = shortened(about, cap - count(label), count=count)
     made = label + kept

@@ -23,13 +23,13 @@ _ROUNDS = 4
 
 
 def reduced(text: str, *, cap: int, count: Count) -> str | None:
-    """Whole units from the start to 70 % of `cap`, and from the end up to it."""
+    """Return whole units from the start to 70 % of `cap`, and from the end up to it."""
     text = text.strip()
     return _capped(lambda room: _excerpt(text, room, count), cap, count)
 
 
 def abstract(text: str, *, cap: int, count: Count) -> str | None:
-    """Leading whole units."""
+    """Return the leading whole units that fit `cap`."""
     text = text.strip()
     return _capped(lambda room: _beginning(text, room, count), cap, count)
 
@@ -46,7 +46,10 @@ def reference(text: str, *, label: str, cap: int, count: Count) -> str | None:
 
 
 def shortened(text: str, room: int, *, count: Count) -> str:
-    """`text` if it fits, else its beginning and a mark; empty if not one character."""
+    """Return `text` if it fits, else its beginning and a mark.
+
+    Empty if not one character fits.
+    """
     if count(text) <= room:
         return text
     kept = text[: fitting(text, room - count(END), count=count)].rstrip()

@@ -31,17 +31,17 @@ class LevelText(NamedTuple):
 
 
 def producible(modality: str) -> bool:
-    """Whether levels of this modality can be made without a model."""
+    """Return whether levels of this modality can be made without a model."""
     return modality in ("text", "structured")
 
 
 def best(existing: Collection[int], wanted: int) -> int:
-    """What asking for a level gets: the greatest one at or below it."""
+    """Return the level that a request for `wanted` gets: the greatest up to it."""
     return max(level for level in {FULL, *existing} if level <= wanted)
 
 
 def cap(level: int, full: int) -> int:
-    """The most tokens a level may have, of a page with `full` tokens."""
+    """Return the most tokens a level may have, of a page with `full` tokens."""
     caps = {REDUCED: full // 2, ABSTRACT: min(200, full // 4), REFERENCE: 50}
     return caps[level]
 
@@ -54,7 +54,7 @@ def produce(
     schema_name: str | None = None,
     count: Count = tokens.estimate,
 ) -> dict[int, LevelText]:
-    """The levels below FULL, each smaller than every more faithful one.
+    """Make the levels below FULL, each smaller than every more faithful one.
 
     `content` is the text or the JSON value itself. Levels that would not be smaller
     are left out. Linear in the size of the content.

@@ -51,15 +51,15 @@ def line(
     cut: int | None = None,
     part: tuple[int, int] | None = None,
 ) -> str:
-    """The page's line, without a line break; of a text only the first `cut` characters.
+    """Return the page's line, without a line break.
 
-    Made once for each opened page, then remembered in it. `part` are characters of the
-    text of FULL, whatever its modality.
+    Of a text only the first `cut` characters. Made once for each opened page, then
+    remembered in it. `part` are characters of the text of FULL, whatever its modality.
     """
     if part is not None:
-        said = quoted(shown_text(opened)[slice(*part)])
+        text = quoted(shown_text(opened)[slice(*part)])
         back = " recalled" if recalled else ""
-        return f"{letter(opened)} ({opened.page_id}{back} {part[0]}-{part[1]}): {said}"
+        return f"{letter(opened)} ({opened.page_id}{back} {part[0]}-{part[1]}): {text}"
     mark = f" ~{level}" if level else ""
     back = " recalled" if recalled else ""
     return (
@@ -68,13 +68,13 @@ def line(
 
 
 def letter(opened: Opened) -> str:
-    """By modality, else by type, else by the slot's role."""
-    known = _MODALITIES.get(opened.modality) or _TYPES.get(opened.type)
-    return known or _ROLES.get(opened.role or "", "?")
+    """Return the letter for a page: by modality, else by type, else by its role."""
+    found = _MODALITIES.get(opened.modality) or _TYPES.get(opened.type)
+    return found or _ROLES.get(opened.role or "", "?")
 
 
 def parse(text: str) -> Parsed:
-    """What `line` was made of. Raises ValueError for what is no such line."""
+    """Parse what `line` made. Raises ValueError for anything else."""
     found = _LINE.fullmatch(text)
     if found is None:
         raise ValueError("not a line of a context")
@@ -90,7 +90,7 @@ def parse(text: str) -> Parsed:
 
 
 def shown_text(opened: Opened, *, level: int = FULL) -> str:
-    """A level as one text, which parts of FULL are cut out of."""
+    """Return a level as one text, from which parts of FULL are cut."""
     text = text_at(opened, level=level)
     if text is not None:
         return text
@@ -100,7 +100,7 @@ def shown_text(opened: Opened, *, level: int = FULL) -> str:
 
 
 def prose(opened: Opened, *, level: int, cut: int | None = None) -> str:
-    """The text of a page as it stands in the system prompt, fences made inert."""
+    """Return a page's text as the system prompt has it, fences made inert."""
     text = text_at(opened, level=level)
     if text is None:
         text = _shown(opened, level, None)
@@ -110,7 +110,7 @@ def prose(opened: Opened, *, level: int, cut: int | None = None) -> str:
 
 
 def media(opened: Opened) -> str:
-    """What stands for pixels, sound and film, texts in it escaped."""
+    """Return the placeholder for pixels, sound and film, texts in it escaped."""
     return _MEDIA[opened.modality](opened)
 
 
@@ -144,7 +144,7 @@ def _content(initial: str, rest: str) -> Any:
 
 
 def unescaped(text: str) -> str:
-    """The text with JSON's escapes undone, quotes that stand bare left alone."""
+    """Undo JSON's escapes in a text; quotes that stand bare are left alone."""
     bare = _BARE_QUOTE.sub(lambda found: '\\"' if found[0] == '"' else found[0], text)
     unescaped: str = json.loads(f'"{bare}"')
     return unescaped
@@ -179,8 +179,8 @@ _MEDIA = {"image": _image, "audio": _audio, "video": _video}
 
 
 def _bracketed(kind: str, about: list[str]) -> str:
-    said = ", ".join(part for part in about if part)
-    return f"[{kind}: {said}]" if said else f"[{kind}]"
+    text = ", ".join(part for part in about if part)
+    return f"[{kind}: {text}]" if text else f"[{kind}]"
 
 
 def _duration(opened: Opened) -> str:

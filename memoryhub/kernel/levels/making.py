@@ -17,7 +17,7 @@ PRODUCER = "extract/1"
 
 
 def made_of(opened: Opened, *, version: int, count: Count = estimate) -> MadeLevels:
-    """All levels that `extract/1` can make of a page at FULL; maybe none."""
+    """Make all levels that `extract/1` can make of a page at FULL; maybe none."""
     texts = levels.produce(
         body(opened, level=FULL),
         page_type=opened.type,
@@ -41,7 +41,7 @@ def made_of(opened: Opened, *, version: int, count: Count = estimate) -> MadeLev
 
 
 def counting(opened: Opened, *, tokens: int, tokenizer: str) -> Count:
-    """How texts made of this page count, whose FULL was said to have `tokens`.
+    """Return the counter for texts of this page, whose FULL was given `tokens`.
 
     For a tokenizer that only its agent runs: what we make is taken to weigh by it as
     FULL does, and rounded up.

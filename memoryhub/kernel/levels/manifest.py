@@ -29,7 +29,10 @@ _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
 
 def text(manifest: Manifest, *, texts: Texts, thread: UUID) -> str:
-    """Its JSON on one line; it cannot close the fence around it. Fixed key order."""
+    """Return the manifest's JSON on one line; it cannot close the fence around it.
+
+    Fixed key order.
+    """
     rows = [available(row, texts[row.location(thread)]) for row in manifest.rows]
     return inert(
         dumped(
@@ -50,7 +53,7 @@ def text(manifest: Manifest, *, texts: Texts, thread: UUID) -> str:
 
 
 def offered_text(manifest: Manifest, *, texts: Texts, thread: UUID) -> str:
-    """What the result of `page_list` says: nothing of it changes within an exchange."""
+    """Return the text of a `page_list` result, which never changes in an exchange."""
     rows = [available(row, texts[row.location(thread)]) for row in manifest.rows]
     return dumped({"available_pages": rows, "omitted": manifest.omitted})
 
@@ -76,7 +79,7 @@ def available(row: Row, opened: Opened) -> dict[str, Any]:
 
 
 def hint(opened: Opened, *, level: int = FULL) -> str:
-    """What stands in for a hint: role or type, and how the page begins."""
+    """Return a stand-in for a hint: role or type, and how the page begins."""
     label = f"[{opened.role or opened.type}] "
     text = text_at(opened, level=level)
     if text is not None:
@@ -97,10 +100,11 @@ def fitted(
     thread: UUID,
     count: Count = estimate,
 ) -> Manifest | None:
-    """`manifest` with as many rows as `room` tokens hold; None if not even the rest.
+    """Return `manifest` with as many rows as `room` tokens hold.
 
-    Frames take half of the room at most. `pages` is how many could be fetched. Tokens
-    are counted in the request's JSON, where this text is a string.
+    None if not even the rest fits. Frames take half of the room at most. `pages` is how
+    many could be fetched. Tokens are counted in the request's JSON, where this text is
+    a string.
     """
 
     def cost(value: dict[str, Any]) -> int:

@@ -22,7 +22,7 @@ _OTHERS = frozenset({"tool", "function"})
 
 
 def read(content: Any) -> list[Chat] | None:
-    """The messages that a slot's content is; None for what is no message.
+    """Return the chat messages in a slot's content; None when it is no message.
 
     One of chat completions is itself. A list is what a model has answered in items.
     """
@@ -46,7 +46,10 @@ def read(content: Any) -> list[Chat] | None:
 
 
 def role(content: Any) -> Role | None:
-    """Whose a slot is that is of another API; None if its sender has to say so."""
+    """Return the role of a slot that another API's message makes.
+
+    None if its sender has to say so.
+    """
     messages = read(content)
     if not messages or messages[0] is content:
         return None
@@ -77,8 +80,8 @@ def _message(item: Chat) -> list[Chat] | None:
 
 
 def _function_call(item: Chat) -> list[Chat]:
-    asked = item.get("arguments", item.get("input"))
-    call = _call(item.get("call_id"), item.get("name"), asked)
+    arguments = item.get("arguments", item.get("input"))
+    call = _call(item.get("call_id"), item.get("name"), arguments)
     return [{"role": "assistant", "content": None, "tool_calls": [call]}]
 
 
@@ -145,8 +148,8 @@ def _url(block: Chat) -> str | None:
     return url if isinstance(url, str) else None
 
 
-def _call(call_id: Any, name: Any, asked: Any) -> Chat:
-    arguments = asked if isinstance(asked, str) else dumped(asked or {})
+def _call(call_id: Any, name: Any, sent: Any) -> Chat:
+    arguments = sent if isinstance(sent, str) else dumped(sent or {})
     function = {"name": name, "arguments": arguments}
     return {"id": call_id, "type": "function", "function": function}
 

@@ -28,6 +28,9 @@ class Opened:
     dimensions: tuple[int, int] | None = None
     #: What its agent called it, at FULL.
     mime_type: str | None = None
+    #: Of a block, at FULL: what belongs in it, and whether a model may change it.
+    description: str = ""
+    read_only: bool = False
     #: Lines made of it before, by level: they live and end with the opened text.
     shown: dict[int, str] = field(default_factory=dict, compare=False, repr=False)
     #: What was read of it before as a message: one value, or none yet.
@@ -35,22 +38,22 @@ class Opened:
 
 
 def slot_modality(content: Any) -> Modality:
-    """Texts and chat messages are text; any other JSON is structured."""
+    """Return a slot's modality: texts and chat messages are text, else structured."""
     if isinstance(content, str):
         return "text"
     message = isinstance(content, dict) and isinstance(content.get("role"), str)
-    said = message or message_shapes.read(content) is not None
-    return "text" if said else "structured"
+    readable = message or message_shapes.read(content) is not None
+    return "text" if readable else "structured"
 
 
 def text_of_slot(content: Any) -> tuple[Modality, Any]:
-    """A slot's modality, and the text or JSON value that its levels are made of."""
+    """Return a slot's modality, and the text or JSON value its levels are made from."""
     modality = slot_modality(content)
     return modality, tokens.text_of(content) if modality == "text" else content
 
 
 def body(opened: Opened, *, level: int) -> Any:
-    """The text, the JSON value, or for other modalities the content object."""
+    """Return the text, the JSON value, or for other modalities the content object."""
     if level > FULL:
         return opened.content
     if opened.slot is not None:
@@ -61,7 +64,7 @@ def body(opened: Opened, *, level: int) -> Any:
 
 
 def text(opened: Opened, *, level: int) -> str | None:
-    """What is text at this level, and so may be cut; None for what is not."""
+    """Return the text of this level that may be cut; None if it is no text."""
     if level == FULL and opened.modality != "text":
         return None
     found = body(opened, level=level)

@@ -39,30 +39,30 @@ class Shape(NamedTuple):
     apart: bool = False
 
     def opening(self, head: str, role: str) -> str:
-        """The request up to its first message."""
+        """Return the request up to its first message."""
         if not self.apart:
             return f'{{"{self.field}":['
         system = f'"system":{dumped(head)},' if head else ""
         return f'{{{system}"{self.field}":['
 
     def head(self, head: str, role: str) -> list[str]:
-        """The messages that the head is."""
+        """Return the messages of the head."""
         return [dumped({"role": role, "content": head})] if not self.apart else []
 
     def before_head(self, role: str) -> str:
-        """What stands in the request before the text of its head."""
+        """Return the part of the request before the head's text."""
         if self.apart:
             return '{"system":"'
         return f'{self.opening("", role)}{{"role":"{role}","content":"'
 
     def first(self, messages: Iterable[str]) -> list[str]:
-        """What must stand before these messages."""
+        """Return the messages that must stand before these."""
         if not self.apart or next(iter(messages), "").startswith('{"role":"user"'):
             return []
         return [dumped({"role": "user", "content": _EARLIER})]
 
     def tools(self, text: str, called: Iterable[str] = ()) -> str:
-        """The definitions, and stubs of what is called without one where it must be."""
+        """Return the definitions, with stubs for tools called without one."""
         if not self.apart:
             return _defined(self.tool, text, ()) if text else ""
         return _defined(self.tool, text or "[]", tuple(sorted({*called})))
@@ -70,8 +70,8 @@ class Shape(NamedTuple):
 
 def _defined(tool: Callable[[Chat], Chat], text: str, called: tuple[str, ...]) -> str:
     listed = json.loads(text)
-    known = {each["function"]["name"] for each in listed}
-    listed += [_stub(name) for name in called if name not in known]
+    names = {each["function"]["name"] for each in listed}
+    listed += [_stub(name) for name in called if name not in names]
     return dumped([tool(each) for each in listed]) if listed else ""
 
 

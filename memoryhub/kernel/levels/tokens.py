@@ -36,7 +36,7 @@ _CHUNK = 16_384
 
 
 def estimate(text: str) -> int:
-    """Tokens of `text` by est/1; at least 1 unless it is empty."""
+    """Count the tokens of `text` by est/1; at least 1 unless it is empty."""
     return max(1, -(-weigh(text) // _PER_TOKEN)) if text else 0
 
 
@@ -44,9 +44,9 @@ EST = Tokenizer(ESTIMATED, estimate)
 
 
 def weigh(text: str) -> int:
-    """What est/1 sums before it rounds, in 1/24 token: exact for any split of a text.
+    """Return est/1's sum before rounding, in 1/24 token.
 
-    Linear, at the speed of C.
+    Exact for any split of a text. Linear, at the speed of C.
     """
     raw = text.encode("utf-8", "surrogatepass")
     rest = raw.translate(None, _LETTERS)
@@ -76,7 +76,7 @@ def fitting(
     through: Callable[[str], str] = str,
     last: bool = False,
 ) -> int:
-    """How many leading characters of `text`, or trailing ones, `room` tokens hold.
+    """Count the leading, or trailing, characters of `text` that `room` tokens hold.
 
     `through` is what becomes of the text before it is counted. Counts in chunks, each
     rounded up, so the answer errs to the short side. One pass, however long the text.
@@ -106,7 +106,7 @@ def _most(part: str, room: int, cost: Count, *, last: bool) -> int:
 
 
 def text_of(content: Any) -> str:
-    """What a model would be given of a slot: text, tool calls as `name(arguments)`.
+    """Return what a model is given of a slot: text, tool calls as `name(arguments)`.
 
     Any other JSON stands as it was sent.
     """
@@ -116,8 +116,10 @@ def text_of(content: Any) -> str:
     if messages is None and isinstance(content, dict):
         messages = [content] if isinstance(content.get("role"), str) else None
     if messages is not None:
-        said = ([*_text_parts(each.get("content")), *_calls(each)] for each in messages)
-        return "\n".join(part for parts in said for part in parts if part)
+        texts = (
+            [*_text_parts(each.get("content")), *_calls(each)] for each in messages
+        )
+        return "\n".join(part for parts in texts for part in parts if part)
     return strict_json.as_sent(content).decode()
 
 

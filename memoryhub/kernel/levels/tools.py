@@ -12,19 +12,25 @@ from typing import Any
 
 from memoryhub.kernel.levels.contexts import Texts
 from memoryhub.kernel.state.pages import ABSTRACT, FULL, REFERENCE, Location
-from memoryhub.kernel.text import strict_json
+from memoryhub.kernel.text import memory_tools, strict_json
 from memoryhub.kernel.text.json_text import dumped
 from memoryhub.kernel.text.strict_json import JsonRefusedError
 
-PAGE_FAULT, PAGE_LIST = "page_fault", "page_list"
+PAGE_FAULT, PAGE_LIST, PAGE_SEARCH = "page_fault", "page_list", "page_search"
 #: All that were ever ours, so that their calls are known again in old threads.
 OWN = frozenset({PAGE_FAULT, PAGE_LIST, "search_pages"})
+#: What no tool of an agent's own may be called. A search and its answer stand in the
+#: conversation as calls of other tools do: it fetches nothing.
+RESERVED = OWN | {PAGE_SEARCH}
 DEFAULT_LEVEL = ABSTRACT
+#: Hits of a search that a model may ask for, and those that it gets unasked.
+MOST_HITS, HITS = 10, 5
 #: The fewest tokens of a part: of any text they hold more than a word.
 LEAST = 64
 _MOST = 1_000_000_000
 
 _ABOUT = "Fetch a page that the manifest lists into the context."
+_ABOUT_SEARCH = "Find pages of this conversation by words that stand in them."
 _PAGE_ID = {"type": "string", "description": "Id of the page."}
 _LEVEL = {
     "type": "integer",
@@ -54,13 +60,30 @@ _STRICT_RANGE = {
 
 
 def _function(properties: dict[str, Any], *, strict: bool) -> dict[str, Any]:
-    function: dict[str, Any] = {"name": PAGE_FAULT, "description": _ABOUT}
+    named = {"page_id": _PAGE_ID, **properties}
+    return _tool(PAGE_FAULT, _ABOUT, named, strict=strict)
+
+
+def _search(*, strict: bool) -> dict[str, Any]:
+    bounds = {"minimum": 1, "maximum": MOST_HITS, "default": HITS}
+    kind = {"type": ["integer", "null"]} if strict else {"type": "integer", **bounds}
+    limit = {**kind, "description": f"Results; at most {MOST_HITS}."}
+    query = {"type": "string", "description": 'Words, or "a phrase" in quotes.'}
+    named = {"query": query, "limit": limit}
+    return _tool(PAGE_SEARCH, _ABOUT_SEARCH, named, strict=strict)
+
+
+def _tool(
+    name: str, about: str, properties: dict[str, Any], *, strict: bool
+) -> dict[str, Any]:
+    """A tool, of which a strict form requires every field, another the first."""
+    function: dict[str, Any] = {"name": name, "description": about}
     if strict:
         function["strict"] = True
     function["parameters"] = {
         "type": "object",
-        "properties": {"page_id": _PAGE_ID, **properties},
-        "required": ["page_id", *properties] if strict else ["page_id"],
+        "properties": properties,
+        "required": [*properties] if strict else [*properties][:1],
         "additionalProperties": False,
     }
     return {"type": "function", "function": function}
@@ -75,8 +98,12 @@ DEFINITIONS: dict[str, str] = {
     "tools/1-strict": dumped([_function(_OLD_STRICT, strict=True)]),
     "tools/2": dumped([_function(_OLD | _RANGE, strict=False)]),
     "tools/2-strict": dumped([_function(_OLD_STRICT | _STRICT_RANGE, strict=True)]),
+    "tools/3": dumped([_function(_OLD | _RANGE, strict=False), _search(strict=False)]),
+    "tools/3-strict": dumped(
+        [_function(_OLD_STRICT | _STRICT_RANGE, strict=True), _search(strict=True)]
+    ),
 }
-CURRENT, CURRENT_STRICT = "tools/2", "tools/2-strict"
+CURRENT, CURRENT_STRICT = "tools/3", "tools/3-strict"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +120,16 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SearchCall:
+    """A call of page_search. The query is the model's, as long as it pleases."""
+
+    call_id: str
+    query: str
+    limit: int
+    name: str = PAGE_SEARCH
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Mistake:
     """A call that cannot be followed."""
 
@@ -105,28 +142,39 @@ class Mistake:
 
     @property
     def sentence(self) -> str:
-        """What the tool message says."""
+        """Return the text of the tool message."""
         return f"This call can't be followed: {self.detail}."
 
 
 def listed(form: str | None, own: Location | None, texts: Texts) -> str:
-    """Ours, then the agent's own, as JSON text; empty without any.
+    """Return our tools, then the agent's own, as JSON text; empty without any.
 
     Raises KeyError for a text that is not there.
     """
-    found = [DEFINITIONS[form][1:-1]] if form else []
+    found = [defined(part)[1:-1] for part in form.split("+")] if form else []
     if own is not None:
         found.append(dumped(texts[own].content)[1:-1])
     return f"[{','.join(found)}]" if found else ""
 
 
 def digest(form: str) -> str:
-    """SHA-256 of the definitions' text."""
-    return hashlib.sha256(DEFINITIONS[form].encode()).hexdigest()
+    """Return the SHA-256 of the definitions' text."""
+    texts = ",".join(defined(part)[1:-1] for part in form.split("+"))
+    return hashlib.sha256(f"[{texts}]".encode()).hexdigest()
 
 
-def parse_call(call: Any) -> Call | Mistake:
-    """A model's call, arguments an object or its JSON text.
+def with_memory(form: str) -> str:
+    """Return the form of these tools and of those by which a model keeps things."""
+    return f"{form}+{memory_tools.CURRENT}"
+
+
+def defined(version: str) -> str:
+    """Return the definitions of a version as JSON text."""
+    return DEFINITIONS.get(version) or memory_tools.DEFINITIONS[version]
+
+
+def parse_call(call: Any) -> Call | SearchCall | Mistake:
+    """Parse a model's call, its arguments an object or the JSON text of one.
 
     Members that providers add beside id, type and function are let by.
     """
@@ -139,12 +187,13 @@ def parse_call(call: Any) -> Call | Mistake:
             call_id=call_id, name="", error="call", detail="expected a function call"
         )
     name = function.get("name")
-    if name != PAGE_FAULT:
+    if name not in (PAGE_FAULT, PAGE_SEARCH):
         name = name if isinstance(name, str) else ""
-        detail = f"the tool is {PAGE_FAULT}"
+        detail = f"the tools are {PAGE_FAULT} and {PAGE_SEARCH}"
         return Mistake(call_id=call_id, name=name, error="tool_unknown", detail=detail)
     try:
-        return _call(call_id, function.get("arguments"))
+        parse = _call if name == PAGE_FAULT else _search_call
+        return parse(call_id, function.get("arguments"))
     except _Wrong as wrong:
         return Mistake(
             call_id=call_id, name=name, error=wrong.word, detail=wrong.detail
@@ -152,7 +201,7 @@ def parse_call(call: Any) -> Call | Mistake:
 
 
 def tool_message(call_id: str, name: str, content: str) -> dict[str, str]:
-    """The message that answers a call, to be sent back as it is."""
+    """Return the message that answers a call, to be sent back as it is."""
     return {
         "role": "tool",
         "tool_call_id": call_id,
@@ -171,8 +220,8 @@ class _Wrong(Exception):
 def _call(call_id: str, sent: Any) -> Call:
     given = _object(sent)
     if given.keys() - {"page_id", "target_level", "offset", "limit"}:
-        known = "page_id, target_level, offset and limit"
-        raise _Wrong("arguments", f"unknown field; there are {known}")
+        fields = "page_id, target_level, offset and limit"
+        raise _Wrong("arguments", f"unknown field; there are {fields}")
     page_id = given.get("page_id")
     if not isinstance(page_id, str):
         raise _Wrong("arguments", "page_id: expected a string")
@@ -195,6 +244,19 @@ def _call(call_id: str, sent: Any) -> Call:
     )
 
 
+def _search_call(call_id: str, sent: Any) -> SearchCall:
+    given = _object(sent)
+    if given.keys() - {"query", "limit"}:
+        raise _Wrong("arguments", "unknown field; there are query and limit")
+    query = given.get("query")
+    if not isinstance(query, str) or not query.strip():
+        raise _Wrong("arguments", "query: expected words")
+    limit = _number(given, "limit", 1, MOST_HITS)
+    return SearchCall(
+        call_id=call_id, query=query, limit=HITS if limit is None else limit
+    )
+
+
 def _number(given: dict[str, Any], field: str, least: int, most: int) -> int | None:
     number = given.get(field)
     if number is None:
@@ -204,6 +266,26 @@ def _number(given: dict[str, Any], field: str, least: int, most: int) -> int | N
     if not least <= number <= most:
         raise _Wrong("arguments", f"{field}: expected {least} to {most}")
     return number
+
+
+def memory_call(call: Any) -> tuple[str, str, dict[str, Any] | str] | None:
+    """Return id, name and arguments of a call of a memory tool; None of any other.
+
+    Arguments that are no object are a sentence that says so.
+    """
+    function = call.get("function") if isinstance(call, dict) else None
+    name = function.get("name") if isinstance(function, dict) else None
+    if not isinstance(name, str) or name not in memory_tools.FIELDS:
+        return None
+    assert isinstance(call, dict)
+    assert isinstance(function, dict)
+    call_id = call.get("id")
+    call_id = call_id if isinstance(call_id, str) else ""
+    try:
+        given = _object(function.get("arguments"))
+    except _Wrong as wrong:
+        return call_id, name, f"This call can't be followed: {wrong.detail}."
+    return call_id, name, memory_tools.checked(name, given) or given
 
 
 def _object(sent: Any) -> dict[str, Any]:

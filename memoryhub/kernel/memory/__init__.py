@@ -1,1 +1,1 @@
-"""Working memory: keys, notes, the task, checkpoints."""
+"""Working memory: what a thread keeps, and checkpoints of it."""

@@ -6,18 +6,21 @@ the seq in a thread that is no fork.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import Field
 
-from memoryhub.kernel.memory.nouns import MOVED, measured_fields
+from memoryhub.kernel.memory.nouns import MOVED, counts, measured_fields
 from memoryhub.kernel.state.bodies import Body, Count, Event, Flag, Instant, Token
 from memoryhub.kernel.state.page_events import EntryBody
+from memoryhub.kernel.state.working_memory import Contents
 from memoryhub.kernel.text.names import Name
 
 #: Fields that tell how much a checkpoint holds. A body adds them to its annotations, so
 #: that they stand where documents have had them since before they followed from nouns.
 COUNTED: dict[str, Any] = {"keys": Count, **measured_fields("checkpoint")}
+#: What a checkpoint from before a noun holds of it.
+_NONE: dict[str, Any] = counts(Contents())
 
 
 class CheckpointTaken(Event):
@@ -29,15 +32,20 @@ class CheckpointTaken(Event):
     name: Name | None = None
     auto: Flag = False
     parent: Count | None = None
-    #: How much it holds; keys not yet swept included.
-    __annotations__ |= COUNTED
+    #: How much it holds; keys not yet swept included. Absent: the noun came later. Not
+    #: a default of 0, with which an old event would be another once it is imported.
+    __annotations__ |= {
+        name: Annotated[kind | None, Field(default=None)]
+        for name, kind in COUNTED.items()
+    }
     #: Names touched since the parent; absent: any.
     touched: Count | None = None
 
     @property
     def counts(self) -> dict[str, Any]:
         """How much it holds, by name."""
-        return {name: getattr(self, name) for name in COUNTED}
+        given = {name: getattr(self, name) for name in COUNTED}
+        return {n: _NONE[n] if each is None else each for n, each in given.items()}
 
 
 class RefreshedPage(Body):

@@ -88,16 +88,16 @@ def without_values(
     suspects: dict[int, Suspects] = {}
     # What a point descends from was there before it.
     for clock, point in sorted(memory.checkpoints.items()):
-        asked = _suspects(suspects, point.parent, point.touched)
+        suspected = _suspects(suspects, point.parent, point.touched)
         if point.joint:
-            suspects[clock] = asked
+            suspects[clock] = suspected
             kept[clock] = point
             continue
-        contents, suspects[clock] = stripping.contents(point.contents, asked)
+        contents, suspects[clock] = stripping.contents(point.contents, suspected)
         held = stripping.resident(point.resident)
         kept[clock] = point._replace(contents=contents, resident=held)
-    asked = _suspects(suspects, memory.base, memory.touched)
-    contents, _ = stripping.contents(memory.contents, asked)
+    suspected = _suspects(suspects, memory.base, memory.touched)
+    contents, _ = stripping.contents(memory.contents, suspected)
     return memory._replace(
         contents=contents,
         checkpoints=HashTrieMap(kept),
@@ -106,10 +106,10 @@ def without_values(
 
 
 def _suspects(
-    known: dict[int, Suspects], above: int | None, touched: Touched
+    by_clock: dict[int, Suspects], above: int | None, touched: Touched
 ) -> Suspects:
     """Keys that went above a point, and those touched since."""
-    before = None if above is None else known[above]
+    before = None if above is None else by_clock[above]
     if before is None or touched is None:
         return None
     return before.union(touched)

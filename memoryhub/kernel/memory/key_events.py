@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
-from memoryhub.kernel.state.bodies import Body, Count, Event, Flag, Until
-from memoryhub.kernel.state.page_events import PlaceBody
+from memoryhub.kernel.state.bodies import Body, Count, Event, Flag, Searched, Until
+from memoryhub.kernel.state.page_events import By, PlaceBody
 from memoryhub.kernel.text.names import Name
 
 
@@ -14,6 +14,7 @@ class KeySet(Event):
 
     event_type = "key.set"
     sealed = True
+    searched = Searched("value", ("value",))
 
     key: Name
     #: Of the value, canonical UTF-8, padded.
@@ -23,6 +24,8 @@ class KeySet(Event):
     created: Flag = False
     #: Where the ancestor's value lies that was copied, for its expiry to be changed.
     source: PlaceBody | None = None
+    #: On whose account; None: its agent's.
+    by: By | None = None
 
 
 class KeyRetimed(Event):

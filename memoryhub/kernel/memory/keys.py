@@ -17,8 +17,8 @@ from memoryhub.errors import (
 from memoryhub.kernel.decision import Decision, PageTable
 from memoryhub.kernel.memory import key_events as events
 from memoryhub.kernel.memory.memory_commands import ANY_VERSION, Expected, MemoryCommand
-from memoryhub.kernel.parts import Part
-from memoryhub.kernel.state.page_events import PlaceBody
+from memoryhub.kernel.parts import Capacity, Part
+from memoryhub.kernel.state.page_events import By, PlaceBody
 from memoryhub.kernel.state.paging import listed
 from memoryhub.kernel.state.state import ThreadState
 from memoryhub.kernel.state.working_memory import (
@@ -38,7 +38,7 @@ SWEPT_AT_ONCE = 200
 class Expiry:
     """What was said about an expiry: nothing, never, so long, or that instant."""
 
-    said: bool = False
+    given: bool = False
     ttl: timedelta | None = None
     at: datetime | None = None
 
@@ -52,6 +52,7 @@ class SetKey:
     bytes: int
     expiry: Expiry = Expiry()
     expected: Expected = ANY_VERSION
+    by: By | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,6 +131,7 @@ def _set(decision: Decision, change: SetKey, *, default: timedelta | None) -> No
             bytes=padded(change.bytes),
             expires_at=expires_at,
             created=entry is None,
+            by=change.by,
         ),
         b'{"value":' + change.value + b"}",
     )
@@ -216,7 +218,7 @@ def _expiry(
 
     It stands in the clear, so it is a whole second, the next one.
     """
-    if not expiry.said:
+    if not expiry.given:
         seconds = decision.state.config.default_ttl_seconds
         ttl = timedelta(seconds=seconds) if seconds else default
         return None if ttl is None else _second(decision.at + ttl)
@@ -338,5 +340,8 @@ PART = Part(
         events.KeysExpired: expired,
         events.ValuesErased: erased,
     },
-    limits={"max_keys": DEFAULT_MAX_KEYS, "max_key_bytes": DEFAULT_MAX_KEY_BYTES},
+    limits={
+        "max_keys": Capacity(DEFAULT_MAX_KEYS, most=100_000),
+        "max_key_bytes": Capacity(DEFAULT_MAX_KEY_BYTES, least=1024, most=2**30),
+    },
 )

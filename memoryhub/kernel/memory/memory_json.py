@@ -27,6 +27,13 @@ from memoryhub.kernel.state.working_memory import (
 
 Value = TypeVar("Value")
 
+#: What stands for slices of nouns that came after it was written: they were empty.
+_EMPTY: dict[str, Any] = {
+    name: value
+    for part in SLICES.values()
+    for name, value in part.to_json(part.empty, part.empty).items()
+}
+
 
 def to_json(memory: WorkingMemory, *, thread: UUID) -> dict[str, Any]:
     """All of it; empty when nothing was ever written."""
@@ -187,6 +194,7 @@ def _read_contents(plain: dict[str, Any], before: Contents) -> Contents:
     for name, *entry in plain["keys"]:
         keys = keys.insert(name, _read_key(entry)) if entry else keys.remove(name)
     contents = Contents(keys=keys, key_bytes=plain["key_bytes"])
+    plain = _EMPTY | plain
     for part in SLICES.values():
         contents = part.put(contents, part.from_json(plain, part.get(before)))
     return contents

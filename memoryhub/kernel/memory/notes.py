@@ -11,10 +11,11 @@ from rpds import Queue
 
 from memoryhub.kernel.decision import Decision, PageTable
 from memoryhub.kernel.memory.memory_commands import MemoryCommand
-from memoryhub.kernel.parts import Part
+from memoryhub.kernel.parts import Capacity, Part
 from memoryhub.kernel.slices import Measure, Slice
-from memoryhub.kernel.state.bodies import Count, Event
+from memoryhub.kernel.state.bodies import Count, Event, Searched
 from memoryhub.kernel.state.erased import Erased
+from memoryhub.kernel.state.page_events import By
 from memoryhub.kernel.state.state import ThreadState
 from memoryhub.kernel.text.padding import padded
 
@@ -43,10 +44,13 @@ class NoteAdded(Event):
 
     event_type = "note.added"
     sealed = True
+    searched = Searched("note", ("text",))
 
     bytes: Count
     #: Oldest notes that left the scratchpad for it.
     trimmed: Count = 0
+    #: On whose account; None: its agent's.
+    by: By | None = None
 
 
 class NotesCleared(Event):
@@ -68,6 +72,7 @@ class NewNote:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddNotes(MemoryCommand):
     notes: tuple[NewNote, ...]
+    by: By | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +95,7 @@ def add_notes(decision: Decision, command: AddNotes, pages: PageTable) -> None:
         trimmed = max(0, held + 1 - limit(decision.state))
         held += 1 - trimmed
         decision.emit(
-            NoteAdded(bytes=padded(note.bytes), trimmed=trimmed),
+            NoteAdded(bytes=padded(note.bytes), trimmed=trimmed, by=command.by),
             b'{"text":' + note.text + b"}",
         )
 
@@ -161,5 +166,5 @@ PART = Part(
     commands={AddNotes: add_notes, ClearNotes: clear_notes},
     events={NoteAdded: added, NotesCleared: cleared},
     slice=NOTES,
-    limits={"max_notes": DEFAULT_MAX_NOTES},
+    limits={"max_notes": Capacity(DEFAULT_MAX_NOTES, most=10_000)},
 )

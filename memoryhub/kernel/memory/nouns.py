@@ -11,8 +11,8 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from memoryhub.kernel.memory import keys, notes, tasks
-from memoryhub.kernel.parts import Part
-from memoryhub.kernel.slices import Measure, Moved, Place, Slice
+from memoryhub.kernel.parts import Capacity, Part
+from memoryhub.kernel.slices import Measure, MeasurePlace, Moved, Slice
 from memoryhub.kernel.state.bodies import Ours
 from memoryhub.kernel.state.working_memory import Contents
 
@@ -30,18 +30,20 @@ SLICES: dict[str, Slice[Any]] = {
 RESTORED: tuple[str, ...] = ("keys", *SLICES)
 RESTORABLE: tuple[str, ...] = (*RESTORED, "frames")
 
-#: What bounds each noun where a thread says nothing, by the name of the setting.
-LIMITS: dict[str, int] = {n: most for noun in NOUNS for n, most in noun.limits.items()}
+#: What bounds each noun, by the name of the setting.
+LIMITS: dict[str, Capacity] = {
+    n: each for noun in NOUNS for n, each in noun.limits.items()
+}
 
 
-def _measures(place: Place) -> Iterator[tuple[Slice[Any], str, Measure]]:
+def _measures(place: MeasurePlace) -> Iterator[tuple[Slice[Any], str, Measure]]:
     for part in SLICES.values():
         for name, measure in part.measures.items():
             if place in measure.places:
                 yield part, name, measure
 
 
-def measured(contents: Contents, place: Place) -> dict[str, Any]:
+def measured(contents: Contents, place: MeasurePlace) -> dict[str, Any]:
     """What is reported of the contents at a place, keys left out."""
     return {
         name: measure.read(part.get(contents))
@@ -54,7 +56,7 @@ def counts(contents: Contents) -> dict[str, Any]:
     return {"keys": len(contents.keys), **measured(contents, "checkpoint")}
 
 
-def measured_fields(place: Place) -> dict[str, Any]:
+def measured_fields(place: MeasurePlace) -> dict[str, Any]:
     """The same as fields of a body, by the names of the slices: each with its type."""
     found = sorted(_measures(place), key=lambda each: each[0].name)
     return {name: measure.kind for _, name, measure in found}

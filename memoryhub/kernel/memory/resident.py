@@ -49,16 +49,16 @@ def returning(state: ThreadState, resident: Resident, pages: PageTable) -> Retur
     At most one look for pages beyond the state. Raises PinBudgetError when its pins
     hold more than they may.
     """
-    known = _now(state.paging, resident, pages)
-    after = _restored(state, resident, known)
+    now = _now(state.paging, resident, pages)
+    after = _restored(state, resident, now)
     pins.require_share(after)
     return Return(
-        left_out=sorted(known.left_out),
+        left_out=sorted(now.left_out),
         refreshed=[
             RefreshedPage(
                 page_id=page_id, entry=entries.entry_body(entry, thread=state.id)
             )
-            for page_id, entry in sorted(known.refreshed.items())
+            for page_id, entry in sorted(now.refreshed.items())
         ],
         any=_places(of(after)) != _places(of(state.paging)),
     )
@@ -103,21 +103,21 @@ def returned(
         each.page_id: entries.entry_of(each.page_id, each.entry, thread=state.id)
         for each in event.refreshed
     }
-    known = _Now(left_out=frozenset(event.left_out), refreshed=refreshed)
-    return _restored(state, resident, known)
+    now = _Now(left_out=frozenset(event.left_out), refreshed=refreshed)
+    return _restored(state, resident, now)
 
 
-def _restored(state: ThreadState, resident: Resident, known: _Now) -> Paging:
+def _restored(state: ThreadState, resident: Resident, now: _Now) -> Paging:
     paging, clock = state.paging, state.clock + 1
     frames = {
         name: _reframed(
-            frame, known.refreshed.get(name, frame.entry), clock, paging.settings
+            frame, now.refreshed.get(name, frame.entry), clock, paging.settings
         )
-        for name, frame in _staying(resident.frames, known).items()
+        for name, frame in _staying(resident.frames, now).items()
     }
     hot = {
-        name: page._replace(entry=known.refreshed.get(name, page.entry))
-        for name, page in _staying(resident.hot, known).items()
+        name: page._replace(entry=now.refreshed.get(name, page.entry))
+        for name, page in _staying(resident.hot, now).items()
     }
     held = {name: True for name in resident.pins if name in frames}
     return paging._replace(
@@ -129,8 +129,8 @@ def _restored(state: ThreadState, resident: Resident, known: _Now) -> Paging:
     )
 
 
-def _staying(kept: HashTrieMap[str, Kept], known: _Now) -> dict[str, Kept]:
-    return {name: page for name, page in kept.items() if name not in known.left_out}
+def _staying(kept: HashTrieMap[str, Kept], now: _Now) -> dict[str, Kept]:
+    return {name: page for name, page in kept.items() if name not in now.left_out}
 
 
 def _reframed(frame: Frame, entry: Entry, clock: int, settings: Settings) -> Frame:

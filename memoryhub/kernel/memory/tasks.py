@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Final, Literal, NamedTuple, get_args
 
 from pydantic import Field
 
@@ -13,7 +13,7 @@ from memoryhub.kernel.decision import Decision, PageTable
 from memoryhub.kernel.memory.memory_commands import ANY_VERSION, Expected, MemoryCommand
 from memoryhub.kernel.parts import Part
 from memoryhub.kernel.slices import Measure, Slice
-from memoryhub.kernel.state.bodies import Event, Flag, Token
+from memoryhub.kernel.state.bodies import Event, Flag, Searched, Token
 from memoryhub.kernel.state.erased import Erased
 from memoryhub.kernel.state.state import ThreadState
 
@@ -25,6 +25,11 @@ TaskField = Literal[
     "description", "current_step", "progress_percent", "started_at", "data"
 ]
 TASK_FIELDS: tuple[TaskField, ...] = get_args(TaskField)
+#: What its fields hold at most; progress is in percent, from 0 to 100.
+MAX_STEP: Final = 1_000_000
+MAX_DESCRIPTION_BYTES: Final = 4 * 1024
+#: Canonical UTF-8.
+MAX_DATA_BYTES: Final = 64 * 1024
 
 
 class Task(NamedTuple):
@@ -46,6 +51,7 @@ class TaskSet(Event):
 
     event_type = "task.set"
     sealed = True
+    searched = Searched("task", ("description", "current_step", "data"))
 
     status: TaskStatus
     #: Which fields the payload has.
@@ -57,6 +63,7 @@ class TaskUpdated(Event):
 
     event_type = "task.updated"
     sealed = True
+    searched = Searched("task", ("description", "current_step", "data"))
 
     status: TaskStatus | None = None
     fields: list[TaskField] = Field(default_factory=list)

@@ -38,7 +38,7 @@ class Rendered(NamedTuple):
 
 
 def assemble(record: Record, texts: Texts, *, thread: UUID) -> bytes:
-    """The request that `record` is of, as UTF-8. Linear.
+    """Assemble the request that `record` describes, as UTF-8. Linear.
 
     Raises KeyError for a text that is not there.
     """
@@ -46,7 +46,7 @@ def assemble(record: Record, texts: Texts, *, thread: UUID) -> bytes:
 
 
 def render(record: Record, texts: Texts, *, thread: UUID) -> Rendered:
-    """The same as text, and each section as it stands in it."""
+    """Render the request as text, and each section as it stands in it."""
     write = _Writer(record, texts, thread)
     made = {section.name: write.section(section) for section in record.sections}
     parts = [part for name, part in made.items() if name in DEVELOPER]
@@ -59,12 +59,12 @@ def render(record: Record, texts: Texts, *, thread: UUID) -> Rendered:
 
 
 def written(record: Record, section: Section, texts: Texts, *, thread: UUID) -> str:
-    """One section as it stands in the request's JSON. Raises as `assemble`."""
+    """Return one section as it stands in the request's JSON. Raises as `assemble`."""
     return _Writer(record, texts, thread).section(section)
 
 
 def ranges(record: Record, texts: Texts, *, thread: UUID) -> list[tuple[int, int]]:
-    """Where in the request the text of each ref stands: its first byte, and its end.
+    """Return where in the request each ref's text stands: first byte, and end.
 
     Raises as `assemble`.
     """
@@ -87,7 +87,7 @@ def fenced(name: str, text: str) -> str:
 
 
 def framing(sections: Collection[str]) -> str:
-    """What a request of these sections holds at most beside their contents."""
+    """Return all that such a request holds at most beside its sections' contents."""
     fences = (around(name) for name in sections if name in _FENCES)
     developer = in_string("".join(fences))
     if developer:
@@ -96,7 +96,7 @@ def framing(sections: Collection[str]) -> str:
 
 
 def around(section: str) -> str:
-    """A section of the developer message with nothing inside."""
+    """Return a section of the developer message with nothing inside."""
     return BLANK_LINE + fenced(_FENCES[section], "")
 
 
@@ -109,7 +109,7 @@ class _Writer:
         self.thread = thread
 
     def section(self, section: Section) -> str:
-        """Its part of the request's JSON."""
+        """Return the section's part of the request's JSON."""
         if section.name == "tools":
             return tools.listed(self.record.tools, self.record.own_tools, self.texts)
         if section.name == "exchange":
@@ -117,7 +117,7 @@ class _Writer:
         return in_string(self._developer(section))
 
     def parts(self, section: Section) -> tuple[str, list[str], str]:
-        """What stands before the texts of its refs, they, and what is in between."""
+        """Return what precedes a section's texts, the texts, and what joins them."""
         if section.name == "exchange":
             return "", exchange.messages(self._slots(section.refs)), ","
         if section.name == "system":
@@ -176,7 +176,7 @@ def _opening(name: str, *, after: str) -> str:
 
 
 def same_sides(name: str, previous: Record, record: Record) -> bool:
-    """Whether what no ref tells of a section is the same."""
+    """Return whether the rest of a section is the same, which no ref identifies."""
     if name == "rules":
         return previous.rules == record.rules
     if name == "manifest":

@@ -6,7 +6,7 @@ is small may still follow what was too large.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from memoryhub.kernel.levels import costs, exchange
@@ -19,7 +19,7 @@ from memoryhub.kernel.paging.precedence import HISTORY, Precedence
 from memoryhub.kernel.state.pages import Location
 from memoryhub.kernel.text.json_text import in_string, quoted
 
-Place = Literal["system", "context", "history", "exchange"]
+SectionName = Literal["system", "context", "history", "exchange"]
 
 #: Roles of messages that call tools, or are what these gave back.
 CALLING = ("assistant", "tool")
@@ -61,7 +61,7 @@ class Choice(NamedTuple):
     """A page in a request; of a text only `cut` characters, unless that is None."""
 
     candidate: Candidate
-    place: Place
+    place: SectionName
     cut: int | None = None
 
 
@@ -81,7 +81,7 @@ Write = Callable[[Choice, Opened, int], str]
 def choose(
     units: Sequence[Unit], *, room: int, shorten: Callable[[Unit, int], Unit]
 ) -> dict[int, Unit]:
-    """Those that `room` tokens hold.
+    """Choose the units that `room` tokens hold.
 
     One pass; `shorten` cuts what does not fit, to cost 0 if too little would be left.
     """
@@ -99,11 +99,20 @@ def choose(
 
 
 def more(
-    units: Sequence[Unit], taken: Taken, *, room: int, count: Callable[[Unit], int]
+    units: Sequence[Unit],
+    taken: Taken,
+    *,
+    room: int,
+    count: Callable[[Unit], int],
+    without: Collection[int] = (),
 ) -> list[int]:
-    """What is not shown whole and `room` tokens more would hold, by true costs."""
+    """Return units not shown whole that `room` more tokens hold, by true costs."""
     found = list[int]()
-    left = [n for n, unit in enumerate(units) if taken.get(n) is not unit]
+    left = [
+        n
+        for n, unit in enumerate(units)
+        if taken.get(n) is not unit and n not in without
+    ]
     for index in _by_worth(units, left):
         unit, shown = units[index], taken.get(index)
         needed = min(unit.cost, count(unit)) - (shown.cost if shown else 0)
@@ -128,7 +137,7 @@ def newest(
     count: Count,
     write: Write | None = None,
 ) -> tuple[Choice, int] | None:
-    """The newest slot in its most faithful form that fits, and what that takes.
+    """Return the newest slot in its most faithful form that fits, and its cost.
 
     If none does, the most faithful text is cut, given more than `least` tokens. What is
     cut is written by `write`, or as pack/1 does.
@@ -145,7 +154,7 @@ def newest(
 
 
 def own_tools(candidates: Sequence[Candidate], texts: Texts) -> set[str]:
-    """Ids of pages that are calls of our own tools, or their results."""
+    """Return the ids of pages that are calls of our own tools, or their results."""
     slots = [
         (each, opened)
         for each in candidates
@@ -168,7 +177,7 @@ def own_tools(candidates: Sequence[Candidate], texts: Texts) -> set[str]:
 
 
 def worth(choice: Choice, index: int) -> tuple[bool, Precedence, bool, float, int]:
-    """Sorts the system prompt first, then by precedence; history by its keep score."""
+    """Return a sort key: the system prompt, then precedence; history by keep score."""
     page = choice.candidate
     system = choice.place == "system"
     return not system, page.precedence, not page.pinned, -page.keep, -index
@@ -183,7 +192,7 @@ def shortened(
     least: int = LEAST_CUT,
     write: Write | None = None,
 ) -> tuple[Choice, int]:
-    """As much of a text as fits and what that takes; 0 when it is not to be cut."""
+    """Cut a text to what fits, and return its cost; 0 when it may not be cut."""
     page, opened = choice.candidate, texts[choice.candidate.location]
     text = text_at(opened, level=page.level)
     if text is None or page.part or room <= least:
@@ -208,7 +217,7 @@ def _shorter(length: int) -> Iterator[int]:
 
 
 def written(choice: Choice, texts: Texts) -> str:
-    """A page as pack/1 writes it, at its longest."""
+    """Return a page as pack/1 writes it, at its longest."""
     page, opened = choice.candidate, texts[choice.candidate.location]
     if choice.place == "exchange" and opened.modality == "text" and not page.level:
         shown = Shown(opened, page.level)
@@ -227,7 +236,7 @@ def _cut(choice: Choice, opened: Opened, cut: int | None) -> str:
     return exchange.as_text(shown) + ","
 
 
-def _bare(place: Place, opened: Opened) -> bool:
+def _bare(place: SectionName, opened: Opened) -> bool:
     """Whether the text stands in the request's JSON as itself, not within a line."""
     spoken = place == "exchange" and opened.role in ("user", "assistant")
     return place == "system" or spoken

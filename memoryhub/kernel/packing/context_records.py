@@ -26,7 +26,7 @@ def packed(
     simulated: bool,
     own: UUID,
 ) -> TurnPacked:
-    """The event that keeps a record; the thread's name stays out of it."""
+    """Return the event that stores a record, without the thread's name."""
     return TurnPacked(
         turn=turn,
         as_of_seq=as_of_seq,
@@ -74,7 +74,7 @@ def _place(body: PlaceBody | None, own: UUID) -> Location | None:
 
 
 def record_of(event: TurnPacked, *, thread_name: str, own: UUID) -> contexts.Record:
-    """The record that an event of the thread `own` keeps, of that name."""
+    """Return the record that an event of the thread `own` stores, of that name."""
     return contexts.Record(
         packer=event.packer,
         mode=event.mode,

@@ -95,7 +95,7 @@ class ShownPage:
 def messages(
     pages: Sequence[ShownPage], *, seen: set[str] | None = None, shape: Shape = CHAT
 ) -> list[list[str]]:
-    """The JSON of messages, a list for each page; of some there is none.
+    """Return the messages' JSON, a list for each page; some pages have none.
 
     `seen` are ids of calls of the same request, and will be.
     """
@@ -105,7 +105,7 @@ def messages(
 
 
 def groups(pages: Sequence[ShownPage]) -> Iterator[Sequence[ShownPage]]:
-    """Each page; calls of tools together with their results that follow at once."""
+    """Yield each page; calls of tools together with the results that follow at once."""
     start = 0
     while start < len(pages):
         end = start + 1
@@ -122,7 +122,7 @@ def groups(pages: Sequence[ShownPage]) -> Iterator[Sequence[ShownPage]]:
 
 
 def called(pages: Sequence[ShownPage]) -> set[str]:
-    """Names of the tools that messages call."""
+    """Return the names of the tools that messages call."""
     names = (called_name(call) for page in pages for call in page.calls)
     return {name for name in names if name}
 
@@ -133,7 +133,7 @@ def _id(call: Any) -> str | None:
 
 
 def is_self_contained(group: Sequence[ShownPage]) -> bool:
-    """Whether it takes no call of ours but those that bring its pages anyway."""
+    """Return whether a group has no call of ours besides those that bring its pages."""
     first = group[0]
     if _from_memory(first):
         return True
@@ -272,7 +272,7 @@ def call(
     seed: str,
     shape: Shape = CHAT,
 ) -> list[str]:
-    """A call of ours and what it brings; its id follows from the seed."""
+    """Return a call of ours and its result; the call's id follows from the seed."""
     call_id = _digest(seed)
     function = {"name": name, "arguments": dumped(arguments)}
     called = {"id": call_id, "type": "function", "function": function}

@@ -30,23 +30,37 @@ class Attempt(NamedTuple, Generic[Made]):
 
 
 def filled(tried: Attempt[Made], made: Made, limit: int) -> Made:
-    """With what was cut or left out only because costs are the most a page can take."""
-    units, taken = tried.units, dict(tried.taken)
+    """Add what was left out only because costs were estimated at their highest."""
+    units, taken, over = tried.units, dict(tried.taken), set[int]()
     while places := choosing.more(
-        units, taken, room=limit - made.tokens, count=tried.count
+        units, taken, room=limit - made.tokens, count=tried.count, without=over
     ):
         found = {**taken, **{place: units[place] for place in places}}
         again = tried.make(found)
-        if again.tokens > limit:
-            break
-        taken, made = found, again
-    # What stands beside a page may take less or more with it: only bytes tell.
-    cut = [n for n in taken if taken[n] is not units[n] and n not in places]
-    for place in (*cut, *places):
-        again = tried.make({**taken, place: units[place]})
         if again.tokens <= limit:
-            taken[place], made = units[place], again
+            taken, made = found, again
+            continue
+        # One of them takes more than it was said to: only bytes tell which.
+        for place in places:
+            made = _tried(tried, taken, made, place, limit)
+            if taken.get(place) is not units[place]:
+                over.add(place)
+    # What stands beside a page may take less or more with it.
+    cut = [n for n in taken if taken[n] is not units[n] and n not in over]
+    for place in cut:
+        made = _tried(tried, taken, made, place, limit)
     return made
+
+
+def _tried(
+    tried: Attempt[Made], taken: dict[int, Unit], made: Made, place: int, limit: int
+) -> Made:
+    """Make the request with that unit whole, and take it if it fits."""
+    again = tried.make({**taken, place: tried.units[place]})
+    if again.tokens > limit:
+        return made
+    taken[place] = tried.units[place]
+    return again
 
 
 def opened(
@@ -55,7 +69,7 @@ def opened(
     first: tuple[Choice, int] | None,
     forms: Sequence[Candidate],
 ) -> tuple[Sequence[Unit], Taken]:
-    """With the newest message as the last of all units, as it is and as it would be."""
+    """Return the units with the newest message last, as it is and as it would be."""
     if first is None:
         return units, taken
     whole = Unit((Choice(forms[0], "exchange"),), forms[0].cost)

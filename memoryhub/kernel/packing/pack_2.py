@@ -11,7 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from uuid import UUID
 
-from memoryhub.kernel.levels import lines, manifest, tools
+from memoryhub.kernel.levels import block_lines, lines, manifest, tools
+from memoryhub.kernel.levels.block_lines import FENCE
 from memoryhub.kernel.levels.contexts import Manifest, Record, Ref, Texts
 from memoryhub.kernel.levels.request_shapes import CHAT, SHAPES, Shape
 from memoryhub.kernel.packing import conversation
@@ -29,13 +30,16 @@ PACKERS: dict[str, tuple[str, str]] = {
     "pack/2-anthropic": ("anthropic", "system"),
 }
 _PACKER_OF = {spoken: packer for packer, spoken in PACKERS.items()}
-SECTIONS = ("system", "rules", "context", "history", "manifest", "exchange", "tools")
+SECTIONS = (
+    *("system", "rules", "blocks", "context", "history", "manifest", "exchange"),
+    "tools",
+)
 _TALK = ("history", "exchange")
 _TOOLS = '],"tools":'
 
 
 def assemble(record: Record, texts: Texts, *, thread: UUID) -> bytes:
-    """The request that `record` is of, as UTF-8. Linear.
+    """Assemble the request that `record` describes, as UTF-8. Linear.
 
     Raises KeyError for a text that is not there.
     """
@@ -47,20 +51,20 @@ def render(
     texts: Texts,
     *,
     thread: UUID,
-    known: Mapping[Ref, ShownPage] | None = None,
+    shown: Mapping[Ref, ShownPage] | None = None,
 ) -> Rendered:
-    """The same as text, and each section as it stands in it.
+    """Render the request as text, and each section as it stands in it.
 
-    `known` is what refs are known to show already.
+    `shown` is what refs show that have been rendered already.
     """
-    made = _Made(record, texts, thread, known or {})
+    made = _Made(record, texts, thread, shown or {})
     tooled = _TOOLS + made.tools if made.tools else "]"
     messages = ",".join(each for _, part in made.parts for each in part)
     return Rendered(f"{made.opening}{messages}{tooled}}}", made.sections())
 
 
 def ranges(record: Record, texts: Texts, *, thread: UUID) -> list[tuple[int, int]]:
-    """Where in the request each ref stands: its first byte, and its end.
+    """Return where in the request each ref stands: its first byte, and its end.
 
     What is in no message has no length. Raises as `assemble`.
     """
@@ -78,7 +82,7 @@ def ranges(record: Record, texts: Texts, *, thread: UUID) -> list[tuple[int, int
 
 
 def otherwise(record: Record, shape: str) -> Record:
-    """The record of the same request as another API would take it."""
+    """Return the record of the same request as another API would take it."""
     before, role = PACKERS[record.packer]
     if shape == before:
         return record
@@ -86,12 +90,12 @@ def otherwise(record: Record, shape: str) -> Record:
 
 
 def packer(shape: str, role: str) -> str:
-    """Whose requests are of that shape; where nobody can speak the head, its own."""
+    """Return a shape's packer; its own where nobody can speak the head."""
     return _PACKER_OF.get((shape, role)) or _PACKER_OF[shape, "system"]
 
 
 def framing(shape: Shape, listed: str, called: Iterable[str] = ()) -> str:
-    """What a request holds beside its messages' own text: a head, tools."""
+    """Return what a request holds beside its messages' own text: a head, tools."""
     opening = shape.opening(" ", "developer")
     head = ",".join([*shape.head("", "developer"), *shape.first(())]) + ","
     defined = shape.tools(listed, called)
@@ -101,14 +105,14 @@ def framing(shape: Shape, listed: str, called: Iterable[str] = ()) -> str:
 def listed(
     offered: Manifest, texts: Texts, *, thread: UUID, shape: Shape = CHAT
 ) -> list[str]:
-    """The messages that say which pages there are besides."""
+    """Return the messages that list the other pages there are."""
     text = manifest.offered_text(offered, texts=texts, thread=thread)
     seed = f"list {offered.turn}"
     return conversation.call(tools.PAGE_LIST, {}, text, seed=seed, shape=shape)
 
 
 def shown_page(ref: Ref, texts: Texts, *, thread: UUID) -> ShownPage:
-    """What a ref shows. Raises KeyError for a text that is not there."""
+    """Return the page that a ref shows. Raises KeyError if its text is not there."""
     lower = texts[ref.location(thread)] if ref.message_at else None
     return ShownPage(
         texts[ref.message(thread)],
@@ -125,10 +129,10 @@ class _Made:
     """The messages of a request, in their order, by what they are of."""
 
     def __init__(
-        self, record: Record, texts: Texts, thread: UUID, known: Mapping[Ref, ShownPage]
+        self, record: Record, texts: Texts, thread: UUID, shown: Mapping[Ref, ShownPage]
     ) -> None:
         self._record, self._texts, self._thread = record, texts, thread
-        self._known = known
+        self._shown = shown
         self._sections = {section.name: section for section in record.sections}
         shape, self._role = PACKERS[record.packer]
         self._shape = SHAPES[shape]
@@ -155,15 +159,16 @@ class _Made:
         self.tools = self._shape.tools(defined, self._called)
 
     def sections(self) -> dict[str, str]:
-        """Each section of the record as text, as it stands in the request."""
+        """Return each section of the record as text, as it stands in the request."""
         written = {name: ",".join(part) for name, part in self.parts}
         written |= {"system": in_string("\n\n".join(self._prose()))}
         written |= {"rules": in_string(self._rules()), "tools": self.tools}
         written |= {"context": in_string("\n".join(self._lines()))}
+        written |= {"blocks": in_string("\n".join(self._blocks()))}
         return {name: written.get(name, "") for name in self._sections}
 
     def within_head(self) -> Iterator[tuple[int, int]]:
-        """Where prose and pages stand in the head."""
+        """Yield where prose and pages stand in the head."""
         at = len(self._shape.before_head(self._role))
         blank = len(in_string("\n\n"))
         for text in self._prose():
@@ -172,6 +177,13 @@ class _Made:
             at += size + blank
         if rules := self._rules():
             at += len(in_string(rules).encode()) + blank
+        blocks = [*self._blocks()]
+        at += len(in_string(f"<{FENCE}>\n")) if blocks else 0
+        for line in blocks:
+            size = len(in_string(line).encode())
+            yield at, at + size
+            at += size + len(in_string("\n"))
+        at += len(in_string(f"</{FENCE}>")) + blank if blocks else 0
         at += len(in_string("<VM:CONTEXT>\n"))
         for line in self._lines():
             size = len(in_string(line).encode())
@@ -191,7 +203,7 @@ class _Made:
         return found
 
     def _shown_page(self, ref: Ref) -> ShownPage:
-        found = self._known.get(ref)
+        found = self._shown.get(ref)
         return found or shown_page(ref, self._texts, thread=self._thread)
 
     def _names(self, shown: Sequence[ShownPage]) -> set[str]:
@@ -209,6 +221,8 @@ class _Made:
         yield from self._prose()
         if rules := self._rules():
             yield rules
+        if blocks := "\n".join(self._blocks()):
+            yield fenced(FENCE, blocks)
         if brought := "\n".join(self._lines()):
             yield fenced("VM:CONTEXT", brought)
 
@@ -220,6 +234,12 @@ class _Made:
         for ref in self._refs("system"):
             opened = self._texts[ref.location(self._thread)]
             yield lines.prose(opened, level=ref.level, cut=ref.cut)
+
+    def _blocks(self) -> Iterator[str]:
+        """The subject's blocks; of one that is cut the name alone."""
+        for ref in self._refs("blocks"):
+            opened = self._texts[ref.location(self._thread)]
+            yield block_lines.line(opened, whole=ref.cut is None)
 
     def _lines(self) -> Iterator[str]:
         """Pages of a request without tools, which nothing else could bring."""

@@ -31,12 +31,12 @@ _PACK: dict[Layout, Callable[..., Packed]] = {
 
 
 def pack(wanted: Wanted, texts: Texts, *, tokenizer: Tokenizer = EST) -> Packed:
-    """The request of one turn, by its thread's layout. Raises TooSmallError."""
+    """Pack the request of one turn by its thread's layout. Raises TooSmallError."""
     return _PACK[wanted.layout](wanted, texts, tokenizer=tokenizer)
 
 
 def otherwise(record: Record, shape: Format) -> Record:
-    """The record of the same request as another API would take it.
+    """Return the record of the same request as another API would take it.
 
     Raises InvalidError for what only chat completions can be asked.
     """

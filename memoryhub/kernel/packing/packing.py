@@ -14,6 +14,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from memoryhub.kernel.levels import costs, manifest, tools
+from memoryhub.kernel.levels.block_lines import Chosen
 from memoryhub.kernel.levels.contexts import (
     FrameRow,
     Manifest,
@@ -73,6 +74,8 @@ class Wanted:
     tools: str = tools.CURRENT
     #: Where the definitions of the agent's own tools lie.
     own_tools: Location | None = None
+    #: The subject's blocks that the request carries, in their order.
+    blocks: tuple[Chosen, ...] = ()
     layout: Layout = "developer"
     instructions_role: InstructionsRole = "system"
     format: Format = "chat"
@@ -118,7 +121,7 @@ class _Sides(NamedTuple):
 
 
 def pack(wanted: Wanted, texts: Texts, *, tokenizer: Tokenizer = EST) -> Packed:
-    """The request of one turn, within its budget on the bytes themselves.
+    """Pack the request of one turn, within its budget on the bytes themselves.
 
     `texts` holds what candidates and rows refer to. One pass over the candidates;
     the costs they come with are checked, and counted again if they were not true.
@@ -135,7 +138,7 @@ def within(
     attempt: Callable[[Wanted, Texts, int, Tokenizer], Attempt[Packed]],
     recount: Callable[[Wanted, Texts, Count], Wanted],
 ) -> Packed:
-    """The first attempt that is within the budget, counted on its bytes.
+    """Return the first attempt that is within the budget, counted on its bytes.
 
     Raises TooSmallError.
     """
@@ -188,12 +191,12 @@ def _framed(
     sides = _sides(wanted, texts, limit, count)
     for each in sides:
         last = each is sides[-1]
-        beside = count(assembling.framing(())) if last else each.tokens
-        if not forms and beside <= limit:
+        used = count(assembling.framing(())) if last else each.tokens
+        if not forms and used <= limit:
             return each, None, limit - each.tokens
         found = choosing.newest(
             forms,
-            room=limit - beside,
+            room=limit - used,
             least=0 if last else choosing.LEAST_CUT,
             texts=texts,
             count=count,
@@ -212,8 +215,8 @@ def _sides(wanted: Wanted, texts: Texts, limit: int, count: Count) -> list[_Side
     if rules is None:
         return [bare]
     listed = tools.listed(wanted.tools, wanted.own_tools, texts)
-    said = in_string(prompts.RULES[rules])
-    fixed = sum(map(count, (assembling.framing(_RULED), said, listed)))
+    rule_text = in_string(prompts.RULES[rules])
+    fixed = sum(map(count, (assembling.framing(_RULED), rule_text, listed)))
     ruled = _Sides(rules, wanted.tools, None, fixed)
     sides = [ruled, bare]
     around = fixed + count(in_string(assembling.around("manifest")))
@@ -228,7 +231,10 @@ def _sides(wanted: Wanted, texts: Texts, limit: int, count: Count) -> list[_Side
 def fitted_manifest(
     wanted: Wanted, texts: Texts, fixed: int, limit: int, count: Count
 ) -> Manifest | None:
-    """As many rows as what is reserved has room for; without rows if need be."""
+    """Return the manifest with as many rows as its reserved room holds.
+
+    Without rows if need be.
+    """
     bare = Manifest(
         thread=wanted.thread_name,
         turn=wanted.turn,
@@ -321,7 +327,7 @@ def _record(wanted: Wanted, sides: _Sides, taken: Sequence[Choice]) -> Record:
 
 
 def ref(choice: Choice, own: UUID) -> Ref:
-    """What the record of a request by `own` has of a text that it shows."""
+    """Return the ref to a shown text in the record of a request by `own`."""
     page = choice.candidate
     return Ref(
         seq=page.location.seq,
@@ -347,7 +353,7 @@ def packed(
     texts: Texts,
     tokenizer: Tokenizer,
 ) -> Packed:
-    """The request as it is counted and handed out, and what became of each page."""
+    """Return the request as counted and handed out, and what became of each page."""
     request, count = rendered.request.encode(), tokenizer.count
     record = replace(
         record,

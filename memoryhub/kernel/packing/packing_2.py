@@ -11,14 +11,21 @@ from dataclasses import replace
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from memoryhub.kernel.levels import tools
+from memoryhub.kernel.levels import block_lines, tools
+from memoryhub.kernel.levels.block_lines import Chosen
 from memoryhub.kernel.levels.contexts import Manifest, Record, Ref, Section, Texts
 from memoryhub.kernel.levels.opened import Opened
 from memoryhub.kernel.levels.request_shapes import SHAPES
 from memoryhub.kernel.levels.tokens import EST, Count, Tokenizer
 from memoryhub.kernel.packing import choosing, conversation, filling, pack_2, packing
 from memoryhub.kernel.packing.assembling import fenced
-from memoryhub.kernel.packing.choosing import Candidate, Choice, Place, Taken, Unit
+from memoryhub.kernel.packing.choosing import (
+    Candidate,
+    Choice,
+    SectionName,
+    Taken,
+    Unit,
+)
 from memoryhub.kernel.packing.filling import Attempt
 from memoryhub.kernel.packing.packing import Packed, TooSmallError, Wanted
 from memoryhub.kernel.paging import weights
@@ -37,10 +44,12 @@ class _Sides(NamedTuple):
     manifest: Manifest | None
     #: With all framing.
     tokens: int
+    #: The subject's blocks.
+    blocks: tuple[Ref, ...] = ()
 
 
 def pack(wanted: Wanted, texts: Texts, *, tokenizer: Tokenizer = EST) -> Packed:
-    """The request of one turn, within its budget on the bytes themselves.
+    """Pack the request of one turn, within its budget on the bytes themselves.
 
     As `packing.pack`. Raises TooSmallError.
     """
@@ -67,7 +76,7 @@ def _attempt(
         shown = [each for n in order for each in taken[n].choices]
         record = packer.record(sides, shown)
         rendered = pack_2.render(
-            record, texts, thread=wanted.thread, known=packer.known
+            record, texts, thread=wanted.thread, shown=packer.shown_pages
         )
         return packing.packed(
             wanted, record, rendered, shown, texts=texts, tokenizer=tokenizer
@@ -85,7 +94,7 @@ class _Packer:
         self.wanted, self.texts, self.count = wanted, texts, count
         #: What is asked for again and again while units are made and written.
         self.refs: dict[tuple[Any, ...], Ref] = {}
-        self.known: dict[Ref, conversation.ShownPage] = {}
+        self.shown_pages: dict[Ref, conversation.ShownPage] = {}
         self.packer = pack_2.packer(wanted.format, wanted.instructions_role)
         self.shape = SHAPES[wanted.format]
         self.called = self._called()
@@ -100,7 +109,7 @@ class _Packer:
         return own | conversation.called([self._shown_page(each) for each in pages])
 
     def framed(self, limit: int) -> tuple[_Sides, tuple[Choice, int] | None, int]:
-        """What stands beside the pages, the newest message, and the room that is left.
+        """Return the sides, the newest message, and the room left for other pages.
 
         The newest message must be there; where the budget is tiny, all else makes way.
         """
@@ -125,15 +134,19 @@ class _Packer:
         """From all that the mode wants to nothing."""
         wanted, count = self.wanted, self.count
         own = tools.listed(None, wanted.own_tools, self.texts)
-        bare = _Sides(None, None, None, self._framing(own))
+        nothing = _Sides(None, None, None, self._framing(own))
+        refs = tuple(self._block_ref(each) for each in wanted.blocks)
+        fenced_tokens = self._blocks(wanted.blocks)
+        bare = nothing._replace(tokens=nothing.tokens + fenced_tokens, blocks=refs)
+        least = [bare, nothing] if refs else [nothing]
         rules = prompts.CONVERSATION[wanted.mode]
         if rules is None:
-            return [bare]
+            return least
         listed = tools.listed(wanted.tools, wanted.own_tools, self.texts)
         fence = in_string(fenced("VM:RULES", prompts.RULES[rules]))
-        fixed = self._framing(listed) + count(fence)
-        ruled = _Sides(rules, wanted.tools, None, fixed)
-        sides = [ruled, bare]
+        fixed = self._framing(listed) + count(fence) + fenced_tokens
+        ruled = _Sides(rules, wanted.tools, None, fixed, refs)
+        sides = [ruled, *least]
         offered = self._offered(fixed, limit)
         if offered is not None:
             text = pack_2.listed(
@@ -142,6 +155,19 @@ class _Packer:
             tokens = fixed + sum(count(each + ",") for each in text)
             sides.insert(0, ruled._replace(manifest=offered, tokens=tokens))
         return sides
+
+    def _blocks(self, blocks: Sequence[Chosen]) -> int:
+        """Count what the fence with the blocks takes."""
+        if not blocks:
+            return 0
+        lines = (block_lines.line(self.texts[b.place], whole=b.whole) for b in blocks)
+        fence = fenced(block_lines.FENCE, "\n".join(lines))
+        return self.count(in_string("\n\n" + fence))
+
+    def _block_ref(self, block: Chosen) -> Ref:
+        place = block.place
+        cut = None if block.whole else 0
+        return Ref(place.seq, place.level, cut, place.elsewhere(self.wanted.thread))
 
     def _framing(self, listed: str) -> int:
         return self.count(pack_2.framing(self.shape, listed, self.called))
@@ -157,7 +183,7 @@ class _Packer:
         return shown and replace(shown, frames=())
 
     def units(self, first: object | None) -> list[Unit]:
-        """All that may stand beside the newest message, in the order it would."""
+        """Return all units that may stand beside the newest message, in order."""
         wanted, found = self.wanted, list[Unit]()
         heads = (*wanted.system, *filter(packing.instructs, wanted.candidates))
         found += [Unit((Choice(each, "system"),), each.cost) for each in heads]
@@ -196,7 +222,9 @@ class _Packer:
             return self.wanted.since is not None and page.at > self.wanted.since
         return begins is not None and page.slot is not None and page.slot >= begins
 
-    def _grouped(self, pages: Sequence[Candidate], place: Place) -> Iterator[Unit]:
+    def _grouped(
+        self, pages: Sequence[Candidate], place: SectionName
+    ) -> Iterator[Unit]:
         """Messages with what answers them; what memory brought never stands between."""
         choices = [Choice(each, place, 0 if each.stub else None) for each in pages]
         spoken, units = list[int](), dict[int, Unit]()
@@ -234,13 +262,13 @@ class _Packer:
         return sum(self.count(text + ",") for each in written for text in each)
 
     def true(self, unit: Unit) -> int:
-        """What it takes as it stands in the request."""
+        """Return the true cost of units as they stand in the request."""
         if unit.choices[0].place in ("history", "exchange"):
             return self._counted(unit.choices)
         return sum(self.count(choosing.written(c, self.texts)) for c in unit.choices)
 
     def chosen(self, units: list[Unit], room: int) -> dict[int, Unit]:
-        """Those that `room` tokens hold."""
+        """Choose the units that `room` tokens hold."""
         if sum(unit.cost for unit in units) > room and not self.wanted.exact:
             # What pages come with is the most they can take: nothing is cut for that.
             units[:] = [
@@ -273,10 +301,11 @@ class _Packer:
         return Unit(choices, others + spent)
 
     def record(self, sides: _Sides, taken: Sequence[Choice]) -> Record:
-        """What the request is made of."""
+        """Return the record of what the request is made of."""
         parts: dict[str, list[Ref]] = {}
         for each in taken:
             parts.setdefault(each.place, []).append(self._ref(each))
+        parts["blocks"] = [*sides.blocks]
         present = {
             "rules": sides.rules is not None,
             "manifest": sides.manifest is not None,
@@ -299,11 +328,11 @@ class _Packer:
 
     def _shown_page(self, choice: Choice) -> conversation.ShownPage:
         ref = self._ref(choice)
-        if ref not in self.known:
-            self.known[ref] = pack_2.shown_page(
+        if ref not in self.shown_pages:
+            self.shown_pages[ref] = pack_2.shown_page(
                 ref, self.texts, thread=self.wanted.thread
             )
-        return self.known[ref]
+        return self.shown_pages[ref]
 
     def _write(self, choice: Choice, opened: Opened, cut: int) -> str:
         pages = [self._shown_page(choice._replace(cut=cut))]

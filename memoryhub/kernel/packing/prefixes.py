@@ -40,7 +40,7 @@ class Request:
     made: bytes | None = None
 
     def refs(self, section: Section) -> tuple[Ref, ...]:
-        """Its refs, each with its thread: a fork's and its parent's can be compared."""
+        """Return a section's refs with their threads, so that forks can be compared."""
         return tuple(
             ref._replace(thread=ref.thread or self.thread) for ref in section.refs
         )
@@ -65,7 +65,7 @@ class Common(NamedTuple):
 
 
 def ordered(record: Record, order: Sequence[str]) -> Record:
-    """The record with its sections in another order; those not named keep theirs.
+    """Reorder the record's sections; those not named keep their place.
 
     Raises OrderError.
     """
@@ -90,7 +90,7 @@ def ordered(record: Record, order: Sequence[str]) -> Record:
 
 
 def parting(previous: Request, request: Request) -> Break | None:
-    """Where the requests part, told by refs; None if they never do."""
+    """Return where two requests part, judged by refs; None if they never do."""
     pairs = zip_longest(previous.record.sections, request.record.sections)
     for before, after in pairs:
         if before and after and before.name == after.name:
@@ -125,7 +125,7 @@ def _joint(
 
 
 def common(previous: Request, request: Request, *, count: Count = estimate) -> Common:
-    """How much they share, exactly. Linear in what they share.
+    """Measure exactly how much two requests share. Linear in what they share.
 
     Raises KeyError when a text that is needed for it is gone.
     """
@@ -146,13 +146,13 @@ def _assembled(request: Request) -> bytes:
 def _common(previous: Request, request: Request, count: Count) -> Common:
     same = _equal_sections(previous, request)
     sections = request.record.sections
-    said = "".join(_parts(request, sections[:same], after=""))
+    text = "".join(_parts(request, sections[:same], after=""))
     after = sections[same - 1].name if same else ""
     ours, theirs = (
         _rest(each, each.record.sections[same:], after=after)
         for each in (request, previous)
     )
-    shared = said.encode() + _shared(ours, theirs)
+    shared = text.encode() + _shared(ours, theirs)
     # It may end inside a character.
     return Common(len(shared), count(shared.decode(errors="ignore")))
 
@@ -171,14 +171,14 @@ def _equal_sections(previous: Request, request: Request) -> int:
 
 def _shared(ours: Iterator[str], theirs: Iterator[str]) -> bytes:
     """The common prefix of two texts, reading on only while they are the same."""
-    said, left, right = b"", b"", b""
+    shared, left, right = b"", b"", b""
     while True:
         left = left or next(ours, "").encode()
         right = right or next(theirs, "").encode()
         length = _length(left, right)
-        said, left, right = said + left[:length], left[length:], right[length:]
+        shared, left, right = shared + left[:length], left[length:], right[length:]
         if (left and right) or not length:
-            return said
+            return shared
 
 
 def _length(one: bytes, other: bytes) -> int:
@@ -234,15 +234,15 @@ def _closing(name: str) -> str:
 
 
 def whole(request: Request) -> bytes:
-    """The request with its sections in the order of its record."""
+    """Return the request with its sections in the order of its record."""
     return "".join(_rest(request, request.record.sections, after="")).encode()
 
 
 def in_blocks(tokens: int, block: int) -> int:
-    """Tokens rounded down to whole blocks."""
+    """Round tokens down to whole blocks."""
     return tokens - tokens % block
 
 
 def cost(tokens: int, cached: int, *, price: float, cached_price: float) -> float:
-    """What a request costs of which `cached` tokens are; prices are per million."""
+    """Return a request's cost with `cached` tokens; prices are per million."""
     return (cached * cached_price + (tokens - cached) * price) / 1e6

@@ -25,7 +25,10 @@ def cut(
     limit: int,
     count: Count = estimate,
 ) -> Range:
-    """The part of `limit` tokens at `offset`; `opened` is FULL. Linear in the text."""
+    """Return the part of `limit` tokens at `offset`; `opened` is FULL.
+
+    Linear in the text.
+    """
     text = shown_text(opened)
     start = _place(text, offset, count)
     end = _place(text, offset + limit, count)
@@ -63,7 +66,7 @@ def fitted(
     room: int,
     count: Count = estimate,
 ) -> Range | None:
-    """The longest part of at most `limit` tokens whose line `room` tokens hold, nearly.
+    """Return the longest part of at most `limit` tokens that `room` nearly holds.
 
     None when not even `LEAST` tokens of it fit.
     """

@@ -6,7 +6,8 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from uuid import UUID
 
-from memoryhub.kernel.levels import tools
+from memoryhub.kernel.levels import block_lines, tools
+from memoryhub.kernel.levels.block_lines import Carried, Chosen
 from memoryhub.kernel.levels.contexts import Policies, Record, Row
 from memoryhub.kernel.levels.levels import producible
 from memoryhub.kernel.packing.choosing import CALLING, Candidate
@@ -36,25 +37,26 @@ class Options:
     mode: str | None = None
     token_budget: int | None = None
     tools: str = tools.CURRENT
+    #: The subject's blocks, in their order.
+    blocks: tuple[Carried, ...] = ()
 
 
-def wanted(state: ThreadState, asked: Options, *, home: Sequence[Entry]) -> Wanted:
-    """All that packing needs. `home` are pages at home, newest first."""
+def wanted(state: ThreadState, options: Options, *, home: Sequence[Entry]) -> Wanted:
+    """Return all that packing needs. `home` are pages at home, newest first."""
     paging, settings = state.paging, state.paging.settings
     system, candidates = _mapped(state)
     if settings.layout == "conversation":
         candidates = _with_stubs(state, candidates, home)
-    offered = [row(entry, tier="L1", own=state.id) for entry in _hot(state)]
-    offered += [row(entry, tier=entry.home, own=state.id) for entry in home]
+    offered = _offered(state, home)
     return Wanted(
         thread=state.id,
-        thread_name=asked.name,
-        turn=asked.turn,
-        mode=asked.mode or settings.mode,
+        thread_name=options.name,
+        turn=options.turn,
+        mode=options.mode or settings.mode,
         budget_tokens=settings.budget_tokens,
         reserved_tokens=settings.reserved_tokens,
         policies=policies_of(paging),
-        token_budget=asked.token_budget,
+        token_budget=options.token_budget,
         system=tuple(system),
         candidates=tuple(candidates),
         last_user_slot=paging.exchange(state.slot_count),
@@ -62,13 +64,30 @@ def wanted(state: ThreadState, asked: Options, *, home: Sequence[Entry]) -> Want
         mapped=len(paging.frames),
         available=tuple(offered),
         unlisted=paging.pages - len(paging.frames) - len(offered),
-        tools=asked.tools,
+        tools=_tools(settings, options),
         own_tools=paging.own_tools.place if paging.own_tools else None,
+        blocks=tuple(_blocks(settings, options)),
         layout=settings.layout,
         instructions_role=settings.instructions_role,
         format=settings.format,
         since=paging.last_user.seq if paging.last_user else None,
     )
+
+
+def _offered(state: ThreadState, home: Sequence[Entry]) -> list[Row]:
+    found = [row(entry, tier="L1", own=state.id) for entry in _hot(state)]
+    return found + [row(entry, tier=entry.home, own=state.id) for entry in home]
+
+
+def _tools(settings: Settings, options: Options) -> str:
+    return tools.with_memory(options.tools) if settings.model_tools else options.tools
+
+
+def _blocks(settings: Settings, options: Options) -> list[Chosen]:
+    """Those that the turn made room for; one message of the past carries none."""
+    if settings.layout != "conversation":
+        return []
+    return block_lines.chosen(options.blocks, settings.blocks_tokens)
 
 
 def _mapped(state: ThreadState) -> tuple[list[Candidate], list[Candidate]]:
@@ -100,13 +119,13 @@ def _with_stubs(
         for each in (*back, *(page.entry for page in values(paging.hot)), *home)
         if each.role == "tool" and each.slot is not None
     }
-    said = {each.slot for each in candidates if not each.recalled}
+    shown = {each.slot for each in candidates if not each.recalled}
     for each in candidates:
         found.append(each)
         if each.slot is None or each.recalled or each.role not in CALLING:
             continue
         index = each.slot + 1
-        while index in away and index not in said:
+        while index in away and index not in shown:
             found.append(_stub(away[index], each))
             index += 1
     return found
@@ -129,19 +148,20 @@ def _stub(entry: Entry, before: Candidate) -> Candidate:
 
 
 def places(wanted: Wanted) -> list[Location]:
-    """Where the texts lie that packing may need."""
+    """Return where the texts lie that packing may need."""
     pages = (*wanted.system, *wanted.candidates, *wanted.newest)
     forms = (*wanted.candidates, *wanted.newest)
-    said = (page.full for page in forms if page.full is not None)
+    messages = (page.full for page in forms if page.full is not None)
     offered = wanted.offered.rows if wanted.offered else ()
     rows = (row.location(wanted.thread) for row in (*wanted.available, *offered))
     own = [wanted.own_tools] if wanted.own_tools else []
+    own += [each.place for each in wanted.blocks]
     texts = (page.location for page in pages)
-    return [*dict.fromkeys([*texts, *said, *rows, *own])]
+    return [*dict.fromkeys([*texts, *messages, *rows, *own])]
 
 
 def continued(wanted: Wanted, previous: Record | None) -> Wanted:
-    """The same, with what its exchange was offered before: that breaks no prefix.
+    """Continue with what the exchange was offered before: that breaks no prefix.
 
     `previous` is the request of the turn before.
     """
@@ -150,14 +170,14 @@ def continued(wanted: Wanted, previous: Record | None) -> Wanted:
     sections = {section.name: section for section in previous.sections}
     opened = sections["exchange"].refs if "exchange" in sections else ()
     newest = wanted.newest[0]
-    said = newest.full or newest.location
-    if not opened or opened[0].message(wanted.thread) != said:
+    message = newest.full or newest.location
+    if not opened or opened[0].message(wanted.thread) != message:
         return wanted
     return replace(wanted, offered=previous.manifest)
 
 
 def without(wanted: Wanted, gone: Collection[Location]) -> Wanted:
-    """The same but for what lies at these places: texts that were erased since.
+    """Return the same without the texts at these places, erased since.
 
     A fork may still hold a page whose text its ancestor has deleted.
     """
@@ -185,6 +205,7 @@ def without(wanted: Wanted, gone: Collection[Location]) -> Wanted:
         system=kept(wanted.system),
         candidates=kept(wanted.candidates),
         newest=kept(wanted.newest),
+        blocks=tuple(each for each in wanted.blocks if each.place not in there),
         available=rows(wanted.available),
         offered=wanted.offered
         and replace(wanted.offered, rows=rows(wanted.offered.rows)),
@@ -249,7 +270,7 @@ def _hot(state: ThreadState) -> list[Entry]:
 
 
 def row(entry: Entry, *, tier: str, own: UUID) -> Row:
-    """A page as the manifest offers it: by its hint, else by what it begins with."""
+    """Return a page's row in the manifest: its hint, else how it begins."""
     # They are made all at once, so what is missing beside one there can't be.
     makable = producible(entry.modality) and not any(entry.levels[1:])
     levels = [n for n in range(REFERENCE + 1) if entry.levels[n] or makable]
@@ -265,7 +286,7 @@ def row(entry: Entry, *, tier: str, own: UUID) -> Row:
 
 
 def policies_of(paging: Paging) -> Policies:
-    """What the model may still do in this exchange."""
+    """Return what the model may still do in this exchange."""
     settings: Settings = paging.settings
     left = max(0, settings.max_faults_per_turn - paging.spent.faults)
     tokens = max(0, settings.max_fault_tokens_per_turn - paging.spent.tokens)

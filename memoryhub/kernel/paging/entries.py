@@ -16,7 +16,7 @@ from memoryhub.kernel.state.pages import (
 
 
 def entry_body(entry: Entry, *, thread: UUID) -> events.EntryBody:
-    """What the event of a miss carries; `thread` is the one it happens in."""
+    """Return what a miss's event carries of a page; `thread` is where it happens."""
     return events.EntryBody(
         **entry_fields(entry),
         hint=place_body(entry.hint, thread) if entry.hint else None,
@@ -28,7 +28,7 @@ def entry_body(entry: Entry, *, thread: UUID) -> events.EntryBody:
 
 
 def place_body(place: Location, thread: UUID) -> events.PlaceBody:
-    """Where a text lies, as an event of `thread` tells it."""
+    """Return where a text lies, as an event of `thread` records it."""
     home = place.elsewhere(thread)
     return events.PlaceBody(seq=place.seq, thread=str(home) if home else None)
 
@@ -39,7 +39,7 @@ def _level_body(level: LevelEntry, thread: UUID) -> events.LevelBody:
 
 
 def entry_of(page_id: str, body: events.EntryBody, *, thread: UUID) -> Entry:
-    """The entry that an event carries."""
+    """Return the entry that an event carries."""
     levels = [
         None
         if level is None
@@ -61,7 +61,7 @@ def entry_of(page_id: str, body: events.EntryBody, *, thread: UUID) -> Entry:
 def created_entry(
     event: events.PageCreated, *, thread: UUID, seq: int, clock: int, turn: int
 ) -> Entry:
-    """The entry of a page that was just made; `clock` is the thread's at its event."""
+    """Return the entry of a page just made; `clock` is the thread's at its event."""
     full = LevelEntry(Location(thread, seq, 0), event.tokens, event.cost)
     return Entry(
         page_id=event.page_id,
@@ -80,7 +80,7 @@ def created_entry(
 def updated_entry(
     entry: Entry, event: events.PageUpdated, *, thread: UUID, seq: int
 ) -> Entry:
-    """The entry after an update; a new version begins with its FULL alone."""
+    """Return the entry after an update; a new version begins with its FULL alone."""
     after = entry._replace(
         version=event.version,
         type=event.type,
@@ -97,7 +97,7 @@ def updated_entry(
 def compressed_entry(
     entry: Entry, event: events.PageCompressed, *, thread: UUID, seq: int
 ) -> Entry:
-    """The entry with the levels that were made."""
+    """Return the entry with the levels that were made."""
     if event.version != entry.version:
         return entry
     levels = list(entry.levels)

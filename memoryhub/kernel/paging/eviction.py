@@ -31,7 +31,7 @@ def free_up(
 def victims(
     decision: Decision, *, sparing: str | None = None, more: int = 0
 ) -> list[list[tuple[float, Frame]]]:
-    """Who may leave, by ascending keep score: the unprotected, then the protected.
+    """List who may leave by ascending keep score: unprotected, then protected.
 
     `sparing` is the page that `more` tokens are for.
     """
@@ -43,11 +43,11 @@ def victims(
     )
     keep = policies.POLICIES[paging.settings.policy].frame
     frames = paging.oldest_first()
-    each = policies.terms(frames, paging, turn=turn)
+    each = policies.score_parts(frames, paging, turn=turn)
     passes: list[list[tuple[float, Frame]]] = [[], []]
-    for frame, terms in zip(frames, each, strict=True):
+    for frame, parts in zip(frames, each, strict=True):
         if frame.page_id not in kept:
-            passes[terms.penalty > 0].append((keep(terms), frame))
+            passes[parts.penalty > 0].append((keep(parts), frame))
     for scored in passes:
         # Stable, so the page that was mapped first goes first among its equals.
         scored.sort(key=itemgetter(0))

@@ -31,7 +31,7 @@ from memoryhub.kernel.state.page_events import (
     Refused,
 )
 from memoryhub.kernel.state.pages import FULL, Entry
-from memoryhub.kernel.state.paging import REFUSALS_KEPT, Frame, Part
+from memoryhub.kernel.state.paging import REFUSALS_KEPT, Frame, PagePart
 from memoryhub.kernel.state.paging_config import CONFIDENCES
 from memoryhub.kernel.state.state import ThreadState
 from memoryhub.kernel.text import strict_json
@@ -58,7 +58,7 @@ def fault_page(decision: Decision, command: FaultPage, pages: PageTable) -> None
         return
     frame = decision.paging.frames.get(found.live.page_id)
     call = None if command.call_id is None else pages.digest(command.call_id)
-    repeated = any(known == call for known, _ in decision.paging.calls)
+    repeated = any(earlier == call for earlier, _ in decision.paging.calls)
     if frame is not None and (repeated or _shows(frame, command)):
         _reference(decision, command, found)
         return
@@ -87,16 +87,16 @@ def _shows(frame: Frame, command: FaultPage) -> bool:
     """Whether what is asked for stands in the working set already."""
     if not frame.parts:
         return frame.level <= command.level
-    asked = command.range
-    return asked is not None and any(
-        part.start <= asked.start and asked.end <= part.end for part in frame.parts
+    wanted = command.range
+    return wanted is not None and any(
+        part.start <= wanted.start and wanted.end <= part.end for part in frame.parts
     )
 
 
 def _fault_part(
     decision: Decision,
     command: FaultPage,
-    asked: Range,
+    wanted: Range,
     found: Found,
     *,
     call: str | None,
@@ -106,24 +106,24 @@ def _fault_part(
     Parts that a request has shown already give way to it, oldest first.
     """
     entry = found.live
-    if asked.version != entry.version:
+    if wanted.version != entry.version:
         raise StaleError
     frame = decision.paging.frames.get(entry.page_id)
     held = sorted(frame.parts, key=attrgetter("turn")) if frame else []
     room = deliverable(decision.state, entry.page_id)
-    own = asked.cost + weights.fetching(decision.paging.settings, entry.page_id)
+    own = wanted.cost + weights.fetching(decision.paging.settings, entry.page_id)
     while held and held[0].turn < decision.turn and _cost(held) + own > room:
         held.pop(0)
     cost = _cost(held) + own
-    if refusal := _refusal(decision, command, asked.tokens, cost):
+    if refusal := _refusal(decision, command, wanted.tokens, cost):
         _refuse(decision, command, found, refusal)
         return
-    part = Part(asked.start, asked.end, own, decision.turn)
+    part = PagePart(wanted.start, wanted.end, own, decision.turn)
     parts = tuple(sorted([*held, part]))
-    _serve(decision, command, found, _Serves(FULL, asked.tokens, cost, parts, call))
+    _serve(decision, command, found, _Serves(FULL, wanted.tokens, cost, parts, call))
 
 
-def _cost(parts: Sequence[Part]) -> int:
+def _cost(parts: Sequence[PagePart]) -> int:
     return sum(part.cost for part in parts)
 
 
@@ -144,7 +144,7 @@ def _refusal(
 
 
 def deliverable(state: ThreadState, page_id: str) -> int:
-    """Tokens that a fault of this page can take in the next request."""
+    """Return the tokens that a fault of this page can take in the next request."""
     paging = state.paging
     most = precedence.room(state, page_id, DUE)
     if not pins.held(paging, page_id):
@@ -155,12 +155,12 @@ def deliverable(state: ThreadState, page_id: str) -> int:
 
 
 def weigh(state: ThreadState, entry: Entry, level: int) -> int:
-    """Tokens that the page takes once it is fetched at this level."""
+    """Return the tokens that the page takes once it is fetched at this level."""
     return weights.weight(state.paging.settings, entry, level, recalled=True)
 
 
 def part_room(state: ThreadState, page_id: str) -> int:
-    """The same of a part's text, beside those that no request has shown yet."""
+    """Return the tokens for a part's text, beside those no request has shown yet."""
     frame = state.paging.frames.get(page_id)
     due = [p for p in (frame.parts if frame else ()) if p.turn == state.turn_count]
     room = deliverable(state, page_id) - _cost(due)
@@ -188,7 +188,7 @@ class _Serves(NamedTuple):
     tokens: int
     #: That the page takes then, in all.
     cost: int
-    parts: tuple[Part, ...] = ()
+    parts: tuple[PagePart, ...] = ()
     #: Digest of the id of the call that asked for it.
     call: str | None = None
 
@@ -242,12 +242,12 @@ def _refuse(
         lookup=found.lookup,
         entry=found.read,
     )
-    asked = {"page_id": command.page_id} if unknown else {}
-    decision.emit(event, strict_json.as_sent(asked))
+    sealed = {"page_id": command.page_id} if unknown else {}
+    decision.emit(event, strict_json.as_sent(sealed))
 
 
 def refused(word: Refused, **detail: int | str) -> Refusal:
-    """The refusal that a fault.refused stands for."""
+    """Return the refusal that a fault.refused stands for."""
     return _REFUSALS[word](**detail)
 
 
@@ -262,6 +262,6 @@ _REFUSALS: dict[str, type[Refusal]] = {
 
 
 def cheaper_levels(entry: Entry, *, tokens_left: int) -> list[int]:
-    """Existing levels that the tokens left would pay for, cheapest first."""
+    """Return the levels that the tokens left would pay for, cheapest first."""
     levels = [n for n in (3, 2, 1, 0) if entry.levels[n] is not None]
     return [level for level in levels if entry.at(level).tokens <= tokens_left]

@@ -16,7 +16,7 @@ _MOST = 128
 
 
 def group(paging: Paging, frame: Frame, *, slots: int) -> list[Frame]:
-    """The mapped messages that leave together with this one, itself among them.
+    """Return the mapped messages that leave together with this one, itself among them.
 
     Of the newest calls of a thread of so many slots, a result may leave alone.
     """
@@ -27,33 +27,47 @@ def group(paging: Paging, frame: Frame, *, slots: int) -> list[Frame]:
 
 
 def answered(paging: Paging, slot: int) -> list[Frame]:
-    """Messages at a slot and the results that follow, as far as they are mapped."""
+    """Return a slot's mapped messages and the results that follow."""
     head = _message(paging, slot)
     following = _results(paging, slot)
     return [*following] if head is None else [head, *following]
 
 
 def newest(paging: Paging, slots: int) -> Frame | None:
-    """The calls at the end of a thread of so many slots: more results may follow."""
-    return _before(paging, slots) if _is_conversation(paging) else None
+    """Return the calls at the end of such a thread: more results may follow."""
+    return _before(paging, slots) if is_conversation(paging) else None
+
+
+def lacks_calls(paging: Paging, slot: int, role: str | None) -> bool:
+    """Whether a message would be a result of calls that are not mapped.
+
+    What follows something else than calls is a message of its own kind.
+    """
+    if role != "tool" or not is_conversation(paging):
+        return False
+    for index in range(slot - 1, max(-1, slot - 1 - _MOST), -1):
+        before = _role(paging, index)
+        if before != "tool":
+            return before in ("assistant", None) and _message(paging, index) is None
+    return False
 
 
 def heads(paging: Paging) -> set[str]:
-    """Pages of calls that stand and fall with results in the working set."""
+    """Return the pages of calls that stand and fall with results in the working set."""
     results = (f for f in values(paging.frames) if f.entry.role == "tool")
     found = (_head(paging, each) for each in results)
     return {each.page_id for each in found if each is not None}
 
 
 def leave_together(paging: Paging, kept: set[str], *, slots: int) -> set[str]:
-    """Pages that would leave together with one of these."""
+    """Return the pages that would leave together with one of these."""
     named = (paging.frames.get(page_id) for page_id in kept)
     together = (group(paging, frame, slots=slots) for frame in named if frame)
     return {each.page_id for frames in together for each in frames}
 
 
 def calls(paging: Paging, frame: Frame, *, slots: int) -> bool:
-    """Whether results may follow it: then it is shown as it is, or not at all."""
+    """Return whether results may follow: then it is shown as it is, or not at all."""
     if not spoken(paging, frame) or frame.entry.role != "assistant":
         return False
     index = (frame.entry.slot or 0) + 1
@@ -96,11 +110,11 @@ def _role(paging: Paging, index: int) -> str | None:
 
 
 def spoken(paging: Paging, frame: Frame) -> bool:
-    """Whether it stands in the conversation as the message that it was."""
-    return _is_conversation(paging) and _is_message(frame)
+    """Return whether a frame stands in the conversation as its original message."""
+    return is_conversation(paging) and _is_message(frame)
 
 
-def _is_conversation(paging: Paging) -> bool:
+def is_conversation(paging: Paging) -> bool:
     return paging.settings.layout == "conversation"
 
 

@@ -34,17 +34,17 @@ class Found:
 
     @property
     def live(self) -> Entry:
-        """The entry of a page that is known to be there."""
+        """Return the entry of a page that is known to be there."""
         assert self.entry is not None
         return self.entry
 
     @property
     def without_lookup(self) -> Found:
-        """The same for a further event of the command: a look-up counts once."""
+        """Return the same for a further event of the command: a look-up counts once."""
         return Found(self.entry, None, None)
 
     def renewed(self, entry: Entry, *, thread: UUID) -> Found:
-        """With the entry as the command itself has changed it."""
+        """Return the same with the entry as the command itself has changed it."""
         read = None if self.read is None else entry_body(entry, thread=thread)
         return Found(entry, self.lookup, read)
 
@@ -86,7 +86,10 @@ def emit_lookup(
 def find_live(
     decision: Decision, page_id: str, pages: PageTable
 ) -> tuple[Entry, Found]:
-    """As `find`. Raises PageUnknownError or PageErasedError when it is not there."""
+    """Find as `find` does.
+
+    Raises PageUnknownError or PageErasedError when the page is not there.
+    """
     found = find(decision, page_id, pages)
     if found.entry is None:
         raise PageErasedError if pages.deleted(page_id) else PageUnknownError

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from memoryhub.kernel.commands import Command, MadeLevels, NewSlot
+from memoryhub.kernel.levels.block_lines import Carried
 from memoryhub.kernel.levels.contexts import Record
 from memoryhub.kernel.state.page_events import By, Reason
 from memoryhub.kernel.state.pages import Modality, PageType, Tier
@@ -172,6 +173,8 @@ class BeginTurn(PageCommand):
     continues: bool | None = None
     #: Of the newest user slot, should it be too large by now to be shown whole.
     made: MadeLevels | None = None
+    #: The subject's, in their order; None leaves what requests carry of them.
+    blocks: tuple[Carried, ...] | None = None
     simulated: bool = False
     by: By = "tool"
 
@@ -201,3 +204,10 @@ class InvalidateTlb(PageCommand):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlushTlb(PageCommand):
     by: By = "tool"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordSearch(PageCommand):
+    """The model has searched, and was told of so many pages."""
+
+    results: int

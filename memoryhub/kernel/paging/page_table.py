@@ -46,13 +46,13 @@ def create_pages(decision: Decision, command: CreatePages, pages: PageTable) -> 
         decision.paging.settings.require_tokens(page.counted_by)
     for page in command.pages:
         # No row tells of a page that this very command has made.
-        known = page.page_id in made or _find_entry(decision, page.page_id, pages)
-        if known and (page.page_id in made or not command.replace):
+        exists = page.page_id in made or _find_entry(decision, page.page_id, pages)
+        if exists and (page.page_id in made or not command.replace):
             raise NameTakenError
-        if not known and pages.deleted(page.page_id):
+        if not exists and pages.deleted(page.page_id):
             raise PageErasedError
         sources = [_source(decision, page, name, made, pages) for name in _named(page)]
-        if known:
+        if exists:
             full = _replace(decision, page, sources, pages, by=command.by)
         else:
             full = _create(decision, page, sources, by=command.by)

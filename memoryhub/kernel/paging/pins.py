@@ -13,7 +13,7 @@ from memoryhub.kernel.state.state import ThreadState
 
 
 def pinned(state: ThreadState, *, more: int = 0) -> dict[str, str]:
-    """Every pinned frame's page and the rule that pins it.
+    """Return every pinned frame's page and the rule that pins it.
 
     `explicit` and `system` first; then, within what they leave of the share:
     `exchange` (since the last user slot), `recent` (the last turns) and `claim`. `more`
@@ -65,7 +65,7 @@ def _computed(state: ThreadState) -> Iterable[tuple[str, list[Frame], float]]:
 
 
 def held(paging: Paging, page_id: str) -> bool:
-    """Whether the page, when mapped, counts against the share as it must not exceed it.
+    """Return whether the page, once mapped, counts against the pinned share.
 
     Those pinned by a command, and the system prompt by its own route. Slots of role
     system come after them: they are left unpinned rather than refused.
@@ -76,7 +76,7 @@ def held(paging: Paging, page_id: str) -> bool:
 
 
 def pinned_tokens(paging: Paging) -> int:
-    """What they hold together."""
+    """Count the tokens that pinned frames hold together."""
     frames = _explicit(paging)
     own = paging.frames.get(SYSTEM_PROMPT)
     if own and SYSTEM_PROMPT not in paging.pins and held(paging, SYSTEM_PROMPT):
@@ -85,12 +85,12 @@ def pinned_tokens(paging: Paging) -> int:
 
 
 def shared(paging: Paging, *, more: int = 0) -> bool:
-    """Whether they stay within their share with `more` tokens on top."""
+    """Return whether pins stay within their share with `more` tokens on top."""
     return pinned_tokens(paging) + more <= paging.settings.pinnable
 
 
 def require_share(paging: Paging, *, more: int = 0) -> None:
-    """Raise PinBudgetError when they would not."""
+    """Raise PinBudgetError when pins would not stay within their share."""
     if not shared(paging, more=more):
         raise PinBudgetError(
             pinned_tokens=pinned_tokens(paging) + more,
@@ -99,7 +99,7 @@ def require_share(paging: Paging, *, more: int = 0) -> None:
 
 
 def largest(paging: Paging, page_id: str) -> float:
-    """Tokens beyond which a level of the page is never mapped.
+    """Return the tokens beyond which a level of the page is never mapped.
 
     Room for so many is left whatever is pinned; a page that is pinned itself needs none
     beside the pins.

@@ -47,7 +47,7 @@ HISTORY = Precedence(Rank.HISTORY)
 def precedence(
     state: ThreadState, rules: Mapping[str, str] | None = None
 ) -> dict[str, Precedence]:
-    """Where each mapped page stands; linear in the frames.
+    """Return the precedence of each mapped page. Linear in the frames.
 
     `rules` are those that pin, if they are at hand.
     """
@@ -75,10 +75,13 @@ def _frame_precedence(frame: Frame, state: ThreadState, rule: str | None) -> Pre
         return PINNED
     if slot is not None and paging.last_user and slot == paging.last_user.slot:
         return USER
-    if frame.recalled and (rank := _fetched(frame, state)):
+    recent = slot is not None and begins is not None and slot >= begins
+    # Of the exchange, memory may bring what nobody fetched: what never left.
+    fetched = frame.recalled and not (recent and frame.page_id not in paging.history)
+    if fetched and (rank := _fetched(frame, state)):
         return Precedence(rank)
-    if slot is not None and begins is not None and slot >= begins:
-        return Precedence(Rank.MESSAGE, -slot)
+    if recent:
+        return Precedence(Rank.MESSAGE, -(slot or 0))
     return HISTORY
 
 
@@ -98,7 +101,7 @@ def _fetched(frame: Frame, state: ThreadState) -> Rank | None:
 
 
 def room(state: ThreadState, page_id: str, own: Precedence) -> int:
-    """Tokens that a page of this precedence can have, once all below it has left."""
+    """Return the tokens for a page of this precedence, once all below it has left."""
     frames = state.paging.frames
     above = sum(
         frames[name].tokens
@@ -109,7 +112,7 @@ def room(state: ThreadState, page_id: str, own: Precedence) -> int:
 
 
 def kept(state: ThreadState) -> set[str]:
-    """Pages, beside the pinned, that no run takes out: the next request shows them."""
+    """Return pages, besides the pinned, that no run evicts: they are due next."""
     return {
         name
         for name, each in precedence(state).items()
@@ -118,7 +121,7 @@ def kept(state: ThreadState) -> set[str]:
 
 
 def below(state: ThreadState, own: Precedence) -> list[str]:
-    """Pages that may leave for one of this precedence, the last in rank first."""
+    """Return pages that may leave for one of this precedence, last in rank first."""
     found, frames = precedence(state), state.paging.frames
     names = [name for name, each in found.items() if each > own]
     return sorted(names, key=lambda name: (_last(found[name]), frames[name].place))

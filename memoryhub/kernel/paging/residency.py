@@ -12,8 +12,8 @@ from memoryhub.kernel.state.pages import Entry
 from memoryhub.kernel.state.paging import (
     HISTORY_PAGES,
     REFAULT_TURNS,
+    PagePart,
     Paging,
-    Part,
     Past,
     counted,
     listed,
@@ -39,7 +39,7 @@ def created(state: ThreadState, event: events.PageCreated) -> ThreadState:
 def registered(
     state: ThreadState, entry: Entry, *, mapped: bool, displaced: str | None
 ) -> Paging:
-    """A page that is new: into the TLB uncounted, and into L0 or L1."""
+    """Register a new page: in the TLB uncounted, and in L0 or L1."""
     paging = state.paging
     tlb = paging.tlb.insert(entry, size=paging.settings.tlb_entries)
     paging = paging._replace(tlb=tlb, pages=paging.pages + 1)
@@ -119,17 +119,17 @@ def _brought(
         return tiers.touched(state, paging, event.page_id)
     parts, frame = _parts(state, event), paging.frames.get(event.page_id)
     # A message that was shortened is shown in full where it was said.
-    said = frame is not None and not parts and groups.spoken(paging, frame)
+    spoken = frame is not None and not parts and groups.spoken(paging, frame)
     return tiers.framed(
-        state, paging, entry, event.level, recalled=not said, parts=parts, moves=True
+        state, paging, entry, event.level, recalled=not spoken, parts=parts, moves=True
     )
 
 
-def _parts(state: ThreadState, event: events.PageFaulted) -> tuple[Part, ...]:
+def _parts(state: ThreadState, event: events.PageFaulted) -> tuple[PagePart, ...]:
     """The parts that are shown then, each with the seq at which it was fetched."""
     frame = state.paging.frames.get(event.page_id)
     been = {part[:2]: part for part in (frame.parts if frame else ())}
-    new = (Part(*each)._replace(seq=state.clock + 1) for each in event.parts or ())
+    new = (PagePart(*each)._replace(seq=state.clock + 1) for each in event.parts or ())
     return tuple(been.get(part[:2], part) for part in new)
 
 
@@ -223,7 +223,7 @@ def tlb_invalidated(state: ThreadState, event: events.TlbInvalidated) -> ThreadS
 
 
 def in_tier(paging: Paging, tier: str) -> list[str]:
-    """Pages in the TLB that are shown in a tier."""
+    """Return the pages in the TLB that are shown in a tier."""
     return [
         entry.page_id
         for entry in paging.tlb.oldest_first()

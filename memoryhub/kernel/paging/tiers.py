@@ -11,22 +11,22 @@ from rpds import HashTrieMap
 
 from memoryhub.kernel.paging import weights
 from memoryhub.kernel.state.pages import Entry
-from memoryhub.kernel.state.paging import Frame, Hot, Paging, Part, Past
+from memoryhub.kernel.state.paging import Frame, Hot, PagePart, Paging, Past
 from memoryhub.kernel.state.state import ThreadState
 
 Value = TypeVar("Value")
 #: Why a slot is mapped that stands where it was said.
-_AS_SAID = ("append", "turn")
+_AS_APPENDED = ("append", "turn")
 
 
 def returns(paging: Paging, entry: Entry, cause: str) -> bool:
-    """Whether a page that is mapped for this cause comes out of memory.
+    """Return whether a page that is mapped for this cause comes out of memory.
 
     Then it is no message of a conversation any more, but what a call has brought.
     """
     if paging.settings.layout == "developer" or entry.page_id in paging.frames:
         return False
-    return entry.slot is not None and cause not in _AS_SAID
+    return entry.slot is not None and cause not in _AS_APPENDED
 
 
 def framed(
@@ -36,10 +36,10 @@ def framed(
     level: int,
     *,
     recalled: bool = False,
-    parts: tuple[Part, ...] = (),
+    parts: tuple[PagePart, ...] = (),
     moves: bool = False,
 ) -> Paging:
-    """With the page mapped at that level; one that is mapped keeps its place.
+    """Map the page at that level; one that is mapped keeps its place.
 
     Unless it `moves` to the call that has fetched it, as in a conversation.
     """
@@ -93,7 +93,7 @@ def heated(
     *,
     was: Frame | None = None,
 ) -> Paging:
-    """With the page on the hot list, in the place of the one it pushed out."""
+    """Put the page on the hot list, in the place of the one it pushed out."""
     before = paging.hot.get(entry.page_id)
     kept = was or before
     hot = without(paging.hot, displaced) if displaced else paging.hot
@@ -108,7 +108,7 @@ def heated(
 
 
 def rewritten(paging: Paging, entry: Entry, clock: int) -> Paging:
-    """With the entry in the page's frame or hot place; a new version is at FULL."""
+    """Put the entry in the page's frame or hot place; a new version is at FULL."""
     if (frame := paging.frames.get(entry.page_id)) is not None:
         renewed = frame.entry.version != entry.version
         level = 0 if renewed else frame.level
@@ -135,7 +135,7 @@ def rewritten(paging: Paging, entry: Entry, clock: int) -> Paging:
 
 
 def touched(state: ThreadState, paging: Paging, page_id: str) -> Paging:
-    """With a reference to the page, if it is mapped or hot."""
+    """Note a reference to the page, if it is mapped or hot."""
     clock, turn = state.clock + 1, state.turn_count
     if (frame := paging.frames.get(page_id)) is not None:
         frame = frame._replace(

@@ -19,7 +19,7 @@ STUB = 72
 
 
 def weight(settings: Settings, entry: Entry, level: int, *, recalled: bool) -> int:
-    """Tokens of the page at this level; `recalled` as in `Frame`."""
+    """Return the tokens of the page at this level; `recalled` as in `Frame`."""
     cost = entry.at(level).cost
     if settings.layout == "developer" or system_prompt(entry):
         return cost
@@ -30,7 +30,7 @@ def weight(settings: Settings, entry: Entry, level: int, *, recalled: bool) -> i
 
 
 def fetching(settings: Settings, page_id: str) -> int:
-    """Tokens of what brings a page, beside the page."""
+    """Return the tokens of the call that fetches a page, beside the page."""
     if settings.layout == "developer" or page_id == SYSTEM_PROMPT:
         return 0
     return _CALL + len(page_id.encode())

@@ -113,7 +113,7 @@ def _unheld(decision: Decision, entry: Entry) -> EntryBody | None:
 
 
 def with_made(entry: Entry, made: MadeLevels | None) -> Entry:
-    """The entry as it would be with those levels, as far as they are news."""
+    """Return the entry with those levels, as far as they are new to it."""
     if made is None or (made.page_id, made.version) != (entry.page_id, entry.version):
         return entry
     if any(entry.levels[level.level] for level in made.levels):
@@ -129,7 +129,7 @@ def with_made(entry: Entry, made: MadeLevels | None) -> Entry:
 def write_made(
     decision: Decision, found: Found, made: MadeLevels | None, *, by: By = "system"
 ) -> Found:
-    """What was found, with levels that were made beforehand as far as they are news.
+    """Emit the levels made beforehand that are new to a page, and return it.
 
     Emits page.compressed. Levels of another version, or that somebody else made
     meanwhile, are left out.
@@ -166,7 +166,7 @@ def fitting(
     own: Precedence | None = None,
     cause: Cause = "command",
 ) -> int | None:
-    """The most faithful existing level from `level` on that a page may have at all."""
+    """Return the most faithful existing level from `level` on that can ever fit."""
     for each in range(level, 4):
         if entry.levels[each] is None:
             continue
@@ -180,7 +180,7 @@ def fitting(
 def weigh(
     decision: Decision, entry: Entry, level: int, *, cause: Cause = "command"
 ) -> int:
-    """What a page weighs that is mapped, or would be for this cause."""
+    """Return what a page weighs that is mapped, or would be for this cause."""
     frame = decision.paging.frames.get(entry.page_id)
     recalled = frame.recalled if frame else returns(decision.paging, entry, cause)
     return weights.weight(decision.paging.settings, entry, level, recalled=recalled)
@@ -189,7 +189,7 @@ def weigh(
 def make_room(
     decision: Decision, page_id: str, cost: int, *, own: Precedence | None = None
 ) -> bool:
-    """Whether the page fits at that cost, once the run that it calls for is over.
+    """Evict what must go for `cost`, and return whether the page then fits.
 
     What the exchange needs comes with its `own` precedence, by which all below it
     leaves if it must.
@@ -220,7 +220,7 @@ def _held(paging: Paging, page_id: str) -> int:
 
 
 def allows(decision: Decision, page_id: str, cost: int, own: Precedence | None) -> bool:
-    """Whether a level of the page may weigh so much.
+    """Return whether a level of the page may weigh so much.
 
     What there is room for already asks for nobody's place, so nobody is ranked.
     """

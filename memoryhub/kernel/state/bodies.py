@@ -8,7 +8,7 @@ tell nothing of a person. A test looks through all of them.
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
@@ -26,7 +26,7 @@ class Chosen:
 
 
 def whole_mib(number: int) -> int:
-    """A number that is small, or of whole MiB; raises ValueError."""
+    """Check that a number is small, or of whole MiB. Raises ValueError."""
     if number > MOST and number % _MIB:
         raise ValueError("beyond ten million only whole MiB")
     return number
@@ -59,6 +59,16 @@ class Body(BaseModel):
     )
 
 
+class Searched(NamedTuple):
+    """What of an event's payload is searched, and as records of which kind."""
+
+    kind: str
+    #: Members of the payload, in order; None: all of it.
+    members: tuple[str, ...] | None = None
+    #: They make one line.
+    sentence: bool = False
+
+
 class Event(Body):
     """Base of all events; `sealed` ones carry a payload."""
 
@@ -67,3 +77,8 @@ class Event(Body):
     #: What is sealed comes again lawfully, though it was erased before: it is said anew
     #: each time, or we made it of what is there.
     recurs: ClassVar[bool] = False
+    #: None: nobody finds it by its words.
+    searched: ClassVar[Searched | None] = None
+    #: Members of what is sealed that make one value, which stays out once it is erased,
+    #: however short; each alone may come again.
+    together: ClassVar[tuple[str, ...]] = ()

@@ -25,12 +25,12 @@ class Erased(NamedTuple):
         return _within(self.spans.get(thread, ()), seq)
 
     def at(self, clock: int | None) -> bool:
-        """Whether it names the event of that clock; None is no event."""
+        """Return whether the event of that clock is erased; None is no event."""
         return clock is not None and _within(self.clocks, clock)
 
 
 def erased(state: ThreadState, ranges: Iterable[Range]) -> Erased:
-    """What the ranges name of a thread and of what it inherits."""
+    """Resolve ranges of a thread and of what it inherits."""
     gone = named(clipped(state, ranges))
     clocks, began = [], 0
     for thread, up_to in _journals(state):
@@ -41,30 +41,30 @@ def erased(state: ThreadState, ranges: Iterable[Range]) -> Erased:
 
 
 def named(ranges: Iterable[Range]) -> Erased:
-    """What the ranges name, whichever thread asks; only by place."""
-    asked: dict[UUID, list[tuple[int, int]]] = {}
+    """Resolve ranges by place alone, whichever thread asks."""
+    ordered: dict[UUID, list[tuple[int, int]]] = {}
     for thread, first, last in ranges:
-        asked.setdefault(thread, []).append((first, last))
-    spans = {thread: tuple(joined(each)) for thread, each in asked.items()}
+        ordered.setdefault(thread, []).append((first, last))
+    spans = {thread: tuple(joined(each)) for thread, each in ordered.items()}
     return Erased(spans=spans, clocks=())
 
 
 def clipped(state: ThreadState, ranges: Iterable[Range]) -> list[Range]:
-    """The ranges as far as they name what the thread holds or inherits.
+    """Clip the ranges to what the thread holds or inherits.
 
     Sorted as its clock goes, those that meet joined.
     """
     gone = named(ranges)
     found: list[Range] = []
     for thread, up_to in _journals(state):
-        asked = gone.spans.get(thread, ())
-        spans = ((max(_START, first), min(last, up_to)) for first, last in asked)
+        wanted = gone.spans.get(thread, ())
+        spans = ((max(_START, first), min(last, up_to)) for first, last in wanted)
         found += [(thread, *span) for span in joined(spans)]
     return found
 
 
 def joined(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The spans in order, those that touch as one; what is empty is left out."""
+    """Sort spans and join those that touch; empty ones are left out."""
     merged: list[tuple[int, int]] = []
     for first, last in sorted(spans):
         if first > last:
@@ -77,12 +77,12 @@ def joined(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def count(ranges: Iterable[Range]) -> int:
-    """How many records the ranges name."""
+    """Count the records that the ranges name."""
     return sum(last - first + 1 for _, first, last in ranges)
 
 
 def stripped(entry: Entry, gone: Erased) -> Entry | None:
-    """The entry without texts that are erased; None when its FULL is one of them."""
+    """Return the entry without erased texts; None when its FULL is erased."""
     if _lies_in(entry.full, gone):
         return None
     hint = entry.hint

@@ -16,7 +16,9 @@ from memoryhub.kernel.state.bodies import (
     Bytes,
     Count,
     Event,
+    Flag,
     Number,
+    Searched,
     Seconds,
     Token,
 )
@@ -66,6 +68,8 @@ class ThreadCreated(Scoped):
     subject: UUID
     config: Limits
     replay_format: Count
+    #: It holds what is known of the subject beyond one thread; absent: it does not.
+    home: Flag | None = None
 
 
 class ThreadForked(Scoped):
@@ -128,11 +132,12 @@ class ThreadRetired(Event):
 
 
 class SlotAppended(Event):
-    """A message entered the thread. Payload: content, what its agent said beside it."""
+    """A message entered the thread. Payload: content, fields that its agent added."""
 
     event_type = "slot.appended"
     sealed = True
     recurs = True
+    searched = Searched("message", ("content",))
 
     #: Dense from 0 in commit order; the slot's address for ever.
     index: Count

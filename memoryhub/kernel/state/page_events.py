@@ -13,6 +13,7 @@ from memoryhub.kernel.state.bodies import (
     Figure,
     Flag,
     Parts,
+    Searched,
     Share,
     Token,
 )
@@ -23,6 +24,7 @@ from memoryhub.kernel.text.names import Name
 
 Cause = Literal[
     "append",
+    "brought",
     "command",
     "fault",
     "upgrade",
@@ -126,6 +128,7 @@ class PageCreated(PageEvent):
 
     event_type = "page.created"
     sealed = True
+    searched = Searched("page", ("content",))
 
     page_id: Name
     type: PageType
@@ -150,6 +153,7 @@ class PageUpdated(LookUp):
 
     event_type = "page.updated"
     sealed = True
+    searched = Searched("page", ("content",))
 
     #: The version from here on; one more only when the content changed.
     version: Count
@@ -245,6 +249,15 @@ class FaultRefused(PageEvent):
     entry: EntryBody | None = None
 
 
+class PagesSearched(PageEvent):
+    """The model has searched the thread, for words that stand nowhere."""
+
+    event_type = "pages.searched"
+
+    #: Pages that it was told of.
+    results: Count
+
+
 class PageReferenced(LookUp):
     """A page in use was named again."""
 
@@ -323,6 +336,8 @@ class TurnBegan(Event):
     over_budget: Flag = False
     #: Begun by an import, to look at paging on recorded traffic.
     simulated: Flag = False
+    #: Tokens of the blocks in requests from here on; None: as before.
+    blocks: Count | None = None
 
 
 class TurnPacked(Event):

@@ -5,7 +5,12 @@ from __future__ import annotations
 from typing import Any, Literal, NamedTuple, get_args
 from uuid import UUID
 
-PageType = Literal["transcript", "artifact", "summary", "claim", "index", "procedure"]
+#: What agents make; messages are of the first two.
+AgentPageType = Literal[
+    "transcript", "artifact", "summary", "claim", "index", "procedure"
+]
+#: Blocks are the home threads' alone.
+PageType = Literal[AgentPageType, "block"]
 Modality = Literal["text", "image", "audio", "video", "structured"]
 Level = Literal[0, 1, 2, 3]
 Tier = Literal["L0", "L1", "L2", "L3", "L4"]
@@ -19,6 +24,7 @@ LEVEL_NAMES = ("full", "reduced", "abstract", "reference")
 
 #: How gladly a type leaves the working set: 1 goes first.
 PRIORITY: dict[str, float] = {
+    "block": 0.1,
     "claim": 0.1,
     "index": 0.2,
     "procedure": 0.3,
@@ -29,6 +35,9 @@ PRIORITY: dict[str, float] = {
 #: Types that pressure never replaces by a lower level: what they say is exact.
 NEVER_LOWERED = frozenset({"claim", "index", "summary"})
 DEFAULT_IMPORTANCE = 0.5
+#: The type of blocks, and bytes of the text of one.
+BLOCK: PageType = "block"
+MAX_BLOCK_BYTES = 65_536
 #: The page that is written by its own route and stands first in each request.
 SYSTEM_PROMPT = "system-prompt"
 
@@ -41,7 +50,7 @@ class Location(NamedTuple):
     level: int
 
     def elsewhere(self, own: UUID) -> UUID | None:
-        """The thread that has it, unless that is `own`: what is kept names no other."""
+        """Return the owning thread unless it is `own`, which is not stored."""
         return None if self.thread == own else self.thread
 
 
@@ -88,11 +97,11 @@ class Entry(NamedTuple):
         return entry
 
     def at_most(self, level: int) -> int:
-        """The greatest existing level that is no less faithful than `level`."""
+        """Return the greatest existing level that is no less faithful than `level`."""
         return max(each for each in range(level + 1) if self.levels[each] is not None)
 
     def at(self, level: int) -> LevelEntry:
-        """The level's entry, which must exist."""
+        """Return the level's entry, which must exist."""
         entry = self.levels[level]
         assert entry is not None
         return entry
@@ -106,7 +115,7 @@ _SAME = (
 
 
 def entry_fields(holder: Any) -> dict[str, Any]:
-    """What an entry, or an event or a row that stands for one, holds of its page.
+    """Return the page's fields from an entry, or an event or row that stands for one.
 
     Where its texts lie is told by each in its own way.
     """
@@ -118,12 +127,12 @@ def slot_page_id(index: int) -> str:
 
 
 def system_prompt(entry: Entry) -> bool:
-    """Whether the page is of the system prompt: slots of role system, and its own."""
+    """Return whether the page is of the system prompt: a system slot or its own."""
     return entry.role == "system" or entry.page_id == SYSTEM_PROMPT
 
 
 def slot_type(role: str | None) -> PageType:
-    """The page type of a slot: what tools gave back are artifacts."""
+    """Return the page type of a slot: what tools gave back are artifacts."""
     return "artifact" if role == "tool" else "transcript"
 
 

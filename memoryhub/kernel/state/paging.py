@@ -30,10 +30,11 @@ PACKED_KEPT = 20
 #: Live pages of a thread; slots count.
 MAX_PAGES = 10_000_000
 
+Name = TypeVar("Name")
 Value = TypeVar("Value")
 
 
-class Part(NamedTuple):
+class PagePart(NamedTuple):
     """A part of a page that is in the working set."""
 
     start: int
@@ -65,7 +66,7 @@ class Frame(NamedTuple):
     #: the context since it was mapped.
     joined_seq: int = 0
     #: Those that are shown instead of all of FULL; in the order of the text.
-    parts: tuple[Part, ...] = ()
+    parts: tuple[PagePart, ...] = ()
 
     @property
     def page_id(self) -> str:
@@ -149,13 +150,13 @@ class Exchanges(NamedTuple):
         return resident_rate(self.begun, self.faulted)
 
     def begin(self, number: int) -> Exchanges:
-        """With a turn of that exchange."""
+        """Note a turn of that exchange."""
         if number <= self.begun:
             return self
         return Exchanges(number, self.faulted, (*self.last, True)[-EXCHANGES_KEPT:])
 
     def fault(self) -> Exchanges:
-        """With a page fetched in the exchange that goes on, if one does."""
+        """Note that a page was fetched in the exchange that goes on, if one does."""
         if not self.last or not self.last[-1]:
             return self
         return Exchanges(self.begun, self.faulted + 1, (*self.last[:-1], False))
@@ -214,9 +215,13 @@ class Paging(NamedTuple):
     turn_lookups: tuple[int, int] = (0, 0)
 
     def having(self, own: OwnTools | None) -> Paging:
-        """The same with these tools, or none."""
+        """Return the same with these tools, or none."""
         settings = replace(self.settings, tools_tokens=own.tokens if own else 0)
         return self._replace(own_tools=own, settings=settings)
+
+    def carrying(self, tokens: int) -> Paging:
+        """Return the same with requests that carry so many tokens of blocks."""
+        return self._replace(settings=replace(self.settings, blocks_tokens=tokens))
 
     @property
     def utilization(self) -> float:
@@ -228,47 +233,47 @@ class Paging(NamedTuple):
         return self.utilization >= self.settings.evict_to
 
     def in_order(self) -> list[Frame]:
-        """The frames as they stand in the context."""
+        """Return the frames as they stand in the context."""
         return sorted(values(self.frames), key=attrgetter("place"))
 
     def oldest_first(self) -> list[Frame]:
-        """The frames as they were mapped."""
+        """Return the frames as they were mapped."""
         return sorted(values(self.frames), key=attrgetter("mapped_seq"))
 
     def exchange(self, slots: int) -> int | None:
-        """Where the exchange begins: the last user slot, else the newest of `slots`."""
+        """Return where the exchange begins: at the last user slot, else the newest."""
         if self.last_user is not None:
             return self.last_user.slot
         return slots - 1 if slots else None
 
     def tier(self, page_id: str) -> str | None:
-        """L0 or L1; None for a page that is at home."""
+        """Return `L0` or `L1`; None for a page that is at home."""
         if page_id in self.frames:
             return "L0"
         return "L1" if page_id in self.hot else None
 
     def refault_count(self, turn: int) -> int:
-        """Refaults in the last `REFAULT_TURNS` turns, this one included."""
+        """Count refaults in the last `REFAULT_TURNS` turns, this one included."""
         return sum(n for at, n in self.refaults if at > turn - REFAULT_TURNS)
 
 
 def resident_rate(exchanges: int, faulted: int) -> float | None:
-    """Exchanges in which nothing was fetched ÷ exchanges; None of none."""
+    """Return the share of exchanges in which nothing was fetched; None of none."""
     return (exchanges - faulted) / exchanges if exchanges else None
 
 
 def lately(exchanges: int) -> int:
-    """How many of so many exchanges are the last ones that a rate looks at."""
+    """Return how many of so many exchanges a rate looks at: the last ones."""
     return min(exchanges, EXCHANGES_KEPT)
 
 
-def listed(pages: HashTrieMap[str, Value]) -> list[tuple[str, Value]]:
-    """A map's items, in no order that would mean anything.
+def listed(pages: HashTrieMap[Name, Value]) -> list[tuple[Name, Value]]:
+    """Return a map's items, in no order that would mean anything.
 
     By how it is pickled, which lists all at once: its iterator takes one after the
     other out of a map of its own, and needs twenty times as long.
     """
-    items: list[tuple[str, Value]]
+    items: list[tuple[Name, Value]]
     items = pages.__reduce__()[1][0]  # type: ignore[assignment]  # what it is made of
     return items
 
@@ -280,7 +285,7 @@ def values(pages: HashTrieMap[str, Value]) -> list[Value]:
 def counted(
     counts: HashTrieMap[str, int], names: Iterable[str], *, by: int = 1
 ) -> HashTrieMap[str, int]:
-    """With each of these counters moved on."""
+    """Move each of these counters on."""
     for name in names:
         counts = counts.insert(name, counts.get(name, 0) + by)
     return counts

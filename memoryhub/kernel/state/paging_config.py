@@ -56,6 +56,10 @@ class PagingConfig(Body):
     policy: Policy | None = None
     lower_first: Switch | None = None
     map_slots: Switch | None = None
+    #: Requests carry the subject's blocks. Journals from before do without.
+    blocks: Switch | None = None
+    #: The model may keep what it learns.
+    model_tools: Switch | None = None
     mode: Mode | None = None
     tlb_entries: Number | None = None
     max_faults_per_turn: Number | None = None
@@ -86,6 +90,8 @@ class Settings:
     policy: Policy = "importance_lru"
     lower_first: bool = True
     map_slots: bool = True
+    blocks: bool = False
+    model_tools: bool = False
     mode: Mode = "strict"
     tlb_entries: int = 512
     max_faults_per_turn: int = 3
@@ -93,11 +99,14 @@ class Settings:
     fault_confidence_threshold: Confidence = "referenced"
     #: Of the agent's own tools: nobody sets it.
     tools_tokens: int = 0
+    #: Of the blocks that requests carry: each turn sets it.
+    blocks_tokens: int = 0
 
     @property
     def usable(self) -> int:
         """Tokens that frames may hold together."""
-        return self.budget_tokens - self.reserved_tokens - self.tools_tokens
+        beside = self.tools_tokens + self.blocks_tokens
+        return self.budget_tokens - self.reserved_tokens - beside
 
     @property
     def high(self) -> float:
@@ -129,11 +138,13 @@ class Settings:
 CHOICES = tuple(PagingConfig.model_fields)
 
 
-def settings_of(config: PagingConfig, *, tools_tokens: int = 0) -> Settings:
-    """The settings that a thread's config leads to, with tools of so many tokens."""
+def settings_of(
+    config: PagingConfig, *, tools_tokens: int = 0, blocks_tokens: int = 0
+) -> Settings:
+    """Derive a thread's settings from its config and its tools' and blocks' tokens."""
     chosen = {name: getattr(config, name) for name in CHOICES}
     kept = {name: value for name, value in chosen.items() if value is not None}
-    return Settings(**kept, tools_tokens=tools_tokens)
+    return Settings(**kept, tools_tokens=tools_tokens, blocks_tokens=blocks_tokens)
 
 
 #: Least and most of each number; what is in between is taken as it is.

@@ -1,6 +1,6 @@
 """Eviction policies: how much a page deserves to stay. Data, one contract for all.
 
-A policy gives every candidate a keep score from its terms; the lowest score goes
+A policy gives every candidate a keep score from its parts; the lowest score goes
 first, ties by the older map seq.
 """
 
@@ -15,7 +15,7 @@ from memoryhub.kernel.state.pages import PRIORITY, Entry
 from memoryhub.kernel.state.paging import Frame, Hot, Paging, Past, listed, values
 
 
-class Terms(NamedTuple):
+class ScoreParts(NamedTuple):
     """What a keep score is made of, each 0.0-1.0."""
 
     #: Rank of the last reference: 0 for the oldest of all, 1 for the newest.
@@ -29,8 +29,8 @@ class Terms(NamedTuple):
     references: int
 
 
-#: From terms to a keep score.
-Keep = Callable[[Terms], float]
+#: From its parts to a keep score.
+Keep = Callable[[ScoreParts], float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,18 +41,18 @@ class Policy:
     hot: Keep
 
 
-def _importance_frame(terms: Terms) -> float:
-    return 0.4 * terms.recency + 0.4 * terms.value + 0.2 * terms.penalty
+def _importance_frame(parts: ScoreParts) -> float:
+    return 0.4 * parts.recency + 0.4 * parts.value + 0.2 * parts.penalty
 
 
-def _importance_hot(terms: Terms) -> float:
-    often = min(1.0, log1p(terms.references) / 10)
-    recent = 0.3 / (1 + terms.idle_turns)
-    return recent + 0.2 * often + 0.3 * terms.value + 0.2 * terms.penalty
+def _importance_hot(parts: ScoreParts) -> float:
+    often = min(1.0, log1p(parts.references) / 10)
+    recent = 0.3 / (1 + parts.idle_turns)
+    return recent + 0.2 * often + 0.3 * parts.value + 0.2 * parts.penalty
 
 
-def _recency(terms: Terms) -> float:
-    return terms.recency
+def _recency(parts: ScoreParts) -> float:
+    return parts.recency
 
 
 POLICIES: dict[str, Policy] = {
@@ -66,7 +66,7 @@ def value(entry: Entry) -> float:
 
 
 def penalty(past: Past | None, paging: Paging, *, turn: int) -> float:
-    """How recently the page was fetched, or went and came back; 0 if long ago."""
+    """Return how recently the page was fetched, or left and returned; 0 if long ago."""
     if past is None:
         return 0.0
     total = 0.0
@@ -79,7 +79,7 @@ def penalty(past: Past | None, paging: Paging, *, turn: int) -> float:
 
 
 def protected(past: Past | None, paging: Paging, *, turn: int) -> bool:
-    """Whether a page is inside an anti-thrash window."""
+    """Return whether a page is inside an anti-thrash window."""
     return penalty(past, paging, turn=turn) > 0
 
 
@@ -98,14 +98,16 @@ def _since_return(past: Past, turn: int, window: int) -> int | None:
     return None if since >= window else since
 
 
-def terms(pages: Sequence[Frame], paging: Paging, *, turn: int) -> list[Terms]:
-    """The terms of each, ranked among themselves."""
+def score_parts(
+    pages: Sequence[Frame], paging: Paging, *, turn: int
+) -> list[ScoreParts]:
+    """Return the score parts of each page, ranked among themselves."""
     seqs = [page.referenced_seq for page in pages]
     last = max(1, len(pages) - 1)
     ranks = {seq: rank / last for rank, seq in enumerate(sorted(seqs))}
     history = dict(listed(paging.history))
     return [
-        Terms(
+        ScoreParts(
             ranks[page.referenced_seq],
             value(page.entry),
             penalty(history.get(page.entry.page_id), paging, turn=turn),
@@ -117,21 +119,21 @@ def terms(pages: Sequence[Frame], paging: Paging, *, turn: int) -> list[Terms]:
 
 
 def frame_scores(paging: Paging, *, turn: int) -> dict[str, float]:
-    """The keep score of every frame."""
+    """Return the keep score of every frame."""
     frames = values(paging.frames)
     keep = POLICIES[paging.settings.policy].frame
-    each = terms(frames, paging, turn=turn)
+    each = score_parts(frames, paging, turn=turn)
     return {f.page_id: keep(t) for f, t in zip(frames, each, strict=True)}
 
 
 def hot_score(page: Hot, paging: Paging, *, turn: int) -> float:
-    """The keep score of a hot page; comparable with those of pages yet to come.
+    """Return the keep score of a hot page; comparable with those of pages yet to come.
 
     Its recency is the seq itself, not a rank, which every newcomer would move.
     """
     past = paging.history.get(page.entry.page_id)
     return POLICIES[paging.settings.policy].hot(
-        Terms(
+        ScoreParts(
             recency=float(page.referenced_seq),
             value=value(page.entry),
             penalty=penalty(past, paging, turn=turn),

@@ -10,6 +10,7 @@ from uuid import UUID
 from rpds import HashTrieMap
 
 from memoryhub.kernel.state.events import LabelValue, Limits
+from memoryhub.kernel.state.knowledge import Knowledge
 from memoryhub.kernel.state.paging import Paging
 from memoryhub.kernel.state.working_memory import (
     DEFAULT_MAX_KEY_BYTES,
@@ -86,6 +87,9 @@ class ThreadState(NamedTuple):
     import_digest: str = ""
     paging: Paging = Paging()
     memory: WorkingMemory = WorkingMemory()
+    #: It is the subject's home thread: it holds no messages and begins no turns.
+    home: bool = False
+    knowledge: Knowledge = Knowledge()
 
     @property
     def max_slots(self) -> int:
@@ -115,14 +119,14 @@ class ThreadState(NamedTuple):
         return sum(part.up_to_seq for part in self.lineage)
 
     def seq_of(self, clock: int) -> int:
-        """The number that the thread gives an event: its seq, or ≤ 0 if inherited.
+        """Return an event's number in this thread: its seq, or ≤ 0 if inherited.
 
         So no two events that one thread knows share a number, and order is kept.
         """
         return clock - self.inherited_clock
 
     def place(self, clock: int) -> tuple[UUID, int]:
-        """(thread, seq) of the event at that clock, which may be an ancestor's."""
+        """Return (thread, seq) of the event at that clock, perhaps an ancestor's."""
         for part in self.lineage:
             if clock <= part.up_to_seq:
                 return part.thread, clock
@@ -135,7 +139,7 @@ class ThreadState(NamedTuple):
 
 
 def count(counts: Counts, name: str) -> Counts:
-    """One more of `name`; what is beyond `MAX_COUNTED` names counts as `OTHER`."""
+    """Count one more of `name`; beyond `MAX_COUNTED` names it counts as `OTHER`."""
     if name not in counts and len(counts) >= MAX_COUNTED:
         name = OTHER
     return counts.insert(name, counts.get(name, 0) + 1)

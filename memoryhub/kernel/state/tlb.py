@@ -28,11 +28,11 @@ class Tlb(NamedTuple):
     noted: tuple[str, ...] = ()
 
     def find(self, page_id: str) -> Entry | None:
-        """The entry, uncounted and untouched."""
+        """Return the entry, uncounted and untouched."""
         return self.held.get(page_id)
 
     def hit(self, page_id: str) -> Tlb:
-        """A look-up that found its entry, which is now the newest."""
+        """Count a look-up that found its entry, which is now the newest."""
         held, hits, misses, noted = self
         after = Tlb(held, hits + 1, misses, (*noted, page_id))
         if len(noted) < _NOTED:
@@ -40,19 +40,19 @@ class Tlb(NamedTuple):
         return Tlb(after._in_order(), hits + 1, misses)
 
     def missed(self, entry: Entry | None, *, size: int) -> Tlb:
-        """A look-up that had to read the row; None when there was none."""
+        """Count a look-up that had to read the row; None if there was none."""
         after = self._replace(misses=self.misses + 1)
         return after if entry is None else after.insert(entry, size=size)
 
     def insert(self, entry: Entry, *, size: int) -> Tlb:
-        """With the entry as the newest, uncounted; the oldest leaves for it."""
+        """Insert the entry as the newest, uncounted; the oldest leaves for it."""
         held = self._in_order()
         held.pop(entry.page_id, None)
         held[entry.page_id] = entry
         return self._of(held, size)
 
     def write(self, entry: Entry) -> Tlb:
-        """With the entry in place of the one it holds; order stays."""
+        """Replace the entry that it holds; order stays."""
         if entry.page_id not in self.held:
             return self
         return self._replace(held={**self.held, entry.page_id: entry})
@@ -68,11 +68,11 @@ class Tlb(NamedTuple):
         return Tlb(hits=self.hits, misses=self.misses)
 
     def shrunk(self, size: int) -> Tlb:
-        """Of at most `size` entries."""
+        """Shrink to at most `size` entries."""
         return self if len(self.held) <= size else self._of(self._in_order(), size)
 
     def oldest_first(self) -> list[Entry]:
-        """Its entries in the order they would leave in."""
+        """Return the entries in the order they would leave in."""
         return [*self._in_order().values()]
 
     def _of(self, held: dict[str, Entry], size: int) -> Tlb:
@@ -91,5 +91,5 @@ class Tlb(NamedTuple):
 
 
 def holding(entries: Iterable[Entry], *, hits: int, misses: int) -> Tlb:
-    """A TLB that holds these, oldest first."""
+    """Return a TLB that holds these, oldest first."""
     return Tlb({entry.page_id: entry for entry in entries}, hits, misses)

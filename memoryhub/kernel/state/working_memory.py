@@ -52,12 +52,12 @@ class Contents(NamedTuple):
     slices: HashTrieMap[str, Any] = HashTrieMap()
 
     def find(self, key: str, *, now: datetime) -> KeyEntry | None:
-        """The key's entry, unless its instant has passed."""
+        """Return the key's entry, unless it has expired."""
         entry = self.keys.get(key)
         return entry if entry is not None and entry.visible(now) else None
 
     def visible(self, now: datetime) -> dict[str, KeyEntry]:
-        """All keys that count, by name."""
+        """Return all keys that have not expired, by name."""
         shown = {k: each for k, each in listed(self.keys) if each.visible(now)}
         return dict(sorted(shown.items()))
 
@@ -110,22 +110,22 @@ class WorkingMemory(NamedTuple):
         return len(self.checkpoints) - len(self.automatic) - self.joints
 
     def live(self, clock: int) -> Checkpoint | None:
-        """The checkpoint of that clock, unless it was deleted."""
+        """Return the checkpoint of that clock, unless it was deleted."""
         found = self.checkpoints.get(clock)
         return None if found is None or found.joint else found
 
     def listed(self) -> list[Checkpoint]:
-        """All that can be returned to, oldest first."""
+        """Return all that can be returned to, oldest first."""
         live = [each for each in self.checkpoints.values() if not each.joint]
         return sorted(live, key=lambda each: each.clock)
 
     def touching(self, names: Iterable[str]) -> Touched:
-        """What has been touched once these names are."""
+        """Return what has been touched once these names are."""
         return united(self.touched, names)
 
 
 def united(touched: Touched, names: Touched | Iterable[str]) -> Touched:
-    """Both together; too many become any."""
+    """Unite what was touched; too many names become any."""
     if touched is None or names is None:
         return None
     for name in names:

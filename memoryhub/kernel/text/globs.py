@@ -21,9 +21,10 @@ _NONE = "(?!)"
 
 
 def compiled(glob: str) -> Callable[[str], bool]:
-    """What tells whether a name matches. Raises InvalidError `glob_too_complex`.
+    """Compile a glob to a test of names.
 
-    A `[` that is never closed stands for itself.
+    Raises InvalidError `glob_too_complex`. A `[` that is never closed stands for
+    itself.
     """
     if len(glob) > MAX_CHARS:
         raise InvalidError(code="glob_too_complex", loc="glob", allowed=_SIMPLE)

@@ -25,18 +25,18 @@ _ENCODER = json.JSONEncoder(
 
 
 def dumped(value: Any) -> str:
-    """Compact JSON that encodes as UTF-8, whatever the value's texts hold."""
+    """Dump compact JSON that encodes as UTF-8, whatever the value's texts hold."""
     text = _ENCODER.encode(value)
     return text if text.isascii() else _SURROGATE.sub(_escaped, text)
 
 
 def in_string(text: str) -> str:
-    """`text` as it stands between the quotes of a JSON string."""
+    """Return `text` as it stands between the quotes of a JSON string."""
     return dumped(text)[1:-1]
 
 
 def inert(text: str) -> str:
-    """JSON text as one line that opens or closes no fence; its value is the same."""
+    """Return JSON as one line that opens or closes no fence, of the same value."""
     if text.isascii() and "<" not in text:
         return text
     return _UNSAFE.sub(_escaped, text)
@@ -48,7 +48,7 @@ def quoted(text: str) -> str:
 
 
 def minimised(text: str) -> str:
-    """Valid JSON text without the white space outside its strings; the rest as it was.
+    """Strip white space outside strings from valid JSON; the rest stays as it was.
 
     Linear; by far the most of what a line of JSON costs.
     """
@@ -62,7 +62,7 @@ def minimised(text: str) -> str:
 
 
 def read(text: str) -> Any:
-    """The object or array that `text` is; None when it is neither.
+    """Parse `text` as an object or array; None when it is neither.
 
     Key order is kept, of equal keys the last wins. Cheap for what begins otherwise.
     """

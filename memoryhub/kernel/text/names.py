@@ -23,6 +23,8 @@ _BLANK = re.compile("~[0-9a-f]{32}")
 #: Stands before what is no text; no name begins so.
 OTHER = "="
 _RESERVED = ("mh.", "_")
+#: Begins the names of home threads, which no agent gives.
+HOME = "mh.home."
 _OF_SUBJECT = re.compile("[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}:")
 
 
@@ -34,12 +36,12 @@ Name = Annotated[str, NameMark()]
 
 
 def valid(text: str) -> bool:
-    """Whether a client may choose this name; nothing is trimmed or folded."""
+    """Return whether a client may choose this name; nothing is trimmed or folded."""
     return _NAME.fullmatch(text) is not None
 
 
 def qualified(text: str) -> bool:
-    """Whether a slot type has a package: a `.` between two non-empty parts."""
+    """Return whether a slot type has a package: a `.` between two non-empty parts."""
     return "." in text and all(text.split("."))
 
 
@@ -48,7 +50,7 @@ def reserved(text: str) -> bool:
 
 
 def of_subject(subject: UUID, name: str) -> str:
-    """How a name is stored that a key gave which is bound to the subject.
+    """Return the stored form of a name given by a key bound to the subject.
 
     So that it can't tell by what is taken what others call their threads.
     """
@@ -56,19 +58,24 @@ def of_subject(subject: UUID, name: str) -> str:
 
 
 def called(name: str, subject: UUID) -> str:
-    """What a key that is bound to the thread's subject calls it."""
+    """Return the name by which a key bound to the thread's subject knows it."""
     return name.removeprefix(of_subject(subject, ""))
 
 
 def owner(name: str) -> UUID | None:
-    """The subject, if there is one of that id, whose own threads alone begin so."""
+    """Return the id of the subject to which alone threads of such a name belong."""
     found = _OF_SUBJECT.match(name)
     return UUID(found[0][:-1]) if found else None
 
 
+def home(subject: UUID) -> str:
+    """Return the name of the subject's home thread."""
+    return f"{HOME}{subject}"
+
+
 @lru_cache(maxsize=65_536)
 def blank(salt: bytes, name: str) -> str:
-    """`~` and 32 hex digits; a name already blanked stays as it is."""
+    """Return `~` and 32 hex digits; a name already blanked stays as it is."""
     if name.startswith("~"):
         return name
     digest = hashlib.blake2b(salt + name.encode(), digest_size=16)
@@ -82,7 +89,7 @@ def blanked(text: str) -> bool:
 def replace_names(
     model: type[BaseModel], body: dict[str, Any], change: Callable[[str], str]
 ) -> dict[str, Any]:
-    """The JSON body of `model` with each marked name passed through `change`."""
+    """Return the JSON body of `model` with each marked name passed through `change`."""
     marked, nested = _fields(model)
     changed = dict(body)
     for field in marked:
@@ -95,7 +102,7 @@ def replace_names(
 
 
 def fields_of(model: type[BaseModel]) -> Iterator[str]:
-    """The serialised names of all marked fields, of the models inside as well."""
+    """Yield the serialised names of all marked fields, of the models inside as well."""
     marked, nested = _fields(model)
     yield from marked
     for _, inner in nested:
@@ -103,7 +110,7 @@ def fields_of(model: type[BaseModel]) -> Iterator[str]:
 
 
 def as_name(value: float) -> str:
-    """A number or boolean as a name: the digest of `1` is another than that of "1"."""
+    """Return a number or boolean as a name; `1` digests differently from "1"."""
     return f"{OTHER}{json.dumps(value)}"
 
 

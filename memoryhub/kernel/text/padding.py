@@ -10,7 +10,7 @@ _EVEN: Final = 1_024
 
 
 def padded(size: int) -> int:
-    """The least step that holds so many bytes: 64, 128, …, 1,024, 1,152, …"""
+    """Round a size in bytes up to a step: 64, 128, …, 1,024, 1,152, …"""
     size = max(size, 1)
     step = _STEP if size <= _EVEN else 1 << ((size - 1).bit_length() - 4)
     return -(-size // step) * step

@@ -69,14 +69,14 @@ and how much of it this is. The result of page_list lists pages that are not sho
 
 def _of_talk(rules: str) -> str:
     """The wording for requests that keep the conversation."""
-    said = rules[rules.index("\n- ") :]
+    text = rules[rules.index("\n- ") :]
     for old, new in (
         ("the context, the log, the blocks, this exchange", "this conversation"),
         (f"Keep to {_LIMITS}", _LEFT),
     ):
-        assert old in said
-        said = said.replace(old, new)
-    return _TALK + said
+        assert old in text
+        text = text.replace(old, new)
+    return _TALK + text
 
 
 RULES = {

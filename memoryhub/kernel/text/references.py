@@ -23,7 +23,7 @@ class References:
         self._slots: OrderedDict[str, tuple[int, ...]] = OrderedDict()
 
     def note(self, slot: int, text: str) -> list[tuple[int, ...]]:
-        """By id of the text, in its order: the earlier slots that hold it too.
+        """Note a slot's text; return the earlier slots that hold each id of it too.
 
         Newest first; ids that no earlier slot holds are left out. From now on this slot
         holds them all.
@@ -40,7 +40,7 @@ class References:
 
 
 def ids(text: str) -> list[str]:
-    """What looks like an id, each once: a word of letters and digits."""
+    """List what looks like an id, each once: a word of letters and digits."""
     found: dict[str, None] = {}
     for word in _words(text):
         found[word] = None

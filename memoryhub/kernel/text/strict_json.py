@@ -84,7 +84,7 @@ def parse(
     words: Collection[str] = (),
     contents: Collection[str] = (),
 ) -> Any:
-    """The value of one JSON text in UTF-8, objects with their key order.
+    """Parse one JSON text in UTF-8; objects keep their key order.
 
     `words` are field names of ours that the `loc` of a refusal may contain; what the
     fields `contents` hold is content. Raises JsonRefusedError. Cost: linear, and a
@@ -104,12 +104,12 @@ def parse(
 
 
 def kept(text: bytes) -> Any:
-    """The value of a text that `as_sent` made, to the last digit of its integers."""
+    """Parse a text that `as_sent` made, to the last digit of its integers."""
     return _KEPT.decode(text.decode())
 
 
 def check(value: Any, limits: Limits = DEFAULT) -> bytes:
-    """The `as_sent` text of a value that `parse` could have returned.
+    """Return the `as_sent` text of a value that `parse` could have returned.
 
     For values that did not come as bytes of their own; `max_bytes` counts that text.
     Raises JsonRefusedError.
@@ -122,12 +122,12 @@ def check(value: Any, limits: Limits = DEFAULT) -> bytes:
 
 
 def canonical(value: Any) -> bytes:
-    """The one text of a value, for digests: UTF-8, keys sorted, no white space."""
+    """Return the one text of a value for digests: UTF-8, keys sorted, no spaces."""
     return _SORTED.encode(value).encode()
 
 
 def as_sent(value: Any) -> bytes:
-    """The text that content is stored as: `canonical`, but with its key order."""
+    """Return the text that content is stored as: `canonical`, but in its key order."""
     return _AS_SENT.encode(value).encode()
 
 

@@ -19,7 +19,7 @@ RULE: Final = (
 
 
 def valid(text: str) -> bool:
-    """Whether it can be somebody's; nothing is trimmed or folded."""
+    """Return whether a text can be a user id; nothing is trimmed or folded."""
     return (
         len(text) <= MAX_CHARS
         and text.isprintable()
@@ -30,7 +30,7 @@ def valid(text: str) -> bool:
 
 
 def require(text: str) -> str:
-    """The id. Raises InvalidError (`user_id`)."""
+    """Return the id. Raises InvalidError (`user_id`)."""
     if not valid(text):
         raise InvalidError(loc="user_id")
     return text

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from memoryhub.kernel.commands import NewSlot
+from memoryhub.kernel.formats.transcripts import Message
 from memoryhub.kernel.levels import (
     costs,
     exchange,
@@ -34,7 +35,7 @@ class Measured(NamedTuple):
 
 
 def of_slot(slot: NewSlot, content: Any) -> NewSlot:
-    """The slot with its cost and modality; its tokens stay as they were counted.
+    """Return the slot with its cost and modality; its tokens stay as counted.
 
     Some APIs have the user say what tools have brought: its role is the tool's.
     """
@@ -46,13 +47,34 @@ def of_slot(slot: NewSlot, content: Any) -> NewSlot:
         slot,
         cost=cost,
         modality=opened.modality,
+        calls=exchange.calls_tools(opened),
         own_calls=exchange.calls_only_ours(opened),
         answers=exchange.answered_call(opened),
     )
 
 
+def of_message(
+    message: Message, tokenizer: Tokenizer, *, counted_by: str | None = None
+) -> NewSlot:
+    """Return the slot of a transcript's message, counted by `tokenizer`.
+
+    Without `counted_by` the count stands, whatever its thread counts by.
+    """
+    slot = NewSlot(
+        from_name=message.from_name,
+        to_name=message.to_name,
+        type=message.type,
+        content=message.text,
+        tokens=tokenizer.count(tokens.text_of(message.content)),
+        counted_by=counted_by,
+        role=message.role,
+        agent_at=message.agent_at,
+    )
+    return of_slot(slot, message.content)
+
+
 def recounted(slot: NewSlot, tokenizer: Tokenizer, *, largest: float) -> NewSlot:
-    """The slot as `tokenizer` counts it, unless its agent has counted.
+    """Count the slot by `tokenizer`, unless its agent has counted.
 
     With its levels, if it costs more than `largest`.
     """
@@ -70,7 +92,7 @@ def recounted(slot: NewSlot, tokenizer: Tokenizer, *, largest: float) -> NewSlot
 def of_page(
     opened: Opened, *, sent: int | None, tokenizer: Tokenizer = tokens.EST
 ) -> Measured:
-    """A page at FULL; `sent` are its tokens as its agent has counted them."""
+    """Measure a page at FULL; `sent` are its tokens as its agent has counted them."""
     if sent is None:
         counted = tokenizer.count(_text(opened))
         cost = costs.cost(opened, count=tokenizer.count)
@@ -92,7 +114,7 @@ def _slot_page(slot: NewSlot, content: Any) -> Opened:
 
 
 def scaled(cost: int, opened: Opened, *, tokens: int) -> int:
-    """A cost by est/1, in the tokens that the agent counts in, rounded up."""
+    """Scale a cost by est/1 to the tokens that the agent counts in, rounded up."""
     estimated = estimate_of(opened)
     if tokens == estimated or not estimated:
         return max(cost, tokens)
@@ -100,7 +122,7 @@ def scaled(cost: int, opened: Opened, *, tokens: int) -> int:
 
 
 def estimate_of(opened: Opened) -> int:
-    """Tokens of a page at FULL by est/1."""
+    """Estimate the tokens of a page at FULL by est/1."""
     return tokens.estimate(_text(opened))
 
 

@@ -6,8 +6,9 @@ Pure. `append` decides, `appended` folds.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from typing import Any, NamedTuple
 
 from memoryhub.errors import NoRoomError, ThreadFullError
@@ -15,14 +16,15 @@ from memoryhub.kernel.commands import AppendSlots, Draft, MadeLevels, NewSlot
 from memoryhub.kernel.decision import Decision, PageTable
 from memoryhub.kernel.levels import making
 from memoryhub.kernel.levels.opened import Opened
-from memoryhub.kernel.paging import pins, residency, working_set
+from memoryhub.kernel.paging import groups, pins, residency, working_set
 from memoryhub.kernel.paging.entries import place_body
 from memoryhub.kernel.paging.lookups import Found
 from memoryhub.kernel.paging.precedence import USER, Precedence, Rank
 from memoryhub.kernel.parts import Part
 from memoryhub.kernel.state.events import Role, SlotAppended
-from memoryhub.kernel.state.page_events import PlaceBody, SlotPage
+from memoryhub.kernel.state.page_events import Cause, PlaceBody, SlotPage
 from memoryhub.kernel.state.pages import (
+    FULL,
     Entry,
     LevelEntry,
     Location,
@@ -91,8 +93,7 @@ def _append_page(
 ) -> None:
     page_id, cost = slot_page_id(index), slot.cost or slot.tokens
     own = _precedence(index, role)
-    mapped = decision.paging.settings.map_slots
-    mapped = mapped and working_set.make_room(decision, page_id, cost, own=own)
+    mapped = _stands_whole(decision, cost, own, index=index, role=role)
     page = SlotPage(
         type=slot_type(role),
         modality=slot.modality,
@@ -111,6 +112,28 @@ def _append_page(
     elif cost > pins.largest(decision.paging, page_id):
         # It is too large to stay so once its exchange is over.
         _make_levels(decision, decision.paging.frames[page_id].entry, slot)
+
+
+def _stands_whole(
+    decision: Decision, cost: int, own: Precedence, *, index: int, role: Role | None
+) -> bool:
+    """Make room for a message as it was said; False when there is none for it."""
+    if not decision.paging.settings.map_slots:
+        return False
+    if groups.lacks_calls(decision.paging, index, role):
+        return False
+    return working_set.make_room(decision, slot_page_id(index), cost, own=own)
+
+
+def _cause(decision: Decision, entry: Entry, slot: NewSlot) -> Cause:
+    """Say why a slot is mapped that could not be mapped as it was said.
+
+    Calls in part, or results without them, are no messages: memory brings them.
+    """
+    paging, index = decision.paging, entry.slot or 0
+    apart = groups.lacks_calls(paging, index, entry.role)
+    calls = slot.calls and groups.is_conversation(paging)
+    return "brought" if apart or calls else "append"
 
 
 def _make_levels(decision: Decision, entry: Entry, slot: NewSlot) -> None:
@@ -148,20 +171,18 @@ def _map_smaller(
     # What the user said has to be shown when a turn begins, mapped until then or not.
     if not settings.map_slots and entry.role != "user":
         return
-    found = Found(entry, None, None)
-    if not working_set.allows(decision, page_id, entry.full.cost, own):
+    found, cause = Found(entry, None, None), _cause(decision, entry, slot)
+    whole = working_set.weigh(decision, entry, FULL, cause=cause)
+    if not working_set.allows(decision, page_id, whole, own):
         made = _made(entry, slot, tokenizer=settings.tokenizer)
         found = working_set.write_made(decision, found, made)
-    fits = _fits(decision, found.live, own)
     if settings.map_slots:
-        fits = working_set.map_entry(decision, found.live, 0, cause="append", own=own)
+        fits = working_set.map_entry(decision, found.live, FULL, cause=cause, own=own)
+    else:
+        level = working_set.fitting(decision, found.live, FULL, own=own, cause=cause)
+        fits = level is not None
     if not fits and entry.role == "user":
         raise NoRoomError
-
-
-def _fits(decision: Decision, entry: Entry, own: Precedence) -> bool:
-    level = working_set.fitting(decision, entry, 0, own=own, cause="append")
-    return level is not None
 
 
 def _made(entry: Entry, slot: NewSlot, *, tokenizer: str) -> MadeLevels:
@@ -181,7 +202,7 @@ def _made(entry: Entry, slot: NewSlot, *, tokenizer: str) -> MadeLevels:
 
 
 def role_of(slot: NewSlot) -> Role | None:
-    """The role as sent, else that of a `chat.<role>` type."""
+    """Return the role as sent, else that of a `chat.<role>` type."""
     return slot.role or _CHAT_ROLES.get(slot.type)  # type: ignore[return-value]  # closed words
 
 
@@ -211,7 +232,7 @@ def draft(
     page: SlotPage | None,
     carries: Carried | None = None,
 ) -> Draft:
-    """The event and sealed payload of a slot at `index`."""
+    """Return the event and sealed payload of a slot at `index`."""
     handler = slot.handler
     own_name = handler.own_name if handler else None
     self_call = handler.is_self_call if handler else None
@@ -246,6 +267,12 @@ def _payload(slot: NewSlot, *, is_self_call: bool | None) -> bytes:
         texts["agent_at"] = slot.agent_at.isoformat()
     rest = strict_json.as_sent(texts)[1:] if texts else b"}"
     return b'{"content":' + slot.content + (b"," if texts else b"") + rest
+
+
+def agent_time(payload: Mapping[str, Any]) -> datetime | None:
+    """Return when the agent says that it was, by the payload of a slot or another."""
+    text = payload.get("agent_at")
+    return datetime.fromisoformat(text) if text else None
 
 
 def appended(state: ThreadState, event: SlotAppended) -> ThreadState:
@@ -293,7 +320,7 @@ def _joined(paging: Paging, slots: range, *, clock: int) -> Paging:
 
 
 def slot_entry(state: ThreadState, event: SlotAppended, page: SlotPage) -> Entry:
-    """The page-table entry of a slot that is appended to this state."""
+    """Return the page-table entry of a slot that is appended to this state."""
     place = Location(state.id, state.seq + 1, 0)
     return Entry(
         page_id=slot_page_id(event.index),

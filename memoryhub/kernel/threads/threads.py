@@ -69,6 +69,7 @@ def create(decision: Decision, command: CreateThread, pages: PageTable) -> None:
                 config=config,
                 replay_format=REPLAY_FORMAT,
                 labels=_listed(command.labels or {}),
+                home=command.home or None,
                 **_levels(command.scope),
             )
         )
@@ -80,8 +81,8 @@ def create(decision: Decision, command: CreateThread, pages: PageTable) -> None:
 
 def _born(sent: Limits) -> Limits:
     """The config of a new thread; those from before keep their one message."""
-    chosen = sent.layout or "conversation"
-    return sent.model_copy(update={"layout": chosen})
+    layout, blocks = sent.layout or "conversation", sent.blocks is not False
+    return sent.model_copy(update={"layout": layout, "blocks": blocks})
 
 
 def fork(decision: Decision, command: ForkThread, pages: PageTable) -> None:
@@ -123,7 +124,10 @@ def _forked_config(parent: Limits, sent: Limits) -> Limits:
     for name in FIXED:
         if getattr(sent, name) not in (None, getattr(was, name)):
             raise InvalidError(loc=f"config.{name}", allowed=_FIXED)
-    return sent.model_copy(update={name: getattr(parent, name) for name in FIXED})
+    kept = {name: getattr(parent, name) for name in FIXED}
+    if sent.blocks is None:
+        kept["blocks"] = parent.blocks
+    return sent.model_copy(update=kept)
 
 
 def amend(decision: Decision, command: AmendThread, pages: PageTable) -> None:
@@ -139,6 +143,8 @@ def amend(decision: Decision, command: AmendThread, pages: PageTable) -> None:
     if command.config is None:
         return
     config = Limits(**{**state.config.model_dump(), **command.config})
+    if config.blocks is None and "blocks" in command.config:
+        config = config.model_copy(update={"blocks": True})
     if config == state.config:
         return
     for name in FIXED:
@@ -189,7 +195,7 @@ def require_alive(state: ThreadState) -> None:
 
 
 def inherit(parent: ThreadState, child: ThreadState) -> ThreadState:
-    """What a fork starts from, before its thread.forked: all but the identity.
+    """Return what a fork starts from, before its thread.forked: all but the identity.
 
     The lineage gains the run of slots that only the parent itself holds.
     """
@@ -211,7 +217,8 @@ def inherit(parent: ThreadState, child: ThreadState) -> ThreadState:
 
 
 def created(state: ThreadState, event: ThreadCreated) -> ThreadState:
-    return _begun(state._replace(subject=event.subject), event)
+    born = state._replace(subject=event.subject, home=event.home is True)
+    return _begun(born, event)
 
 
 def forked(state: ThreadState, event: ThreadForked) -> ThreadState:
@@ -230,9 +237,13 @@ def configured(state: ThreadState, event: ThreadConfigured) -> ThreadState:
 
 
 def _settings(state: ThreadState, config: Limits) -> Settings:
-    """The agent's own tools stay what they are."""
+    """The agent's own tools, and the blocks of the last turn, stay what they are."""
     own = state.paging.own_tools
-    return settings_of(config, tools_tokens=own.tokens if own else 0)
+    return settings_of(
+        config,
+        tools_tokens=own.tokens if own else 0,
+        blocks_tokens=state.paging.settings.blocks_tokens,
+    )
 
 
 def _set_up(state: ThreadState, config: Limits) -> ThreadState:

@@ -20,11 +20,11 @@ from memoryhub.kernel.state.events import SlotAppended
 from memoryhub.kernel.state.pages import FULL, slot_page_id
 from memoryhub.kernel.state.paging import Frame
 
-Kind = Literal[
+ChangeKind = Literal[
     "entered", "left", "lowered", "upgraded", "updated", "shortened", "lengthened",
     "unchanged",
 ]  # fmt: skip
-KINDS: tuple[Kind, ...] = get_args(Kind)
+KINDS: tuple[ChangeKind, ...] = get_args(ChangeKind)
 #: The events that can change a frame; no others need to be read.
 FRAMING: tuple[type[Event], ...] = (
     SlotAppended,
@@ -74,7 +74,7 @@ class Change:
     """What became of one page from one turn to the other."""
 
     page_id: str
-    kind: Kind
+    kind: ChangeKind
     type: str
     #: Of its frame; None where it had none.
     level_before: int | None
@@ -106,13 +106,13 @@ class _Story:
     mapped: bool
     #: Its last one: a page that left and came back lower was lowered by coming back.
     level: int
-    steps: dict[Kind, Reason] = field(default_factory=dict)
+    steps: dict[ChangeKind, Reason] = field(default_factory=dict)
 
 
 def changes(
     before: Mapping[str, Frame], after: Mapping[str, Frame], between: Iterable[Happened]
 ) -> tuple[Change, ...]:
-    """What became of every page that is mapped in either, given all `FRAMING` events.
+    """Return what became of every page mapped in either, from all `FRAMING` events.
 
     Pages that left come first, then the others, each in the order of their context.
     Linear in the events.
@@ -134,7 +134,7 @@ def changes(
 def shortened(
     found: Iterable[Change], before: Mapping[str, int], after: Mapping[str, int]
 ) -> tuple[Change, ...]:
-    """The changes, those pages told of which another length is shown than before.
+    """Mark the changes of pages of which another length is shown than before.
 
     `before` and `after` are the characters kept of those that are shown in part.
     """
@@ -148,15 +148,15 @@ def shortened(
 
 def _length(
     change: Change, before: Mapping[str, int], after: Mapping[str, int]
-) -> Kind | None:
+) -> ChangeKind | None:
     kept, keeps = (cuts.get(change.page_id, inf) for cuts in (before, after))
     if change.kind != "unchanged" or kept == keeps:
         return None
     return "shortened" if keeps < kept else "lengthened"
 
 
-def counts(found: Iterable[Change]) -> dict[Kind, int]:
-    """How many changes there are of each kind."""
+def counts(found: Iterable[Change]) -> dict[ChangeKind, int]:
+    """Count the changes of each kind."""
     counted = Counter(change.kind for change in found)
     return {kind: counted[kind] for kind in KINDS}
 
@@ -230,7 +230,7 @@ def _change(before: Frame | None, after: Frame | None, story: _Story | None) -> 
     )
 
 
-def _kind(before: Frame | None, after: Frame | None) -> Kind:
+def _kind(before: Frame | None, after: Frame | None) -> ChangeKind:
     if before is None:
         return "entered"
     if after is None:

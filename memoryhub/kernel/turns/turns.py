@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from memoryhub.errors import NotFoundError
 from memoryhub.kernel.commands import MadeLevels
 from memoryhub.kernel.decision import Decision, PageTable
+from memoryhub.kernel.levels import block_lines
 from memoryhub.kernel.packing import context_records
-from memoryhub.kernel.paging import working_set
+from memoryhub.kernel.paging import eviction, pins, working_set
 from memoryhub.kernel.paging.lookups import Found
 from memoryhub.kernel.paging.page_commands import (
     BeginTurn,
@@ -40,6 +43,7 @@ def begin_turn(decision: Decision, command: BeginTurn, pages: PageTable) -> None
     """
     if command.tools is not None:
         own_tools.set_tools(decision, command.tools, pages)
+    blocks = _carry(decision, command)
     newest = None
     slots.require_room(decision.state, len(command.slots))
     for slot in command.slots:
@@ -57,13 +61,33 @@ def begin_turn(decision: Decision, command: BeginTurn, pages: PageTable) -> None
             exchange=max(1, decision.paging.exchanges.begun + (not continues)),
             over_budget=False,
             simulated=command.simulated,
+            blocks=blocks,
         )
     )
     _show_user(decision, newest, command.made, pages)
 
 
+def _carry(decision: Decision, command: BeginTurn) -> int | None:
+    """Make room for the blocks that requests carry from now on; None as before.
+
+    They come off what is usable, and share with pins what those may hold.
+    """
+    if command.blocks is None:
+        return None
+    paging = decision.paging
+    bare = replace(paging.settings, blocks_tokens=0)
+    room = bare.pinnable - pins.pinned_tokens(paging)
+    found = block_lines.chosen(command.blocks if bare.blocks else (), room)
+    tokens = block_lines.tokens_of(found)
+    if tokens == paging.settings.blocks_tokens:
+        return None
+    decision.goes_by(replace(bare, blocks_tokens=tokens))
+    eviction.shrink(decision)
+    return tokens
+
+
 def continues_exchange(paging: Paging) -> bool:
-    """Whether a turn that begins now goes on with the exchange of the one before."""
+    """Return whether a turn that begins now continues the exchange before it."""
     return paging.last_user is not None and paging.users_since_turn == 0
 
 
@@ -117,6 +141,8 @@ def record_context(
 
 def began(state: ThreadState, event: TurnBegan) -> ThreadState:
     paging = state.paging
+    if event.blocks is not None:
+        paging = paging.carrying(event.blocks)
     after = paging._replace(
         spent=paging.spent if event.continues else Spent(),
         calls=paging.calls if event.continues else (),

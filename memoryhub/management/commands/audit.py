@@ -15,7 +15,7 @@ from memoryhub.models.projects import Project
 from memoryhub.models.server.clock import clock
 from memoryhub.queries.access import audit
 from memoryhub.queries.access.audit import Line
-from memoryhub.queries.lists.terms import Period, Term, Word
+from memoryhub.queries.lists.terms import Period, SearchTerm, Word
 from memoryhub.queries.verify import anchors
 
 LISTED = 50
@@ -29,7 +29,7 @@ class Command(Base):
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        actions = parser.add_subparsers(dest="asked", required=True, metavar="ACTION")
+        actions = parser.add_subparsers(dest="verb", required=True, metavar="ACTION")
         listing = actions.add_parser("list", help="the newest entries, as a table")
         listing.add_argument("--limit", type=int, default=LISTED, metavar="N")
         exporting = actions.add_parser("export", help="all entries, a JSON line each")
@@ -37,11 +37,11 @@ class Command(Base):
             _add_filters(each)
         actions.add_parser("verify", help="walk the chain from the first entry on")
 
-    def handle(self, *args: Any, asked: str, **options: Any) -> None:
+    def handle(self, *args: Any, verb: str, **options: Any) -> None:
         start.refuse_old_formats()
-        if asked == "verify":
+        if verb == "verify":
             self._verify()
-        elif asked == "list":
+        elif verb == "list":
             self._list(options)
         else:
             self._export(options)
@@ -99,17 +99,17 @@ class Command(Base):
             self.end(f"There is no project {slug}.", code=WRONG_USAGE)
         return project.id
 
-    def _terms(self, options: dict[str, Any]) -> list[Term]:
+    def _terms(self, options: dict[str, Any]) -> list[SearchTerm]:
         words = ("actor", "action", "target", "purpose", "outcome")
         terms = [
-            Term(key=key, values=(_word(options[key]),))
+            SearchTerm(key=key, values=(_word(options[key]),))
             for key in words
             if options[key]
         ]
         since, until = (self._time(options[end]) for end in ("since", "until"))
         if since or until:
             period = Period(begin=since, end=until)
-            terms.append(Term(key="at", values=(period,)))
+            terms.append(SearchTerm(key="at", values=(period,)))
         return terms
 
     def _time(self, text: str | None) -> datetime | None:

@@ -17,6 +17,13 @@ from memoryhub.services.access import api_keys
 from memoryhub.services.people import subjects
 
 MOST_DAYS = 3650
+_PROBLEMS = {
+    "scopes_mixed": "Memory scopes and subject scopes never go together; make two "
+    "keys.",
+    "scopes": f"--scopes takes {', '.join((*MEMORY_SCOPES, *SUBJECT_SCOPES))}.",
+    "name": f"--name takes letters, digits and . _ : @ -, at most "
+    f"{api_keys.MAX_NAME} of them.",
+}
 
 
 class Command(Base):
@@ -27,6 +34,11 @@ class Command(Base):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("project", help="the project's name")
+        parser.add_argument(
+            "--name",
+            default="",
+            help="what people call it, after what uses it: lists show it as the actor",
+        )
         parser.add_argument(
             "--scopes",
             default=",".join(MEMORY_SCOPES),
@@ -56,29 +68,27 @@ class Command(Base):
                 f"There is no project of that name. Make it: manage.py create_project "
                 f"{project}"
             )
-        scopes = self.scopes(options["scopes"])
+        scopes = self.scopes(options["scopes"], name=options["name"])
         subject = None
         if options["user_id"]:
             subject = subjects.find_or_create(row.id, people.read_user_id(self))
         _, key = api_keys.create(
             row,
+            name=options["name"],
             scopes=scopes,
             subject=subject,
             expires_at=clock.now() + timedelta(days=days) if days else None,
         )
         self.show(key)
 
-    def scopes(self, given: str) -> list[str]:
+    def scopes(self, given: str, *, name: str) -> list[str]:
+        """Read the scopes, and end where no key of this name could have them."""
         scopes = [word for word in given.split(",") if word]
         try:
-            api_keys.require_creatable(scopes)
+            api_keys.require_creatable(scopes, name=name)
         except InvalidError as refusal:
-            self.end(
-                "Memory scopes and subject scopes never go together; make two keys."
-                if refusal.invalid_code == "scopes_mixed"
-                else f"--scopes takes {', '.join((*MEMORY_SCOPES, *SUBJECT_SCOPES))}.",
-                code=WRONG_USAGE,
-            )
+            problem = _PROBLEMS.get(refusal.invalid_code, _PROBLEMS["scopes"])
+            self.end(problem, code=WRONG_USAGE)
         return scopes
 
     def show(self, key: str) -> None:

@@ -14,7 +14,7 @@ from django.conf import settings
 from django.core.management.base import CommandParser
 
 from memoryhub.management import logs, start
-from memoryhub.management.demo.stage import Stage
+from memoryhub.management.demo.stage import OFFICER, WRITERS, Stage
 from memoryhub.management.serving import server
 from memoryhub.management.terminal import Command as Base
 from memoryhub.models.access.api_keys import ApiKey
@@ -106,8 +106,8 @@ class Command(Base):
 
     def report(self, stage: Stage, *, strict: bool) -> None:
         accepted = stage.accepted
-        said = ", ".join(f"{name} {count}" for name, count in accepted.items())
-        self.say(f"Requests that were taken: {said or 'none'}.")
+        counts = ", ".join(f"{name} {count}" for name, count in accepted.items())
+        self.say(f"Requests that were taken: {counts or 'none'}.")
         silent = [name for name, count in accepted.items() if not count]
         if strict and (stage.trouble or silent or not accepted):
             found = stage.trouble or [f"{name}: silent" for name in silent]
@@ -120,20 +120,19 @@ def _at_home(folder: Path) -> bool:
 
 
 def _stage(bound: socket.socket, *, seed: int, speed: float) -> Stage:
-    """The agents, with a project and a key of this run."""
+    """The agents, with a project and keys of this run."""
     project = Project.objects.filter(slug=PROJECT).first()
     project = project or projects.create(PROJECT)
     operators.ensure_default()
-    memory_keys = ApiKey.objects.filter(project=project, scopes__contains="memory:")
-    run = memory_keys.count() + 1
-    _, key = api_keys.create(project)
-    _, officer_key = api_keys.create(project, scopes=("subject:forget",))
+    run = ApiKey.objects.filter(project=project, name=OFFICER).count() + 1
+    keys = {name: api_keys.create(project, name=name)[1] for name in WRITERS}
+    forgetting = ("subject:forget",)
+    _, keys[OFFICER] = api_keys.create(project, name=OFFICER, scopes=forgetting)
     host, port = bound.getsockname()[:2]
     return Stage(
         host=host,
         port=port,
-        key=key,
-        officer_key=officer_key,
+        keys=keys,
         seed=seed,
         speed=speed,
         run=run,

@@ -35,12 +35,12 @@ from memoryhub.services.forget import (
     replays,
 )
 from memoryhub.services.people import subjects
-from memoryhub.services.scan import erasure_needles
+from memoryhub.services.scan import collecting
 
 ACTOR: Final = "command"
 
 ABOUT: Final = """\
-Forget a person, one of her threads, what is older than a time, or one record.
+Forget a person, one thread, what is older than a time, or one record.
 
 Forgetting takes two steps. `forget plan` counts what would go, erases nothing and
 prints what confirms it; `forget confirm` erases, for good, and shows how far it is
@@ -56,11 +56,11 @@ histories and in lists of processes."""
 
 ABOUT_PLAN: Final = """\
 Count what forgetting would take, by place: what goes, what stays and why, and what
-is out of our reach. Nothing is erased. The plan holds for 15 minutes; while she is
-written for, it grows stale, unless --restrict keeps agents out until then.
+is out of our reach. Nothing is erased. The plan is valid for 15 minutes. It
+grows stale when agents write about the person meanwhile; --restrict keeps them out.
 
-Scopes: `subject` (all of a person, her key with it), `thread`, `before` (every
-record of hers from before a time) and `record` (one event of a thread). The last
+Scopes: `subject` (all of a person, with the key), `thread`, `before` (every
+record of the person from before a time) and `record` (one event of a thread). The last
 three take along what was made of it."""
 
 ABOUT_CONFIRM: Final = """\
@@ -176,7 +176,7 @@ class Command(Base):
         row = self._row(erasure)
         texts = [line for line in sys.stdin.read().splitlines() if line]
         try:
-            erasure_needles.recall(row, texts)
+            collecting.recall(row, texts)
         except InvalidError as refusal:
             self.end(
                 "The first line of standard input is not the id of who was erased."

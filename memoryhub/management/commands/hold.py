@@ -21,7 +21,7 @@ LONGEST_DAYS: Final = holds.LONGEST.days
 
 ABOUT: Final = f"""\
 Keep what may not be erased. While a hold on a person is in force neither an erasure
-nor the retention policy takes anything of hers; an erasure that is confirmed under
+nor the retention policy takes anything of it; an erasure that is confirmed under
 it keeps agents out instead.
 
   echo customer-7 | manage.py hold open --project acme \\

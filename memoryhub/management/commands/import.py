@@ -27,20 +27,29 @@ from memoryhub.management.terminal import Command as Base
 from memoryhub.models.projects import Project
 from memoryhub.models.server.clock import clock
 from memoryhub.services.imports.imports import Import
+from memoryhub.workers.overview import activity
 
 CHUNK_BYTES = 65_536
 
 ABOUT: Final = """\
 Import recorded agent runs into a project, through the same writer as the API.
 
+FILE holds messages as OpenAI's chat completions have them, in one of two formats:
+runs  a JSON array, each element a run: task_id, trial (an integer) and traj (its
+      messages); reward and info if it has them, the person as info.task.user_id
+chat  JSON Lines, each line a message: role, content and the like; thread, user_id and
+      at (a time with its offset) if it has them
+
 Safe to interrupt and to repeat: a run that is there already is left as it is, one
 that is incomplete goes on where it stopped. A server may be running meanwhile.
 
-With --budget each model call of the runs is played under a context of so many tokens:
-pages come and go, and what the model would have been sent is recorded as simulated.
+With --budget each model call is replayed as if it had had that budget: a turn is begun
+before each answer of the model, what the messages refer to is fetched back, and each
+request is recorded and marked simulated. Another budget for the same threads is
+refused (budget_differs): give another --source then.
 
 With --format bundle the file is the export of one person's memory, and all of it comes
-in or nothing: her threads with their numbers, times and names, under ids and keys of
+in or nothing: the threads with their numbers, times and names, under ids and keys of
 this hub. One of another hub needs its public keys (--keys).
 
 What can't be imported is named by its place, as FILE:LINE:OFFSET run=N message=N
@@ -76,7 +85,7 @@ class Command(Base):
         if options["format"] == bundle_import.FORMAT:
             bundle_import.run(self, options, self._project)
             return
-        asked = self._read_options(options)
+        read_as = self._read_options(options)
         began = time.monotonic()
         with ExitStack() as stack:
             file = self._opened(options["file"], stack)
@@ -88,9 +97,10 @@ class Command(Base):
                 budget=self._budget(options["budget"]),
             )
             progress = self._progress(file, job, options)
-            name, items = self._read(file, progress, asked, options["format"])
+            name, items = self._read(file, progress, read_as, options["format"])
             self._take(job, items, progress, options["file"], report)
         self._note(job)
+        activity.flush()
         summary = Summary(
             file=options["file"],
             format=name,
@@ -125,20 +135,20 @@ class Command(Base):
                     "The file's name can't begin the names of threads; "
                     "say --source NAME."
                 )
-        asked = Options(
+        found = Options(
             source=source,
             thread=options["thread"],
             user_id=self._user_id(options["file"]) if options["user_id"] else None,
             agent_type=options["agent_type"],
         )
         for option in ("source", "thread", "agent_type"):
-            text = getattr(asked, option)
+            text = getattr(found, option)
             if text is not None and not _free(text):
                 self._refuse(
                     f"--{option.replace('_', '-')} takes a name: letters, digits and "
                     "._:@- after a letter or digit, at most 128, not beginning with mh."
                 )
-        return asked
+        return found
 
     def _user_id(self, file: str) -> str:
         """On standard input, so that it stands in no process list."""
@@ -200,7 +210,7 @@ class Command(Base):
         return progress
 
     def _read(
-        self, file: int, progress: ImportProgress, asked: Options, name: str
+        self, file: int, progress: ImportProgress, options: Options, name: str
     ) -> tuple[str, Iterator[Item]]:
         """The format's name and the file's items, read as they are asked for."""
 
@@ -210,13 +220,13 @@ class Command(Base):
                 yield chunk
 
         try:
-            name, items = formats.read(chunks(), options=asked, format_name=name)
+            name, items = formats.read(chunks(), options=options, format_name=name)
         except InvalidError:
             self._refuse(
                 "The file's first record does not tell its format (unknown_format). "
                 "Say it with --format."
             )
-        if asked.thread is not None and name != "chat":
+        if options.thread is not None and name != "chat":
             self._refuse("--thread goes with --format chat only.")
         return name, items
 

@@ -68,7 +68,7 @@ class Command(Base):
             self.end(f"bad_keys: {refused}", code=WRONG_USAGE)
 
     def bytes_of(self, file: Path) -> bytes:
-        """The file's content, or no more of it than shows that it is too long."""
+        """Read the file, or no more of it than shows that it is too long."""
         try:
             with file.open("rb") as opened:
                 return opened.read(receipts.MAX_BYTES + 1)

@@ -10,9 +10,9 @@ from memoryhub.management.progress import Progress
 from memoryhub.management.terminal import FAILED, REFUSED
 from memoryhub.management.terminal import Command as Base
 from memoryhub.queries.forget import erasures
-from memoryhub.queries.scan.residue import Standing, list_residue
+from memoryhub.queries.scan.residue import list_residue
 from memoryhub.services.scan import scan_targets, scans
-from memoryhub.services.scan.scans import Found, Verdict
+from memoryhub.services.scan.scans import Found, ScanResult, Standing
 
 #: Places of undeclared hits that are named; there may be as many as there are rows.
 NAMED = 20
@@ -42,40 +42,34 @@ class Command(Base):
             total=scans.extent(),
             unit="bytes",
         )
-        verdict = scans.scan(
-            targets.needles,
-            subjects=targets.subjects,
-            threads=targets.threads,
-            progress=progress.add,
-            budget_bytes=None,
-        )
+        result, _ = scans.scan(targets, progress=progress.add, budget_bytes=None)
         progress.close()
-        scans.note(verdict, actor="command")
-        self._report(verdict, of=targets.erasures)
-        self._end(verdict)
+        scans.note(result, actor="command")
+        self._report(result, of=len(targets.by_erasure))
+        self._end(result)
 
-    def _report(self, verdict: Verdict, *, of: int) -> None:
-        for name, found in verdict.self_test.items():
+    def _report(self, result: ScanResult, *, of: int) -> None:
+        for name, found in result.self_test.items():
             self.stdout.write(f"probe {name}: {'found' if found else 'NOT FOUND'}")
-        kinds = ", ".join(f"{n:,} {kind}" for kind, n in verdict.needles.items())
+        kinds = ", ".join(f"{n:,} {kind}" for kind, n in result.targets.items())
         self.stdout.write(
             f"Looked for {kinds or 'nothing but the probes'} of {of:,} "
-            f"erasures in {verdict.scanned_bytes:,} bytes: "
-            f"{', '.join(verdict.surfaces)}."
+            f"erasures in {result.scanned_bytes:,} bytes: "
+            f"{', '.join(result.surfaces)}."
         )
-        for line in _lines(verdict.hits):
+        for line in _lines(result.hits):
             self.stdout.write(line)
-        declared = ", ".join(each.what for each in list_residue())
+        declared = ", ".join(list_residue())
         self.stdout.write(f"Declared, whatever was found: {declared}.")
 
-    def _end(self, verdict: Verdict) -> None:
-        if verdict.void:
+    def _end(self, result: ScanResult) -> None:
+        if result.void:
             self.end("scan_void: it did not find its own probes", code=REFUSED)
-        if verdict.unreachable:
-            places = ", ".join(verdict.unreachable)
+        if result.unreachable:
+            places = ", ".join(result.unreachable)
             self.end(f"store_away: {places} can't be looked through", code=REFUSED)
-        if verdict.undeclared:
-            self.end(f"{verdict.undeclared:,} where nothing should be", code=FAILED)
+        if result.undeclared:
+            self.end(f"{result.undeclared:,} where nothing should be", code=FAILED)
         if found := erasures.count_found():
             self.end(
                 f"{found:,} erasures wait, for which a scan had found something: "
@@ -86,16 +80,16 @@ class Command(Base):
 
 
 def _lines(hits: Iterable[Found]) -> list[str]:
-    """What was found where; of the undeclared ones the first places."""
-    told = [
+    """List what was found where; of the undeclared ones the first places."""
+    undeclared = [
         f"{hit.standing}: {hit.kind} in {hit.surface} {hit.place} by {hit.decoder} "
         f"at {hit.at:,}"
         for hit in hits
         if hit.standing is Standing.UNDECLARED
     ]
-    declared = [
-        f"{hit.standing}: {hit.kind} in {hit.surface} {hit.place} {hit.what}".rstrip()
+    lawful = [
+        f"{hit.standing}: {hit.kind} in {hit.surface} {hit.place}"
         for hit in hits
         if hit.standing is not Standing.UNDECLARED
     ]
-    return [*told[:NAMED], *list(dict.fromkeys(declared))[:NAMED]]
+    return [*undeclared[:NAMED], *list(dict.fromkeys(lawful))[:NAMED]]

@@ -49,7 +49,7 @@ class Command(Base):
                 running.run(sockets=[bound])
 
     def welcome(self, bound: socket.socket, *, private: bool) -> Iterator[str]:
-        """Where the server is and how to get in."""
+        """Yield lines that say where the server is and how to get in."""
         url = server.url(bound)
         yield f"MemoryHub listens on {url}"
         if private:

@@ -59,6 +59,6 @@ class Command(Base):
             )
         token = operators.make_link(row, minutes)
         self.say(f"Signs in {operator}, once, within {minutes} minutes:")
-        asked = f"?purpose={purpose}" if purpose else ""
+        query = f"?purpose={purpose}" if purpose else ""
         at = (origin or address.find_address()).rstrip("/")
-        self.stdout.write(f"{at}/sign-in/{token}{asked}")
+        self.stdout.write(f"{at}/sign-in/{token}{query}")

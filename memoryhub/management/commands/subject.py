@@ -36,17 +36,17 @@ ABOUT_RESTRICT: Final = """\
 Keep agents out of a person's memory, reading and writing, while nothing of it
 changes (Article 18 of the GDPR). Export and viewing by officers go on. Bases:
 
-  accuracy_contested   she says it is wrong, and that is being looked into
-  unlawful_objected    it is unlawful, and she wants it kept rather than erased
-  claims               she needs it for a legal claim
-  objection_pending    she objected, and it is being weighed"""
+  accuracy_contested   the person says it is wrong; that is being looked into
+  unlawful_objected    it is unlawful; the person wants it kept, not erased
+  claims               the person needs it for a legal claim
+  objection_pending    the person objected; that is being weighed"""
 
 ABOUT_UNRESTRICT: Final = """\
 Let agents in again. What a plan of erasing keeps them out for ends with that plan."""
 
 ABOUT_READMIT: Final = """\
-Let a person in again who was erased to the end: as somebody new, with a key of her
-own, to whom nothing of before attaches. Names of erased threads stay unusable."""
+Let a person in again who was erased to the end: as somebody new, with a new
+key, to whom nothing of before attaches. Names of erased threads stay unusable."""
 
 _COUNTS: Final = ("slots", "turns", "pages", "deleted_pages", "keys")
 
@@ -89,8 +89,8 @@ class Command(people.Command):
             subject=person.id,
         )
         found = profiles.get_subject(person.project_id, person.id)
-        for name, said in _lines(profiles.get_profile(found, now=clock.now())):
-            self.stdout.write(f"{name:<14} {said}")
+        for name, text in _lines(profiles.get_profile(found, now=clock.now())):
+            self.stdout.write(f"{name:<14} {text}")
 
     def do_restrict(self, options: dict[str, Any]) -> None:
         person = self.person(options)
@@ -139,8 +139,8 @@ def _lines(found: Profile) -> Iterator[tuple[str, str]]:
 def _cares(found: Profile) -> Iterator[tuple[str, str]]:
     """Who used it, and what was or may be done about it."""
     for use in found.uses:
-        said = f"{use.reads:,} reads, {use.writes:,} writes, last on {use.last_day}"
-        yield f"key {use.prefix}", said
+        text = f"{use.reads:,} reads, {use.writes:,} writes, last on {use.last_day}"
+        yield f"key {use.prefix}", text
     for hold in found.holds:
         if hold.in_force:
             until = _moment(hold.expires_at)

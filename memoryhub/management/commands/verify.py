@@ -26,7 +26,7 @@ from memoryhub.services.forget import ledgers
 from memoryhub.vault.proof import signing
 
 #: What is wrong with the anchors, in words.
-TOLD: Mapping[str, str] = MappingProxyType(
+ANCHOR_TEXTS: Mapping[str, str] = MappingProxyType(
     {
         "anchor_file": "the file is not as it was signed",
         "anchors_behind": "the file lacks that line",
@@ -136,7 +136,7 @@ class Command(Base):
             since = f"; it is as of line {standing.as_of}" if standing.as_of else ""
             raise CommandError(
                 f"line {standing.n} of the anchors: {standing.wrong}, "
-                f"{TOLD[standing.wrong]}{since}. "
+                f"{ANCHOR_TEXTS[standing.wrong]}{since}. "
                 "After a restore that you know of: `manage.py forget --replay`, then "
                 "`manage.py anchor --anew`, which vouches for what is there now.",
                 returncode=1,
@@ -169,7 +169,7 @@ class Command(Base):
 
 
 def chosen(address: str | None) -> QuerySet[Thread]:
-    """All threads, or the one at `project/name`."""
+    """Return all threads, or the one at `project/name`."""
     # What is being imported is nothing yet; if that was killed, it will be swept.
     threads = Thread.objects.exclude(status=Thread.Status.IMPORTING).order_by("id")
     if address is None:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from itertools import cycle
+from itertools import count as counted
+from itertools import cycle, islice
 from random import Random
 from threading import Event
 from time import sleep
 from typing import Any
 
 from memoryhub.management.demo import (
+    airline,
     coder,
     concierge,
     counter,
@@ -43,10 +45,19 @@ class Life:
     speed: float = 1.0
     #: Of names that were written to before, so that each run has threads of its own.
     suffix: str = ""
+    #: Counts how often it began: after a failure with other threads.
+    beginning: int = 1
     _requests: int = field(default=0)
 
     def named(self, thread: str) -> str:
-        return thread + self.suffix
+        again = f".again-{self.beginning}" if self.beginning > 1 else ""
+        return thread + self.suffix + again
+
+    def chapters(self, *names: str) -> Iterator[str]:
+        """Yield names of threads, each for a short history, over and over."""
+        for number in counted(1):
+            for name in names:
+                yield self.named(name if number == 1 else f"{name}.{number}")
 
     def rest(self, seconds: float) -> None:
         """Wait about so long. Raises StoppedError."""
@@ -82,8 +93,8 @@ class Life:
 
 def support_desk(life: Life) -> None:
     """Ann's cases, one after the other; each is closed, some are reopened."""
-    for number, case in enumerate(desk.cases(life.chance), start=1):
-        thread = life.named(f"desk-case-{number}")
+    cases = zip(life.chapters(*desk.NAMES), desk.cases(life.chance), strict=False)
+    for number, (thread, case) in enumerate(cases, start=1):
         life.client.put_thread(
             thread,
             user_id=ANN,
@@ -104,28 +115,33 @@ def support_desk(life: Life) -> None:
 
 
 def researcher(life: Life) -> None:
-    """One long thread that needs all notes on what it is asked about.
+    """A thread that needs all that it found on what it is asked, then another.
 
     It reads those in its context, and fetches the others: that drives out those of the
     other topic.
     """
-    thread = life.named("research-tides-and-maps")
+    for thread in life.chapters("research-tides-and-maps"):
+        _research(life, thread)
+
+
+def _research(life: Life, thread: str) -> None:
     life.client.put_thread(
         thread,
         scope={"agent_type": "researcher"},
         labels={"topic": "tides-maps"},
         config=research.CONFIG,
     )
-    shelves = research.notes(life.chance)
+    shelves = research.findings(life.chance)
     for topic, shelf in enumerate(shelves):
         for number, text in enumerate(shelf):
             page_id = f"note-{topic}-{number}"
             life.client.put_page(thread, page_id, text=text, type="artifact", map=False)
     exchanges = research.rounds(life.chance)
-    for topic, exchange in zip(cycle(research.ORDER), exchanges, strict=False):
-        asked, *found = messages.slots(exchange, at=_now())
-        shown = life.client.begin_turn(thread, [asked])["included"]
-        for number in range(research.NOTES):
+    topics = islice(cycle(research.ORDER), research.QUESTIONS)
+    for topic, exchange in zip(topics, exchanges, strict=False):
+        question, *found = messages.slots(exchange, at=_now())
+        shown = life.client.begin_turn(thread, [question])["included"]
+        for number in range(research.FINDINGS):
             page_id = f"note-{topic}-{number}"
             if page_id in shown:
                 life.client.act_on(thread, page_id, "reference")
@@ -140,10 +156,8 @@ def researcher(life: Life) -> None:
 
 def repairs(life: Life) -> None:
     """Bugs, one a thread; a failed attempt is forked from where it was still good."""
-    number = 0
-    while True:
-        number += 1
-        _repair(life, life.named(f"repair-{number}"))
+    for name in life.chapters(*coder.NAMES):
+        _repair(life, name)
         life.rest(6)
 
 
@@ -171,7 +185,7 @@ def _repair(life: Life, name: str) -> None:
 
 
 def _try(life: Life, thread: str, exchange: Exchange, *, log: str, count: int) -> None:
-    """An attempt: thoughts go to the scratchpad, what is held goes to keys."""
+    """An attempt: thoughts go to the notes, what is held goes to keys."""
     urge, idea, *steps, report = exchange
     life.client.note(thread, idea["content"])
     life.client.update_task(thread, current_step=count, progress_percent=20.0 * count)
@@ -198,12 +212,17 @@ def diarist(life: Life) -> None:
 
     More are pinned than may be: when that is refused, the oldest two are let go.
     """
-    thread = "diary"
-    life.client.put_thread(
-        thread, user_id=ANN, scope={"agent_type": "diarist"}, config=diary.CONFIG
-    )
+    days = diary.days(life.chance)
+    for thread in life.chapters("diary"):
+        life.client.put_thread(
+            thread, user_id=ANN, scope={"agent_type": "diarist"}, config=diary.CONFIG
+        )
+        _keep_diary(life, thread, islice(days, diary.DAYS))
+
+
+def _keep_diary(life: Life, thread: str, days: Iterator[Exchange]) -> None:
     pinned: list[str] = []
-    for number, exchange in enumerate(diary.days(life.chance), start=1):
+    for number, exchange in enumerate(days, start=1):
         life.write(thread, exchange, pause=3)
         page_id = life.named(f"day-{number}")
         life.client.put_page(
@@ -246,8 +265,13 @@ def concierges(life: Life) -> None:
 
 
 def _serve(life: Life, name: str) -> None:
-    """Wishes, and facts that replace older ones."""
-    thread = life.named(f"concierge-{name}")
+    """Stays of a guest: wishes, and facts that replace older ones."""
+    wishes = concierge.wishes(life.chance)
+    for thread in life.chapters(f"concierge-{name}"):
+        _serve_stay(life, thread, name, islice(wishes, concierge.WISHES))
+
+
+def _serve_stay(life: Life, thread: str, name: str, wishes: Iterator[Exchange]) -> None:
     life.client.put_thread(
         thread,
         user_id=user_of(life.named(name)),
@@ -257,7 +281,7 @@ def _serve(life: Life, name: str) -> None:
     life.client.set_task(
         thread, status="running", description=f"The evenings of {name}"
     )
-    for number, exchange in enumerate(concierge.wishes(life.chance)):
+    for number, exchange in enumerate(wishes):
         # Nothing changed: it says that the agent lives.
         life.client.update_task(thread)
         life.client.set_key(thread, "table.held", {"wish": number}, ttl_seconds=20)
@@ -278,25 +302,23 @@ def _change_of_mind(life: Life, thread: str, number: int) -> None:
 
 def ticket_counter(life: Life) -> None:
     """Sales into small threads: each is filled to the brim, refuses, and is left."""
-    number = 1
-    thread = _open_roll(life, number)
+    rolls = life.chapters(*counter.NAMES)
+    thread = _open_roll(life, next(rolls))
     for exchange in counter.sales(life.chance):
         try:
             life.write_at_once(thread, exchange)
         except RefusedError as refused:
             if refused.code != "thread_full":
                 raise
-            number += 1
-            thread = _open_roll(life, number)
+            thread = _open_roll(life, next(rolls))
             life.write_at_once(thread, exchange)
         life.rest(1.8)
 
 
-def _open_roll(life: Life, number: int) -> str:
-    thread = life.named(f"ticket-roll-{number}")
+def _open_roll(life: Life, thread: str) -> str:
     life.client.put_thread(
         thread,
-        scope={"agent_type": "ticket-counter", "session": f"roll-{number}"},
+        scope={"agent_type": "ticket-counter", "session": thread},
         config={"max_slots": counter.MAX_SLOTS},
     )
     return thread
@@ -324,7 +346,8 @@ def privacy_officer(life: Life) -> None:
 
 
 def tell_history(life: Life) -> None:
-    """Two threads with an hour behind them, by the agents' clocks."""
+    """Two threads with an hour behind them, by the agents' clocks; and a promise."""
+    airline.tell(life.client, life.chance, at=_now() - timedelta(hours=1))
     _tell(
         life,
         "diary",

@@ -88,16 +88,16 @@ class Client:
         self.request("PATCH", f"/threads/{thread}/task", fields)
 
     def note(self, thread: str, text: str) -> None:
-        """A line on the scratchpad."""
+        """Add a line to the notes."""
         self.request("POST", f"/threads/{thread}/notes", {"text": text})
 
-    def checkpoint(self, thread: str, **said: str) -> int:
+    def checkpoint(self, thread: str, **fields: str) -> int:
         """A point to return to; its number."""
-        seq: int = self.request("POST", f"/threads/{thread}/checkpoints", said)["seq"]
+        seq: int = self.request("POST", f"/threads/{thread}/checkpoints", fields)["seq"]
         return seq
 
     def restore(self, thread: str, checkpoint: str) -> None:
-        """Make keys, task and notes what they were there."""
+        """Make working memory what it was there."""
         path = f"/threads/{thread}/checkpoints/{checkpoint}:restore"
         self.request("POST", path, {})
 

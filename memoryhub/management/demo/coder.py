@@ -19,6 +19,16 @@ RULES = (
     "Change one thing at a time and say why."
 )
 
+#: What a bug's thread is called.
+NAMES = (
+    "fix-loan-counter",
+    "fix-reminder-job",
+    "fix-shelf-index",
+    "fix-fine-calculator",
+    "fix-barcode-parser",
+    "fix-waiting-list",
+)
+
 BANK: Bank = {
     "task": [
         "The {part} {symptom}. Please find out why and repair it.",
@@ -148,7 +158,7 @@ def _attempt(grammar: Grammar, chance: Random, *, passed: bool) -> Exchange:
     edit = {"file": file, "line": first + 3, "why": change}
     failed = 0 if passed else chance.randrange(1, 6)
     report = {"passed": number - failed, "failed": failed, "took_ms": number * 7}
-    said = grammar.say("passed" if passed else "failed", number=failed or number)
+    verdict = grammar.say("passed" if passed else "failed", number=failed or number)
     return [
         user(grammar.say("urge")),
         assistant(grammar.say("idea")),
@@ -156,5 +166,5 @@ def _attempt(grammar: Grammar, chance: Random, *, passed: bool) -> Exchange:
         assistant(grammar.say("edit", change=change)),
         *used(chance, "edit_file", edit, {"ok": True}),
         *used(chance, "run_tests", {"only": file}, report),
-        assistant(said),
+        assistant(verdict),
     ]

@@ -8,6 +8,9 @@ from random import Random
 from memoryhub.management.demo.grammar import Bank, Grammar
 from memoryhub.management.demo.messages import Exchange, assistant, used, user
 
+#: Of one stay.
+WISHES = 24
+
 BANK: Bank = {
     "wish": [
         "A table for {people} tonight, please. {taste}",
@@ -81,7 +84,7 @@ def wishes(chance: Random) -> Iterator[Exchange]:
             {"house": grammar.pick("house"), "hour": grammar.pick("hour"), "free": n}
             for n in range(1, chance.randrange(2, 6))
         ]
-        asked = {"near": grammar.pick("place"), "hour": hour}
+        query = {"near": grammar.pick("place"), "hour": hour}
         booked = assistant(grammar.say("booked", house=house, hour=hour))
-        found = used(chance, "find_tables", asked, {"tables": free})
+        found = used(chance, "find_tables", query, {"tables": free})
         yield [wish, *found, booked, user(grammar.say("thanks"))]

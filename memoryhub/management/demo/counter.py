@@ -11,6 +11,15 @@ from memoryhub.management.demo.messages import Exchange, assistant, used, user
 #: Small on purpose: a full thread refuses, and never drops what is oldest.
 MAX_SLOTS = 80
 
+#: What a roll's thread is called.
+NAMES = (
+    "box-office-matinee",
+    "box-office-night-train",
+    "box-office-puppet-opera",
+    "box-office-organ-concert",
+    "box-office-revue",
+)
+
 BANK: Bank = {
     "ask": [
         "{people} for the {show}, please.",

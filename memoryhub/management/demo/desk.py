@@ -28,6 +28,18 @@ POLICY = (
     "seats and helmets that fell are never sold again, nor repaired."
 )
 
+#: What a case's thread is called.
+NAMES = (
+    "scratched-pannier",
+    "parcel-came-twice",
+    "helmet-too-small",
+    "rattling-saddle",
+    "late-rear-light",
+    "two-screws-missing",
+    "wrong-colour-trailer",
+    "old-address",
+)
+
 BANK: Bank = {
     "hello": [
         "Hi, it's about order {order}.",
@@ -152,8 +164,8 @@ def reopened(chance: Random) -> Exchange:
 def _case(grammar: Grammar, chance: Random) -> list[Exchange]:
     order = f"NB-{chance.randrange(10_000, 99_999)}"
     item, state = grammar.pick("item"), grammar.pick("state")
-    known = {"order": order, "item": item, "state": state}
-    opening: list[Message] = [system(RULES), user(grammar.say("hello", **known))]
+    details = {"order": order, "item": item, "state": state}
+    opening: list[Message] = [system(RULES), user(grammar.say("hello", **details))]
     record = {
         "order": order,
         "item": item,
@@ -162,7 +174,7 @@ def _case(grammar: Grammar, chance: Random) -> list[Exchange]:
         "sent": grammar.pick("weekday"),
     }
     looked_up = used(chance, "find_order", {"order": order}, record)
-    offered = [assistant(f"{grammar.say('found', **known)} {grammar.say('ask')}")]
+    offered = [assistant(f"{grammar.say('found', **details)} {grammar.say('ask')}")]
     wished = [user(grammar.say("wish"))]
     deed = grammar.say("deed")
     arranged = used(

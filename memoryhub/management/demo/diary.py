@@ -11,6 +11,9 @@ from memoryhub.management.demo.messages import Exchange, assistant, user
 #: Small enough that two weeks of pinned days are more than may be pinned.
 CONFIG = {"budget_tokens": 4_000, "reserved_tokens": 1_000}
 
+#: Of one diary.
+DAYS = 28
+
 BANK: Bank = {
     "opening": [
         "Up at {hour}, {weather}.",
@@ -82,8 +85,8 @@ def days(chance: Random) -> Iterator[Exchange]:
             " ".join(grammar.say("event") for _ in range(chance.randrange(2, 6)))
             for _ in range(chance.randrange(1, 4))
         ]
-        told = [grammar.say("opening"), *paragraphs, grammar.say("mood")]
-        entry = "\n\n".join(text[:1].upper() + text[1:] for text in told)
+        parts = [grammar.say("opening"), *paragraphs, grammar.say("mood")]
+        entry = "\n\n".join(text[:1].upper() + text[1:] for text in parts)
         yield [
             user(entry),
             assistant(grammar.say("echo")),

@@ -27,8 +27,8 @@ def forget(client: Client, user_id: str) -> str:
         "restrict": True,
     }
     plan = client.request("POST", f"/subjects/{found['id']}/erasures", wish)
-    said = {"plan_token": plan["plan_token"], "count": plan["count"]}
-    client.request("POST", f"/erasures/{plan['id']}:confirm", said)
+    confirmation = {"plan_token": plan["plan_token"], "count": plan["count"]}
+    client.request("POST", f"/erasures/{plan['id']}:confirm", confirmation)
     return str(plan["id"])
 
 

@@ -1,4 +1,4 @@
-"""A researcher with two topics whose notes never fit together.
+"""A researcher with two topics whose findings never fit together.
 
 While it keeps to one of them its context settles; where it changes with each question
 it thrashes. So both rates of its thread fall and rise.
@@ -103,7 +103,7 @@ MAPS: Bank = {
 }
 
 TOPICS = (TIDES, MAPS)
-#: The notes of one topic take more than half of this context, so that two never fit.
+#: The findings of one topic take more than half of this context, so that two never fit.
 CONFIG = {
     "budget_tokens": 7_500,
     "reserved_tokens": 1_500,
@@ -111,12 +111,14 @@ CONFIG = {
     # Of one topic and what is said meanwhile: a change of topics changes them all.
     "tlb_entries": 16,
 }
-NOTES, PASSAGES = 7, 24
+FINDINGS, PASSAGES = 7, 24
+#: Questions of a thread: it sees each topic twice.
+QUESTIONS = 48
 #: Topics of the questions, over and over: settled, torn, settled with the other, torn.
 ORDER = (*[0] * 6, *[1, 0] * 3, *[1] * 6, *[0, 1] * 3)
 
 
-def notes(chance: Random) -> list[list[str]]:
+def findings(chance: Random) -> list[list[str]]:
     """By topic, the texts that its questions are answered from."""
     grammars = [Grammar(bank=bank, chance=chance) for bank in TOPICS]
     return [
@@ -125,7 +127,7 @@ def notes(chance: Random) -> list[list[str]]:
                 grammar.say("passage", number=chance.randrange(12, 240))
                 for _ in range(PASSAGES)
             )
-            for _ in range(NOTES)
+            for _ in range(FINDINGS)
         ]
         for grammar in grammars
     ]
@@ -154,5 +156,5 @@ def _read(grammar: Grammar, chance: Random, subject: str) -> Exchange:
         }
         for _ in range(chance.randrange(1, 4))
     ]
-    asked = {"query": subject, "limit": len(found)}
-    return used(chance, "search_library", asked, {"results": found})
+    query = {"query": subject, "limit": len(found)}
+    return used(chance, "search_library", query, {"results": found})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from random import Random
 
@@ -13,7 +13,9 @@ from memoryhub.management.demo.client import Client, RefusedError
 
 #: A refusal or a dropped connection; the agent goes on after it.
 PAUSE_SECONDS = 2.0
-OFFICER = "privacy-officer"
+HISTORY, OFFICER = "history", "privacy-officer"
+#: Whoever writes; each has a key of its own.
+WRITERS = (HISTORY, *agents.AGENTS)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -22,9 +24,8 @@ class Stage:
 
     host: str
     port: int
-    key: str
-    #: May forget, and reads no memory.
-    officer_key: str
+    #: By agent, each under its own name; the officer's may forget, and reads no memory.
+    keys: Mapping[str, str]
     seed: int
     speed: float
     #: 1 on a new folder; later ones go on with what is there.
@@ -37,7 +38,7 @@ class Stage:
 
     def start(self) -> None:
         """Begin; returns at once."""
-        self._spawn("history", self._begin)
+        self._spawn(HISTORY, self._begin)
 
     def stop(self) -> None:
         """Have everybody finish their sentence, and wait for it."""
@@ -52,7 +53,7 @@ class Stage:
 
     def _begin(self) -> None:
         if self.run == 1:
-            self._act("history", agents.tell_history)
+            self._act(HISTORY, agents.tell_history)
         plays = {**agents.AGENTS, OFFICER: agents.privacy_officer}
         for name, play in plays.items():
             if not self.stopped.is_set():
@@ -80,22 +81,19 @@ class Stage:
             play(life)
         except (RefusedError, OSError, ValueError) as failure:
             self._note(name, failure)
-            life.suffix += ".again"
+            life.beginning += 1
             return False
         return True
 
     def _life(self, name: str) -> Life:
         return Life(
-            client=Client(host=self.host, port=self.port, key=self._key_of(name)),
+            client=Client(host=self.host, port=self.port, key=self.keys[name]),
             # Seeded by a text, so that agents differ and no hash seed matters.
             chance=Random(f"{self.seed} {self.run} {name}"),  # noqa: S311  # no secret
             stopped=self.stopped,
             speed=self.speed,
             suffix=f".run-{self.run}" if self.run > 1 else "",
         )
-
-    def _key_of(self, name: str) -> str:
-        return self.officer_key if name == OFFICER else self.key
 
     def _note(self, name: str, failure: Exception) -> None:
         if isinstance(failure, RefusedError):

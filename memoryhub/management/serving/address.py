@@ -15,7 +15,7 @@ def note(url: str) -> None:
 
 
 def find_address() -> str:
-    """The first of MEMORYHUB_ORIGINS, else where the server last listened."""
+    """Return the first of MEMORYHUB_ORIGINS, else where the server last listened."""
     for origin in settings.ORIGINS:
         return str(origin).rstrip("/")
     with suppress(OSError):

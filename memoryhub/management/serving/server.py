@@ -43,7 +43,7 @@ class Server(uvicorn.Server):
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """A socket of this address, so that a port in use is known before all else."""
+    """Bind a socket to this address, so that a port in use is known before all else."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     bound = socket.socket(family, socket.SOCK_STREAM)
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -61,13 +61,13 @@ def bind(host: str, port: int) -> socket.socket:
 
 
 def url(bound: socket.socket) -> str:
-    """The address to open in a browser on this machine."""
+    """Return the address to open in a browser on this machine."""
     host, port = bound.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 def server(*, listening: Callable[[], None]) -> Server:
-    """A server of `memoryhub.asgi`; `listening` is called once it takes requests."""
+    """Make a server of `memoryhub.asgi`; `listening` is called once it serves."""
     # Whoever closes SQLite last folds its log into the file: the writer, once drained.
     connections.close_all()
     proxies = settings.TRUSTED_PROXIES

@@ -17,6 +17,8 @@ class ApiKey(models.Model):
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     project = models.ForeignKey(Project, models.PROTECT, related_name="api_keys")
     prefix = NameField(max_length=8, unique=True)
+    #: What people call it, after what uses it; empty for a key that has no name.
+    name = NameField(max_length=64, default="")
     #: SHA-256 of the whole key: 256 bits of chance need no slow hash.
     digest = models.BinaryField(max_length=32)
     #: Space-separated words, sorted.
@@ -27,7 +29,7 @@ class ApiKey(models.Model):
     created_at = models.DateTimeField()
     expires_at = models.DateTimeField(null=True)
     revoked_at = models.DateTimeField(null=True)
-    #: To the hour, so that a busy key writes once an hour.
+    #: To the minute, so that a busy key writes once a minute.
     last_used_at = models.DateTimeField(null=True)
 
     privacy = Privacy(
@@ -37,6 +39,7 @@ class ApiKey(models.Model):
         holds=fields(
             id="id project prefix subject",
             digest="digest",
+            title="name",
             word="scopes",
             time="created_at expires_at revoked_at last_used_at",
         ),

@@ -24,7 +24,7 @@ _COUNT = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC", None))
 
 
 def ticks_ns() -> int:
-    """Nanoseconds since the machine started, the same in all of its processes."""
+    """Return nanoseconds since the machine started, the same for all its processes."""
     return time.monotonic_ns() if _COUNT is None else time.clock_gettime_ns(_COUNT)
 
 
@@ -45,7 +45,7 @@ class Clock:
         return _EPOCH + timedelta(microseconds=self.time_ns() // 1_000)
 
     def time(self) -> float:
-        """Seconds since 1970."""
+        """Return seconds since 1970."""
         return self.time_ns() / SECOND_NS
 
     def time_ns(self) -> int:

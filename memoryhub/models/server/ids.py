@@ -12,7 +12,7 @@ from memoryhub.models.server.clock import clock
 
 
 def uuid7() -> UUID:
-    """A new id: 48 bits of milliseconds, 74 random bits (RFC 9562, section 5.7)."""
+    """Make an id: 48 bits of milliseconds, 74 random bits (RFC 9562, section 5.7)."""
     millis = clock.time_ns() // 1_000_000
     chance = int.from_bytes(os.urandom(10))
     value = (millis & 0xFFFF_FFFF_FFFF) << 80

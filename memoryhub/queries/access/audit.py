@@ -12,6 +12,7 @@ from django.db.models import Min, Q, QuerySet, Subquery
 from django.db.models.functions import Coalesce
 
 from memoryhub.journal import audit
+from memoryhub.models.access.api_keys import ApiKey
 from memoryhub.models.access.audit import AuditEntry
 from memoryhub.models.access.operators import Operator
 from memoryhub.models.projects import Instance
@@ -19,8 +20,8 @@ from memoryhub.models.threads import Thread
 from memoryhub.queries.lists.cursors import Batch, Listing
 from memoryhub.queries.lists.terms import (
     Period,
+    SearchTerm,
     Span,
-    Term,
     Value,
     Word,
     time_of,
@@ -34,7 +35,7 @@ FIELDS = (
     "target_kind", "target_id", "subject", "outcome", "count", "route", "first_seq",
     "last_seq", "request_id", "hash",
 )  # fmt: skip
-#: Operators or threads that the beginning of a name stands for.
+#: Operators, keys or threads that the beginning of a name stands for.
 NAMED = 500
 
 
@@ -47,8 +48,6 @@ class Line:
     project: UUID | None
     actor_kind: str
     actor_ref: str
-    #: The name of an operator who is there still, else nothing.
-    actor_name: str
     action: str
     purpose: str | None
     target_kind: str | None
@@ -72,7 +71,7 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class ChainCheck:
     """How far the chain is whole."""
 
     #: The newest entry up to which every one is as it was written.
@@ -86,14 +85,14 @@ class Verdict:
 def list_entries(
     project: UUID | None,
     *,
-    terms: Sequence[Term] = (),
+    terms: Sequence[SearchTerm] = (),
     now: datetime,
     after: str | None = None,
     limit: int = 50,
 ) -> Batch[Line]:
-    """Entries of a project that match, newest first; None is all projects'.
+    """List entries of a project that match, newest first; None is all projects'.
 
-    Three queries, and two more for a target that is asked for. Raises BadCursorError
+    Two queries, and two more for a target that is asked for. Raises BadCursorError
     when `after` is not of this very list.
     """
     place, filters = project or UUID(int=0), [term.plain() for term in terms]
@@ -108,9 +107,9 @@ def list_entries(
 
 
 def iter_entries(
-    project: UUID | None, *, terms: Sequence[Term] = (), now: datetime
+    project: UUID | None, *, terms: Sequence[SearchTerm] = (), now: datetime
 ) -> Iterator[tuple[Line, ...]]:
-    """All that match, oldest first, in chunks of three queries each."""
+    """Yield all that match, oldest first, in chunks of two queries each."""
     rows, after = _matching(project, terms, now), 0
     while found := list(rows.filter(seq__gt=after).order_by("seq")[:CHUNK]):
         yield _lines(found)
@@ -118,27 +117,30 @@ def iter_entries(
 
 
 def get_entry(project: UUID, seq: int) -> Line | None:
-    """One entry of a project. Three queries."""
+    """Return one entry of a project. Two queries."""
     found = _lines(list(AuditEntry.objects.filter(project=project, seq=seq)))
     return found[0] if found else None
 
 
 def record(line: Line) -> dict[str, Any]:
-    """An entry as JSON values: ids, words, numbers, and the chain at it. No query."""
-    told = {name: getattr(line, name) for name in FIELDS}
-    return told | {
+    """Return an entry as JSON values: ids, words, numbers, and the chain at it.
+
+    No query.
+    """
+    fields = {name: getattr(line, name) for name in FIELDS}
+    return fields | {
         "at": line.at.isoformat(timespec="microseconds"),
         "project": str(line.project) if line.project else None,
     }
 
 
 def head() -> tuple[int, bytes]:
-    """Seq and hash of the newest entry; 0 and the genesis before the first."""
+    """Return seq and hash of the newest entry; 0 and the genesis before the first."""
     instance = Instance.objects.first() or Instance()
     return instance.audit_seq, bytes(instance.audit_hash) or audit.GENESIS
 
 
-def verify(*, after: int = 0, digest: bytes = audit.GENESIS) -> Verdict:
+def verify(*, after: int = 0, digest: bytes = audit.GENESIS) -> ChainCheck:
     """Walk the chain behind an entry that is known to be right, up to the head.
 
     Names the first entry that was changed, is missing or is too many. One query for
@@ -149,17 +151,17 @@ def verify(*, after: int = 0, digest: bytes = audit.GENESIS) -> Verdict:
     while rows := _walked(seq, last):
         for row in rows:
             if row.seq != seq + 1 or bytes(row.prev) != digest:
-                return Verdict(verified_to=seq, wrong=seq + 1)
+                return ChainCheck(verified_to=seq, wrong=seq + 1)
             if bytes(row.hash) != audit.link(row):
-                return Verdict(verified_to=seq, wrong=row.seq)
+                return ChainCheck(verified_to=seq, wrong=row.seq)
             seq, digest = row.seq, bytes(row.hash)
     if seq < last or digest != newest:
-        return Verdict(verified_to=min(seq, last - 1), wrong=min(seq + 1, last))
-    return Verdict(verified_to=seq, wrong=_superfluous())
+        return ChainCheck(verified_to=min(seq, last - 1), wrong=min(seq + 1, last))
+    return ChainCheck(verified_to=seq, wrong=_superfluous())
 
 
-def verify_newest(reach: int = CHUNK) -> Verdict:
-    """As `verify`, of so many entries at most: quick however long the log is."""
+def verify_newest(reach: int = CHUNK) -> ChainCheck:
+    """Verify as `verify` does, but at most so many entries: quick for any log."""
     after = max(0, head()[0] - reach)
     if not after:
         return verify()
@@ -182,7 +184,7 @@ def _walked(after: int, last: int) -> list[AuditEntry]:
 
 
 def _matching(
-    project: UUID | None, terms: Sequence[Term], now: datetime
+    project: UUID | None, terms: Sequence[SearchTerm], now: datetime
 ) -> QuerySet[AuditEntry]:
     rows = AuditEntry.objects.all()
     if project is not None:
@@ -204,13 +206,17 @@ def _word(column: str) -> Callable[..., Q]:
 
 
 def _by(project: UUID | None, value: Value, now: datetime) -> Q:
-    """Who did it: `operator:<id>`, a kind, a ref, or an operator's name."""
+    """Who did it: `operator:<id>`, a kind, a ref, or an operator's or a key's name."""
     assert isinstance(value, Word)
     kind, colon, ref = value.text.partition(":")
     if colon:
         return Q(actor_kind=kind) & word_in("actor_ref", replace(value, text=ref))
     people = Operator.objects.filter(word_in("username", value))
     ids = [str(each) for each in people.values_list("id", flat=True)[:NAMED]]
+    keys = ApiKey.objects.filter(word_in("name", value)).exclude(name="")
+    if project is not None:
+        keys = keys.filter(project=project)
+    ids += keys.values_list("prefix", flat=True)[:NAMED]
     found = Q(actor_ref__in=ids) | word_in("actor_ref", value)
     return found | word_in("actor_kind", value)
 
@@ -224,8 +230,8 @@ def _of(project: UUID | None, value: Value, now: datetime) -> Q:
     ids = [str(each) for each in threads.values_list("id", flat=True)[:NAMED]]
     found = Q(target_id__in=ids) | word_in("target_id", value)
     subject = _uuid(value.text)
-    known = audit.pseudonym(subject) if subject else None
-    return found | Q(subject=known) if known else found
+    pseudonym = audit.pseudonym(subject) if subject else None
+    return found | Q(subject=pseudonym) if pseudonym else found
 
 
 def _at(project: UUID | None, value: Value, now: datetime) -> Q:
@@ -252,13 +258,10 @@ def _uuid(text: str) -> UUID | None:
 
 
 def _lines(rows: Sequence[AuditEntry]) -> tuple[Line, ...]:
-    """The rows with what their ids stand for. Two queries."""
-    people = _ids(row.actor_ref for row in rows if row.actor_kind == "operator")
+    """The rows with what their ids stand for. One query."""
     threads = _ids(row.target_id for row in rows if row.target_kind == "thread")
-    operators = Operator.objects.filter(id__in=people)
-    names = dict(operators.values_list("id", "username"))
     found = Thread.objects.filter(id__in=threads).exclude(status=Thread.Status.ERASED)
-    names |= dict(found.values_list("id", "name"))
+    names = dict(found.values_list("id", "name"))
     return tuple(_line(row, names) for row in rows)
 
 
@@ -268,10 +271,9 @@ def _ids(texts: Iterable[str | None]) -> set[UUID]:
 
 
 def _line(row: AuditEntry, names: Mapping[UUID, str]) -> Line:
-    told = audit.plain(row) | {"at": row.at, "project": row.project}
+    fields = audit.plain(row) | {"at": row.at, "project": row.project}
     return Line(
-        **told,
-        actor_name=_named(row.actor_ref, names),
+        **fields,
         target_name=_named(row.target_id, names),
         hash=bytes(row.hash).hex(),
     )

@@ -41,7 +41,10 @@ def list_standings(
     operators: Collection[UUID],
     now: datetime,
 ) -> Standings:
-    """What is left of these sessions and memberships. One query, however many."""
+    """Return what rights are left to these sessions and memberships.
+
+    One query, however many.
+    """
     rows = _alive(sessions, now).union(_members(projects, operators), all=True)
     found = Standings(sessions={}, members={})
     for name, data, role, project, operator in rows:

@@ -22,7 +22,7 @@ from memoryhub.vault.keys import blind_index, keys
 GONE = (Subject.State.ERASING, Subject.State.ERASED)
 
 
-class Part(NamedTuple):
+class ThreadCut(NamedTuple):
     """A thread as far as it is in a bundle."""
 
     id: UUID
@@ -45,7 +45,7 @@ class Cut:
     instance: UUID
     taken_at: datetime
     #: Parents before their forks; then by age.
-    parts: tuple[Part, ...]
+    parts: tuple[ThreadCut, ...]
 
     @property
     def events(self) -> int:
@@ -53,7 +53,7 @@ class Cut:
 
 
 def take(subject: Subject) -> Cut:
-    """All threads of the subject, as of one statement. Three queries.
+    """Take the cut: all threads of the subject, as of one statement. Three queries.
 
     Raises SubjectErasedError.
     """
@@ -61,38 +61,38 @@ def take(subject: Subject) -> Cut:
     row = Subject.objects.get(id=subject.id)
     if row.state in GONE:
         raise SubjectErasedError
-    known = {part.id: part for part in _parts(row)}
-    parents = {part.id: part.parent for part in known.values()}
-    erased = {part.id for part in known.values() if part.status == "erased"}
+    parts = {part.id: part for part in _parts(row)}
+    parents = {part.id: part.parent for part in parts.values()}
+    erased = {part.id for part in parts.values() if part.status == "erased"}
     nameless = erased - _ancestors(parents, parents.keys() - erased)
     for thread in erased:
-        name = _blanked(row.project_id, known[thread].name)
-        known[thread] = known[thread]._replace(name=name)
-    for thread in known.keys() - nameless:
-        known[thread] = known[thread]._replace(blank=None)
+        name = _blanked(row.project_id, parts[thread].name)
+        parts[thread] = parts[thread]._replace(name=name)
+    for thread in parts.keys() - nameless:
+        parts[thread] = parts[thread]._replace(blank=None)
     return Cut(
         subject=row,
         instance=Instance.objects.values_list("id", flat=True).get(),
         taken_at=clock.now(),
-        parts=tuple(sorted(known.values(), key=_Ages(parents).place)),
+        parts=tuple(sorted(parts.values(), key=_Ages(parents).place)),
     )
 
 
-def moved_on(part: Part) -> Part:
-    """The thread as it is by now. One query."""
-    rows = Thread.objects.filter(id=part.id)
+def moved_on(cut: ThreadCut) -> ThreadCut:
+    """Return the thread as it is by now. One query."""
+    rows = Thread.objects.filter(id=cut.id)
     seq, digest, status = rows.values_list("head_seq", "head_hash", "status").get()
-    return part._replace(head_seq=seq, head_hash=bytes(digest), status=status)
+    return cut._replace(head_seq=seq, head_hash=bytes(digest), status=status)
 
 
-def _parts(subject: Subject) -> Iterator[Part]:
+def _parts(subject: Subject) -> Iterator[ThreadCut]:
     rows = Thread.objects.filter(project=subject.project_id, subject=subject.id)
     columns = rows.exclude(status=Thread.Status.IMPORTING).values_list(
         *("id", "name", "status", "head_seq", "head_hash"),
         *("parent_id", "fork_seq", "created_at", "name_salt"),
     )
     for row in columns.iterator(chunk_size=2_000):
-        yield Part(*row)._replace(blank=bytes(row[-1]))
+        yield ThreadCut(*row)._replace(blank=bytes(row[-1]))
 
 
 def _ancestors(
@@ -121,7 +121,7 @@ class _Ages:
     def __init__(self, parents: dict[UUID, UUID | None]) -> None:
         self._parents = parents
 
-    def place(self, part: Part) -> tuple[int, datetime, str]:
+    def place(self, part: ThreadCut) -> tuple[int, datetime, str]:
         depth, parent = 0, part.parent
         while parent is not None:
             depth, parent = depth + 1, self._parents.get(parent)

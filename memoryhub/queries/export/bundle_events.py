@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -18,11 +18,10 @@ from memoryhub.kernel.registry import TYPES
 from memoryhub.kernel.text import names
 from memoryhub.models.subjects import Subject
 from memoryhub.queries.export import bundle_cuts
-from memoryhub.queries.export.bundle_cuts import Cut, Part
-from memoryhub.queries.export.bundle_files import Chunk
-from memoryhub.queries.lists.cursors import PART_BYTES
+from memoryhub.queries.export.bundle_cuts import Cut, ThreadCut
+from memoryhub.queries.export.bundle_files import Chunk, chunks
 from memoryhub.vault.keys import keys, payloads
-from memoryhub.vault.keys.payloads import Place, Purpose
+from memoryhub.vault.keys.payloads import PayloadAddress, Purpose
 
 #: Events read in one statement.
 BATCH = 1_000
@@ -39,21 +38,21 @@ class Seen:
         self.threads: dict[str, set[UUID]] = {}
 
         #: Threads, and how far their events go.
-        self.moved: dict[UUID, Part] = {}
+        self.moved: dict[UUID, ThreadCut] = {}
 
     def cut(self, cut: Cut) -> Cut:
-        """How far the events have gone."""
+        """Return how far the events have gone."""
         parts = (self.moved.get(part.id, part) for part in cut.parts)
         return replace(cut, parts=tuple(parts))
 
-    def note(self, part: Part, lines: Iterable[EventLine]) -> None:
+    def note(self, part: ThreadCut, lines: Iterable[EventLine]) -> None:
         self.moved[part.id] = part
         for line in lines:
             self.erased += line.erased is not None
             self.threads.setdefault(line.type, set()).add(part.id)
 
     def among(self, needs: Iterable[str], cut: Cut) -> set[UUID]:
-        """The threads that one of these events can have made something in."""
+        """Return the threads that one of these events can have made something in."""
         found = {thread for kind in needs for thread in self.threads.get(kind, ())}
         # Parents come before their forks.
         for part in cut.parts:
@@ -62,14 +61,15 @@ class Seen:
         return found
 
 
-def iter_events(cut: Cut) -> Iterator[tuple[Part, list[EventLine]]]:
-    """All events up to the cut, in batches of one thread each. A query a batch.
+def iter_events(cut: Cut) -> Iterator[tuple[ThreadCut, list[EventLine]]]:
+    """Yield all events up to the cut, in batches of one thread each.
 
-    A page deleted or a value erased since has taken content from before the cut: the
-    thread then goes on to where that is told, so that no gap is without its reason.
+    A query a batch. A page deleted or a value erased since has taken content from
+    before the cut: the thread then goes on to where that is told, so that no gap is
+    without its reason.
     """
-    for known in cut.parts:
-        part, after = known, 0
+    for cut_part in cut.parts:
+        part, after = cut_part, 0
         while after < part.head_seq:
             batch = statements.select_events(
                 part.id, after=after, up_to=part.head_seq, limit=BATCH
@@ -84,27 +84,14 @@ def iter_events(cut: Cut) -> Iterator[tuple[Part, list[EventLine]]]:
 
 
 def texts(cut: Cut, seen: Seen) -> Iterator[Chunk]:
-    """`events.jsonl`."""
+    """Yield `events.jsonl`, chunk by chunk."""
     for part, lines in iter_events(cut):
         seen.note(part, lines)
-        for some in _pieces([event_lines.written(line) + b"\n" for line in lines]):
-            yield Chunk(b"".join(some), len(some))
-
-
-def _pieces(lines: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
-    """The lines in parts of modest size, whatever agents have sent."""
-    begin = size = 0
-    for n, line in enumerate(lines):
-        size += len(line)
-        if size >= PART_BYTES:
-            yield lines[begin : n + 1]
-            begin, size = n + 1, 0
-    if begin < len(lines):
-        yield lines[begin:]
+        yield from chunks(event_lines.written(line) + b"\n" for line in lines)
 
 
 def _opened(
-    subject: Subject, part: Part, rows: list[tuple[Any, ...]]
+    subject: Subject, part: ThreadCut, rows: list[tuple[Any, ...]]
 ) -> list[EventLine]:
     opened = keys.subject_keys(subject.id, epoch=subject.epoch)
     read = _Reader(opened, subject.project_id, part)
@@ -114,11 +101,13 @@ def _opened(
 class _Reader:
     """Makes lines of a thread's rows. What one does for each event counts."""
 
-    def __init__(self, opened: keys.SubjectKeys, project: UUID, part: Part) -> None:
+    def __init__(
+        self, opened: keys.SubjectKeys, project: UUID, part: ThreadCut
+    ) -> None:
         self._part = part
         self._thread = str(part.id)
         self._gone = part.status == "erased"
-        place = Place(
+        place = PayloadAddress(
             project=project,
             subject=opened.subject,
             thread=part.id,

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple
+from typing import Any, Final, NamedTuple
 from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
 from memoryhub.kernel.formats.bundles import File
+from memoryhub.queries.lists.cursors import PART_BYTES
+from memoryhub.queries.replay import exact_json
 
+#: Lines that are sent at once, at most.
+LINES: Final = 1_000
 #: Level 1: half as much again on the wire, for a third of the time.
 _LEVEL = 1
 #: The oldest time that a ZIP can tell; bundles of the same memory are the same.
@@ -23,6 +27,25 @@ class Chunk(NamedTuple):
     records: int = 1
 
 
+def chunks(lines: Iterable[bytes]) -> Iterator[Chunk]:
+    """Put lines together in chunks of modest size, whatever agents have sent."""
+    held: list[bytes] = []
+    size = 0
+    for line in lines:
+        held.append(line)
+        size += len(line)
+        if len(held) >= LINES or size >= PART_BYTES:
+            yield Chunk(b"".join(held), len(held))
+            held, size = [], 0
+    if held:
+        yield Chunk(b"".join(held), len(held))
+
+
+def record_chunks(records: Iterable[Any]) -> Iterator[Chunk]:
+    """Write a line for each record."""
+    return chunks(exact_json.dumps(record) + b"\n" for record in records)
+
+
 class _Outlet:
     """What `zipfile` writes to: no file, so that it seeks nowhere."""
 
@@ -34,13 +57,13 @@ class _Outlet:
         return len(data)
 
     def flush(self) -> None:
-        """Nothing is held back."""
+        """Do nothing: nothing is held back."""
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: nothing is open."""
 
     def taken(self) -> bytes:
-        """What was written since the last time."""
+        """Return what was written since the last time."""
         parts, self._parts = self._parts, []
         return b"".join(parts)
 
@@ -58,7 +81,7 @@ class Archive:
     def add(
         self, path: str, chunks: Iterable[Chunk], *, schema: str | None = None
     ) -> Iterator[bytes]:
-        """A file, chunk by chunk as it is made."""
+        """Yield a file, chunk by chunk as it is made."""
         info = ZipInfo(path, date_time=_ALWAYS)
         info.compress_type, info.external_attr = ZIP_DEFLATED, _PRIVATE
         digest, size, records = hashlib.sha256(), 0, 0
@@ -81,7 +104,7 @@ class Archive:
         yield self._sent()
 
     def end(self) -> bytes:
-        """The directory, without which no part of it opens."""
+        """Return the directory, without which no part of the archive opens."""
         self._zip.close()
         return self._sent()
 

@@ -10,6 +10,8 @@ import inspect
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from html import escape
+from itertools import groupby
+from operator import itemgetter
 from typing import Any, Final
 
 import orjson
@@ -18,7 +20,7 @@ from memoryhub.journal.log.event_lines import EventLine
 from memoryhub.kernel.registry import TYPES
 from memoryhub.kernel.text import strict_json
 from memoryhub.queries.export import bundle_events
-from memoryhub.queries.export.bundle_cuts import Cut, Part
+from memoryhub.queries.export.bundle_cuts import Cut, ThreadCut
 from memoryhub.queries.export.bundle_files import Archive, Chunk
 from memoryhub.queries.replay import exact_json
 
@@ -60,55 +62,39 @@ class _Page:
 
 
 def add(archive: Archive, cut: Cut, progress: Callable[[int], None]) -> Iterator[bytes]:
-    """All pages, the index after them, and the style sheet."""
+    """Yield all pages, the index after them, and the style sheet."""
     pages: list[_Page] = []
-    for lines in _split(bundle_events.iter_events(cut)):
-        page = _Page(path=f"timeline/{len(pages) + 1:05}.html")
-        yield from archive.add(page.path, _texts(page, lines))
+    pieces = _pieces(bundle_events.iter_events(cut))
+    for number, shown in groupby(pieces, key=itemgetter(0)):
+        page = _Page(path=f"timeline/{number:05}.html")
+        yield from archive.add(page.path, _texts(page, number, shown))
         pages.append(page)
         progress(page.events)
     yield from archive.add(INDEX, [Chunk(_index(cut, pages))])
     yield from archive.add(STYLE, [Chunk(SHEET)])
 
 
-Batches = Iterable[tuple[Part, list[EventLine]]]
+#: The number of a page, from 1, and events of a thread that are on it.
+_Piece = tuple[int, ThreadCut, list[EventLine]]
 
 
-def _split(batches: Batches) -> Iterator[Batches]:
-    """The events page by page; each must be taken before the next."""
-    left = _RemainingParts(batches)
-    while left.more():
-        yield left.page()
+def _pieces(batches: Iterable[tuple[ThreadCut, list[EventLine]]]) -> Iterator[_Piece]:
+    """Cut the batches where a page is full."""
+    count = 0
+    for part, lines in batches:
+        left = lines
+        while left:
+            number, before = divmod(count, EVENTS_A_PAGE)
+            shown = left[: EVENTS_A_PAGE - before]
+            yield number + 1, part, shown
+            count, left = count + len(shown), left[len(shown) :]
 
 
-class _RemainingParts:
-    """What is still to be shown."""
-
-    def __init__(self, batches: Batches) -> None:
-        self._batches = iter(batches)
-        self._held: tuple[Part, list[EventLine]] | None = None
-
-    def more(self) -> bool:
-        self._held = self._held or next(self._batches, None)
-        return self._held is not None
-
-    def page(self) -> Batches:
-        room = EVENTS_A_PAGE
-        while room and self.more():
-            assert self._held is not None
-            part, lines = self._held
-            shown, rest = lines[:room], lines[room:]
-            self._held = (part, rest) if rest else None
-            room -= len(shown)
-            yield part, shown
-
-
-def _texts(page: _Page, batches: Batches) -> Iterator[Chunk]:
-    title = page.path.removeprefix("timeline/").removesuffix(".html")
-    head = _HEAD.format(title=f"Memory, page {int(title)}", style="style.css")
+def _texts(page: _Page, number: int, pieces: Iterable[_Piece]) -> Iterator[Chunk]:
+    head = _HEAD.format(title=f"Memory, page {number}", style="style.css")
     yield Chunk(head.encode() + b'<p><a href="../timeline.html">Index</a></p>', 0)
     shown = None
-    for part, lines in batches:
+    for _, part, lines in pieces:
         texts = []
         if part.id != shown:
             shown = part.id
@@ -132,13 +118,13 @@ def _event(line: EventLine) -> str:
         texts = "<em>Erased.</em>"
     head = escape(f"{line.type} {line.seq}, {line.actor}{': ' * bool(facts)}{facts}")
     return (
-        f"<li><time>{at}</time> <b>{_SAID[line.type]}</b> "
+        f"<li><time>{at}</time> <b>{_HEADINGS[line.type]}</b> "
         f"<small>{head}</small>{texts}</li>\n"
     )
 
 
 #: What each event tells, in the words of its own class.
-_SAID: Final = {
+_HEADINGS: Final = {
     kind: escape((inspect.getdoc(event) or "").partition(".")[0] + ".")
     for kind, event in TYPES.items()
 }

@@ -18,10 +18,8 @@ from memoryhub.journal.log import log
 from memoryhub.journal.rows import projections
 from memoryhub.kernel.state.state import ThreadState
 from memoryhub.models.threads import Thread
-from memoryhub.queries.export.bundle_cuts import Cut, Part
-from memoryhub.queries.export.bundle_files import Chunk
-from memoryhub.queries.lists.cursors import PART_BYTES
-from memoryhub.queries.replay import exact_json
+from memoryhub.queries.export.bundle_cuts import Cut, ThreadCut
+from memoryhub.queries.export.bundle_files import Chunk, record_chunks
 from memoryhub.queries.replay.state_files import CHUNK, Lines
 
 THREADS: Final = "state/threads.jsonl"
@@ -55,27 +53,17 @@ class ThreadRecord:
 def texts(
     cut: Cut, lines: Lines, *, among: Collection[UUID] | None = None
 ) -> Iterator[Chunk]:
-    """A file of states: of each thread `among` these, or of all, its records."""
-    waiting: list[bytes] = []
-    size = 0
-    for thread in _threads(cut, among):
-        for record in lines(thread, _state(thread), cut.taken_at):
-            waiting.append(exact_json.dumps(record) + b"\n")
-            size += len(waiting[-1])
-            if len(waiting) >= CHUNK or size >= PART_BYTES:
-                yield Chunk(b"".join(waiting), len(waiting))
-                waiting, size = [], 0
-    if waiting:
-        yield Chunk(b"".join(waiting), len(waiting))
+    """Yield a file of states: of each thread `among` these, or of all, its records."""
+    return record_chunks(
+        record
+        for thread in _threads(cut, among)
+        for record in lines(thread, _state(thread), cut.taken_at)
+    )
 
 
 def thread_texts(cut: Cut) -> Iterator[Chunk]:
-    """`state/threads.jsonl`, erased ones included."""
-    for some in _chunks(cut.parts):
-        rows = Thread.objects.in_bulk([part.id for part in some])
-        records = [_thread(cut, part, rows[part.id]) for part in some]
-        lines = [exact_json.dumps(record) for record in records]
-        yield Chunk(b"\n".join(lines) + b"\n", len(lines))
+    """Yield `state/threads.jsonl`, erased ones included."""
+    return record_chunks(_thread(cut, part, row) for part, row in _rows(cut.parts))
 
 
 def _threads(cut: Cut, among: Collection[UUID] | None) -> Iterator[Thread]:
@@ -85,13 +73,11 @@ def _threads(cut: Cut, among: Collection[UUID] | None) -> Iterator[Thread]:
         for part in cut.parts
         if part.status != "erased" and (among is None or part.id in among)
     ]
-    for some in _chunks(living):
-        rows = Thread.objects.in_bulk([part.id for part in some])
-        for part in some:
-            yield _as_cut(cut, part, rows[part.id])
+    for part, row in _rows(living):
+        yield _as_cut(cut, part, row)
 
 
-def _as_cut(cut: Cut, part: Part, row: Thread) -> Thread:
+def _as_cut(cut: Cut, part: ThreadCut, row: Thread) -> Thread:
     row.subject = cut.subject
     row.head_seq, row.head_hash = part.head_seq, part.head_hash
     return row
@@ -102,12 +88,14 @@ def _state(thread: Thread) -> ThreadState:
     return log.state_at(thread, thread.head_seq).state
 
 
-def _chunks(parts: Sequence[Part]) -> Iterator[Sequence[Part]]:
+def _rows(parts: Sequence[ThreadCut]) -> Iterator[tuple[ThreadCut, Thread]]:
     for begin in range(0, len(parts), CHUNK):
-        yield parts[begin : begin + CHUNK]
+        batch = parts[begin : begin + CHUNK]
+        rows = Thread.objects.in_bulk([part.id for part in batch])
+        yield from ((part, rows[part.id]) for part in batch)
 
 
-def _thread(cut: Cut, part: Part, row: Thread) -> ThreadRecord:
+def _thread(cut: Cut, part: ThreadCut, row: Thread) -> ThreadRecord:
     if row.head_seq != part.head_seq and part.status != "erased":
         # It has moved on since, and its row with it.
         columns = projections.columns(_state(_as_cut(cut, part, row)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from typing import Any, Final
 
 import orjson
@@ -16,11 +17,10 @@ from memoryhub.models.access.audit import AuditEntry, DailyUse
 from memoryhub.models.projects import Project
 from memoryhub.queries import nouns
 from memoryhub.queries.export.bundle_cuts import Cut
-from memoryhub.queries.export.bundle_files import Chunk
+from memoryhub.queries.export.bundle_files import Chunk, record_chunks
 from memoryhub.queries.export.bundle_states import ThreadRecord
 from memoryhub.queries.paging import page_states
 from memoryhub.queries.people.recipients import list_recipients
-from memoryhub.queries.replay import exact_json
 from memoryhub.queries.replay.state_files import name_of
 
 ACCESS: Final = "access.jsonl"
@@ -105,22 +105,21 @@ def processing(cut: Cut) -> bytes:
 
 
 def access(cut: Cut) -> Iterator[Chunk]:
-    """`access.jsonl`: keys by day, then operators' looks at content."""
+    """Yield `access.jsonl`: keys by day, then operators' looks at content."""
+    return record_chunks(chain(_daily_uses(cut), _content_reads(cut)))
+
+
+def _daily_uses(cut: Cut) -> Iterator[dict[str, Any]]:
     rows = DailyUse.objects.filter(subject=cut.subject.id).order_by("day", "key_id")
     days = rows.values_list("day", "key__prefix", "reads", "writes")
-    for some in _batches(days.iterator(chunk_size=BATCH)):
-        yield _lines(
-            {
-                "kind": "agent",
-                "day": day,
-                "who": f"agent:{prefix}",
-                "reads": reads,
-                "writes": writes,
-            }
-            for day, prefix, reads, writes in some
-        )
-    for some in _batches(_content_reads(cut)):
-        yield _lines(some)
+    for day, prefix, reads, writes in days.iterator(chunk_size=BATCH):
+        yield {
+            "kind": "agent",
+            "day": day,
+            "who": f"agent:{prefix}",
+            "reads": reads,
+            "writes": writes,
+        }
 
 
 def _content_reads(cut: Cut) -> Iterator[dict[str, Any]]:
@@ -140,24 +139,8 @@ def _content_reads(cut: Cut) -> Iterator[dict[str, Any]]:
         }
 
 
-def _batches(rows: Iterator[Any]) -> Iterator[list[Any]]:
-    some: list[Any] = []
-    for row in rows:
-        some.append(row)
-        if len(some) == BATCH:
-            yield some
-            some = []
-    if some:
-        yield some
-
-
-def _lines(records: Any) -> Chunk:
-    lines = [exact_json.dumps(record) + b"\n" for record in records]
-    return Chunk(b"".join(lines), len(lines))
-
-
 def recipients(cut: Cut) -> bytes:
-    """Whom content was given to: what they made of it is beyond our reach."""
+    """Return the file of recipients; what they made of content is beyond our reach."""
     rows = DailyUse.objects.filter(subject=cut.subject.id)
     given = rows.values("key__prefix").annotate(
         first=Min("day"), last=Max("day"), reads=Sum("reads"), writes=Sum("writes")
@@ -180,32 +163,32 @@ def recipients(cut: Cut) -> bytes:
             {"kind": look["kind"], "who": look["who"], "first_at": look["at"]},
         )
         found |= {"last_at": look["at"], "looks": found.get("looks", 0) + 1}
-    told = [*agents, *(looked[who] for who in sorted(looked))]
+    listed = [*agents, *(looked[who] for who in sorted(looked))]
     # Whole copies: exports, and projects that one was imported into.
     copies = list_recipients(cut.subject.id)
     whole = [each for each in copies if not each.startswith("key:")]
-    plain = {"recipients": told, "copies": whole}
+    plain = {"recipients": listed, "copies": whole}
     return orjson.dumps(plain, option=orjson.OPT_INDENT_2) + b"\n"
 
 
 def schemas() -> Mapping[str, bytes]:
-    """By path, what a line of a file or the body of an event looks like."""
-    told: dict[str, Any] = {
+    """Return the JSON schema of each file's lines and of event bodies, by path."""
+    shapes: dict[str, Any] = {
         f"schemas/events/{kind}.json": event.model_json_schema(by_alias=True)
         for kind, event in TYPES.items()
     }
-    told["schemas/threads.json"] = _schema(ThreadRecord)
+    shapes["schemas/threads.json"] = _schema(ThreadRecord)
     for path, file in nouns.FILES.items():
-        told[schema_of(path)] = _schema(file.record)
-    told["schemas/events.json"] = _EVENT
+        shapes[schema_of(path)] = _schema(file.record)
+    shapes["schemas/events.json"] = _EVENT
     return {
-        path: orjson.dumps(told[path], option=orjson.OPT_INDENT_2) + b"\n"
-        for path in sorted(told)
+        path: orjson.dumps(shapes[path], option=orjson.OPT_INDENT_2) + b"\n"
+        for path in sorted(shapes)
     }
 
 
 def schema_of(path: str) -> str:
-    """Where the lines of a file are described."""
+    """Return the path of the schema of a file's lines."""
     return f"schemas/{name_of(path)}.json"
 
 

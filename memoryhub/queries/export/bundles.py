@@ -39,7 +39,7 @@ def stream(
     sign: Sign,
     progress: Progress = lambda events: None,
 ) -> Iterator[bytes]:
-    """The bundle of a cut, part by part; `progress` is told of events that were read.
+    """Yield the bundle of a cut, part by part; `progress` counts the events read.
 
     Raises SubjectErasedError once the subject's epoch has moved, between two parts.
     """
@@ -52,13 +52,13 @@ def stream(
 
 
 def parts() -> frozenset[str]:
-    """The files of every bundle that hold records, as the registry names them."""
+    """Return the names of every bundle's files of records, as the registry has them."""
     fixed = (EVENTS, MANIFEST, bundle_states.THREADS, bundle_texts.ACCESS)
     return frozenset({*fixed, *nouns.FILES})
 
 
 def canonical(manifest: dict[str, Any]) -> bytes:
-    """What is signed of a manifest: all but the signature; keys sorted, no space."""
+    """Return the signed part of a manifest: keys sorted, no space, no signature."""
     rest = {name: value for name, value in manifest.items() if name != "signature"}
     return orjson.dumps(rest, option=orjson.OPT_SORT_KEYS)
 
@@ -79,10 +79,10 @@ def _files(
     recipients = bundle_texts.recipients(cut)
     yield from archive.add(bundle_texts.RECIPIENTS, [Chunk(recipients)])
     yield from archive.add("processing.md", [Chunk(bundle_texts.processing(cut))])
-    told = _manifest(cut, user_id, archive, erased=seen.erased)
-    key_id, sig = sign(canonical(told))
-    told["signature"] = {"key_id": key_id, "sig": sig.hex()}
-    text = orjson.dumps(told, option=orjson.OPT_INDENT_2)
+    manifest = _manifest(cut, user_id, archive, erased=seen.erased)
+    key_id, sig = sign(canonical(manifest))
+    manifest["signature"] = {"key_id": key_id, "sig": sig.hex()}
+    text = orjson.dumps(manifest, option=orjson.OPT_INDENT_2)
     yield from archive.add(MANIFEST, [Chunk(text + b"\n")])
 
 

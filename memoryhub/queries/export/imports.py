@@ -55,7 +55,7 @@ class Source:
 def list_sources(
     project: Project, *, after: str | None = None, limit: int = 50
 ) -> Batch[Source]:
-    """Sources by name. Two queries; their sums are over all of their runs.
+    """List sources by name, with sums over all of their runs. Two queries.
 
     Raises BadCursorError when `after` is not of this very list.
     """

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
-from typing import TypeVar
 from uuid import UUID
 
-from django.db.models import Max, Min, Q
+from django.db.models import Exists, F, Max, Min, OuterRef, Q
 
 from memoryhub.models.derivations import Derivation
 from memoryhub.models.events import Event
@@ -16,13 +15,14 @@ from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
 from memoryhub.queries.forget.erasure_counts import Range
 
-Item = TypeVar("Item")
-#: Ranges, or threads, that one statement looks through.
+#: Ranges that one statement looks through.
 _AT_ONCE = 200
 
 
-def list_before(subject: Subject, before: datetime) -> list[Range]:
-    """Every record of the subject from before a time, whatever its kind.
+def list_before(
+    subject: Subject, before: datetime, *, taught: bool = True
+) -> list[Range]:
+    """List every record of the subject from before a time, whatever its kind.
 
     One query over its events, for time never goes back in a thread. What is still on
     its way in is nobody's memory yet, and its import ends as soon as anything goes.
@@ -31,35 +31,37 @@ def list_before(subject: Subject, before: datetime) -> list[Range]:
     living = threads.exclude(status__in=(Thread.Status.ERASED, Thread.Status.IMPORTING))
     rows = Event.objects.filter(thread__in=living, at__lt=before)
     lasts = rows.values_list("thread").annotate(last=Max("seq"))
-    return closure([(thread, 1, last) for thread, last in lasts])
+    ranges = [(thread, 1, last) for thread, last in lasts]
+    return closure(ranges, taught=taught)
 
 
-def list_record(thread: Thread, seq: int) -> list[Range]:
-    return closure([(thread.id, seq, seq)])
+def list_record(thread: Thread, seq: int, *, taught: bool = True) -> list[Range]:
+    return closure([(thread.id, seq, seq)], taught=taught)
 
 
-def list_derived(thread: Thread) -> list[Range]:
-    """What was made of a thread's records and stands in others."""
-    found = closure([(thread.id, 1, thread.head_seq)])
+def list_derived(thread: Thread, *, taught: bool = True) -> list[Range]:
+    """List what was made of a thread's records and stands in others."""
+    found = closure([(thread.id, 1, thread.head_seq)], taught=taught)
     return [each for each in found if each[0] != thread.id]
 
 
-def closure(ranges: Iterable[Range]) -> list[Range]:
-    """These records and whatever was made of any of them; sorted, joined.
+def closure(ranges: Iterable[Range], *, taught: bool = True) -> list[Range]:
+    """Return these records and whatever was made of any of them; sorted, joined.
 
-    Two queries for every generation and two hundred ranges.
+    Unless what they `taught` goes too, what home threads made of them stays. Two
+    queries for every generation and two hundred ranges.
     """
-    known = joined(ranges)
+    reached = joined(ranges)
     while True:
-        made = [(thread, seq, seq) for thread, seq in _made_of(known)]
-        wider = joined([*known, *made])
-        if wider == known:
-            return known
-        known = wider
+        made = [(thread, seq, seq) for thread, seq in _made_of(reached, taught=taught)]
+        wider = joined([*reached, *made])
+        if wider == reached:
+            return reached
+        reached = wider
 
 
 def joined(ranges: Iterable[Range]) -> list[Range]:
-    """The same records, each once, by thread and seq."""
+    """Return the same records, each once, by thread and seq."""
     found: list[Range] = []
     for thread, first, last in sorted(ranges):
         if found and found[-1][0] == thread and first <= found[-1][2] + 1:
@@ -69,24 +71,8 @@ def joined(ranges: Iterable[Range]) -> list[Range]:
     return found
 
 
-def count_live_forks(threads: Collection[UUID]) -> int:
-    """Threads that are not erased and were forked off these, or off such forks."""
-    found: set[UUID] = set()
-    parents = [*threads]
-    while parents:
-        rows = Thread.objects.exclude(status=Thread.Status.ERASED)
-        forks = {
-            fork
-            for some in _batches(parents)
-            for fork in rows.filter(parent__in=some).values_list("id", flat=True)
-        }
-        parents = [*(forks - found)]
-        found |= forks
-    return len(found - {*threads})
-
-
 def count_unlinked(ranges: Sequence[Range]) -> int:
-    """Records with content that agents wrote in the same turns and that stay.
+    """Count records with content that agents wrote in the same turns and that stay.
 
     Whoever wrote them may have had what goes before their eyes, and named no source.
     Four queries a range.
@@ -113,15 +99,14 @@ def _unlinked(thread: UUID, spans: Sequence[tuple[int, int]]) -> int:
     return rows.filter(actor__startswith="agent:").count()
 
 
-def _made_of(ranges: Sequence[Range]) -> Iterator[tuple[UUID, int]]:
-    for some in _batches(ranges):
+def _made_of(ranges: Sequence[Range], *, taught: bool) -> Iterator[tuple[UUID, int]]:
+    for start in range(0, len(ranges), _AT_ONCE):
         wanted = Q(pk__in=[])
-        for thread, first, last in some:
+        for thread, first, last in ranges[start : start + _AT_ONCE]:
             wanted |= Q(thread=thread, source_seq__range=(first, last))
         rows = Derivation.objects.filter(wanted)
+        if not taught:
+            homes = Thread.objects.filter(id=OuterRef("derived_thread"), home=True)
+            # What it made of its own records goes with those.
+            rows = rows.exclude(Exists(homes), ~Q(thread=F("derived_thread")))
         yield from rows.values_list("derived_thread", "derived_seq")
-
-
-def _batches(items: Sequence[Item]) -> Iterator[Sequence[Item]]:
-    for start in range(0, len(items), _AT_ONCE):
-        yield items[start : start + _AT_ONCE]

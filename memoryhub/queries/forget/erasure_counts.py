@@ -41,7 +41,7 @@ _METHODS: Final[Mapping[Fate, str]] = MappingProxyType(
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class CountedTable:
     """A table with a part of each subject that forgetting takes."""
 
     model: type[Model]
@@ -58,37 +58,23 @@ class Place:
         return _METHODS[self.privacy.forget]
 
     def of(self, **owner: UUID) -> QuerySet[Any]:
-        """The rows of `subject` or `thread` that hold something."""
+        """Return the rows of `subject` or `thread` that hold something."""
         ((kind, wanted),) = owner.items()
         lookup = getattr(self.privacy, kind)
         rows = self.model._default_manager.filter(self.privacy.remaining)
         return rows.filter(**{lookup: wanted})
 
 
-def iter_places() -> Iterator[Place]:
+def iter_places() -> Iterator[CountedTable]:
     """List the tables that forgetting takes something of a subject from."""
     for model, privacy in tables().items():
         if privacy.subject is not None and privacy.forget in _METHODS:
-            yield Place(model, privacy)
+            yield CountedTable(model, privacy)
 
 
 def get_passing() -> frozenset[str]:
     """Name the places whose rows come and go by themselves."""
     return frozenset(each.name for each in iter_places() if each.privacy.passing)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
-    """What of a subject an erasure is about."""
-
-    subject: UUID
-    #: Of the scope `thread`: the whole of it.
-    thread: UUID | None = None
-    head_seq: int = 0
-    #: A fork of that thread lives.
-    forked: bool = False
-    #: Of threads that stay.
-    ranges: Sequence[Range] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,48 +93,47 @@ class Found:
         return kept | ({"derive": self.derives} if self.derives else {})
 
 
-def count(scope: str, part: Part) -> dict[str, Found]:
-    """What an erasure takes by place. A query for each place and fifty ranges."""
-    found: dict[str, Found]
-    if scope == Erasure.Scope.SUBJECT:
-        return {name: Found(goes=n) for name, n in count_subject(part.subject).items()}
-    if scope != Erasure.Scope.THREAD:
-        found = {name: Found(goes=n) for name, n in count_ranges(part.ranges).items()}
-        slots = count_slots(part.ranges)
-        return {**found, "slots": Found(goes=0, stays=slots, why="chain")}
-    return _count_thread(part)
+def count_whole(
+    thread: UUID, head_seq: int, made: Sequence[Range], *, forked: bool
+) -> dict[str, Found]:
+    """Count what of a thread that goes whole, and was `made` of it, holds something.
 
-
-def _count_thread(part: Part) -> dict[str, Found]:
-    assert part.thread is not None
-    whole = [(part.thread, 1, part.head_seq)] if part.forked else []
-    beside = count_ranges([*whole, *part.ranges], but=part.thread)
-    own = count_thread(part.thread)
-    if not part.forked:
-        return {name: Found(goes=n + beside.get(name, 0)) for name, n in own.items()}
-    pages = Page.objects.filter(thread=part.thread, deleted_seq=None)
-    own["pages"] = pages.count()
+    While a fork of it lives, what that reads through stays. A query for each place and
+    fifty ranges.
+    """
+    whole = [(thread, 1, head_seq)] if forked else []
+    beside = count_ranges([*whole, *made], but=thread)
+    own = count_thread(thread)
+    if forked:
+        own["pages"] = Page.objects.filter(thread=thread, deleted_seq=None).count()
     return {
         name: Found(goes=0, stays=n, why="fork")
-        if name in _FOR_FORKS
+        if forked and name in _FOR_FORKS
         else Found(goes=n + beside.get(name, 0))
         for name, n in own.items()
     }
 
 
+def count_records(ranges: Sequence[Range]) -> dict[str, Found]:
+    """Count what of these records still holds something. Slots stay at their index."""
+    found = {name: Found(goes=n) for name, n in count_ranges(ranges).items()}
+    slots = _count(Slot.objects.all(), (Reference("thread_id", "seq"),), ranges)
+    return {**found, "slots": Found(goes=0, stays=slots, why="chain")}
+
+
 def count_subject(subject: UUID) -> Counts:
-    """What still holds something of the subject. One query for each place."""
+    """Count what still holds something of the subject. One query for each place."""
     return {each.name: each.of(subject=subject).count() for each in iter_places()}
 
 
 def count_thread(thread: UUID) -> Counts:
-    """What still holds something of the thread. One query for each place."""
+    """Count what still holds something of the thread. One query for each place."""
     places = [each for each in iter_places() if each.privacy.thread is not None]
     return {each.name: each.of(thread=thread).count() for each in places}
 
 
 def count_ranges(ranges: Sequence[Range], *, but: UUID | None = None) -> Counts:
-    """What still holds something of these records, whosever rows refer to them.
+    """Count what still holds something of these records, whosever rows refer to them.
 
     Rows of the thread `but` are left out. Seven queries for every fifty ranges.
     """
@@ -163,13 +148,8 @@ def count_ranges(ranges: Sequence[Range], *, but: UUID | None = None) -> Counts:
     }
 
 
-def count_slots(ranges: Sequence[Range]) -> int:
-    """Slots of these records, which stay at their index. A query for fifty ranges."""
-    return _count(Slot.objects.all(), (Reference("thread_id", "seq"),), ranges)
-
-
 def get_methods(scope: str) -> Mapping[str, str]:
-    """By place, in which way an erasure of this scope takes what is there."""
+    """Tell by place in which way an erasure of this scope takes what is there."""
     if scope in (Erasure.Scope.BEFORE, Erasure.Scope.RECORD):
         names = [each.name for each in _referring()]
         return {
@@ -179,7 +159,7 @@ def get_methods(scope: str) -> Mapping[str, str]:
     return {each.name: each.method for each in iter_places()}
 
 
-def _referring() -> list[Place]:
+def _referring() -> list[CountedTable]:
     """List the places whose rows go with single records."""
     return [each for each in iter_places() if each.privacy.references]
 
@@ -198,15 +178,15 @@ def _within(reference: Reference, wanted: Range) -> Q:
 def _count(
     rows: QuerySet[Any], references: Sequence[Reference], ranges: Sequence[Range]
 ) -> int:
-    count, known = 0, set[Any]()
+    count, met = 0, set[Any]()
     # A row that refers to two places may be met by two statements.
     once = len(references) == 1 and references[0].until is None
     for start in range(0, len(ranges), _AT_ONCE):
-        some = ranges[start : start + _AT_ONCE]
-        wanted = [_within(each, one) for each in references for one in some]
+        batch = ranges[start : start + _AT_ONCE]
+        wanted = [_within(each, one) for each in references for one in batch]
         found = rows.filter(reduce(or_, wanted))
         if once or len(ranges) <= _AT_ONCE:
             count += found.count()
         else:
-            known |= {*found.values_list("pk", flat=True)}
-    return count + len(known)
+            met |= {*found.values_list("pk", flat=True)}
+    return count + len(met)

@@ -21,7 +21,7 @@ from memoryhub.queries.forget.erasures import CLOSED, ErasureLine
 from memoryhub.queries.forget.exclusions import Left
 
 #: A thread, and the seq of a record in it.
-Place = tuple[UUID, int]
+RecordPlace = tuple[UUID, int]
 #: Nothing was erased in these.
 _UNBEGUN = (Erasure.State.HELD, Erasure.State.EXPIRED, Erasure.State.CANCELLED)
 
@@ -41,7 +41,7 @@ class Remains:
 
     @property
     def left(self) -> list[Left]:
-        """The residue in words."""
+        """Return the residue in words."""
         return exclusions.list_left(self.residue)
 
 
@@ -54,13 +54,13 @@ class Proof:
 
     @property
     def detail(self) -> dict[str, str]:
-        """As refusals name it."""
-        known = {"erasure": str(self.erasure)}
-        return known | ({"receipt": str(self.receipt)} if self.receipt else {})
+        """Name it as refusals do."""
+        detail = {"erasure": str(self.erasure)}
+        return detail | ({"receipt": str(self.receipt)} if self.receipt else {})
 
 
 def list_proofs(threads: Collection[UUID]) -> dict[UUID, Proof]:
-    """By erased thread, what erased it. One query.
+    """List by erased thread what erased it. One query.
 
     A thread that went by itself is told by that, even if its subject went later.
     """
@@ -93,18 +93,18 @@ def list_proofs(threads: Collection[UUID]) -> dict[UUID, Proof]:
 
 
 def get_receipt_id(erasure: UUID) -> UUID | None:
-    """The erasure's receipt, None before there is one. One query."""
+    """Get the erasure's receipt, None before there is one. One query."""
     return list_receipt_ids([erasure]).get(erasure)
 
 
 def list_receipt_ids(erasures: Collection[UUID]) -> Mapping[UUID, UUID]:
-    """Receipts by their erasure, of those that have one. One query."""
+    """List receipts by their erasure, of those that have one. One query."""
     rows = Receipt.objects.filter(erasure__in=erasures, n=0)
     return dict(rows.values_list("erasure_id", "id"))
 
 
 def get_thread_name(line: ErasureLine) -> str:
-    """What the thread in scope is called; nothing once its name is gone. One query."""
+    """Get the name of the thread in scope; nothing once that is gone. One query."""
     if line.thread is None:
         return ""
     rows = Thread.objects.filter(id=line.thread).exclude(name__startswith="~")
@@ -112,13 +112,13 @@ def get_thread_name(line: ErasureLine) -> str:
 
 
 def get_open(subject: UUID) -> Erasure | None:
-    """The subject's erasure that is not over: there is one at most. One query."""
+    """Get the subject's erasure that is not over: there is one at most. One query."""
     rows = Erasure.objects.filter(subject=subject).exclude(state__in=CLOSED)
     return rows.first()
 
 
 def get_remains(erasure: UUID) -> Remains | None:
-    """What an erasure's receipt says stays; None before there is one. One query."""
+    """Get what an erasure's receipt says stays; None before there is one. One query."""
     rows = Receipt.objects.filter(erasure=erasure, n=0)
     text = rows.values_list("text", flat=True).first()
     if text is None:
@@ -126,8 +126,8 @@ def get_remains(erasure: UUID) -> Remains | None:
     return Remains.of(orjson.loads(text))
 
 
-def list_marks(places: Collection[Place]) -> dict[Place, Proof]:
-    """By place of an erased record, what erased it. Three queries, or none.
+def list_marks(places: Collection[RecordPlace]) -> dict[RecordPlace, Proof]:
+    """List by place of an erased record what erased it. Three queries, or none.
 
     What expired, or was deleted by an agent, is not among them.
     """
@@ -141,20 +141,20 @@ def list_marks(places: Collection[Place]) -> dict[Place, Proof]:
     }
     orders = Event.objects.filter(_at({*ordered.values()}), type="records.erased")
     rows = orders.values_list("thread_id", "seq", "body")
-    told = {(t, seq): UUID(orjson.loads(body)["erasure"]) for t, seq, body in rows}
-    receipts = list_receipt_ids({*told.values()}) if told else {}
+    erasures = {(t, seq): UUID(orjson.loads(body)["erasure"]) for t, seq, body in rows}
+    receipts = list_receipt_ids({*erasures.values()}) if erasures else {}
     return {
-        place: Proof(erasure=told[by], receipt=receipts.get(told[by]))
+        place: Proof(erasure=erasures[by], receipt=receipts.get(erasures[by]))
         for place, by in ordered.items()
-        if by in told
+        if by in erasures
     }
 
 
-def _at(places: Collection[Place]) -> Q:
-    """Events at these places; none if there are none."""
+def _at(places: Collection[RecordPlace]) -> Q:
+    """Match events at these places; none if there are none."""
     return reduce(or_, (Q(thread=t, seq=seq) for t, seq in places), Q(seq=-1))
 
 
 def get_mark(thread: UUID, seq: int) -> Proof | None:
-    """What erased the record; None if nobody wished it to go. Three queries."""
+    """Get what erased the record; None if nobody wished it to go. Three queries."""
     return list_marks([(thread, seq)]).get((thread, seq))

@@ -53,7 +53,7 @@ PLACES: Final[Mapping[str, str]] = MappingProxyType(
 
 
 def wait_text(line: ErasureLine) -> str:
-    """What an open erasure waits for and what to do about it; empty if for nothing."""
+    """Say what an open erasure waits for and what to do; empty if for nothing."""
     word = "hold" if line.state == Erasure.State.HELD else line.waiting_on
     if word == "store" and line.undeclared:
         places = [PLACES.get(each, each) for each in line.undeclared]

@@ -42,12 +42,12 @@ class PlaceLine:
 
     @property
     def goes(self) -> int:
-        """Rows that go: as planned, then as the fence froze them."""
+        """Count rows that go: as planned, then as the fence froze them."""
         return self.erase if self.fenced is None else self.fenced
 
     @property
     def touched(self) -> bool:
-        """Whether anything of the place goes, is made anew or stays."""
+        """Tell whether anything of the place goes, is made anew or stays."""
         return bool(self.goes or self.derive or self.keep)
 
 
@@ -90,6 +90,11 @@ class ErasureLine:
     def open(self) -> bool:
         return self.state not in CLOSED
 
+    @property
+    def untouched(self) -> tuple[str, ...]:
+        """List the places that hold nothing of what is to go."""
+        return tuple(each.place for each in self.places if not each.touched)
+
     @classmethod
     def of(cls, row: Erasure) -> ErasureLine:
         planned = orjson.loads(row.planned)
@@ -122,8 +127,10 @@ class ErasureLine:
         )
 
 
-def _undeclared(looked: Mapping[str, Any]) -> tuple[str, ...]:
-    hits = [each for each in looked.get("hits", ()) if each["standing"] == "undeclared"]
+def _undeclared(scanned: Mapping[str, Any]) -> tuple[str, ...]:
+    hits = [
+        each for each in scanned.get("hits", ()) if each["standing"] == "undeclared"
+    ]
     return tuple(sorted({each["surface"] for each in hits}))
 
 
@@ -148,7 +155,7 @@ def _places(
 def get_erasure(
     project: UUID, erasure: UUID, *, bound: UUID | None = None
 ) -> ErasureLine:
-    """An erasure of the project, or of one subject if `bound`. One query.
+    """Get an erasure of the project, or of one subject if `bound`. One query.
 
     Raises NotFoundError.
     """
@@ -156,7 +163,7 @@ def get_erasure(
 
 
 def get_row(project: UUID, erasure: UUID, *, bound: UUID | None = None) -> Erasure:
-    """As `get_erasure`, for who goes on with it."""
+    """Get it as `get_erasure` does, for who goes on with it."""
     rows = Erasure.objects.filter(_owned(project, bound), id=erasure)
     row: Erasure | None = rows.first()
     if row is None:
@@ -173,7 +180,7 @@ def list_erasures(
     limit: int = 50,
     bound: UUID | None = None,
 ) -> Batch[ErasureLine]:
-    """Erasures, newest first. One query.
+    """List erasures, newest first. One query.
 
     Raises BadCursorError when `after` is not of this very list.
     """
@@ -190,26 +197,26 @@ def list_erasures(
 
 
 def list_unfinished() -> list[UUID]:
-    """What is confirmed and has a step to go, longest silent first. One query."""
+    """List what is confirmed and has a step to go, longest silent first. One query."""
     rows = Erasure.objects.exclude(state__in=CLOSED).exclude(confirmed_at=None)
     rows = rows.exclude(state=State.HELD).order_by("updated_at", "id")
     return [*rows.values_list("id", flat=True)]
 
 
 def count_found() -> int:
-    """Erasures that are open because a scan had found something in the clear."""
+    """Count erasures that are open because a scan had found something in the clear."""
     rows = Erasure.objects.filter(state=State.SCRUBBED, hit_at__isnull=False)
     return rows.count()
 
 
 def list_unfenced() -> list[UUID]:
-    """What is confirmed and can still be read, longest waiting first. One query."""
+    """List what is confirmed and unfenced, longest waiting first. One query."""
     rows = Erasure.objects.filter(state=State.PLANNED).exclude(confirmed_at=None)
     return [*rows.order_by("confirmed_at", "id").values_list("id", flat=True)]
 
 
 def count_late(now: datetime) -> int:
-    """Erasures that were confirmed a while ago and are not complete. One query."""
+    """Count erasures confirmed a while ago and not complete. One query."""
     rows = Erasure.objects.exclude(state__in=(*CLOSED, State.HELD))
     return rows.filter(confirmed_at__lt=now - LATE).count()
 

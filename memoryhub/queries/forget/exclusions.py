@@ -89,5 +89,5 @@ def _what(each: Mapping[str, Any]) -> str:
     return f"{named}; {besides}" if besides else named
 
 
-def _until(said: str) -> str:
-    return f"until {said}" if _DAY.fullmatch(said) else UNTIL.get(said, said)
+def _until(word: str) -> str:
+    return f"until {word}" if _DAY.fullmatch(word) else UNTIL.get(word, word)

@@ -26,7 +26,7 @@ _RESTRICTED = Subject.State.RESTRICTED
 
 
 def due_keys(now: datetime) -> QuerySet[Key]:
-    """Rows of keys whose instant has passed, the longest due first."""
+    """Return rows of keys whose instant has passed, the longest due first."""
     due = Key.objects.filter(expires_at__lte=now)
     return _writable(due).order_by("expires_at", "thread_id", "key")
 
@@ -34,7 +34,7 @@ def due_keys(now: datetime) -> QuerySet[Key]:
 def due_values(
     project: Project, *, grace: timedelta, now: datetime
 ) -> QuerySet[DueValue]:
-    """A project's values whose time in history is over, the longest due first.
+    """Return a project's values whose time in history is over, the longest due first.
 
     Those of a subject that is held or restricted stay until it is not.
     """
@@ -71,7 +71,7 @@ class Doomed:
 def count_doomed(
     project: Project, *, grace_seconds: int | None, now: datetime
 ) -> Doomed:
-    """What this grace erases at once that the project's own keeps. One query."""
+    """Count what this grace erases at once that the project's own keeps. One query."""
     if grace_seconds is None:
         return Doomed(count=0, capped=False)
     rows = due_values(project, grace=timedelta(seconds=grace_seconds), now=now)
@@ -82,7 +82,7 @@ def count_doomed(
 
 
 def get_lag(now: datetime) -> timedelta:
-    """How long the oldest key or value has been due. Two statements, by indexes."""
+    """Get how long the oldest key or value has been due. Two statements, by indexes."""
     oldest = [at for _, _, at in iter_due_projects(now)]
     key = due_keys(now).values_list("expires_at", flat=True).first()
     if key is not None:
@@ -97,6 +97,6 @@ def _writable(rows: QuerySet[Row]) -> QuerySet[Row]:
 
 
 def _erasable(rows: QuerySet[Row], now: datetime) -> QuerySet[Row]:
-    """Of those that take commands, whose content may go: neither contested nor held."""
+    """Narrow to those whose content may go: neither contested nor held."""
     rows = _writable(rows).exclude(thread__subject__state=_RESTRICTED)
     return rows.exclude(holds.standing("thread__subject", now=now))

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models import Exists, OuterRef, QuerySet
 
 from memoryhub.errors import NotFoundError
 from memoryhub.models.erasures import Hold
+from memoryhub.queries.lists import newest_first
 from memoryhub.queries.lists.cursors import Batch, Listing
 
 
@@ -32,13 +33,13 @@ class HoldLine:
 
 
 def in_force(subject: UUID, *, now: datetime) -> QuerySet[Hold]:
-    """The holds that stand against erasing anything of the subject."""
+    """Return the holds that stand against erasing anything of the subject."""
     rows = Hold.objects.filter(subject_id=subject, lifted_at=None)
     return rows.filter(expires_at__gt=now)
 
 
 def standing(subject: str, *, now: datetime) -> Exists:
-    """Whether one is in force for the subject that this column of a row names."""
+    """Tell whether one is in force for the subject that this column of a row names."""
     rows = Hold.objects.filter(subject=OuterRef(subject), lifted_at=None)
     return Exists(rows.filter(expires_at__gt=now))
 
@@ -53,7 +54,7 @@ def get_hold(project: UUID, hold: UUID, *, now: datetime) -> HoldLine:
 
 
 def list_of(subject: UUID, *, now: datetime) -> tuple[HoldLine, ...]:
-    """All holds of a subject, past ones too, newest first. One query."""
+    """List all holds of a subject, past ones too, newest first. One query."""
     rows = Hold.objects.filter(subject_id=subject).select_related("reviewer")
     return tuple(_line(row, now) for row in rows.order_by("-opened_at", "id"))
 
@@ -66,7 +67,7 @@ def list_holds(
     after: str | None = None,
     limit: int = 50,
 ) -> Batch[HoldLine]:
-    """Holds of a project, newest first. One query.
+    """List holds of a project, newest first. One query.
 
     Raises BadCursorError when `after` is not of this very list.
     """
@@ -74,14 +75,13 @@ def list_holds(
     rows = Hold.objects.filter(project_id=project).select_related("reviewer")
     if open_only:
         rows = rows.filter(lifted_at=None, expires_at__gt=now)
-    if after is not None:
-        at, last = listing.open(after)
-        rows = rows.filter(Q(opened_at__lt=at) | Q(opened_at=at, id__gt=last))
-    found = list(rows.order_by("-opened_at", "id")[: limit + 1])
-    batch, rest = found[:limit], found[limit:]
-    return Batch(
-        items=tuple(_line(row, now) for row in batch),
-        next=listing.seal([batch[-1].opened_at, batch[-1].id]) if rest else None,
+    return newest_first.part(
+        rows,
+        listing,
+        line=lambda row: _line(row, now),
+        after=after,
+        limit=limit,
+        at="opened_at",
     )
 
 

@@ -47,7 +47,7 @@ class Progress:
 
 
 def get_counts(project: Project, *, now: datetime) -> Counts:
-    """What deleting it would take now. Five queries."""
+    """Get what deleting it would take now. Five queries."""
     threads = Thread.objects.filter(project=project)
     sealed = Event.objects.filter(thread__project=project, payload__isnull=False)
     return Counts(
@@ -60,7 +60,7 @@ def get_counts(project: Project, *, now: datetime) -> Counts:
 
 
 def get_progress(project: Project) -> Progress:
-    """How far the deletion is that was begun. Three queries."""
+    """Get how far the deletion is that was begun. Three queries."""
     complete = Erasure.objects.filter(project=project, actor=ACTOR)
     done = complete.filter(state=Erasure.State.COMPLETE).count()
     words = open_erasures(project).order_by().values_list("waiting_on", flat=True)
@@ -72,23 +72,23 @@ def get_progress(project: Project) -> Progress:
 
 
 def holds(project: Project, *, now: datetime) -> QuerySet[Hold]:
-    """The holds that stand against erasing somebody of the project."""
+    """Return the holds that stand against erasing somebody of the project."""
     return Hold.objects.filter(project=project, lifted_at=None, expires_at__gt=now)
 
 
 def open_erasures(project: Project) -> QuerySet[Erasure]:
-    """What of the project was planned or begun, and is not at its end."""
+    """Return what of the project was planned or begun, and is not at its end."""
     return Erasure.objects.filter(project=project).exclude(state__in=CLOSED)
 
 
 def unfinished(project: Project) -> QuerySet[Subject]:
-    """Those of the project who are not erased to the receipt."""
+    """Return those of the project who are not erased to the receipt."""
     begun = open_erasures(project).filter(subject=OuterRef("id"))
     return _people(project).filter(~Q(state=Subject.State.ERASED) | Exists(begun))
 
 
 def waiting(project: Project) -> QuerySet[Subject]:
-    """Those who can be handed in: nobody else has an erasure of theirs open."""
+    """Return those who can be handed in: nobody else has an erasure of theirs open."""
     ours = Q(actor=ACTOR, confirmed_at=None)
     others = open_erasures(project).filter(subject=OuterRef("id")).exclude(ours)
     rows = _people(project).exclude(state__in=_GONE).exclude(Exists(others))

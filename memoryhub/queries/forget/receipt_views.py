@@ -17,6 +17,7 @@ from django.db.models import Count, Q
 from memoryhub.errors import NotFoundError
 from memoryhub.models.erasures import Receipt
 from memoryhub.models.projects import Project
+from memoryhub.queries.lists import newest_first
 from memoryhub.queries.lists.cursors import Batch, Listing
 
 
@@ -62,7 +63,7 @@ class Sum:
 
 
 def get_receipt(project: Project, receipt: UUID) -> Receipt:
-    """A receipt or an addendum of the project. One query. Raises NotFoundError."""
+    """Get a receipt or an addendum of the project. One query. Raises NotFoundError."""
     row = Receipt.objects.filter(project=project, id=receipt).first()
     if row is None:
         raise NotFoundError
@@ -70,9 +71,9 @@ def get_receipt(project: Project, receipt: UUID) -> Receipt:
 
 
 def list_addenda(erasure: UUID) -> tuple[Addendum, ...]:
-    """What was signed about the erasure later, oldest first. One query."""
+    """List what was signed about the erasure later, oldest first. One query."""
     rows = Receipt.objects.filter(erasure=erasure, n__gt=0).order_by("n")
-    told = [(row, orjson.loads(row.text)) for row in rows]
+    statements = [(row, orjson.loads(row.text)) for row in rows]
     return tuple(
         Addendum(
             id=row.id,
@@ -81,12 +82,12 @@ def list_addenda(erasure: UUID) -> tuple[Addendum, ...]:
             ended=says["ended"],
             issued_at=row.issued_at,
         )
-        for row, says in told
+        for row, says in statements
     )
 
 
 def list_sums(says: Mapping[str, Any]) -> tuple[Sum, ...]:
-    """The places of a receipt. No query."""
+    """List the places of a receipt. No query."""
     erased = says["erased"]
     names = {**says["planned"], **says["fenced"], **erased, **says["rebuilt"]}
     return tuple(
@@ -105,22 +106,16 @@ def list_sums(says: Mapping[str, Any]) -> tuple[Sum, ...]:
 def list_receipts(
     project: Project, *, after: str | None = None, limit: int = 50
 ) -> Batch[ReceiptLine]:
-    """Receipts, newest first. One query.
+    """List receipts, newest first. One query.
 
     Raises BadCursorError when `after` is not of this very list.
     """
     listing = Listing(name="receipts", project=project.id)
     rows = Receipt.objects.filter(project=project, n=0)
-    if after is not None:
-        at, last = listing.open(after)
-        rows = rows.filter(Q(issued_at__lt=at) | Q(issued_at=at, id__gt=last))
     later = Count("erasure__receipts", filter=Q(erasure__receipts__n__gt=0))
-    counted = rows.annotate(addenda=later).order_by("-issued_at", "id")
-    found = list(counted[: limit + 1])
-    batch, rest = found[:limit], found[limit:]
-    return Batch(
-        items=tuple(_line(row) for row in batch),
-        next=listing.seal([batch[-1].issued_at, batch[-1].id]) if rest else None,
+    counted = rows.annotate(addenda=later)
+    return newest_first.part(
+        counted, listing, line=_line, after=after, limit=limit, at="issued_at"
     )
 
 

@@ -25,7 +25,7 @@ PART_BYTES = 4 * 2**20
 
 
 def fitting(sizes: Iterable[int], *, max_bytes: int) -> int:
-    """How many items, from the first on, go into one part: at least one, if any."""
+    """Count the leading items that go into one part: at least one, if any."""
     count = total = 0
     for size in sizes:
         total += size
@@ -44,7 +44,7 @@ class Batch(Generic[Item]):
 
 
 def walk(part: Callable[[str | None], Batch[Item]]) -> Iterator[tuple[Item, ...]]:
-    """All parts of a list: `part` gives the one at a cursor, None being the first."""
+    """Yield all parts of a list; `part` gives the one at a cursor, None the first."""
     after: str | None = None
     while True:
         batch = part(after)
@@ -63,11 +63,11 @@ class Listing:
     filters: Any = None
 
     def seal(self, position: list[Any]) -> str:
-        """The cursor of a position: plain JSON values."""
+        """Return the cursor of a position, which is plain JSON values."""
         return self._signer().sign_object(position, serializer=_Plain)
 
     def open(self, cursor: str) -> list[Any]:
-        """The position. Raises BadCursorError."""
+        """Return the position of a cursor. Raises BadCursorError."""
         if len(cursor) > MAX_CHARS:
             raise BadCursorError
         try:

@@ -20,18 +20,22 @@ def part(
     line: Callable[[Row], Line],
     after: str | None,
     limit: int,
+    at: str = "created_at",
 ) -> Batch[Line]:
-    """The rows behind the cursor `after`, each as a `line`. One query.
+    """Return the rows behind the cursor `after`, each as a `line`. One query.
+
+    `at` is the column of the time.
 
     Raises BadCursorError when the cursor is not of this very list.
     """
     if after is not None:
-        at, last = listing.open(after)
-        rows = rows.filter(Q(created_at__lt=at) | Q(created_at=at, id__gt=last))
-    found = list(rows.order_by("-created_at", "id")[: limit + 1])
+        moment, last = listing.open(after)
+        later = Q(**{at: moment}, id__gt=last)
+        rows = rows.filter(Q(**{f"{at}__lt": moment}) | later)
+    found = list(rows.order_by(f"-{at}", "id")[: limit + 1])
     batch, rest = found[:limit], found[limit:]
     end: Any = batch[-1] if rest else None
     return Batch(
         items=tuple(map(line, batch)),
-        next=listing.seal([end.created_at, end.id]) if rest else None,
+        next=listing.seal([getattr(end, at), end.id]) if rest else None,
     )

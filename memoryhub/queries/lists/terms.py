@@ -44,7 +44,7 @@ Value = Word | Span | Period
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Term:
+class SearchTerm:
     """`key:value,value`: any of the values, or none of them when negated."""
 
     key: str
@@ -52,12 +52,12 @@ class Term:
     negated: bool = False
 
     def plain(self) -> list[Any]:
-        """JSON values that tell this term from any other."""
+        """Return JSON values that identify this term."""
         return [self.key, self.negated, [repr(value) for value in self.values]]
 
 
 def word_in(column: str, word: Word) -> Q:
-    """A name column by a word."""
+    """Filter a name column by a word."""
     if not word.prefix:
         return Q(**{column: word.text})
     # A range, since LIKE folds case on SQLite; names are ASCII.
@@ -66,7 +66,7 @@ def word_in(column: str, word: Word) -> Q:
 
 
 def span_of(column: str, span: Span, value: Callable[[float], Any] = float) -> Q:
-    """A column of numbers, or of what `value` makes of them, by a span."""
+    """Filter a column of numbers, or what `value` makes of them, by a span."""
     bounds = {}
     if span.low is not None:
         bounds[f"{column}__{'gt' if span.low_open else 'gte'}"] = value(span.low)
@@ -76,7 +76,7 @@ def span_of(column: str, span: Span, value: Callable[[float], Any] = float) -> Q
 
 
 def within(number: float, span: Span) -> bool:
-    """Whether a number is in a span."""
+    """Return whether a number is in a span."""
     low = -inf if span.low is None else span.low
     high = inf if span.high is None else span.high
     above = number > low if span.low_open else number >= low
@@ -84,16 +84,16 @@ def within(number: float, span: Span) -> bool:
     return above and below
 
 
-def time_of(column: str, asked: Span | Period, now: datetime) -> Q:
-    """A column of times by a stretch of time, or by a span of ages in seconds."""
-    if isinstance(asked, Span):
-        return age_of(column, asked, now)
-    bounds = {f"{column}__gte": asked.begin, f"{column}__lt": asked.end}
+def time_of(column: str, stretch: Span | Period, now: datetime) -> Q:
+    """Filter a column of times by a period, or by a span of ages in seconds."""
+    if isinstance(stretch, Span):
+        return age_of(column, stretch, now)
+    bounds = {f"{column}__gte": stretch.begin, f"{column}__lt": stretch.end}
     return Q(**{name: bound for name, bound in bounds.items() if bound is not None})
 
 
 def age_of(column: str, span: Span, now: datetime) -> Q:
-    """A column of times by a span of ages: what is younger was later."""
+    """Filter a column of times by a span of ages: what is younger was later."""
     turned = Span(
         low=span.high,
         high=span.low,

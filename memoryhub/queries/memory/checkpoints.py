@@ -22,7 +22,7 @@ from memoryhub.models.threads import Thread
 from memoryhub.queries.lists.cursors import Batch, Listing
 from memoryhub.queries.replay import payloads
 from memoryhub.queries.replay.payloads import Opened
-from memoryhub.queries.replay.state_files import CHUNK, StateFile
+from memoryhub.queries.replay.state_files import CHUNK, StateFile, record_of
 from memoryhub.queries.replay.states import state_of
 
 
@@ -81,8 +81,8 @@ def list_checkpoints(
     last: int | None = None
     if after is not None:
         (last,) = listing.open(after)
-    asked = {"name": name, "auto": auto}
-    wanted = {field: each for field, each in asked.items() if each is not None}
+    filters = {"name": name, "auto": auto}
+    wanted = {field: each for field, each in filters.items() if each is not None}
     found = _found(thread, wanted, seq=seq, after=last, limit=limit + 1)
     batch = found[:limit]
     more = listing.seal([batch[-1].seq]) if len(found) > limit else None
@@ -195,19 +195,9 @@ def _records(
     thread: Thread, state: ThreadState, now: datetime
 ) -> Iterator[CheckpointRecord]:
     left = iter(state.memory.listed())
-    while some := list(islice(left, CHUNK)):
-        for line in lines(thread, state, some):
-            yield CheckpointRecord(
-                thread=thread.id,
-                seq=line.seq,
-                name=line.name,
-                description=line.description,
-                at=line.at,
-                by=line.by,
-                auto=line.auto,
-                parent=line.parent,
-                **line.counts,
-            )
+    while batch := list(islice(left, CHUNK)):
+        for line in lines(thread, state, batch):
+            yield record_of(CheckpointRecord, line, thread=thread.id, **line.counts)
 
 
 STATES = StateFile(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from memoryhub.kernel.memory import checkpoints
+from memoryhub.kernel.slices import Moved
 from memoryhub.kernel.state.state import ThreadState
 from memoryhub.kernel.state.working_memory import Contents
 from memoryhub.models.threads import Thread
@@ -12,7 +14,7 @@ from memoryhub.queries.memory import comparisons
 from memoryhub.queries.memory.checkpoints import clock_of
 from memoryhub.queries.memory.comparisons import HEAD, Comparison, KeyDifference, Point
 from memoryhub.queries.memory.nouns import COMPARED
-from memoryhub.queries.memory.slice_differences import Found
+from memoryhub.queries.memory.slice_views import Found
 from memoryhub.queries.replay.states import state_of
 
 #: Of a batch.
@@ -24,26 +26,35 @@ KINDS = ("added", "removed", "changed", "rewritten", "retimed")
 class ComparisonView:
     """What differs from `a` to `b`, with the texts."""
 
-    told: Comparison
+    comparison: Comparison
     #: By field, as each noun declares them.
     texts: Found
+    #: By slice of many records, how many went and came.
+    moved: Mapping[str, Moved]
+    #: Of slices of one, by field of a comparison, how much differs; None: nothing.
+    fields: Mapping[str, int | None]
 
     @property
     def counts(self) -> dict[str, int]:
         """Keys of this batch by what became of them."""
-        kinds: list[str] = [each.kind for each in self.told.keys.items]
+        kinds: list[str] = [each.kind for each in self.comparison.keys.items]
         return {kind: kinds.count(kind) for kind in KINDS}
 
     @property
     def bytes(self) -> int:
         """Bytes of values more than before, in this batch."""
-        return sum(map(bytes_of, self.told.keys.items))
+        return sum(map(bytes_of, self.comparison.keys.items))
 
     @property
     def any(self) -> bool:
-        told = self.told
-        frames = told.frames_in or told.frames_out or told.pins_in or told.pins_out
-        return bool(told.keys.items or frames or any(told.slices.values()))
+        comparison = self.comparison
+        frames = (
+            comparison.frames_in
+            or comparison.frames_out
+            or comparison.pins_in
+            or comparison.pins_out
+        )
+        return bool(comparison.keys.items or frames or any(comparison.slices.values()))
 
 
 def bytes_of(key: KeyDifference) -> int:
@@ -65,19 +76,40 @@ def get_comparison(
 
     `thread` comes with its subject. Raises as `comparisons.compare` does.
     """
-    told = comparisons.compare(
+    comparison = comparisons.compare(
         thread, a, b, values=values, seq=seq, after=after, limit=KEYS
     )
     state = state_of(thread, seq)
-    one, other = _contents(state, a), _contents(state, b)
+    return _view(thread, state, comparison, _contents(state, a), _contents(state, b))
+
+
+def _view(
+    thread: Thread,
+    state: ThreadState,
+    comparison: Comparison,
+    one: Contents,
+    other: Contents,
+) -> ComparisonView:
+    texts = {
+        name: found
+        for each in COMPARED
+        for name, found in each.texts(
+            thread, state, *each.values(one, other), comparison.slices
+        ).items()
+    }
     return ComparisonView(
-        told=told,
-        texts={
-            name: found
+        comparison=comparison,
+        texts=texts,
+        moved={
+            each.slice.name: each.slice.moved(one, other)
             for each in COMPARED
-            for name, found in each.texts(
-                thread, state, *each.values(one, other), told.slices
-            ).items()
+            if each.slice.many
+        },
+        fields={
+            name: len(texts[name]) if comparison.slices[name] else None
+            for each in COMPARED
+            if not each.slice.many
+            for name in each.fields
         },
     )
 

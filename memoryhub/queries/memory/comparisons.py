@@ -18,12 +18,12 @@ from memoryhub.models.threads import Thread
 from memoryhub.queries.lists.cursors import PART_BYTES, Batch, Listing, fitting
 from memoryhub.queries.memory.checkpoints import clock_of
 from memoryhub.queries.memory.nouns import COMPARED
-from memoryhub.queries.memory.slice_differences import Found
+from memoryhub.queries.memory.slice_views import Found
 from memoryhub.queries.replay import payloads
 from memoryhub.queries.replay.states import now_of, state_of
 
 #: `rewritten` is the same value by another event, `retimed` another expiry alone.
-Kind = Literal["added", "removed", "changed", "rewritten", "retimed"]
+DifferenceKind = Literal["added", "removed", "changed", "rewritten", "retimed"]
 #: The moment that is now.
 HEAD = "head"
 
@@ -47,7 +47,7 @@ class Side:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyDifference:
     name: str
-    kind: Kind
+    kind: DifferenceKind
     before: Side | None
     after: Side | None
 
@@ -104,8 +104,8 @@ def compare(
     )
     at_seq, moment, last = seq, None, ""
     if after is not None:
-        at_seq, told, last = listing.open(after)
-        moment = datetime.fromisoformat(told)
+        at_seq, instant, last = listing.open(after)
+        moment = datetime.fromisoformat(instant)
     state = state_of(thread, at_seq)
     now = moment or now_of(state, seq)
     one, other = _moment(state, a), _moment(state, b)
@@ -204,7 +204,7 @@ def _difference(
     )
 
 
-def _kind(pair: _Pair, opened: dict[int, payloads.Opened]) -> Kind:
+def _kind(pair: _Pair, opened: dict[int, payloads.Opened]) -> DifferenceKind:
     before, after = pair.before, pair.after
     if before is None:
         return "added"

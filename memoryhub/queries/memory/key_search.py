@@ -7,7 +7,7 @@ from datetime import datetime
 from math import inf
 
 from memoryhub.kernel.state.working_memory import KeyEntry
-from memoryhub.queries.lists.terms import Span, Term, Value, Word, within
+from memoryhub.queries.lists.terms import SearchTerm, Span, Value, Word, within
 
 #: The word for a key that never expires, where a time is asked for.
 NEVER = "never"
@@ -15,7 +15,7 @@ NEVER = "never"
 Matches = Callable[[str, KeyEntry], bool]
 
 
-def matching(terms: Sequence[Term], *, now: datetime) -> Matches:
+def matching(terms: Sequence[SearchTerm], *, now: datetime) -> Matches:
     """What tells whether a key is what these terms ask for, by its time left as of now.
 
     One that never expires has more time left than any span with an end.
@@ -27,7 +27,7 @@ def matching(terms: Sequence[Term], *, now: datetime) -> Matches:
     return matches
 
 
-def _found(term: Term, name: str, entry: KeyEntry, now: datetime) -> bool:
+def _found(term: SearchTerm, name: str, entry: KeyEntry, now: datetime) -> bool:
     found = any(_holds(term.key, value, name, entry, now) for value in term.values)
     return found != term.negated
 

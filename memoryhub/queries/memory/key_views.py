@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 from django.db.models import Q
@@ -13,9 +13,11 @@ from django.db.models import Q
 from memoryhub.errors import KeyNotFoundError
 from memoryhub.models.events import Event
 from memoryhub.models.threads import Thread
+from memoryhub.queries.lists.cursors import PART_BYTES, fitting
 from memoryhub.queries.memory import keys
 from memoryhub.queries.memory.keys import KeyLine
 from memoryhub.queries.paging.page_views import Step
+from memoryhub.queries.replay import payloads
 from memoryhub.queries.replay.states import now_of, state_of
 
 #: Events of a key that its view tells, and how many of a journal are looked through.
@@ -28,6 +30,27 @@ _ALL = ("keys.cleared", "checkpoint.restored")
 _UNTOLD = -1
 
 
+class _Left(NamedTuple):
+    """What an event left of a key: its version and who wrote its value; 0 for none."""
+
+    version: int
+    #: None: that is not told here.
+    wrote: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyStep:
+    """An event of a key, and the value it left."""
+
+    step: Step
+    #: The event that wrote that value; 0: it left none, None: that is not told here.
+    wrote: int | None
+    value: Any = None
+    opened: bool = False
+    #: It is gone for good.
+    erased: bool = False
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyView:
     """A key as of an event; it may be gone, and still have a history."""
@@ -38,7 +61,7 @@ class KeyView:
     #: When it expired, if that is why it is not there.
     passed: datetime | None
     #: Newest first, at most `HISTORY`.
-    history: tuple[Step, ...]
+    history: tuple[KeyStep, ...]
     more_history: bool
 
     @property
@@ -47,7 +70,7 @@ class KeyView:
 
 
 def get_view(thread: Thread, name: str, *, seq: int | None = None) -> KeyView:
-    """A key as of `seq`. At most six queries. `thread` comes with its subject.
+    """A key as of `seq`. At most seven queries. `thread` comes with its subject.
 
     Raises KeyNotFoundError for one that never was.
     """
@@ -57,15 +80,16 @@ def get_view(thread: Thread, name: str, *, seq: int | None = None) -> KeyView:
     lines = keys.lines(thread, state, there, content=True) if there else ()
     newest = _candidates(thread, name, up_to=state.seq)
     whole = state.seq <= REACH and len(newest) <= 2 * HISTORY
-    told = _key_steps(reversed(newest), whole=whole, inherited=state.inherited_clock)
-    if not lines and not told and not _candidates(thread, name):
+    steps = _key_steps(reversed(newest), whole=whole, inherited=state.inherited_clock)
+    if not lines and not steps and not _candidates(thread, name):
         raise KeyNotFoundError
+    history = tuple(reversed(steps))[:HISTORY]
     return KeyView(
         name=name,
         line=lines[0] if lines else None,
         passed=entry.expires_at if entry is not None and not there else None,
-        history=tuple(reversed(told))[:HISTORY],
-        more_history=len(told) > HISTORY or len(newest) > 2 * HISTORY,
+        history=_with_values(thread, history, sizes=_sizes(newest)),
+        more_history=len(steps) > HISTORY or len(newest) > 2 * HISTORY,
     )
 
 
@@ -106,28 +130,61 @@ def _about(body: Mapping[str, Any], name: str) -> bool:
     return bool(body.get("key", name) == name)
 
 
-def _key_steps(steps: Iterable[Step], *, whole: bool, inherited: int) -> list[Step]:
+def _sizes(steps: Iterable[Step]) -> dict[int, int]:
+    """Bytes of the value that each of them wrote."""
+    return {step.seq: step.body["bytes"] for step in steps if step.type == "key.set"}
+
+
+def _with_values(
+    thread: Thread, history: Sequence[KeyStep], *, sizes: Mapping[int, int]
+) -> tuple[KeyStep, ...]:
+    """Open the values of the newest, as many as one answer has. At most one query."""
+    left = dict.fromkeys(each.wrote for each in history)
+    wrote = [seq for seq in left if seq is not None and seq in sizes]
+    count = fitting((sizes[seq] for seq in wrote), max_bytes=PART_BYTES)
+    places = [(thread.id, seq) for seq in wrote[:count]]
+    found = payloads.opened_at(thread, places) if places else {}
+    return tuple(
+        _with_value(each, found.get((thread.id, each.wrote or 0))) for each in history
+    )
+
+
+def _with_value(each: KeyStep, found: payloads.Opened | None) -> KeyStep:
+    if found is None:
+        return each
+    if found.content is None:
+        return replace(each, erased=True)
+    return replace(each, value=found.content["value"], opened=True)
+
+
+def _key_steps(steps: Iterable[Step], *, whole: bool, inherited: int) -> list[KeyStep]:
     """Of the candidates, oldest first, those that moved the key or may have."""
-    told: list[Step] = []
-    held = 0 if whole and not inherited else _UNTOLD
-    #: The key's version after each event that is told; 0 for none.
+    moved: list[KeyStep] = []
+    held = _Left(0, 0) if whole and not inherited else _Left(_UNTOLD, None)
+    #: What each event that is told left of the key.
     after = {0: held}
     for step in steps:
-        new = _version(step, after, inherited)
-        if new is None or (new == held and step.type in _ALL):
+        new = _left(step, after, held, inherited)
+        if new is None or (new.version == held.version and step.type in _ALL):
             continue
         after[step.seq] = held = new
-        told.append(step)
-    return told
+        moved.append(KeyStep(step=step, wrote=new.wrote))
+    return moved
 
 
-def _version(step: Step, after: dict[int, int], inherited: int) -> int | None:
-    """The key's version after an event; None if that is about no keys."""
-    if step.type in _SETS:
-        return step.seq
+def _left(
+    step: Step, after: Mapping[int, _Left], held: _Left, inherited: int
+) -> _Left | None:
+    """What an event left of the key; None if it is about no keys."""
+    if step.type == "key.set":
+        return _Left(step.seq, step.seq)
+    if step.type == "key.retimed":
+        return _Left(step.seq, held.wrote)
     if step.type != "checkpoint.restored":
-        return 0
+        return _Left(0, 0)
     if "keys" not in step.body["parts"]:
         return None
     target = step.body["target"] - inherited
-    return after[max(seq for seq in after if seq <= target)] if target > 0 else _UNTOLD
+    if target <= 0:
+        return _Left(_UNTOLD, None)
+    return after[max(seq for seq in after if seq <= target)]

@@ -20,10 +20,10 @@ from memoryhub.kernel.state.working_memory import KeyEntry
 from memoryhub.kernel.text import globs
 from memoryhub.models.threads import Thread
 from memoryhub.queries.lists.cursors import PART_BYTES, Batch, Listing, fitting
-from memoryhub.queries.lists.terms import Term
+from memoryhub.queries.lists.terms import SearchTerm
 from memoryhub.queries.memory import key_search
 from memoryhub.queries.replay import payloads
-from memoryhub.queries.replay.state_files import StateFile
+from memoryhub.queries.replay.state_files import StateFile, record_of
 from memoryhub.queries.replay.states import now_of, state_of
 
 Sort = Literal["name", "expiry", "bytes"]
@@ -81,11 +81,17 @@ def get_key(
     return line
 
 
+def count_keys(thread: Thread) -> int:
+    """Count the keys that are there now. `thread` comes with its subject."""
+    state = state_of(thread)
+    return len(state.memory.contents.visible(now_of(state)))
+
+
 def list_keys(
     thread: Thread,
     *,
     glob: str = "*",
-    terms: Sequence[Term] = (),
+    terms: Sequence[SearchTerm] = (),
     sort: Sort = "name",
     values: bool = False,
     seq: int | None = None,
@@ -128,13 +134,13 @@ def _instant(
 
 
 def _matching(
-    state: ThreadState, glob: str, terms: Sequence[Term], *, now: datetime
+    state: ThreadState, glob: str, terms: Sequence[SearchTerm], *, now: datetime
 ) -> list[tuple[str, KeyEntry]]:
-    matches, asked = globs.compiled(glob), key_search.matching(terms, now=now)
+    matches, satisfies = globs.compiled(glob), key_search.matching(terms, now=now)
     return [
         (name, entry)
         for name, entry in listed(state.memory.contents.keys)
-        if entry.visible(now) and matches(name) and asked(name, entry)
+        if entry.visible(now) and matches(name) and satisfies(name, entry)
     ]
 
 
@@ -169,14 +175,14 @@ def lines(
     One query, or two with values.
     """
     entries = keys.values()
-    told = payloads.opened(
+    written = payloads.opened(
         thread, state, [each.version for each in entries], content=False
     )
     values = {}
     if content:
         values = payloads.opened(thread, state, [each.value for each in entries])
     return tuple(
-        _line(state, name, entry, told[entry.version], values.get(entry.value))
+        _line(state, name, entry, written[entry.version], values.get(entry.value))
         for name, entry in keys.items()
     )
 
@@ -185,15 +191,15 @@ def _line(
     state: ThreadState,
     name: str,
     entry: KeyEntry,
-    told: payloads.Opened,
+    written: payloads.Opened,
     value: payloads.Opened | None,
 ) -> KeyLine:
     content = value.content if value else None
     return KeyLine(
         name=name,
         version=state.seq_of(entry.version),
-        set_at=told.at,
-        set_by=told.actor,
+        set_at=written.at,
+        set_by=written.actor,
         expires_at=entry.expires_at,
         bytes=entry.bytes,
         opened=content is not None,
@@ -205,20 +211,12 @@ def _line(
 
 def _records(thread: Thread, state: ThreadState, now: datetime) -> Iterator[KeyRecord]:
     left = iter(state.memory.contents.visible(now).items())
-    while some := list(islice(left, CHUNK)):
-        while some:
-            size = fitting((each.bytes for _, each in some), max_bytes=PART_BYTES)
-            shown, some = dict(some[:size]), some[size:]
+    while batch := list(islice(left, CHUNK)):
+        while batch:
+            size = fitting((each.bytes for _, each in batch), max_bytes=PART_BYTES)
+            shown, batch = dict(batch[:size]), batch[size:]
             for line in lines(thread, state, shown, content=True):
-                yield KeyRecord(
-                    thread=thread.id,
-                    key=line.name,
-                    value=line.value,
-                    erased=line.erased,
-                    set_at=line.set_at,
-                    set_by=line.set_by,
-                    expires_at=line.expires_at,
-                )
+                yield record_of(KeyRecord, line, thread=thread.id, key=line.name)
 
 
 STATES = StateFile(

@@ -13,9 +13,9 @@ from memoryhub.kernel.memory.notes import NOTES, Note, Scratchpad
 from memoryhub.kernel.state.state import ThreadState
 from memoryhub.models.threads import Thread
 from memoryhub.queries.lists.cursors import PART_BYTES, Batch, Listing, fitting
-from memoryhub.queries.memory.slice_differences import Found, SliceDifferences
+from memoryhub.queries.memory.slice_views import Found, SliceView
 from memoryhub.queries.replay import payloads
-from memoryhub.queries.replay.state_files import CHUNK, StateFile
+from memoryhub.queries.replay.state_files import CHUNK, StateFile, record_of
 from memoryhub.queries.replay.states import state_of
 
 Order = Literal["asc", "desc"]
@@ -99,6 +99,12 @@ def lines(
     )
 
 
+def _newest(
+    thread: Thread, state: ThreadState, scratchpad: Scratchpad, most: int
+) -> tuple[NoteLine, ...]:
+    return lines(thread, state, [*scratchpad.lines][-most:] if most else [])
+
+
 def _differing(
     thread: Thread, state: ThreadState, before: Scratchpad, after: Scratchpad
 ) -> Found:
@@ -127,15 +133,9 @@ def _texts(
 
 def _records(thread: Thread, state: ThreadState, now: datetime) -> Iterator[NoteRecord]:
     left = iter(NOTES.value(state).lines)
-    while some := list(islice(left, CHUNK)):
-        for line in lines(thread, state, some):
-            yield NoteRecord(
-                thread=thread.id,
-                seq=line.seq,
-                at=line.at,
-                by=line.by,
-                text=line.text,
-            )
+    while batch := list(islice(left, CHUNK)):
+        for line in lines(thread, state, batch):
+            yield record_of(NoteRecord, line, thread=thread.id)
 
 
 STATES = StateFile(
@@ -145,9 +145,11 @@ STATES = StateFile(
     needs=frozenset({"note.added"}),
     counted="note.added",
 )
-DIFFERENCES = SliceDifferences(
+VIEW = SliceView(
     slice=NOTES,
     fields={"notes_added": list[int], "notes_removed": list[int]},
+    example={"notes_added": [51], "notes_removed": []},
     names=_differing,
     texts=_texts,
+    newest=_newest,
 )

@@ -97,19 +97,19 @@ def get_drift(thread: Thread, line: EventLine, *, seen: int) -> Drift | None:
     """
     if line.type != CheckpointRestored.event_type or not 1 <= seen < line.seq:
         return None
-    told = CheckpointRestored.model_validate_json(orjson.dumps(line.body))
+    event = CheckpointRestored.model_validate_json(orjson.dumps(line.body))
     before, after = state_of(thread, seen), state_of(thread, line.seq - 1)
-    if told.target not in before.memory.checkpoints:
+    if event.target not in before.memory.checkpoints:
         return None
     one, other = before.memory.contents, after.memory.contents
-    moved = _moved(told.parts, one, other)
+    moved = _moved(event.parts, one, other)
     frames: tuple[set[str], set[str]] = (set(), set())
-    if "frames" in told.parts:
+    if "frames" in event.parts:
         frames = ({*before.paging.frames}, {*after.paging.frames})
     return Drift(
         seen=seen,
-        found=_head_before(after, told),
-        keys=_key_drift(before, after, told) if "keys" in told.parts else (),
+        found=_head_before(after, event),
+        keys=_key_drift(before, after, event) if "keys" in event.parts else (),
         slices={name: each for name, each in moved.items() if any(each)},
         pages_in=len(frames[1] - frames[0]),
         pages_out=len(frames[0] - frames[1]),
@@ -122,24 +122,24 @@ def _moved(parts: Sequence[str], one: Contents, other: Contents) -> dict[str, Mo
     }
 
 
-def _head_before(after: ThreadState, told: CheckpointRestored) -> int:
+def _head_before(after: ThreadState, event: CheckpointRestored) -> int:
     """The head that the restore was given at: it may take a checkpoint of its own."""
-    kept = after.memory.checkpoints[told.before]
+    kept = after.memory.checkpoints[event.before]
     own = kept.auto and after.seq_of(kept.clock) == after.seq
     return after.seq - own
 
 
 def _key_drift(
-    before: ThreadState, after: ThreadState, told: CheckpointRestored
+    before: ThreadState, after: ThreadState, event: CheckpointRestored
 ) -> tuple[KeyDrift, ...]:
     """Keys that another write had changed by then, by name."""
     names = {
         name
         for state in (before, after)
-        for name in checkpoint_tree.names_between(state.memory, None, told.target)
+        for name in checkpoint_tree.names_between(state.memory, None, event.target)
     }
-    target = after.memory.checkpoints[told.target].contents
-    then, now = before.at or told.judged_at, told.judged_at
+    target = after.memory.checkpoints[event.target].contents
+    then, now = before.at or event.judged_at, event.judged_at
     found = []
     for name in sorted(names):
         old = before.memory.contents.find(name, now=then)

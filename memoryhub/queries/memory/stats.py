@@ -129,7 +129,7 @@ def get_subject_counts(project: UUID, subject: UUID, *, now: datetime) -> Projec
     max_threads = limit.first()
     if max_threads is None:
         raise NotFoundError
-    threads = Thread.objects.filter(project_id=project, subject_id=subject)
+    threads = Thread.objects.filter(project_id=project, subject_id=subject, home=False)
     rows = (
         threads.order_by()
         .values("status")

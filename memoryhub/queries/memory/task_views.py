@@ -83,25 +83,25 @@ def _before(thread: Thread, state: ThreadState) -> TaskStep:
     begun = state_of(thread, min(1, state.seq))
     task = TASK.value(begun)
     view = tasks.view_of(thread, begun, task) if task else None
-    said = {name: getattr(view, name) for name in _SAID} if view else {}
-    return TaskStep(seq=0, **said)
+    fields = {name: getattr(view, name) for name in _FIELDS} if view else {}
+    return TaskStep(seq=0, **fields)
 
 
 def _steps(
     thread: Thread, rows: Iterable[Event], *, before: TaskStep, inherited: int
 ) -> list[TaskStep]:
-    told = [before]
+    steps = [before]
     for row in rows:
         body = orjson.loads(row.body)
-        last = told[-1]
+        last = steps[-1]
         if row.type == "checkpoint.restored":
             if "task" not in body["parts"]:
                 continue
-            after = _as_of(told, body["target"] - inherited)
+            after = _as_of(steps, body["target"] - inherited)
         else:
             content = log.open_payload(thread.subject, thread.project_id, row) or {}
             after = _after(last, row.type, body, content)
-        told.append(
+        steps.append(
             replace(
                 after,
                 seq=row.seq,
@@ -111,11 +111,11 @@ def _steps(
                 turned=after.status != last.status,
             )
         )
-    return told[1:]
+    return steps[1:]
 
 
-def _as_of(told: list[TaskStep], seq: int) -> TaskStep:
-    return next((step for step in reversed(told) if step.seq <= seq), TaskStep(seq=0))
+def _as_of(steps: list[TaskStep], seq: int) -> TaskStep:
+    return next((step for step in reversed(steps) if step.seq <= seq), TaskStep(seq=0))
 
 
 def _after(
@@ -123,11 +123,11 @@ def _after(
 ) -> TaskStep:
     if type_ == "task.cleared":
         return TaskStep(seq=0)
-    kept = {name: getattr(before, name) for name in _SAID if type_ != "task.set"}
+    kept = {name: getattr(before, name) for name in _FIELDS if type_ != "task.set"}
     sent = {**body, **content}
-    said = {name: sent[name] for name in _SAID if sent.get(name) is not None}
-    cleared = dict.fromkeys({*body.get("cleared", ())} & {*_SAID})
-    return TaskStep(seq=0, **{**kept, **said, **cleared})
+    changed = {name: sent[name] for name in _FIELDS if sent.get(name) is not None}
+    cleared = dict.fromkeys({*body.get("cleared", ())} & {*_FIELDS})
+    return TaskStep(seq=0, **{**kept, **changed, **cleared})
 
 
-_SAID = ("status", "current_step", "progress_percent")
+_FIELDS = ("status", "current_step", "progress_percent")

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from memoryhub.errors import TaskNotFoundError
+from memoryhub.errors import ContentErasedError, TaskNotFoundError
 from memoryhub.journal import Receipt
-from memoryhub.kernel.memory.tasks import TASK, TASK_FIELDS, Task
+from memoryhub.kernel.memory.tasks import TASK, TASK_FIELDS, Task, TaskField
 from memoryhub.kernel.state.state import ThreadState
 from memoryhub.kernel.text import strict_json
 from memoryhub.models.threads import Thread
-from memoryhub.queries.memory.slice_differences import Found, SliceDifferences
+from memoryhub.queries.memory.slice_views import Found, SliceView
 from memoryhub.queries.replay import payloads
-from memoryhub.queries.replay.state_files import StateFile
+from memoryhub.queries.replay.state_files import StateFile, record_of
 from memoryhub.queries.replay.states import state_of
 
 
@@ -99,6 +99,29 @@ def view_of(thread: Thread, state: ThreadState, task: Task) -> TaskView:
     )
 
 
+def get_texts(
+    thread: Thread,
+    state: ThreadState,
+    task: Task,
+    fields: Iterable[TaskField] = TASK_FIELDS,
+) -> dict[TaskField, bytes]:
+    """Those of these fields that hold something, each as JSON text. One query.
+
+    Raises ContentErasedError for one that is gone.
+    """
+    all_clocks = {name: getattr(task, name) for name in fields}
+    clocks = {name: clock for name, clock in all_clocks.items() if clock is not None}
+    opened = payloads.opened(thread, state, sorted({*clocks.values()}))
+    found: dict[TaskField, bytes] = {}
+    for name, clock in clocks.items():
+        content = opened[clock].content
+        if content is None:
+            raise ContentErasedError
+        if content.get(name) is not None:
+            found[name] = strict_json.as_sent(content[name])
+    return found
+
+
 def _differing(
     thread: Thread, state: ThreadState, before: Task | None, after: Task | None
 ) -> Found:
@@ -150,16 +173,7 @@ def _records(thread: Thread, state: ThreadState, now: datetime) -> Iterator[Task
     if task is None:
         return
     view = view_of(thread, state, task)
-    yield TaskRecord(
-        thread=thread.id,
-        status=view.status,
-        description=view.description,
-        current_step=view.current_step,
-        progress_percent=view.progress_percent,
-        started_at=view.started_at,
-        updated_at=view.updated_at,
-        data=view.data,
-    )
+    yield record_of(TaskRecord, view, thread=thread.id)
 
 
 STATES = StateFile(
@@ -168,6 +182,10 @@ STATES = StateFile(
     lines=_records,
     needs=frozenset({"task.set"}),
 )
-DIFFERENCES = SliceDifferences(
-    slice=TASK, fields={"task": list[str]}, names=_differing, texts=_texts
+VIEW = SliceView(
+    slice=TASK,
+    fields={"task": list[str]},
+    example={"task": ["status", "current_step"]},
+    names=_differing,
+    texts=_texts,
 )

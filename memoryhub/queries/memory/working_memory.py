@@ -8,17 +8,16 @@ from datetime import datetime
 from itertools import islice
 from typing import Any
 
-from memoryhub.kernel.memory.notes import NOTES
 from memoryhub.kernel.memory.nouns import measured
 from memoryhub.kernel.memory.tasks import TASK
 from memoryhub.kernel.state.state import ThreadState
 from memoryhub.models.projects import Project
 from memoryhub.models.threads import Thread
 from memoryhub.queries.lists.cursors import PART_BYTES, fitting
-from memoryhub.queries.memory import checkpoints, keys, notes, tasks
+from memoryhub.queries.memory import checkpoints, keys, tasks
 from memoryhub.queries.memory.checkpoints import CheckpointLine
 from memoryhub.queries.memory.keys import KeyLine
-from memoryhub.queries.memory.notes import NoteLine
+from memoryhub.queries.memory.nouns import COMPARED
 from memoryhub.queries.memory.tasks import TaskView
 from memoryhub.queries.replay.states import now_of, state_of
 
@@ -54,31 +53,37 @@ class MemoryView:
     seq: int
     task: TaskView | None
     keys: tuple[KeyLine, ...]
-    notes: tuple[NoteLine, ...]
+    #: By noun, its newest records.
+    newest: Mapping[str, tuple[Any, ...]]
     checkpoints: tuple[CheckpointLine, ...]
     stats: MemoryStats
 
 
 def get_memory(
-    thread: Thread, *, max_keys: int, max_notes: int, seq: int | None = None
+    thread: Thread, *, max_keys: int, newest: Mapping[str, int], seq: int | None = None
 ) -> MemoryView:
-    """First keys by name, newest notes and checkpoints. At most nine queries.
+    """First keys by name, newest records and checkpoints. At most nine queries.
 
-    `thread` comes with its subject. Fewer keys when their values would be too much for
-    one answer; the counts tell of all.
+    `thread` comes with its subject; `newest` says how many of each noun. Fewer keys
+    when their values would be too much for one answer; the counts tell of all.
     """
     state = state_of(thread, seq)
     now = now_of(state, seq)
     contents = state.memory.contents
     first = list(islice(contents.visible(now).items(), max_keys))
     size = fitting((entry.bytes for _, entry in first), max_bytes=PART_BYTES)
-    newest = [*NOTES.get(contents).lines][-max_notes:] if max_notes else []
     task = TASK.get(contents)
     return MemoryView(
         seq=state.seq,
         task=tasks.view_of(thread, state, task) if task else None,
         keys=keys.lines(thread, state, dict(first[:size]), content=True),
-        notes=notes.lines(thread, state, newest),
+        newest={
+            each.slice.name: each.newest(
+                thread, state, each.slice.get(contents), newest[each.slice.name]
+            )
+            for each in COMPARED
+            if each.newest is not None
+        },
         checkpoints=checkpoints.lines(
             thread, state, state.memory.listed()[-CHECKPOINTS:]
         ),

@@ -49,9 +49,9 @@ def _records(thread: Thread, state: ThreadState, now: datetime) -> Iterator[Page
     rules = pins.pinned(state)
     after = 0
     if thread.parent_id is None:
-        for some in _entries_now(thread):
-            yield from (_page(state, entry, rules) for entry in some)
-            after = some[-1].created_seq
+        for entries in _entries_now(thread):
+            yield from (_page(state, entry, rules) for entry in entries)
+            after = entries[-1].created_seq
     # What it has moved on from meanwhile, or inherits.
     for entry in pages.iter_entries(state, after=after):
         yield _page(state, entry, rules)
@@ -65,9 +65,9 @@ def _entries_now(thread: Thread) -> Iterator[list[Entry]]:
     head = Thread.objects.filter(id=thread.id, head_seq=thread.head_seq)
     rows = Page.objects.filter(thread=thread, deleted_seq__isnull=True)
     pages_after, after = rows.order_by("seq").values_list(*PageRow._fields), 0
-    while some := [PageRow(*row) for row in pages_after.filter(seq__gt=after)[:CHUNK]]:
+    while chunk := [PageRow(*row) for row in pages_after.filter(seq__gt=after)[:CHUNK]]:
         made = PageLevel.objects.filter(
-            thread=thread, page_id__in=[row.page_id for row in some]
+            thread=thread, page_id__in=[row.page_id for row in chunk]
         )
         levels: dict[str, list[LevelRow]] = {}
         for level in made.values_list(*LevelRow._fields):
@@ -75,8 +75,8 @@ def _entries_now(thread: Thread) -> Iterator[list[Entry]]:
         # Asked afterwards: a row that was read is then of the cut or before it.
         if not head.exists():
             return
-        yield [entry_of(row, levels.get(row.page_id, ())) for row in some]
-        after = some[-1].seq
+        yield [entry_of(row, levels.get(row.page_id, ())) for row in chunk]
+        after = chunk[-1].seq
 
 
 def _page(state: ThreadState, entry: Entry, rules: Mapping[str, str]) -> PageRecord:

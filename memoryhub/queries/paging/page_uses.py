@@ -61,7 +61,7 @@ class Uses:
 
 
 def get_uses(state: ThreadState, entry: Entry, levels: Iterable[PageLevel]) -> Uses:
-    """Uses of a page as of a state; `levels` are its texts of all versions.
+    """Return the uses of a page as of a state; `levels` are its texts of all versions.
 
     At most four queries.
     """
@@ -89,15 +89,15 @@ def _derived(state: ThreadState, entry: Entry, among: set[str]) -> tuple[Derived
     saying = rows.filter(
         Q(body__contains='"provenance":') | Q(body__contains='"derived_from":')
     )
-    said: dict[tuple[str, str], Derived | None] = {}
+    newest: dict[tuple[str, str], Derived | None] = {}
     for page_id, seq, body in saying.order_by("seq").values_list("page", "seq", "body"):
         assert page_id is not None
-        told = orjson.loads(body)
+        fields = orjson.loads(body)
         for how in ("provenance", "derived_from"):
-            if (named := told.get(how)) is not None:
+            if (named := fields.get(how)) is not None:
                 here = Derived(page_id=page_id, seq=seq)
-                said[page_id, how] = here if entry.page_id in named else None
-    found = {each.page_id: each for each in said.values() if each is not None}
+                newest[page_id, how] = here if entry.page_id in named else None
+    found = {each.page_id: each for each in newest.values() if each is not None}
     return tuple(sorted(found.values(), key=lambda each: -each.seq))
 
 
@@ -142,13 +142,13 @@ def _in_request(
     body: str, places: set[tuple[UUID, int]], *, own: UUID
 ) -> Carried | None:
     """Where a recorded request held a text that lies at one of these places."""
-    told = orjson.loads(body)
-    for section in told["sections"]:
+    fields = orjson.loads(body)
+    for section in fields["sections"]:
         for values in section["refs"]:
             ref = Ref.of(values)
             if ref.location(own)[:2] in places:
                 return Carried(
-                    turn=told["turn"],
+                    turn=fields["turn"],
                     section=section["name"],
                     level=ref.level,
                     cut=ref.cut,

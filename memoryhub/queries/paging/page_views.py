@@ -19,12 +19,14 @@ from memoryhub.models.events import Event
 from memoryhub.models.pages import PageLevel
 from memoryhub.models.threads import Thread
 from memoryhub.queries.lists.cursors import Batch
-from memoryhub.queries.lists.terms import Span, Term, Value, Word, within
-from memoryhub.queries.paging import page_uses, pages, residency
+from memoryhub.queries.lists.terms import SearchTerm, Span, Value, Word, within
+from memoryhub.queries.paging import lives, page_uses, pages, residency
+from memoryhub.queries.paging.lives import Life
 from memoryhub.queries.paging.page_uses import Uses
 from memoryhub.queries.paging.pages import Also, PageFilter, PageLine
 from memoryhub.queries.paging.residency import Why
 from memoryhub.queries.replay import states
+from memoryhub.queries.threads.forks import get_segments
 
 #: Events of a page that its view tells; older ones are found among the thread's events.
 HISTORY = 60
@@ -91,6 +93,13 @@ class PageView:
     uses: Uses
     #: The page table's entry is at hand: a look-up would hit.
     in_tlb: bool
+    #: From its making to now, whatever the moment.
+    life: Life
+    #: The clock of the moment, and that of the thread by now.
+    clock: int
+    head: int
+    #: Turns with the clocks at which they began, for an axis.
+    ticks: tuple[tuple[int, int], ...]
 
     @property
     def entry(self) -> Entry:
@@ -102,11 +111,12 @@ class PageView:
 
 
 def get_page(thread: Thread, page_id: str, *, seq: int) -> PageView:
-    """A page as of `seq`. At most twelve queries, more in a fork for what is inherited.
+    """Return a page as of `seq`.
 
-    `thread` comes with its subject. Raises PageUnknownError, PageErasedError.
+    At most fourteen queries, more in a fork for what is inherited. `thread` comes with
+    its subject. Raises PageUnknownError, PageErasedError.
     """
-    state = states.state_of(thread, seq)
+    state, parts = states.state_of(thread, seq), get_segments(thread)
     entry = pages.find_entry(state, page_id)
     rows = PageLevel.objects.filter(
         thread_id=thread.id, page_id=page_id, seq__lte=seq
@@ -130,6 +140,10 @@ def get_page(thread: Thread, page_id: str, *, seq: int) -> PageView:
         evicted=next((step for step in history if _evicts(step)), None),
         uses=page_uses.get_uses(state, entry, levels),
         in_tlb=state.paging.tlb.find(page_id) is not None,
+        life=lives.get_lives(parts, {page_id: entry}, state.paging.frames)[page_id],
+        clock=state.clock,
+        head=sum(part.up_to_seq for part in parts),
+        ticks=tuple(lives.get_ticks(parts, thread.turn_count)),
     )
 
 
@@ -137,11 +151,11 @@ def list_pages(
     thread: Thread,
     *,
     seq: int,
-    terms: Sequence[Term] = (),
+    terms: Sequence[SearchTerm] = (),
     after: str | None = None,
     limit: int = 50,
 ) -> Batch[PageLine]:
-    """The page table as of `seq` as `pages.list_pages` has it, narrowed by a search.
+    """List the page table as of `seq` like `pages.list_pages`, narrowed by a search.
 
     Three queries beside its own. Raises BadCursorError as it does.
     """
@@ -220,20 +234,20 @@ def _evicts(step: Step) -> bool:
 # The table
 
 
-def _narrowed(terms: Sequence[Term]) -> PageFilter:
+def _narrowed(terms: Sequence[SearchTerm]) -> PageFilter:
     """What of a search the rows themselves can be asked for."""
-    asked: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     for term in terms:
         if term.negated or len(term.values) > 1:
             continue
         (value,) = term.values
         if term.key in ("tier", "type", "modality") and isinstance(value, Word):
-            asked[term.key] = value.text
+            fields[term.key] = value.text
         elif term.key == "level":
-            asked["tier"] = "L0"
+            fields["tier"] = "L0"
         elif term.key == "pinned" and value == Word(text="yes"):
-            asked["pinned"] = True
-    return PageFilter(**asked)
+            fields["pinned"] = True
+    return PageFilter(**fields)
 
 
 _WORDS: dict[str, Callable[[PageLine], str]] = {
@@ -249,7 +263,7 @@ _NUMBERS: dict[str, Callable[[PageLine], int | None]] = {
 }
 
 
-def _matches(term: Term, line: PageLine) -> bool:
+def _matches(term: SearchTerm, line: PageLine) -> bool:
     found = any(_holds(term.key, value, line) for value in term.values)
     return found != term.negated
 

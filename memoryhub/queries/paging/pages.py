@@ -47,11 +47,11 @@ class PageFilter:
     pinned: bool | None = None
 
     def plain(self) -> dict[str, Any]:
-        """JSON values that tell this filter from any other."""
+        """Return JSON values that identify this filter."""
         return {name: getattr(self, name) for name in self.__slots__}
 
     def columns(self) -> dict[str, str]:
-        """What of it the rows of pages tell, by column."""
+        """Return the part of the filter that columns of page rows can answer."""
         columns = {"type": self.type, "modality": self.modality}
         return {name: word for name, word in columns.items() if word is not None}
 
@@ -77,7 +77,7 @@ class Also:
 
 
 def line_of(state: ThreadState, entry: Entry) -> PageLine:
-    """The entry with what the state says of its page. No query."""
+    """Return the entry with what the state knows of its page. No query."""
     return _line(state, entry, pins.pinned(state))
 
 
@@ -92,7 +92,7 @@ def _line(state: ThreadState, entry: Entry, rules: dict[str, str]) -> PageLine:
 
 
 def segments(state: ThreadState) -> tuple[Segment, ...]:
-    """The journals that the state comes of, oldest first, each as far as it counts."""
+    """Return the journals behind a state, oldest first, each as far as it counts."""
     own = Segment(
         thread=state.id,
         first=state.inherited,
@@ -103,9 +103,10 @@ def segments(state: ThreadState) -> tuple[Segment, ...]:
 
 
 def find_entry(state: ThreadState, page_id: str) -> Entry:
-    """A page's entry as of a state. No query for what the state holds, else a few.
+    """Return a page's entry as of a state.
 
-    Raises PageErasedError for a page that was deleted, PageUnknownError.
+    No query for what the state holds, else a few. Raises PageErasedError for a page
+    that was deleted, PageUnknownError.
     """
     paging = state.paging
     page = paging.frames.get(page_id) or paging.hot.get(page_id)
@@ -122,7 +123,10 @@ def find_entry(state: ThreadState, page_id: str) -> Entry:
 
 
 def get_provenance(state: ThreadState, page_id: str) -> tuple[str, ...]:
-    """The pages that a page was made of, as was said last. One query a thread."""
+    """Return the sources of a page, as they were given last.
+
+    One query a thread.
+    """
     for part in reversed(segments(state)):
         rows = Event.objects.filter(
             thread_id=part.thread,
@@ -139,9 +143,9 @@ def get_provenance(state: ThreadState, page_id: str) -> tuple[str, ...]:
 
 
 def current_entry(thread: Thread, page_id: str) -> Entry | None:
-    """A page's entry as it is now, or was a moment ago. No state: two queries.
+    """Return a page's entry as it is now, or was a moment ago.
 
-    In a fork a few more for what it inherits.
+    No state: two queries. In a fork a few more for what it inherits.
     """
     row = Page.objects.filter(thread=thread, page_id=page_id).first()
     lineage = get_segments(thread)[:-1] if asks_above(row) else ()
@@ -153,7 +157,7 @@ def current_entry(thread: Thread, page_id: str) -> Entry | None:
 
 
 def settings_now(thread: Thread) -> Settings:
-    """What paging is set to in the thread. No query."""
+    """Return the thread's paging settings. No query."""
     return settings_of(Limits(**orjson.loads(thread.config)))
 
 
@@ -166,7 +170,7 @@ def list_pages(
     after: str | None = None,
     limit: int = 50,
 ) -> Batch[PageLine]:
-    """Pages in the order they were made, as of a state, in batches.
+    """Return pages in the order they were made, as of a state, in batches.
 
     What is mapped, hot or pinned costs no query. Else one for each 500 rows walked,
     two more for levels and changes, and in a fork as many for each ancestor. Raises
@@ -180,8 +184,8 @@ def list_pages(
     matches = _matching(state, where, rules)
     found: list[Entry] = []
     # Rows say what a page is now: only the list of now can go by them.
-    told = where.columns() if state.seq == thread.head_seq else {}
-    for entry in _entries(state, where, position, told):
+    columns = where.columns() if state.seq == thread.head_seq else {}
+    for entry in _entries(state, where, position, columns):
         if matches(entry) and (
             also is None or also.matches(_line(state, entry, rules))
         ):
@@ -196,7 +200,7 @@ def list_pages(
 
 
 def iter_entries(state: ThreadState, *, after: int = 0) -> Iterator[Entry]:
-    """Entries of all live pages made after a clock, as of a state, oldest first.
+    """Yield entries of all live pages made after a clock, as of a state, oldest first.
 
     Three queries for 500 rows walked, and in a fork as many for each ancestor.
     """
@@ -279,8 +283,10 @@ def _changed(later: Sequence[Segment], rows: Sequence[Page]) -> set[str]:
     beyond = _changes(page_ids).filter(thread_id=first.thread, seq__gt=first.up_to_seq)
     found = set(beyond.values_list("page", flat=True))
     for part in forks:
-        told = _changes(page_ids).filter(thread_id=part.thread, seq__lte=part.up_to_seq)
-        found |= set(told.values_list("page", flat=True))
+        changes = _changes(page_ids).filter(
+            thread_id=part.thread, seq__lte=part.up_to_seq
+        )
+        found |= set(changes.values_list("page", flat=True))
         # A fork has rows of those alone that it has changed, or that were erased there.
         own = Page.objects.filter(thread_id=part.thread, page_id__in=page_ids)
         found |= set(own.values_list("page_id", flat=True))

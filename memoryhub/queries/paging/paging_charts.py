@@ -19,6 +19,8 @@ from memoryhub.kernel.state.paging import REFAULT_TURNS, Exchanges
 from memoryhub.models.events import Snapshot
 from memoryhub.models.slots import Turn
 from memoryhub.models.threads import Thread
+from memoryhub.queries.paging import residency
+from memoryhub.queries.paging.residency import Warm
 from memoryhub.queries.replay import replay
 
 Counts = Mapping[str, int]
@@ -39,6 +41,8 @@ class Bucket:
     last: int
     #: The turn it begins with; 0 for none.
     turn: int
+    #: How many turns began in it.
+    turns: int
     counts: Counts
     #: Of the last exchanges, as of its end.
     resident_rate: float | None
@@ -98,14 +102,18 @@ class Charts:
     room: int
     #: Pages of the newest of them, the newest first.
     held: tuple[str, ...]
+    #: The hot list at its end, the page most worth keeping first, and its room.
+    warm: tuple[Warm, ...]
+    warm_room: int
 
 
 def get_charts(
     thread: Thread, *, first: int | None = None, last: int | None = None
 ) -> Charts:
-    """Counts between two seqs in at most `BUCKETS` stretches. At most six queries.
+    """Count between two seqs in at most `BUCKETS` stretches.
 
-    `thread` comes with its subject; a fork begins with its own events.
+    At most six queries. `thread` comes with its subject; a fork begins with its own
+    events.
     """
     end = thread.head_seq if last is None else min(last, thread.head_seq)
     start = max(0, min((first or 1) - 1, end))
@@ -113,7 +121,7 @@ def get_charts(
     marks = _turns(thread, start, end) or _snapshots(thread, start, end)
     if start == 0 and thread.parent_id is None:
         marks = [(1, 0, {}), *(mark for mark in marks if mark[0] > 1)]
-    marks.append((end + 1, 0, projections.paging_counters(state)))
+    marks.append((end + 1, state.turn_count + 1, projections.paging_counters(state)))
     tlb = state.paging.tlb
     every = max(1, -(-(len(marks) - 1) // BUCKETS))
     kept = [*marks[:-1:every], marks[-1]]
@@ -127,6 +135,8 @@ def get_charts(
         entries=len(tlb.held),
         room=state.paging.settings.tlb_entries,
         held=tuple(entry.page_id for entry in tlb.oldest_first()[: -HELD - 1 : -1]),
+        warm=residency.list_warm(state),
+        warm_room=state.paging.settings.l1_pages,
     )
 
 
@@ -157,6 +167,7 @@ def _between(one: Mark, two: Mark) -> Bucket:
         first=one[0],
         last=two[0] - 1,
         turn=one[1],
+        turns=max(0, two[1] - one[1]) if one[1] else 0,
         counts=moved,
         resident_rate=projections.rate_of(after),
     )
@@ -167,5 +178,5 @@ def _causes(whole: Bucket) -> tuple[str, ...]:
 
 
 def series(buckets: Sequence[Bucket], names: Sequence[str]) -> list[list[int]]:
-    """For each name what it counted, bucket by bucket."""
+    """Return each name's counts, bucket by bucket."""
     return [[bucket.count(name) for bucket in buckets] for name in names]

@@ -29,7 +29,7 @@ class Tally:
         return self.counts.get(name, 0)
 
     def by(self, prefix: str) -> dict[str, int]:
-        """Counters of one kind, e.g. faults by reason, by their own words."""
+        """Return the counters of one kind by their own words, e.g. faults by reason."""
         return {
             name.removeprefix(prefix): value
             for name, value in sorted(self.counts.items())
@@ -47,7 +47,7 @@ class Tally:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class ThrashingVerdict:
     """Whether the thread thrashes: pages come back about as soon as they leave."""
 
     thrashing: bool
@@ -76,11 +76,11 @@ class Metrics:
     turn: Tally
     #: Of the last turns that are over, newest first.
     turns: tuple[TurnTally, ...]
-    verdict: Verdict
+    verdict: ThrashingVerdict
 
 
 def get_metrics(thread: Thread, state: ThreadState) -> Metrics:
-    """What paging has counted. Six queries and a bounded fold.
+    """Return the counts of paging. Six queries and a bounded fold.
 
     `thread` comes with its subject; a fork counts on from what it inherits.
     """
@@ -98,7 +98,7 @@ def get_metrics(thread: Thread, state: ThreadState) -> Metrics:
     )
 
 
-def _verdict(found: Residency) -> Verdict:
+def _verdict(found: Residency) -> ThrashingVerdict:
     refaults = found.thrash_index >= THRASHING
     reasons = [*["refaults"] * refaults, *["stuck"] * found.stuck]
     pages = set(found.thrashing) if refaults else set()
@@ -108,7 +108,7 @@ def _verdict(found: Residency) -> Verdict:
             for cell in found.cells
             if cell.why.rule or cell.why.protected_until is not None
         }
-    return Verdict(
+    return ThrashingVerdict(
         thrashing=bool(reasons), reasons=tuple(reasons), pages=tuple(sorted(pages))
     )
 

@@ -64,11 +64,11 @@ class Preview:
     @property
     def digest(self) -> str:
         """Tells outcomes apart: which pages end up where, whatever the turn."""
-        said = [
+        parts = [
             [effect.type, *(effect.body.get(name) for name in _TELLING)]
             for effect in self.effects
         ]
-        return hashlib.sha256(orjson.dumps(said)).hexdigest()[:16]
+        return hashlib.sha256(orjson.dumps(parts)).hexdigest()[:16]
 
 
 #: Fields of an effect that an operator decides by.
@@ -78,7 +78,7 @@ _TELLING = ("page_id", "level", "tier_after", "tokens")
 def get_preview(
     thread: Thread, command: Command, *, page_id: str | None = None
 ) -> Preview:
-    """What the command would do to the page, if it is about one, and to others.
+    """Return what the command would do to its page, if it has one, and to others.
 
     Three queries, two more for a page that the TLB does not hold. `thread` comes with
     its subject. Raises the refusal that the command would get.

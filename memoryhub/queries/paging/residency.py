@@ -14,10 +14,10 @@ from memoryhub.kernel.levels import lines
 from memoryhub.kernel.levels.opened import Opened
 from memoryhub.kernel.paging import pins
 from memoryhub.kernel.state import policies
-from memoryhub.kernel.state.pages import Entry
+from memoryhub.kernel.state.pages import Entry, Location
 from memoryhub.kernel.state.paging import REFAULT_TURNS, Frame, Hot, Paging, Past
 from memoryhub.kernel.state.paging_config import Settings
-from memoryhub.kernel.state.policies import Terms
+from memoryhub.kernel.state.policies import ScoreParts
 from memoryhub.kernel.state.state import ThreadState
 from memoryhub.models.events import Event
 from memoryhub.models.slots import Turn
@@ -27,13 +27,13 @@ from memoryhub.queries.replay import replay
 #: Refaults a turn, and share of the usable tokens that nothing can leave, from which on
 #: a thread is said to thrash.
 THRASHING, STUCK = 0.5, 0.85
-_NOTHING: dict[str, float] = dict.fromkeys(Terms._fields, 0)
-#: Terms of a keep score, in the order they are told.
-_TERMS = ("recency", "value", "penalty")
+_NOTHING: dict[str, float] = dict.fromkeys(ScoreParts._fields, 0)
+#: Parts of a keep score, in the order they are reported.
+_PARTS = ("recency", "value", "penalty")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Term:
+class ScorePart:
     """One part of a keep score: what it is, and what that adds to the score."""
 
     name: str
@@ -48,7 +48,7 @@ class Why:
     #: `explicit`, `system`, `exchange`, `recent`, `claim`; empty when nothing pins it.
     rule: str
     score: float
-    terms: tuple[Term, ...]
+    terms: tuple[ScorePart, ...]
     #: The first turn in which it may leave again; None when it may now.
     protected_until: int | None
     #: It leaves first, then 2, and so on; None for a page that is pinned.
@@ -76,6 +76,13 @@ class Cell:
     #: The event that put it where it is; None when an ancestor's did.
     cause_seq: int | None
     cause: str
+    #: The event that mapped it; None when an ancestor's did.
+    since_seq: int | None
+    #: Of the slot whose page it is.
+    slot: int | None
+    created_turn: int
+    #: Where the text lies that is shown of it.
+    place: Location
     why: Why
 
 
@@ -121,6 +128,8 @@ class Residency:
     seq: int
     turn: int
     budget: Budget
+    #: The event that the turn began with; 0 before the first, and for an ancestor's.
+    turn_seq: int
     #: In the order of the context.
     cells: tuple[Cell, ...]
     #: The one most worth keeping first.
@@ -151,39 +160,45 @@ class Residency:
 
 
 def get_residency(thread: Thread, seq: int) -> Residency:
-    """The working set as of `seq`. Five queries and a bounded fold.
+    """Return the working set as of `seq`. Five queries and a bounded fold.
 
     `thread` comes with its subject. Raises SeqUnknownError beyond the head.
     """
-    state = replay.state_at(thread, seq).state
+    return residency_of(thread, replay.state_at(thread, seq).state)
+
+
+def residency_of(thread: Thread, state: ThreadState) -> Residency:
+    """Return the working set of a state of the thread. Three queries."""
     paging, turn = state.paging, state.turn_count
     frames = paging.in_order()
     causes = _causes(state, frames)
     cells = [_cell(state, *each, causes) for each in why_each(state, frames)]
+    turn_seq, over_budget = _turn(thread, turn)
     return Residency(
-        seq=seq,
+        seq=state.seq,
         turn=turn,
+        turn_seq=turn_seq,
         budget=_budget(paging, cells),
         cells=tuple(cells),
-        warm=_warm(state),
+        warm=list_warm(state),
         hits=paging.tlb.hits,
         misses=paging.tlb.misses,
         entries=len(paging.tlb.held),
         refaults=paging.refault_count(turn),
         thrashing=tuple(sorted(paging.thrashing)),
-        over_budget=_over_budget(thread, turn),
+        over_budget=over_budget,
     )
 
 
 def why_each(
     state: ThreadState, frames: Sequence[Frame]
-) -> list[tuple[Frame, Why, Terms]]:
-    """Why each of all frames stays where it is; in their order. Pure."""
+) -> list[tuple[Frame, Why, ScoreParts]]:
+    """Return why each frame stays where it is, in order. Pure."""
     paging, turn = state.paging, state.turn_count
     keep = policies.POLICIES[paging.settings.policy].frame
     rules = pins.pinned(state)
-    terms = policies.terms(frames, paging, turn=turn)
-    scores = {f.page_id: keep(t) for f, t in zip(frames, terms, strict=True)}
+    parts = policies.score_parts(frames, paging, turn=turn)
+    scores = {f.page_id: keep(t) for f, t in zip(frames, parts, strict=True)}
     ranks = _ranks(frames, scores, rules, paging, turn=turn)
     return [
         (
@@ -191,7 +206,7 @@ def why_each(
             Why(
                 rule=rules.get(frame.page_id, ""),
                 score=scores[frame.page_id],
-                terms=tuple(_term(name, each, keep) for name in _TERMS),
+                terms=tuple(_score_part(name, each, keep) for name in _PARTS),
                 protected_until=protected_until(
                     paging.history.get(frame.page_id), paging.settings, turn=turn
                 ),
@@ -199,12 +214,12 @@ def why_each(
             ),
             each,
         )
-        for frame, each in zip(frames, terms, strict=True)
+        for frame, each in zip(frames, parts, strict=True)
     ]
 
 
 def why_of(state: ThreadState, page_id: str) -> Why | None:
-    """Why one page stays; None while it is not mapped. Pure."""
+    """Return why one page stays; None while it is not mapped. Pure."""
     if page_id not in state.paging.frames:
         return None
     each = why_each(state, state.paging.in_order())
@@ -212,7 +227,7 @@ def why_of(state: ThreadState, page_id: str) -> Why | None:
 
 
 def protected_until(past: Past | None, settings: Settings, *, turn: int) -> int | None:
-    """The first turn in which anti-thrash no longer spares the page."""
+    """Return the first turn in which anti-thrash no longer spares the page."""
     if past is None:
         return None
     ends = []
@@ -225,13 +240,13 @@ def protected_until(past: Past | None, settings: Settings, *, turn: int) -> int 
 
 
 def own_seq(state: ThreadState, clock: int) -> int | None:
-    """The event of this thread at a clock; None when it is an ancestor's."""
+    """Return the event of this thread at a clock; None when it is an ancestor's."""
     seq = clock - (state.clock - state.seq)
     return seq if seq > 0 else None
 
 
 def letter(entry: Entry) -> str:
-    """What the page's line in the context begins with."""
+    """Return the first letter of the page's line in the context."""
     shown = Opened(
         page_id=entry.page_id,
         type=entry.type,
@@ -243,11 +258,11 @@ def letter(entry: Entry) -> str:
     return lines.letter(shown)
 
 
-def _term(name: str, terms: Terms, keep: policies.Keep) -> Term:
-    value: float = getattr(terms, name)
+def _score_part(name: str, parts: ScoreParts, keep: policies.Keep) -> ScorePart:
+    value: float = getattr(parts, name)
     # Alone it leads to what it adds: that way no weight stands here a second time.
-    alone = Terms(**{**_NOTHING, name: value})  # type: ignore[arg-type]  # of a field
-    return Term(name=name, value=value, adds=keep(alone))
+    alone = ScoreParts(**{**_NOTHING, name: value})  # type: ignore[arg-type]  # of a field
+    return ScorePart(name=name, value=value, adds=keep(alone))
 
 
 def _ranks(
@@ -273,7 +288,11 @@ def _ranks(
 
 
 def _cell(
-    state: ThreadState, frame: Frame, why: Why, terms: Terms, causes: dict[int, str]
+    state: ThreadState,
+    frame: Frame,
+    why: Why,
+    parts: ScoreParts,
+    causes: dict[int, str],
 ) -> Cell:
     entry, cause_seq = frame.entry, own_seq(state, frame.cause_seq)
     return Cell(
@@ -289,9 +308,13 @@ def _cell(
         full_tokens=entry.full.cost,
         recalled=frame.recalled,
         references=frame.references,
-        idle_turns=terms.idle_turns,
+        idle_turns=parts.idle_turns,
         cause_seq=cause_seq,
         cause=causes.get(cause_seq or 0, ""),
+        since_seq=own_seq(state, frame.mapped_seq),
+        slot=entry.slot,
+        created_turn=entry.created_turn,
+        place=entry.at(frame.level).location,
         why=why,
     )
 
@@ -303,7 +326,8 @@ def _causes(state: ThreadState, frames: Sequence[Frame]) -> dict[int, str]:
     return dict(rows.values_list("seq", "type"))
 
 
-def _warm(state: ThreadState) -> tuple[Warm, ...]:
+def list_warm(state: ThreadState) -> tuple[Warm, ...]:
+    """List the hot list, the page most worth keeping first. Pure."""
     paging, turn = state.paging, state.turn_count
     scored = [
         (policies.hot_score(page, paging, turn=turn), page)
@@ -340,9 +364,14 @@ def _budget(paging: Paging, cells: Sequence[Cell]) -> Budget:
     )
 
 
-def _over_budget(thread: Thread, turn: int) -> bool:
-    """Whether the turn could not map all it had to. One query; no for an ancestor's."""
+def _turn(thread: Thread, turn: int) -> tuple[int, bool]:
+    """Where the turn began, and whether it could not map all it had to.
+
+    One query; 0 and no for an ancestor's.
+    """
     began = Turn.objects.filter(thread_id=thread.id, n=turn).values("seq")
-    bodies = Event.objects.filter(thread_id=thread.id, seq__in=began)
-    body = bodies.values_list("body", flat=True).first()
-    return body is not None and bool(orjson.loads(body).get("over_budget"))
+    events = Event.objects.filter(thread_id=thread.id, seq__in=began)
+    row = events.values_list("seq", "body").first()
+    if row is None:
+        return 0, False
+    return row[0], bool(orjson.loads(row[1]).get("over_budget"))

@@ -1,7 +1,7 @@
 """Profiles: what is held of one person, counted and never opened. Never writes.
 
 Counts are exact and without a cap, and none is made here: every write keeps its totals.
-What left a scratchpad or was overwritten is still a record in the journal, and counts.
+What was trimmed or overwritten is still a record in the journal, and counts.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ ERASURES: Final = 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kind:
+class TypeFigures:
     """Records of one type of event."""
 
     events: int
@@ -47,7 +47,7 @@ class Kind:
     bytes: int
 
     @classmethod
-    def of(cls, kept: Figures) -> Kind:
+    def of(cls, kept: Figures) -> TypeFigures:
         return cls(
             events=kept.records,
             sealed=kept.sealed,
@@ -86,7 +86,7 @@ class Profile:
     threads: Mapping[str, int]
     events: int
     #: By type of event.
-    kinds: Mapping[str, Kind]
+    kinds: Mapping[str, TypeFigures]
     #: Of all contents.
     bytes: int
     turns: int
@@ -99,6 +99,8 @@ class Profile:
     levels: Mapping[int, int]
     #: Names that have a value now.
     keys: int
+    #: Exchanges, however many threads they lie in.
+    episodes: int
     #: Records of other nouns, by name.
     counts: Mapping[str, int]
     #: Values, names and ids that may not come back, by kind.
@@ -113,7 +115,7 @@ class Profile:
 
 
 def get_subject(project: UUID, subject: UUID, *, bound: UUID | None = None) -> Subject:
-    """A subject of the project, and of the key if that is bound. One query.
+    """Return a subject of the project, and of the key if that is bound. One query.
 
     Its project comes with it. Raises NotFoundError, SubjectErasedError.
     """
@@ -126,7 +128,7 @@ def get_subject(project: UUID, subject: UUID, *, bound: UUID | None = None) -> S
 
 
 def get_profile(subject: Subject, *, now: datetime) -> Profile:
-    """What is held of a subject. Eleven queries, however much it is.
+    """Return what is held of a subject. Eleven queries, however much it is.
 
     `subject` comes with its project.
     """
@@ -141,11 +143,14 @@ def get_profile(subject: Subject, *, now: datetime) -> Profile:
         created_at=subject.created_at,
         threads=totals.statuses(kept),
         **_seen(subject),
-        **_records({name: Kind.of(each) for name, each in totals.types(kept).items()}),
+        **_records(
+            {name: TypeFigures.of(each) for name, each in totals.types(kept).items()}
+        ),
         pages=totals.number(kept, totals.PAGES),
         deleted_pages=totals.number(kept, totals.DELETED_PAGES),
         levels=totals.levels(kept),
         keys=totals.number(kept, totals.KEYS) - _expired(subject, now),
+        episodes=totals.number(kept, totals.EPISODES),
         **_privacy(subject, now),
         retention_due_at=retention.get_first_due_at(subject),
     )
@@ -170,7 +175,7 @@ def _expired(subject: Subject, now: datetime) -> int:
     return gone.exclude(thread__status=Thread.Status.IMPORTING).count()
 
 
-def _records(kinds: Mapping[str, Kind]) -> dict[str, Any]:
+def _records(kinds: Mapping[str, TypeFigures]) -> dict[str, Any]:
     """What follows from the events by type."""
     left = {name: kind.events - kind.erased for name, kind in kinds.items()}
     return {

@@ -20,7 +20,7 @@ _AT_ONCE = 100
 
 
 def list_recipients(subject: UUID) -> list[str]:
-    """Keys that were given any, who took an export, projects that imported one; sorted.
+    """List keys that were given any, export takers and importing projects, sorted.
 
     As `key:<prefix>`, `export:<actor>`, `project:<id>`. To be asked while its key still
     opens: nobody can tell its entries of the audit log apart after that.

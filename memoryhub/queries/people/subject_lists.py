@@ -51,7 +51,8 @@ class _FewThreads(Func):
     template = (
         "(SELECT COUNT(*) FROM (SELECT 1 FROM memoryhub_thread own"
         " WHERE own.project_id = %(expressions)s"
-        " AND own.status NOT IN ('importing', 'erased') LIMIT 1001) few)"
+        " AND own.status NOT IN ('importing', 'erased') AND NOT own.home"
+        " LIMIT 1001) few)"
     )
     arg_joiner = " AND own.subject_id = "
 
@@ -64,7 +65,7 @@ def list_subjects(
     after: str | None = None,
     limit: int = 50,
 ) -> Batch[SubjectLine]:
-    """Subjects by when they were first seen, latest first. One query.
+    """List subjects by when they were first seen, latest first. One query.
 
     Raises BadCursorError when `after` is not of this very list.
     """
@@ -112,8 +113,13 @@ def _line(row: Any) -> SubjectLine:
 
 
 def list_thread_names(subject: Subject) -> tuple[str, ...]:
-    """Names of the subject's threads that moved last, to choose from. One query."""
-    rows = Thread.objects.filter(project=subject.project_id, subject=subject)
+    """Return names of the subject's threads that moved last, to choose from.
+
+    One query.
+    """
+    rows = Thread.objects.filter(
+        project=subject.project_id, subject=subject, home=False
+    )
     living = rows.exclude(status__in=(Thread.Status.IMPORTING, Thread.Status.ERASED))
     newest = living.order_by("-listed_at", "id")
     return tuple(newest.values_list("name", flat=True)[:OFFERED])

@@ -9,7 +9,7 @@ import orjson
 
 
 def dumps(value: Any, *, option: int = 0) -> bytes:
-    """The JSON text of a value that content may stand in; otherwise as orjson's."""
+    """Dump a value that content may stand in as JSON; otherwise as orjson's."""
     try:
         return orjson.dumps(value, option=option)
     except TypeError:

@@ -32,10 +32,10 @@ class Opened:
 def opened(
     thread: Thread, state: ThreadState, clocks: Collection[int], *, content: bool = True
 ) -> dict[int, Opened]:
-    """The events at these clocks, an ancestor's too. One query for 500 of them.
+    """Open the events at these clocks, an ancestor's too.
 
-    `thread` comes with its subject: forks share it. Raises CorruptError for a missing
-    event.
+    One query for 500 of them. `thread` comes with its subject: forks share it. Raises
+    CorruptError for a missing event.
     """
     places = {state.place(clock): clock for clock in sorted(set(clocks))}
     found = opened_at(thread, [*places], content=content)
@@ -45,11 +45,11 @@ def opened(
 def opened_at(
     thread: Thread, places: Sequence[tuple[UUID, int]], *, content: bool = True
 ) -> dict[tuple[UUID, int], Opened]:
-    """The events at these places, (thread, seq); else the same."""
+    """Open the events at these places, (thread, seq); else as `opened`."""
     found: dict[tuple[UUID, int], Opened] = {}
     for start in range(0, len(places), CHUNK):
-        some = places[start : start + CHUNK]
-        found |= _read(thread, some, content=content)
+        chunk = places[start : start + CHUNK]
+        found |= _read(thread, chunk, content=content)
     for each in places:
         if each not in found:
             raise CorruptError(missing_seq=each[1])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 from uuid import UUID
 
@@ -27,7 +28,10 @@ class Followed(Lru[UUID, tuple[int, Folded]]):
     """
 
     def find(self, thread: Thread, *, up_to: int) -> Folded | None:
-        """The kept state, unless `up_to` is before or far ahead. One query or none."""
+        """Return the kept state, unless `up_to` is before or far ahead.
+
+        One query or none.
+        """
         epoch, folded = self.get(thread.id) or (0, None)
         if folded is None or epoch != thread.subject.epoch:
             return None
@@ -48,7 +52,7 @@ followed = Followed(KEPT)
 
 
 def state_at(thread: Thread, seq: int) -> Folded:
-    """The thread as of `seq`. `thread` comes with its subject.
+    """Return the thread as of `seq`. `thread` comes with its subject.
 
     Three queries: nearest snapshot, its place in the chain, the events since; two when
     the thread was looked at lately, none if it has not moved. Raises SeqUnknownError
@@ -61,8 +65,29 @@ def state_at(thread: Thread, seq: int) -> Folded:
     return folded
 
 
+def states_at(thread: Thread, seqs: Iterable[int]) -> dict[int, Folded]:
+    """Return the thread as of each of these seqs, folded once through all of them.
+
+    As `state_at`, and one query for each after the first.
+    """
+    found: dict[int, Folded] = {}
+    folded: Folded | None = None
+    for seq in sorted(set(seqs)):
+        if folded is None:
+            folded = state_at(thread, seq)
+        else:
+            folded = log.follow(folded, up_to=seq)
+        found[seq] = folded
+    if folded is not None and folded.state.seq == thread.head_seq:
+        followed.keep(thread, folded)
+    return found
+
+
 def follow(folded: Folded, *, head_seq: int, limit: int = STEP) -> Folded:
-    """The state moved on towards `head_seq` by at most `limit` events. One query."""
+    """Move the state on towards `head_seq` by at most `limit` events.
+
+    One query.
+    """
     up_to = min(head_seq, folded.state.seq + limit)
     if up_to <= folded.state.seq:
         return folded
@@ -70,10 +95,10 @@ def follow(folded: Folded, *, head_seq: int, limit: int = STEP) -> Folded:
 
 
 def seq_at_turn(thread: Thread, turn: int) -> int:
-    """The last seq of a turn: that before the next turn began. At most one query.
+    """Return the last seq of a turn: that before the next turn began.
 
-    0 is before the first turn. Raises SeqUnknownError for a turn that has not begun,
-    and in a fork for one that only its ancestors hold.
+    At most one query. 0 is before the first turn. Raises SeqUnknownError for a turn
+    that has not begun, and in a fork for one that only its ancestors hold.
     """
     if turn == thread.turn_count:
         return thread.head_seq
@@ -85,7 +110,7 @@ def seq_at_turn(thread: Thread, turn: int) -> int:
 
 
 def opened(thread: Thread, row: Event) -> dict[str, Any]:
-    """The content of an event of the thread or an ancestor; empty if it has none.
+    """Open the content of an event of the thread or an ancestor; empty if none.
 
     `thread` comes with its subject: forks share it.
     """

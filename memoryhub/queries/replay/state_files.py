@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from memoryhub.kernel.state.state import ThreadState
 from memoryhub.models.threads import Thread
 
+Record = TypeVar("Record")
 #: Lines made at once.
 CHUNK = 500
 
@@ -35,6 +36,12 @@ class StateFile:
         return name_of(self.path)
 
 
+def record_of(record: type[Record], line: object, **others: Any) -> Record:
+    """Make a record of a line's attributes by the names of fields, and of others."""
+    same = record.__annotations__.keys() - others.keys()
+    return record(**{name: getattr(line, name) for name in same}, **others)
+
+
 def name_of(path: str) -> str:
-    """What the lines of a file are called."""
+    """Return the name of a file's kind of lines."""
     return path.rpartition("/")[2].removesuffix(".jsonl")

@@ -11,15 +11,16 @@ from memoryhub.queries.replay import replay
 
 
 def state_of(thread: Thread, seq: int | None = None) -> ThreadState:
-    """The thread as of an event; None is now. Raises SeqUnknownError beyond the head.
+    """Return the thread as of an event; None is now.
 
-    `thread` comes with its subject. At most three queries.
+    Raises SeqUnknownError beyond the head. `thread` comes with its subject. At most
+    three queries.
     """
     return replay.state_at(thread, thread.head_seq if seq is None else seq).state
 
 
 def now_of(state: ThreadState, seq: int | None = None) -> datetime:
-    """The instant that expiry is judged by: of now, never before the newest event.
+    """Return the instant that expiry is judged by: now, but not before the last event.
 
     As of an event it is that event's; before the first there is nothing to judge.
     """

@@ -35,7 +35,7 @@ _held: dict[str, Tokenizer | None] = {}
 
 
 def find(name: str) -> Tokenizer | None:
-    """The tokenizer of that name, if it is run here.
+    """Return the tokenizer of that name, if it is run here.
 
     The first call for one of an extra takes half a second, in each process.
     """
@@ -50,17 +50,17 @@ def find(name: str) -> Tokenizer | None:
 
 
 def nearest(name: str) -> Tokenizer:
-    """The tokenizer of that name, else est/1."""
+    """Return the tokenizer of that name, else est/1."""
     return find(name) or EST
 
 
 def of(thread: Thread) -> Tokenizer:
-    """Who counts here for the thread. No query."""
+    """Return the tokenizer that counts here for the thread. No query."""
     return nearest(orjson.loads(thread.config).get("tokenizer") or ESTIMATED)
 
 
 def deriving(opened: Opened, *, tokens: int, tokenizer: str) -> Count:
-    """How texts made of this page count, whose FULL has `tokens`.
+    """Return the counter for texts made of this page, whose FULL has `tokens`.
 
     Exact where the tokenizer is run here, else as its agent's count and est/1 relate.
     """

@@ -7,48 +7,47 @@ extra `redis`; loaded by name.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import redis
 
 
-def iter_values(url: str) -> Iterator[bytes]:
-    """Each key and whatever stands under it, as it is stored; a key at a time.
-
-    Raises OSError when Redis does not answer.
-    """
+@contextmanager
+def _client(url: str, *, decoded: bool = False) -> Iterator[Any]:
+    """Open a connection. Raises OSError when Redis does not answer."""
     try:
-        with redis.Redis.from_url(url, decode_responses=False) as client:
-            for key in client.scan_iter(count=1_000):
-                yield b"\0".join(_of_key(client, key))
+        with redis.Redis.from_url(url, decode_responses=decoded) as client:
+            yield client
     except redis.RedisError as failure:
         raise OSError(f"redis: {type(failure).__name__}") from None
 
 
+def iter_values(url: str) -> Iterator[bytes]:
+    """Iterate over keys and what stands under them, as it is stored; key by key."""
+    with _client(url) as client:
+        for key in client.scan_iter(count=1_000):
+            yield b"\0".join(_of_key(client, key))
+
+
 def get_settings(url: str, names: Iterable[str]) -> dict[str, str]:
-    """What Redis goes by. Raises OSError when it does not answer, or does not tell."""
-    try:
-        with redis.Redis.from_url(url, decode_responses=True) as client:
+    """Get what Redis goes by. Raises OSError also when it does not tell."""
+    with _client(url, decoded=True) as client:
+        try:
             return {name: str(client.config_get(name)[name]) for name in names}
-    except (redis.RedisError, KeyError) as failure:
-        raise OSError(f"redis: {type(failure).__name__}") from None
+        except KeyError:
+            raise OSError("redis: it does not tell") from None
 
 
 def plant(url: str, *, key: str, value: bytes, seconds: int) -> None:
     """Leave a value that goes by itself, for a scan to prove itself on."""
-    try:
-        with redis.Redis.from_url(url) as client:
-            client.set(key, value, ex=seconds)
-    except redis.RedisError as failure:
-        raise OSError(f"redis: {type(failure).__name__}") from None
+    with _client(url) as client:
+        client.set(key, value, ex=seconds)
 
 
 def remove(url: str, *, key: str) -> None:
-    try:
-        with redis.Redis.from_url(url) as client:
-            client.delete(key)
-    except redis.RedisError as failure:
-        raise OSError(f"redis: {type(failure).__name__}") from None
+    with _client(url) as client:
+        client.delete(key)
 
 
 def _of_key(client: Any, key: bytes) -> Iterator[bytes]:

@@ -11,10 +11,9 @@ from dataclasses import dataclass
 
 from django.db import connections
 
+from memoryhub.queries.scan.residue import FREE_SPACE, WAL
 from memoryhub.queries.scan.surfaces import ALIASES
 from memoryhub.vault.registry import rights
-
-FREE_SPACE, WAL = "database_free_space", "wal"
 
 _FILES = """
     SELECT of::text, pg_relation_filenode(of) FROM unnest(%s::regclass[]) AS of
@@ -44,18 +43,18 @@ class OldRemains:
 
     @property
     def ended(self) -> tuple[str, ...]:
-        """The residue that is over, by the words of receipts."""
+        """Return the residue that is over, by the words of receipts."""
         found = {FREE_SPACE: self.tables, WAL: self.log_files}
         return tuple(word for word, left in found.items() if left == 0)
 
     @property
     def numbers(self) -> dict[str, int]:
-        told = {"tables_left": self.tables, "log_files_left": self.log_files}
-        return {name: left for name, left in told.items() if left is not None}
+        counted = {"tables_left": self.tables, "log_files_left": self.log_files}
+        return {name: left for name, left in counted.items() if left is not None}
 
 
 def files() -> Files:
-    """In which file each table is whose rows may be a subject's. One query each."""
+    """Tell the file of each table that may hold a subject's rows. One query each."""
     found: Files = {}
     for alias in _postgres():
         with connections[alias].cursor() as cursor:
@@ -65,7 +64,7 @@ def files() -> Files:
 
 
 def look(before: Files) -> OldRemains:
-    """What is left of that on both databases' servers. Three queries for each."""
+    """Look what is left of that on both databases' servers. Three queries for each."""
     now = files()
     log = [_log_files(alias) for alias in _postgres()]
     return OldRemains(

@@ -32,14 +32,14 @@ _READER = (
 
 
 def read(path: Path) -> Iterator[bytes]:
-    """What the file holds; nothing if it went meanwhile."""
+    """Read what the file holds; nothing if it went meanwhile."""
     with suppress(FileNotFoundError), path.open("rb", buffering=0) as file:
         while chunk := file.read(CHUNK):
             yield chunk
 
 
 def read_elsewhere(path: Path) -> Iterator[bytes]:
-    """As `read`, in a process of its own.
+    """Read it as `read` does, in a process of its own.
 
     To close a file gives up every lock that the process has on it (POSIX), and with
     those SQLite keeps its writers apart.
@@ -67,7 +67,7 @@ def size(path: Path) -> int:
 
 
 def sqlite_files(alias: str) -> list[Path]:
-    """The database's file and its logs, if it is one of SQLite."""
+    """List the database's file and its logs, if it is one of SQLite."""
     connection = connections[alias]
     if connection.vendor != "sqlite":
         return []
@@ -77,7 +77,7 @@ def sqlite_files(alias: str) -> list[Path]:
 
 
 def below(folder: Path | None, *, without: Iterable[Path] = ()) -> list[Path]:
-    """All files below the folder, but for those and what is below them."""
+    """List all files below the folder, but for those and what is below them."""
     if folder is None:
         return []
     if folder.is_file():
@@ -93,7 +93,7 @@ def below(folder: Path | None, *, without: Iterable[Path] = ()) -> list[Path]:
 
 
 def data() -> list[Path]:
-    """The data folder's, without databases, ledger, ballast and our own styles."""
+    """List the data folder's, without databases, ledger, ballast and our styles."""
     databases = [path for alias in connections for path in sqlite_files(alias)]
     apart = (settings.LEDGER, settings.BALLAST, settings.STATIC_ROOT, *databases)
     return below(settings.DATA_DIR, without=apart)
@@ -104,7 +104,7 @@ def ledgers() -> list[Path]:
 
 
 def logs() -> list[Path]:
-    """The folder that is named for them, and files that this process prints to."""
+    """List the folder named for them, and files that this process prints to."""
     found = dict.fromkeys(below(settings.LOGS))
     for stream in (sys.__stdout__, sys.__stderr__):
         if stream is not None:
@@ -117,7 +117,7 @@ def logs() -> list[Path]:
 
 
 def own() -> list[Path]:
-    """Our own modules: whatever stands there is a word of ours."""
+    """List our own modules: whatever stands there is a word of ours."""
     found = Path(__file__).parents[2].rglob("*.py")
     # Made-up names, which anybody may take for a first try.
     return sorted(path for path in found if not path.stem.endswith("examples"))

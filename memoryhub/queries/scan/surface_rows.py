@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any, Final
 from uuid import UUID
 
@@ -17,6 +16,7 @@ from django.db import connections, transaction
 from django.db.models import Model
 
 from memoryhub.models.privacy import Fate, Holds, Privacy, tables
+from memoryhub.queries.scan.surface_kinds import SurfaceKind
 
 #: Values are looked through in pieces of this size.
 CHUNK: Final = 1 << 20
@@ -40,7 +40,7 @@ _POSTGRES_COLUMNS = """
      WHERE kind.relkind IN ('r', 'm')
        AND (space.oid = pg_my_temp_schema() OR space.nspname !~ '^pg_')
        AND space.nspname <> 'information_schema'
-       -- Numbers, truth values, times and ids of sixteen bytes can hold no needle.
+       -- Numbers, truth values, times and ids of sixteen bytes can hold no target.
        AND type.typcategory NOT IN ('N', 'B', 'D', 'T') AND type.typname <> 'uuid'
      ORDER BY 1, 2, a.attnum
 """
@@ -57,17 +57,6 @@ _POSTGRES_NAMES = """
 """
 
 
-class Part(StrEnum):
-    """Which columns of a table: by what they may hold, as models declare it."""
-
-    #: What clients call something, and what staff do.
-    NAMES = "names"
-    STAFF = "staff"
-    REST = "rest"
-    #: All of a table that no model declares.
-    UNLISTED = "unlisted"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rows:
     """Columns of a table, and how all that they hold is asked for."""
@@ -76,53 +65,54 @@ class Rows:
     table: str
     query: str
     size: int
-    part: Part
-    #: Of this connection alone: the scan's own probe.
-    temporary: bool = False
+    kind: SurfaceKind
 
 
 def list_tables(alias: str) -> list[Rows]:
-    """Every table of the database, ours or not; temporary ones of this connection.
+    """List every table of the database, ours or not; temporary ones of this connection.
 
     Columns of names apart from others: by them it is told who may call what so.
     """
-    known = {
-        model._meta.db_table: _parts(model, privacy)
+    declared = {
+        model._meta.db_table: _column_kinds(model, privacy)
         for model, privacy in tables().items()
     }
     found = []
     columns = _COLUMNS[connections[alias].vendor]
     for (space, table), terms, size in columns(alias):
         place = f"{_quoted(space)}.{_quoted(table)}"
-        parts: dict[Part, list[str]] = {}
+        parts: dict[SurfaceKind, list[str]] = {}
         for column, term in terms:
-            listed = known.get(table)
-            part = Part.UNLISTED if listed is None else listed.get(column, Part.REST)
-            parts.setdefault(part, []).append(term)
-        for n, (part, some) in enumerate(parts.items()):
+            kind = SurfaceKind.UNLISTED
+            if space.startswith("pg_"):
+                # Of this connection alone: what is planted there is found by day, too.
+                kind = SurfaceKind.TEMPORARY
+            elif table in declared:
+                kind = declared[table].get(column, SurfaceKind.ROWS)
+            parts.setdefault(kind, []).append(term)
+        for n, (kind, selected) in enumerate(parts.items()):
             # Out of the database's own catalogue, quoted.
-            query = f"SELECT {', '.join(some)} FROM {place}"  # noqa: S608
+            query = f"SELECT {', '.join(selected)} FROM {place}"  # noqa: S608
             rows = Rows(
                 alias=alias,
                 table=table,
                 query=query,
                 size=0 if n else size,
-                part=part,
-                # Of the server's own schemas that of this connection is asked for.
-                temporary=space.startswith("pg_"),
+                kind=kind,
             )
             found.append(rows)
     return found
 
 
-def _parts(model: type[Model], privacy: Privacy) -> dict[str, Part]:
-    """The part that each column of names belongs to."""
+def _column_kinds(model: type[Model], privacy: Privacy) -> dict[str, SurfaceKind]:
+    """Tell by column of a table what clients call something, and what staff do."""
     fields = {field.name: field.column or "" for field in model._meta.concrete_fields}
+    kinds = ((Holds.NAME, SurfaceKind.CALLED), (Holds.TITLE, SurfaceKind.STAFF))
     return {
-        fields[name]: part
+        fields[name]: kind
         for name, holds in privacy.holds.items()
-        for kind, part in ((Holds.NAME, Part.NAMES), (Holds.TITLE, Part.STAFF))
-        if holds & kind
+        for held, kind in kinds
+        if holds & held
     }
 
 
@@ -157,22 +147,22 @@ _COLUMNS: Final = {"postgresql": _of_postgres, "sqlite": _of_sqlite}
 
 
 def _quoted(name: str) -> str:
-    """As Django does for names of ours, but for any name."""
+    """Quote any name, as Django does for names of ours."""
     return '"' + name.replace('"', '""') + '"'
 
 
 def iter_values(rows: Rows) -> Iterator[bytes]:
-    """All values of the table, in pieces; flat memory, by a server-side cursor."""
+    """Iterate over all values of the table; flat memory, by a server-side cursor."""
     return _pieces(_iter_rows(rows.alias, rows.query))
 
 
 def iter_samples(alias: str) -> Iterator[bytes]:
-    """What PostgreSQL keeps of values outside the tables, to plan by."""
+    """Iterate over what PostgreSQL keeps of values outside the tables, to plan by."""
     return _pieces(_iter_rows(alias, _POSTGRES_SAMPLES))
 
 
 def iter_schema(alias: str) -> Iterator[bytes]:
-    """Names of tables and columns, and which migrations ran: words of ours."""
+    """Iterate over names of tables, columns and migrations: words of ours."""
     if connections[alias].vendor == "postgresql":
         yield from _pieces(_iter_rows(alias, _POSTGRES_NAMES))
     else:
@@ -181,7 +171,7 @@ def iter_schema(alias: str) -> Iterator[bytes]:
 
 
 def going() -> dict[type[Model], Privacy]:
-    """The models of which nothing of a subject stays once it is forgotten."""
+    """Return the models of which nothing of a subject stays once it is forgotten."""
     return {
         model: privacy
         for model, privacy in tables().items()
@@ -189,30 +179,20 @@ def going() -> dict[type[Model], Privacy]:
     }
 
 
-def iter_hers(
+def iter_own_rows(
     model: type[Model],
     privacy: Privacy,
     *,
     subjects: Collection[UUID],
     threads: Collection[UUID],
 ) -> Iterator[bytes]:
-    """What is left of these subjects' and of these threads' rows of the model."""
+    """Iterate over what is left of these subjects' and threads' rows of the model."""
     names = [name for name, holds in privacy.holds.items() if holds & _TELLING]
     rows = model._default_manager.values_list(*names)
     for ids, lookup in ((subjects, privacy.subject), (threads, privacy.thread)):
         if ids and lookup:
             left = rows.filter(**{f"{lookup}__in": list(ids)})
             yield from _pieces(left.iterator(_ROWS))
-
-
-def get_oid(alias: str) -> int | None:
-    """What PostgreSQL calls the folder of this database; None on SQLite."""
-    connection = connections[alias]
-    if connection.vendor != "postgresql":
-        return None
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT oid FROM pg_database WHERE datname = current_database()")
-        return int(cursor.fetchone()[0])
 
 
 def _iter_rows(alias: str, query: str) -> Iterator[tuple[Any, ...]]:
@@ -231,7 +211,7 @@ def _iter_rows(alias: str, query: str) -> Iterator[tuple[Any, ...]]:
 
 
 def _pieces(rows: Iterable[tuple[Any, ...]]) -> Iterator[bytes]:
-    """The texts and bytes of these rows, a zero between them."""
+    """Join the texts and bytes of these rows, a zero between them."""
     held: list[bytes] = []
     length = 0
     for row in rows:

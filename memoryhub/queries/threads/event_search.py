@@ -21,14 +21,14 @@ from memoryhub.models.threads import Thread
 from memoryhub.queries.lists.cursors import Listing
 from memoryhub.queries.lists.terms import (
     Period,
+    SearchTerm,
     Span,
-    Term,
     Word,
     span_of,
     time_of,
     word_in,
 )
-from memoryhub.queries.lists.terms import Value as Asked
+from memoryhub.queries.lists.terms import Value as SearchValue
 from memoryhub.queries.threads.events import EventLine, Order, line_of
 
 #: Events that one question looks over at most.
@@ -54,7 +54,7 @@ class Stretch:
 def search_events(
     thread: Thread,
     *,
-    terms: Sequence[Term],
+    terms: Sequence[SearchTerm],
     now: datetime,
     at_seq: int | None = None,
     after: str | None = None,
@@ -62,7 +62,7 @@ def search_events(
     order: Order = "asc",
     content: bool = True,
 ) -> Stretch:
-    """Matching events as of a seq, from one end of the journal. Two queries.
+    """Search events as of a seq, from one end of the journal. Two queries.
 
     `thread` comes with its subject. What was looked over ends at the last line of a
     full batch, or after REACH events; the first stretch fixes the head, in its cursor.
@@ -87,7 +87,7 @@ def search_events(
 
 
 def _listing(
-    thread: Thread, terms: Sequence[Term], order: Order, at_seq: int | None
+    thread: Thread, terms: Sequence[SearchTerm], order: Order, at_seq: int | None
 ) -> Listing:
     filters = [thread.id, [term.plain() for term in terms], order, at_seq]
     return Listing(name="events", project=thread.project_id, filters=filters)
@@ -98,24 +98,26 @@ def _bounds(thread: Thread, at_seq: int | None) -> tuple[int, int]:
     return 0, thread.head_seq if at_seq is None else at_seq
 
 
-def _matching(thread: Thread, terms: Sequence[Term], now: datetime) -> QuerySet[Event]:
+def _matching(
+    thread: Thread, terms: Sequence[SearchTerm], now: datetime
+) -> QuerySet[Event]:
     rows = Event.objects.filter(thread_id=thread.id)
     keys = {term.key for term in terms}
     before = _turn_before(thread) if "turn" in keys else 0
     if "size" in keys:
         rows = rows.annotate(size=_size())
     for term in terms:
-        some = Q()
+        any_of = Q()
         for value in term.values:
             if term.key == "turn" and isinstance(value, Span):
-                some |= _in_turns(thread, value, before)
+                any_of |= _in_turns(thread, value, before)
             else:
-                some |= _holds(thread, term.key, value, now)
-        rows = rows.filter(~some if term.negated else some)
+                any_of |= _holds(thread, term.key, value, now)
+        rows = rows.filter(~any_of if term.negated else any_of)
     return rows
 
 
-def _holds(thread: Thread, key: str, value: Asked, now: datetime) -> Q:
+def _holds(thread: Thread, key: str, value: SearchValue, now: datetime) -> Q:
     if isinstance(value, Period) or key == "at":
         assert not isinstance(value, Word)
         return time_of("at", value, now)
@@ -173,10 +175,10 @@ def _size() -> Coalesce:
 
 def _of_pages(thread: Thread, word: Word) -> Q:
     """Events that are about the pages of this name, whatever brings them about."""
-    some = Q(pk__in=())
+    any_of = Q(pk__in=())
     for events_of in _PAGES:
-        some |= events_of(thread, word)
-    return some
+        any_of |= events_of(thread, word)
+    return any_of
 
 
 def _of_slots(thread: Thread, word: Word) -> Q:

@@ -20,7 +20,7 @@ from memoryhub.queries.lists.cursors import PART_BYTES, fitting
 
 Order = Literal["asc", "desc"]
 #: Whose journal an event is in, and its seq there.
-Place = tuple[UUID, int]
+EventAddress = tuple[UUID, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +50,7 @@ def list_events(
     content: bool = True,
     order: Order = "asc",
 ) -> tuple[EventLine, ...]:
-    """Events with after < seq <= up_to: the oldest of them first, or the newest.
+    """List events with after < seq <= up_to: the oldest of them first, or the newest.
 
     `thread` comes with its subject. One query, whatever the limit.
     """
@@ -80,7 +80,7 @@ def list_part(
     content: bool = True,
     max_bytes: int = PART_BYTES,
 ) -> EventPart:
-    """Events with after < seq <= up_to, oldest first, as many as one answer carries.
+    """List events with after < seq <= up_to, oldest first, as many as one answer has.
 
     `thread` comes with its subject. That is `limit` events, or about `max_bytes` of
     content but at least one event; what is left out is not read. Two queries.
@@ -105,8 +105,13 @@ def _weight(sealed: int | None, body: str) -> int:
     return max(size, sealed or 0)
 
 
-def rows_at(places: Iterable[Place], *, content: bool) -> dict[Place, Event]:
-    """The rows of these events, whichever journals they lie in. At most one query."""
+def rows_at(
+    places: Iterable[EventAddress], *, content: bool
+) -> dict[EventAddress, Event]:
+    """Return the rows of these events, whichever journals they lie in.
+
+    At most one query.
+    """
     by_thread: dict[UUID, list[int]] = {}
     for home, seq in places:
         by_thread.setdefault(home, []).append(seq)
@@ -122,7 +127,7 @@ def rows_at(places: Iterable[Place], *, content: bool) -> dict[Place, Event]:
 
 
 def get_event(thread: Thread, seq: int, *, content: bool = True) -> EventLine:
-    """One event. One query. Raises SeqUnknownError."""
+    """Return one event. One query. Raises SeqUnknownError."""
     row = Event.objects.filter(thread_id=thread.id, seq=seq).first()
     if row is None:
         raise SeqUnknownError
@@ -130,7 +135,10 @@ def get_event(thread: Thread, seq: int, *, content: bool = True) -> EventLine:
 
 
 def line_of(thread: Thread, row: Event, *, content: bool) -> EventLine:
-    """A row as it is shown; its content is opened only if asked for. No query."""
+    """Return a row as it is shown; its content is opened only if asked for.
+
+    No query.
+    """
     return EventLine(
         seq=row.seq,
         at=row.at,

@@ -10,23 +10,23 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
+from typing import Any
 
 from django.db.models import Count, QuerySet
 
-from memoryhub.kernel.state.paging import lately
 from memoryhub.models.projects import Project
 from memoryhub.models.threads import Thread, ThreadLabel
-from memoryhub.queries.lists.terms import Term, Word
-from memoryhub.queries.threads import catalogue
+from memoryhub.queries.lists.terms import SearchTerm, Word
+from memoryhub.queries.threads import catalogue, verdicts
+from memoryhub.queries.threads.verdicts import Counters
 
 #: Threads that are counted at most, values shown of a facet, facets of labels. Of all
 #: that a project may have, the panel would cost several times what its page does.
 COUNTED, TOP, LABELS = 2_000, 8, 6
 _COLUMNS = ("status", "agent_type", "agent_instance", "session")
-_COUNTERS = (
-    *("tlb_hits", "tlb_misses", "refault_count"),
-    *("exchange_count", "faulted_lately_count"),
-)
+#: Counted over all that match: what is due was not active lately, and what was refused
+#: stands in another table.
+_OF_ALL = ("full", "refused", "due")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,24 +54,27 @@ class Facets:
 
 
 def get_facets(
-    project: Project, *, terms: Sequence[Term], now: datetime, restricted: bool = True
+    project: Project,
+    *,
+    terms: Sequence[SearchTerm],
+    now: datetime,
+    restricted: bool = True,
 ) -> Facets:
-    """Counts over the newest COUNTED threads that match. Four queries.
+    """Count over the newest COUNTED threads that match. Five queries.
 
-    What is full or due is counted over all that match, up to COUNTED.
+    What is full, refused or due is counted over all that match, up to COUNTED.
     """
     matching = partial(catalogue.matching, project, now=now, restricted=restricted)
     newest = matching(terms=terms).order_by("-listed_at")
-    found = list(newest.values_list(*_COLUMNS, *_COUNTERS)[: COUNTED + 1])
+    found = list(newest.values_list(*_COLUMNS)[: COUNTED + 1])
     counted = found[:COUNTED]
     spread = [
         _facet(key, Counter(row[place] for row in counted if row[place]))
         for place, key in enumerate(_COLUMNS)
     ]
     labels = _labels(newest)
-    flags = _flags(matching, terms) + _paging_flags(
-        row[len(_COLUMNS) :] for row in counted
-    )
+    looked = newest.filter(verdicts.looked_at(now)).values_list(*verdicts.COLUMNS)
+    flags = _flags(matching, terms) + _paging_flags(looked[:COUNTED])
     return Facets(
         facets=tuple(
             facet
@@ -84,27 +87,22 @@ def get_facets(
 
 
 def _flags(
-    matching: Callable[..., QuerySet[Thread]], terms: Sequence[Term]
+    matching: Callable[..., QuerySet[Thread]], terms: Sequence[SearchTerm]
 ) -> Counter[str]:
-    """How many are flagged: of all, since what is due was not active lately."""
+    """How many of all are flagged."""
     counts: Counter[str] = Counter()
-    for flag in ("full", "due"):
-        asked = Term(key="flag", values=(Word(text=flag),))
-        rows = matching(terms=(*terms, asked))
+    for flag in _OF_ALL:
+        flagged = SearchTerm(key="flag", values=(Word(text=flag),))
+        rows = matching(terms=(*terms, flagged))
         counts[flag] = rows.order_by()[:COUNTED].count()
     return +counts
 
 
-def _paging_flags(rows: Iterable[tuple[int, ...]]) -> Counter[str]:
-    """The flags that counters of paging lead to, as `catalogue` has them."""
-    counts: Counter[str] = Counter()
-    for hits, misses, refaults, exchanges, faulted in rows:
-        told = exchanges >= catalogue.ENOUGH_EXCHANGES
-        counts["faulting"] += told and faulted * 2 > lately(exchanges)
-        enough = hits + misses >= catalogue.ENOUGH_LOOKUPS
-        counts["missing"] += enough and misses * 3 > hits * 2
-        counts["thrashing"] += refaults >= catalogue.THRASHING_REFAULTS
-    return +counts
+def _paging_flags(rows: Iterable[tuple[Any, ...]]) -> Counter[str]:
+    """The flags of threads' own counters, but those that are counted of all."""
+    found = (verdicts.find(Counters(*row)) for row in rows)
+    flags = (each.flag for wrong in found for each in wrong)
+    return Counter[str](flag for flag in flags if flag not in _OF_ALL)
 
 
 def _labels(newest: QuerySet[Thread]) -> list[Facet]:

@@ -49,7 +49,7 @@ class Tree:
 
 
 def get_segments(thread: Thread, *, up_to: int | None = None) -> tuple[Segment, ...]:
-    """The journals that a thread is made of, oldest first, each as far as it counts.
+    """Return the journals of a thread, oldest first, each as far as it counts.
 
     Its own is the last one: up to seq `up_to`, or to its head if None. No query.
     """
@@ -67,12 +67,12 @@ def get_segments(thread: Thread, *, up_to: int | None = None) -> tuple[Segment, 
 
 
 def get_tree(thread: Thread) -> Tree:
-    """All threads that share a first ancestor with this one. Two queries."""
+    """Return all threads that share a first ancestor with this one. Two queries."""
     root = get_segments(thread)[0].thread
     column = Thread._meta.pk
     with connection.cursor() as cursor:
-        known = column.get_db_prep_value(root, connection)
-        cursor.execute(_DESCENDANTS, [known, SHOWN + 1])
+        root_id = column.get_db_prep_value(root, connection)
+        cursor.execute(_DESCENDANTS, [root_id, SHOWN + 1])
         found = [column.to_python(row[0]) for row in cursor.fetchall()]
     rows = Thread.objects.filter(project=thread.project_id, id__in=found[:SHOWN])
     children: dict[UUID | None, list[Thread]] = {}
@@ -82,7 +82,7 @@ def get_tree(thread: Thread) -> Tree:
 
 
 def get_names(thread: Thread) -> dict[UUID, str]:
-    """The names of the thread's ancestors, by id. One query."""
+    """Return the names of the thread's ancestors, by id. One query."""
     ancestors = [part.thread for part in get_segments(thread)[:-1]]
     rows = Thread.objects.filter(project=thread.project_id, id__in=ancestors)
     return dict(rows.values_list("id", "name"))

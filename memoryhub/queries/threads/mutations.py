@@ -52,7 +52,7 @@ class MutationFilter:
     turn: int | None = None
 
     def plain(self) -> dict[str, Any]:
-        """JSON values that tell this filter from any other."""
+        """Return JSON values that identify this filter."""
         return {name: getattr(self, name) for name in self.__slots__}
 
 
@@ -89,7 +89,7 @@ def list_mutations(
     after: str | None = None,
     limit: int = 50,
 ) -> Batch[Mutation]:
-    """What changed pages, oldest first, in batches; of a fork, inherited steps first.
+    """List what changed pages, oldest first; of a fork, inherited steps first.
 
     One query for each 500 events that the filter can't be asked of the database, one
     for each ancestor, and one with `turn`. Raises BadCursorError when `after` is not of
@@ -111,7 +111,7 @@ def list_history(
     after: str | None = None,
     limit: int = 50,
 ) -> Batch[Mutation]:
-    """All that happened to a page, oldest first; `lineage` ends with the thread itself.
+    """List all that happened to a page, oldest first; `lineage` ends with the thread.
 
     One query a thread, and one for each 500 events. Raises BadCursorError.
     """

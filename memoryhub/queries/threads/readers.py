@@ -115,7 +115,7 @@ async def read(
     *args: Arguments.args,
     **kwargs: Arguments.kwargs,
 ) -> Result:
-    """The result of a query, run by a reader thread. Raises what it raises."""
+    """Run a query in a reader thread, and return its result. Raises what it raises."""
     if not readers.running:
         return query(*args, **kwargs)
     return await asyncio.wrap_future(readers.put(lambda: query(*args, **kwargs)))

@@ -107,12 +107,12 @@ class Horizon:
 
 
 def due(project: Project, *, at: datetime) -> QuerySet[Thread]:
-    """The threads to retire at that time, if nothing is active until then."""
+    """Return the threads to retire at that time, if nothing is active until then."""
     return due_in(project, Span(high=0), now=at)
 
 
 def due_in(project: Project, span: Span, *, now: datetime) -> QuerySet[Thread]:
-    """The threads whose day is between these, in seconds from now.
+    """Return the threads whose day is in this span, in seconds from now.
 
     They carry `due_at`. Looks at all threads of the project that can be due: its
     `max_threads` is the bound.
@@ -120,19 +120,19 @@ def due_in(project: Project, span: Span, *, now: datetime) -> QuerySet[Thread]:
     rows = _dated(project)
     if span.high is not None:
         # Follows from the day itself; much cheaper to ask first.
-        asked = Q(config__contains='"retention_idle_days"')
+        condition = Q(config__contains='"retention_idle_days"')
         if project.retention_idle_days is not None:
             kept = project.retention_idle_days * _DAY
             latest = now + timedelta(seconds=span.high) - kept
-            asked |= Q(last_active_at__lte=latest)
-        rows = rows.filter(asked)
+            condition |= Q(last_active_at__lte=latest)
+        rows = rows.filter(condition)
     return rows.filter(
         span_of("due_at", span, lambda ahead: now + timedelta(seconds=ahead))
     )
 
 
 def iter_retired(project: Project, *, at: datetime) -> Iterator[Thread]:
-    """Retired threads that wait to be erased, one of each subject; with their subjects.
+    """Yield retired threads to be erased, one of each subject, subjects included.
 
     None of a subject with a hold, a restriction or an erasure that is open. One query.
     """
@@ -151,16 +151,16 @@ def iter_retired(project: Project, *, at: datetime) -> Iterator[Thread]:
 
 
 def get_due_at(thread: Thread) -> datetime | None:
-    """When the thread is due if nothing is active before; None: never. One query.
+    """Return when the thread is due if nothing is active before; None: never.
 
-    `thread` comes with its project.
+    One query. `thread` comes with its project.
     """
     row: Any = _dated(thread.project).filter(id=thread.id).first()
     return None if row is None else row.due_at
 
 
 def list_horizons(project: Project, *, now: datetime) -> tuple[Horizon, ...]:
-    """What is due by each of HORIZONS. One query; at most COUNTED threads."""
+    """Count what is due by each of HORIZONS. One query; at most COUNTED threads."""
     last = Span(high=HORIZONS[-1] * _DAY.total_seconds())
     rows: QuerySet[Any] = due_in(project, last, now=now)
     pairs = rows.order_by("due_at", "id").values_list("name", "due_at")
@@ -186,12 +186,12 @@ def list_horizons(project: Project, *, now: datetime) -> tuple[Horizon, ...]:
 
 
 def count_soon(project: Project, *, now: datetime) -> int:
-    """Threads that are due within SOON days, at most COUNTED. One query."""
+    """Count threads that are due within SOON days, at most COUNTED. One query."""
     return due_in(project, soon(), now=now).order_by()[:COUNTED].count()
 
 
 def get_first_due_at(subject: Subject) -> datetime | None:
-    """When the first thread of a subject is due; None: never. One query.
+    """Return when the first thread of a subject is due; None: never. One query.
 
     `subject` comes with its project.
     """
@@ -204,7 +204,7 @@ def get_first_due_at(subject: Subject) -> datetime | None:
 
 
 def soon() -> Span:
-    """The time in which a thread counts as due soon."""
+    """Return the time in which a thread counts as due soon."""
     return Span(high=SOON * _DAY.total_seconds())
 
 
@@ -223,6 +223,6 @@ def _dated(project: Project) -> QuerySet[Thread]:
     # A hold puts the day off. Not by GREATEST: with no day it has one on PostgreSQL.
     held: Any = _held_until()
     due_at = Case(When(GreaterThan(held, idle), then=held), default=idle)
-    rows = scoped(project.id).filter(status__in=_LIVING)
+    rows = scoped(project.id).filter(status__in=_LIVING, home=False)
     rows = rows.exclude(subject__state__in=_GONE)
     return rows.annotate(due_at=due_at)

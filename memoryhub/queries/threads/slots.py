@@ -5,7 +5,7 @@ A fork's slots lie with its ancestors; a reading goes through one segment of eac
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
@@ -14,6 +14,7 @@ from uuid import UUID
 from memoryhub.errors import CorruptError, NotFoundError
 from memoryhub.journal.log import log
 from memoryhub.kernel.state.events import SlotAppended
+from memoryhub.kernel.threads.slots import agent_time
 from memoryhub.models.events import Event
 from memoryhub.models.slots import Slot
 from memoryhub.models.threads import Thread
@@ -57,6 +58,11 @@ class SlotLine:
     def inherited(self) -> bool:
         return self.home != self.thread
 
+    @property
+    def request_turn(self) -> int:
+        """Give the turn whose request it answers, or the first whose could hold it."""
+        return self.turn if self.role == "assistant" else self.turn + 1
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlotFilter:
@@ -68,12 +74,15 @@ class SlotFilter:
     turn: int | None = None
 
     def plain(self) -> dict[str, Any]:
-        """JSON values that tell this filter from any other; also Slot's columns."""
+        """Return JSON values that identify this filter, and are Slot's columns."""
         return {name: getattr(self, name) for name in self.__slots__}
 
 
 def count_slots(thread: Thread, *, at_seq: int | None = None) -> int:
-    """How many slots the thread had as of a seq; now, if None. At most one query."""
+    """Count the slots that the thread had as of a seq; now, if None.
+
+    At most one query.
+    """
     if at_seq is None or at_seq >= thread.head_seq:
         return thread.slot_count
     rows = Slot.objects.filter(thread_id=thread.id, seq__lte=at_seq)
@@ -94,7 +103,7 @@ def list_slots(
     limit: int = 50,
     max_bytes: int | None = None,
 ) -> Batch[SlotLine]:
-    """The slots of the Python slice [start:end], in batches.
+    """List the slots of the Python slice [start:end], in batches.
 
     `thread` comes with its subject. The first batch fixes the head and what negative
     bounds mean, in its cursor. Beyond `max_bytes` of content a batch ends, but not
@@ -123,7 +132,7 @@ def list_slots(
 def get_slot(
     thread: Thread, index: int, *, at_seq: int | None = None, content: bool = True
 ) -> SlotLine:
-    """One slot; a negative index counts from the end, -1 is the newest.
+    """Return one slot; a negative index counts from the end, -1 is the newest.
 
     `thread` comes with its subject. An erased slot is one too: `erased` says so. Two
     queries, three with `at_seq`. Raises NotFoundError.
@@ -138,10 +147,46 @@ def get_slot(
     return _lines(thread, rows, content=content)[0]
 
 
+def newest_messages(
+    thread: Thread, *, limit: int, at_seq: int | None = None
+) -> tuple[SlotLine, ...]:
+    """Return the newest messages of user and assistant, the oldest first.
+
+    As many as there are, up to `limit`; erased ones are none. `thread` comes with its
+    subject. Two queries, one more for each ancestor read, and one with `at_seq`.
+    """
+    end, found = count_slots(thread, at_seq=at_seq), list[Slot]()
+    for part in reversed(get_segments(thread)):
+        own = Slot.objects.filter(
+            thread_id=part.thread, index__gte=part.first, index__lt=min(part.end, end)
+        )
+        spoken = own.filter(role__in=("user", "assistant"), erased=False)
+        found += spoken.order_by("-index")[: limit - len(found)]
+        if len(found) == limit:
+            break
+    return _lines(thread, found[::-1], content=True)
+
+
+def get_slots(
+    thread: Thread, indexes: Collection[int], *, content: bool = True
+) -> tuple[SlotLine, ...]:
+    """Return these slots, the lowest first; those that are not there are left out.
+
+    Two queries, one more for each ancestor read.
+    """
+    found: list[Slot] = []
+    for part in get_segments(thread):
+        wanted = [index for index in indexes if part.first <= index < part.end]
+        if wanted:
+            rows = Slot.objects.filter(thread_id=part.thread, index__in=wanted)
+            found += rows.order_by("index")
+    return _lines(thread, found, content=content)
+
+
 def slots_around(
     thread: Thread, seq: int, *, before: int, after: int, content: bool = True
 ) -> tuple[SlotLine, ...]:
-    """Up to `before` slots of the state at `seq` and up to `after` later ones."""
+    """Return up to `before` slots of the state at `seq`, and up to `after` later."""
     here = count_slots(thread, at_seq=seq)
     low, high = max(0, here - before), min(thread.slot_count, here + after)
     rows = _rows(thread, low, high, SlotFilter(), "asc", limit=before + after)
@@ -179,20 +224,18 @@ def _lines(
     places = ((row.thread_id, row.seq) for row in rows)
     events = rows_at(places, content=content)
     return tuple(
-        _line(thread, row, events.get((row.thread_id, row.seq)), content=content)
+        line_of(thread, row, events.get((row.thread_id, row.seq)), content=content)
         for row in rows
     )
 
 
-def agent_at(payload: Mapping[str, Any]) -> datetime | None:
-    """The instant that the agent said of a slot."""
-    said = payload.get("agent_at")
-    return datetime.fromisoformat(said) if said else None
-
-
-def _line(
+def line_of(
     thread: Thread, row: Slot, stored: Event | None, *, content: bool
 ) -> SlotLine:
+    """Return a slot with its event as it is shown, opened if its content is wanted.
+
+    `thread` comes with its subject. No query. Raises CorruptError without the event.
+    """
     if stored is None:
         raise CorruptError(missing_seq=row.seq)
     event = log.recorded(stored).event
@@ -211,7 +254,7 @@ def _line(
         role=row.role,
         tokens=row.tokens,
         bytes=row.bytes,
-        agent_at=agent_at(opened),
+        agent_at=agent_time(opened),
         own_name=event.own_name,
         is_self_call=opened.get("is_self_call"),
         erased=row.erased or stored.erased_by is not None,

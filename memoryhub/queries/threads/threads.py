@@ -24,7 +24,7 @@ Sort = Literal["active", "created", "slots"]
 Order = Literal["desc", "asc"]
 
 #: `listed_at` may lag behind a thread's newest event by this much, and a little.
-_LISTED_LAG = timedelta(seconds=11)
+LISTED_LAG = timedelta(seconds=11)
 _SORTED_BY: dict[Sort, str] = {
     "active": "listed_at",
     "created": "created_at",
@@ -103,6 +103,13 @@ class ThreadLine(Rates):
         return resident_rate(self.exchanges, self.faulted_exchanges)
 
     @property
+    def filled(self) -> int:
+        """Compute how full the working set is, in percent."""
+        if not self.capacity:
+            return 0
+        return min(100, self.resident * 100 // self.capacity)
+
+    @property
     def inherited(self) -> int:
         return self.lineage[-1][2] if self.lineage else 0
 
@@ -174,7 +181,7 @@ class ThreadFilter:
     nearly_full: bool | None = None
 
     def plain(self) -> dict[str, Any]:
-        """JSON values that tell this filter from any other."""
+        """Return JSON values that identify this filter."""
         equal = {name: getattr(self, name) for name in _EQUAL}
         return {
             **{name: str(value) for name, value in equal.items() if value is not None},
@@ -197,14 +204,14 @@ _EQUAL = (
 
 
 def scoped(project: UUID, *, bound: UUID | None = None) -> QuerySet[Thread]:
-    """The threads of a project that can be seen, and of one subject if `bound`."""
+    """Return the visible threads of a project; of one subject if `bound`."""
     rows = ThreadQuerySet(Thread).filter(project_id=project)
     rows = rows.exclude(status=Thread.Status.IMPORTING)
     return rows if bound is None else rows.filter(subject_id=bound)
 
 
 def names_of(name: str, *, bound: UUID | None = None) -> tuple[str, ...]:
-    """Under which a thread may be stored, first come first, that a key calls so."""
+    """Return the stored names that a key may mean by a name, first come first."""
     return (name,) if bound is None else (names.of_subject(bound, name), name)
 
 
@@ -215,7 +222,7 @@ def get_thread(
     bound: UUID | None = None,
     subject: UUID | None = None,
 ) -> Thread:
-    """The thread of that exact name, its subject with it. One query.
+    """Return the thread of that exact name, its subject with it. One query.
 
     With `bound` the one that a key calls so which is bound to that subject; with
     `subject` none of another's. Raises NotFoundError, ThreadErasedError,
@@ -236,10 +243,15 @@ def get_thread(
     return thread
 
 
-def require_unrestricted(thread: Thread) -> None:
-    """Raise SubjectRestrictedError when agents may not read the thread for now."""
+def get_unrestricted(project: UUID, name: str, *, bound: UUID | None) -> Thread:
+    """Return the thread of that name for an agent to use, as `get_thread` does.
+
+    Raises SubjectRestrictedError as well, while agents may not use it.
+    """
+    thread = get_thread(project, name, bound=bound)
     if thread.subject.state == Subject.State.RESTRICTED:
         raise SubjectRestrictedError
+    return thread
 
 
 def list_threads(
@@ -252,7 +264,7 @@ def list_threads(
     limit: int = 50,
     bound: UUID | None = None,
 ) -> Batch[ThreadLine]:
-    """Threads by latest activity, creation or number of slots. One query.
+    """List threads by latest activity, creation or number of slots. One query.
 
     Those of subjects that are restricted or erased are left out, and erased threads
     unless they are asked for. Raises BadCursorError when `after` is not of this very
@@ -265,7 +277,8 @@ def list_threads(
         filters=[where.plain(), sort, order, bound],
     )
     column = _SORTED_BY[sort]
-    rows = _matching(_readable(scoped(project, bound=bound)), where, bound)
+    seen = scoped(project, bound=bound).filter(home=False)
+    rows = _matching(_readable(seen), where, bound)
     if where.status is None:
         rows = rows.exclude(status=Thread.Status.ERASED)
     if after is not None:
@@ -297,7 +310,7 @@ def _matching(
         rows = rows.filter(parent__name__in=names_of(where.parent, bound=bound))
     if where.active_after is not None:
         # The second condition follows from the first; it is the one with an index.
-        listed = where.active_after - _LISTED_LAG
+        listed = where.active_after - LISTED_LAG
         rows = rows.filter(last_active_at__gt=where.active_after, listed_at__gt=listed)
     if where.created_after is not None:
         rows = rows.filter(created_at__gt=where.created_after)

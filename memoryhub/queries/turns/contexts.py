@@ -78,16 +78,17 @@ class Reassembled:
 def pack(
     thread: Thread,
     state: ThreadState,
-    asked: Options,
+    options: Options,
     *,
     before: Recorded | None,
 ) -> Packed:
-    """The request that this state leads to, after `before`. Counts and changes nothing.
+    """Pack the request that this state leads to, after `before`.
 
-    `thread` comes with its subject. Three queries for pages at home, one for texts,
-    and one more for each ancestor. Raises packing.TooSmallError.
+    Counts and changes nothing. `thread` comes with its subject. Three queries for pages
+    at home, one for texts, and one more for each ancestor. Raises
+    packing.TooSmallError.
     """
-    wanted = selection.wanted(state, asked, home=list_home(thread, state))
+    wanted = selection.wanted(state, options, home=list_home(thread, state))
     if wanted.layout == "conversation" and before and before.home.id == thread.id:
         wanted = selection.continued(wanted, before.record)
     places = selection.places(wanted)
@@ -100,7 +101,7 @@ def pack(
 def list_home(
     thread: Thread, state: ThreadState, *, limit: int = OFFERED
 ) -> list[Entry]:
-    """The newest pages that are neither mapped nor hot, as of the state.
+    """Return the newest pages that are neither mapped nor hot, as of the state.
 
     Three queries, none while all are. Of a fork, those that it has made itself.
     """
@@ -125,7 +126,7 @@ def list_home(
 
 
 def recorded(thread: Thread, turn: int) -> Recorded:
-    """What a turn's request was made of. At most four queries.
+    """Return what a turn's request was made of. At most four queries.
 
     `thread` comes with its subject. Raises NotFoundError for a turn that has not begun
     and NotRecordedError for one whose request was not packed here.
@@ -140,7 +141,7 @@ def recorded(thread: Thread, turn: int) -> Recorded:
 
 
 def opened_record(thread: Thread, stored: Event, *, home: Thread) -> Recorded:
-    """What a turn.packed of `home` keeps. `thread` comes with its subject."""
+    """Open the record in a turn.packed of `home`. `thread` comes with its subject."""
     event = log.recorded(stored).event
     assert isinstance(event, TurnPacked)
     payload = log.open_payload(thread.subject, thread.project_id, stored)
@@ -174,7 +175,7 @@ def _turn(thread: Thread, turn: int) -> tuple[Thread, Turn | None]:
 
 
 def otherwise(found: Recorded, shape: Format) -> Recorded:
-    """The record as of a request for another API, which nothing was hashed of.
+    """Return the record as of a request for another API, which has no hash.
 
     Raises InvalidError for one of a single developer message.
     """
@@ -210,7 +211,10 @@ class Fates(NamedTuple):
 
 
 def fates(thread: Thread, found: Recorded) -> Fates:
-    """As packing has told them. Three queries; `thread` comes with its subject."""
+    """Return the fates that packing has recorded.
+
+    Three queries; `thread` comes with its subject.
+    """
     state = log.state_at(found.home, found.event.as_of_seq).state
     frames = state.paging.in_order()
     frames.sort(key=lambda frame: not system_prompt(frame.entry))
@@ -236,20 +240,20 @@ def fates(thread: Thread, found: Recorded) -> Fates:
 
 
 def cuts_of(found: Recorded, opened: Texts) -> tuple[Cut, ...]:
-    """What the request shows only in part, counted as it was packed."""
+    """Return what the request shows only in part, counted as it was packed."""
     count = tokenizers.nearest(found.record.tokenizer).count
     return cuts(found.record, opened, thread=found.home.id, count=count)
 
 
 def require(found: Reassembled) -> bytes:
-    """The request itself. Raises PageErasedError when a part of it is gone."""
+    """Return the request itself. Raises PageErasedError when a part of it is gone."""
     if found.request is None:
         raise PageErasedError(pages=len(found.missing))
     return found.request
 
 
 def record_places(record: Record, own: UUID) -> list[Location]:
-    """Where the texts of a record lie."""
+    """Return where the texts of a record lie."""
     refs = [ref for section in record.sections for ref in section.refs]
     rows = record.manifest.rows if record.manifest else ()
     places = [ref.location(own) for ref in refs]
@@ -259,7 +263,7 @@ def record_places(record: Record, own: UUID) -> list[Location]:
 
 
 def page_ids(thread: Thread, places: list[Location]) -> tuple[str, ...]:
-    """The pages whose texts lie there. One query a thread."""
+    """Return the pages whose texts lie there. One query a thread."""
     found = []
     for place in places:
         rows = Event.objects.filter(thread_id=place.thread, seq=place.seq)
@@ -271,7 +275,7 @@ def page_ids(thread: Thread, places: list[Location]) -> tuple[str, ...]:
 
 
 def before(thread: Thread, turn: int) -> Recorded | None:
-    """The record of the turn before, which may be an ancestor's; None without one."""
+    """Return the record of the turn before, perhaps an ancestor's; None without one."""
     try:
         return recorded(thread, turn - 1)
     except (NotFoundError, NotRecordedError):
@@ -281,7 +285,7 @@ def before(thread: Thread, turn: int) -> Recorded | None:
 def prefix_tokens(
     thread: Thread, turn: int, packed: Packed, *, before: Recorded | None
 ) -> int | None:
-    """Tokens that a request has in common with that of the turn before, from its start.
+    """Count the leading tokens that a request shares with that of the turn before.
 
     None of the first turn's, and unknown when the turn before has no record, or has
     lost a text that would have to be compared. Recorded with the turn: what every

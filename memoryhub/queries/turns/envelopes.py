@@ -45,12 +45,12 @@ class Envelope:
     duration_seconds: float | None
 
     def of_part(self, text: str) -> Envelope:
-        """The same with a part of its text."""
+        """Return the same with a part of its text."""
         content = {_TEXT_FIELDS[self.modality]: text}
         return replace(self, content=content, size_bytes=len(text.encode()))
 
     def plain(self) -> dict[str, Any]:
-        """As JSON has it, in a fixed key order."""
+        """Return the envelope as JSON values, in a fixed key order."""
         return {
             "page_id": self.page_id,
             "modality": self.modality,
@@ -70,7 +70,7 @@ class Envelope:
 def get_envelope(
     thread: Thread, entry: Entry, *, level: int, tier: str, source: str | None = None
 ) -> Envelope:
-    """A page at `level`, or at the nearest more faithful one that there can be.
+    """Return a page at `level`, or at the nearest more faithful one that there can be.
 
     A level that is not there yet is made for this answer alone. `thread` comes with its
     subject. At most two queries. Raises PageErasedError when its text is gone.
@@ -99,7 +99,10 @@ def get_envelope(
 
 
 def open_level(thread: Thread, entry: Entry, level: int) -> Opened:
-    """The text of an existing level. At most one query. Raises PageErasedError."""
+    """Open the text of an existing level.
+
+    At most one query. Raises PageErasedError.
+    """
     place = entry.at(level).location
     opened = texts.opened(thread, [place]).get(place)
     if opened is None:
@@ -108,7 +111,7 @@ def open_level(thread: Thread, entry: Entry, level: int) -> Opened:
 
 
 def get_payload(thread: Thread, entry: Entry) -> dict[str, Any]:
-    """All that FULL of this version was written with. One query."""
+    """Return the whole payload that FULL of this version has. One query."""
     place = entry.full.location
     row = Event.objects.get(thread_id=place.thread, seq=place.seq)
     payload = log.open_payload(thread.subject, thread.project_id, row)
@@ -118,7 +121,7 @@ def get_payload(thread: Thread, entry: Entry) -> dict[str, Any]:
 
 
 def get_meta(thread: Thread, entry: Entry) -> dict[str, Any]:
-    """What its agent wrote beside the content; nothing for a message."""
+    """Return what its agent wrote beside the content; nothing for a message."""
     if entry.slot is not None:
         return {}
     meta: dict[str, Any] = get_payload(thread, entry).get("meta") or {}
@@ -126,7 +129,7 @@ def get_meta(thread: Thread, entry: Entry) -> dict[str, Any]:
 
 
 def get_hint(thread: Thread, entry: Entry) -> str | None:
-    """The hint its agent wrote, if there is one. At most one query."""
+    """Return the hint its agent wrote, if there is one. At most one query."""
     if entry.hint is None:
         return None
     opened = texts.opened(thread, [entry.hint]).get(entry.hint)
@@ -134,7 +137,7 @@ def get_hint(thread: Thread, entry: Entry) -> str | None:
 
 
 def shape_of(opened: Opened, *, level: int) -> dict[str, Any]:
-    """The content in its modality's shape; below FULL it is one text field."""
+    """Return the content in its modality's shape; below FULL it is one text field."""
     if level == FULL and opened.slot is None:
         content: dict[str, Any] = opened.content
         return content
@@ -142,7 +145,7 @@ def shape_of(opened: Opened, *, level: int) -> dict[str, Any]:
 
 
 def made_texts(opened: Opened, *, count: Count) -> dict[int, dict[str, Any]]:
-    """Levels made of FULL, in their modality's shape. No query."""
+    """Make levels of FULL, in their modality's shape. No query."""
     schema = None
     if opened.slot is None and opened.modality == "structured":
         schema = opened.content.get("schema_name")
@@ -158,7 +161,10 @@ def made_texts(opened: Opened, *, count: Count) -> dict[int, dict[str, Any]]:
 
 
 def make_levels(thread: Thread, entry: Entry, *, tokenizer: str) -> MadeLevels | None:
-    """The page's lower levels, if it has none and they can be made. One query."""
+    """Make the page's lower levels, if it has none and they can be made.
+
+    One query.
+    """
     if any(entry.levels[1:]) or not levels.producible(entry.modality):
         return None
     opened = open_level(thread, entry, FULL)

@@ -5,14 +5,19 @@ Never writes.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from uuid import UUID
+
+import orjson
 
 from memoryhub.journal.log import log
 from memoryhub.kernel.levels.contexts import Ref
 from memoryhub.kernel.paging import pins
+from memoryhub.kernel.state import policies
 from memoryhub.kernel.state.paging import Frame
 from memoryhub.kernel.state.state import ThreadState
+from memoryhub.models.events import Event
 from memoryhub.queries.paging.residency import own_seq
 from memoryhub.queries.turns.contexts import Recorded
 
@@ -26,6 +31,11 @@ class Inclusion:
     why: str
     #: The event that gave it its frame; None when an ancestor's did.
     cause_seq: int | None
+    #: Its keep score, by which it would have left.
+    score: float
+    #: The page's whole text, and the turn in which it was made.
+    full_tokens: int
+    created_turn: int
 
 
 class Inclusions:
@@ -37,6 +47,9 @@ class Inclusions:
             recorded.home, recorded.event.as_of_seq
         ).state
         self.rules = pins.pinned(self.state)
+        self._scores = policies.frame_scores(
+            self.state.paging, turn=self.state.turn_count
+        )
         self._frames: dict[tuple[UUID, int], Frame] = {
             held.location[:2]: frame
             for frame in self.state.paging.frames.values()
@@ -45,7 +58,7 @@ class Inclusions:
         }
 
     def of(self, ref: Ref) -> Inclusion | None:
-        """None for a text that was no page's in the working set."""
+        """Return a text's inclusion; None if it was of no page in the working set."""
         frame = self._frames.get(ref.location(self.own)[:2])
         if frame is None:
             return None
@@ -53,6 +66,9 @@ class Inclusions:
             page_id=frame.page_id,
             why=self._why(frame),
             cause_seq=own_seq(self.state, frame.cause_seq),
+            score=self._scores[frame.page_id],
+            full_tokens=frame.entry.full.cost,
+            created_turn=frame.entry.created_turn,
         )
 
     def _why(self, frame: Frame) -> str:
@@ -62,3 +78,21 @@ class Inclusions:
         if rule := self.rules.get(frame.page_id):
             return rule
         return "recalled" if frame.recalled else "mapped"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cause:
+    """The event that put a page where it stands."""
+
+    type: str
+    #: The turn in which it happened; None where it does not say.
+    turn: int | None
+
+
+def get_causes(home: UUID, seqs: Iterable[int]) -> dict[int, Cause]:
+    """Return these events of a journal by their seq. One query."""
+    rows = Event.objects.filter(thread_id=home, seq__in=sorted(set(seqs)))
+    return {
+        seq: Cause(type=kind, turn=orjson.loads(body).get("turn"))
+        for seq, kind, body in rows.values_list("seq", "type", "body")
+    }

@@ -17,14 +17,14 @@ from memoryhub.queries.turns import contexts
 
 
 def get_manifest(thread: Thread, state: ThreadState) -> dict[str, Any]:
-    """The manifest as of a state, with every frame and the best pages to fetch.
+    """Return the manifest as of a state, with every frame and the best pages to fetch.
 
     Unlike the one in a request it is not cut to a budget of tokens. `thread` comes with
     its subject. Two queries, and one for texts of each thread of the lineage.
     """
     name = names.called(thread.name, thread.subject_id)
-    asked = Options(name=name, turn=state.turn_count)
-    wanted = selection.wanted(state, asked, home=contexts.list_home(thread, state))
+    options = Options(name=name, turn=state.turn_count)
+    wanted = selection.wanted(state, options, home=contexts.list_home(thread, state))
     rows = wanted.available[: manifest.MAX_ROWS]
     opened = texts.opened(thread, [row.location(wanted.thread) for row in rows])
     listed = [

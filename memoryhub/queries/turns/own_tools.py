@@ -20,7 +20,7 @@ class Own(NamedTuple):
 
 
 def of(thread: Thread, state: ThreadState) -> Own:
-    """One query. `thread` comes with its subject."""
+    """Return the thread's own tools. One query; `thread` comes with its subject."""
     own = state.paging.own_tools
     if own is None:
         return Own()

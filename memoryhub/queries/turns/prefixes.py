@@ -118,7 +118,7 @@ def share(prefix: int | None, tokens: int) -> float | None:
 def list_points(
     thread: Thread, *, up_to: int | None = None, limit: int = SERIES, block: int = 1
 ) -> list[Point]:
-    """The newest recorded turns of the thread itself up to one, oldest first.
+    """List the newest recorded turns of the thread itself up to one, oldest first.
 
     Two queries. As recorded, so an erased page changes nothing; `prefix_tokens` is None
     for a turn after one that was not recorded.
@@ -147,7 +147,7 @@ def _point(row: Event, block: int) -> Point:
 def get_lens(
     thread: Thread, turn: int, *, order: Sequence[str] = (), block: int = 1
 ) -> Lens:
-    """A turn against the one before, what-if its sections stood in another order.
+    """Compare a turn with the one before, as if its sections stood in another order.
 
     Before the first there is nothing, so its prefix is empty. `thread` comes with its
     subject. A constant number of queries a lineage. Raises NotFoundError for a turn
@@ -158,9 +158,9 @@ def get_lens(
     if turn == 1:
         return _first(now, order)
     before = get_side(thread, turn - 1)
-    asked, request = _requests(thread, before, now, order)
-    found = prefixes.parting(asked, request)
-    shared = _common(asked, request)
+    previous, request = _requests(thread, before, now, order)
+    found = prefixes.parting(previous, request)
+    shared = _common(previous, request)
     # Nobody has recorded what would be.
     tokens = shared and shared.tokens if order else now.recorded.event.prefix_tokens
     record, prefix = now.recorded.record, _in_blocks(tokens, block)
@@ -203,7 +203,7 @@ def _first(now: Side, order: Sequence[str]) -> Lens:
 
 
 def costs(tokens: int, prefix: int | None) -> tuple[Cost, ...]:
-    """By every row of the price table; none without a table, or without a prefix."""
+    """Return the cost by every row of the price table; none without both."""
     if prefix is None:
         return ()
     return tuple(

@@ -13,7 +13,7 @@ from memoryhub.errors import NotFoundError
 from memoryhub.journal.log import log
 from memoryhub.kernel.state.paging import Frame, Paging
 from memoryhub.kernel.turns import turn_diffs
-from memoryhub.kernel.turns.turn_diffs import FRAMING, Change, Happened, Kind
+from memoryhub.kernel.turns.turn_diffs import FRAMING, Change, ChangeKind, Happened
 from memoryhub.models.events import Event
 from memoryhub.models.threads import Thread
 from memoryhub.queries.replay import replay
@@ -71,7 +71,7 @@ class TurnDiff:
     changes: tuple[Change, ...]
 
     @property
-    def counts(self) -> dict[Kind, int]:
+    def counts(self) -> dict[ChangeKind, int]:
         return turn_diffs.counts(self.changes)
 
     @property
@@ -86,30 +86,30 @@ class TurnDiff:
 
 
 def get_diff(thread: Thread, turn: int, *, base: int) -> TurnDiff:
-    """From turn `base` to the later `turn`. A constant number of queries a lineage.
+    """Compare turn `base` with the later `turn`.
 
-    `thread` comes with its subject. Raises NotFoundError for a turn that has not begun
-    and for a base that is not before the turn, NotRecordedError for one whose request
-    was not packed here.
+    A constant number of queries a lineage. `thread` comes with its subject. Raises
+    NotFoundError for a turn that has not begun and for a base that is not before the
+    turn, NotRecordedError for one whose request was not packed here.
     """
     if base >= turn:
         raise NotFoundError
     before, now = get_side(thread, base), get_side(thread, turn)
     between = iter_between(before, now)
     changes = turn_diffs.changes(before.shown, now.shown, between)
-    told = turn_diffs.shortened(changes, before.cuts, now.cuts)
-    return TurnDiff(base=before, now=now, changes=told)
+    shortened = turn_diffs.shortened(changes, before.cuts, now.cuts)
+    return TurnDiff(base=before, now=now, changes=shortened)
 
 
 def get_side(thread: Thread, turn: int) -> Side:
-    """A recorded turn with its working set. Raises as `get_diff`."""
+    """Return a recorded turn with its working set. Raises as `get_diff`."""
     found = contexts.recorded(thread, turn)
     state = replay.state_at(found.home, found.event.as_of_seq).state
     return Side(turn=turn, recorded=found, paging=state.paging)
 
 
 def iter_between(before: Side, now: Side) -> Iterator[Happened]:
-    """What changed frames from one to the other, oldest first.
+    """Yield the events that changed frames between two turns, oldest first.
 
     One query for each thread of the lineage that it leads through.
     """

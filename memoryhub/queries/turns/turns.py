@@ -5,7 +5,7 @@ Never writes, and never packs: what was recorded is put together again or not sh
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
@@ -22,7 +22,7 @@ from memoryhub.kernel.packing import packers
 from memoryhub.kernel.packing.cuts import Cut
 from memoryhub.kernel.state.page_events import TurnBegan, TurnPacked
 from memoryhub.kernel.state.pages import Location
-from memoryhub.kernel.state.state import Segment
+from memoryhub.kernel.state.state import Segment, ThreadState
 from memoryhub.models.slots import Turn
 from memoryhub.models.threads import Thread
 from memoryhub.queries.lists.cursors import Batch, Listing
@@ -67,7 +67,7 @@ class TurnLine:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class RequestSection:
     """A section of a request."""
 
     name: str
@@ -89,9 +89,13 @@ class Used:
     level: int
     #: The event whose payload has the text; None when it is an ancestor's.
     seq: int | None
-    #: Characters kept of it.
+    #: Characters kept of it; 0 for a result that is only named.
     cut: int | None
+    #: Only parts of it that were fetched are shown.
+    part: bool
     recalled: bool
+    #: None when it is gone.
+    text: Opened | None
     #: None when the text is gone.
     tokens: int | None
     #: Its bytes in the request, from the first to behind the last; None with gaps.
@@ -99,13 +103,18 @@ class Used:
     #: What the state that was packed says of it; None when that held no such page.
     inclusion: Inclusion | None
 
+    @property
+    def whole(self) -> bool:
+        """Tell whether the request showed all of the page, erased since or not."""
+        return not (self.level or self.part or self.cut is not None)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
     """A recorded request with what became of it."""
 
     recorded: Recorded
-    parts: tuple[Part, ...]
+    parts: tuple[RequestSection, ...]
     used: tuple[Used, ...]
     #: What it shows only in part.
     cuts: tuple[Cut, ...]
@@ -115,6 +124,10 @@ class Shown:
     verified: bool
     #: Payloads that were opened to put it together.
     payloads: int
+    #: What it was packed of.
+    state: ThreadState
+    #: All that was opened for it, pages that were only offered included.
+    texts: Mapping[Location, Opened]
 
     @property
     def event(self) -> TurnPacked:
@@ -128,7 +141,7 @@ def list_turns(
     after: str | None = None,
     limit: int = 50,
 ) -> Batch[TurnLine]:
-    """Turns begun at or before seq `up_to`, newest first, inherited ones after its own.
+    """List turns begun at or before seq `up_to`, newest first, inherited ones last.
 
     Two queries, one more for each ancestor read. Raises BadCursorError when `after` is
     not of this very list.
@@ -161,7 +174,7 @@ class Began:
 
 
 def how_began(lines: Sequence[TurnLine]) -> dict[int, Began]:
-    """How each of these turns began, by its number. One query."""
+    """Return how each of these turns began, by its number. One query."""
     rows = rows_at(((line.home, line.seq) for line in lines), content=False)
     found: dict[int, Began] = {}
     for row in rows.values():
@@ -177,9 +190,10 @@ def how_began(lines: Sequence[TurnLine]) -> dict[int, Began]:
 
 
 def get_turn(thread: Thread, n: int) -> TurnLine:
-    """One turn, recorded or not. Two queries, one more for each ancestor read.
+    """Return one turn, recorded or not.
 
-    Raises NotFoundError for one that has not begun.
+    Two queries, one more for each ancestor read. Raises NotFoundError for one that has
+    not begun.
     """
     if not 0 < n <= thread.turn_count:
         raise NotFoundError
@@ -188,12 +202,46 @@ def get_turn(thread: Thread, n: int) -> TurnLine:
     return _lines(thread, rows[:1], following)[0]
 
 
-def get_context(thread: Thread, n: int) -> Shown | None:
-    """The request of a turn, put together again. None when it was never recorded.
+def list_around(thread: Thread, n: int, *, before: int, after: int) -> list[TurnLine]:
+    """List a turn between those before and after it, oldest first.
 
-    At most four queries for the record, three for the state it was packed of, one for
-    its texts and one for each that is gone. `thread` comes with its subject. Raises
-    NotFoundError.
+    Two queries, one more for each ancestor read. Raises NotFoundError for one that has
+    not begun.
+    """
+    if not 0 < n <= thread.turn_count:
+        raise NotFoundError
+    most = 1 + before + after
+    rows = _rows(get_segments(thread), last=n + after + 1, limit=most + 1)
+    following = None
+    if rows[0].n > n + after:
+        following = orjson.loads(rows.pop(0).counters)
+    lines = _lines(thread, rows, following)
+    return [line for line in reversed(lines) if line.n >= n - before]
+
+
+def get_packed_tokens(
+    thread: Thread, turns: Collection[int], *, up_to: int
+) -> dict[int, int]:
+    """Return what each of these turns packed, by its number, as of seq `up_to`.
+
+    Turns without a record are left out. Two queries, one more for each ancestor.
+    """
+    rows = [
+        row
+        for part in get_segments(thread, up_to=up_to)
+        for row in Turn.objects.filter(
+            thread_id=part.thread, n__in=turns, packed_seq__lte=part.up_to_seq
+        )
+    ]
+    return {n: event.tokens for n, event in _packed(rows).items()}
+
+
+def get_context(thread: Thread, n: int) -> Shown | None:
+    """Assemble the request of a turn again.
+
+    None when it was never recorded. At most four queries for the record, three for the
+    state it was packed of, one for its texts and one for each that is gone. `thread`
+    comes with its subject. Raises NotFoundError.
     """
     try:
         recorded = contexts.recorded(thread, n)
@@ -203,43 +251,52 @@ def get_context(thread: Thread, n: int) -> Shown | None:
     own = recorded.home.id
     places = contexts.record_places(recorded.record, own)
     # From memory, but for what did not fit into it.
-    opened = texts.opened(thread, places)
+    opened, inclusions = texts.opened(thread, places), Inclusions(recorded)
     return Shown(
         recorded=recorded,
         parts=tuple(
-            Part(name=s.name, bytes=s.bytes, tokens=s.tokens, refs=len(s.refs))
+            RequestSection(
+                name=s.name, bytes=s.bytes, tokens=s.tokens, refs=len(s.refs)
+            )
             for s in recorded.record.sections
         ),
-        used=tuple(_used_in(recorded, opened, inherited=own != thread.id)),
+        used=tuple(_used_in(recorded, opened, inclusions, inherited=own != thread.id)),
         cuts=contexts.cuts_of(recorded, opened),
         request=whole.request,
         missing=whole.missing,
         verified=whole.verified,
         payloads=len({(place.thread, place.seq) for place in places}),
+        state=inclusions.state,
+        texts=opened,
     )
 
 
 def _used_in(
-    recorded: Recorded, opened: Mapping[Location, Opened], *, inherited: bool
+    recorded: Recorded,
+    opened: Mapping[Location, Opened],
+    inclusions: Inclusions,
+    *,
+    inherited: bool,
 ) -> Iterator[Used]:
     record, own = recorded.record, recorded.home.id
     refs = [(s.name, ref) for s in record.sections for ref in s.refs]
     ranges: list[tuple[int, int]] | list[None] = [None] * len(refs)
     if all({ref.location(own), ref.message(own)} <= opened.keys() for _, ref in refs):
         ranges = packers.RANGES[record.packer](record, opened, thread=own)
-    told = Inclusions(recorded)
     for place, (name, ref) in enumerate(refs, start=1):
-        text, inclusion = opened.get(ref.location(own)), told.of(ref)
-        known = text or inclusion
+        text, inclusion = opened.get(ref.location(own)), inclusions.of(ref)
+        page = text or inclusion
         yield Used(
             place=place,
             section=name,
-            page_id=known.page_id if known else "",
+            page_id=page.page_id if page else "",
             gone=text is None,
             level=ref.level,
             seq=None if inherited or ref.thread is not None else ref.seq,
             cut=ref.cut,
+            part=ref.part is not None,
             recalled=ref.recalled,
+            text=text,
             tokens=costs.cost(text, level=ref.level) if text and not ref.cut else None,
             range=ranges[place - 1],
             inclusion=inclusion,
@@ -288,7 +345,7 @@ def _lines(
 
 
 def differences(before: Counts, after: Counts) -> dict[str, int]:
-    """What each counter moved by."""
+    """Return how much each counter moved."""
     return {
         name: after[name] - before.get(name, 0)
         for name in after

@@ -40,7 +40,7 @@ class Standing:
 
 
 def get_cut(thread: Thread) -> int | None:
-    """The first seq that is not what the thread's anchor vouches for, or None.
+    """Return the first seq that differs from what the thread's anchor vouches for.
 
     One query. An anchor that lies beyond the head shows a tail that was cut off.
     """
@@ -54,7 +54,7 @@ def get_cut(thread: Thread) -> int | None:
 
 
 def get_heads() -> Heads:
-    """What the databases say is anchored, and where the audit log ends.
+    """Return the anchored heads by the databases, and where the audit log ends.
 
     Reads three columns of every thread, in batches. As of one moment only inside of a
     transaction, or while nobody anchors.
@@ -97,7 +97,7 @@ def get_standing() -> Standing:
 
 
 def get_audit_cut() -> int | None:
-    """The first entry of the audit log that is not what is anchored, or None.
+    """Return the first entry of the audit log that differs from the anchor, or None.
 
     Three queries and the end of a file. Raises LedgerBrokenError when that is not as it
     should be.
@@ -106,22 +106,24 @@ def get_audit_cut() -> int | None:
     return _audit_cut(newest.heads) if newest else None
 
 
-def _audit_cut(said: Heads) -> int | None:
-    if not said.audit_seq:
+def _audit_cut(anchored: Heads) -> int | None:
+    if not anchored.audit_seq:
         return None
-    entries = AuditEntry.objects.filter(seq=said.audit_seq, hash=said.audit_hash)
+    entries = AuditEntry.objects.filter(
+        seq=anchored.audit_seq, hash=anchored.audit_hash
+    )
     last = Instance.objects.values_list("audit_seq", flat=True).get()
-    if said.audit_seq > last:
+    if anchored.audit_seq > last:
         return last + 1
-    return None if entries.exists() else said.audit_seq
+    return None if entries.exists() else anchored.audit_seq
 
 
-def _differing(said: Heads, found: Heads) -> str:
-    if found.threads < said.threads:
+def _differing(anchored: Heads, found: Heads) -> str:
+    if found.threads < anchored.threads:
         return "threads_missing"
-    if found.of_threads != said.of_threads:
+    if found.of_threads != anchored.of_threads:
         return "anchors"
-    return "audit_anchor" if _audit_cut(said) else ""
+    return "audit_anchor" if _audit_cut(anchored) else ""
 
 
 def _as_of(digest: bytes) -> int | None:

@@ -35,13 +35,13 @@ class Checked:
 
 
 def total(threads: QuerySet[Thread]) -> int:
-    """How many contexts are recorded in these threads. One query."""
+    """Count the contexts recorded in these threads. One query."""
     turns = Turn.objects.filter(thread__in=threads.order_by().values("id"))
     return turns.filter(packed_seq__isnull=False).count()
 
 
 def iter_checked(thread: Thread) -> Iterator[Checked]:
-    """Each context that the thread has recorded itself, oldest first.
+    """Yield each context that the thread has recorded itself, oldest first.
 
     `thread` comes with its subject. Two queries a hundred, one each for what no cache
     holds, and one for each that has erased parts.
@@ -91,6 +91,6 @@ def _erased(places: list[Location]) -> bool:
     for place in places:
         seqs.setdefault(place.thread, []).append(place.seq)
     where = Q()
-    for thread, some in seqs.items():
-        where |= Q(thread_id=thread, seq__in=some)
+    for thread, in_thread in seqs.items():
+        where |= Q(thread_id=thread, seq__in=in_thread)
     return Event.objects.filter(where, erased_by__isnull=False).exists()

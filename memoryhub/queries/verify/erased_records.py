@@ -5,6 +5,7 @@ Never writes.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from uuid import UUID
 
@@ -33,14 +34,14 @@ class Erasers:
 
     def __init__(self, thread: UUID) -> None:
         self.thread = thread
-        self._known: dict[int, tuple[Event, Erased | None] | None] = {}
+        self._erasures: dict[int, tuple[Event, Erased | None] | None] = {}
 
     def lawful(self, row: Event) -> bool:
-        """Whether an event of the kind that may has named this record."""
+        """Return whether a lawful event has named this record."""
         assert row.erased_by is not None
-        if row.erased_by not in self._known:
-            self._known[row.erased_by] = self._read(row.erased_by)
-        found = self._known[row.erased_by]
+        if row.erased_by not in self._erasures:
+            self._erasures[row.erased_by] = self._read(row.erased_by)
+        found = self._erasures[row.erased_by]
         return found is not None and _names(*found, row)
 
     def _read(self, seq: int) -> tuple[Event, Erased | None] | None:
@@ -82,7 +83,7 @@ class ErasedWalk:
             self.derived = {row for row in self.derived if not _is_erased(row, gone)}
 
     def finish(self, thread: Thread) -> str | None:
-        """What is wrong with the rows, or None."""
+        """Return what is wrong with the rows, or None."""
         spans = named(self.ranges).spans.get(thread.id, ())
         if _kept(thread, spans):
             return "payload"
@@ -95,13 +96,21 @@ class ErasedWalk:
             derived_thread=thread.id, derived_seq__lte=thread.head_seq
         )
         stored = {DerivationRow(*row) for row in rows.values_list(*_DERIVATION)}
-        if stored == self.derived:
+        missing = self.derived - stored
+        if stored <= self.derived and (not missing or _outlives(thread, missing)):
             return None
         moved = heads.get_seq(thread.id) != thread.head_seq
         return None if moved else "derivation_rows"
 
 
 _DERIVATION = DerivationRow._fields
+
+
+def _outlives(thread: Thread, rows: Collection[DerivationRow]) -> bool:
+    """Whether a home thread kept what it had learnt from records that grew old."""
+    places = {(row.thread_id, row.source_seq) for row in rows}
+    gone = Event.objects.at_places([*places]).filter(payload__isnull=True)
+    return thread.home and gone.count() == len(places)
 
 
 def _is_erased(row: DerivationRow, gone: Erased) -> bool:
@@ -126,10 +135,10 @@ def _flagged(thread: Thread, spans: Spans) -> bool:
     if any(unsaid.filter(each).exists() for each in conditions(spans)):
         return True
     gone = named((thread.id, *span) for span in spans)
-    said = slots.filter(erased=True, seq__lte=thread.head_seq)
+    flagged = slots.filter(erased=True, seq__lte=thread.head_seq)
     others = {
         seq
-        for seq in said.values_list("seq", flat=True)
+        for seq in flagged.values_list("seq", flat=True)
         if not gone.holds(thread.id, seq)
     }
     if not others:

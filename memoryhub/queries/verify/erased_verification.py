@@ -50,7 +50,7 @@ class _Walk:
 
 
 def fault(thread: Thread, progress: Callable[[int], None]) -> Fault | None:
-    """The first thing that is wrong with an erased thread, or None."""
+    """Return the first thing that is wrong with an erased thread, or None."""
     walk = _Walk(thread=thread, erasers=Erasers(thread.id))
     try:
         for batch in batches(thread):
@@ -125,7 +125,7 @@ def _find_remains(walk: _Walk) -> str | None:
         return None
     if Event.objects.filter(thread=thread, payload__isnull=False).exists():
         return "payload_kept"
-    forked = bool(purging.folding_through(thread.id))
+    forked = bool(purging.folding_through([thread.id]))
     for model, privacy in tables().items():
         if privacy.forget != Fate.DELETED or privacy.thread is None:
             continue

@@ -17,7 +17,7 @@ CHUNK = 500
 
 
 def batches(thread: Thread) -> Iterator[list[Event]]:
-    """The events of a thread up to its head, oldest first."""
+    """Yield the events of a thread up to its head, oldest first."""
     # From below zero, so that an event slipped in before the first shows.
     after = -(2**63)
     events = Event.objects.filter(thread=thread, seq__lte=thread.head_seq)
@@ -29,7 +29,7 @@ def batches(thread: Thread) -> Iterator[list[Event]]:
 
 
 def origin_fault(thread: Thread, recorded: Recorded) -> str | None:
-    """What is wrong with where the thread comes from; only its first event says."""
+    """Return what is wrong with the thread's origin; only its first event has one."""
     if recorded.seq > 1:
         return None
     event = recorded.event
@@ -42,7 +42,7 @@ def origin_fault(thread: Thread, recorded: Recorded) -> str | None:
 
 
 def payload_fault(row: Event, erasers: Erasers, *, sealed: bool) -> str | None:
-    """What is wrong with an event's payload, or with how it went; or None."""
+    """Return what is wrong with an event's payload, or with how it went; or None."""
     if row.erased_by is not None and (row.payload is not None or not sealed):
         return "payload"
     if row.payload is not None:

@@ -40,7 +40,7 @@ class Head:
 def list_heads(
     threads: Collection[UUID], *, project: UUID | None = None
 ) -> dict[UUID, Head]:
-    """Heads by thread, of those that exist, in one project if asked.
+    """List heads by thread, of those that exist; in one project if given.
 
     One query, and one more while one of them is erased.
     """
@@ -68,7 +68,7 @@ def list_heads(
 
 
 def get_row(thread: UUID) -> Thread:
-    """A thread as panels take it: its subject and project with it. One query.
+    """Return a thread as panels take it: its subject and project with it. One query.
 
     Raises NotFoundError, ThreadErasedError, SubjectErasedError, the last two with the
     erasure that did it.
@@ -84,12 +84,12 @@ def get_row(thread: UUID) -> Thread:
 
 
 def get_seq(thread: UUID) -> int:
-    """Where the thread's head is now. One query."""
+    """Return where the thread's head is now. One query."""
     return Thread.objects.values_list("head_seq", flat=True).get(id=thread)
 
 
 def list_newest(projects: Collection[UUID]) -> dict[UUID, datetime | None]:
-    """When a thread of each project was last new or moved, at most 10 s behind.
+    """Return when each project's threads were last new or moved, at most 10 s behind.
 
     One query, one step of an index a project.
     """

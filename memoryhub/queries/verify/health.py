@@ -29,7 +29,7 @@ CROWDED = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class HealthCheck:
     """A part of the process: `ok`, `degraded` or `away`, and figures about it."""
 
     state: str
@@ -43,7 +43,7 @@ class Part:
 class Readiness:
     """All parts. Without one that is away the process can't serve."""
 
-    parts: dict[str, Part]
+    parts: dict[str, HealthCheck]
 
     @property
     def serving(self) -> bool:
@@ -64,8 +64,8 @@ class Readiness:
 
 
 def get_readiness() -> Readiness:
-    """Look at every part. At most seven small queries; a part that fails is `away`."""
-    looks: dict[str, Callable[[], Part]] = {
+    """Check every part. At most seven small queries; a part that fails is `away`."""
+    checks: dict[str, Callable[[], HealthCheck]] = {
         "clock": _clock,
         "journal": _journal,
         "keys": _keys,
@@ -75,76 +75,76 @@ def get_readiness() -> Readiness:
         "expiry": _expiry,
         "erasures": _erasures,
     }
-    return Readiness(parts={name: _looked(look) for name, look in looks.items()})
+    return Readiness(parts={name: _checked(check) for name, check in checks.items()})
 
 
-def _looked(look: Callable[[], Part]) -> Part:
+def _checked(check: Callable[[], HealthCheck]) -> HealthCheck:
     try:
-        return look()
+        return check()
     except (Error, StartRefusedError) as failure:
-        return Part(state="away", figures={"code": type(failure).__name__})
+        return HealthCheck(state="away", figures={"code": type(failure).__name__})
 
 
-def _clock() -> Part:
+def _clock() -> HealthCheck:
     """Compared by the worker: while it is off, every request is refused."""
     figures = {"behind_seconds": clock.skew_ns / SECOND_NS}
-    return Part(state="away" if clock.skewed else "ok", figures=figures)
+    return HealthCheck(state="away" if clock.skewed else "ok", figures=figures)
 
 
-def _journal() -> Part:
+def _journal() -> HealthCheck:
     found = Instance.objects.exists()
-    return Part(state="ok" if found else "away", figures={})
+    return HealthCheck(state="ok" if found else "away", figures={})
 
 
-def _keys() -> Part:
+def _keys() -> HealthCheck:
     ring = keyring.ring()
     found = KekCheck.objects.using("keys").filter(kek_id=ring.current_id).exists()
     figures = {"backed_up": keyring.kek_backed_up()}
-    return Part(state="ok" if found else "away", figures=figures)
+    return HealthCheck(state="ok" if found else "away", figures=figures)
 
 
-def _writer() -> Part:
+def _writer() -> HealthCheck:
     waiting = writer.waiting
     figures = {"waiting": waiting}
     if not writer.running:
-        return Part(state="away", figures=figures)
+        return HealthCheck(state="away", figures=figures)
     crowded = waiting > settings.QUEUE_COMMANDS * CROWDED
-    return Part(state="degraded" if crowded else "ok", figures=figures)
+    return HealthCheck(state="degraded" if crowded else "ok", figures=figures)
 
 
-def _live() -> Part:
+def _live() -> HealthCheck:
     """The channel layer: without it watchers look by themselves."""
-    return Part(state="degraded" if doorbell.broken else "ok", figures={})
+    return HealthCheck(state="degraded" if doorbell.broken else "ok", figures={})
 
 
-def _worker() -> Part:
+def _worker() -> HealthCheck:
     beaten = Lease.objects.order_by("-beaten_at").values_list("beaten_at", flat=True)
     last = beaten.first()
     age = (clock.now() - last) if last else None
     figures = {"age_seconds": None if age is None else int(age.total_seconds())}
     # Without it memory is served all the same, only not tidied.
     alive = age is not None and abs(age) < BEAT
-    return Part(state="ok" if alive else "degraded", figures=figures)
+    return HealthCheck(state="ok" if alive else "degraded", figures=figures)
 
 
-def _expiry() -> Part:
+def _expiry() -> HealthCheck:
     """How long the oldest expired key or value waits; answers don't, whatever it is."""
     try:
         lag = expiry.get_lag(clock.now())
     except Error as failure:
         figures = {"lag_seconds": None, "code": type(failure).__name__}
-        return Part(state="degraded", figures=figures)
+        return HealthCheck(state="degraded", figures=figures)
     every = timedelta(seconds=settings.EXPIRY_INTERVAL_SECONDS)
     late = lag > max(SWEPT_WITHIN, every + SWEPT_WITHIN / 2)
     seconds = {"lag_seconds": int(lag.total_seconds())}
-    return Part(state="degraded" if late else "ok", figures=seconds)
+    return HealthCheck(state="degraded" if late else "ok", figures=seconds)
 
 
-def _erasures() -> Part:
+def _erasures() -> HealthCheck:
     """What was confirmed is unreadable at once; only its receipt may keep waiting."""
     try:
         late = erasures.count_late(clock.now())
     except Error as failure:
         figures = {"late": None, "code": type(failure).__name__}
-        return Part(state="degraded", figures=figures)
-    return Part(state="degraded" if late else "ok", figures={"late": late})
+        return HealthCheck(state="degraded", figures=figures)
+    return HealthCheck(state="degraded" if late else "ok", figures={"late": late})

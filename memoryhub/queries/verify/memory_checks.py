@@ -55,7 +55,7 @@ class MemoryChecks:
 
 
 def get_memory_checks(project: Project, *, now: datetime) -> MemoryChecks:
-    """Six queries, over at most as many rows as are said above.
+    """Return the checks of working memory. Six queries, over bounded rows.
 
     The last adds up the keys of `WINDOW` threads, by the index of their key.
     """

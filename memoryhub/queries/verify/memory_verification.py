@@ -18,7 +18,7 @@ from memoryhub.queries.verify import heads
 def compare(
     thread: Thread, state: ThreadState, dues: Mapping[tuple[UUID, int], datetime]
 ) -> str | None:
-    """What is wrong with the rows of what a thread holds now, or None.
+    """Return what is wrong with the rows of a thread's working memory, or None.
 
     They have no history, so a thread that was written to since is not judged.
     """
@@ -36,7 +36,7 @@ def compare(
 
 
 def kept_values(thread: Thread, erased: Mapping[tuple[UUID, int], list[int]]) -> bool:
-    """Whether a value that was taken out of the journal is still there."""
+    """Return whether a value that was taken out of the journal is still there."""
     for seqs in erased.values():
         kept = Event.objects.filter(thread=thread, seq__in=seqs, erased_by__isnull=True)
         if kept.exists():

@@ -36,7 +36,7 @@ class PageWalk:
     missing: set[LevelRow] = field(default_factory=set)
 
     def compare(self, thread: UUID, made: PageRows) -> str | None:
-        """What is wrong with the rows of a batch of events."""
+        """Return what is wrong with the rows of a batch of events."""
         if what := self._fresh(thread, made.fresh):
             return what
         self._levels(thread, made.levels)
@@ -80,7 +80,7 @@ class PageWalk:
         inherited_slots: int,
         erased: Erased,
     ) -> str | None:
-        """What is wrong with the rows that changed, and with their number."""
+        """Return what is wrong with the rows that changed, and with their number."""
         rows = Page.objects.filter(thread=thread, page_id__in=[*self.changed])
         stored = {row.page_id: row for row in map(_page, rows.values_list(*_PAGE))}
         same = {page_id: row._replace(seq=0) for page_id, row in stored.items()}

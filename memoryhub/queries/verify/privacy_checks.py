@@ -20,7 +20,7 @@ from memoryhub.models.erasures import Erasure
 from memoryhub.models.keys import KekCheck, KeyMeta
 from memoryhub.models.projects import Instance, Project
 from memoryhub.queries.forget.erasures import CLOSED, LATE
-from memoryhub.vault.keys import keyring, rotation
+from memoryhub.vault.keys import keyring
 from memoryhub.vault.proof import anchors, ledger, signing
 from memoryhub.vault.proof.chains import AHEAD, BEHIND
 
@@ -47,158 +47,184 @@ _WISHES: Final = (*CLOSED, State.PLANNED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class PrivacyCheck:
     """One thing that was looked at: `ok`, `warn`, `away`; empty: too little to tell."""
 
     name: str
     state: str
-    said: str
+    text: str
     #: What to do about it; empty when nothing has to be done.
     fix: str = ""
     #: Of `manage.py`, which does that.
     command: str = ""
     figures: Mapping[str, Any] = field(default_factory=dict)
+    #: Since when it is not well, where that is known.
+    since: datetime | None = None
 
 
-def list_verdicts(project: Project, *, now: datetime) -> tuple[Verdict, ...]:
-    """What there is to say, worst news included. At most fifteen small queries."""
-    looks: Mapping[str, Callable[[], Verdict]] = {
+def list_checks(
+    project: Project, *, now: datetime, counted: bool = True
+) -> tuple[PrivacyCheck, ...]:
+    """Check what privacy rests on, bad news included.
+
+    At most fifteen small queries; and, unless it is not `counted`, a count of all keys.
+    """
+    checks: Mapping[str, Callable[[], PrivacyCheck]] = {
         "ledger": _ledger,
         "anchors": lambda: _anchors(now),
         "keys database": _keys,
-        "key ring": _ring,
+        "key ring": lambda: _ring(counted=counted),
         "backup of the ring": _backup,
         "last scan": lambda: _scan(now),
         "unfinished erasures": lambda: _unfinished(project, now),
         "answers in 30 days": lambda: _deadlines(project, now),
     }
-    return tuple(_looked(name, look) for name, look in looks.items())
+    return tuple(_checked(name, check) for name, check in checks.items())
 
 
 def count_late(project: Project, *, now: datetime) -> int:
-    """Erasures of the project confirmed a while ago and not complete. One query."""
+    """Count the project's erasures confirmed a while ago and not complete.
+
+    One query.
+    """
     return _under_way(project).filter(confirmed_at__lt=now - LATE).count()
 
 
-def _looked(name: str, look: Callable[[], Verdict]) -> Verdict:
+def _checked(name: str, check: Callable[[], PrivacyCheck]) -> PrivacyCheck:
     try:
-        return look()
+        return check()
     except (Error, OSError, StartRefusedError, KeyMissingError) as failure:
-        said = "It could not be looked at."
-        return _verdict(name, "away", said, code=type(failure).__name__)
+        text = "It could not be looked at."
+        return _result(name, "away", text, code=type(failure).__name__)
 
 
-def _verdict(
+def _result(
     name: str,
     state: str,
-    said: str,
+    text: str,
     fix: str = "",
     *,
     command: str = "",
+    since: datetime | None = None,
     **figures: Any,
-) -> Verdict:
-    return Verdict(
-        name=name, state=state, said=said, fix=fix, command=command, figures=figures
+) -> PrivacyCheck:
+    return PrivacyCheck(
+        name=name,
+        state=state,
+        text=text,
+        fix=fix,
+        command=command,
+        since=since,
+        figures=figures,
     )
 
 
-def _ledger() -> Verdict:
+def _ledger() -> PrivacyCheck:
     name, here = "ledger", Instance.objects.get()
     try:
         signing.check()
         last = ledger.head()
     except LedgerBrokenError as broken:
-        said, fix = _BROKEN.get(str(broken.detail.get("what")), _NOT_OURS)
+        text, fix = _BROKEN.get(str(broken.detail.get("what")), _NOT_OURS)
         if broken.detail.get("file") == signing.FILE:
-            said, fix = "A key beside it is none of ours.", "Put back their list."
-        return _verdict(name, "away", said, fix)
+            text, fix = "A key beside it is none of ours.", "Put back their list."
+        return _result(name, "away", text, fix)
     n = last.n if last else 0
     figures: dict[str, Any] = {"lines": n, "memory": here.ledger_n}
     if n < here.ledger_n:
-        said, fix = "It ends before what was applied.", "Put back its longest copy."
-        return _verdict(name, "away", said, fix, **figures)
+        text, fix = "It ends before what was applied.", "Put back its longest copy."
+        return _result(name, "away", text, fix, **figures)
     if last and here.ledger_n == n and bytes(here.ledger_hash) != last.hash:
-        said, fix = "Its last line is not what was applied.", "Put back its own copy."
-        return _verdict(name, "away", said, fix, **figures)
+        text, fix = "Its last line is not what was applied.", "Put back its own copy."
+        return _result(name, "away", text, fix, **figures)
     if here.ledger_n < n:
-        said = "A line is being applied, or a backup was restored from before it."
+        text = "A line is being applied, or a backup was restored from before it."
         fix, command = "If it stays so:", "forget --replay"
-        return _verdict(name, "warn", said, fix, command=command, **figures)
-    return _verdict(name, "ok", "It ends where both databases stand.", **figures)
+        return _result(name, "warn", text, fix, command=command, **figures)
+    return _result(name, "ok", "It ends where both databases stand.", **figures)
 
 
-def _anchors(now: datetime) -> Verdict:
+def _anchors(now: datetime) -> PrivacyCheck:
     name = "anchors"
     try:
         newest = anchors.newest()
     except LedgerBrokenError as broken:
-        said, fix = _BROKEN.get(str(broken.detail.get("what")), _NOT_OURS)
-        return _verdict(name, "away", said, fix)
+        text, fix = _BROKEN.get(str(broken.detail.get("what")), _NOT_OURS)
+        return _result(name, "away", text, fix)
     if newest is None:
-        said = "No line vouches for the chains yet."
-        return _verdict(name, "warn", said, "Wait an hour, or:", command="anchor")
+        text = "No line vouches for the chains yet."
+        return _result(name, "warn", text, "Wait an hour, or:", command="anchor")
     figures: dict[str, Any] = {"line": newest.n, "threads": newest.heads.threads}
     if now - newest.at > ANCHORED_WITHIN:
-        said, fix = "The newest line is old.", "See whether the worker runs."
-        return _verdict(name, "warn", said, fix, at=newest.at, **figures)
-    said = "A signed line outside the database vouches for the chains."
-    return _verdict(name, "ok", said, at=newest.at, **figures)
+        text, fix = "The newest line is old.", "See whether the worker runs."
+        since = newest.at + ANCHORED_WITHIN
+        return _result(name, "warn", text, fix, since=since, at=newest.at, **figures)
+    text = "A signed line outside the database vouches for the chains."
+    return _result(name, "ok", text, at=newest.at, **figures)
 
 
-def _keys() -> Verdict:
+def _keys() -> PrivacyCheck:
     name, meta = "keys database", KeyMeta.objects.using("keys").get()
     if meta.instance != Instance.objects.get().id:
-        said = "It is another instance's."
-        return _verdict(name, "away", said, "Connect the one of this memory.")
-    return _verdict(name, "ok", "It is the one of this memory.")
+        text = "It is another instance's."
+        return _result(name, "away", text, "Connect the one of this memory.")
+    return _result(name, "ok", "It is the one of this memory.")
 
 
-def _ring() -> Verdict:
-    """The KEKs with the rows under each, and how far a rotation is."""
-    name, rows, left = "key ring", keyring.rows_per_kek(), rotation.remaining()
-    current = keyring.ring().current_id
-    figures: dict[str, Any] = {
-        f"{kek}{' (current)' if kek == current else ''}": rows.get(kek, 0)
-        for kek in sorted({*rows, *keyring.ring().ids})
-    }
+def _ring(*, counted: bool) -> PrivacyCheck:
+    """How far a rotation is; `counted`, with the rows under each KEK."""
+    name = "key ring"
+    figures: dict[str, Any] = {}
+    left = keyring.any_under_others()
+    if counted:
+        rows, current = keyring.rows_per_kek(), keyring.ring().current_id
+        figures = {
+            f"{kek}{' (current)' if kek == current else ''}": rows.get(kek, 0)
+            for kek in sorted({*rows, *keyring.ring().ids})
+        }
     if left:
-        whole = sum(rows.values())
-        said = f"A rotation is under way: {whole - left:,} of {whole:,} keys moved."
+        text = "A rotation is under way: some keys are under the one before."
         fix, command = "Go on with it:", "keys rotate"
-        return _verdict(name, "warn", said, fix, command=command, **figures)
-    return _verdict(name, "ok", "All keys are under the current one.", **figures)
+        return _result(name, "warn", text, fix, command=command, **figures)
+    return _result(name, "ok", "All keys are under the current one.", **figures)
 
 
-def _backup() -> Verdict:
+def _backup() -> PrivacyCheck:
     name, current = "backup of the ring", keyring.ring().current_id
     rows = KekCheck.objects.using("keys").filter(kek_id=current)
-    at = rows.values_list("backed_up_at", flat=True).first()
+    at, made_at = rows.values_list("backed_up_at", "created_at").first() or (None, None)
     if at is None:
-        said = "Without a copy of the ring nothing can be read should it be lost."
-        return _verdict(name, "warn", said, "Make one:", command="keys backup FILE")
-    return _verdict(name, "ok", "The current key stands in a backup.", at=at)
+        text = "No backup: should the file be lost, nobody can open what is stored."
+        command = "keys backup FILE"
+        return _result(name, "warn", text, "Make one:", command=command, since=made_at)
+    return _result(name, "ok", "The current key stands in a backup.", at=at)
 
 
-def _scan(now: datetime) -> Verdict:
+def _scan(now: datetime) -> PrivacyCheck:
     name = "last scan"
     rows = AuditEntry.objects.order_by("-seq").values_list("at", "outcome")
-    scanned = rows.filter(action="scanned").first()
+    # Of the whole instance, by which the index finds it.
+    scanned = rows.filter(project=None, action="scanned").first()
     if scanned and scanned[1] != "done":
         # An erasure that was verified since then was looked for alone.
-        said, fix = "It found what should be gone, or proved nothing.", "See where:"
-        return _verdict(name, "away", said, fix, command="scan", at=scanned[0])
-    verified = rows.filter(action="erasure.verified").first()
-    ats = [each[0] for each in (scanned, verified) if each]
+        text, fix = "It found what should be gone, or proved nothing.", "See where:"
+        return _result(name, "away", text, fix, command="scan", at=scanned[0])
+    ats = [scanned[0]] if scanned else []
+    if not ats or now - ats[0] > SCANNED_WITHIN:
+        # What verifies an erasure looks through everything, too.
+        ended = Erasure.objects.filter(state__in=(State.VERIFIED, State.COMPLETE))
+        verified = rows.filter(action="erasure.verified")
+        ats += [each[0] for each in verified[:1]] if ended.exists() else []
     if not ats:
-        return _verdict(name, "", "Nothing was erased yet, so nothing was scanned.")
+        return _result(name, "", "Nothing was erased yet, so nothing was scanned.")
     at = max(ats)
     if now - at > SCANNED_WITHIN:
-        said, fix = "It is a while ago.", "Make another one:"
-        return _verdict(name, "warn", said, fix, command="scan", at=at)
-    return _verdict(name, "ok", "It found nothing undeclared.", at=at)
+        text, fix = "It is a while ago.", "Make another one:"
+        return _result(name, "warn", text, fix, command="scan", at=at)
+    return _result(name, "ok", "It found nothing undeclared.", at=at)
 
 
-def _unfinished(project: Project, now: datetime) -> Verdict:
+def _unfinished(project: Project, now: datetime) -> PrivacyCheck:
     name, rows = "unfinished erasures", _under_way(project)
     waiting = sorted(
         {word for word in rows.values_list("waiting_on", flat=True) if word}
@@ -206,32 +232,34 @@ def _unfinished(project: Project, now: datetime) -> Verdict:
     late, under_way = count_late(project, now=now), rows.count()
     figures: dict[str, Any] = {"under_way": under_way, "late": late}
     if late:
-        said = "Some were confirmed more than 5 minutes ago"
-        said += f" and wait for: {', '.join(waiting)}." if waiting else "."
-        return _verdict(name, "away", said, "Open them: each says why.", **figures)
-    said = (
+        oldest = rows.aggregate(Min("confirmed_at"))["confirmed_at__min"]
+        text = "Some were confirmed more than 5 minutes ago"
+        text += f" and wait for: {', '.join(waiting)}." if waiting else "."
+        fix, since = "Open them: each says why.", oldest + LATE
+        return _result(name, "away", text, fix, since=since, **figures)
+    text = (
         "All that begins comes to its end." if not under_way else "Some are going on."
     )
-    return _verdict(name, "ok", said, **figures)
+    return _result(name, "ok", text, **figures)
 
 
-def _deadlines(project: Project, now: datetime) -> Verdict:
+def _deadlines(project: Project, now: datetime) -> PrivacyCheck:
     """Wishes that were confirmed and are not done: held ones too."""
     name = "answers in 30 days"
     rows = Erasure.objects.filter(project=project).exclude(state__in=_WISHES)
     oldest = rows.aggregate(Min("created_at"))["created_at__min"]
     days = ANSWERED_WITHIN.days
     if oldest is None:
-        return _verdict(name, "ok", "Nobody waits for an answer.", days=days)
+        return _result(name, "ok", "Nobody waits for an answer.", days=days)
     due = oldest + ANSWERED_WITHIN
     figures: dict[str, Any] = {"days": days, "due": due}
     if due <= now:
-        said, fix = "A wish is overdue.", "Finish it, or tell the person why not."
-        return _verdict(name, "away", said, fix, **figures)
+        text, fix = "A wish is overdue.", "Finish it, or tell the person why not."
+        return _result(name, "away", text, fix, since=due, **figures)
     if due - now < NEAR:
-        said, fix = "A wish is due soon.", "Finish it, or tell the person why not."
-        return _verdict(name, "warn", said, fix, **figures)
-    return _verdict(name, "ok", "The oldest wish has time.", **figures)
+        text, fix = "A wish is due soon.", "Finish it, or tell the person why not."
+        return _result(name, "warn", text, fix, since=due - NEAR, **figures)
+    return _result(name, "ok", "The oldest wish has time.", **figures)
 
 
 def _under_way(project: Project) -> QuerySet[Erasure]:

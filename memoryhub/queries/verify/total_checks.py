@@ -11,11 +11,14 @@ from memoryhub.journal.rows import totals
 from memoryhub.models.subjects import Subject
 
 #: Looks at a subject who is written to all the time, before it has to stand still.
-TRIES = 3
+ATTEMPTS = 3
 
 
 def iter_drifted() -> Iterator[UUID]:
-    """Subjects of whom another number is kept than there is. Looks at all there is."""
+    """Yield subjects whose stored totals differ from a count.
+
+    Looks at all there is.
+    """
     # Who is on its way out is counted by the eraser, until nothing is left.
     out = (Subject.State.ERASING, Subject.State.ERASED)
     rows = Subject.objects.exclude(state__in=out).order_by("id")
@@ -25,8 +28,8 @@ def iter_drifted() -> Iterator[UUID]:
 
 
 def drifted(subject: UUID) -> bool:
-    """Whether another number is kept of it than there is."""
-    for _ in range(TRIES):
+    """Return whether a subject's stored totals differ from a count."""
+    for _ in range(ATTEMPTS):
         kept = totals.get(subject)
         if totals.count(subject) == kept:
             return False

@@ -30,6 +30,7 @@ from memoryhub.queries.verify import (
     erased_verification,
     heads,
     memory_verification,
+    term_verification,
 )
 from memoryhub.queries.verify.erased_records import ErasedWalk, Erasers
 from memoryhub.queries.verify.event_checks import batches, origin_fault, payload_fault
@@ -69,7 +70,7 @@ def verify(
     progress: Callable[[int], None] = lambda events: None,
     origins: log.Origins | None = None,
 ) -> Difference | None:
-    """The first difference between the journal and what is stored, or None.
+    """Return the first difference between the journal and what is stored, or None.
 
     As of the head in `thread`, so that writers may go on meanwhile; it comes with its
     subject. An erased thread is not folded, for names of its events may be blanked.
@@ -84,9 +85,15 @@ def verify(
     try:
         walk.state = log.origin(thread, origins=origins)
         walk.inherited_turns = walk.state.turn_count
-        return _events(walk, progress) or _rows(walk) or _anchored(thread)
+        found = _events(walk, progress) or _rows(walk)
+        return found or _terms(thread) or _anchored(thread)
     except Refusal as refusal:
         return Difference(seq=walk.state.seq + 1, what=refusal.code)
+
+
+def _terms(thread: Thread) -> Difference | None:
+    seq = term_verification.wrong_terms(thread)
+    return None if seq is None else Difference(seq=seq, what="terms")
 
 
 def _anchored(thread: Thread) -> Difference | None:

@@ -28,9 +28,9 @@ class Found:
 
 
 def find(key: str, *, now: datetime) -> Found | None:
-    """Who holds this key, or None whatever is wrong with it. One query, or none.
+    """Find the holder of this key; None whatever is wrong with it.
 
-    Notes the use of the key, by the hour.
+    One query, or none. The use of the key is kept, by the minute.
     """
     prefix = api_keys.well_formed(key)
     if prefix is None:
@@ -38,7 +38,7 @@ def find(key: str, *, now: datetime) -> Found | None:
     row = _row(prefix)
     if not api_keys.matches(row, key, now=now) or row is None:
         return None
-    _note_use(row, now.replace(minute=0, second=0, microsecond=0))
+    _note_use(row, now.replace(second=0, microsecond=0))
     agent = Agent(
         key=row.id,
         prefix=row.prefix,
@@ -66,12 +66,15 @@ def _row(prefix: str) -> ApiKey | None:
     return rows.filter(prefix=prefix).first()
 
 
-def _note_use(row: ApiKey, hour: datetime) -> None:
-    if row.last_used_at is not None and row.last_used_at >= hour:
+def _note_use(row: ApiKey, minute: datetime) -> None:
+    if row.last_used_at is not None and row.last_used_at >= minute:
         return
 
+    # The minute in which a key was made began before it.
+    used_at = max(minute, row.created_at)
+
     def write(key: UUID = row.id) -> None:
-        ApiKey.objects.filter(id=key).update(last_used_at=hour)
+        ApiKey.objects.filter(id=key).update(last_used_at=used_at)
 
     # Nobody waits for it, and a full queue has better things to do.
     with suppress(QueueFullError):

@@ -1,4 +1,4 @@
-"""Notes in the audit log of what is no command of a thread, and of looks at content."""
+"""Entries in the audit log for what is no command of a thread, and looks at content."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def append(entries: Iterable[Entry]) -> None:
 
 
 async def append_soon(entries: Iterable[Entry]) -> None:
-    """As `append`, for coroutines."""
+    """Append as `append` does, for coroutines."""
     await journal.run_async(partial(_append, list(entries)))
 
 
@@ -61,13 +61,14 @@ def record_operator(
     )
 
 
-def look(entry: Entry) -> None:
-    """Note an operator's look at content, unless this minute has one already.
+def look(entry: Entry, *others: Entry) -> None:
+    """Note an operator's looks at content, but for those that this minute has already.
 
     One entry a minute, operator and thread or subject, however many processes serve.
-    Returns once it is on disk. Raises UnavailableError; then nothing may be shown.
+    All are of one operator, project, action and outcome. Returns once they are on disk,
+    in one transaction. Raises UnavailableError; then nothing may be shown.
     """
-    journal.run(partial(_look, entry))
+    journal.run(partial(_look, [entry, *others]))
 
 
 def minute_of(at: datetime) -> datetime:
@@ -79,18 +80,20 @@ def _append(entries: list[Entry]) -> None:
         audit.append_all(entries)
 
 
-def _look(entry: Entry) -> None:
-    at = clock.now()
+def _look(entries: list[Entry]) -> None:
+    at, first = clock.now(), entries[0]
     with transaction.atomic():
         # Held before it is looked: another process may note the same minute.
         Instance.objects.select_for_update().get()
-        told = AuditEntry.objects.filter(
-            project=entry.project,
-            target_id=entry.target_id,
-            actor_ref=entry.actor.partition(":")[2],
-            action=entry.action,
-            outcome=entry.outcome,
+        rows = AuditEntry.objects.filter(
+            project=first.project,
+            target_id__in=[entry.target_id for entry in entries],
+            actor_ref=first.actor.partition(":")[2],
+            action=first.action,
+            outcome=first.outcome,
             at__gte=minute_of(at),
         )
-        if not told.exists():
-            audit.append_all([entry])
+        noted = set(rows.values_list("target_id", flat=True))
+        new = [each for each in entries if each.target_id not in noted]
+        if new:
+            audit.append_all(new)

@@ -30,12 +30,12 @@ class ProviderIdentity:
     strong: bool
 
 
-def find(told: ProviderIdentity) -> Operator | None:
-    """The operator who is meant, if bound and not disabled. One query."""
-    if not _valid(told.subject):
+def find(identity: ProviderIdentity) -> Operator | None:
+    """Find the bound operator of this identity, if not disabled. One query."""
+    if not _valid(identity.subject):
         return None
     rows = Identity.objects.select_related("operator").filter(
-        issuer=told.issuer, subject=told.subject, operator__is_active=True
+        issuer=identity.issuer, subject=identity.subject, operator__is_active=True
     )
     return next((row.operator for row in rows), None)
 

@@ -30,9 +30,10 @@ _ORDER = {role: rank for rank, role in enumerate(Membership.Role.values)}
 
 
 def ensure_default() -> Operator:
-    """The operator every instance has, made if absent: no password, no other rights.
+    """Return the operator every instance has, made if absent.
 
-    Projects without an owner become its own, so that none is out of reach.
+    No password, no other rights. Projects without an owner become its own, so that none
+    is out of reach.
     """
 
     def ensure() -> Operator:
@@ -66,7 +67,7 @@ def add(username: str, *, actor: str = COMMAND) -> Operator:
 
 
 def find(username: str) -> Operator | None:
-    """The operator of exactly this name who may sign in. One query."""
+    """Find the operator of exactly this name who may sign in. One query."""
     return Operator.objects.filter(username=username, is_active=True).first()
 
 
@@ -158,25 +159,25 @@ def enable(operator: Operator, *, actor: str = COMMAND) -> None:
 
 
 def role_in(project: Project, operator: Operator) -> str | None:
-    """The operator's role in the project, None for none. One query."""
+    """Return the operator's role in the project, None for none. One query."""
     rows = Membership.objects.filter(project=project, operator=operator)
     return rows.values_list("role", flat=True).first()
 
 
 def allows(role: str | None, needed: str) -> bool:
-    """Whether a role includes the one that is needed."""
+    """Return whether a role includes the one that is needed."""
     return role is not None and _ORDER[role] >= _ORDER[needed]
 
 
 def projects_of(operator: Operator) -> list[Project]:
-    """The projects the operator may see, by slug. One query."""
+    """List the projects the operator may see, by slug. One query."""
     return list(Project.objects.filter(memberships__operator=operator).order_by("slug"))
 
 
 def make_link(
     operator: Operator, minutes: int = LINK_MINUTES, *, actor: str = COMMAND
 ) -> str:
-    """A new one-time link's token, 43 characters; only its digest is kept."""
+    """Make a one-time link's token, 43 characters; only its digest is kept."""
     if not 1 <= minutes <= MAX_LINK_MINUTES:
         raise InvalidError(loc="minutes")
     token = secrets.token_urlsafe(32)
@@ -193,7 +194,7 @@ def make_link(
 
 
 def use_link(token: str) -> Operator | None:
-    """Whom the link signs in, once; None for one unknown, used or expired alike.
+    """Use a link once; return its operator, or None if unknown, used or expired.
 
     Raises ClockSkewError.
     """

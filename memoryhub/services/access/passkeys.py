@@ -86,23 +86,23 @@ class Shown:
 
 
 def list_passkeys(operator: Operator) -> list[Passkey]:
-    """The operator's, oldest first. One query."""
+    """List the operator's, oldest first. One query."""
     return list(_rows(operator.id).order_by("created_at", "id"))
 
 
 def exists(operator: Operator) -> bool:
-    """Whether the operator has one, for whatever host. One query."""
+    """Return whether the operator has one, for whatever host. One query."""
     return _rows(operator.id).exists()
 
 
 def propose(operator: Operator, site: Site) -> tuple[Mapping[str, Any], State]:
-    """What to ask a device that shall sign the operator in from now on.
+    """Return what to ask a device that shall sign the operator in from now on.
 
     If it can it keeps who it is for, so that nobody need type a name. Raises
     InvalidError `many`.
     """
-    known = list_passkeys(operator)
-    if len(known) >= MAX_PASSKEYS:
+    passkeys = list_passkeys(operator)
+    if len(passkeys) >= MAX_PASSKEYS:
         raise InvalidError(code="many", loc="passkey")
     options, state = _server(site).register_begin(
         PublicKeyCredentialUserEntity(
@@ -110,7 +110,11 @@ def propose(operator: Operator, site: Site) -> tuple[Mapping[str, Any], State]:
             name=operator.username,
             display_name=operator.username,
         ),
-        [_descriptor(bytes(row.credential)) for row in known if row.host == site.host],
+        [
+            _descriptor(bytes(row.credential))
+            for row in passkeys
+            if row.host == site.host
+        ],
         resident_key_requirement=ResidentKeyRequirement.PREFERRED,
         user_verification=UserVerificationRequirement.PREFERRED,
     )
@@ -118,7 +122,7 @@ def propose(operator: Operator, site: Site) -> tuple[Mapping[str, Any], State]:
 
 
 def challenge(site: Site, *, name: str = "") -> tuple[Mapping[str, Any], State]:
-    """What to ask any device that signs somebody in here, or this operator.
+    """Return what to ask any device that signs somebody in here, or this operator.
 
     With a name those can answer, too, that do not keep whom they are for. At most two
     queries.
@@ -170,7 +174,7 @@ def remove(operator: Operator, which: str) -> bool:
 
 
 def shown(site: Site, *, state: State, answer: str) -> Shown | None:
-    """Whose device answered what was asked; None for every other answer alike.
+    """Return the operator whose device answered; None for every other answer alike.
 
     A device that counts must have counted on: a copy of it has not.
     """
@@ -203,8 +207,8 @@ def _candidates(site: Site, name: str) -> list[bytes]:
     rows = _rows(whose.id).filter(host=site.host) if whose else Passkey.objects.none()
     found = [bytes(row.credential) for row in rows]
     for n in range(len(found), _CANDIDATES):
-        said = f"{n} {site.host} {name}"
-        found.append(salted_hmac(_SALT, said, algorithm="sha256").digest())
+        text = f"{n} {site.host} {name}"
+        found.append(salted_hmac(_SALT, text, algorithm="sha256").digest())
     return sorted(found)
 
 
@@ -222,8 +226,8 @@ def _check(
         raise ValueError
     public = cast("Mapping[int, Any]", cbor.decode(bytes(row.public)))
     key = CoseKey.parse(public)
-    known = AttestedCredentialData.create(bytes(16), sent.raw_id, key)
-    _server(site).authenticate_complete(state, [known], sent)
+    credential = AttestedCredentialData.create(bytes(16), sent.raw_id, key)
+    _server(site).authenticate_complete(state, [credential], sent)
 
 
 def _server(site: Site) -> Fido2Server:

@@ -124,8 +124,8 @@ def require_kept(
         return
     meant = threads.names_of(thread, bound=bound)
     rows = threads.scoped(project, bound=bound).filter(name__in=meant)
-    known = dict(rows.values_list("name", "config"))
-    config = next((known[name] for name in meant if name in known), None)
+    configs = dict(rows.values_list("name", "config"))
+    config = next((configs[name] for name in meant if name in configs), None)
     own = None if config is None else orjson.loads(config).get("retention_idle_days")
     if own == idle_days or (made and config is not None):
         return
@@ -196,6 +196,6 @@ def _check(max_threads: int) -> None:
 
 
 def default_ttl(project: Project) -> timedelta | None:
-    """How long keys live where neither agent nor thread says."""
+    """Return how long keys live where neither agent nor thread sets it."""
     seconds = project.default_ttl_seconds
     return None if seconds is None else timedelta(seconds=seconds)

@@ -21,7 +21,7 @@ from memoryhub.models.keys import OperatorKey
 from memoryhub.models.server.clock import clock
 from memoryhub.services.access import audit, operators
 from memoryhub.vault.keys import keyring
-from memoryhub.vault.keys.wrapping import Kind, unwrap, wrap
+from memoryhub.vault.keys.wrapping import KeyPurpose, unwrap, wrap
 
 STEP_SECONDS: Final = 30
 DIGITS: Final = 6
@@ -39,18 +39,21 @@ def new_secret() -> bytes:
 
 
 def exists(operator: Operator) -> bool:
-    """Whether the operator has a second factor. One query."""
+    """Return whether the operator has a second factor. One query."""
     return _rows(operator).exists()
 
 
 def wanted(operator: Operator) -> bool:
-    """Whether the operator may do what a password alone should not open. One query."""
+    """Return whether the operator may do what a password alone should not open.
+
+    One query.
+    """
     roles = Membership.objects.filter(operator=operator).values_list("role", flat=True)
     return any(operators.allows(role, Membership.Role.OFFICER) for role in roles)
 
 
 def add(operator: Operator, secret: bytes, code: str) -> None:
-    """Have the operator sign in with codes of this secret from now on.
+    """Require codes of this secret at the operator's sign-ins from now on.
 
     Raises InvalidError `exists` when there is another one, which is to be taken away
     first, and `code` unless a code shows that their device has it.
@@ -61,7 +64,7 @@ def add(operator: Operator, secret: bytes, code: str) -> None:
     if step is None:
         raise InvalidError(code="code", loc="code")
     kek = keyring.ring().current
-    wrapped = wrap(kek, secret, kind=Kind.FACTOR, owner=operator.id)
+    wrapped = wrap(kek, secret, purpose=KeyPurpose.FACTOR, owner=operator.id)
     OperatorKey.objects.using("keys").create(
         operator=operator.id,
         kek_id=kek.id,
@@ -82,7 +85,7 @@ def remove(operator: Operator, *, actor: str = "") -> bool:
 
 
 def accepts(operator: Operator, code: str) -> bool:
-    """Whether this is a code of the operator's that was not used yet; now it is.
+    """Accept a code of the operator's, once, and return whether it is one.
 
     No code is taken for an hour once `WRONG_CODES` were wrong, from whatever addresses.
     """
@@ -99,19 +102,19 @@ def accepts(operator: Operator, code: str) -> bool:
 
 
 def text_of(secret: bytes) -> str:
-    """The secret as people type it into a device."""
+    """Return the secret as people type it into a device."""
     return base64.b32encode(secret).decode().rstrip("=")
 
 
 def address_of(secret: bytes, operator: Operator) -> str:
-    """The secret as devices read it (otpauth, Key URI Format)."""
+    """Return the secret as devices read it (otpauth, Key URI Format)."""
     label = quote(f"{_ISSUER}:{operator.username}", safe="")
-    asked = {"secret": text_of(secret), "issuer": _ISSUER, "digits": DIGITS}
-    return f"otpauth://totp/{label}?{urlencode(asked)}"
+    query = {"secret": text_of(secret), "issuer": _ISSUER, "digits": DIGITS}
+    return f"otpauth://totp/{label}?{urlencode(query)}"
 
 
 def code_at(secret: bytes, step: int) -> str:
-    """The code of a step (RFC 4226, section 5.3)."""
+    """Return the code of a step (RFC 4226, section 5.3)."""
     digest = hmac.digest(secret, struct.pack(">Q", step), "sha1")
     start = digest[-1] & 0x0F
     value = struct.unpack(">I", digest[start : start + 4])[0] & 0x7FFFFFFF
@@ -131,7 +134,9 @@ def _step_of(secret: bytes, code: str, *, after: int) -> int | None:
 
 def _secret(row: OperatorKey) -> bytes:
     kek = keyring.kek(row.kek_id)
-    return unwrap(kek, bytes(row.wrapped), kind=Kind.FACTOR, owner=row.operator)
+    return unwrap(
+        kek, bytes(row.wrapped), purpose=KeyPurpose.FACTOR, owner=row.operator
+    )
 
 
 def _locked(row: OperatorKey) -> bool:

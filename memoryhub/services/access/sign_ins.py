@@ -70,7 +70,7 @@ def succeed(begun: SignInFailure) -> None:
 
 
 def network(address: str) -> str:
-    """What counts as one address: itself, or of IPv6 its /64."""
+    """Return what counts as one address: itself, or of IPv6 its /64."""
     with suppress(ValueError):
         found = ipaddress.ip_address(address)
         if found.version == 6:

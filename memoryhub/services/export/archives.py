@@ -43,7 +43,7 @@ class Archive:
     sizes: dict[str, int]
 
     def read(self, path: str, *, most: int) -> bytes:
-        """A whole file. Raises BadBundleError when it is longer than `most`."""
+        """Read a whole file. Raises BadBundleError when it is longer than `most`."""
         with self._open(path) as file, _damage_refused():
             data = file.read(most + 1)
         if len(data) > most:
@@ -51,7 +51,7 @@ class Archive:
         return data
 
     def lines(self, path: str) -> Iterator[bytes]:
-        """The lines of a file, with their ends. Memory does not grow with it."""
+        """Yield the lines of a file, with their ends. Memory does not grow with it."""
         size = 0
         with self._open(path) as file:
             while line := _line(file):
@@ -79,7 +79,10 @@ def _line(file: IO[bytes]) -> bytes:
 
 @contextmanager
 def opened(path: Path) -> Iterator[Archive]:
-    """The archive at `path`. Raises BadBundleError, and OSError of the file itself."""
+    """Open the archive at `path`.
+
+    Raises BadBundleError, and OSError of the file itself.
+    """
     with path.open("rb") as file:
         _require_small_directory(file)
         with _damage_refused():

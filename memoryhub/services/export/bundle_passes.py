@@ -102,7 +102,7 @@ class Pass:
         )
 
     def incoming(self, lines: Iterable[bytes], file: File) -> Iterator[Incoming]:
-        """The events of the file, which must be what the manifest says it is.
+        """Yield the events of the file, which must be as the manifest has it.
 
         Raises BadBundleError, also after the last of them.
         """
@@ -177,9 +177,9 @@ class Pass:
             right = thread.parent is None
         else:
             point = (event.parent, event.parent_seq)
-            told = (self.ids.threads.get(str(thread.parent)), thread.parent_seq)
+            claimed = (self.ids.threads.get(str(thread.parent)), thread.parent_seq)
             # The parent came before it, as far as the fork goes on from it.
-            right = point == told and self.chains.get(point) == event.parent_chain
+            right = point == claimed and self.chains.get(point) == event.parent_chain
         if not right or getattr(event, "subject", None) != self.ids.subject:
             raise BadBundleError(what="birth")
 
@@ -196,7 +196,7 @@ class Pass:
     # What the events come to
 
     def newborn(self, each: Incoming) -> ThreadState:
-        """What the first event of a thread is folded into."""
+        """Return the state into which the first event of a thread is folded."""
         state = ThreadState(
             id=self.ids.threads[each.line.thread],
             project=self.ids.project,
@@ -213,7 +213,7 @@ class Pass:
             self.states[state.id, state.seq] = state
 
     def bare(self, thread: CutThread) -> bool:
-        """Whether the thread's names are gone, so that its events can't be folded."""
+        """Return whether the thread's names are gone: its events can't be folded."""
         return thread.status == "erased" and thread.thread not in self.folded
 
 
@@ -245,7 +245,7 @@ def _require_dense(state: ThreadState, event: Event) -> None:
 
 
 def folded(state: ThreadState, each: Incoming, *, bare: bool) -> ThreadState:
-    """The state after one event; of a `bare` thread only what is counted."""
+    """Fold one event; of a `bare` thread only what is counted."""
     recorded = each.recorded
     if not bare or isinstance(each.event, _COUNTED):
         return evolve(state, recorded)
@@ -265,7 +265,7 @@ _COUNTED: Final = (*_BORN, ThreadConfigured, ThreadErased)
 
 
 def living(manifest: Manifest) -> frozenset[UUID]:
-    """Threads that are not erased, and all that they go on from."""
+    """Return the threads that are not erased, and all that they go on from."""
     parents = {each.thread: each.parent for each in manifest.cut}
     found: set[UUID] = set()
     for each in manifest.cut:

@@ -19,6 +19,7 @@ from pydantic import ValidationError
 from memoryhub.errors import (
     BadBundleError,
     BundleErasedError,
+    HomeTakenError,
     InvalidError,
     NameTakenError,
     ProjectFullError,
@@ -36,7 +37,7 @@ from memoryhub.kernel.formats.bundles import (
     Manifest,
 )
 from memoryhub.kernel.replay import evolve
-from memoryhub.kernel.state.events import ThreadForked
+from memoryhub.kernel.state.events import ThreadCreated, ThreadForked
 from memoryhub.kernel.text import names
 from memoryhub.models.projects import Instance, Project
 from memoryhub.models.server.ids import uuid7
@@ -117,11 +118,13 @@ class Bundle:
         return self._archive.lines(EVENTS)
 
 
-def _format_problem(told: object) -> str:
+def _format_problem(found: object) -> str:
     """What is wrong with a format that is not ours of today."""
     name, _, number = FORMAT.partition("/")
-    said, _, version = told.partition("/") if isinstance(told, str) else ("", "", "")
-    if said != name or not version.isdecimal():
+    family, _, version = (
+        found.partition("/") if isinstance(found, str) else ("", "", "")
+    )
+    if family != name or not version.isdecimal():
         return "unknown_format"
     return "newer_format" if int(version) > int(number) else "older_format"
 
@@ -131,9 +134,9 @@ def _manifest(archive: Archive, trusted: Mapping[str, bytes]) -> Manifest:
         plain = orjson.loads(archive.read(MANIFEST, most=MANIFEST_BYTES))
     except orjson.JSONDecodeError:
         raise BadBundleError(what="manifest") from None
-    told = plain.get("format") if isinstance(plain, dict) else None
-    if told != FORMAT:
-        raise BadBundleError(what=_format_problem(told))
+    found = plain.get("format") if isinstance(plain, dict) else None
+    if found != FORMAT:
+        raise BadBundleError(what=_format_problem(found))
     try:
         manifest = Manifest.model_validate_json(orjson.dumps(plain))
         sig = bytes.fromhex(manifest.signature.sig)
@@ -145,8 +148,8 @@ def _manifest(archive: Archive, trusted: Mapping[str, bytes]) -> Manifest:
     if not signing.verify(signer, bundles.canonical(plain), sig, trusted):
         raise BadBundleError(what="signature")
     threads = {each.thread for each in manifest.cut}
-    known = {each.name for each in manifest.cut}
-    if not len(threads) == len(known) == len(manifest.cut):
+    names = {each.name for each in manifest.cut}
+    if not len(threads) == len(names) == len(manifest.cut):
         raise BadBundleError(what="cut")
     return manifest
 
@@ -166,11 +169,11 @@ def take(
     is there afterwards.
     """
     manifest = bundle.manifest
-    known = _require_welcome(manifest, project)
-    walk = _pass(manifest, project, known or uuid7())
+    found = _require_welcome(manifest, project)
+    walk = _pass(manifest, project, found or uuid7())
     for _ in check(walk, bundle.lines(), bundle.file):
         progress(1)
-    taken = Taken(subject=known, threads=len(manifest.cut), events=bundle.events)
+    taken = Taken(subject=found, threads=len(manifest.cut), events=bundle.events)
     if dry_run:
         return taken
     subject = _subject(manifest, project)
@@ -199,21 +202,21 @@ def _pass(manifest: Manifest, project: Project, subject: UUID) -> Pass:
 def _require_welcome(manifest: Manifest, project: Project) -> UUID | None:
     """The subject that is here already. Raises what would be refused anyway."""
     whom = manifest.subject
-    known: Subject | None
+    subject: Subject | None
     if whom.user_id is None:
-        known = subjects.anonymous(project.id) if whom.anonymous else None
-        if known is None:
+        subject = subjects.anonymous(project.id) if whom.anonymous else None
+        if subject is None:
             raise BadBundleError(what="subject")
     else:
-        known = _find(project, whom.user_id)
+        subject = _find(project, whom.user_id)
     if Instance.objects.filter(id=manifest.instance).exists():
         gone = Subject.objects.filter(id=whom.id, state__in=_GONE)
         if gone.exists():
             raise BundleErasedError
     room = project.max_threads - project.thread_count
-    if len(manifest.cut) > room:
+    if sum(not _home(manifest, each) for each in manifest.cut) > room:
         raise ProjectFullError
-    own = known.id if known else None
+    own = subject.id if subject else None
     _require_free([_name(manifest, each, own) for each in manifest.cut], project, own)
     return own
 
@@ -226,23 +229,37 @@ def _find(project: Project, user_id: str) -> Subject | None:
 
 
 def _name(manifest: Manifest, cut: CutThread, own: UUID | None) -> str:
-    """Of a thread here: one that a bound key named has the subject's id of here."""
+    """Of a thread here: home's and a bound key's have the subject's id of here."""
+    if own is not None and _home(manifest, cut):
+        return names.home(own)
     called = names.called(cut.name, manifest.subject.id)
     return (
         cut.name if own is None or called == cut.name else names.of_subject(own, called)
     )
 
 
+def _home(manifest: Manifest, cut: CutThread) -> bool:
+    return cut.name == names.home(manifest.subject.id)
+
+
 def _require_free(wanted: Sequence[str], project: Project, own: UUID | None) -> None:
-    """Raise NameTakenError or ThreadErasedError. Two queries for 200 names."""
+    """Raise HomeTakenError, NameTakenError or ThreadErasedError.
+
+    Two queries for 200 names, and one.
+    """
+    home = names.home(own) if own else None
+    if home in wanted and Thread.objects.filter(project=project, name=home).exists():
+        raise HomeTakenError
     owners = {owner for name in wanted if (owner := names.owner(name))} - {own}
     if Subject.objects.filter(project=project, id__in=owners).exists():
         raise NameTakenError
     for begin in range(0, len(wanted), CHUNK):
-        some = wanted[begin : begin + CHUNK]
-        for dead in tombstones.dead_names((project.id, name) for name in some).values():
+        chunk = wanted[begin : begin + CHUNK]
+        for dead in tombstones.dead_names(
+            (project.id, name) for name in chunk if not name.startswith(names.HOME)
+        ).values():
             raise dead.refusal(None)
-        if Thread.objects.filter(project=project, name__in=some).exists():
+        if Thread.objects.filter(project=project, name__in=chunk).exists():
             raise NameTakenError
 
 
@@ -284,6 +301,9 @@ def _written(
 def _begun(walk: Pass, each: Incoming, manifest: Manifest) -> Arrival:
     cut = each.thread
     bare = walk.bare(cut)
+    home = isinstance(each.event, ThreadCreated) and each.event.home is True
+    if not bare and home != _home(manifest, cut):
+        raise BadBundleError(what="cut")
     # Where names are blanked already there is nothing to salt.
     salt = b"" if bare else name_salt()
     return Arrival(

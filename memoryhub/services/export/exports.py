@@ -63,7 +63,7 @@ class Export:
     def stream(
         self, *, progress: Callable[[int], None] = lambda events: None
     ) -> Generator[bytes, None, None]:
-        """The bundle; its place is free again once this ends or is closed.
+        """Yield the bundle; its place is free again once this ends or is closed.
 
         `progress` is told how many events were read; each is, twice. Raises
         SubjectErasedError when the subject is erased meanwhile.
@@ -83,7 +83,7 @@ class Export:
             self.close()
 
     def take(self) -> bytes:
-        """The next 64 KiB or more of the bundle, nothing at its end; on any thread."""
+        """Return the next 64 KiB or more, nothing at the end; on any thread."""
         parts, size = [], 0
         with self._lock:
             if self._left is None:
@@ -130,12 +130,15 @@ def begin(subject: Subject, *, actor: str) -> Export:
 
 
 def prepare(subject: Subject) -> Export:
-    """An export that is still to be begun. Only reads; raises SubjectErasedError."""
+    """Prepare an export that is still to be begun.
+
+    Only reads; raises SubjectErasedError.
+    """
     return Export(cut=bundle_cuts.take(subject))
 
 
 async def begin_async(export: Export, *, actor: str) -> None:
-    """As `begin`, for coroutines: no thread waits for the writer."""
+    """Begin as `begin` does, for coroutines: no thread waits for the writer."""
     await journal.run_async(partial(_begin, export, actor))
 
 

@@ -56,17 +56,17 @@ class Withheld:
         return len(self._places)
 
     def begin(self, state: ThreadState, head_seq: int) -> None:
-        """A thread of so many events, in the state that its first is folded into."""
+        """Begin a thread of so many events, in the state before its first."""
         self._orders, self._head = [], head_seq
         if not self._places:
             return
-        known = {part.thread: part.up_to_seq for part in state.lineage}
+        inherited = {part.thread: part.up_to_seq for part in state.lineage}
         for (thread, seq), erasure in sorted(self._places.items()):
-            if seq <= known.get(thread, 0):
+            if seq <= inherited.get(thread, 0):
                 self._order(erasure, thread, seq)
 
     def erased_by(self, state: ThreadState, event: Event, content: bytes) -> int | None:
-        """The seq of the event that will have taken this one's content, if any."""
+        """Return the seq of the event that will take this one's content, if any."""
         if not self._subject.tombstones:
             return None
         erasure = self._source(state, event) or self._kept_out(event, content)
@@ -77,7 +77,7 @@ class Withheld:
         return self._head + 1 + self._order(erasure, state.id, seq)
 
     def last(self, state: ThreadState) -> Iterator[Recorded]:
-        """The thread's last event after its own; to be asked again until there is none.
+        """Yield the thread's last event after its own; ask again until none is left.
 
         Its rows must have been written so far.
         """
@@ -114,8 +114,8 @@ class Withheld:
 
     def _order(self, erasure: UUID, thread: UUID, seq: int) -> int:
         """Which of the last events names the place."""
-        for number, (known, ranges) in enumerate(self._orders):
-            if known == erasure and len(ranges) < MOST_RANGES:
+        for number, (ordered_by, ranges) in enumerate(self._orders):
+            if ordered_by == erasure and len(ranges) < MOST_RANGES:
                 ranges.append((thread, seq, seq))
                 return number
         self._orders.append((erasure, [(thread, seq, seq)]))

@@ -43,7 +43,7 @@ def make() -> bool:
 
 
 def standing() -> bool:
-    """Whether it is there in full, or none is wanted."""
+    """Tell whether it is there in full, or none is wanted."""
     path: Path = settings.BALLAST
     wanted: int = settings.BALLAST_BYTES
     if not path.exists():
@@ -60,7 +60,7 @@ def release() -> bool:
 
 
 def _allocated(path: Path) -> int:
-    """What the file takes on the disk; a sparse one takes nothing."""
+    """Return what the file takes on the disk; a sparse one takes nothing."""
     with suppress(FileNotFoundError):
         found = path.stat()
         return found.st_blocks * 512 if hasattr(found, "st_blocks") else found.st_size

@@ -6,7 +6,6 @@ A dry run: nothing of the memory changes. Only who has the plan's token can conf
 from __future__ import annotations
 
 import hashlib
-import hmac
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -27,6 +26,7 @@ from memoryhub.errors import (
     ThreadErasedError,
 )
 from memoryhub.journal import audit
+from memoryhub.journal.forget import purging
 from memoryhub.journal.log import requests
 from memoryhub.journal.log.requests import PersonRequest
 from memoryhub.kernel.state.erase_events import REASONS
@@ -37,6 +37,7 @@ from memoryhub.models.threads import Thread
 from memoryhub.queries.forget import erasure_closures, erasure_counts, erasure_targets
 from memoryhub.queries.forget.erasures import CLOSED
 from memoryhub.queries.forget.holds import in_force
+from memoryhub.queries.people import recipients
 from memoryhub.queries.tombstones import require_subject
 from memoryhub.services.people import restrictions
 from memoryhub.services.people.restrictions import HELD, PLANNED
@@ -71,7 +72,7 @@ class Draft:
     targets: Mapping[str, Any]
 
     def moved(self, row: Erasure) -> bool:
-        """Whether the plan that was stored says anything else that matters."""
+        """Tell whether the plan that was stored says anything else that matters."""
         before = orjson.loads(row.planned)
         if _lasting(before) != _lasting(self.planned):
             return True
@@ -92,14 +93,14 @@ def plan(
     seq: int | None = None,
     ticket: str | None = None,
     restrict: bool = False,
-    asked: PersonRequest | None = None,
+    request: PersonRequest | None = None,
 ) -> Erasure:
     """Count what would go and keep that for 15 minutes. Nothing of the memory changes.
 
     With `restrict` agents are kept out until the plan is confirmed or expires, so that
     it can't grow stale. Raises InvalidError, ErasureInProgressError while another one
     of the subject is open, SubjectErasedError, ThreadErasedError, SeqUnknownError;
-    InProgressError too if it was `asked`, which is noted beside it.
+    InProgressError too for a `request` served meanwhile, which is noted beside it.
     """
     wish = Wish(
         scope=scope,
@@ -115,7 +116,7 @@ def plan(
     # Not in the writer, which others wait for: whether it still holds is seen later.
     # But who is kept out is so from the count on, or not at all.
     draft = None if restrict else drafted(Subject.objects.get(id=subject.id), wish)
-    insert = partial(_insert, subject.id, wish, draft, actor, asked)
+    insert = partial(_insert, subject.id, wish, draft, actor, request)
     made: Erasure = journal.run(insert)
     return made
 
@@ -147,13 +148,14 @@ def require_reason(reason: str, ticket: str | None) -> None:
 
 
 def drafted(subject: Subject, wish: Wish) -> Draft:
-    """The plan as it is now. A query for each place, and the closure's."""
+    """Return the plan as it is now. A query for each place, and the closure's."""
     scope = wish.scope
-    targets = erasure_targets.targets(
-        subject, scope, thread=wish.thread, before=wish.before, seq=wish.seq
-    )
+    of = partial(erasure_targets.targets, subject, scope, reason=wish.reason)
+    targets = of(thread=wish.thread, before=wish.before, seq=wish.seq)
     touched = erasure_targets.threads_of(targets)
-    forks = 0 if scope == Scope.SUBJECT else erasure_closures.count_live_forks(touched)
+    # What they read through stays; of a whole subject nothing does.
+    whole = scope == Scope.SUBJECT
+    forks = set[UUID]() if whole else purging.folding_through(touched) - touched
     counts = erasure_targets.count(subject.id, scope, targets)
     methods = erasure_counts.get_methods(scope)
     planned = {
@@ -163,7 +165,7 @@ def drafted(subject: Subject, wish: Wish) -> Draft:
             for name, found in counts.items()
         },
         "threads": len(touched),
-        "forks": forks,
+        "forks": len(forks),
         "unlinked": erasure_closures.count_unlinked(erasure_targets.ranges_of(targets)),
         "holds": in_force(subject.id, now=clock.now()).count(),
         "residue": [*erasure_targets.iter_residue(scope, forked=bool(forks))],
@@ -172,14 +174,14 @@ def drafted(subject: Subject, wish: Wish) -> Draft:
 
 
 def count_left(row: Erasure) -> dict[str, int]:
-    """What of an erasure's targets still holds something, by place."""
+    """Count what of an erasure's targets still holds something, by place."""
     targets = orjson.loads(row.targets)
     found = erasure_targets.count(row.subject_id, row.scope, targets)
     return {name: each.goes for name, each in found.items()}
 
 
 def wish_of(row: Erasure) -> Wish:
-    """What was asked for when the plan was made."""
+    """Return what was asked for when the plan was made."""
     return Wish(
         scope=row.scope,
         reason=row.reason,
@@ -192,17 +194,11 @@ def wish_of(row: Erasure) -> Wish:
 
 
 def token(row: Erasure) -> str:
-    """What confirms just this plan: HMAC-SHA256 under a key of SECRET_KEY's."""
+    """Return what confirms just this plan: HMAC-SHA256 under a key of SECRET_KEY's."""
     planned, targets = _as_confirmed(row.planned), _as_confirmed(row.targets)
     says = (row.id, row.scope, row.epoch, planned, targets, row.expires_at)
     signed = orjson.dumps([str(each) for each in says])
     return salted_hmac(_TOKEN_SALT, signed, algorithm="sha256").hexdigest()
-
-
-def require_token(row: Erasure, given: str) -> None:
-    """Raise InvalidError unless it is the plan's."""
-    if not hmac.compare_digest(token(row).encode(), given.encode()):
-        raise InvalidError(loc="plan_token", allowed="the token of this plan")
 
 
 def renew(row: Erasure, draft: Draft, subject: Subject) -> None:
@@ -217,21 +213,24 @@ def freeze(row: Erasure, subject: Subject) -> None:
     """Put what there is now in the place of what was planned, for good.
 
     Under the subject's lock, in the transaction of the fence: nobody adds to it from
-    here on. The counts that were confirmed stay beside it.
+    here on. The counts that were confirmed stay beside it, and whom to tell.
     """
     draft, before = drafted(subject, wish_of(row)), orjson.loads(row.planned)
-    asked = {name: line["erase"] for name, line in before["places"].items()}
-    places = {
-        name: {**line, "erase": asked.get(name, 0)}
-        for name, line in draft.planned["places"].items()
+    places, fenced = {}, {}
+    for name, line in draft.planned["places"].items():
+        confirmed = before["places"].get(name, {"erase": 0})
+        places[name] = {**line, "erase": confirmed["erase"]}
+        fenced[name] = {"fenced": line["erase"], "erased": 0}
+    row.erased = text(fenced)
+    frozen = {
+        "count": before["count"],
+        "places": places,
+        "confirmed": _as_confirmed(row.planned),
+        "recipients": recipients.list_recipients(subject.id),
     }
-    fenced = {name: line["erase"] for name, line in draft.planned["places"].items()}
-    row.erased = text({n: {"fenced": of, "erased": 0} for n, of in fenced.items()})
-    marks = {"count": before["count"], "places": places}
-    marks["confirmed"] = _as_confirmed(row.planned)
-    row.planned = text({**draft.planned, **marks})
-    marks = {"confirmed": _as_confirmed(row.targets)}
-    row.targets = text({**draft.targets, **marks})
+    row.planned = text({**draft.planned, **frozen})
+    row.targets = text({**draft.targets, "confirmed": _as_confirmed(row.targets)})
+    row.save(update_fields=["planned", "targets", "erased"])
 
 
 def enter(row: Erasure, state: str, *, actor: str, **changes: Any) -> None:
@@ -294,9 +293,9 @@ def text(value: Mapping[str, Any]) -> str:
     return orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()
 
 
-def _as_confirmed(told: str) -> str:
-    """The digest of it as it was confirmed: the fence has counted anew since."""
-    plain: dict[str, Any] = orjson.loads(told)
+def _as_confirmed(stored: str) -> str:
+    """Return the digest of it as it was confirmed: the fence has counted anew since."""
+    plain: dict[str, Any] = orjson.loads(stored)
     digest: str = plain.get("confirmed", "")
     return digest or hashlib.sha256(text(plain).encode()).hexdigest()
 
@@ -325,21 +324,21 @@ def _make_room(subject: UUID, actor: str) -> None:
     with transaction.atomic():
         row = Subject.objects.select_for_update().get(id=subject)
         require_subject(row)
-        known = Erasure.objects.exclude(state__in=CLOSED).filter(subject=row).first()
-        if known is not None:
-            _require_over(known)
-            expire(known, actor=actor)
+        prior = Erasure.objects.exclude(state__in=CLOSED).filter(subject=row).first()
+        if prior is not None:
+            _require_over(prior)
+            expire(prior, actor=actor)
 
 
-def _require_over(known: Erasure) -> None:
+def _require_over(prior: Erasure) -> None:
     """Raise ErasureInProgressError unless the open one is as good as closed."""
     now = clock.now()
     waited = (
-        known.state == State.HELD and not in_force(known.subject_id, now=now).exists()
+        prior.state == State.HELD and not in_force(prior.subject_id, now=now).exists()
     )
-    planned = known.state == State.PLANNED and known.confirmed_at is None
-    if not waited and not (planned and known.expires_at <= now):
-        raise ErasureInProgressError(erasure=str(known.id))
+    planned = prior.state == State.PLANNED and prior.confirmed_at is None
+    if not waited and not (planned and prior.expires_at <= now):
+        raise ErasureInProgressError(erasure=str(prior.id))
 
 
 def _insert(
@@ -347,7 +346,7 @@ def _insert(
     wish: Wish,
     draft: Draft | None,
     actor: str,
-    asked: PersonRequest | None,
+    request: PersonRequest | None,
 ) -> Erasure:
     """Keep the plan, and agents out if that was asked for: both or neither."""
     try:
@@ -356,7 +355,7 @@ def _insert(
             require_subject(owner)
             row = build_row(owner, wish, draft or drafted(owner, wish), actor)
             row.save(force_insert=True)
-            requests.claim(asked, subject=owner.id, erasure=row.id)
+            requests.claim(request, subject=owner.id, erasure=row.id)
             enter(row, State.PLANNED, actor=actor)
             if wish.restrict:
                 restrict(row, basis=PLANNED, actor=actor)
@@ -390,7 +389,7 @@ def build_row(owner: Subject, wish: Wish, draft: Draft, actor: str) -> Erasure:
 
 
 def _lasting(planned: Mapping[str, Any]) -> Any:
-    """What of a plan does not change by itself."""
+    """Return what of a plan does not change by itself."""
     passing = erasure_counts.get_passing()
     places = {
         name: place

@@ -32,8 +32,7 @@ from memoryhub.queries.forget.erasure_counts import Range
 from memoryhub.vault.keys import keys
 
 Scope = Erasure.Scope
-#: What only grew old was not wrong: its values may be written anew.
-RETENTION: Final = "retention"
+RETENTION: Final = erasure_targets.RETENTION
 _ERASED: Final = Thread.Status.ERASED
 
 
@@ -56,8 +55,10 @@ def begin(row: Erasure) -> bool:
     records are too many for that, and are left to `order`.
     """
     gone = (_ERASED, Thread.Status.IMPORTING)
-    if row.scope == Scope.THREAD and (some := [*_whole(row).exclude(status__in=gone)]):
-        _end(row, some)
+    if row.scope == Scope.THREAD and (
+        threads := [*_whole(row).exclude(status__in=gone)]
+    ):
+        _end(row, threads)
     pieces = [*erasing.chunks(_ranges(row))]
     if len(pieces) > 1:
         return True
@@ -71,15 +72,15 @@ def order(row: Erasure) -> None:
     if row.scope in (Scope.SUBJECT, Scope.THREAD):
         _order_threads(row)
     if row.scope != Scope.SUBJECT:
-        for some in erasing.chunks(_ranges(row)):
-            journal.run(partial(_order_records, row, some))
+        for batch in erasing.chunks(_ranges(row)):
+            journal.run(partial(_order_records, row, batch))
 
 
 def purge(row: Erasure) -> None:
     """Take what the orders name: payloads, rows, names. A repeat goes on."""
     tried: set[UUID] = set()
-    while some := [*_unblanked(row).exclude(id__in=tried).order_by("id")[:100]]:
-        for thread in some:
+    while batch := [*_unblanked(row).exclude(id__in=tried).order_by("id")[:100]]:
+        for thread in batch:
             by = thread.head_seq
             _until_done(partial(purging.thread_batches, thread.id, by=by))
             # One that a live fork still folds through keeps its name.
@@ -98,41 +99,41 @@ def _order_threads(row: Erasure) -> None:
     arriving = _whole(row).filter(status=Thread.Status.IMPORTING)
     importing.remove(arriving.values_list("id", flat=True))
     left = _whole(row).exclude(status=_ERASED).order_by("id")
-    while some := [*left[: erasing.AT_ONCE]]:
-        journal.run(partial(_end, row, some))
+    while batch := [*left[: erasing.AT_ONCE]]:
+        journal.run(partial(_end, row, batch))
 
 
-def _end(row: Erasure, some: Sequence[Thread]) -> None:
+def _end(row: Erasure, threads: Sequence[Thread]) -> None:
     with transaction.atomic():
         _hold(row)
         # Their names are dead from here on, and known now for the last time.
-        tombstones.lay_threads(row, [each.name for each in some])
-        erasing.erase_threads(some, erasure=row.id, reason=_reason(row))
+        tombstones.lay_threads(row, [each.name for each in threads])
+        erasing.erase_threads(threads, erasure=row.id, reason=_reason(row))
 
 
-def _order_records(row: Erasure, some: Sequence[Range]) -> None:
+def _order_records(row: Erasure, ranges: Sequence[Range]) -> None:
     with transaction.atomic():
         owner = _hold(row)
         # What was read of it before is stale: imports and exports under way end.
         Subject.objects.filter(id=owner.id).update(epoch=F("epoch") + 1)
         # What was made of them since they were counted goes with them; nothing can be
         # made of what is erased.
-        whole = erasure_closures.closure(some)
+        whole = erasure_closures.closure(ranges, taught=row.reason != RETENTION)
         if row.reason != RETENTION:
             tombstones.lay_values(row, _values(owner, whole))
         for piece in erasing.chunks(whole):
             erasing.erase_records(piece, erasure=row.id, reason=_reason(row))
 
 
-def _values(owner: Subject, some: Sequence[Range]) -> Iterator[Value]:
-    """What may not be written again, of these records; read by the last who can."""
+def _values(owner: Subject, ranges: Sequence[Range]) -> Iterator[Value]:
+    """Read what may not be written again of these records, as the last who can."""
     try:
         opened = keys.subject_keys(owner.id, epoch=owner.epoch)
     except SubjectErasedError:
         # It is back without its key, from a backup: nobody can read or write it.
         return
     wanted = Q(pk__in=[])
-    for thread, first, last in some:
+    for thread, first, last in ranges:
         wanted |= Q(thread=thread, seq__range=(first, last))
     sealed = Event.objects.filter(wanted, payload__isnull=False)
     for event in sealed.filter(type__in=tombstones.TYPES).order_by("thread", "seq"):
@@ -154,12 +155,12 @@ def _until_done(batches: Callable[[], Iterator[purging.Counts]]) -> None:
 
 
 def _hold(row: Erasure) -> Subject:
-    """Its row, locked: what is read of its memory now is what goes."""
+    """Lock the subject: what is read of its memory now is what goes."""
     return Subject.objects.select_for_update().get(id=row.subject_id)
 
 
 def _whole(row: Erasure) -> QuerySet[Thread]:
-    """The threads that go whole."""
+    """Return the threads that go whole."""
     if row.scope == Scope.SUBJECT:
         return Thread.objects.filter(subject=row.subject_id)
     if row.scope == Scope.THREAD and row.thread_id:
@@ -172,7 +173,7 @@ def _unblanked(row: Erasure) -> QuerySet[Thread]:
 
 
 def _written_to(row: Erasure) -> QuerySet[Thread]:
-    """Threads that were done and hold something again: written beside the fence."""
+    """Find threads that hold something again: it was written beside the fence."""
     owner: dict[str, Any] = {"subject": row.subject_id}
     if row.scope != Scope.SUBJECT:
         owner = {"thread": row.thread_id}
@@ -185,12 +186,12 @@ def _written_to(row: Erasure) -> QuerySet[Thread]:
 
 
 def _ranges(row: Erasure) -> list[Range]:
-    """What goes of threads that stay, and what forks have of the thread that goes."""
+    """List what goes of threads that stay, and what forks have of one that goes."""
     targets: Any = orjson.loads(row.targets)
     heads = [(UUID(thread), 1, seq) for thread, seq in targets["heads"]]
     return [*heads, *erasure_targets.ranges_of(targets)]
 
 
 def _reason(row: Erasure) -> Any:
-    """A word of the plan's; it was checked then."""
+    """Return the plan's word; it was checked then."""
     return row.reason

@@ -6,7 +6,6 @@ once the state is entered.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, Final
@@ -19,7 +18,7 @@ from django.db.models import Q, QuerySet
 from memoryhub import journal
 from memoryhub.errors import ProjectDeletedError
 from memoryhub.journal.forget import scrub as scrubbing
-from memoryhub.journal.log import announce
+from memoryhub.journal.log import announce, thread_terms
 from memoryhub.journal.log import fence as fencing
 from memoryhub.journal.rows import tombstones
 from memoryhub.models.erasures import Erasure
@@ -28,7 +27,6 @@ from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
 from memoryhub.queries.forget import erasure_targets
 from memoryhub.queries.forget.holds import in_force
-from memoryhub.queries.people import recipients
 from memoryhub.services.forget import (
     erasure_plans,
     erasure_rows,
@@ -40,8 +38,8 @@ from memoryhub.services.forget.erasure_plans import text
 from memoryhub.services.forget.maintenance import maintenance
 from memoryhub.services.people import subjects
 from memoryhub.services.people.restrictions import PLANNED
-from memoryhub.services.scan import erasure_needles, scan_targets, scans
-from memoryhub.services.scan.scans import Verdict
+from memoryhub.services.scan import collecting, scan_targets, scans
+from memoryhub.services.scan.scans import ScanResult
 from memoryhub.vault.keys import keys
 from memoryhub.vault.proof.ledger import Line
 
@@ -62,7 +60,7 @@ _ORDER: Final = (State.EXPIRED, State.CANCELLED, *State.values)
 
 
 def fence(row: Erasure) -> str:
-    """The ledger first, then the fence: from here on everything in scope is 410."""
+    """Tell the ledger, then fence: from here on everything in scope is 410."""
     # What the ledger has promised goes: a backup may hold what was lifted since.
     promised = ledgers.newest(row.id) is not None
     if not promised and journal.run(partial(_hold_back, row.id)):
@@ -79,7 +77,7 @@ def fence(row: Erasure) -> str:
 
 
 def close(row: Erasure) -> str:
-    """The key goes, then every thread is told.
+    """Destroy the key, then tell every thread.
 
     Of narrower scopes nothing is left to do: what fenced them laid their tombstones.
     """
@@ -87,7 +85,7 @@ def close(row: Erasure) -> str:
         journal.run(partial(_enter, row.id, State.TOMBSTONED))
         return ""
     if not row.needles:
-        _keep_needles(row)
+        _keep_targets(row)
     now = clock.now()
     keys.destroy(row.subject_id, erasure=row.id, at=now)
     erasure_rows.order(row)
@@ -96,7 +94,7 @@ def close(row: Erasure) -> str:
 
 
 def purge(row: Erasure) -> str:
-    """Payloads, names and projections go, in batches of 1,000 through the writer."""
+    """Take payloads, names and projections, in batches of 1,000 through the writer."""
     erasure_rows.purge(row)
     left = erasure_plans.count_left(row)
     # The subject itself goes last, in one transaction with the state that says so.
@@ -109,6 +107,7 @@ def purge(row: Erasure) -> str:
 def notify(row: Erasure) -> str:
     """Ring for every thread that is gone: whoever watches looks, and is told 410."""
     keys.forget(row.subject_id)
+    thread_terms.forget(row.subject_id)
     notices = _touched(row).values_list("project_id", "id", "head_seq")
     announce.ring(notices.iterator(chunk_size=_RUNG))
     journal.run(partial(_enter, row.id, State.CACHES_PURGED))
@@ -116,15 +115,15 @@ def notify(row: Erasure) -> str:
 
 
 def scrub(row: Erasure) -> str:
-    """The engine lets go of the bytes, as soon as nobody reads an old state.
+    """Have the engine let go of the bytes, as soon as nobody reads an old state.
 
     Of all whose rows are gone by now, for it goes through every table.
     """
     purged = Erasure.objects.filter(state=State.CACHES_PURGED)
-    known = dict(purged.values_list("id", "times"))
+    times_by_erasure = dict(purged.values_list("id", "times"))
     waiting = scrubbing.scrub(seconds=SCRUB_SECONDS)
     if not waiting:
-        for each, times in known.items():
+        for each, times in times_by_erasure.items():
             journal.run(partial(_enter_scrubbed, each, times))
     return waiting
 
@@ -142,61 +141,52 @@ def verify(row: Erasure) -> str:
     alone = bool(maintenance.waiting)
     if row.waiting_on == NIGHT and not alone and scans.waits():
         return NIGHT
-    if erasure_needles.lacking(row):
+    if collecting.lacking(row):
         return NEEDLES
     # What was found before may have been removed since: its bytes have to go as well.
     found = bool(row.waiting_on) and row.waiting_on != NIGHT
     if found and (waiting := scrubbing.scrub(seconds=SCRUB_SECONDS)):
         return waiting
     beside = [each for each in scan_targets.waiting_beside(row) if not _has_rows(each)]
-    verdicts = _scan([row, *beside], budget=None if alone else scans.BUDGET_BYTES)
+    targets = scan_targets.gather([row, *beside], collecting.list_targets)
+    budget = None if alone else scans.BUDGET_BYTES
+    _, results = scans.scan(targets, budget_bytes=budget)
     for each in beside:
-        pass_scan(each, verdicts[each.id])
-    return pass_scan(row, verdicts[row.id])
+        pass_scan(each, results[each.id])
+    return pass_scan(row, results[row.id])
 
 
 def _has_rows(row: Erasure) -> bool:
     return any(erasure_plans.count_left(row).values())
 
 
-def _scan(rows: Sequence[Erasure], *, budget: int | None) -> Mapping[UUID, Verdict]:
-    targets = scan_targets.of(*rows)
-    _, verdicts = scans.scan_each(
-        {row.id: erasure_needles.of(row) for row in rows},
-        subjects=targets.subjects,
-        threads=targets.threads,
-        budget_bytes=budget,
-    )
-    return verdicts
-
-
-def pass_scan(row: Erasure, verdict: Verdict) -> str:
+def pass_scan(row: Erasure, result: ScanResult) -> str:
     """Note what a scan for it found; verified if it found nothing anywhere."""
-    if journal.run(partial(_note_scan, row.id, row.times, verdict)):
+    if journal.run(partial(_note_scan, row.id, row.times, result)):
         return NEEDLES
-    if not verdict.clean:
-        return verdict.trouble or "store"
-    return NIGHT if verdict.deferred else ""
+    if not result.clean:
+        return result.trouble or "store"
+    return NIGHT if result.deferred else ""
 
 
 def prove(row: Erasure) -> str:
     """Sign the receipt, and say in the ledger that it is done.
 
-    The random needles stay until a nightly scan has looked for them once more.
+    The random targets stay until a nightly scan has looked for them once more.
     """
     ledgers.close(row, receipts.issue(row))
     journal.run(partial(_enter, row.id, State.COMPLETE))
-    erasure_needles.remembered.pop(row.id)
+    collecting.remembered.pop(row.id)
     return ""
 
 
 def reached(row: Erasure, state: str) -> bool:
-    """Whether it is in that state or beyond it."""
+    """Tell whether it is in that state or beyond it."""
     return _ORDER.index(row.state) >= _ORDER.index(state)
 
 
 def _hold_back(erasure: UUID) -> bool:
-    """Whether a hold forbids it. None can come later, up to the fence."""
+    """Tell whether a hold forbids it. None can come later, up to the fence."""
     with erasure_rows.locked(erasure) as (row, owner):
         held = in_force(owner.id, now=clock.now()).exists()
         if held and row.state == State.PLANNED:
@@ -208,7 +198,7 @@ def _fence_subject(erasure: UUID, line: Line) -> None:
     with erasure_rows.locked(erasure) as (row, owner):
         if reached(row, State.FENCED):
             return
-        _freeze(row, owner)
+        erasure_plans.freeze(row, owner)
         tombstones.lay_subject(row, owner)
         if owner.anonymous:
             owner.anonymous = False
@@ -223,24 +213,15 @@ def _fence_subject(erasure: UUID, line: Line) -> None:
         erasure_plans.enter(row, State.FENCED, actor=ACTOR, ledger_n=line.n)
 
 
-def _freeze(row: Erasure, owner: Subject) -> None:
-    """Note what goes, which nobody can add to now, and whom to tell."""
-    erasure_plans.freeze(row, owner)
-    planned = orjson.loads(row.planned)
-    planned["recipients"] = recipients.list_recipients(owner.id)
-    row.planned = text(planned)
-    row.save(update_fields=["planned", "targets", "erased"])
-
-
 def _fence_records(row: Erasure, line: Line) -> None:
-    """Narrower scopes: the events that order it, each with what it takes."""
+    """Append the events that order a narrower scope, each with what it takes."""
     if journal.run(partial(_freeze_records, row.id, line)):
         erasure_rows.order(Erasure.objects.get(id=row.id))
     journal.run(partial(_enter_fenced, row.id))
 
 
 def _freeze_records(erasure: UUID, line: Line) -> bool:
-    """Who wrote or forked before is counted, who comes later is refused.
+    """Freeze it: who wrote or forked before is counted, who comes later is refused.
 
     Returns whether more is to be ordered than one transaction should take. Agents are
     kept out until that is done: what is counted here is what goes.
@@ -248,9 +229,9 @@ def _freeze_records(erasure: UUID, line: Line) -> bool:
     with erasure_rows.locked(erasure) as (row, owner):
         if row.ledger_n is not None:
             return not reached(row, State.FENCED)
-        _freeze(row, owner)
+        erasure_plans.freeze(row, owner)
         # The key lives on: what is looked for has to be taken before it goes.
-        row.ledger_n, row.needles = line.n, erasure_needles.collect(row)
+        row.ledger_n, row.needles = line.n, collecting.collect(row)
         row.save(update_fields=["ledger_n", "needles"])
         more = erasure_rows.begin(row)
         ledgers.apply(line)
@@ -260,7 +241,7 @@ def _freeze_records(erasure: UUID, line: Line) -> bool:
 
 
 def _enter_fenced(erasure: UUID) -> None:
-    """All is ordered, by transactions that laid the tombstones of values as well."""
+    """Note that all is ordered, by transactions that laid tombstones of values too."""
     with erasure_rows.locked(erasure) as (row, _):
         if not reached(row, State.FENCED):
             erasure_plans.enter(row, State.FENCED, actor=ACTOR)
@@ -276,7 +257,7 @@ def _enter(erasure: UUID, state: str, **changes: Any) -> None:
 
 
 def _enter_scrubbed(erasure: UUID, times: str) -> None:
-    """If its rows were gone before the scrub: with each state the times change."""
+    """Enter it if its rows were gone before the scrub: the times tell."""
     with transaction.atomic():
         row = Erasure.objects.select_for_update().get(id=erasure)
         if (row.state, row.times) == (State.CACHES_PURGED, times):
@@ -284,7 +265,7 @@ def _enter_scrubbed(erasure: UUID, times: str) -> None:
 
 
 def _enter_purged(erasure: UUID) -> None:
-    """The rows are gone: what was fenced is what was erased."""
+    """Note that the rows are gone: what was fenced is what was erased."""
     with transaction.atomic():
         row = Erasure.objects.select_for_update().get(id=erasure)
         if reached(row, State.ROWS_ERASED):
@@ -296,7 +277,7 @@ def _enter_purged(erasure: UUID) -> None:
 
 
 def _counted(row: Erasure) -> str:
-    """What is gone of what was fenced, counted from what is left."""
+    """Count what is gone of what was fenced, counted from what is left."""
     left = erasure_plans.count_left(row)
     counted = {
         name: {**line, "erased": line["fenced"] - left[name]}
@@ -321,8 +302,8 @@ def _fall_back(erasure: UUID) -> None:
         row.save(update_fields=["state", "updated_at"])
 
 
-def _note_scan(erasure: UUID, times: str, verdict: Verdict) -> bool:
-    """What it found, with the state that follows from it: one never without the other.
+def _note_scan(erasure: UUID, times: str, result: ScanResult) -> bool:
+    """Note what it found, and the state that follows: one never without the other.
 
     Of two scans at once the first that passed is the one that the receipt tells of.
     Returns whether it proves nothing: something was found before in the clear, and
@@ -333,25 +314,25 @@ def _note_scan(erasure: UUID, times: str, verdict: Verdict) -> bool:
         # With each state that it enters again the times change.
         if (row.state, row.times) != (State.SCRUBBED, times):
             return False
-        if row.hit_at and not verdict.looked_in_the_clear:
+        if row.hit_at and not result.looked_in_the_clear:
             return True
         now = clock.now()
-        if verdict.found_in_the_clear and not row.hit_at:
+        if result.found_in_the_clear and not row.hit_at:
             row.hit_at = now
-        row.verification, row.updated_at = text(verdict.facts()), now
+        row.verification, row.updated_at = text(result.facts()), now
         row.save(update_fields=["verification", "hit_at", "updated_at"])
-        if verdict.clean and not verdict.deferred:
+        if result.clean and not result.deferred:
             erasure_plans.enter(row, State.VERIFIED, actor=ACTOR)
     return False
 
 
-def _keep_needles(row: Erasure) -> None:
-    row.needles = erasure_needles.collect(row)
+def _keep_targets(row: Erasure) -> None:
+    row.needles = collecting.collect(row)
     journal.run(lambda: row.save(update_fields=["needles"]))
 
 
 def _touched(row: Erasure) -> QuerySet[Thread]:
-    """The threads that lost something."""
+    """Return the threads that lost something."""
     if row.scope == Scope.SUBJECT:
         return Thread.objects.filter(subject=row.subject_id)
     named = erasure_targets.threads_of(orjson.loads(row.targets))

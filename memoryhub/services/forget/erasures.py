@@ -6,6 +6,7 @@ erasure's id: whoever dies in the middle of one is followed by another.
 
 from __future__ import annotations
 
+import hmac
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ from memoryhub.errors import (
     AlreadyFencedError,
     CountMismatchError,
     ForgetBudgetError,
+    InvalidError,
     NothingToEraseError,
     PlanExpiredError,
     PlanStaleError,
@@ -77,7 +79,7 @@ class Confirmation:
     token: str
     count: int
     actor: str
-    asked: PersonRequest | None = None
+    request: PersonRequest | None = None
 
 
 def confirm(
@@ -86,7 +88,7 @@ def confirm(
     token: str,
     count: int,
     actor: str,
-    asked: PersonRequest | None = None,
+    request: PersonRequest | None = None,
 ) -> Erasure:
     """Begin what the plan says; for good. Said twice it is the same erasure.
 
@@ -94,10 +96,11 @@ def confirm(
     two seconds. Under a hold the subject is restricted instead, and nothing goes.
     Raises InvalidError for a token that is not the plan's, CountMismatchError,
     NothingToEraseError, PlanExpiredError, ForgetBudgetError, and PlanStaleError once
-    the plan was made anew in its place; InProgressError too if it was `asked`.
+    the plan was made anew in its place; InProgressError too for a `request` served
+    meanwhile.
     """
-    said = Confirmation(token=token, count=count, actor=actor, asked=asked)
-    settle = partial(_confirmed, erasure.id, said)
+    confirmation = Confirmation(token=token, count=count, actor=actor, request=request)
+    settle = partial(_confirmed, erasure.id, confirmation)
     refusal: Refusal | None = _with_room(partial(journal.run, settle))
     if refusal is not None:
         raise refusal
@@ -107,14 +110,14 @@ def confirm(
 
 
 def cancel(
-    erasure: Erasure, *, actor: str, asked: PersonRequest | None = None
+    erasure: Erasure, *, actor: str, request: PersonRequest | None = None
 ) -> Erasure:
     """Drop a plan, or one that a hold keeps; a restriction of its own ends.
 
     Said twice it is the same. Raises AlreadyFencedError once it was confirmed, and
-    InProgressError if it was `asked`.
+    InProgressError for a `request` served meanwhile.
     """
-    work = partial(_cancelled, erasure.id, actor=actor, asked=asked)
+    work = partial(_cancelled, erasure.id, actor=actor, request=request)
     row: Erasure = journal.run(work)
     return row
 
@@ -145,13 +148,29 @@ def advance(erasure: Erasure) -> Erasure:
     return Erasure.objects.select_related("subject", "thread").get(id=row.id)
 
 
+def run(
+    erasure: UUID,
+    *,
+    until: str = State.COMPLETE,
+    stopped: Callable[[], bool] = lambda: False,
+) -> Erasure:
+    """Advance it state after state; no further once it waits for something."""
+    row = Erasure.objects.get(id=erasure)
+    while not (erasure_steps.reached(row, until) or stopped()):
+        before = (row.state, row.updated_at)
+        row = advance(row)
+        if row.waiting_on or (row.state, row.updated_at) == before:
+            break
+    return row
+
+
 def stall(erasure: Erasure) -> None:
     """Note that its next step broke: it waits until that is put right."""
     journal.run(partial(_note_waiting, erasure.id, erasure.state, "store"))
 
 
 def due(now: datetime) -> list[UUID]:
-    """Plans that nobody may confirm any more, and what a hold kept that is over."""
+    """List plans that nobody may confirm any more, and what a past hold kept."""
     rows = Erasure.objects.exclude(state__in=CLOSED)
     planned = rows.filter(state=State.PLANNED, confirmed_at=None, expires_at__lte=now)
     held = rows.filter(state=State.HELD)
@@ -164,48 +183,56 @@ def tidy() -> int:
     return sum(journal.run(partial(_expired, each)) for each in due(clock.now()))
 
 
-def _confirmed(erasure: UUID, said: Confirmation) -> Refusal | None:
+def require_token(row: Erasure, given: str) -> None:
+    """Raise InvalidError unless it is the plan's."""
+    if not hmac.compare_digest(erasure_plans.token(row).encode(), given.encode()):
+        raise InvalidError(loc="plan_token", allowed="the token of this plan")
+
+
+def _confirmed(erasure: UUID, confirmation: Confirmation) -> Refusal | None:
     """Decide, with the memory standing still; what is refused may be noted as well."""
     with erasure_rows.locked(erasure) as (row, owner):
-        erasure_plans.require_token(row, said.token)
+        require_token(row, confirmation.token)
         if row.confirmed_at is not None:
             return None
         if row.state in CLOSED:
             return PlanExpiredError()
         line = ErasureLine.of(row)
-        if said.count != line.count:
+        if confirmation.count != line.count:
             return CountMismatchError()
         if line.expires_at <= clock.now():
-            erasure_plans.expire(row, actor=said.actor)
+            erasure_plans.expire(row, actor=confirmation.actor)
             return PlanExpiredError()
-        if not said.count:
+        if not confirmation.count:
             return NothingToEraseError()
-        _require_budget(row, said.actor)
-        return _settled(row, owner, said)
+        _require_budget(row, confirmation.actor)
+        return _settled(row, owner, confirmation)
 
 
-def _settled(row: Erasure, owner: Subject, said: Confirmation) -> Refusal | None:
+def _settled(
+    row: Erasure, owner: Subject, confirmation: Confirmation
+) -> Refusal | None:
     require_subject(owner)
     now = clock.now()
     if in_force(owner.id, now=now).exists():
-        erasure_plans.hold_back(row, actor=said.actor)
-        requests.claim(said.asked, subject=owner.id, erasure=row.id)
+        erasure_plans.hold_back(row, actor=confirmation.actor)
+        requests.claim(confirmation.request, subject=owner.id, erasure=row.id)
         return None
     draft = erasure_plans.drafted(owner, erasure_plans.wish_of(row))
     if owner.epoch != row.epoch or draft.moved(row):
         erasure_plans.renew(row, draft, owner)
         return PlanStaleError(erasure=str(row.id))
-    row.actor, row.confirmed_at, row.updated_at = said.actor, now, now
+    row.actor, row.confirmed_at, row.updated_at = confirmation.actor, now, now
     row.save(update_fields=["actor", "confirmed_at", "updated_at"])
-    requests.claim(said.asked, subject=owner.id, erasure=row.id)
+    requests.claim(confirmation.request, subject=owner.id, erasure=row.id)
     if row.scope == Erasure.Scope.SUBJECT:
         # Until the fence, which waits for the ledger's disk, nobody slips in.
-        erasure_plans.restrict(row, basis=PLANNED, actor=said.actor)
+        erasure_plans.restrict(row, basis=PLANNED, actor=confirmation.actor)
     return None
 
 
 def _cancelled(
-    erasure: UUID, *, actor: str, asked: PersonRequest | None = None
+    erasure: UUID, *, actor: str, request: PersonRequest | None = None
 ) -> Erasure:
     with erasure_rows.locked(erasure) as (row, _):
         if row.state == State.CANCELLED:
@@ -215,7 +242,7 @@ def _cancelled(
         held = row.state == State.HELD
         if not held and row.confirmed_at is not None:
             raise AlreadyFencedError
-        requests.claim(asked, subject=row.subject_id, erasure=row.id)
+        requests.claim(request, subject=row.subject_id, erasure=row.id)
         erasure_plans.enter(row, State.CANCELLED, actor=actor)
         erasure_plans.lift(row, actor=actor)
     return row

@@ -23,7 +23,7 @@ from memoryhub.vault.proof.ledger import Line
 
 
 def targets(erasure: Erasure) -> list[Any]:
-    """What of the subject goes, in so few words that a restored database has it too.
+    """List what of the subject goes, in words that a restored database has too.
 
     And what it may not have: the digest of a thread's name; of a whole person those of
     all threads that a backup might not know.
@@ -39,7 +39,7 @@ def targets(erasure: Erasure) -> list[Any]:
 
 
 def _new_names(erasure: Erasure) -> Iterator[bytes]:
-    """Of the threads that are younger than the oldest backup that may be restored.
+    """Find digests of threads younger than the oldest backup that may be restored.
 
     One query. The others come back with any backup, and are erased by what they hold.
     """
@@ -63,14 +63,14 @@ def _new_names(erasure: Erasure) -> Iterator[bytes]:
 
 
 def _thread(erasure: Erasure) -> str:
-    """Its id, also where a restore has left no row of it."""
+    """Return its id, also where a restore has left no row of it."""
     if erasure.thread_id is not None:
         return str(erasure.thread_id)
     return str(orjson.loads(erasure.targets)["heads"][0][0])
 
 
 def _name_digest(erasure: Erasure) -> bytes:
-    """Of the name of its thread, which stays dead though no database knows it."""
+    """Find the digest of its thread's name, dead though no database knows it."""
     name = "" if erasure.thread is None else erasure.thread.name
     if name.startswith("~"):
         return bytes.fromhex(name.split("~")[1])
@@ -82,19 +82,19 @@ def _name_digest(erasure: Erasure) -> bytes:
 
 
 def name_digest(line: Line) -> bytes | None:
-    """Of the scope `thread`: the digest of its name."""
+    """Return the digest of its name; of the scope `thread` alone."""
     if line.scope != Erasure.Scope.THREAD or len(line.targets) < 2:
         return None
     return bytes.fromhex(line.targets[1])
 
 
 def names_digests(line: Line) -> list[bytes]:
-    """Of the scope `subject`: the digests of the names that a backup might not know."""
+    """Return the digests of a subject's names that a backup might not know."""
     if line.scope != Erasure.Scope.SUBJECT:
         return []
     return [bytes.fromhex(digest) for digest in line.targets]
 
 
 def moment(line: Line) -> datetime:
-    """Of the scope `before`: the time that its targets say."""
+    """Return the time that the targets of the scope `before` say."""
     return datetime.fromisoformat(line.targets[0])

@@ -22,7 +22,7 @@ from memoryhub.models.threads import Thread
 from memoryhub.services.forget import ledger_targets
 from memoryhub.vault.proof import ledger, receipts, signing
 from memoryhub.vault.proof.chains import BEHIND
-from memoryhub.vault.proof.ledger import Kind, Line
+from memoryhub.vault.proof.ledger import LedgerKind, Line
 
 State = Erasure.State
 #: Before the fence: what the ledger says of it has not begun.
@@ -63,9 +63,9 @@ def intend(erasure: Erasure) -> Line:
     """
     with _SAYING:
         for line in ledger.lines():
-            if line.erasure == erasure.id and line.kind is Kind.INTENT:
+            if line.erasure == erasure.id and line.kind is LedgerKind.INTENT:
                 return line
-        return _append(erasure, Kind.INTENT)
+        return _append(erasure, LedgerKind.INTENT)
 
 
 def close(erasure: Erasure, receipt: Receipt) -> Line:
@@ -73,20 +73,20 @@ def close(erasure: Erasure, receipt: Receipt) -> Line:
 
     Of what was complete before a restore it says `replayed`.
     """
-    digest, kind = receipts.digest(receipt.text), Kind.DONE
+    digest, kind = receipts.digest(receipt.text), LedgerKind.DONE
     with _SAYING:
         for line in ledger.lines():
-            if line.erasure == erasure.id and line.kind is not Kind.INTENT:
+            if line.erasure == erasure.id and line.kind is not LedgerKind.INTENT:
                 if line.receipt_sha256 == digest:
                     return line
-                kind = Kind.REPLAYED
+                kind = LedgerKind.REPLAYED
         return _closed(erasure, kind, digest)
 
 
 def repeat(erasure: Erasure) -> Line:
     """Say that what has its receipt since before a restore was erased once more."""
     receipt = Receipt.objects.get(erasure=erasure, n=0)
-    return _closed(erasure, Kind.REPLAYED, receipts.digest(receipt.text))
+    return _closed(erasure, LedgerKind.REPLAYED, receipts.digest(receipt.text))
 
 
 def intend_project(project: Project) -> Line:
@@ -95,18 +95,18 @@ def intend_project(project: Project) -> Line:
     Before the first of its people is erased, and never inside of a transaction. Raises
     LedgerUnwritableError.
     """
-    return _said_of_project(project, Kind.INTENT)
+    return _said_of_project(project, LedgerKind.INTENT)
 
 
 def close_project(project: Project) -> Line:
     """Say that all of it is gone; the same line if it says so already."""
-    return _said_of_project(project, Kind.DONE)
+    return _said_of_project(project, LedgerKind.DONE)
 
 
 def newest(erasure: UUID) -> Line | None:
-    """The last thing the ledger says of an erasure."""
-    said = [line for line in ledger.lines() if line.erasure == erasure]
-    return said[-1] if said else None
+    """Return the last thing the ledger says of an erasure."""
+    lines = [line for line in ledger.lines() if line.erasure == erasure]
+    return lines[-1] if lines else None
 
 
 def apply(line: Line) -> None:
@@ -118,7 +118,7 @@ def apply(line: Line) -> None:
 
 
 def subject_ref(erasure: Erasure) -> bytes | None:
-    """The digest of the subject's user id, also once only its tombstone has it."""
+    """Find the digest of the subject's user id, once erased in its tombstone."""
     if erasure.subject.subject_ref is not None:
         return bytes(erasure.subject.subject_ref)
     rows = Tombstone.objects.filter(
@@ -155,7 +155,9 @@ def compare() -> Standing:
         check(restored=True)
         ledger.catch_up()
         intents = {
-            line.erasure: line for line in ledger.lines() if line.kind is Kind.INTENT
+            line.erasure: line
+            for line in ledger.lines()
+            if line.kind is LedgerKind.INTENT
         }
     except LedgerUnwritableError as failure:
         raise StartRefusedError(
@@ -167,17 +169,17 @@ def compare() -> Standing:
         raise StartRefusedError(_refusal(broken)) from None
     resumed: list[Line] = []
     replayed: list[Line] = []
-    for some in _in_batches(_needed(list(intents.values()))):
-        _sort(some, resumed, replayed)
-    for some in _in_batches(list(intents.values())):
-        replayed.extend(unheard(some))
+    for batch in _in_batches(_needed(list(intents.values()))):
+        _sort(batch, resumed, replayed)
+    for batch in _in_batches(list(intents.values())):
+        replayed.extend(unheard(batch))
     replayed.extend(_back([line for line in intents.values() if line.scope == PROJECT]))
     replayed.sort(key=lambda line: line.n)
     return Standing(resumed=tuple(resumed), replayed=tuple(replayed))
 
 
 def _needed(lines: Sequence[Line]) -> list[Line]:
-    """Those that are not part of a later one: who goes whole takes all along."""
+    """Return those that are not part of a later one: who goes whole takes all along."""
     gone = {line.subject for line in lines if line.scope == Erasure.Scope.SUBJECT}
     return [
         line
@@ -188,15 +190,15 @@ def _needed(lines: Sequence[Line]) -> list[Line]:
 
 
 def _back(lines: Sequence[Line]) -> list[Line]:
-    """Those of projects that a restore has made whole again, or their keys.
+    """Return those of projects that a restore has made whole again, or their keys.
 
     The database knows that a project is deleted before the ledger does.
     """
-    asked = [line.project for line in lines]
-    rows = Project.objects.filter(id__in=asked)
+    projects = [line.project for line in lines]
+    rows = Project.objects.filter(id__in=projects)
     states: Mapping[UUID, str] = dict(rows.values_list("id", "state"))
-    found = ProjectKey.objects.using("keys").filter(project__in=asked)
-    opened = set(found.values_list("project", flat=True)) if asked else set()
+    found = ProjectKey.objects.using("keys").filter(project__in=projects)
+    opened = set(found.values_list("project", flat=True)) if projects else set()
     return [
         line
         for line in lines
@@ -205,14 +207,14 @@ def _back(lines: Sequence[Line]) -> list[Line]:
     ]
 
 
-def _sort(some: Sequence[Line], resumed: list[Line], replayed: list[Line]) -> None:
-    rows = Erasure.objects.filter(id__in=[line.erasure for line in some])
+def _sort(lines: Sequence[Line], resumed: list[Line], replayed: list[Line]) -> None:
+    rows = Erasure.objects.filter(id__in=[line.erasure for line in lines])
     states: Mapping[UUID, str] = dict(rows.values_list("id", "state"))
     gone = DestroyedKey.objects.using("keys")
-    subjects = [line.subject for line in some]
+    subjects = [line.subject for line in lines]
     destroyed = set(gone.filter(subject__in=subjects).values_list("subject", flat=True))
     unknown: list[Line] = []
-    for line in some:
+    for line in lines:
         state = states.get(line.erasure)
         whole = line.scope == Erasure.Scope.SUBJECT
         if state is None:
@@ -227,7 +229,7 @@ def _sort(some: Sequence[Line], resumed: list[Line], replayed: list[Line]) -> No
 
 
 def _reachable(lines: Sequence[Line]) -> Iterator[Line]:
-    """Those that there is something to do for: what they are about may be unknown too.
+    """Find those with something to do: what they are about may be unknown too.
 
     A subject who is unknown still needs its tombstone; a record or a thread does not.
     """
@@ -247,7 +249,7 @@ def _reachable(lines: Sequence[Line]) -> Iterator[Line]:
 
 
 def unheard(lines: Sequence[Line]) -> list[Line]:
-    """Those of threads that are unknown here, whose names are not dead yet.
+    """Return those of threads that are unknown here, whose names are not dead yet.
 
     Made and erased since the backup: nothing of them is left but that. Four queries.
     """
@@ -258,9 +260,9 @@ def unheard(lines: Sequence[Line]) -> list[Line]:
     places = stones.values_list("project", "digest")
     dead = {(project, bytes(digest)) for project, digest in places}
     threads = Thread.objects.filter(id__in=[line.targets[0] for line in named])
-    known = {str(thread) for thread in threads.values_list("id", flat=True)}
+    found_ids = {str(thread) for thread in threads.values_list("id", flat=True)}
     rows = Erasure.objects.filter(id__in=[line.erasure for line in named])
-    known |= {str(row) for row in rows.values_list("id", flat=True)}
+    found_ids |= {str(row) for row in rows.values_list("id", flat=True)}
     # In one that is deleted nothing is ever named again.
     tenants = Project.objects.filter(id__in=[line.project for line in named])
     tenants = tenants.filter(state=Project.State.ACTIVE)
@@ -269,25 +271,27 @@ def unheard(lines: Sequence[Line]) -> list[Line]:
         line
         for line in named
         if line.project in projects
-        and not known & {line.targets[0], str(line.erasure)}
+        and not found_ids & {line.targets[0], str(line.erasure)}
         and (line.project, digests[line.erasure]) not in dead
     ]
 
 
 def _live(threads: Sequence[str]) -> set[str]:
-    """Those that are here and not erased."""
+    """Return those that are here and not erased."""
     rows = Thread.objects.filter(id__in=threads).exclude(status=Thread.Status.ERASED)
     return {str(thread) for thread in rows.values_list("id", flat=True)}
 
 
 def _refusal(broken: LedgerBrokenError) -> str:
-    told = broken.detail
-    if told.get("what") == BEHIND:
+    detail = broken.detail
+    if detail.get("what") == BEHIND:
         return (
-            f"ledger_behind: {ledger.path()} lacks line {told['n']}, which was written "
-            "or applied; put back its longest copy"
+            f"ledger_behind: {ledger.path()} lacks line {detail['n']}, which was "
+            "written or applied; put back its longest copy"
         )
-    what = f"line {told['n']} of it" if "n" in told else f"{told['file']} beside it"
+    what = (
+        f"line {detail['n']} of it" if "n" in detail else f"{detail['file']} beside it"
+    )
     return (
         f"ledger_broken: the ledger {ledger.path()} is not as this instance wrote it "
         f"({what}); put back its last good copy"
@@ -299,13 +303,13 @@ def _in_batches(lines: Sequence[Line]) -> Iterator[Sequence[Line]]:
         yield lines[start : start + _AT_ONCE]
 
 
-def _closed(erasure: Erasure, kind: Kind, digest: bytes) -> Line:
+def _closed(erasure: Erasure, kind: LedgerKind, digest: bytes) -> Line:
     line = _append(erasure, kind, receipt_sha256=digest)
     journal.run(partial(apply, line))
     return line
 
 
-def _said_of_project(project: Project, kind: Kind) -> Line:
+def _said_of_project(project: Project, kind: LedgerKind) -> Line:
     with _SAYING:
         lines = (line for line in ledger.lines() if line.erasure == project.id)
         line = next((line for line in lines if line.kind is kind), None)
@@ -325,10 +329,14 @@ def _said_of_project(project: Project, kind: Kind) -> Line:
     return line
 
 
-def _append(erasure: Erasure, kind: Kind, **more: Any) -> Line:
+def _append(erasure: Erasure, kind: LedgerKind, **more: Any) -> Line:
     # The names of a person's threads stand in the first line, and need no second.
     whole = erasure.scope == Erasure.Scope.SUBJECT
-    said = [] if whole and kind is not Kind.INTENT else ledger_targets.targets(erasure)
+    targets = (
+        []
+        if whole and kind is not LedgerKind.INTENT
+        else ledger_targets.targets(erasure)
+    )
     return ledger.append(
         kind=kind,
         erasure=erasure.id,
@@ -338,7 +346,7 @@ def _append(erasure: Erasure, kind: Kind, **more: Any) -> Line:
         scope=erasure.scope,
         reason=erasure.reason,
         ticket=erasure.ticket,
-        targets=said,
+        targets=targets,
         at=clock.now(),
         **more,
     )

@@ -23,7 +23,7 @@ class Maintenance:
 
     @property
     def refusal_text(self) -> bytes:
-        """What whoever asks is told, as a line of text."""
+        """Return what whoever asks is told, as a line of text."""
         refusal = ErasuresToReplayError()
         return f"{refusal.code}: {refusal.message}\n".encode()
 

@@ -18,9 +18,9 @@ from memoryhub import journal
 from memoryhub.models.access.audit import AuditEntry
 from memoryhub.models.erasures import Erasure, Receipt
 from memoryhub.services.forget import erasure_plans, erasure_steps, receipts
-from memoryhub.services.scan import erasure_needles, scan_targets, scans
-from memoryhub.services.scan.scans import Verdict
-from memoryhub.vault.scan.needles import Needle
+from memoryhub.services.scan import collecting, scan_targets, scans
+from memoryhub.services.scan.scans import ScanResult
+from memoryhub.vault.scan.targets import ScanTarget
 
 ACTOR: Final = "worker:scan"
 #: Hours, by UTC, in which few are in the way.
@@ -36,7 +36,7 @@ State = Erasure.State
 
 
 def due(now: datetime) -> bool:
-    """Whether tonight's scan is still to be made. At most three small queries."""
+    """Tell whether tonight's scan is still to be made. At most three small queries."""
     began = Erasure.objects.filter(state__in=(State.SCRUBBED, State.COMPLETE))
     first = began.aggregate(first=Min("confirmed_at"))["first"]
     if first is None:
@@ -44,9 +44,9 @@ def due(now: datetime) -> bool:
     rows = AuditEntry.objects.filter(
         project=None, action="scanned", actor_kind="worker"
     )
-    told = Q(outcome="done") | Q(count__gt=0)
+    conclusive = Q(outcome="done") | Q(count__gt=0)
     ats = rows.order_by("-seq").values_list("at", flat=True)
-    last, tried = ats.filter(told).first(), ats.first()
+    last, tried = ats.filter(conclusive).first(), ats.first()
     if tried is not None and now - tried < AGAIN_AFTER:
         return False
     if now.hour in NIGHT:
@@ -55,61 +55,58 @@ def due(now: datetime) -> bool:
     return now - (last or first) > SLEPT_AFTER
 
 
-def run(progress: Callable[[int], object] = lambda amount: None) -> list[Verdict]:
-    """Scan for all that waits, in as few passes as memory allows; their verdicts.
+def run(progress: Callable[[int], object] = lambda amount: None) -> list[ScanResult]:
+    """Scan for all that waits, in as few passes as memory allows; their results.
 
     With nothing to look for it is one pass all the same, which finds its own probes.
     Each is noted in the audit log last: whoever dies before does it again.
     """
-    verdicts, waiting = [], scan_targets.nightly()
-    for rows in scan_targets.in_passes(waiting, _needles, at_once=scan_targets.AT_ONCE):
-        targets = scan_targets.of(*rows)
-        whole, each = scans.scan_each(
-            {row.id: _needles(row) for row in rows},
-            subjects=targets.subjects,
-            threads=targets.threads,
+    results, waiting = [], scan_targets.nightly()
+    for rows in scan_targets.in_passes(waiting, _targets, at_once=scan_targets.AT_ONCE):
+        whole, each = scans.scan(
+            scan_targets.gather(rows, _targets),
             progress=progress,
             budget_bytes=None if rows else scans.BUDGET_BYTES,
         )
         for row in rows:
-            _record_verdict(row, each[row.id])
+            _record_result(row, each[row.id])
         scans.note(whole, actor=ACTOR)
-        verdicts.append(whole)
-    return verdicts
+        results.append(whole)
+    return results
 
 
-def _needles(row: Erasure) -> list[Needle]:
-    found = erasure_needles.of(row)
+def _targets(row: Erasure) -> list[ScanTarget]:
+    found = collecting.list_targets(row)
     return found[:AFTERWARDS] if row.state == State.COMPLETE else found
 
 
-def _record_verdict(row: Erasure, verdict: Verdict) -> None:
-    if verdict.void or verdict.unreachable:
+def _record_result(row: Erasure, result: ScanResult) -> None:
+    if result.void or result.unreachable:
         # It has proved nothing.
         return
     if row.state != State.COMPLETE:
         # What somebody wrote beside the fence is for the eraser to find.
         if not any(erasure_plans.count_left(row).values()):
-            erasure_steps.pass_scan(row, verdict)
+            erasure_steps.pass_scan(row, result)
         return
-    _add(row, verdict)
-    if verdict.clean:
+    _add(row, result)
+    if result.clean:
         rows = Erasure.objects.filter(id=row.id)
         journal.run(partial(rows.update, needles=b""))
 
 
-def _add(row: Erasure, verdict: Verdict) -> None:
-    """An addendum to the receipt; not a second one that says the same."""
+def _add(row: Erasure, result: ScanResult) -> None:
+    """Sign an addendum to the receipt; not a second one that says the same."""
     rows = Receipt.objects.filter(erasure=row, n__gt=0, text__contains='"scanned"')
     last = rows.order_by("-n").values_list("text", flat=True).first()
     if last is not None:
         before = orjson.loads(last)["numbers"]["undeclared"]
-        if bool(before) == bool(verdict.undeclared):
+        if bool(before) == bool(result.undeclared):
             return
     numbers = {
-        "surfaces": len(verdict.surfaces),
-        "bytes": verdict.scanned_bytes,
-        "needles": sum(verdict.needles.values()),
-        "undeclared": verdict.undeclared,
+        "surfaces": len(result.surfaces),
+        "bytes": result.scanned_bytes,
+        "needles": sum(result.targets.values()),
+        "undeclared": result.undeclared,
     }
     receipts.add(row, "scanned", numbers)

@@ -121,15 +121,15 @@ def _enter(row: Project, reason: str, ticket: str | None, actor: str) -> None:
     live = ApiKey.objects.filter(project=row, revoked_at=None)
     prefixes = [*live.order_by("id").values_list("prefix", flat=True)]
     live.update(revoked_at=now)
-    told = partial(audit.Entry, actor=actor, project=row.id)
+    entry = partial(audit.Entry, actor=actor, project=row.id)
     people = project_deletions.unfinished(row).count()
-    begun = told(
+    begun = entry(
         action="project.deletion_begun",
         target_kind="project",
         target_id=str(row.id),
         count=people,
     )
-    revoked = partial(told, action="api_key.revoked", target_kind="api_key")
+    revoked = partial(entry, action="api_key.revoked", target_kind="api_key")
     audit.append_all([*(revoked(target_id=each) for each in prefixes), begun])
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
 from datetime import timedelta
 from functools import partial
 from types import MappingProxyType
@@ -59,58 +58,18 @@ NAMES: Final = (
 _WITH_NAMES: Final = frozenset({"contents_sealed", "in_the_clear"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Erased:
-    """How much of a place is gone, and by which way."""
-
-    count: int
-    method: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Retained:
-    """What stays on purpose: counts, times, keyed digests."""
-
-    what: str
-    reason: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Residue:
-    """What lies where we do not reach: until when, and what guards it meanwhile."""
-
-    what: str
-    #: An ISO date, or a word such as `restart`.
-    until: str
-    control: str
-    #: Of what the names stand there in the clear until then.
-    names: Sequence[str]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
-    """All that a receipt says of what was done. Counts by place."""
-
-    planned: Mapping[str, int]
-    fenced: Mapping[str, int]
-    erased: Mapping[str, Erased]
-    rebuilt: Mapping[str, int]
-    retained: Sequence[Retained]
-    recipients: Sequence[str]
-    residue: Sequence[Residue]
-    #: What the scan says of itself: surfaces, needles by kind, hits, undeclared.
-    verification: Mapping[str, Any]
-
-
-#: What stays in the journal and beside it, so that its chains can still be walked.
-RETAINED: Final = (
-    Retained(what="envelopes", reason="chain"),
-    Retained(what="tombstones", reason="stays_erased"),
-    Retained(what="audit", reason="accountability"),
-    Retained(what="ledger", reason="restores"),
+#: What stays on purpose, in the journal and beside it, so that its chains can still be
+#: walked: what it is, and why.
+RETAINED: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "envelopes": "chain",
+        "tombstones": "stays_erased",
+        "audit": "accountability",
+        "ledger": "restores",
+    }
 )
 #: As well, of scopes that leave threads standing.
-RETAINED_NAMES: Final = Retained(what="names", reason="names")
+RETAINED_NAMES: Final[Mapping[str, str]] = MappingProxyType({"names": "names"})
 
 
 def issue(erasure: Erasure) -> Receipt:
@@ -119,11 +78,11 @@ def issue(erasure: Erasure) -> Receipt:
     Raises NotCompleteError unless all that was fenced is erased and the scan found
     nothing undeclared: there is no receipt for less, and none with a softer word.
     """
-    if known := _stored(erasure.id, 0):
-        return known
-    facts = facts_of(erasure)
-    gone = {place: part.count for place, part in facts.erased.items()}
-    if gone != facts.fenced or not _clean(facts.verification):
+    if stored := _stored(erasure.id, 0):
+        return stored
+    facts = _facts(erasure)
+    gone = {place: part["count"] for place, part in facts["erased"].items()}
+    if gone != facts["fenced"] or not _clean(facts["verification"]):
         raise NotCompleteError
     return _keep(erasure, 0, _statement(erasure, facts))
 
@@ -164,54 +123,57 @@ def rotate_key(*, actor: str) -> str:
     return signer.key_id
 
 
-def facts_of(erasure: Erasure) -> Facts:
-    """What the eraser noted, as a receipt says it. Residue is dated from now on."""
-    planned, looked = orjson.loads(erasure.planned), orjson.loads(erasure.verification)
-    done, places = orjson.loads(erasure.erased), planned.get("places", {})
-    return Facts(
-        planned=_counts(places, "erase"),
-        fenced=_counts(done, "fenced"),
-        erased={
-            place: Erased(count=count, method=places[place]["method"])
+def _facts(erasure: Erasure) -> dict[str, Any]:
+    """Return what the eraser noted, as a receipt says it: counts by place.
+
+    Residue is dated from now on.
+    """
+    planned, done = orjson.loads(erasure.planned), orjson.loads(erasure.erased)
+    places = planned.get("places", {})
+    kept = {
+        place: line["why"] or "kept"
+        for place, line in places.items()
+        if line.get("keep")
+    }
+    return {
+        "planned": _counts(places, "erase"),
+        "fenced": _counts(done, "fenced"),
+        "erased": {
+            place: {"count": count, "method": places[place]["method"]}
             for place, count in _counts(done, "erased").items()
         },
-        rebuilt=_counts(done, "rebuilt"),
-        retained=[
-            *retained(erasure.scope),
-            *(
-                Retained(what=place, reason=line["why"] or "kept")
-                for place, line in places.items()
-                if line.get("keep")
-            ),
-        ],
-        recipients=planned.get("recipients", ()),
-        residue=[_declared(word) for word in planned.get("residue", ())],
-        verification=looked,
-    )
+        "rebuilt": _counts(done, "rebuilt"),
+        "retained": [*retained(erasure.scope), *_reasons(kept)],
+        "recipients": planned.get("recipients", ()),
+        "residue": [*map(_declared, planned.get("residue", ()))],
+        # What the scan says of itself: surfaces, targets by kind, hits, undeclared.
+        "verification": orjson.loads(erasure.verification),
+    }
 
 
-def retained(scope: str) -> Sequence[Retained]:
-    """What stays on purpose whatever an erasure of that scope takes."""
+def retained(scope: str) -> list[dict[str, str]]:
+    """Return what stays on purpose whatever an erasure of that scope takes."""
     whole = scope in (Erasure.Scope.SUBJECT, Erasure.Scope.THREAD)
-    return RETAINED if whole else (*RETAINED, RETAINED_NAMES)
+    return _reasons(RETAINED if whole else {**RETAINED, **RETAINED_NAMES})
 
 
 def expect(scope: str, residue: Iterable[str]) -> Remains:
-    """What a receipt of today would say remains of a plan's `scope` and `residue`."""
-    return Remains(
-        retained=[asdict(each) for each in retained(scope)],
-        residue=[asdict(_declared(word)) for word in residue],
-    )
+    """Tell what a receipt of today would say remains of a plan."""
+    return Remains(retained=retained(scope), residue=[*map(_declared, residue)])
 
 
-def _clean(looked: Mapping[str, Any]) -> bool:
-    """Whether a scan that found its own probes found nothing that is undeclared."""
-    believed = looked.get("self_test") == "passed" and not looked.get("unreachable")
-    return believed and looked.get("undeclared") == 0
+def _reasons(kept: Mapping[str, str]) -> list[dict[str, str]]:
+    return [{"what": what, "reason": reason} for what, reason in kept.items()]
+
+
+def _clean(scanned: Mapping[str, Any]) -> bool:
+    """Tell whether a scan that found its probes found nothing undeclared."""
+    believed = scanned.get("self_test") == "passed" and not scanned.get("unreachable")
+    return believed and scanned.get("undeclared") == 0
 
 
 def threads_root(subject: UUID) -> bytes:
-    """The SHA-256 over (thread, head, its hash) of all its threads, by id. One query.
+    """Hash (thread, head, its hash) of all its threads, by id. One query.
 
     Who walks their chains later finds whether they still end where they ended then.
     """
@@ -226,17 +188,19 @@ def _counts(lines: Mapping[str, Mapping[str, Any]], name: str) -> dict[str, int]
     return {place: line[name] for place, line in lines.items() if line.get(name)}
 
 
-def _declared(word: str) -> Residue:
+def _declared(word: str) -> dict[str, Any]:
+    """Say of what lies out of our reach until when, and what guards it meanwhile."""
     control, days = RESIDUE[word]
     limit = {"backup": settings.BACKUP_DAYS, "keys": settings.KEYS_BACKUP_DAYS}
     until = days
     if days in limit:
         until = (clock.now() + timedelta(days=limit[days])).date().isoformat()
+    # What names stand there in the clear until then.
     names = NAMES if control in _WITH_NAMES else ()
-    return Residue(what=word, until=until, control=control, names=names)
+    return {"what": word, "until": until, "control": control, "names": names}
 
 
-def _statement(erasure: Erasure, facts: Facts) -> dict[str, Any]:
+def _statement(erasure: Erasure, facts: Mapping[str, Any]) -> dict[str, Any]:
     ref = ledgers.subject_ref(erasure)
     return {
         "v": receipts.RECEIPT,
@@ -249,8 +213,8 @@ def _statement(erasure: Erasure, facts: Facts) -> dict[str, Any]:
         "ticket": erasure.ticket,
         "actor_ref": erasure.actor,
         "times": orjson.loads(erasure.times),
-        **asdict(facts),
-        "status": "verified_with_residue" if facts.residue else "verified",
+        **facts,
+        "status": "verified_with_residue" if facts["residue"] else "verified",
         "threads_root": threads_root(erasure.subject_id).hex(),
         "ledger_n": erasure.ledger_n,
     }

@@ -23,7 +23,6 @@ from memoryhub.queries.forget.erasures import CLOSED
 from memoryhub.services.forget import (
     erasure_plans,
     erasure_rows,
-    erasure_steps,
     erasures,
     ledger_targets,
     ledgers,
@@ -56,7 +55,7 @@ def look() -> int:
 
 
 def pending() -> list[Line]:
-    """What a restore has taken back, oldest first. Raises StartRefusedError."""
+    """Return what a restore has taken back, oldest first. Raises StartRefusedError."""
     return list(ledgers.compare().replayed)
 
 
@@ -86,7 +85,7 @@ def replay(line: Line) -> Erasure:
     else:
         # The keys database alone was restored: its key has to go once more.
         journal.run(partial(_taken_back, row.id))
-    row = _advance(line.erasure, until=State.COMPLETE)
+    row = erasures.run(line.erasure)
     if row.state == State.COMPLETE and ledgers.newest(line.erasure) == before:
         ledgers.repeat(row)
     return row
@@ -101,19 +100,19 @@ def take_back(line: Line) -> Project:
 
 
 def _fence(lines: Sequence[Line]) -> None:
-    """One that breaks holds up neither the others nor the start."""
+    """Fence each; one that breaks holds up neither the others nor the start."""
     for line in lines:
         try:
             _make_way(line)
             journal.run(partial(_confirm, line.erasure))
-            _advance(line.erasure, until=State.FENCED)
+            erasures.run(line.erasure, until=State.FENCED)
         except Exception as failure:  # noqa: BLE001  # whatever is wrong with this one
             log.error("erasure.not_fenced", code=type(failure).__name__)
         journal.run(partial(_keep_out, line.erasure))
 
 
 def _keep_out(erasure: UUID) -> None:
-    """What was promised and can't be fenced yet is read by no agent until it is."""
+    """Keep agents from what was promised and can't be fenced yet, until it is."""
     with erasure_rows.locked(erasure) as (row, _):
         if row.state in ledgers.UNFENCED:
             erasure_plans.restrict(row, basis=PLANNED, actor=ACTOR)
@@ -129,7 +128,7 @@ def _make_way(line: Line) -> Erasure | None:
     rows = rows.exclude(confirmed_at=None).exclude(state__in=(*CLOSED, State.HELD))
     # What has not begun yet need not begin before it goes.
     for each in rows.exclude(state=State.PLANNED) if whole else rows:
-        row = _advance(each.id, until=State.COMPLETE)
+        row = erasures.run(each.id)
         if row.state in CLOSED:
             continue
         if not whole:
@@ -144,19 +143,8 @@ def _give_up(erasure: UUID) -> None:
             erasure_plans.expire(row, actor=ACTOR)
 
 
-def _advance(erasure: UUID, *, until: str) -> Erasure:
-    """Step by step; no further once it waits for something."""
-    row = Erasure.objects.get(id=erasure)
-    while not erasure_steps.reached(row, until):
-        before = (row.state, row.updated_at)
-        row = erasures.advance(row)
-        if row.waiting_on or (row.state, row.updated_at) == before:
-            break
-    return row
-
-
 def _confirm(erasure: UUID) -> None:
-    """As when it was: the ledger's line is the proof that somebody had its token."""
+    """Confirm it as then: the ledger's line proves that somebody had its token."""
     with erasure_rows.locked(erasure) as (row, _):
         now = clock.now()
         if row.state not in (State.PLANNED, State.HELD):
@@ -174,7 +162,7 @@ def _taken_back(erasure: UUID) -> None:
 
 
 def _made(line: Line) -> Erasure:
-    """The erasure of a line, planned anew over what there is now."""
+    """Make the erasure of a line, planned anew over what there is now."""
     with transaction.atomic():
         owner = Subject.objects.select_for_update().filter(id=line.subject).first()
         if owner is None:
@@ -201,7 +189,7 @@ def _wish(line: Line) -> erasure_plans.Wish:
 
 
 def _absent(line: Line) -> Subject:
-    """Somebody the backup does not know yet: erased before it is here.
+    """Make somebody the backup does not know yet: erased before it is here.
 
     Or it could be made anew, with no tombstone to keep it out.
     """
@@ -214,7 +202,7 @@ def _absent(line: Line) -> Subject:
 
 
 def _make_room(subject: UUID) -> None:
-    """One erasure of a subject is open at a time: a mere plan gives way."""
+    """Expire mere plans: one erasure of a subject is open at a time."""
     for row in Erasure.objects.exclude(state__in=CLOSED).filter(subject=subject):
         if row.state in ledgers.UNFENCED:
             erasure_plans.expire(row, actor=ACTOR)

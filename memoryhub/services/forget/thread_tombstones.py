@@ -16,9 +16,9 @@ from django.db import transaction
 from memoryhub import journal
 from memoryhub.journal.rows import tombstones
 from memoryhub.models.erasures import Erasure
-from memoryhub.models.server.clock import clock
 from memoryhub.models.subjects import Subject
 from memoryhub.services.forget import erasure_plans, ledger_targets, ledgers
+from memoryhub.services.forget.erasure_plans import Draft, Wish
 from memoryhub.services.people import subjects
 from memoryhub.vault.proof.ledger import Line
 
@@ -26,7 +26,7 @@ _AT_ONCE: Final = 1_000
 
 
 def placed(line: Line) -> Line | None:
-    """The line, if it is one of these, under somebody who is known here.
+    """Return the line, if it is one of these, under somebody who is known here.
 
     A person who is unknown is not made anew for it: its user id is not dead.
     """
@@ -42,27 +42,16 @@ def bury(line: Line, *, actor: str) -> None:
 
     It goes on from there: what is scanned and signed is that there is none.
     """
-    now = clock.now()
+    wish = Wish(scope=line.scope, reason=line.reason, ticket=line.ticket)
+    targets = {"heads": [[line.targets[0], 0]], "ranges": []}
+    draft = Draft(planned={"count": 0, "places": {}}, targets=targets)
     with transaction.atomic():
         owner = Subject.objects.select_for_update().get(id=line.subject)
-        row = Erasure.objects.create(
-            id=line.erasure,
-            project_id=line.project,
-            subject=owner,
-            scope=line.scope,
-            reason=line.reason,
-            ticket=line.ticket,
-            actor=actor,
-            epoch=owner.epoch,
-            state=Erasure.State.ROWS_ERASED,
-            planned=erasure_plans.text({"count": 0, "places": {}}),
-            targets=erasure_plans.text({"heads": [[line.targets[0], 0]], "ranges": []}),
-            ledger_n=line.n,
-            created_at=line.at,
-            expires_at=now,
-            confirmed_at=now,
-            updated_at=now,
-        )
+        row = erasure_plans.build_row(owner, wish, draft, actor)
+        row.id, row.ledger_n, row.created_at = line.erasure, line.n, line.at
+        row.state = Erasure.State.ROWS_ERASED
+        row.confirmed_at = row.expires_at = row.updated_at
+        row.save(force_insert=True)
         digest = ledger_targets.name_digest(line)
         assert digest is not None
         tombstones.lay_names(row, [digest])
@@ -77,8 +66,8 @@ def lay(row: Erasure, line: Line) -> None:
     """
     digests = ledger_targets.names_digests(line)
     for start in range(0, len(digests), _AT_ONCE):
-        some = digests[start : start + _AT_ONCE]
-        journal.run(partial(_lay, row, some))
+        batch = digests[start : start + _AT_ONCE]
+        journal.run(partial(_lay, row, batch))
 
 
 def _lay(row: Erasure, digests: Sequence[bytes]) -> None:

@@ -24,7 +24,7 @@ RECIPIENTS = "recipients"
 
 
 async def keep_flushing() -> None:
-    """Every few seconds, until cancelled."""
+    """Flush every few seconds, until cancelled."""
     while True:
         await asyncio.sleep(FLUSH_SECONDS)
         try:
@@ -50,8 +50,8 @@ def _name_late() -> None:
         row = Erasure.objects.get(id=each.erasure)
         if row.state != Erasure.State.COMPLETE:
             continue
-        said = orjson.loads(Receipt.objects.get(erasure=row, n=0).text)["recipients"]
-        lacking = {key: n for key, n in sorted(each.reads.items()) if key not in said}
+        named = orjson.loads(Receipt.objects.get(erasure=row, n=0).text)["recipients"]
+        lacking = {key: n for key, n in sorted(each.reads.items()) if key not in named}
         if lacking:
             receipts.add(row, RECIPIENTS, lacking)
         uses.drop_late(each)

@@ -23,7 +23,7 @@ from memoryhub.errors import (
     UnavailableError,
     ValueErasedError,
 )
-from memoryhub.kernel.formats.records import Bad, Place
+from memoryhub.kernel.formats.records import Bad, TextPosition
 from memoryhub.kernel.formats.transcripts import Item, Line, Message, Run, Thread
 from memoryhub.models.projects import Project
 from memoryhub.services.imports.intakes import Intake
@@ -70,7 +70,7 @@ class Counts:
 class _Chat:
     """A thread whose lines come now and then."""
 
-    place: Place
+    place: TextPosition
     index: int
     intake: Intake | None = None
     written: int = 0
@@ -91,7 +91,7 @@ class _Waiting:
         self._count = self._bytes = 0
 
     def add(self, line: Line) -> list[list[Line]]:
-        """The batches that are due with this line."""
+        """Add a line, and return the batches that are due with it."""
         lines = self._lines.setdefault(line.thread.name, [])
         lines.append(line)
         self._count += 1
@@ -106,7 +106,7 @@ class _Waiting:
         return [lines]
 
     def drain(self) -> list[list[Line]]:
-        """All that waits, a batch a thread."""
+        """Return all that waits, a batch a thread."""
         batches = list(self._lines.values())
         self._lines, self._count, self._bytes = {}, 0, 0
         return batches
@@ -284,7 +284,7 @@ def _answers(batch: Sequence[Message]) -> Iterator[Sequence[Message]]:
 
 def _bad(
     refusal: Refusal,
-    place: Place,
+    place: TextPosition,
     *,
     run: int | None = None,
     message: int | None = None,

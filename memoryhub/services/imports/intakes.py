@@ -21,7 +21,6 @@ from memoryhub.kernel.commands import (
     CreateThread,
     Imported,
     ImportMessages,
-    NewSlot,
 )
 from memoryhub.kernel.formats import transcripts
 from memoryhub.kernel.formats.transcripts import Message
@@ -156,12 +155,15 @@ class Intake:
         begins[0] = begins[0] and not self.begun
         self.begun = False
         return tuple(
-            Imported(slot=_slot(message, self.tokenizer), turn=turn)
+            Imported(slot=measuring.of_message(message, self.tokenizer), turn=turn)
             for message, turn in zip(fresh, begins, strict=True)
         )
 
     def finish(self) -> None:
-        """The file has no more. Raises StaleError if the thread holds more of it."""
+        """Finish: the file has no more.
+
+        Raises StaleError if the thread holds more of it.
+        """
         if self.count < self.stored:
             raise StaleError
 
@@ -221,19 +223,6 @@ def _last_advance(thread: Thread) -> ImportAdvanced | None:
     return ImportAdvanced.model_validate_json(row.body) if row else None
 
 
-def _slot(message: Message, tokenizer: Tokenizer) -> NewSlot:
-    slot = NewSlot(
-        from_name=message.from_name,
-        to_name=message.to_name,
-        type=message.type,
-        content=message.text,
-        tokens=tokenizer.count(tokens.text_of(message.content)),
-        role=message.role,
-        agent_at=message.agent_at,
-    )
-    return measuring.of_slot(slot, message.content)
-
-
 def _run(thread: transcripts.Thread, *, total: int) -> RunRecorded:
     """`total` is what is known by then: of lines that come one by one, a batch."""
     return RunRecorded(format=thread.format, messages=total)
@@ -241,5 +230,5 @@ def _run(thread: transcripts.Thread, *, total: int) -> RunRecorded:
 
 def _info(thread: transcripts.Thread) -> Any:
     """What else is known of the run; nothing of it stands in the clear."""
-    told = {"trial": thread.trial, "reward": thread.reward, "info": thread.info}
-    return {name: value for name, value in told.items() if value is not None}
+    fields = {"trial": thread.trial, "reward": thread.reward, "info": thread.info}
+    return {name: value for name, value in fields.items() if value is not None}

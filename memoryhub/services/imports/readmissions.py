@@ -35,18 +35,18 @@ def readmit(
 
 
 async def create(
-    prepared: Prepared, *, actor: str, asked: PersonRequest | None = None
+    prepared: Prepared, *, actor: str, request: PersonRequest | None = None
 ) -> Subject:
     """Insert what was prepared; for coroutines. Raises NotErasedError, InProgressError.
 
-    `asked` is noted beside it; who asks the same again looks there first.
+    `request` is noted beside it; whoever repeats it looks there first.
     """
-    made: Subject = await journal.run_async(partial(insert, prepared, actor, asked))
+    made: Subject = await journal.run_async(partial(insert, prepared, actor, request))
     return made
 
 
 def prepare(project: UUID, user_id: str, *, bound: UUID | None = None) -> Prepared:
-    """All of the new subject but its row.
+    """Prepare all of the new subject but its row.
 
     Raises NotErasedError, NotFoundError, and InvalidError (`user_id`) for what can be
     nobody's and was not.
@@ -72,15 +72,15 @@ def _same_person(gone: DeadUserId, ref: bytes) -> QuerySet[Subject]:
 
 
 def insert(
-    prepared: Prepared, actor: str, asked: PersonRequest | None = None
+    prepared: Prepared, actor: str, request: PersonRequest | None = None
 ) -> Subject:
-    """The row of a prepared subject; in the writer. Raises NotErasedError."""
+    """Insert the row of a prepared subject; in the writer. Raises NotErasedError."""
     with transaction.atomic():
         made = subjects.insert(prepared)
         if made.id != prepared.id:
             # Somebody else has readmitted it meanwhile.
             raise NotErasedError
-        requests.claim(asked, subject=made.id)
+        requests.claim(request, subject=made.id)
         audit.append(
             actor=actor,
             action="subject.readmitted",

@@ -31,12 +31,12 @@ async def take(
 
     Emits checkpoint.taken. Raises NameTakenError, CheckpointsFullError, StaleError.
     """
-    said = command.description
+    description = command.description
     return await working_memory.submit(
         agent=agent,
         thread=thread,
         command=command,
-        texts=[] if said is None else [said],
+        texts=[] if description is None else [description],
         if_match=if_match,
         request=request,
         born=True,

@@ -23,7 +23,8 @@ from memoryhub.queries.threads.readers import read
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.memory import working_memory
 
-Changes = tuple[SetKey | DeleteKey, ...]
+Change = SetKey | DeleteKey
+Changes = tuple[Change, ...]
 MAX_VALUE_BYTES: Final = 256 * 1024
 #: No condition.
 ANY: Final = Expected()
@@ -66,9 +67,8 @@ async def retime(
     Emits key.retimed; in a fork, of an inherited value, key.set. Raises
     KeyNotFoundError, StaleError, SubjectRestrictedError.
     """
-    row = await read(threads.get_thread, agent.project, thread, bound=agent.bound)
     # What follows may open a value, and must not tell whether there is a key.
-    threads.require_unrestricted(row)
+    row = await read(threads.get_unrestricted, agent.project, thread, bound=agent.bound)
     command = await read(retiming, row, key, expiry, expected)
     return await working_memory.submit(agent=agent, thread=thread, command=command)
 

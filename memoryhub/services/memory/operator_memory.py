@@ -9,25 +9,59 @@ from memoryhub.kernel.memory.checkpoints import (
     RestoreCheckpoint,
     TakeCheckpoint,
 )
-from memoryhub.kernel.memory.keys import ChangeKeys, DeleteKey, Expiry
+from memoryhub.kernel.memory.keys import ChangeKeys, ClearKeys, DeleteKey, Expiry
 from memoryhub.kernel.memory.memory_commands import Expected
 from memoryhub.kernel.text import names
 from memoryhub.models.threads import Thread
 from memoryhub.queries.memory.comparisons import HEAD
+from memoryhub.queries.memory.keys import count_keys, get_key
 from memoryhub.services.memory import checkpoints, keys, working_memory
 
 
 def set_key(
-    thread: Thread, key: str, value: bytes, expiry: Expiry, *, version: int, actor: str
+    thread: Thread,
+    key: str,
+    value: bytes,
+    expiry: Expiry,
+    *,
+    version: int | None,
+    actor: str,
 ) -> Receipt:
-    """Give a key another value, JSON text as it was typed.
+    """Give a key a value, JSON text as it was typed; without a version it is a new one.
 
-    Emits key.set. Raises JsonRefusedError, ValueTooLargeError, KeysFullError, and
-    StaleError when the key is not at that version any more.
+    Emits key.set. Raises InvalidError for a name that is none, JsonRefusedError,
+    ValueTooLargeError, KeysFullError; StaleError when the key is not at that version
+    any more, and KeyExistsError when it was to be new.
     """
-    change = keys.typed(key, value, expiry, Expected(version=version))
+    expected = Expected(version=version, absent=version is None)
+    if version is None and (names.reserved(key) or not names.valid(key)):
+        raise InvalidError(loc="key")
+    change = keys.typed(key, value, expiry, expected)
     command = ChangeKeys(changes=(change,), numbered=False)
     return working_memory.perform(thread, command, actor=actor)
+
+
+def set_key_back(
+    thread: Thread,
+    key: str,
+    seq: int,
+    expiry: Expiry,
+    *,
+    version: int | None,
+    actor: str,
+) -> Receipt:
+    """Give a key the value again that it had as of an event.
+
+    Emits key.set. `thread` comes with its subject. Raises KeyNotFoundError if it had
+    none, SeqUnknownError, ContentErasedError if that is gone; else as `set_key`.
+    """
+    value = get_key(thread, key, seq=seq).value
+    expected = Expected(version=version, absent=version is None)
+    change = keys.setting(key, value, expiry, expected)
+    command = ChangeKeys(changes=(change,), numbered=False)
+    # Erased meanwhile, what was read here may not be written again.
+    epoch = thread.subject.epoch
+    return working_memory.perform(thread, command, actor=actor, epoch=epoch)
 
 
 def retime_key(
@@ -47,6 +81,20 @@ def delete_key(thread: Thread, key: str, *, version: int, actor: str) -> Receipt
     change = DeleteKey(key=key, expected=Expected(version=version))
     command = ChangeKeys(changes=(change,), numbered=False)
     return working_memory.perform(thread, command, actor=actor)
+
+
+def clear_keys(thread: Thread, *, actor: str) -> Receipt | None:
+    """Remove all keys, once a checkpoint keeps what is there: its receipt.
+
+    Emits checkpoint.taken, then keys.cleared, in this order so that the keys can be
+    brought back; None, and neither, where there are none. `thread` comes with its
+    subject. Raises CheckpointsFullError, ThreadClosedError.
+    """
+    if not count_keys(thread):
+        return None
+    kept = working_memory.perform(thread, TakeCheckpoint(), actor=actor)
+    working_memory.perform(thread, ClearKeys(), actor=actor)
+    return kept
 
 
 def take(thread: Thread, *, name: str | None, actor: str) -> Receipt:

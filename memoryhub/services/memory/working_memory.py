@@ -44,9 +44,18 @@ def perform(
     *,
     actor: str,
     if_match: int | None = None,
+    epoch: int | None = None,
 ) -> Receipt:
-    """Have a command of an operator or worker done. Raises what the command does."""
-    address = Address(project=thread.project_id, name=thread.name)
+    """Have a command of an operator or worker done. Raises what the command does.
+
+    `epoch` is the subject's in which texts were read that the command was made of.
+    """
     return journal.perform(
-        Order(address=address, command=command, actor=actor, if_match=if_match)
+        Order(
+            address=Address(project=thread.project_id, name=thread.name),
+            command=command,
+            actor=actor,
+            if_match=if_match,
+            epoch=epoch,
+        )
     )

@@ -67,7 +67,7 @@ def make(thread: Thread) -> Made:
 
 
 def lacking(state: ThreadState) -> list[Entry]:
-    """Mapped pages of which levels are to be made, in the order of the context."""
+    """List mapped pages of which levels are to be made, in the order of the context."""
     if state.status != "open" or not state.paging.crowded:
         return []
     entries = [frame.entry for frame in state.paging.in_order()]

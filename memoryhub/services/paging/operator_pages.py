@@ -30,7 +30,7 @@ Verb = Literal["pin", "unpin", "map", "evict"]
 
 
 def command_of(thread: Thread, verb: Verb, page_id: str, *, level: int = FULL) -> Act:
-    """What a verb does to a page; `level` is that to map it at.
+    """Return the command of a verb for a page; `level` is that to map it at.
 
     Levels that mapping may need are made here. `thread` comes with its subject.
     """
@@ -78,7 +78,7 @@ def invalidate(
 
 
 def configuring(config: Mapping[str, Any]) -> AmendThread:
-    """Setting what paging goes by; None goes back to the default."""
+    """Return the command that changes paging settings; None is the default again."""
     return AmendThread(config=dict(config))
 
 

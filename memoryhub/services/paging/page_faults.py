@@ -20,7 +20,7 @@ from memoryhub.kernel.levels import tools
 from memoryhub.kernel.levels.lines import shown_text
 from memoryhub.kernel.levels.opened import Opened
 from memoryhub.kernel.levels.tokens import Count
-from memoryhub.kernel.levels.tools import Call, Mistake
+from memoryhub.kernel.levels.tools import Call, Mistake, SearchCall
 from memoryhub.kernel.packing import ranges, selection
 from memoryhub.kernel.paging import faults, working_set
 from memoryhub.kernel.paging.page_commands import FaultPage, Range
@@ -36,8 +36,9 @@ from memoryhub.queries.threads.readers import read
 from memoryhub.queries.turns import envelopes
 from memoryhub.queries.turns.envelopes import Envelope
 from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.paging import page_searches
 from memoryhub.services.paging import pages as writing
-from memoryhub.services.paging.pages import Terms
+from memoryhub.services.paging.pages import Preconditions
 
 _REFUSED = (
     *(PageUnknownError, PageErasedError, FaultConfidenceError, FaultBudgetError),
@@ -48,7 +49,7 @@ _REFUSED = (
 _LEVELS = ("full", "excerpt", "summary", "one line")
 
 
-class Part(NamedTuple):
+class RequestedPart(NamedTuple):
     """A part of FULL that is asked for, in tokens; as many as fit without a limit."""
 
     offset: int
@@ -74,7 +75,7 @@ class Faulted:
     fault_tokens_left: int
 
     def plain(self) -> dict[str, Any]:
-        """As JSON has it, in a fixed key order."""
+        """Return it as JSON values, in a fixed key order."""
         return {
             "page": self.envelope.plain(),
             "effects": {
@@ -112,8 +113,8 @@ async def fault(
     agent: Agent,
     thread: str,
     command: FaultPage,
-    part: Part | None = None,
-    terms: Terms | None = None,
+    part: RequestedPart | None = None,
+    preconditions: Preconditions | None = None,
 ) -> Faulted:
     """Fetch a page back at a level, or at the nearest more faithful one there can be.
 
@@ -124,32 +125,32 @@ async def fault(
     which says what is left, or NoRoomError, which says what fits the next request;
     after any of them nothing was charged.
     """
+    page, level = command.page_id, command.level
     # FULL is there already, and nothing lower is mapped in the place of what was asked.
-    if command.level and names.valid(command.page_id):
+    if level and names.valid(page):
         made = await read(
-            writing.prepared,
-            agent,
-            thread,
-            command.page_id,
-            level=command.level,
-            whole=True,
+            writing.prepared, agent, thread, page, level=level, whole=True
         )
         command = replace(command, made=made)
-    if part is not None and names.valid(command.page_id):
-        found = await read(_cut, agent, thread, command.page_id, part)
+    if part is not None and names.valid(page):
+        found = await read(_cut, agent, thread, page, part)
         command = replace(command, range=found)
     try:
-        receipt = await writing.apply(agent, thread, command, terms=terms)
+        receipt = await writing.apply(
+            agent, thread, command, preconditions=preconditions
+        )
     except _REFUSED as refusal:
         raise await read(_explained, agent, thread, refusal, command) from None
     for event in receipt.all(FaultRefused):
-        told = faults.refused(event.refusal)
-        raise await read(_explained, agent, thread, told, command)
+        refused = faults.refused(event.refusal)
+        explained = await read(_explained, agent, thread, refused, command)
+        explained.journaled = True
+        raise explained
     return await read(_faulted, agent, receipt, command)
 
 
 async def call(
-    *, agent: Agent, thread: str, sent: Any, terms: Terms | None = None
+    *, agent: Agent, thread: str, sent: Any, preconditions: Preconditions | None = None
 ) -> dict[str, str]:
     """Do what a model's call asks for, and answer with the tool's message.
 
@@ -158,28 +159,32 @@ async def call(
     parsed = tools.parse_call(sent)
     if isinstance(parsed, Mistake):
         # A thread that is not there is no mistake of the model's.
-        await read(_require_thread, agent, thread)
+        await read(threads.get_unrestricted, agent.project, thread, bound=agent.bound)
         return tools.tool_message(parsed.call_id, parsed.name, parsed.sentence)
-    content = await _called(agent, thread, parsed, terms)
+    if isinstance(parsed, SearchCall):
+        content = await page_searches.search(agent, thread, parsed)
+    else:
+        content = await _called(agent, thread, parsed, preconditions)
     return tools.tool_message(parsed.call_id, parsed.name, content)
 
 
-def _require_thread(agent: Agent, thread: str) -> None:
-    row = threads.get_thread(agent.project, thread, bound=agent.bound)
-    threads.require_unrestricted(row)
-
-
-async def _called(agent: Agent, thread: str, asked: Call, terms: Terms | None) -> str:
+async def _called(
+    agent: Agent, thread: str, parsed: Call, preconditions: Preconditions | None
+) -> str:
     command = FaultPage(
-        page_id=asked.page_id,
-        level=asked.level,
+        page_id=parsed.page_id,
+        level=parsed.level,
         by="model",
-        call_id=asked.call_id or None,
+        call_id=parsed.call_id or None,
     )
-    part = None if asked.offset is None else Part(asked.offset, asked.limit)
+    part = None if parsed.offset is None else RequestedPart(parsed.offset, parsed.limit)
     try:
         found = await fault(
-            agent=agent, thread=thread, command=command, part=part, terms=terms
+            agent=agent,
+            thread=thread,
+            command=command,
+            part=part,
+            preconditions=preconditions,
         )
     except InvalidError as refusal:
         return f"{refusal.loc} takes {refusal.allowed}."
@@ -188,7 +193,7 @@ async def _called(agent: Agent, thread: str, asked: Call, terms: Terms | None) -
     return found.message
 
 
-def _cut(agent: Agent, thread: str, page_id: str, part: Part) -> Range | None:
+def _cut(agent: Agent, thread: str, page_id: str, part: RequestedPart) -> Range | None:
     """The part, or as much of it as fits; None for a page that there is not."""
     row = threads.get_thread(agent.project, thread, bound=agent.bound)
     state = states.state_of(row)
@@ -240,11 +245,11 @@ def _faulted(agent: Agent, receipt: Receipt, command: FaultPage) -> Faulted:
     # Whoever fetches a page is handed its text.
     uses.read(agent.prefix, state.subject)
     entry = pages.find_entry(state, command.page_id)
-    told = receipt.all(PageFaulted)
-    level = told[0].level if told else state.paging.frames[entry.page_id].level
+    events = receipt.all(PageFaulted)
+    level = events[0].level if events else state.paging.frames[entry.page_id].level
     tier = state.paging.tier(entry.page_id) or entry.home
     left = selection.policies_of(state.paging)
-    source = told[0].tier_before if told else tier
+    source = events[0].tier_before if events else tier
     envelope = envelopes.get_envelope(
         thread, entry, level=level, tier=tier, source=source
     )
@@ -258,8 +263,8 @@ def _faulted(agent: Agent, receipt: Receipt, command: FaultPage) -> Faulted:
         envelope=envelope,
         text=text,
         part=command.range,
-        promoted=bool(told),
-        tokens=told[0].tokens if told else entry.at(level).tokens,
+        promoted=bool(events),
+        tokens=events[0].tokens if events else entry.at(level).tokens,
         evictions=tuple(writing.evictions(receipt)),
         faults_left=left.faults_left,
         fault_tokens_left=left.upgrade_budget_tokens,

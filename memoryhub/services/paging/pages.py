@@ -43,7 +43,7 @@ from memoryhub.services.threads import counting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Terms:
+class Preconditions:
     """Under which conditions a command is given, and on whose account."""
 
     if_match: int | None = None
@@ -86,7 +86,7 @@ async def write(
     drafts: Sequence[PageDraft],
     replace: bool = False,
     by: By = "tool",
-    terms: Terms | None = None,
+    preconditions: Preconditions | None = None,
 ) -> Receipt:
     """Make pages, all or none; `replace` gives one that exists a new version.
 
@@ -99,12 +99,17 @@ async def write(
         made = tuple(_new_page(draft, tokenizer) for draft in drafts)
         return CreatePages(pages=made, replace=replace, by=by)
 
-    order = _order(agent, thread, counted(EST), terms=terms, born=True)
+    order = _order(agent, thread, counted(EST), preconditions=preconditions, born=True)
     return await counting.submit(order, counted)
 
 
 async def write_system_prompt(
-    *, agent: Agent, thread: str, text: str, tokens: int | None, terms: Terms
+    *,
+    agent: Agent,
+    thread: str,
+    text: str,
+    tokens: int | None,
+    preconditions: Preconditions,
 ) -> Receipt:
     """Write the page that stands first in each request.
 
@@ -119,7 +124,11 @@ async def write_system_prompt(
         role="system",
     )
     return await write(
-        agent=agent, thread=thread, drafts=[draft], replace=True, terms=terms
+        agent=agent,
+        thread=thread,
+        drafts=[draft],
+        replace=True,
+        preconditions=preconditions,
     )
 
 
@@ -130,7 +139,7 @@ async def amend(
     entry: Entry,
     change: PageChange,
     by: By = "tool",
-    terms: Terms | None = None,
+    preconditions: Preconditions | None = None,
 ) -> Receipt:
     """Change a page that was read just now. Emits page.updated.
 
@@ -140,11 +149,17 @@ async def amend(
     if change.content is not None and entry.slot is not None:
         raise DerivedPageError
     command = await read(_update_page, thread, entry, change, by)
-    return await apply(agent, agent.calls(thread.name), command, terms=terms)
+    return await apply(
+        agent, agent.calls(thread.name), command, preconditions=preconditions
+    )
 
 
 async def map_page(
-    *, agent: Agent, thread: str, command: MapPage, terms: Terms | None = None
+    *,
+    agent: Agent,
+    thread: str,
+    command: MapPage,
+    preconditions: Preconditions | None = None,
 ) -> Receipt:
     """Map a page at a level, its lower levels made first when one may be needed.
 
@@ -156,7 +171,7 @@ async def map_page(
     command = MapPage(
         page_id=command.page_id, level=command.level, made=made, by=command.by
     )
-    return await apply(agent, thread, command, terms=terms)
+    return await apply(agent, thread, command, preconditions=preconditions)
 
 
 async def apply(
@@ -164,13 +179,15 @@ async def apply(
     thread: str,
     command: PageCommand,
     *,
-    terms: Terms | None = None,
+    preconditions: Preconditions | None = None,
 ) -> Receipt:
-    """Have a command of paging done that needs nothing made beforehand.
+    """Run a command of paging that needs nothing made beforehand.
 
     Raises what the command does.
     """
-    return await journal.submit(_order(agent, thread, command, terms=terms))
+    return await journal.submit(
+        _order(agent, thread, command, preconditions=preconditions)
+    )
 
 
 def prepared(
@@ -192,12 +209,15 @@ def prepared(
 
 
 async def after(receipt: Receipt) -> ThreadState:
-    """The state once the command was done; read only for what was served before."""
+    """Return the state after the command; read only for what was served before."""
     return receipt.state or (await read(state_after, receipt))[1]
 
 
 def state_after(receipt: Receipt) -> tuple[Thread, ThreadState]:
-    """The thread and its state once the command was done. Four queries, or one."""
+    """Return the thread and its state once the command was done.
+
+    Four queries, or one.
+    """
     rows = Thread.objects.select_related("subject")
     if receipt.state is not None:
         # What it takes to open a text: all columns cost half as much as the write.
@@ -207,13 +227,13 @@ def state_after(receipt: Receipt) -> tuple[Thread, ThreadState]:
 
 
 def evictions(receipt: Receipt) -> list[str]:
-    """Pages that left the working set for what the command did."""
+    """List the pages that left the working set for what the command did."""
     gone = [e.page_id for e in receipt.all(PageEvicted) if e.tier_before == "L0"]
     return [*dict.fromkeys(gone)]
 
 
 def mapped(receipt: Receipt) -> dict[str, bool]:
-    """Which of the pages that the command touched stand in the working set after it."""
+    """Return which of the command's pages stand in the working set after it."""
     found: dict[str, bool] = {}
     for each in receipt.events:
         event = each.event
@@ -233,17 +253,17 @@ def _order(
     thread: str,
     command: PageCommand,
     *,
-    terms: Terms | None,
+    preconditions: Preconditions | None,
     born: bool = False,
 ) -> Order:
     """`born`: a name that is new makes the thread."""
-    terms = terms or Terms()
+    preconditions = preconditions or Preconditions()
     return Order(
         address=agent.address(thread, birth=agent.birth() if born else None),
         command=command,
         actor=agent.actor,
-        if_match=terms.if_match,
-        request=terms.request,
+        if_match=preconditions.if_match,
+        request=preconditions.request,
         size=_weight(command),
     )
 

@@ -45,11 +45,11 @@ def restrict(subject: UUID, *, basis: str, actor: str) -> Subject:
 
 
 async def restrict_async(
-    subject: UUID, *, basis: str, actor: str, asked: PersonRequest | None = None
+    subject: UUID, *, basis: str, actor: str, request: PersonRequest | None = None
 ) -> Subject:
-    """As `restrict`, for coroutines. Raises InProgressError too."""
+    """Restrict as `restrict` does, for coroutines. Raises InProgressError too."""
     require_basis(basis)
-    work = partial(_restrict, subject, basis, actor, asked)
+    work = partial(_restrict, subject, basis, actor, request)
     changed: Subject = await journal.run_async(work)
     return changed
 
@@ -66,10 +66,10 @@ def unrestrict(subject: UUID, *, actor: str) -> Subject:
 
 
 async def unrestrict_async(
-    subject: UUID, *, actor: str, asked: PersonRequest | None = None
+    subject: UUID, *, actor: str, request: PersonRequest | None = None
 ) -> Subject:
-    """As `unrestrict`, for coroutines. Raises InProgressError too."""
-    work = partial(_unrestrict, subject, actor, asked)
+    """Lift as `unrestrict` does, for coroutines. Raises InProgressError too."""
+    work = partial(_unrestrict, subject, actor, request)
     changed: Subject = await journal.run_async(work)
     return changed
 
@@ -81,11 +81,11 @@ def require_basis(basis: str) -> None:
 
 
 def _restrict(
-    subject: UUID, basis: str, actor: str, asked: PersonRequest | None = None
+    subject: UUID, basis: str, actor: str, request: PersonRequest | None = None
 ) -> Subject:
     with transaction.atomic():
         row = locked(subject)
-        requests.claim(asked, subject=row.id)
+        requests.claim(request, subject=row.id)
         if (row.state, row.basis) != (Subject.State.RESTRICTED, basis):
             _change(row, Subject.State.RESTRICTED, basis=basis)
             audit_act("subject.restricted", row.id, project=row.project_id, actor=actor)
@@ -93,11 +93,11 @@ def _restrict(
 
 
 def _unrestrict(
-    subject: UUID, actor: str, asked: PersonRequest | None = None
+    subject: UUID, actor: str, request: PersonRequest | None = None
 ) -> Subject:
     with transaction.atomic():
         row = locked(subject)
-        requests.claim(asked, subject=row.id)
+        requests.claim(request, subject=row.id)
         if row.state != Subject.State.RESTRICTED:
             return row
         kept = _kept_by(row)
@@ -110,7 +110,7 @@ def _unrestrict(
 
 
 def audit_act(action: str, subject: UUID, *, project: UUID, actor: str) -> None:
-    """Into the audit log, last in the transaction that does it."""
+    """Note an act in the audit log, last in the transaction that does it."""
     audit.append(
         actor=actor,
         action=action,
@@ -122,7 +122,10 @@ def audit_act(action: str, subject: UUID, *, project: UUID, actor: str) -> None:
 
 
 def locked(subject: UUID) -> Subject:
-    """The subject, locked until the transaction ends. Raises SubjectErasedError."""
+    """Lock the subject until the transaction ends.
+
+    Raises SubjectErasedError.
+    """
     row = Subject.objects.select_for_update().get(id=subject)
     require_subject(row)
     return row
@@ -134,11 +137,11 @@ def _kept_by(row: Subject) -> str:
     if rows.filter(state=Erasure.State.HELD).exists():
         return HELD
     planned = rows.filter(state=Erasure.State.PLANNED)
-    asked = Q(restrict=True, expires_at__gt=clock.now())
+    restricting = Q(restrict=True, expires_at__gt=clock.now())
     # One that was confirmed is not fenced yet, or not in all of its journals.
     begun = Q(scope=Erasure.Scope.SUBJECT) | Q(ledger_n__isnull=False)
     begun &= Q(confirmed_at__isnull=False)
-    return PLANNED if planned.filter(asked | begun).exists() else ""
+    return PLANNED if planned.filter(restricting | begun).exists() else ""
 
 
 def _change(row: Subject, state: Subject.State, *, basis: str) -> None:

@@ -35,7 +35,7 @@ class Prepared:
 
 
 def find(project: UUID, user_id: str, *, bound: UUID | None = None) -> Subject | None:
-    """The subject known outside by `user_id`, if it is the `bound` one.
+    """Find the subject of this `user_id`, if it is the `bound` one.
 
     Raises SubjectErasedError for one that was erased, and InvalidError (`user_id`) for
     what is nobody's and can be nobody's. One query, and one for a miss.
@@ -53,12 +53,12 @@ def find(project: UUID, user_id: str, *, bound: UUID | None = None) -> Subject |
 
 
 def ref_of(project: UUID, user_id: str) -> bytes:
-    """The keyed digest by which a `user_id` is known."""
+    """Return the keyed digest by which a `user_id` is found."""
     return blind_index.subject_ref(keys.project_key(project), user_id)
 
 
 def find_or_create(project: UUID, user_id: str) -> Subject:
-    """The subject of that outside id, made if it is new.
+    """Return the subject of that `user_id`, made if it is new.
 
     Raises SubjectErasedError for one that was erased, and InvalidError (`user_id`).
     """
@@ -70,13 +70,13 @@ def find_or_create(project: UUID, user_id: str) -> Subject:
 
 
 def alive(subject: Subject) -> Subject:
-    """The subject. Raises SubjectErasedError for one that is erased."""
+    """Return the subject. Raises SubjectErasedError for one that is erased."""
     require_subject(subject)
     return subject
 
 
 def prepare(project: UUID, user_id: str, *, generation: int = 1) -> Prepared:
-    """All of a new subject but its row, which `create` inserts.
+    """Prepare all of a new subject but its row, which `create` inserts.
 
     The key is committed before the first row sealed under it; an orphan is swept later.
     """
@@ -84,7 +84,7 @@ def prepare(project: UUID, user_id: str, *, generation: int = 1) -> Prepared:
     keys.create_subject_key(subject, project_id=project)
     sealed = payloads.seal(
         keys.subject_keys(subject, epoch=1),
-        _place(project, subject),
+        _address(project, subject),
         user_id.encode(),
     )
     return Prepared(
@@ -106,7 +106,7 @@ async def create(prepared: Prepared) -> Subject:
 
 
 def anonymous(project: UUID) -> Subject:
-    """The project's subject for memory that is about nobody in particular.
+    """Return the project's subject for memory that is about nobody in particular.
 
     Raises ProjectDeletedError once it is erased for good, with its project.
     """
@@ -127,16 +127,16 @@ def create_anonymous(project: UUID) -> Subject:
 
 
 def external_id(subject: Subject) -> str | None:
-    """The outside id, opened; None for the anonymous subject."""
+    """Open the subject's user id; None for the anonymous subject."""
     if subject.external_id is None:
         return None
     opened = keys.subject_keys(subject.id, epoch=subject.epoch)
-    place = _place(subject.project_id, subject.id)
-    return payloads.open_sealed(opened, place, bytes(subject.external_id)).decode()
+    address = _address(subject.project_id, subject.id)
+    return payloads.open_sealed(opened, address, bytes(subject.external_id)).decode()
 
 
 def insert(new: Prepared) -> Subject:
-    """The row of a prepared subject, or the one that is there; in the writer.
+    """Insert a prepared subject, or return the one that is there; in the writer.
 
     Raises SubjectErasedError for one that was erased and not readmitted, and
     ProjectDeletedError.
@@ -167,8 +167,8 @@ def insert(new: Prepared) -> Subject:
         return subject
 
 
-def _place(project: UUID, subject: UUID) -> payloads.Place:
-    return payloads.Place(
+def _address(project: UUID, subject: UUID) -> payloads.PayloadAddress:
+    return payloads.PayloadAddress(
         project=project,
         subject=subject,
         thread=UUID(int=0),

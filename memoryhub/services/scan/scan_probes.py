@@ -1,4 +1,4 @@
-"""Probes: needles that a scan plants for itself, one for each way of writing.
+"""Probes: targets that a scan plants for itself, one for each way of writing.
 
 A scan that does not find every one of them has proved nothing, and says so.
 """
@@ -8,7 +8,6 @@ from __future__ import annotations
 import base64
 import gzip
 import io
-import json
 import secrets
 import zipfile
 import zlib
@@ -22,7 +21,7 @@ from django.conf import settings
 from django.db import connections
 
 from memoryhub.queries.scan.surfaces import ALIASES, REDIS
-from memoryhub.vault.scan.needles import Kind, Needle
+from memoryhub.vault.scan.targets import ScanTarget, TargetKind
 
 #: In Redis a probe goes by itself, should nobody take it away.
 SECONDS: Final = 600
@@ -58,26 +57,23 @@ DRESSES: Mapping[str, Callable[[bytes], bytes]] = MappingProxyType(
         "zip": _zipped,
         # An array of one text of up to 255 bytes, by its specification.
         "msgpack": lambda plain: b"\x91\xd9" + bytes([len(plain)]) + plain,
-        "containers": lambda plain: base64.b64encode(
-            zlib.compress(json.dumps([plain.hex()]).encode())
-        ),
     }
 )
 
 
-def make() -> dict[str, Needle]:
-    """A fresh probe for each decoder, and for each store that is not a file."""
+def make() -> dict[str, ScanTarget]:
+    """Return a fresh probe for each decoder, and for each store that is not a file."""
     stores = [f"toast {alias}" for alias in ALIASES if _vendor(alias) == "postgresql"]
     stores += ["redis"] * bool(settings.REDIS_URL)
     return {
-        name: Needle(kind=Kind.PLAINTEXT, data=secrets.token_hex(16).encode())
+        name: ScanTarget(kind=TargetKind.PLAINTEXT, data=secrets.token_hex(16).encode())
         for name in (*DRESSES, *stores)
     }
 
 
 @contextmanager
-def planted(probes: Mapping[str, Needle]) -> Iterator[None]:
-    """The probes stand where the scan must find them; afterwards none does.
+def planted(probes: Mapping[str, ScanTarget]) -> Iterator[None]:
+    """Plant the probes where the scan must find them; afterwards none is there.
 
     Raises OSError where one can't be planted: on a full disk, or without Redis.
     """
@@ -93,8 +89,8 @@ def planted(probes: Mapping[str, Needle]) -> Iterator[None]:
         _remove(probes, key=path.name)
 
 
-def _plant_in_tables(probes: Mapping[str, Needle]) -> None:
-    """In a table of this connection alone, where a value is compressed as any is."""
+def _plant_in_tables(probes: Mapping[str, ScanTarget]) -> None:
+    """Plant in a table of this connection, where a value is compressed as any is."""
     for alias in ALIASES:
         if probe := probes.get(f"toast {alias}"):
             with connections[alias].cursor() as cursor:
@@ -104,13 +100,13 @@ def _plant_in_tables(probes: Mapping[str, Needle]) -> None:
                 )
 
 
-def _plant_in_redis(probes: Mapping[str, Needle], *, key: str) -> None:
+def _plant_in_redis(probes: Mapping[str, ScanTarget], *, key: str) -> None:
     if probe := probes.get("redis"):
         values: Any = import_module(REDIS)
         values.plant(settings.REDIS_URL, key=key, value=probe.data, seconds=SECONDS)
 
 
-def _remove(probes: Mapping[str, Needle], *, key: str) -> None:
+def _remove(probes: Mapping[str, ScanTarget], *, key: str) -> None:
     for alias in ALIASES:
         if f"toast {alias}" in probes:
             with connections[alias].cursor() as cursor:

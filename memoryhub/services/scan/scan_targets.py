@@ -1,21 +1,21 @@
-"""What scans are for: the needles of erasures, and whose rows should hold none.
+"""What scans are for: the targets of erasures, and whose rows should hold none.
 
 Never writes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 from uuid import UUID
 
 from memoryhub.journal.forget import purging
 from memoryhub.models.erasures import Erasure
-from memoryhub.services.scan import erasure_needles
-from memoryhub.vault.scan.needles import Needle
+from memoryhub.services.scan import collecting
+from memoryhub.vault.scan.targets import ScanTarget
 
-#: Needles of one pass, at night and by day, beside requests: each takes some 8 KB of
+#: Targets of one pass, at night and by day, beside requests: each takes some 8 KB of
 #: memory while it is looked for.
 AT_ONCE, BY_DAY = 20_000, 5_000
 
@@ -30,44 +30,44 @@ _GONE: Final = (
 class Targets:
     """What to look for, and whose rows should be gone."""
 
-    needles: tuple[Needle, ...] = ()
+    by_erasure: Mapping[UUID, Sequence[ScanTarget]] = field(default_factory=dict)
     subjects: frozenset[UUID] = frozenset()
     threads: frozenset[UUID] = frozenset()
-    erasures: int = 0
 
 
-def of(*rows: Erasure) -> Targets:
-    """Those of these erasures. Names of it are told from others' by their ids.
+def gather(
+    rows: Sequence[Erasure], collect: Callable[[Erasure], Sequence[ScanTarget]]
+) -> Targets:
+    """Gather what is looked for, by erasure, and whose names to tell from others'.
 
     A thread that a live fork reads through keeps its names lawfully.
     """
     whole = [row for row in rows if row.scope == Erasure.Scope.SUBJECT]
     threads = [
-        row
+        row.thread_id
         for row in rows
         if row.scope == Erasure.Scope.THREAD
         and row.thread_id
-        and not purging.folding_through(row.thread_id)
+        and not purging.folding_through([row.thread_id])
     ]
     return Targets(
-        needles=tuple(needle for row in rows for needle in erasure_needles.of(row)),
+        by_erasure={row.id: collect(row) for row in rows},
         subjects=frozenset(row.subject_id for row in whole),
-        threads=frozenset(row.thread_id for row in threads if row.thread_id),
-        erasures=len(rows),
+        threads=frozenset(threads),
     )
 
 
 def in_passes(
     rows: Iterable[Erasure],
-    needles: Callable[[Erasure], Sequence[Needle]],
+    collect: Callable[[Erasure], Sequence[ScanTarget]],
     *,
     at_once: int,
 ) -> Iterator[list[Erasure]]:
-    """The erasures whose needles are looked for at once; the last may be none."""
+    """Batch erasures whose targets are looked for at once; the last may be none."""
     batch: list[Erasure] = []
     count = 0
     for row in rows:
-        more = len(needles(row))
+        more = len(collect(row))
         if batch and count + more > at_once:
             yield batch
             batch, count = [], 0
@@ -77,15 +77,15 @@ def in_passes(
 
 
 def waiting_beside(row: Erasure) -> list[Erasure]:
-    """What else is scrubbed and waits for nothing, as far as one pass takes it."""
+    """Find what else is scrubbed and waits for nothing, as far as one pass goes."""
     rows = Erasure.objects.filter(state=State.SCRUBBED, waiting_on="")
     others = rows.exclude(id=row.id).select_related("subject", "thread").order_by("id")
-    passes = in_passes([row, *others], erasure_needles.of, at_once=BY_DAY)
+    passes = in_passes([row, *others], collecting.list_targets, at_once=BY_DAY)
     return next(passes)[1:]
 
 
 def nightly() -> list[Erasure]:
-    """What a pass over everything is for: erasures that are scrubbed and wait for it.
+    """List what a pass over everything is for: erasures that are scrubbed and wait.
 
     Complete ones too, whose receipts have not been looked after at night yet. What is
     not scrubbed would be found for sure.
@@ -96,7 +96,7 @@ def nightly() -> list[Erasure]:
 
 
 def unfinished() -> Targets:
-    """Of all erasures whose rows are gone, until the night after their receipts."""
+    """Return those of all whose rows are gone, until the night after the receipt."""
     rows = Erasure.objects.filter(state__in=_GONE)
     rows |= Erasure.objects.filter(state=State.COMPLETE).exclude(needles=b"")
-    return of(*rows.order_by("id"))
+    return gather([*rows.order_by("id")], collecting.list_targets)

@@ -1,4 +1,4 @@
-"""Scans: looks for needles in every byte that we own, and judges what it finds.
+"""Scans: looks for targets in every byte that we own, and judges what it finds.
 
 It never says what it looked for. A run that does not find its own probes is void.
 """
@@ -6,11 +6,11 @@ It never says what it looked for. A run that does not find its own probes is voi
 from __future__ import annotations
 
 import errno
-import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
+from enum import StrEnum
+from itertools import chain
 from typing import Any, Final
 from uuid import UUID
 
@@ -19,44 +19,50 @@ from django.db import DatabaseError, transaction
 from memoryhub import journal
 from memoryhub.journal import audit
 from memoryhub.models.access.operators import Operator
-from memoryhub.queries.scan import residue, surface_files, surfaces
-from memoryhub.queries.scan.residue import Standing
-from memoryhub.queries.scan.surfaces import Kind as Place
+from memoryhub.queries.scan import surface_files, surfaces
+from memoryhub.queries.scan.surface_kinds import SurfaceKind
 from memoryhub.queries.scan.surfaces import Surface
 from memoryhub.services.scan import scan_probes
-from memoryhub.vault.scan.needles import Kind, Needle
+from memoryhub.services.scan.scan_targets import Targets
 from memoryhub.vault.scan.sources import Hit, Search
+from memoryhub.vault.scan.targets import ScanTarget, TargetKind
 
 #: Of this scanner; receipts name it.
 VERSION: Final = "memoryhub.scan/1"
 #: More than that is looked through at night, once for all erasures that wait for it.
 BUDGET_BYTES: Final = 4 << 30
 #: What others may have written as well, where they call something so.
-_CLEAR = (Kind.NAME, Kind.USER_ID, Kind.PLAINTEXT)
+_CLEAR = (TargetKind.NAME, TargetKind.USER_ID, TargetKind.PLAINTEXT)
 #: What staff and our own words may hold too. An id is none of their business, but as
 #: the name of an account: that is the operator's own, who may be a customer as well.
-_OF_STAFF = (Kind.NAME, Kind.PLAINTEXT)
-_OF_OURS = (Kind.NAME, Kind.USER_ID)
+_OF_STAFF = (TargetKind.NAME, TargetKind.PLAINTEXT)
+_OF_OURS = (TargetKind.NAME, TargetKind.USER_ID)
 #: Where nothing of it may be, whoever else has the same name.
-_HERS = (Place.HERS, Place.UNLISTED)
+_NO_OTHERS = (SurfaceKind.OWN_ROWS, SurfaceKind.UNLISTED)
+
+
+class Standing(StrEnum):
+    """By what right something is in a place."""
+
+    #: A name that somebody else's rows, or our own words, hold lawfully.
+    OTHERS = "others"
+    UNDECLARED = "undeclared"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """A needle in a place, and by what it may be there."""
+    """A target in a place, and by what it may be there."""
 
-    surface: Place
+    surface: SurfaceKind
     place: str
-    kind: Kind
+    kind: TargetKind
     decoder: str
     at: int
     standing: Standing
-    #: The declared residue it belongs to, if any.
-    what: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class ScanResult:
     """What a scan found, and whether it is to be believed."""
 
     self_test: Mapping[str, bool]
@@ -65,18 +71,17 @@ class Verdict:
     unreachable: tuple[str, ...]
     cut: int
     scanned_bytes: int
-    needles: Mapping[str, int]
+    targets: Mapping[str, int]
     too_short: int
     #: What stood in the way: disk, store.
     trouble: str
     hits: tuple[Found, ...]
     #: What grows with the memory was left for the night.
     deferred: bool
-    seconds: float
 
     @property
     def void(self) -> bool:
-        """It did not find its own probes."""
+        """Tell whether it did not find its own probes."""
         return not self.self_test or not all(self.self_test.values())
 
     @property
@@ -85,12 +90,12 @@ class Verdict:
 
     @property
     def clean(self) -> bool:
-        """Nothing is anywhere that should not be, and it was looked for everywhere."""
+        """Tell whether nothing is where it should not be, and all was looked at."""
         return not (self.void or self.undeclared or self.unreachable)
 
     @property
     def found_in_the_clear(self) -> bool:
-        """Something undeclared that the erasure's row does not keep."""
+        """Tell whether something undeclared is not kept by the erasure's row."""
         return any(
             hit.standing is Standing.UNDECLARED and hit.kind in _CLEAR
             for hit in self.hits
@@ -98,17 +103,17 @@ class Verdict:
 
     @property
     def looked_in_the_clear(self) -> bool:
-        """It looked for some of what the erasure's row does not keep."""
-        return any(self.needles.get(kind) for kind in _CLEAR)
+        """Tell whether it looked for what the erasure's row does not keep."""
+        return any(self.targets.get(kind) for kind in _CLEAR)
 
     def facts(self) -> dict[str, Any]:
-        """For the erasure's row and the receipt: words and whole numbers only."""
+        """Sum it up for the erasure's row and the receipt: words and whole numbers."""
         return {
             "scanner": VERSION,
             "self_test": "passed" if not self.void else "failed",
             "surfaces": list(self.surfaces),
             "unreachable": list(self.unreachable),
-            "needles": dict(self.needles),
+            "needles": dict(self.targets),
             "too_short": self.too_short,
             "bytes": self.scanned_bytes,
             "cut": self.cut,
@@ -119,16 +124,17 @@ class Verdict:
 
 
 def _counted(hits: Iterable[Found]) -> list[dict[str, Any]]:
-    counts = Counter((hit.surface, hit.kind, hit.standing, hit.what) for hit in hits)
+    counts = Counter((hit.surface, hit.kind, hit.standing) for hit in hits)
     return [
         {
             "surface": str(surface),
             "needle": str(kind),
             "standing": str(standing),
-            "residue": what,
+            # No place that is looked through is declared to keep anything.
+            "residue": "",
             "count": count,
         }
-        for (surface, kind, standing, what), count in sorted(counts.items())
+        for (surface, kind, standing), count in sorted(counts.items())
     ]
 
 
@@ -136,57 +142,41 @@ def _counted(hits: Iterable[Found]) -> list[dict[str, Any]]:
 
 
 def extent() -> int:
-    """How many bytes a scan would look through, about; for a progress bar."""
+    """Tell how many bytes a scan would look through, about; for a progress bar."""
     return sum(surface.size for surface in surfaces.iter_surfaces())
 
 
 def waits() -> bool:
-    """Whether what grows with the memory is too large to be looked through by day."""
+    """Tell whether what grows with the memory is too large for a scan by day."""
     places = surfaces.iter_surfaces()
     return sum(place.size for place in places if place.large) > BUDGET_BYTES
 
 
 def scan(
-    needles: Iterable[Needle],
+    targets: Targets,
     *,
-    subjects: Collection[UUID] = (),
-    threads: Collection[UUID] = (),
     progress: Callable[[int], object] = lambda amount: None,
     budget_bytes: int | None = BUDGET_BYTES,
-    data_directory: Path | None = None,
-) -> Verdict:
-    """Look for the needles in everything that we own.
+) -> tuple[ScanResult, dict[UUID, ScanResult]]:
+    """Look for these in everything that we own; the result for all, and for each.
 
-    `subjects` and `threads` are those of which nothing should be left: by them their
-    own rows are told from others', which may hold the same names. What is larger than
-    the budget is left for the night. `data_directory` is PostgreSQL's, if it may be
-    read. Cost: all bytes, at about 50 MB/s; no transaction on SQLite, on PostgreSQL
-    one a table.
+    By the subjects and threads of which nothing should be left their own rows are told
+    from others', which may hold the same names. What is larger than the budget is left
+    for the night. Cost: all bytes, once, at about 50 MB/s; no transaction on SQLite, on
+    PostgreSQL one a table.
     """
-    wanted = dict.fromkeys(needles)
-    run = _Run(wanted=list(wanted), probes=scan_probes.make(), progress=progress)
-    run.go(subjects, threads, budget_bytes, data_directory)
-    return run.verdict(wanted)
-
-
-def scan_each(
-    groups: Mapping[UUID, Collection[Needle]],
-    *,
-    subjects: Collection[UUID] = (),
-    threads: Collection[UUID] = (),
-    progress: Callable[[int], object] = lambda amount: None,
-    budget_bytes: int | None = BUDGET_BYTES,
-) -> tuple[Verdict, dict[UUID, Verdict]]:
-    """As `scan`, once for the needles of many: the verdict on all, and on each."""
-    wanted = dict.fromkeys(needle for group in groups.values() for needle in group)
-    run = _Run(wanted=list(wanted), probes=scan_probes.make(), progress=progress)
-    run.go(subjects, threads, budget_bytes)
-    return run.verdict(wanted), {
-        name: run.verdict(dict.fromkeys(group)) for name, group in groups.items()
+    wanted = dict.fromkeys(chain.from_iterable(targets.by_erasure.values()))
+    probes = scan_probes.make()
+    search = Search([*wanted, *probes.values()])
+    run = _Run(search=search, probes=probes, progress=progress)
+    run.go(targets, budget_bytes)
+    return run.result(wanted), {
+        erasure: run.result(dict.fromkeys(own))
+        for erasure, own in targets.by_erasure.items()
     }
 
 
-def note(verdict: Verdict, *, actor: str) -> None:
+def note(result: ScanResult, *, actor: str) -> None:
     """Say in the audit log that somebody had it scanned, and how many were found."""
 
     def write() -> None:
@@ -195,8 +185,8 @@ def note(verdict: Verdict, *, actor: str) -> None:
                 actor=actor,
                 action="scanned",
                 project=None,
-                outcome="done" if verdict.clean else "failed",
-                count=verdict.undeclared,
+                outcome="done" if result.clean else "failed",
+                count=result.undeclared,
             )
 
     journal.run(write)
@@ -206,53 +196,40 @@ def note(verdict: Verdict, *, actor: str) -> None:
 class _Run:
     """One scan on its way."""
 
-    wanted: Sequence[Needle]
-    probes: Mapping[str, Needle]
+    search: Search
+    probes: Mapping[str, ScanTarget]
     progress: Callable[[int], object]
-    looked: dict[str, None] = field(default_factory=dict)
+    surfaces: dict[str, None] = field(default_factory=dict)
     unreachable: dict[str, None] = field(default_factory=dict)
     found: list[tuple[Surface, Hit]] = field(default_factory=list)
     scanned: int = 0
-    cut: int = 0
     deferred: bool = False
     trouble: str = ""
-    seconds: float = 0.0
 
-    def go(
-        self,
-        subjects: Collection[UUID],
-        threads: Collection[UUID],
-        budget_bytes: int | None,
-        data_directory: Path | None = None,
-    ) -> None:
-        began = time.monotonic()
+    def go(self, targets: Targets, budget: int | None) -> None:
+        """Plant the probes and look everywhere, as far as that may be by day."""
         try:
             with scan_probes.planted(self.probes):
-                places = surfaces.iter_surfaces(
-                    subjects=subjects, threads=threads, data_directory=data_directory
+                listed = surfaces.iter_surfaces(
+                    subjects=targets.subjects, threads=targets.threads
                 )
-                self.look(list(places), budget_bytes)
+                places = [*listed]
+                large = sum(place.size for place in places if place.large)
+                self.deferred = budget is not None and large > budget
+                for place in places:
+                    if not (self.deferred and place.large):
+                        self._look_at(place)
         except OSError as failure:
             # No room for the probes, or no answer to them: it has proved nothing.
             self.trouble = "disk" if failure.errno == errno.ENOSPC else "store"
-        self.seconds = time.monotonic() - began
 
-    def look(self, places: Sequence[Surface], budget: int | None) -> None:
-        large = sum(place.size for place in places if place.large)
-        self.deferred = budget is not None and large > budget
-        search = Search([*self.wanted, *self.probes.values()])
-        for place in places:
-            if not (self.deferred and place.large):
-                self._look_at(place, search)
-        self.cut = search.cut
-
-    def _look_at(self, place: Surface, search: Search) -> None:
+    def _look_at(self, place: Surface) -> None:
         try:
-            hits = search.stream(self._counted(place.read()))
+            hits = self.search.stream(self._counted(place.read()))
         except (OSError, DatabaseError):
             self.unreachable[f"{place.kind} {place.place}"] = None
             return
-        self.looked[place.kind] = None
+        self.surfaces[place.kind] = None
         self.found += [(place, hit) for hit in hits]
 
     def _counted(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
@@ -261,84 +238,54 @@ class _Run:
             self.progress(len(chunk))
             yield chunk
 
-    def verdict(self, wanted: Collection[Needle]) -> Verdict:
-        """What it says of these, which are some of those that it looked for."""
-        missed = set(self.probes.values()) - {hit.needle for _, hit in self.found}
-        hits = [(place, hit) for place, hit in self.found if hit.needle in wanted]
-        judge = _Judge.of(hits, wanted)
-        return Verdict(
+    def result(self, wanted: Collection[ScanTarget]) -> ScanResult:
+        """Judge what was found of these, which are some of those looked for."""
+        missed = set(self.probes.values()) - {hit.target for _, hit in self.found}
+        hits = [(place, hit) for place, hit in self.found if hit.target in wanted]
+        return ScanResult(
             self_test={name: each not in missed for name, each in self.probes.items()},
-            surfaces=tuple(self.looked),
+            surfaces=tuple(self.surfaces),
             unreachable=tuple(self.unreachable),
             trouble=self.trouble or ("store" if self.unreachable else ""),
-            cut=self.cut,
+            cut=self.search.cut,
             scanned_bytes=self.scanned,
-            needles=Counter(str(needle.kind) for needle in wanted),
-            too_short=sum(needle.too_short for needle in wanted),
-            hits=tuple(judge.judged(place, hit) for place, hit in hits),
+            targets=Counter(str(target.kind) for target in wanted),
+            too_short=sum(target.too_short for target in wanted),
+            hits=tuple(_judged(hits)),
             deferred=self.deferred,
-            seconds=self.seconds,
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Judge:
-    """Says by what right a needle is where it was found."""
-
-    #: What others call something so, of whom no row of it is.
-    others: frozenset[Needle]
-    #: Words of our own, wherever they stand.
-    ours: frozenset[Needle]
-    #: User ids, and content, that an agent made part of a name.
-    named_after: frozenset[Needle]
-
-    @classmethod
-    def of(
-        cls, hits: Collection[tuple[Surface, Hit]], wanted: Collection[Needle]
-    ) -> _Judge:
-        seen = {kind: set[Needle]() for kind in Place}
-        for place, hit in hits:
-            seen[place.kind].add(hit.needle)
-        called = {each for each in seen[Place.CALLED] if each.kind in _CLEAR}
-        called |= {each for each in seen[Place.STAFF] if each.kind in _OF_STAFF}
-        accounts = (Place.STAFF, Operator._meta.db_table)
-        called |= {h.needle for p, h in hits if (p.kind, p.place) == accounts}
-        ours = {each for each in seen[Place.SCHEMA] if each.kind in _OF_OURS}
-        others = called - seen[Place.HERS]
-        names = [needle.data for needle in wanted if needle.kind is Kind.NAME]
-        beside = {hit.needle for _, hit in hits if hit.needle.kind is Kind.NAME}
-        return cls(
-            others=frozenset(others),
-            ours=frozenset(ours | _own(beside - others - ours)),
-            named_after=frozenset(
-                each
-                for each in wanted
-                if each.kind in (Kind.USER_ID, Kind.PLAINTEXT)
-                and any(each.data in name for name in names)
-            ),
-        )
-
-    def judged(self, place: Surface, hit: Hit) -> Found:
-        named = hit.needle in self.named_after
-        kind = Kind.NAME if named else hit.needle.kind
-        declared = residue.DECLARED.get((place.kind, kind))
-        standing = declared.standing if declared else Standing.UNDECLARED
-        theirs = place.kind not in _HERS and hit.needle in self.others
-        if theirs or hit.needle in self.ours:
-            standing = Standing.OTHERS
-        return Found(
+def _judged(hits: Collection[tuple[Surface, Hit]]) -> Iterator[Found]:
+    """Say by what right each target is where it was found."""
+    seen = {kind: set[ScanTarget]() for kind in SurfaceKind}
+    for place, hit in hits:
+        seen[place.kind].add(hit.target)
+    # What others call something so, of whom no row of its own is.
+    others = {each for each in seen[SurfaceKind.CALLED] if each.kind in _CLEAR}
+    others |= {each for each in seen[SurfaceKind.STAFF] if each.kind in _OF_STAFF}
+    accounts = (SurfaceKind.STAFF, Operator._meta.db_table)
+    others |= {hit.target for at, hit in hits if (at.kind, at.place) == accounts}
+    others -= seen[SurfaceKind.OWN_ROWS]
+    # Words of our own, wherever they stand.
+    ours = {each for each in seen[SurfaceKind.SCHEMA] if each.kind in _OF_OURS}
+    names = {hit.target for _, hit in hits if hit.target.kind is TargetKind.NAME}
+    ours |= _own(names - others - ours)
+    for place, hit in hits:
+        theirs = place.kind not in _NO_OTHERS and hit.target in others
+        lawful = theirs or hit.target in ours
+        yield Found(
             surface=place.kind,
             place=place.place,
-            kind=hit.needle.kind,
+            kind=hit.target.kind,
             decoder=hit.decoder,
             at=hit.at,
-            standing=standing,
-            what=declared.what if declared else "",
+            standing=Standing.OTHERS if lawful else Standing.UNDECLARED,
         )
 
 
-def _own(names: Collection[Needle]) -> set[Needle]:
-    """Those that stand in our own modules. They are read only if there are any."""
+def _own(names: Collection[ScanTarget]) -> set[ScanTarget]:
+    """Return those that stand in our own modules, which are read if there are any."""
     if not names:
         return set()
     text = b"\n".join(b"".join(surface_files.read(p)) for p in surface_files.own())

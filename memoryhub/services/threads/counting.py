@@ -26,7 +26,7 @@ Slots = TypeVar("Slots", AppendSlots, BeginTurn)
 
 
 async def submit(order: Order, recount: Recount) -> Receipt:
-    """Have the order committed, counted anew where its thread wants that.
+    """Submit the order, counted anew where its thread wants that.
 
     Looking up first how a thread counts would cost every thread of est/1 a query; this
     costs the others a refusal. Raises TokensRequiredError for a tokenizer that is not
@@ -42,7 +42,7 @@ async def submit(order: Order, recount: Recount) -> Receipt:
 
 
 def with_slots(command: Slots, tokenizer: Tokenizer, largest: float) -> Slots:
-    """The command, its messages counted by this tokenizer."""
+    """Return the command, its messages counted by this tokenizer."""
     slots = [
         measuring.recounted(slot, tokenizer, largest=largest) for slot in command.slots
     ]

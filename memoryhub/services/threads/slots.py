@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
+from uuid import UUID
 
-from memoryhub.journal import Order, Receipt, Request
+from memoryhub.journal import Address, Order, Receipt, Request
 from memoryhub.kernel.commands import AppendSlots, NewSlot
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.threads import counting
@@ -16,10 +18,13 @@ async def append(
     agent: Agent,
     thread: str,
     slots: Sequence[NewSlot],
+    subject: UUID | None = None,
     if_match: int | None = None,
     request: Request | None = None,
 ) -> Receipt:
     """Append messages in order, creating the thread when its name is new.
+
+    With `subject` to a thread of that one: others are not found, a new one is its own.
 
     Emits slot.appended per message, after thread.created for a new thread, and what
     leaves the working set for it. Raises ThreadFullError, ThreadClosedError,
@@ -28,7 +33,7 @@ async def append(
     """
     command = AppendSlots(slots=tuple(slots))
     order = Order(
-        address=agent.address(thread, birth=agent.birth()),
+        address=_address(agent, thread, subject),
         command=command,
         actor=agent.actor,
         if_match=if_match,
@@ -38,8 +43,16 @@ async def append(
     return await counting.submit(order, partial(counting.with_slots, command))
 
 
+def _address(agent: Agent, thread: str, subject: UUID | None) -> Address:
+    birth = agent.birth()
+    if subject is None:
+        return agent.address(thread, birth=birth)
+    own = birth and replace(birth, subject=subject)
+    return replace(agent.address(thread, birth=own), bound=subject)
+
+
 def _weight(slot: NewSlot) -> int:
     """Bytes of all text that waits in the queue with the message."""
-    told = slot.handler
-    texts = (told.usage_instructions, told.todo_nudge) if told else ()
+    handler = slot.handler
+    texts = (handler.usage_instructions, handler.todo_nudge) if handler else ()
     return len(slot.content) + sum(len(text.encode()) for text in texts)

@@ -12,6 +12,7 @@ from django.db.models import F
 
 from memoryhub import journal
 from memoryhub.errors import (
+    InvalidError,
     NotFoundError,
     ProjectFullError,
     Refusal,
@@ -62,9 +63,16 @@ async def create(
     if agent.bound is not None and subject is not None and subject.id != agent.bound:
         raise NotFoundError
     await _require_kept(agent, thread, config.retention_idle_days, made=True)
-    asked = subject.id if subject else None
-    command = CreateThread(subject=asked, scope=scope, labels=labels, config=config)
-    birth = Birth(subject=asked or agent.bound or agent.anonymous, command=command)
+    subject_id = subject.id if subject else None
+    if (subject_id or agent.bound or agent.anonymous) == agent.anonymous:
+        # What is known of nobody in particular is of many, and stands in no request.
+        if config.blocks:
+            raise InvalidError(loc="config.blocks", allowed="`false` without a subject")
+        config = config.model_copy(update={"blocks": False})
+    command = CreateThread(
+        subject=subject_id, scope=scope, labels=labels, config=config
+    )
+    birth = Birth(subject=subject_id or agent.bound or agent.anonymous, command=command)
     return await _submit(
         agent, agent.address(thread, birth=birth), command, request=request
     )
@@ -102,7 +110,7 @@ async def fork(
 def fork_command(
     parent: Thread, seq: int, *, scope: Scope, labels: Labels | None, config: Limits
 ) -> ForkThread:
-    """The command that forks. `parent` comes with its subject.
+    """Return the command that forks. `parent` comes with its subject.
 
     Reads the parent's history, which can't change; so it may be read before the
     transaction that forks. Raises SeqUnknownError beyond the head.

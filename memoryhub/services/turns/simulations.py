@@ -81,7 +81,7 @@ Send = Callable[[Command], Receipt]
 
 
 def config(budget: int) -> Limits:
-    """Of a thread that is paged under such a budget."""
+    """Return the config of a thread that is paged under such a budget."""
     return Limits(budget_tokens=budget, reserved_tokens=min(RESERVED, budget // 2))
 
 
@@ -98,7 +98,7 @@ class Simulation:
     state: ThreadState | None = None
 
     def note(self, messages: Sequence[Message], *, first: int) -> None:
-        """The thread holds these, from that slot on."""
+        """Note that the thread holds these, from that slot on."""
         for slot, message in enumerate(messages, start=first):
             if message.turn_begins:
                 self.shared.clear()
@@ -110,7 +110,7 @@ class Simulation:
     def wrote(
         self, receipt: Receipt, messages: Sequence[Message], *, first: int
     ) -> None:
-        """These messages are in; the next turn is of the thread as it is now."""
+        """Note messages as written; the next turn is of the thread as it is now."""
         self.note(messages, first=first)
         self.state = receipt.state
         self._count(receipt)
@@ -156,14 +156,14 @@ class Simulation:
         if turn in state.paging.packed:
             return
         narrower = self.budget < state.paging.settings.budget_tokens
-        asked = Options(
+        options = Options(
             name=names.called(thread.name, thread.subject_id),
             turn=turn,
             token_budget=self.budget if narrower else None,
         )
         try:
             before = contexts.before(thread, turn)
-            packed = contexts.pack(thread, state, asked, before=before)
+            packed = contexts.pack(thread, state, options, before=before)
         except TooSmallError:
             self.counts["unpacked"] += 1
             return
@@ -197,11 +197,11 @@ def require_budget(thread: Thread, budget: int) -> None:
         was = Limits(**orjson.loads(thread.config)).budget_tokens
     # Where no turn was begun and no budget set, none was asked for yet.
     if was != budget and (was is not None or thread.turn_count):
-        raise BudgetDiffersError(was=was, asked=budget)
+        raise BudgetDiffersError(was=was, requested=budget)
 
 
 def begun(thread: Thread) -> bool:
-    """Whether a simulated turn waits for the message that it was begun for."""
+    """Return whether a simulated turn waits for the message that it was begun for."""
     return _begun(thread) is not None
 
 
@@ -222,8 +222,8 @@ def _fetched(thread: Thread) -> tuple[int, set[int]]:
     since = [
         log.recorded(row).event for row in rows.filter(seq__gt=seq, type__in=types)
     ]
-    asked = {each.page_id for each in since if isinstance(each, _FETCHING)}
-    return seq, {int(each.removeprefix("slot-")) for each in asked if each}
+    fetched = {each.page_id for each in since if isinstance(each, _FETCHING)}
+    return seq, {int(each.removeprefix("slot-")) for each in fetched if each}
 
 
 def _unmapped(

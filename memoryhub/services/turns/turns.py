@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from memoryhub import journal
 from memoryhub.errors import NoRoomError, NotRecordedError
@@ -20,6 +22,7 @@ from memoryhub.kernel.state.paging_config import Mode
 from memoryhub.kernel.state.state import ThreadState
 from memoryhub.kernel.text import names
 from memoryhub.models.threads import Thread
+from memoryhub.queries.knowledge import blocks
 from memoryhub.queries.threads.readers import read
 from memoryhub.queries.turns import contexts
 from memoryhub.services.access.api_keys import Agent
@@ -89,7 +92,8 @@ async def begin(
     it if the process died in between. Raises as `slots.append` does, and NoRoomError
     when not even the newest message fits into the request.
     """
-    command = new.command
+    carried = await read(blocks.list_carried, agent.project, thread, bound=agent.bound)
+    command = dataclasses.replace(new.command, blocks=carried)
     order = Order(
         address=agent.address(thread, birth=agent.birth()),
         command=command,
@@ -104,34 +108,36 @@ async def begin(
         begun = await read(_recorded, agent, receipt, turn.n)
         if begun is not None:
             return begun
+    options = _options(receipt, turn, token_budget=new.token_budget, blocks=carried)
+    return await _pack(agent, thread, receipt, options)
+
+
+def _options(receipt: Receipt, turn: TurnBegan, **more: Any) -> Options:
     name = names.called(receipt.name, receipt.subject)
-    asked = Options(
-        name=name, turn=turn.n, mode=turn.mode, token_budget=new.token_budget
-    )
-    return await _pack(agent, thread, receipt, asked)
+    return Options(name=name, turn=turn.n, mode=turn.mode, **more)
 
 
-async def _pack(agent: Agent, thread: str, receipt: Receipt, asked: Options) -> Begun:
+async def _pack(agent: Agent, thread: str, receipt: Receipt, options: Options) -> Begun:
     try:
-        packed, prefix = await read(pack, receipt, asked)
+        packed, prefix = await read(pack, receipt, options)
     except TooSmallError:
         raise NoRoomError from None
     order = Order(
         address=agent.address(thread),
-        command=record(packed, turn=asked.turn, as_of_seq=receipt.seq, prefix=prefix),
+        command=record(packed, turn=options.turn, as_of_seq=receipt.seq, prefix=prefix),
         actor=agent.actor,
     )
     kept = await journal.submit(order)
     if not kept.events:
         # A repeat at the same time was faster: what it recorded is the request.
-        begun = await read(_recorded, agent, receipt, asked.turn)
+        begun = await read(_recorded, agent, receipt, options.turn)
         assert begun is not None
         return begun
     assert kept.state is not None
     uses.read(agent.prefix, kept.state.subject)
     return Begun(
         receipt=receipt,
-        turn=asked.turn,
+        turn=options.turn,
         seq=kept.seq,
         request=packed.request,
         sha256=packed.sha256,
@@ -143,16 +149,16 @@ async def _pack(agent: Agent, thread: str, receipt: Receipt, asked: Options) -> 
     )
 
 
-def pack(receipt: Receipt, asked: Options) -> tuple[Packed, int | None]:
-    """The request as of a receipt, and its tokens in common with the one before.
+def pack(receipt: Receipt, options: Options) -> tuple[Packed, int | None]:
+    """Pack the request as of a receipt; with its tokens in common with the last one.
 
     Raises packing.TooSmallError.
     """
     row = Thread.objects.select_related("subject").get(id=receipt.thread)
     state = receipt.state or _state_at(row, receipt.seq)
-    before = contexts.before(row, asked.turn)
-    packed = contexts.pack(row, state, asked, before=before)
-    return packed, contexts.prefix_tokens(row, asked.turn, packed, before=before)
+    before = contexts.before(row, options.turn)
+    packed = contexts.pack(row, state, options, before=before)
+    return packed, contexts.prefix_tokens(row, options.turn, packed, before=before)
 
 
 def record(
@@ -163,7 +169,7 @@ def record(
     prefix: int | None,
     simulated: bool = False,
 ) -> RecordContext:
-    """The command that keeps what a request is made of."""
+    """Return the command that stores what a request is made of."""
     return RecordContext(
         turn=turn,
         as_of_seq=as_of_seq,

@@ -25,7 +25,7 @@ _NONCE_BYTES: Final = 12
 
 
 def sealed(ring: Ring, *, passphrase: str) -> bytes:
-    """The ring under a passphrase. Takes about half a second and 128 MiB."""
+    """Seal the ring under a passphrase. Takes about half a second and 128 MiB."""
     if len(passphrase) < MIN_PASSPHRASE:
         raise RingRefusedError(
             f"passphrase: it must have at least {MIN_PASSPHRASE} characters"
@@ -43,7 +43,7 @@ def sealed(ring: Ring, *, passphrase: str) -> bytes:
 
 
 def opened(data: bytes, *, passphrase: str) -> Ring:
-    """The ring of a backup. Raises RingRefusedError."""
+    """Open the ring of a backup. Raises RingRefusedError."""
     try:
         shape = json.loads(data)
         found = shape["format"]

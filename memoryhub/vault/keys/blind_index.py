@@ -15,27 +15,27 @@ from memoryhub.vault.keys.ring_file import Kek
 
 
 def term(keys: SubjectKeys, text: str) -> bytes:
-    """8 bytes: one normalised search term."""
+    """Digest one normalised search term to 8 bytes."""
     return _digest(keys.terms, 8, text.encode())
 
 
 def lookup(keys: SubjectKeys, *fields: bytes | str) -> bytes:
-    """16 bytes: fields to find a row by, e.g. a fact's entity and predicate."""
+    """Digest fields to find a row by, e.g. an entity and predicate, to 16 bytes."""
     return _digest(keys.lookup, 16, _joined(*fields))
 
 
 def dedupe(keys: SubjectKeys, content: bytes) -> bytes:
-    """16 bytes: content, to notice a repeat inside one subject."""
+    """Digest content to 16 bytes, to notice a repeat inside one subject."""
     return _digest(keys.dedupe, 16, content)
 
 
 def roll(keys: SubjectKeys, previous: bytes, content: bytes) -> bytes:
-    """16 bytes: the digest of a sequence, one item further than `previous`."""
+    """Digest a sequence one item further than `previous`, to 16 bytes."""
     return _digest(keys.dedupe, 16, previous + content)
 
 
 def value_tombstone(keys: SubjectKeys, folded: str) -> bytes:
-    """16 bytes: an erased value, so that it stays out however it is spelled.
+    """Digest an erased value to 16 bytes, so that it stays out however it is spelled.
 
     The text is folded already: it may be part of one that is.
     """
@@ -43,17 +43,17 @@ def value_tombstone(keys: SubjectKeys, folded: str) -> bytes:
 
 
 def audit_pseudonym(keys: SubjectKeys) -> bytes:
-    """8 bytes: the subject in the audit log; dead once the subject's key is."""
+    """Digest the subject for the audit log to 8 bytes; dead once its key is."""
     return _digest(keys.audit, 8, keys.subject.bytes)
 
 
 def subject_ref(keys: ProjectKeys, user_id: str) -> bytes:
-    """32 bytes: the exact `user_id` of a subject, the same in the whole project."""
+    """Digest a subject's exact `user_id` to 32 bytes, the same in the whole project."""
     return _digest(keys.ids, 32, user_id.encode())
 
 
 def thread_name(keys: ProjectKeys, name: str) -> bytes:
-    """32 bytes: the exact name of an erased thread.
+    """Digest the exact name of an erased thread to 32 bytes.
 
     Unlike the subject_ref of the same text: agents do name threads after users.
     """
@@ -61,7 +61,10 @@ def thread_name(keys: ProjectKeys, name: str) -> bytes:
 
 
 def sign_in(kek: Kek, kind: str, text: str) -> bytes:
-    """32 bytes: a name or address that failed to sign in, under this key alone."""
+    """Digest a name or address that failed to sign in to 32 bytes.
+
+    Under this key alone.
+    """
     return _digest(kek.key, 32, _joined(kind, text), person=b"sign-in")
 
 
@@ -76,7 +79,7 @@ def _joined(*fields: bytes | str) -> bytes:
 
 
 def fold(text: str) -> str:
-    """A text as its tombstone knows it; folding twice is folding once.
+    """Fold a text as its tombstone knows it; folding twice is folding once.
 
     Compatibility forms, case and white space do not count, nor what can't be seen, nor
     of which alphabet a letter is that looks like a Latin one. A paraphrase is another

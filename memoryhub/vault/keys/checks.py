@@ -43,7 +43,7 @@ def password_only(*_: Any, **__: Any) -> list[CheckMessage]:
 def databases_beside(
     ring: Path, *, databases: Mapping[str, Mapping[str, Any]]
 ) -> list[str]:
-    """The aliases of the SQLite databases in the ring's folder."""
+    """Return the aliases of the SQLite databases in the ring's folder."""
     return [
         alias
         for alias, database in databases.items()

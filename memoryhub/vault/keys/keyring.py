@@ -33,7 +33,7 @@ from memoryhub.models.server.clock import clock
 from memoryhub.models.server.ids import uuid7
 from memoryhub.vault.keys import ring_file
 from memoryhub.vault.keys.ring_file import Kek, Ring
-from memoryhub.vault.keys.wrapping import Kind, unwrap, wrap
+from memoryhub.vault.keys.wrapping import KeyPurpose, unwrap, wrap
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +41,7 @@ class WrappedTable:
     """A table whose rows are wrapped under a KEK, and to whom each is bound."""
 
     model: type[WrappedKey]
-    kind: Kind
+    purpose: KeyPurpose
     owner: str
 
     def rows(self) -> QuerySet[WrappedKey]:
@@ -49,11 +49,11 @@ class WrappedTable:
 
 
 WRAPPED = (
-    WrappedTable(model=ProjectKey, kind=Kind.PROJECT, owner="project"),
-    WrappedTable(model=SubjectKey, kind=Kind.SUBJECT, owner="subject"),
-    WrappedTable(model=SigningKey, kind=Kind.SIGNING, owner="id"),
-    WrappedTable(model=NewestLine, kind=Kind.LINE, owner="place"),
-    WrappedTable(model=OperatorKey, kind=Kind.FACTOR, owner="operator"),
+    WrappedTable(model=ProjectKey, purpose=KeyPurpose.PROJECT, owner="project"),
+    WrappedTable(model=SubjectKey, purpose=KeyPurpose.SUBJECT, owner="subject"),
+    WrappedTable(model=SigningKey, purpose=KeyPurpose.SIGNING, owner="id"),
+    WrappedTable(model=NewestLine, purpose=KeyPurpose.LINE, owner="place"),
+    WrappedTable(model=OperatorKey, purpose=KeyPurpose.FACTOR, owner="operator"),
 )
 _SENTINEL = b"memoryhub: this is the right KEK"
 
@@ -62,19 +62,19 @@ _held: list[tuple[object, Ring]] = []
 
 
 def open_ring() -> Ring:
-    """The ring of `settings.KEK_FILE`, read anew. Raises StartRefusedError."""
+    """Read the ring of `settings.KEK_FILE` anew. Raises StartRefusedError."""
     return ring_file.read(settings.KEK_FILE)
 
 
 def make_ring(path: Path) -> Ring:
-    """A first ring with one KEK, written to a path where nothing is."""
+    """Make a first ring with one KEK, written to a path where nothing is."""
     made = ring_file.new_ring()
     ring_file.create(path, made)
     return made
 
 
 def ring() -> Ring:
-    """The process's ring: loaded once, again only when its file has changed.
+    """Return the process's ring: loaded once, again only when its file has changed.
 
     So a running server takes up `keys rotate`; a ring that turned unreadable
     under it does no harm before the next start. Cost: one stat.
@@ -95,7 +95,10 @@ def ring() -> Ring:
 
 
 def kek(kek_id: str) -> Kek:
-    """A KEK of the process's ring. Raises KeyMissingError when the ring lacks it."""
+    """Return a KEK of the process's ring.
+
+    Raises KeyMissingError when the ring lacks it.
+    """
     return ring().get(kek_id)
 
 
@@ -152,7 +155,7 @@ def check(opened: Ring, *, source: Path) -> None:
 
 
 def rows_per_kek() -> dict[str, int]:
-    """How many wrapped keys each KEK holds. One query a table."""
+    """Count the wrapped keys that each KEK holds. One query a table."""
     rows: Counter[str] = Counter()
     for table in WRAPPED:
         counted = table.rows().values_list("kek_id").annotate(Count("kek_id"))
@@ -160,8 +163,19 @@ def rows_per_kek() -> dict[str, int]:
     return dict(rows)
 
 
+def any_under_others() -> bool:
+    """Return whether any key is wrapped under another KEK of the ring than its newest.
+
+    At most one query a table, by the index; none while the ring has one KEK.
+    """
+    others = [each for each in ring().ids if each != ring().current_id]
+    return bool(others) and any(
+        table.rows().filter(kek_id__in=others).exists() for table in WRAPPED
+    )
+
+
 def kek_backed_up() -> bool:
-    """Whether the current KEK stands in some backup. One query."""
+    """Return whether the current KEK stands in some backup. One query."""
     backed_up = KekCheck.objects.using("keys").filter(backed_up_at__isnull=False)
     return backed_up.filter(kek_id=ring().current_id).exists()
 
@@ -169,7 +183,7 @@ def kek_backed_up() -> bool:
 def record(kek: Kek, *, at: datetime, retired: bool = False) -> None:
     """Seal a sentinel under a KEK, if it is new to the keys database."""
     sentinel = {
-        "sealed": wrap(kek, _SENTINEL, kind=Kind.CHECK, owner=kek.id),
+        "sealed": wrap(kek, _SENTINEL, purpose=KeyPurpose.CHECK, owner=kek.id),
         "state": KekCheck.State.RETIRED if retired else KekCheck.State.CURRENT,
         "created_at": at,
         "retired_at": at if retired else None,
@@ -188,7 +202,7 @@ def _record(opened: Ring, *, at: datetime) -> None:
 
 def _opens(kek: Kek, sealed: bytes) -> bool:
     try:
-        return unwrap(kek, sealed, kind=Kind.CHECK, owner=kek.id) == _SENTINEL
+        return unwrap(kek, sealed, purpose=KeyPurpose.CHECK, owner=kek.id) == _SENTINEL
     except KeyMissingError:
         return False
 

@@ -33,7 +33,7 @@ from memoryhub.models.keys import (
 from memoryhub.models.server.clock import clock
 from memoryhub.models.subjects import Subject
 from memoryhub.vault.keys import keyring, seal_count
-from memoryhub.vault.keys.wrapping import Kind, unwrap, wrap
+from memoryhub.vault.keys.wrapping import KeyPurpose, unwrap, wrap
 from memoryhub.vault.registry.lru import Lru
 
 KEY_BYTES = 32
@@ -73,18 +73,18 @@ class SubjectKeys:
     audit: bytes = field(repr=False)
 
     def cipher(self, version: int) -> AESGCM:
-        """The payload cipher of a version; no query unless it is newer than these.
+        """Return a version's payload cipher; no query unless it is newer than these.
 
         Raises SealBrokenError for a version that never was, KeyMissingError for one
         that is lost.
         """
-        known = self
+        loaded = self
         if version > self.version:
             # Another process has begun a version since these keys were loaded.
-            known = _load(self.subject)
-        if found := known.ciphers.get(version):
+            loaded = _load(self.subject)
+        if found := loaded.ciphers.get(version):
             return found
-        if _FIRST <= version <= known.version:
+        if _FIRST <= version <= loaded.version:
             raise KeyMissingError(version=version)
         raise SealBrokenError
 
@@ -96,14 +96,14 @@ _subjects: Lru[tuple[UUID, int], SubjectKeys] = Lru(_KEPT, seconds=_KEPT_SECONDS
 def create_project_key(project_id: UUID) -> None:
     """Make a project's key; one that exists stays. Commit it before the project."""
     kek, key = keyring.ring().current, AESGCM.generate_key(8 * KEY_BYTES)
-    wrapped = wrap(kek, key, kind=Kind.PROJECT, owner=project_id)
+    wrapped = wrap(kek, key, purpose=KeyPurpose.PROJECT, owner=project_id)
     ProjectKey.objects.using("keys").get_or_create(
         project=project_id, defaults={"kek_id": kek.id, "wrapped": wrapped}
     )
 
 
 def project_key(project_id: UUID) -> ProjectKeys:
-    """A project's opened key. One query, or none if cached.
+    """Return a project's opened key. One query, or none if cached.
 
     Raises ProjectDeletedError for one that was destroyed, KeyMissingError for a lost
     one.
@@ -116,7 +116,7 @@ def project_key(project_id: UUID) -> ProjectKeys:
         gone = DestroyedProjectKey.objects.using("keys").filter(project=project_id)
         raise ProjectDeletedError if gone.exists() else KeyMissingError
     kek = keyring.kek(row.kek_id)
-    key = unwrap(kek, bytes(row.wrapped), kind=Kind.PROJECT, owner=project_id)
+    key = unwrap(kek, bytes(row.wrapped), purpose=KeyPurpose.PROJECT, owner=project_id)
     opened = ProjectKeys(project=project_id, ids=_sub_key(key, project_id, "ids"))
     _projects.put(project_id, opened)
     return opened
@@ -132,7 +132,7 @@ def create_subject_key(subject_id: UUID, *, project_id: UUID) -> None:
 
 
 def subject_keys(subject_id: UUID, *, epoch: int) -> SubjectKeys:
-    """A subject's opened keys. One query, or none if cached.
+    """Return a subject's opened keys. One query, or none if cached.
 
     `epoch` is what the caller has just read of the subject: keys cached under an
     older one are never used again. Raises SubjectErasedError for destroyed keys,
@@ -146,7 +146,7 @@ def subject_keys(subject_id: UUID, *, epoch: int) -> SubjectKeys:
 
 
 def wrapped(subject_id: UUID) -> list[bytes]:
-    """Each version of a subject's key as it is stored. One query."""
+    """Return each version of a subject's key as it is stored. One query."""
     return [bytes(row.wrapped) for row in _rows(subject_id)]
 
 
@@ -249,7 +249,7 @@ def _opened(subject_id: UUID, rows: list[SubjectKey]) -> SubjectKeys:
         row.version: unwrap(
             keyring.kek(row.kek_id),
             bytes(row.wrapped),
-            kind=Kind.SUBJECT,
+            purpose=KeyPurpose.SUBJECT,
             owner=subject_id,
         )
         for row in rows
@@ -285,7 +285,7 @@ def _create_version(subject_id: UUID, *, project_id: UUID, version: int) -> None
             defaults={
                 "project": project_id,
                 "kek_id": kek.id,
-                "wrapped": wrap(kek, key, kind=Kind.SUBJECT, owner=subject_id),
+                "wrapped": wrap(kek, key, purpose=KeyPurpose.SUBJECT, owner=subject_id),
                 "created_at": clock.now(),
             },
         )

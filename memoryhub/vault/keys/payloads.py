@@ -45,10 +45,11 @@ class Purpose(IntEnum):
     SNAPSHOT = 2
     VECTOR = 3
     EXTERNAL_ID = 4
+    TERMS = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class PayloadAddress:
     """Where sealed bytes stand; elsewhere they do not open.
 
     A subject's external id is in no thread: thread and seq are zero.
@@ -61,19 +62,19 @@ class Place:
     purpose: Purpose
 
 
-def seal(keys: SubjectKeys, place: Place, plain: bytes) -> bytes:
+def seal(keys: SubjectKeys, address: PayloadAddress, plain: bytes) -> bytes:
     """Compress if that pays, pad, then seal under the subject's newest key version.
 
     No query. Cost: 2 µs, and 5 to 10 µs for each KB that is compressed.
     """
-    assert place.subject == keys.subject
-    assert place.project == keys.project
+    assert address.subject == keys.subject
+    assert address.project == keys.project
     packed = _deflated(plain)
     flags = 0 if packed is None else _ZLIB
     header = bytes((_FORMAT, flags, keys.version))
     nonce = os.urandom(12)
     cipher = keys.ciphers[keys.version]
-    bound_to = _bound_to(place, header)
+    bound_to = _bound_to(address, header)
     filled = _filled(plain if packed is None else packed)
     sealed = cipher.encrypt(nonce, filled, bound_to)
     if seal_count.marked(nonce):
@@ -81,24 +82,24 @@ def seal(keys: SubjectKeys, place: Place, plain: bytes) -> bytes:
     return header + nonce + sealed
 
 
-def open_sealed(keys: SubjectKeys, place: Place, sealed: bytes) -> bytes:
-    """The content that was sealed for this place.
+def open_sealed(keys: SubjectKeys, address: PayloadAddress, sealed: bytes) -> bytes:
+    """Open the content that was sealed for this place.
 
     Raises SealBrokenError when the bytes are damaged or were moved, KeyMissingError
     when their key version is lost. No query unless that version is a new one.
     """
-    return _opened(keys, sealed, _bound_to(place, sealed[:_HEADER_BYTES]))
+    return _opened(keys, sealed, _bound_to(address, sealed[:_HEADER_BYTES]))
 
 
-def opener(keys: SubjectKeys, place: Place) -> Callable[[int, bytes], bytes]:
-    """As `open_sealed`, for many of the place's thread: takes a seq and its bytes.
+def opener(keys: SubjectKeys, address: PayloadAddress) -> Callable[[int, bytes], bytes]:
+    """Return an `open_sealed` for a whole thread: it takes a seq and its bytes.
 
     What is the same for all of them is packed once.
     """
-    before = _bound_to(place, bytes(_HEADER_BYTES))[: -_TAIL.size]
+    before = _bound_to(address, bytes(_HEADER_BYTES))[: -_TAIL.size]
 
     def opened(seq: int, sealed: bytes) -> bytes:
-        end = _TAIL.pack(seq, place.purpose, sealed[:_HEADER_BYTES])
+        end = _TAIL.pack(seq, address.purpose, sealed[:_HEADER_BYTES])
         return _opened(keys, sealed, before + end)
 
     return opened
@@ -120,14 +121,14 @@ def _opened(keys: SubjectKeys, sealed: bytes, bound_to: bytes) -> bytes:
     return _inflated(plain) if sealed[1] & _ZLIB else plain
 
 
-def _bound_to(place: Place, header: bytes) -> bytes:
+def _bound_to(address: PayloadAddress, header: bytes) -> bytes:
     return _PLACE.pack(
         b"mh1",
-        place.project.bytes,
-        place.subject.bytes,
-        place.thread.bytes,
-        place.seq,
-        place.purpose,
+        address.project.bytes,
+        address.subject.bytes,
+        address.thread.bytes,
+        address.seq,
+        address.purpose,
         header,
     )
 

@@ -60,18 +60,18 @@ class Ring:
         return tuple(sorted(self.keks))
 
     def get(self, kek_id: str) -> Kek:
-        """The KEK of this id. Raises KeyMissingError when the ring lacks it."""
+        """Return the KEK of this id. Raises KeyMissingError when the ring lacks it."""
         if kek_id not in self.keks:
             raise KeyMissingError(kek_id=kek_id)
         return self.keks[kek_id]
 
     def adding(self, kek: Kek) -> Ring:
-        """This ring with one more key, which becomes the current one."""
+        """Return this ring with one more key, which becomes the current one."""
         keks = MappingProxyType({**self.keks, kek.id: kek})
         return Ring(keks=keks, current_id=kek.id)
 
     def without(self, kek_id: str) -> Ring:
-        """This ring without a key that is not the current one."""
+        """Return this ring without a key that is not the current one."""
         assert kek_id != self.current_id
         left = {id_: kek for id_, kek in self.keks.items() if id_ != kek_id}
         return Ring(keks=MappingProxyType(left), current_id=self.current_id)
@@ -87,14 +87,14 @@ def new_ring() -> Ring:
 
 
 def encoded(ring: Ring) -> bytes:
-    """The ring as the JSON that stands in its file and, sealed, in its backups."""
+    """Encode the ring as the JSON of its file and, sealed, of its backups."""
     keys = {id_: ring.keks[id_].key.hex() for id_ in ring.ids}
     shape = {"format": FORMAT, "current": ring.current_id, "keys": keys}
     return json.dumps(shape, indent=1).encode() + b"\n"
 
 
 def decoded(data: bytes) -> Ring:
-    """The ring of such JSON. Raises RingRefusedError, quoting nothing of it."""
+    """Decode the ring of such JSON. Raises RingRefusedError, quoting nothing of it."""
     try:
         shape = json.loads(data)
         found, current, keys = shape["format"], shape["current"], shape["keys"]
@@ -113,7 +113,10 @@ def decoded(data: bytes) -> Ring:
 
 
 def read(path: Path) -> Ring:
-    """The ring in this file. Raises StartRefusedError with what to do about it."""
+    """Read the ring in this file.
+
+    Raises StartRefusedError with what to do about it.
+    """
     data = _guarded_bytes(path)
     try:
         if len(data) < KEK_BYTES:
@@ -161,7 +164,7 @@ def _refuse_exposed(path: Path, mode: int) -> None:
 
 
 def stamp(path: Path) -> tuple[object, ...] | None:
-    """What changes when the file does; None when it is not there to be looked at."""
+    """Return a stamp that changes when the file does; None when it can't be read."""
     try:
         seen = path.stat()
     except OSError:

@@ -39,13 +39,13 @@ def begin(*, at: datetime) -> tuple[str, bool]:
 
 
 def remaining() -> int:
-    """Wrapped keys that are not under the current KEK. One query a table."""
+    """Count wrapped keys that are not under the current KEK. One query a table."""
     rows = keyring.rows_per_kek()
     return sum(rows.values()) - rows.get(keyring.ring().current_id, 0)
 
 
 def step(*, limit: int = BATCH_ROWS) -> int:
-    """Re-wrap up to `limit` keys in one transaction; returns how many, 0 at the end."""
+    """Re-wrap up to `limit` keys in one transaction; return how many, 0 at the end."""
     for table in keyring.WRAPPED:
         if done := _rewrap(table, limit):
             return done
@@ -97,7 +97,7 @@ def retire(kek_id: str, *, at: datetime) -> None:
 
 
 def retirable_at(row: KekCheck) -> datetime | None:
-    """When no backup of the keys database can need this KEK; None if not retired."""
+    """Return when no keys backup can need this KEK any more; None if not retired."""
     if row.retired_at is None:
         return None
     return row.retired_at + timedelta(days=settings.KEYS_BACKUP_DAYS)
@@ -130,8 +130,10 @@ def _rewrap(table: keyring.WrappedTable, limit: int) -> int:
         batch = list(rows.select_for_update()[:limit])
         for row in batch:
             owner, wrapped = getattr(row, table.owner), bytes(row.wrapped)
-            key = unwrap(ring.get(row.kek_id), wrapped, kind=table.kind, owner=owner)
-            again = wrap(ring.current, key, kind=table.kind, owner=owner)
+            key = unwrap(
+                ring.get(row.kek_id), wrapped, purpose=table.purpose, owner=owner
+            )
+            again = wrap(ring.current, key, purpose=table.purpose, owner=owner)
             # Updated, never inserted: a key destroyed meanwhile stays destroyed.
             table.rows().filter(pk=row.pk).update(kek_id=ring.current_id, wrapped=again)
     return len(batch)

@@ -29,7 +29,7 @@ _notes: Counter[tuple[UUID, int]] = Counter()
 
 
 def marked(nonce: bytes) -> bool:
-    """Whether this seal stands for 65,536 of them."""
+    """Return whether this seal stands for 65,536 of them."""
     return nonce.startswith(_MARK)
 
 

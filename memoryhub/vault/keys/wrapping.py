@@ -17,7 +17,7 @@ from memoryhub.vault.keys.ring_file import Kek
 _NONCE_BYTES = 12
 
 
-class Kind(StrEnum):
+class KeyPurpose(StrEnum):
     """What a wrapped key is for; part of what it is bound to."""
 
     PROJECT = "project"
@@ -29,24 +29,24 @@ class Kind(StrEnum):
     CHECK = "check"
 
 
-def wrap(kek: Kek, key: bytes, *, kind: Kind, owner: object) -> bytes:
-    """The key sealed under the KEK and bound to its owner: 28 bytes longer."""
+def wrap(kek: Kek, key: bytes, *, purpose: KeyPurpose, owner: object) -> bytes:
+    """Seal the key under the KEK, bound to its owner: 28 bytes longer."""
     nonce = os.urandom(_NONCE_BYTES)
-    return nonce + AESGCM(kek.key).encrypt(nonce, key, _bound_to(kek, kind, owner))
+    return nonce + AESGCM(kek.key).encrypt(nonce, key, _bound_to(kek, purpose, owner))
 
 
-def unwrap(kek: Kek, wrapped: bytes, *, kind: Kind, owner: object) -> bytes:
-    """The key in these bytes.
+def unwrap(kek: Kek, wrapped: bytes, *, purpose: KeyPurpose, owner: object) -> bytes:
+    """Open the key in these bytes.
 
     Raises KeyMissingError when they do not open: a damaged key is a lost one, and
     a good backup of the keys database brings it back.
     """
     nonce, sealed = wrapped[:_NONCE_BYTES], wrapped[_NONCE_BYTES:]
     try:
-        return AESGCM(kek.key).decrypt(nonce, sealed, _bound_to(kek, kind, owner))
+        return AESGCM(kek.key).decrypt(nonce, sealed, _bound_to(kek, purpose, owner))
     except (InvalidTag, ValueError):
         raise KeyMissingError(kek_id=kek.id) from None
 
 
-def _bound_to(kek: Kek, kind: Kind, owner: object) -> bytes:
-    return f"mh1|wrap|{kind}|{owner}|{kek.id}".encode()
+def _bound_to(kek: Kek, purpose: KeyPurpose, owner: object) -> bytes:
+    return f"mh1|wrap|{purpose}|{owner}|{kek.id}".encode()

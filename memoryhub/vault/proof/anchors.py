@@ -43,7 +43,7 @@ class Anchor:
 
     @classmethod
     def of(cls, link: Link) -> Self:
-        """Raises LedgerBrokenError for a line that we did not write."""
+        """Parse a line. Raises LedgerBrokenError for one that we did not write."""
         says = link.says
         try:
             heads = Heads(
@@ -81,15 +81,15 @@ def note(link: Link, *, anew: bool = False) -> None:
 
 
 def ends() -> tuple[Anchor | None, ...]:
-    """The lines that the databases may be as of: the noted one, before it a draft.
+    """Return the lines the databases may be as of: the newest, and the noted one.
 
     None is the time before the first line. Raises LedgerBrokenError.
     """
-    link, known = _FILE.newest(), _FILE.noted().n
+    link, noted = _FILE.newest(), _FILE.noted().n
     newest = Anchor.of(link) if link else None
-    if newest is None or newest.n <= known:
+    if newest is None or newest.n <= noted:
         return (newest,)
-    earlier = (each for each in anchors() if each.n == known)
+    earlier = (each for each in anchors() if each.n == noted)
     return newest, next(earlier, None)
 
 
@@ -103,7 +103,7 @@ def settle(threads: Callable[[], tuple[int, bytes]]) -> None:
 
 
 def newest() -> Anchor | None:
-    """The newest line, or None. Reads no more than the file's end.
+    """Return the newest line, or None. Reads no more than the file's end.
 
     Raises LedgerBrokenError, also when the file ends elsewhere than it should.
     """
@@ -112,7 +112,7 @@ def newest() -> Anchor | None:
 
 
 def anchors() -> Iterator[Anchor]:
-    """Every line, oldest first. Raises LedgerBrokenError."""
+    """Yield every line, oldest first. Raises LedgerBrokenError."""
     for link in _FILE.links():
         yield Anchor.of(link)
 

@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, BinaryIO, Final
@@ -34,7 +34,7 @@ _PLACE: Final = frozenset({"n", "prev", "hash", "key_id", "sig"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class ChainPosition:
     """Where a line stands: its number, and the hash that the next one follows."""
 
     n: int
@@ -59,11 +59,11 @@ class Link:
         return strict_json.canonical({**shape, "sig": self.sig.hex()}) + b"\n"
 
     def intact(self) -> bool:
-        """Whether its hash is that of what it says."""
+        """Return whether the line's hash is that of its content."""
         return self.hash == _digest(self.n, self.says, self.prev)
 
     def signed_by(self, keys: Mapping[str, bytes]) -> bool:
-        """Whether one of these public keys signed it."""
+        """Return whether one of these public keys signed it."""
         return signing.verify(self.key_id, _signed(self), self.sig, keys)
 
 
@@ -72,7 +72,7 @@ def append(
     says: Mapping[str, Any],
     *,
     signer: Signer,
-    place: Callable[[Link | None, int], tuple[Place, int]],
+    place: Callable[[Link | None, int], tuple[ChainPosition, int]],
     then: Callable[[Link], None] | None = None,
 ) -> Link:
     """Write one line, and wait until it is on disk.
@@ -139,7 +139,7 @@ def touch(path: Path) -> None:
 
 
 def head(path: Path) -> Link | None:
-    """The newest line that is whole, or None. Raises LedgerBrokenError."""
+    """Return the newest line that is whole, or None. Raises LedgerBrokenError."""
     try:
         with path.open("rb") as file:
             return _last(file)[0]
@@ -150,7 +150,7 @@ def head(path: Path) -> Link | None:
 
 
 def iter_links(path: Path) -> Iterator[Link]:
-    """Every line that is whole, oldest first, each a link of the one before.
+    """Yield every line that is whole, oldest first, each a link of the one before.
 
     Raises LedgerBrokenError at the first that is not. An unfinished last line is none.
     """
@@ -257,7 +257,7 @@ def _parsed(text: bytes, number: int) -> Link:
     return link
 
 
-def _linked(says: Mapping[str, Any], *, after: Place, signer: Signer) -> Link:
+def _linked(says: Mapping[str, Any], *, after: ChainPosition, signer: Signer) -> Link:
     n, prev = after.n + 1, after.hash
     bare = Link(
         n=n,
@@ -267,10 +267,7 @@ def _linked(says: Mapping[str, Any], *, after: Place, signer: Signer) -> Link:
         key_id=signer.key_id,
         sig=b"",
     )
-    sig = signer.sign(_signed(bare))
-    return Link(
-        n=n, says=bare.says, prev=prev, hash=bare.hash, key_id=bare.key_id, sig=sig
-    )
+    return replace(bare, sig=signer.sign(_signed(bare)))
 
 
 def _hashed(n: int, says: Mapping[str, Any], prev: bytes) -> dict[str, Any]:

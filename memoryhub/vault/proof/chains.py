@@ -23,9 +23,9 @@ from memoryhub.errors import (
 )
 from memoryhub.models.keys import KeyMeta, NewestLine
 from memoryhub.vault.keys import keyring
-from memoryhub.vault.keys.wrapping import Kind, unwrap, wrap
+from memoryhub.vault.keys.wrapping import KeyPurpose, unwrap, wrap
 from memoryhub.vault.proof import chained, signing
-from memoryhub.vault.proof.chained import Link, Place
+from memoryhub.vault.proof.chained import ChainPosition, Link
 
 log = structlog.get_logger()
 
@@ -52,7 +52,7 @@ class Chain:
         return folder and folder / self.file
 
     def genesis(self) -> bytes:
-        """What the first line follows: another instance's file is none of ours."""
+        """Return the hash before the first line, unlike that of any other instance."""
         metas = KeyMeta.objects.using("keys")
         instance = metas.values_list("instance", flat=True).get()
         return hashlib.sha256(self.format.encode() + instance.bytes).digest()
@@ -83,40 +83,41 @@ class Chain:
         return chained.append(self.path(), says, signer=signing.current(), place=place)
 
     def note(self, link: Link, *, anew: bool = False) -> None:
-        """From now on the file goes as far as this line. It never gets shorter, unless
-        `anew`. At most three statements.
+        """Note that the file goes as far as this line from now on.
+
+        It never gets shorter, unless `anew`. At most three statements.
         """
         kek = keyring.ring().current
         row = NewestLine(file=self.file, n=link.n, kek_id=kek.id)
-        wrapped = wrap(kek, link.hash, kind=Kind.LINE, owner=row.place)
+        wrapped = wrap(kek, link.hash, purpose=KeyPurpose.LINE, owner=row.place)
         values = {"n": link.n, "kek_id": kek.id, "wrapped": wrapped}
         rows = NewestLine.objects.using("keys").filter(file=self.file)
         _, made = rows.get_or_create(file=self.file, defaults=values)
         if not made:
             (rows if anew else rows.filter(n__lt=link.n)).update(**values)
 
-    def noted(self) -> Place:
-        """The newest line that the keys database knows. Two queries.
+    def noted(self) -> ChainPosition:
+        """Return the newest line that the keys database knows. Two queries.
 
         Raises LedgerBrokenError when what stands there was not noted by us.
         """
         row = NewestLine.objects.using("keys").filter(file=self.file).first()
         if row is None:
-            return Place(n=0, hash=self.genesis())
+            return ChainPosition(n=0, hash=self.genesis())
         try:
             kek, wrapped = keyring.kek(row.kek_id), bytes(row.wrapped)
-            digest = unwrap(kek, wrapped, kind=Kind.LINE, owner=row.place)
+            digest = unwrap(kek, wrapped, purpose=KeyPurpose.LINE, owner=row.place)
         except KeyMissingError:
             raise LedgerBrokenError(n=row.n, file=self.file) from None
-        return Place(n=row.n, hash=digest)
+        return ChainPosition(n=row.n, hash=digest)
 
     def newest(self) -> Link | None:
-        """The newest line, noted or one further. Reads the file's end alone.
+        """Return the newest line, noted or one further. Reads the file's end alone.
 
         Raises LedgerBrokenError when the file does not end there.
         """
-        known, link = self.noted(), chained.head(self.path())
-        self._require(link, known)
+        noted, link = self.noted(), chained.head(self.path())
+        self._require(link, noted)
         return link
 
     def check(
@@ -127,13 +128,13 @@ class Chain:
         The keys database may be any number of lines behind when it was `restored`.
         Raises LedgerBrokenError with the number of the first line that is wrong.
         """
-        known, genesis = self.noted(), self.genesis()
+        noted, genesis = self.noted(), self.genesis()
         keys = signing.public_keys() if keys is None else keys
         try:
             link = chained.check(self.path(), genesis=genesis, keys=keys)
         except LedgerBrokenError as broken:
             raise LedgerBrokenError(**broken.detail, file=self.file) from None
-        self._require(link, known, restored=restored)
+        self._require(link, noted, restored=restored)
         self._require_mirrored(link)
         return link
 
@@ -169,45 +170,45 @@ class Chain:
             return 0
         return chained.copy(copy, self.path())
 
-    def _behind_all(self, last: Link | None, end: int) -> tuple[Place, int]:
+    def _behind_all(self, last: Link | None, end: int) -> tuple[ChainPosition, int]:
         """Behind the last line; one that nobody noted is noted now."""
-        known = self.noted()
-        self._require(last, known)
+        noted = self.noted()
+        self._require(last, noted)
         if last is None:
-            return known, end
-        if last.n > known.n:
+            return noted, end
+        if last.n > noted.n:
             self.note(last)
-        return Place(n=last.n, hash=last.hash), end
+        return ChainPosition(n=last.n, hash=last.hash), end
 
-    def _behind_noted(self, last: Link | None, end: int) -> tuple[Place, int]:
+    def _behind_noted(self, last: Link | None, end: int) -> tuple[ChainPosition, int]:
         """Behind the noted line, in the place of one that nobody noted."""
-        known = self.noted()
-        self._require(last, known)
-        if last is not None and last.n > known.n:
+        noted = self.noted()
+        self._require(last, noted)
+        if last is not None and last.n > noted.n:
             end -= len(last.text)
-        return known, end
+        return noted, end
 
-    def _anywhere(self, last: Link | None, end: int) -> tuple[Place, int]:
+    def _anywhere(self, last: Link | None, end: int) -> tuple[ChainPosition, int]:
         if last is None:
-            return Place(n=0, hash=self.genesis()), end
-        return Place(n=last.n, hash=last.hash), end
+            return ChainPosition(n=0, hash=self.genesis()), end
+        return ChainPosition(n=last.n, hash=last.hash), end
 
     def _require(
-        self, last: Link | None, known: Place, *, restored: bool = False
+        self, last: Link | None, noted: ChainPosition, *, restored: bool = False
     ) -> None:
-        """`known` was read before the file: it may have grown since, not shrunk."""
+        """`noted` was read before the file: it may have grown since, not shrunk."""
         n = last.n if last else 0
-        if n < known.n:
+        if n < noted.n:
             raise LedgerBrokenError(n=n + 1, file=self.file, what=BEHIND)
         if last is None:
             return
-        if n > known.n + 1:
+        if n > noted.n + 1:
             if not restored and n > self.noted().n + 1:
                 raise LedgerBrokenError(n=n, file=self.file, what=AHEAD)
             return
-        same = last.hash if n == known.n else last.prev
-        further = n == known.n or last.signed_by(signing.public_keys())
-        if same != known.hash or not further:
+        same = last.hash if n == noted.n else last.prev
+        further = n == noted.n or last.signed_by(signing.public_keys())
+        if same != noted.hash or not further:
             raise LedgerBrokenError(n=n, file=self.file)
 
     def _require_mirrored(self, last: Link | None) -> None:

@@ -22,7 +22,7 @@ path, genesis = _FILE.path, _FILE.genesis
 mirror, recover, noted = _FILE.mirror, _FILE.recover, _FILE.noted
 
 
-class Kind(StrEnum):
+class LedgerKind(StrEnum):
     """What a line says of its erasure."""
 
     #: It will be done, whatever happens; written before anything is.
@@ -39,7 +39,7 @@ class Line:
 
     n: int
     at: datetime
-    kind: Kind
+    kind: LedgerKind
     erasure: UUID
     project: UUID
     subject: UUID
@@ -57,13 +57,13 @@ class Line:
 
     @classmethod
     def of(cls, link: chained.Link) -> Self:
-        """Raises LedgerBrokenError for a line that we did not write."""
+        """Parse a line. Raises LedgerBrokenError for one that we did not write."""
         says = link.says
         try:
             return cls(
                 n=link.n,
                 at=datetime.fromisoformat(says["at"]),
-                kind=Kind(says["kind"]),
+                kind=LedgerKind(says["kind"]),
                 erasure=UUID(says["erasure"]),
                 project=UUID(says["project"]),
                 subject=UUID(says["subject"]),
@@ -101,7 +101,7 @@ def append(
     """
     says = {
         "at": at.isoformat(timespec="microseconds"),
-        "kind": Kind(kind),
+        "kind": LedgerKind(kind),
         "erasure": str(erasure),
         "project": str(project),
         "subject": str(subject),
@@ -116,14 +116,14 @@ def append(
 
 
 def lines(*, after: int = 0) -> Iterator[Line]:
-    """The lines with n > `after`, oldest first. Raises LedgerBrokenError."""
+    """Yield the lines with n > `after`, oldest first. Raises LedgerBrokenError."""
     for link in _FILE.links():
         if link.n > after:
             yield Line.of(link)
 
 
 def head() -> Line | None:
-    """The newest line, or None. Reads no more than the file's end.
+    """Return the newest line, or None. Reads no more than the file's end.
 
     Raises LedgerBrokenError, also when the ledger ends elsewhere than it should.
     """
@@ -144,7 +144,7 @@ def check(
 
 
 def catch_up() -> None:
-    """Have a keys database that was restored know the newest line again."""
+    """Note the newest line again in a keys database that was restored."""
     if link := chained.head(path()):
         _FILE.note(link)
 

@@ -33,7 +33,7 @@ Reason = Literal[
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class ReceiptCheck:
     """Whether a receipt is ours and as it was signed; if not, why."""
 
     reason: Reason | Literal[""] = ""
@@ -46,20 +46,23 @@ class Verdict:
 
 
 def canonical(shape: Mapping[str, Any]) -> bytes:
-    """The one text of a statement. Raises ValueError for a number with a fraction."""
+    """Return the one text of a statement.
+
+    Raises ValueError for a number with a fraction.
+    """
     if not _whole(shape):
         raise ValueError("a receipt has integers only")
     return strict_json.canonical(dict(shape))
 
 
 def signed(shape: Mapping[str, Any], signer: Signer) -> str:
-    """The text of a statement with its signature."""
+    """Sign a statement, and return its text with the signature."""
     bare = {**shape, "root": signer.root, "key_id": signer.key_id}
     sig = signer.sign(canonical(bare))
     return canonical({**bare, "sig": sig.hex()}).decode()
 
 
-def verify(text: bytes, keys: Mapping[str, bytes]) -> Verdict:
+def verify(text: bytes, keys: Mapping[str, bytes]) -> ReceiptCheck:
     """Look whether one of these public keys signed what this JSON text says.
 
     White space, escapes and the order of members do not count. What could be read in
@@ -67,24 +70,24 @@ def verify(text: bytes, keys: Mapping[str, bytes]) -> Verdict:
     """
     shape = _parsed(text)
     if shape is None:
-        return Verdict(reason="malformed")
+        return ReceiptCheck(reason="malformed")
     bare = {name: value for name, value in shape.items() if name != "sig"}
     key_id, sig = bare.get("key_id"), shape.get("sig")
     if not (isinstance(key_id, str) and isinstance(sig, str)):
-        return Verdict(reason="not_a_receipt")
+        return ReceiptCheck(reason="not_a_receipt")
     if bare.get("v") not in FORMATS:
-        return Verdict(reason="not_a_receipt")
+        return ReceiptCheck(reason="not_a_receipt")
     if key_id not in keys:
-        return Verdict(reason="unknown_key")
+        return ReceiptCheck(reason="unknown_key")
     if not signing.verify(key_id, canonical(bare), _unhexed(sig), keys):
-        return Verdict(reason="bad_signature")
+        return ReceiptCheck(reason="bad_signature")
     if bare.get("root") not in {*map(signing.fingerprint, keys.values())}:
-        return Verdict(reason="unknown_root")
-    return Verdict(says=shape)
+        return ReceiptCheck(reason="unknown_root")
+    return ReceiptCheck(says=shape)
 
 
 def digest(text: str) -> bytes:
-    """What the ledger keeps of a receipt: the SHA-256 of its text."""
+    """Return the SHA-256 of a receipt's text, which the ledger keeps."""
     return hashlib.sha256(text.encode()).digest()
 
 

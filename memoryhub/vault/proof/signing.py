@@ -35,7 +35,7 @@ from memoryhub.models.keys import KeyMeta, SigningKey
 from memoryhub.models.server.clock import clock
 from memoryhub.models.server.ids import uuid7
 from memoryhub.vault.keys import keyring, ring_file
-from memoryhub.vault.keys.wrapping import Kind, unwrap, wrap
+from memoryhub.vault.keys.wrapping import KeyPurpose, unwrap, wrap
 
 log = structlog.get_logger()
 
@@ -73,7 +73,10 @@ class Endorsed:
 
 
 def current() -> Signer:
-    """The key in force; the first one is made when it is asked for. One query."""
+    """Return the key in force; the first one is made when it is asked for.
+
+    One query.
+    """
     rows = _rows()
     return _signer(rows) if rows else _made(at=clock.now(), first=True)
 
@@ -87,7 +90,7 @@ def rotate(*, at: datetime) -> Signer:
 
 
 def public_keys() -> dict[str, bytes]:
-    """Every public half that leads back to the root, by key id; no other is one.
+    """Return every public half that leads back to the root, by key id; no other is one.
 
     One query and one small file. Raises LedgerBrokenError when that file is none of
     ours.
@@ -96,7 +99,7 @@ def public_keys() -> dict[str, bytes]:
 
 
 def entries() -> dict[str, Endorsed]:
-    """As `public_keys`, with who vouches for each."""
+    """Return `public_keys` with what vouches for each."""
     return _endorsed_keys(_rows(), _filed())
 
 
@@ -106,9 +109,9 @@ def check() -> None:
     Raises LedgerBrokenError with the first key that does not, or that it lacks.
     """
     rows, filed = _rows(), _filed()
-    stored, known = _stored(rows), _endorsed_keys(rows, filed)
+    stored, endorsed = _stored(rows), _endorsed_keys(rows, filed)
     for key_id in sorted({*stored, *filed}):
-        good = known.get(key_id)
+        good = endorsed.get(key_id)
         if filed.get(key_id) != good or stored.get(key_id, good) != good:
             raise LedgerBrokenError(file=FILE, key=key_id)
     if filed and _path().read_bytes() != encoded(filed):
@@ -122,20 +125,20 @@ def prepare() -> None:
     """
     current()
     rows, filed = _rows(), _filed()
-    known = _endorsed_keys(rows, filed)
-    if lacking := known.keys() - filed.keys():
+    endorsed = _endorsed_keys(rows, filed)
+    if lacking := endorsed.keys() - filed.keys():
         log.warning("public_keys.restored", count=len(lacking))
-        _file({**filed, **known}, draft=str(uuid7()))
+        _file({**filed, **endorsed}, draft=str(uuid7()))
     check()
 
 
 def fingerprint(public: bytes) -> str:
-    """By what a public key is compared by eye: its SHA-256, in hex."""
+    """Return the SHA-256 in hex by which people compare a public key."""
     return hashlib.sha256(public).hexdigest()
 
 
 def verify(key_id: str, data: bytes, sig: bytes, keys: Mapping[str, bytes]) -> bool:
-    """Whether the key of this id, which must be among `keys`, signed these bytes."""
+    """Return whether the key of this id, one of `keys`, signed these bytes."""
     public = keys.get(key_id)
     if public is None or len(public) != KEY_BYTES or len(sig) != SIGNATURE_BYTES:
         return False
@@ -147,23 +150,23 @@ def verify(key_id: str, data: bytes, sig: bytes, keys: Mapping[str, bytes]) -> b
 
 
 def shape(keys: Mapping[str, Endorsed]) -> dict[str, Any]:
-    """Public keys as JSON values, with the fingerprint of their root."""
+    """Return public keys as JSON values, with the fingerprint of their root."""
     roots = [each.public for key_id, each in keys.items() if each.by == key_id]
-    told = {
+    listed = {
         key_id: {"public": each.public.hex(), "by": each.by, "sig": each.sig.hex()}
         for key_id, each in sorted(keys.items())
     }
     root = fingerprint(roots[0]) if roots else None
-    return {"format": FORMAT, "root": root, "keys": told}
+    return {"format": FORMAT, "root": root, "keys": listed}
 
 
 def encoded(keys: Mapping[str, Endorsed]) -> bytes:
-    """Public keys as the JSON text that `receipt verify --pub` takes."""
+    """Encode public keys as the JSON text that `receipt verify --pub` takes."""
     return json.dumps(shape(keys), indent=1).encode() + b"\n"
 
 
 def decoded(data: bytes) -> dict[str, bytes]:
-    """The keys of such a text, which lead back to one root.
+    """Decode the keys of such a text, which lead back to one root.
 
     Raises ValueError, quoting nothing of it but the id of a key that does not.
     """
@@ -171,28 +174,28 @@ def decoded(data: bytes) -> dict[str, bytes]:
     roots = [i for i, key in found.items() if key.by == i]
     if len(roots) != 1 or fingerprint(found[roots[0]].public) != root:
         raise ValueError("these are no public keys of one root")
-    known = _leading_to(found, roots[0])
-    if strangers := sorted(found.keys() - known.keys()):
+    led_to = _leading_to(found, roots[0])
+    if strangers := sorted(found.keys() - led_to.keys()):
         raise ValueError(f"no key among them vouches for {strangers[0]}")
-    return {key_id: each.public for key_id, each in known.items()}
+    return {key_id: each.public for key_id, each in led_to.items()}
 
 
 def _parsed(data: bytes) -> tuple[dict[str, Endorsed], object]:
     """What such a text says, believed or not, and its root."""
     try:
-        told = json.loads(data)
+        document = json.loads(data)
         found = {
             str(UUID(key_id)): Endorsed(
                 public=bytes.fromhex(key["public"]),
                 by=str(UUID(key["by"])),
                 sig=bytes.fromhex(key["sig"]),
             )
-            for key_id, key in told["keys"].items()
+            for key_id, key in document["keys"].items()
         }
-        known, root = told["format"] == FORMAT, told["root"]
+        right_format, root = document["format"] == FORMAT, document["root"]
     except (ValueError, RecursionError, KeyError, TypeError, AttributeError):
         raise ValueError("these are no public keys") from None
-    if not known or any(len(key.public) != KEY_BYTES for key in found.values()):
+    if not right_format or any(len(key.public) != KEY_BYTES for key in found.values()):
         raise ValueError(f"these are no public keys of {FORMAT}")
     return found, root
 
@@ -239,7 +242,7 @@ def _made(*, at: datetime, first: bool) -> Signer:
             endorser=made.by,
             endorsement=made.sig,
             kek_id=kek.id,
-            wrapped=wrap(kek, raw, kind=Kind.SIGNING, owner=key_id),
+            wrapped=wrap(kek, raw, purpose=KeyPurpose.SIGNING, owner=key_id),
             created_at=at,
         )
     return signer
@@ -283,7 +286,7 @@ def _root(rows: Sequence[SigningKey]) -> tuple[str, bytes]:
 
 def _private(row: SigningKey) -> Ed25519PrivateKey:
     kek = keyring.kek(row.kek_id)
-    key = unwrap(kek, bytes(row.wrapped), kind=Kind.SIGNING, owner=row.id)
+    key = unwrap(kek, bytes(row.wrapped), purpose=KeyPurpose.SIGNING, owner=row.id)
     return Ed25519PrivateKey.from_private_bytes(key)
 
 

@@ -62,7 +62,7 @@ class Lru(Generic[Key, Value]):
             self._remove(key)
 
     def items(self) -> list[tuple[Key, Value]]:
-        """What it holds by now, longest unused first."""
+        """Return what it holds by now, longest unused first."""
         with self._lock:
             return [(key, entry[0]) for key, entry in self._entries.items()]
 

@@ -13,7 +13,7 @@ from memoryhub.models.privacy import Fate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class OtherPlace:
     """A place outside the tables: what it holds, and how a subject's part is found."""
 
     holds: str
@@ -22,183 +22,228 @@ class Place:
 
 
 #: Whatever outlives a request in a process: `module.name` to what it holds.
-PROCESS: Mapping[str, Place] = MappingProxyType(
+PROCESS: Mapping[str, OtherPlace] = MappingProxyType(
     {
-        "inspector.live.hub.hub": Place(
+        "inspector.live.hub.hub": OtherPlace(
             holds="what watched pages show, while somebody watches",
             found="thread id; head and epoch are read before each frame",
             forget=Fate.VOID,
         ),
-        "inspector.web.looks._told": Place(
+        "inspector.web.read_audit._noted": OtherPlace(
             holds="ids of threads, and the minute in which an operator saw each",
             found="thread id",
             forget=Fate.PASSES,
         ),
-        "inspector.web.tries.Tries": Place(
+        "inspector.web.rate_limit.RateLimit": OtherPlace(
             holds="addresses that tried to sign in", forget=Fate.PASSES
         ),
-        "inspector.access.passkeys.challenges": Place(
+        "inspector.access.passkeys.challenge_limit": OtherPlace(
             holds="addresses that asked for a challenge", forget=Fate.PASSES
         ),
-        "inspector.access.sso.begun": Place(
+        "inspector.access.sso.begin_limit": OtherPlace(
             holds="addresses that went to single sign-on", forget=Fate.PASSES
         ),
-        "inspector.access.sign_in.tries": Place(
+        "inspector.access.sign_in.link_limit": OtherPlace(
             holds="addresses that tried to sign in", forget=Fate.PASSES
         ),
-        "inspector.memory.keys._COMPLEX": Place(holds="the words of a refusal"),
-        "memoryhub.api.http.auth._known": Place(
+        "inspector.memory.keys._COMPLEX": OtherPlace(holds="the words of a refusal"),
+        "memoryhub.api.http.auth._kept_keys": OtherPlace(
             holds="digests of API keys, ids of what they may see",
             found="subject id of a bound key; asked again within a second",
             forget=Fate.PASSES,
         ),
-        "memoryhub.api.http.limits.account": Place(
+        "memoryhub.services.knowledge.blocks._changing": OtherPlace(
+            holds="ids of subjects and names of blocks, while one is changed",
+            forget=Fate.PASSES,
+        ),
+        "memoryhub.api.http.limits.account": OtherPlace(
             holds="counts by API key prefix and by address", forget=Fate.PASSES
         ),
-        "memoryhub.api.threads.socket.sockets": Place(holds="how agents' sockets end"),
-        "memoryhub.api.http.streams.lookout": Place(
+        "memoryhub.api.threads.socket.sockets": OtherPlace(
+            holds="how agents' sockets end"
+        ),
+        "memoryhub.api.http.streams.lookout": OtherPlace(
             holds="thread ids and heads of open event streams", forget=Fate.PASSES
         ),
-        "memoryhub.journal.log.announce.doorbell": Place(
+        "memoryhub.journal.log.announce.doorbell": OtherPlace(
             holds="thread ids and seqs that wait to be announced",
             found="thread ids of the subject",
             forget=Fate.PASSES,
         ),
-        "memoryhub.journal.log.heads._APPENDED": Place(
+        "memoryhub.journal.log.heads._APPENDED": OtherPlace(
             holds="a statement, without values"
         ),
-        "memoryhub.journal.log.heads.Heads": Place(
+        "memoryhub.journal.log.heads.Heads": OtherPlace(
             holds="states of threads: refs, names, counters; no content",
             found="thread ids of the subject; head and epoch are read before use",
             forget=Fate.VOID,
         ),
-        "memoryhub.journal.log.log.Origins": Place(
+        "memoryhub.journal.log.log.Origins": OtherPlace(
             holds="states of threads that were forked; lives as long as one command",
             forget=Fate.PASSES,
         ),
-        "memoryhub.journal.log.snapshots.states_kept": Place(
+        "memoryhub.journal.log.snapshots.states_kept": OtherPlace(
             holds="states of threads: refs, names, counters; no content; 8 MiB sealed",
             found="(subject, epoch); the epoch is read before use",
             forget=Fate.VOID,
         ),
-        "memoryhub.journal.rows.current_rows._statement": Place(
+        "memoryhub.journal.log.thread_terms.indexes": OtherPlace(
+            holds="words of what subjects said, opened; 128 MiB",
+            found="(subject, epoch), read before use, as is what was erased since",
+            forget=Fate.VOID,
+        ),
+        "memoryhub.journal.rows.current_rows._statement": OtherPlace(
             holds="a statement of each projection, without values"
         ),
-        "memoryhub.journal.rows.statements.BLANKED": Place(
+        "memoryhub.journal.rows.statements.BLANKED": OtherPlace(
             holds="a statement, without values"
         ),
-        "memoryhub.journal.rows.statements.PAGE_CHANGES": Place(
+        "memoryhub.journal.rows.statements.PAGE_CHANGES": OtherPlace(
             holds="a statement, without values"
         ),
-        "memoryhub.journal.writing.texts.Texts": Place(holds="what `texts` holds"),
-        "memoryhub.journal.writing.texts.texts": Place(
+        "memoryhub.journal.writing.texts.Texts": OtherPlace(holds="what `texts` holds"),
+        "memoryhub.journal.writing.texts.texts": OtherPlace(
             holds="opened texts of pages, of 64 MiB sealed",
             found="(subject, epoch), read before use, as is which texts were erased;"
             " a deleted page's are dropped at once where it was deleted",
             forget=Fate.VOID,
         ),
-        "memoryhub.journal.rows.totals._ADD": Place(
+        "memoryhub.journal.rows.totals._ADD": OtherPlace(
             holds="a statement, without values"
         ),
-        "memoryhub.journal.writing.uses._ADD": Place(
+        "memoryhub.journal.writing.activity.activity": OtherPlace(
+            holds="counts by project, and refusals by thread id or name, for seconds",
+            found="thread id or name; no row is written once the thread is erased",
+            forget=Fate.PASSES,
+        ),
+        "memoryhub.journal.writing.activity._ADD_HOURS": OtherPlace(
             holds="a statement, without values"
         ),
-        "memoryhub.journal.writing.uses.uses": Place(
+        "memoryhub.journal.writing.activity._ADD_REFUSALS": OtherPlace(
+            holds="a statement, without values"
+        ),
+        "memoryhub.journal.writing.activity._ADD_TO_THREADS": OtherPlace(
+            holds="a statement, without values"
+        ),
+        "memoryhub.journal.writing.uses._ADD": OtherPlace(
+            holds="a statement, without values"
+        ),
+        "memoryhub.journal.writing.uses.uses": OtherPlace(
             holds="counts by API key prefix and subject id, for seconds",
             found="subject id; none is written once the subject is being erased",
             forget=Fate.PASSES,
         ),
-        "memoryhub.journal.writing.writer.writer": Place(
+        "memoryhub.journal.writing.writer.writer": OtherPlace(
             holds="orders that wait to be committed, and the heads",
             found="thread ids of the subject; epoch is read before use",
             forget=Fate.VOID,
         ),
-        "memoryhub.kernel.formats.bundles._places": Place(
+        "memoryhub.kernel.formats.bundles._places": OtherPlace(
             holds="field names of event bodies"
         ),
-        "memoryhub.kernel.text.names.blank": Place(
+        "memoryhub.kernel.text.names.blank": OtherPlace(
             holds="names and the salts of their threads",
             found="the salts of the subject's threads",
             forget=Fate.VOID,
         ),
-        "memoryhub.kernel.text.names._fields": Place(
+        "memoryhub.kernel.text.names._fields": OtherPlace(
             holds="field names of event bodies"
         ),
-        "memoryhub.kernel.text.references.References": Place(
+        "memoryhub.kernel.text.references.References": OtherPlace(
             holds="tool names and digests of call ids; lives as long as one import",
             forget=Fate.PASSES,
         ),
-        "memoryhub.kernel.state.tlb._NONE": Place(
+        "memoryhub.kernel.state.tlb._NONE": OtherPlace(
             holds="nothing: what an empty TLB holds"
         ),
-        "memoryhub.kernel.formats.transcripts.Calls": Place(
+        "memoryhub.kernel.formats.transcripts.Calls": OtherPlace(
             holds="tool names and digests of call ids; lives as long as one import",
             forget=Fate.PASSES,
         ),
-        "memoryhub.models.server.clock.clock": Place(
+        "memoryhub.models.server.clock.clock": OtherPlace(
             holds="the time, and how far it is off"
         ),
-        "memoryhub.queries.threads.readers.readers": Place(
+        "memoryhub.queries.overview.unhealthy._wrong_checks": OtherPlace(
+            holds="by project, how much needs a look"
+        ),
+        "memoryhub.queries.paging.traces.Traces": OtherPlace(
+            holds="what `traces` holds"
+        ),
+        "memoryhub.queries.paging.traces.traces": OtherPlace(
+            holds="working sets of 200 threads over time: page ids, tokens; no content",
+            found="thread ids of the subject; head and epoch are read before use",
+            forget=Fate.VOID,
+        ),
+        "memoryhub.queries.paging.working_set_maps.sampled": OtherPlace(
+            holds="thread ids, seqs and tokens",
+            found="thread ids of the subject; the epoch is read before use",
+            forget=Fate.VOID,
+        ),
+        "memoryhub.queries.threads.readers.readers": OtherPlace(
             holds="reads that wait for a connection", forget=Fate.PASSES
         ),
-        "memoryhub.queries.replay.replay.Followed": Place(
+        "memoryhub.queries.replay.replay.Followed": OtherPlace(
             holds="what `followed` holds"
         ),
-        "memoryhub.queries.replay.replay.followed": Place(
+        "memoryhub.queries.replay.replay.followed": OtherPlace(
             holds="newest states of 1,000 threads: refs, names, counters; no content",
             found="thread ids of the subject; head and epoch are read before use",
             forget=Fate.VOID,
         ),
-        "memoryhub.queries.replay.tokenizers._held": Place(
+        "memoryhub.queries.replay.tokenizers._held": OtherPlace(
             holds="vocabularies that are the same for all, of extras that are in use"
         ),
-        "memoryhub.services.forget.maintenance.maintenance": Place(
+        "memoryhub.services.forget.maintenance.maintenance": OtherPlace(
             holds="how many erasures are to be replayed"
         ),
-        "memoryhub.services.scan.erasure_needles.Remembered": Place(
+        "memoryhub.services.scan.collecting.Remembered": OtherPlace(
             holds="what `remembered` holds"
         ),
-        "memoryhub.services.scan.erasure_needles.remembered": Place(
+        "memoryhub.services.scan.collecting.remembered": OtherPlace(
             holds="short pieces of what is being erased, to look for what is left",
             found="erasure id; dropped once the erasure is complete",
             forget=Fate.PASSES,
         ),
-        "memoryhub.vault.keys.keyring._held": Place(holds="the key ring"),
-        "memoryhub.vault.keys.keys._projects": Place(holds="opened keys of projects"),
-        "memoryhub.vault.keys.keys._subjects": Place(
+        "memoryhub.vault.keys.keyring._held": OtherPlace(holds="the key ring"),
+        "memoryhub.vault.keys.keys._projects": OtherPlace(
+            holds="opened keys of projects"
+        ),
+        "memoryhub.vault.keys.keys._subjects": OtherPlace(
             holds="opened keys of subjects",
             found="(subject, epoch); the epoch is read before use",
             forget=Fate.VOID,
         ),
-        "memoryhub.vault.keys.seal_count._notes": Place(
+        "memoryhub.vault.keys.seal_count._notes": OtherPlace(
             holds="subject ids and counts",
             found="subject id; a note about a destroyed key is dropped",
             forget=Fate.PASSES,
         ),
-        "memoryhub.vault.registry.lru.Lru": Place(holds="what each of them here holds"),
+        "memoryhub.vault.registry.lru.Lru": OtherPlace(
+            holds="what each of them here holds"
+        ),
     }
 )
 
 #: Backends of CACHES and CHANNEL_LAYERS.
-BACKENDS: Mapping[str, Place] = MappingProxyType(
+BACKENDS: Mapping[str, OtherPlace] = MappingProxyType(
     {
-        "django.core.cache.backends.dummy.DummyCache": Place(holds="nothing"),
-        "channels.layers.InMemoryChannelLayer": Place(
+        "django.core.cache.backends.dummy.DummyCache": OtherPlace(holds="nothing"),
+        "channels.layers.InMemoryChannelLayer": OtherPlace(
             holds="{thread id, seq}", forget=Fate.PASSES
         ),
-        "channels_redis.core.RedisChannelLayer": Place(
+        "channels_redis.core.RedisChannelLayer": OtherPlace(
             holds="{thread id, seq}", forget=Fate.PASSES
         ),
     }
 )
 
 #: Where log lines go, by the class that takes them.
-LOG_HANDLERS: Mapping[str, Place] = MappingProxyType(
+LOG_HANDLERS: Mapping[str, OtherPlace] = MappingProxyType(
     {
-        "logging._StderrHandler": Place(
+        "logging._StderrHandler": OtherPlace(
             holds="warnings of libraries; in no file of ours", forget=Fate.ROTATES
         ),
-        "structlog._output.PrintLoggerFactory": Place(
+        "structlog._output.PrintLoggerFactory": OtherPlace(
             holds="lines of a closed set of fields: ids, words, counts",
             found="thread id",
             forget=Fate.ROTATES,
@@ -207,31 +252,35 @@ LOG_HANDLERS: Mapping[str, Place] = MappingProxyType(
 )
 
 #: Settings that name a file or folder.
-PATHS: Mapping[str, Place] = MappingProxyType(
+PATHS: Mapping[str, OtherPlace] = MappingProxyType(
     {
-        "BASE_DIR": Place(holds="the sources; only read"),
-        "BALLAST": Place(holds="zeros: room that is ours to give up on a full disk"),
-        "DATA_DIR": Place(
+        "BASE_DIR": OtherPlace(holds="the sources; only read"),
+        "BALLAST": OtherPlace(
+            holds="zeros: room that is ours to give up on a full disk"
+        ),
+        "DATA_DIR": OtherPlace(
             holds="both databases with their journals, and what is below",
             found="through the tables; freed pages are overwritten",
             forget=Fate.DELETED,
         ),
-        "KEK_FILE": Place(holds="the key ring, which opens keys and no content"),
-        "LEDGER": Place(
+        "KEK_FILE": OtherPlace(holds="the key ring, which opens keys and no content"),
+        "LEDGER": OtherPlace(
             holds="lines of ids, counts and keyed digests; public keys",
             found="subject id",
             forget=Fate.STAYS,
         ),
-        "LEDGER_MIRROR": Place(
+        "LEDGER_MIRROR": OtherPlace(
             holds="the lines of the ledger and of the anchors once more",
             found="subject id",
             forget=Fate.STAYS,
         ),
-        "LOGS": Place(
+        "LOGS": OtherPlace(
             holds="the server's output, if whoever runs it keeps it there",
             found="thread id",
             forget=Fate.ROTATES,
         ),
-        "STATIC_ROOT": Place(holds="styles, scripts and pictures of the inspector"),
+        "STATIC_ROOT": OtherPlace(
+            holds="styles, scripts and pictures of the inspector"
+        ),
     }
 )

@@ -32,7 +32,7 @@ _GRANTS: Final = (
 
 
 def tables(alias: str) -> Iterator[tuple[str, Fate]]:
-    """Those of the database that hold something of a subject, quoted."""
+    """Yield the database's tables that hold something of a subject, quoted."""
     for model, declared in privacy.tables().items():
         if declared.subject and router.db_for_read(model) == alias:
             table = connections[alias].ops.quote_name(model._meta.db_table)
@@ -40,14 +40,14 @@ def tables(alias: str) -> Iterator[tuple[str, Fate]]:
 
 
 def not_ours(alias: str) -> list[str]:
-    """Those of them that our role does not own, so that it can't clear them."""
+    """Return those tables that our role does not own, so that it can't clear them."""
     with connections[alias].cursor() as cursor:
         cursor.execute(_NOT_OURS, [[table for table, _ in tables(alias)]])
         return [name for (name,) in cursor.fetchall()]
 
 
 def missing_grants(alias: str) -> list[str]:
-    """What our role has not been granted of what `forget --rewrite` needs."""
+    """Return what `forget --rewrite` needs and our role has not been granted."""
     with connections[alias].cursor() as cursor:
         cursor.execute(_SERVER)
         allowed = cursor.fetchone()

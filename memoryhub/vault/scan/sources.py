@@ -1,7 +1,7 @@
-"""Sources: streams of bytes of any length, in which a scan looks for needles.
+"""Sources: streams of bytes of any length, in which a scan looks for targets.
 
-Pure. One pass, whatever the number of needles. What looks like a container is opened
-and looked through as well, and what is inside of that.
+Pure. One pass, whatever the number of targets. What looks like a container is opened
+and looked through as well.
 """
 
 from __future__ import annotations
@@ -12,12 +12,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from memoryhub.vault.scan import containers, needles
+from memoryhub.vault.scan import containers, targets
 from memoryhub.vault.scan.containers import Inflating
-from memoryhub.vault.scan.needles import Form, Needle
+from memoryhub.vault.scan.targets import Form, ScanTarget
 
-#: Containers in containers.
-MAX_DEPTH: Final = 4
 #: What may come out of those of one stream: so much, and so many times what went in.
 #: No bomb gets further.
 INFLATED_BYTES, RATIO = 64 << 20, 20
@@ -31,26 +29,26 @@ _AHEAD: Final = 512
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hit:
-    """A needle was found: by which decoders, outermost first, and where."""
+    """A target was found: by which decoders, outermost first, and where."""
 
-    needle: Needle
+    target: ScanTarget
     decoder: str
     #: Offset in the stream; of what was in a container, the container's.
     at: int
 
 
 class Search:
-    """The same needles, looked for in many streams."""
+    """The same targets, looked for in many streams."""
 
-    def __init__(self, wanted: Iterable[Needle]) -> None:
+    def __init__(self, wanted: Iterable[ScanTarget]) -> None:
         self.words: dict[int, list[Form]] = {}
         self.short: list[Form] = []
         self.longest = 0
         #: Streams in which some container was not looked through to its end.
         self.cut = 0
-        for needle in dict.fromkeys(wanted):
-            if not needle.too_short:
-                for form in needles.forms(needle):
+        for target in dict.fromkeys(wanted):
+            if not target.too_short:
+                for form in targets.forms(target):
                     self._add(form)
 
     def _add(self, form: Form) -> None:
@@ -63,21 +61,19 @@ class Search:
             self.words.setdefault(word, []).append(form)
 
     def stream(self, chunks: Iterable[bytes]) -> list[Hit]:
-        """Every needle in these bytes, once for each way it is written there."""
-        budget = _Budget()
-        look = _Look(search=self, budget=budget)
+        """Find every target in these bytes, once for each way it is written there."""
+        stream = _Stream(search=self)
         for chunk in chunks:
-            budget.allowed += RATIO * len(chunk)
-            look.feed(chunk)
-        look.close()
-        self.cut += budget.spent
+            stream.feed(chunk)
+        stream.close()
+        self.cut += stream.cut
         return [
-            Hit(needle=needle, decoder=decoder, at=at)
-            for (needle, decoder), at in look.hits.items()
+            Hit(target=target, decoder=decoder, at=at)
+            for (target, decoder), at in stream.hits.items()
         ]
 
     def plain(self, data: bytes) -> Iterator[tuple[Form, int]]:
-        """The forms that stand in these very bytes, and where first.
+        """Find the forms that stand in these very bytes, and where first.
 
         The words of eight bytes at every fourth place are looked up in one table: a
         search for each form would be thousands of passes, a pattern of all as slow.
@@ -95,124 +91,118 @@ class Search:
 
 
 @dataclass(slots=True, kw_only=True)
-class _Budget:
-    """What may still come out of the containers of one stream."""
+class _Window:
+    """The newest bytes of a stream, with so many before them that nothing is missed."""
 
-    allowed: int = INFLATED_BYTES
-    spent: bool = False
+    search: Search
+    #: How many stay when more come.
+    keep: int
+    data: bytes = b""
+    #: Where they begin in the stream.
+    base: int = 0
 
-    def take(self, amount: int) -> bool:
-        self.allowed -= amount
-        self.spent = self.spent or self.allowed < 0
-        return not self.spent
+    def slide(self, chunk: bytes) -> Iterator[tuple[Form, int]]:
+        """Take the next bytes; the forms in what is seen now, and where first."""
+        drop = max(len(self.data) - self.keep, 0)
+        self.base += drop
+        self.data = self.data[drop:] + chunk
+        # Files of databases are full of pages that hold nothing.
+        if self.data.strip(b"\0"):
+            for form, at in self.search.plain(self.data):
+                yield form, self.base + at
 
 
 @dataclass(slots=True, kw_only=True)
-class _Look:
-    """One stream, or what comes out of a container, as far as it was seen."""
+class _Stream:
+    """One stream, as far as it was seen."""
 
     search: Search
-    budget: _Budget
-    depth: int = 0
-    #: The end of what was seen, and its offset in the stream.
-    tail: bytes = b""
-    base: int = 0
-    #: Up to which offset beginnings of containers, and runs of digits, were taken up.
+    allowed: int = INFLATED_BYTES
+    #: Some container was not looked through to its end.
+    cut: bool = False
+    window: _Window = field(init=False)
+    #: Up to which offset beginnings of containers were taken up.
     begun: int = 0
-    undressed: int = 0
     open: list[_Inside] = field(default_factory=list)
-    hits: dict[tuple[Needle, str], int] = field(default_factory=dict)
+    hits: dict[tuple[ScanTarget, str], int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        keep = max(self.search.longest - 1, _AHEAD)
+        self.window = _Window(search=self.search, keep=keep)
 
     def feed(self, chunk: bytes, *, last: bool = False) -> None:
         """Look at the next bytes, together with the end of those before."""
+        self.allowed += RATIO * len(chunk)
         self.open = [inside for inside in self.open if inside.feed(chunk)]
-        data = self.tail + chunk
-        keep = max(self.search.longest - 1, _AHEAD)
-        # Files of databases are full of pages that hold nothing.
-        if data.strip(b"\0"):
-            for form, at in self.search.plain(data):
-                self.found(form.needle, form.decoder, self.base + at)
-            if self.depth < MAX_DEPTH:
-                self._inflate(data, last=last)
-                keep = max(keep, self._undress(data, last=last))
-        drop = max(len(data) - keep, 0)
-        self.tail = data[drop:]
-        self.base += drop
+        for form, at in self.window.slide(chunk):
+            self.found(form.target, form.decoder, at)
+        self._inflate(last=last)
 
     def close(self) -> None:
         self.feed(b"", last=True)
         for inside in self.open:
             inside.close()
 
-    def found(self, needle: Needle, decoder: str, at: int) -> None:
-        self.hits.setdefault((needle, decoder), at)
+    def found(self, target: ScanTarget, decoder: str, at: int) -> None:
+        self.hits.setdefault((target, decoder), at)
 
-    def _inflate(self, data: bytes, *, last: bool) -> None:
+    def allow(self, amount: int) -> bool:
+        """Tell whether so much more may come out of its containers."""
+        self.allowed -= amount
+        self.cut = self.cut or self.allowed < 0
+        return not self.cut
+
+    def _inflate(self, *, last: bool) -> None:
         """Begin with whatever looks as if it were compressed."""
+        data, base = self.window.data, self.window.base
         end = len(data) - (0 if last else _AHEAD)
         view = memoryview(data)
-        for head in containers.heads(data, max(self.begun - self.base, 0)):
+        for head in containers.heads(data, max(self.begun - base, 0)):
             if head.start >= end:
                 break
-            inside = self._inside(head.label, at=head.start)
-            inside.inflating = head.inflating()
-            inside.skip = max(head.content - len(data), 0)
+            inside = _Inside(
+                outer=self,
+                label=head.label,
+                at=base + head.start,
+                inflating=Inflating(head.window_bits),
+                skip=max(head.content - len(data), 0),
+                window=_Window(search=self.search, keep=self.search.longest - 1),
+            )
             if inside.feed(view[head.content :]):
                 self.open.append(inside)
-        self.begun = max(self.begun, self.base + end)
-
-    def _undress(self, data: bytes, *, last: bool) -> int:
-        """Look through what is written in digits; how much to keep for the next."""
-        waiting, since = 0, max(self.undressed - self.base, 0)
-        for run in containers.runs(data, since):
-            if run.open and not last:
-                waiting = len(data) - run.start
-                continue
-            inside = self._inside(run.label, at=run.start)
-            inside.take(run.decoded())
-            inside.close()
-            self.undressed = self.base + run.end
-        return waiting
-
-    def _inside(self, label: str, *, at: int) -> _Inside:
-        look = _Look(search=self.search, budget=self.budget, depth=self.depth + 1)
-        return _Inside(outer=self, look=look, label=label, at=self.base + at)
+        self.begun = max(self.begun, base + end)
 
 
 @dataclass(slots=True, kw_only=True)
 class _Inside:
-    """A container, and the look at what is in it."""
+    """A container, and how far what comes out of it was seen."""
 
-    outer: _Look
-    look: _Look
+    outer: _Stream
     label: str
     at: int
-    inflating: Inflating | None = None
+    inflating: Inflating
     #: What of its head is still to come.
-    skip: int = 0
+    skip: int
+    window: _Window
 
     def feed(self, data: bytes | memoryview) -> bool:
         """Look at what comes out; whether there may be more."""
-        assert self.inflating is not None
         ours = memoryview(data)[self.skip :]
         self.skip -= min(self.skip, len(data))
         for plain in self.inflating.feed(ours):
-            if not self.take(plain):
-                self.inflating.done = True
+            self._take(plain)
         if self.inflating.done:
             self.close()
         return not self.inflating.done
 
-    def take(self, plain: bytes) -> bool:
-        if not self.look.budget.take(len(plain)):
-            return False
-        self.look.feed(plain)
-        return True
-
     def close(self) -> None:
-        """Hand on what was found in it."""
-        if self.inflating is not None and (rest := self.inflating.rest()):
-            self.take(rest)
-        self.look.close()
-        for needle, decoder in self.look.hits:
-            self.outer.found(needle, f"{self.label}, {decoder}", self.at)
+        """Look at what was held back for more of the stream."""
+        if rest := self.inflating.rest():
+            self._take(rest)
+
+    def _take(self, plain: bytes) -> None:
+        if not self.outer.allow(len(plain)):
+            self.inflating.done = True
+            return
+        for form, _ in self.window.slide(plain):
+            self.outer.found(form.target, f"{self.label}, {form.decoder}", self.at)

@@ -34,11 +34,11 @@ async def page_of(api: Client, page_id: str) -> dict[str, Any]:
 async def test_each_route_counts_what_comes_without_tokens(
     api: Client, exact: None
 ) -> None:
-    said = {**SLOT, "content": TEXT}
+    slot = {**SLOT, "content": TEXT}
     for method, path, body in (
-        ("POST", "slots", said),
-        ("POST", "slots:batch", {"items": [said]}),
-        ("POST", "turns", {"items": [said]}),
+        ("POST", "slots", slot),
+        ("POST", "slots:batch", {"items": [slot]}),
+        ("POST", "turns", {"items": [slot]}),
         ("POST", "pages", {**PAGE, "page_id": "a"}),
         ("POST", "pages:batch", {"items": [{**PAGE, "page_id": "b"}]}),
         ("PUT", "pages/c", PAGE),

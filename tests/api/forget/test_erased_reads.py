@@ -63,6 +63,7 @@ VALUES = {
     "turn": ["1", "2"],
     "checkpoint": ["c-1", "c-2"],
     "name": ["c-1"],
+    "block": ["persona"],
 }
 
 
@@ -116,9 +117,9 @@ def test_what_was_erased_says_so_and_the_rest_is_as_it_was(
     slot = [seq for seq in sorted(events) if events[seq] == "slot.appended"][1]
     value = min(seq for seq in events if events[seq] == "key.set")
     (written,) = [seq for seq in events if events[seq] == "task.set"]
-    said = min(seq for seq in events if events[seq] == "note.added")
+    noted = min(seq for seq in events if events[seq] == "note.added")
     before, made = thread.head_seq, value + 1
-    erase(thread, *((seq, seq) for seq in (slot, value, written, said)))
+    erase(thread, *((seq, seq) for seq in (slot, value, written, noted)))
 
     def get(path: str, status: int) -> Any:
         answer = run(api.send("GET", f"/api/v1/threads/t-1{path}"))

@@ -68,8 +68,8 @@ async def test_a_changed_one_is_not(
     api: Client, change: dict[str, Any], reason: str
 ) -> None:
     api.connect()
-    said = await verdict(api, {**signed(), **change})
-    assert said == (200, {"valid": False, "reason": reason})
+    answer = await verdict(api, {**signed(), **change})
+    assert answer == (200, {"valid": False, "reason": reason})
 
 
 async def test_an_own_key_in_the_list_makes_none_good(api: Client) -> None:

@@ -63,21 +63,6 @@ async def test_every_wrong_key_has_one_answer(
     assert await _answers(api, header if WRONG[wrong] else None) == expected
 
 
-@pytest.mark.parametrize("how", ["revoked", "expired"])
-async def test_a_dead_key_is_like_none(
-    api: Client, nobody: Client, acme: Project, how: str
-) -> None:
-    api.connect()
-    row = ApiKey.objects.get(project=acme)
-    if how == "revoked":
-        api_keys.revoke(row)
-    else:
-        row.expires_at = timezone.now() - timedelta(seconds=1)
-        row.save(update_fields=["expires_at"])
-    expected = (await nobody.get("/threads")).comparable
-    assert (await api.get("/threads")).comparable == expected
-
-
 def test_unknown_key_timing_equal(acme: Project) -> None:
     """Whatever is wrong with a well-formed key, it costs as much to find out."""
     keys = make_wrong_keys(acme)
@@ -138,12 +123,6 @@ async def test_a_key_that_expires_while_it_is_believed_is_refused(
         assert (await api.get("/threads")).status == 401
 
 
-async def test_a_missing_scope_is_named(reader: Client) -> None:
-    answer = await reader.post("/threads/t-1/slots", SLOT)
-    assert (answer.status, answer.code) == (403, "scope")
-    assert "memory:write" in answer.json["detail"]
-
-
 async def test_cookies_and_method_overrides_are_ignored(
     api: Client, nobody: Client
 ) -> None:
@@ -185,11 +164,12 @@ async def test_bound_key_sees_one_subject(
         assert (made.status, made.json["subject_id"]) == (201, str(ann.id))
 
 
-async def test_a_key_notes_its_use_once_an_hour(api: Client, acme: Project) -> None:
-    assert (await api.get("/threads")).status == 200
-    noted = ApiKey.objects.get(project=acme).last_used_at
-    assert noted is not None
-    assert (noted.minute, noted.second, noted.microsecond) == (0, 0, 0)
+async def test_a_key_notes_its_use_once_a_minute(api: Client, acme: Project) -> None:
+    for _ in range(2):
+        assert (await api.get("/threads")).status == 200
+        key = ApiKey.objects.get(project=acme)
+        # Its first minute began before it was made.
+        assert key.last_used_at == key.created_at
 
 
 async def test_nobody_is_let_in_while_the_clock_is_off(

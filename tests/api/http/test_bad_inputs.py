@@ -158,11 +158,11 @@ async def test_a_foreign_tokenizer_needs_tokens(
     """Row 113, on each route that writes what is counted."""
     await api.put("/threads/t-2", {"config": {"tokenizer": not_run_here}})
     text = {"type": "claim", "modality": "text", "content": {"text": "x"}}
-    said = {"from": "a", "to": "b", "type": "chat.user", "content": "x"}
+    slot = {"from": "a", "to": "b", "type": "chat.user", "content": "x"}
     for path, body in (
-        ("slots", said),
-        ("slots:batch", {"items": [said]}),
-        ("turns", {"items": [said]}),
+        ("slots", slot),
+        ("slots:batch", {"items": [slot]}),
+        ("turns", {"items": [slot]}),
         ("pages", text),
         ("pages:batch", {"items": [text]}),
     ):
@@ -171,4 +171,4 @@ async def test_a_foreign_tokenizer_needs_tokens(
     put = await api.put("/threads/t-2/system-prompt", {"text": "x"})
     assert_refused(put, status=422, code="tokens_required")
     assert (await api.get("/threads/t-2")).json["seq"] == 1
-    assert (await api.post("/threads/t-2/slots", {**said, "tokens": 3})).status == 201
+    assert (await api.post("/threads/t-2/slots", {**slot, "tokens": 3})).status == 201

@@ -111,8 +111,8 @@ AMBIGUOUS: dict[str, tuple[str, ...]] = {
 def test_row_21_a_length_that_is_none(hub: Hub, case: str, *, chunked: bool) -> None:
     before = hub.contents()
     sent = CHUNKED if chunked else TEXT
-    told = answers(hub, hub.head(*AMBIGUOUS[case]) + sent + follow_up(hub))
-    assert told in ([400], []), "closed, and the next request is not even looked at"
+    statuses = answers(hub, hub.head(*AMBIGUOUS[case]) + sent + follow_up(hub))
+    assert statuses in ([400], []), "closed, and the next request is not even looked at"
     assert hub.contents() == before
 
 
@@ -120,10 +120,10 @@ def test_row_21_a_length_that_is_none(hub: Hub, case: str, *, chunked: bool) -> 
 def test_row_21_too_small(hub: Hub, missing: int) -> None:
     """What stands behind so many bytes is no request, and what follows is not one."""
     before = hub.contents()
-    told = answers(
+    statuses = answers(
         hub, hub.head(f"Content-Length: {SIZE - missing}") + TEXT + follow_up(hub)
     )
-    assert told == [400]
+    assert statuses == [400]
     assert hub.contents() == before
 
 
@@ -166,13 +166,13 @@ def test_row_23_a_body_that_none_is_wanted_of_is_not_read_as_a_request(
     hub: Hub, method: str
 ) -> None:
     before, hidden = hub.contents(), follow_up(hub)
-    told = answers(
+    statuses = answers(
         hub,
         hub.head(f"Content-Length: {len(hidden)}", method=method)
         + hidden
         + hub.head("Connection: close", method="GET"),
     )
-    assert told == ([405, 200] if method == "DELETE" else [200, 200])
+    assert statuses == ([405, 200] if method == "DELETE" else [200, 200])
     assert hub.contents() == before
 
 

@@ -61,9 +61,9 @@ class Limit:
         return self.status in {429, 503}
 
 
-def until_refused(ask: Callable[..., Answer], *asked: object) -> Answer:
+def until_refused(ask: Callable[..., Answer], *arguments: object) -> Answer:
     """The first answer that is a refusal, of more than any limit allows."""
-    answers = (ask(*asked) for _ in range(100))
+    answers = (ask(*arguments) for _ in range(100))
     return next(each for each in answers if each.status >= 400)
 
 
@@ -89,8 +89,8 @@ def stream_twice(client: Client, ann: str) -> Answer:
 def forget(client: Client, ann: str) -> Answer:
     whole = {"scope": "subject", "reason": "test"}
     plan = client.post(f"/subjects/{ann}/erasures", whole).body
-    said = {"plan_token": plan["plan_token"], "count": plan["count"]}
-    return client.post(f"/erasures/{plan['id']}:confirm", said)
+    confirmation = {"plan_token": plan["plan_token"], "count": plan["count"]}
+    return client.post(f"/erasures/{plan['id']}:confirm", confirmation)
 
 
 def append(content: object) -> Callable[[Client, str], Answer]:
@@ -233,12 +233,12 @@ def test_quiet_tenant_stays_fast(instance: Instance) -> None:
         with instance.start(f"{PLACE}:flood", server.port, loud) as flooding:
             assert flooding.stdout is not None
             assert flooding.stdout.readline() == "over\n"
-            beside = written(client)
-            told, _ = flooding.communicate("stop\n", timeout=PATIENCE)
-    statuses = json.loads(told)
+            loaded = written(client)
+            printed, _ = flooding.communicate("stop\n", timeout=PATIENCE)
+    statuses = json.loads(printed)
     assert statuses.keys() == {"201", "429"}
     assert statuses["429"] > statuses["201"]
-    assert median(beside) < SLOWED * median(alone)
+    assert median(loaded) < SLOWED * median(alone)
 
 
 def written(client: Client) -> list[float]:

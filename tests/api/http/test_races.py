@@ -11,23 +11,6 @@ from tests.api.client import Client
 from tests.cast import factories
 
 
-@pytest.mark.django_db(transaction=True)
-async def test_slot_limit_holds_under_race(served: tuple[Client, str]) -> None:
-    """Sixteen writers at one thread: as many slots as the limit, the rest refused."""
-    api, _ = served
-    await api.put("/threads/t-1", {"config": {"max_slots": 100}})
-
-    async def write() -> list[int]:
-        return [(await api.append("t-1", n))[0].status for n in range(10)]
-
-    answers = await asyncio.gather(*(write() for _ in range(16)))
-    statuses = [status for each in answers for status in each]
-    assert statuses.count(201) == 100
-    assert statuses.count(409) == 60
-    listed = (await api.get("/threads/t-1/slots?limit=200")).json["items"]
-    assert [item["index"] for item in listed] == list(range(100))
-
-
 @pytest.mark.promise("P6", load="a key 50 times at once")
 @pytest.mark.django_db(transaction=True)
 async def test_a_key_used_fifty_times_at_once_has_one_effect(

@@ -4,7 +4,6 @@ import pytest
 from django.db import connections
 from django.test.utils import CaptureQueriesContext
 
-from memoryhub.models import Event
 from tests.api.client import Client
 from tests.api.remembering import (
     T,
@@ -69,19 +68,6 @@ async def test_a_name_is_taken_once_and_is_no_number(api: Client) -> None:
     ).status == 422
 
 
-async def test_a_repeat_takes_none(api: Client) -> None:
-    await take(api)
-    named = [("idempotency-key", "k")]
-    body = {"name": "one", "description": "x"}
-    first = await api.post(f"{T}/checkpoints", body, headers=named)
-    again = await api.post(f"{T}/checkpoints", body, headers=named)
-    assert (again.status, again.body) == (201, first.body)
-    assert again.header("idempotent-replayed") == "true"
-    assert len(await seqs(api)) == 2
-    other = await api.post(f"{T}/checkpoints", {}, headers=named)
-    assert (other.status, other.code) == (422, "idempotency_mismatch")
-
-
 async def test_checkpoints_are_listed_by_number_and_filtered(api: Client) -> None:
     taken = []
     for n in range(4):
@@ -110,29 +96,6 @@ async def test_an_action_is_no_name_of_a_checkpoint(api: Client) -> None:
     assert (await delete(api, "/checkpoints/x:restore")).json["existed"]
     assert (await api.get(f"{T}/checkpoints/x:restore")).status == 404
     assert (await restore(api, "x")).status == 200
-
-
-async def test_deleting_checkpoint_frees_no_value(api: Client) -> None:
-    await put(api, "k", "then")
-    await note(api, "hm")
-    first, second = await take(api, "first"), await take(api, "second")
-    await put(api, "k", "now")
-    stored = _values()
-    done = (await delete(api, "/checkpoints/first")).json
-    assert done["existed"]
-    assert _values() == stored
-    assert (await delete(api, "/checkpoints/first")).json["existed"] is False
-    assert await seqs(api) == [second]
-    await restore(api, "second")
-    assert (await get(api, "k")).json["value"] == "then"
-    assert (await get(api, "k", f"?at_seq={first}")).json["value"] == "then"
-    assert (await point(api, "second"))["parent"] is None
-
-
-def _values() -> list[bytes]:
-    rows = Event.objects.filter(type__in=("key.set", "note.added")).order_by("seq")
-    payloads = rows.values_list("payload", flat=True)
-    return [bytes(sealed) for sealed in payloads if sealed is not None]
 
 
 # Forks

@@ -80,38 +80,6 @@ async def test_a_refusal_of_one_key_names_no_item(api: Client) -> None:
     assert "index" not in refused.json["detail"]
 
 
-async def test_a_batch_that_only_deletes_makes_no_thread(api: Client) -> None:
-    items = [{"op": "delete", "key": "a"}]
-    answer = await api.post(f"{T}/keys:batch", {"items": items})
-    assert (answer.status, answer.code) == (404, "not_found")
-    assert (await api.send("DELETE", f"{T}/keys/a")).status == 404
-    assert (await api.get(T)).status == 404
-    one = {"op": "set", "key": "a", "value": 1}
-    assert (await api.post(f"{T}/keys:batch", {"items": [one]})).status == 200
-
-
-async def test_batches_and_clears_are_idempotent(api: Client) -> None:
-    named = [("idempotency-key", "one")]
-    body = {
-        "items": [{"op": "set", "key": "a", "value": 1}, {"op": "delete", "key": "b"}]
-    }
-    first = await api.post(f"{T}/keys:batch", body, headers=named)
-    await put(api, "a", 2)
-    again = await api.post(f"{T}/keys:batch", body, headers=named)
-    assert (again.status, again.body) == (200, first.body)
-    assert again.header("idempotent-replayed") == "true"
-    assert (await get(api, "a")).json["value"] == 2
-    other = {"items": [{"op": "set", "key": "a", "value": 9}]}
-    refused = await api.post(f"{T}/keys:batch", other, headers=named)
-    assert (refused.status, refused.code) == (422, "idempotency_mismatch")
-    named = [("idempotency-key", "two")]
-    cleared = await api.post(f"{T}/keys:clear", {}, headers=named)
-    await put(api, "a", 3)
-    again = await api.post(f"{T}/keys:clear", {}, headers=named)
-    assert (again.json, cleared.json["cleared"]) == (cleared.json, 1)
-    assert await names(api) == ["a"]
-
-
 async def test_a_full_batch_is_done_and_kept_in_order(api: Client) -> None:
     items = [{"op": "set", "key": f"k{n}", "value": n} for n in range(200)]
     done = await api.post(f"{T}/keys:batch", {"items": items})

@@ -84,15 +84,6 @@ async def _expiry(api: Client, **said: Any) -> datetime | None:
     return told and datetime.fromisoformat(told)
 
 
-async def test_a_set_always_resets_the_expiry(api: Client) -> None:
-    await put(api, "k", ttl_seconds=60)
-    assert (await put(api, "k")).json["expires_at"] is None
-    await put(api, "k", ttl_seconds=60)
-    items = [{"op": "set", "key": "k", "value": 1}]
-    done = await api.post(f"{T}/keys:batch", {"items": items})
-    assert done.json["items"][0]["expires_at"] is None
-
-
 async def test_a_patch_changes_the_expiry_alone(api: Client) -> None:
     with still() as clock:
         first = (await put(api, "k", "v", ttl_seconds=60)).json["seq"]
@@ -120,43 +111,6 @@ async def test_a_patch_changes_the_expiry_alone(api: Client) -> None:
     absent = await api.patch(f"{T}/keys/none", {"ttl_seconds": 1})
     assert (absent.status, absent.code) == (404, "key_not_found")
     assert (await api.patch("/threads/none/keys/k", {"ttl_seconds": 1})).status == 404
-
-
-async def test_an_expired_key_is_absent_to_every_condition(api: Client) -> None:
-    with still() as clock:
-        seen = (await put(api, "k", ttl_seconds=60)).json["seq"]
-        clock.shift(60)
-        stale = await put(api, "k", 2, headers=if_match(seen))
-        assert (stale.status, stale.code) == (409, "stale")
-        assert (await delete(api, "/keys/k")).json == {"existed": False, "seq": None}
-        anew = await put(api, "k", 2, headers=CREATE_ONLY)
-        assert anew.status == 201
-
-
-async def test_expired_keys_do_not_count(api: Client) -> None:
-    with still() as clock:
-        await api.put(T, {"config": {"max_keys": 2}})
-        for key in ("a", "b"):
-            await put(api, key, ttl_seconds=60)
-        full = await put(api, "c")
-        assert (full.status, full.code) == (409, "keys_full")
-        clock.shift(60)
-        assert (await put(api, "c")).status == 201
-        assert (await put(api, "d")).status == 201
-        assert (await put(api, "e")).code == "keys_full"
-        assert await names(api) == ["c", "d"]
-
-
-async def test_bytes_are_limited_and_nothing_is_evicted(api: Client) -> None:
-    await api.put(T, {"config": {"max_key_bytes": 1024}})
-    await put(api, "a", "x" * 958)
-    assert (await put(api, "b", "x" * 62)).status == 201
-    full = await put(api, "c", 1)
-    assert (full.status, full.code) == (409, "keys_full")
-    grown = await put(api, "b", "x" * 63)
-    assert (grown.status, grown.code) == (409, "keys_full")
-    assert (await put(api, "b", "x")).status == 200
-    assert await names(api) == ["a", "b"]
 
 
 async def test_a_value_that_was_erased_says_so_and_is_no_null(

@@ -141,37 +141,7 @@ async def test_a_fork_counts_what_it_inherits_from_zero_down(api: Client) -> Non
     assert await names(api, thread="/threads/f") == ["old"]
 
 
-async def test_a_fork_retimes_what_it_inherits_with_its_value(api: Client) -> None:
-    await put(api, "k", {"a": [1, None]}, ttl_seconds=60)
-    await api.post(f"{T}:fork", {"thread": "f"})
-    fork = "/threads/f/keys/k"
-    stale = await api.patch(fork, {"ttl_seconds": None}, headers=if_match(-1))
-    assert (stale.status, stale.code) == (409, "stale")
-    done = await api.patch(fork, {"ttl_seconds": None}, headers=if_match(0))
-    assert (done.status, done.json["seq"], done.json["expires_at"]) == (200, 2, None)
-    read = (await api.get(fork)).json
-    assert (read["value"], read["expires_at"]) == ({"a": [1, None]}, None)
-    again = await api.patch(fork, {"ttl_seconds": 9})
-    assert (again.status, again.json["seq"]) == (200, 3)
-    assert (await get(api, "k")).json["expires_at"] is not None
-
-
-# Clearing, and the past
-
-
-async def test_clear_removes_keys_and_counts_those_that_were_visible(
-    api: Client,
-) -> None:
-    with still() as clock:
-        await put(api, "a", ttl_seconds=60)
-        await put(api, "b")
-        await put(api, "c")
-        clock.shift(60)
-        done = await api.post(f"{T}/keys:clear", {})
-        assert done.json == {"cleared": 2, "seq": 5}
-        assert await names(api) == []
-        assert (await api.post(f"{T}/keys:clear", {})).json == {"cleared": 0, "seq": 5}
-        assert await names(api, "?at_seq=4") == ["a", "b", "c"]
+# The past
 
 
 async def test_the_past_is_judged_by_its_own_instant(api: Client) -> None:

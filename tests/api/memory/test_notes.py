@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.api.client import Client
-from tests.api.remembering import T, items, note, restore, still, take
+from tests.api.remembering import T, items, note, still
 
 pytestmark = pytest.mark.django_db
 
@@ -42,21 +42,6 @@ async def test_a_batch_adds_in_order_or_nothing(api: Client) -> None:
 async def test_notes_are_measured_in_bytes(api: Client) -> None:
     assert (await api.post(f"{T}/notes", {"text": "ä" * 8_192})).status == 201
     assert (await api.post(f"{T}/notes", {"text": "ä" * 8_192 + "x"})).status == 422
-
-
-async def test_a_repeat_adds_nothing(api: Client) -> None:
-    for path, body in (
-        ("notes", {"text": "one"}),
-        ("notes:batch", {"items": [{"text": "two"}, {"text": "three"}]}),
-    ):
-        named = [("idempotency-key", path)]
-        first = await api.post(f"{T}/{path}", body, headers=named)
-        again = await api.post(f"{T}/{path}", body, headers=named)
-        assert (again.status, again.body) == (201, first.body)
-        assert again.header("idempotent-replayed") == "true"
-        other = await api.post(f"{T}/{path}", {"text": "x"}, headers=named)
-        assert other.status == 422
-    assert await texts(api) == ["one", "two", "three"]
 
 
 async def test_notes_are_listed_both_ways_and_in_parts(api: Client) -> None:
@@ -96,30 +81,6 @@ async def test_max_notes_one_keeps_one(api: Client) -> None:
     assert await texts(api) == ["b"]
 
 
-async def test_a_lower_limit_trims_at_the_next_append(api: Client) -> None:
-    for n in range(5):
-        await note(api, str(n))
-    await api.patch(T, {"config": {"max_notes": 2}})
-    assert len(await texts(api)) == 5
-    added = await api.post(f"{T}/notes", {"text": "new"})
-    assert added.json["trimmed"] == 4
-    assert await texts(api) == ["4", "new"]
-
-
-async def test_clear_empties_the_scratchpad_and_counts(api: Client) -> None:
-    *_, last = [await note(api, str(n)) for n in range(3)]
-    named = [("idempotency-key", "k")]
-    done = await api.post(f"{T}/notes:clear", {}, headers=named)
-    assert done.json == {"cleared": 3, "seq": last + 1}
-    assert await texts(api) == []
-    assert await texts(api, f"?at_seq={last}") == ["0", "1", "2"]
-    assert (await api.post(f"{T}/notes:clear", {})).json["cleared"] == 0
-    await note(api, "new")
-    again = await api.post(f"{T}/notes:clear", {}, headers=named)
-    assert (again.json, await texts(api)) == (done.json, ["new"])
-    assert (await api.post("/threads/none/notes:clear", {})).status == 404
-
-
 async def test_a_fork_numbers_inherited_notes_from_zero_down(api: Client) -> None:
     first, second = await note(api, "one"), await note(api, "two")
     await api.post(f"{T}:fork", {"thread": "f"})
@@ -131,12 +92,3 @@ async def test_a_fork_numbers_inherited_notes_from_zero_down(api: Client) -> Non
         (2, "three"),
     ]
     assert await texts(api) == ["one", "two"]
-
-
-async def test_later_note_not_in_checkpoint(api: Client) -> None:
-    await note(api, "before")
-    here = await take(api)
-    await note(api, "after")
-    assert (await restore(api, here)).json["notes"] == 1
-    assert await texts(api) == ["before"]
-    assert (await api.get(f"{T}/checkpoints/{here}")).json["notes"] == 1

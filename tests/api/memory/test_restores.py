@@ -15,8 +15,6 @@ from tests.api.remembering import (
     note,
     put,
     restore,
-    seqs,
-    still,
     take,
 )
 
@@ -72,30 +70,6 @@ async def test_a_restore_brings_back_and_can_be_undone(api: Client) -> None:
     assert [n["text"] for n in await items(api, "/notes")] == ["then", "now"]
 
 
-async def test_only_the_parts_that_are_named_come_back(api: Client) -> None:
-    await put(api, "k", "then")
-    await note(api, "then")
-    await api.put(f"{T}/task", {"status": "running"})
-    here = await take(api)
-
-    async def now() -> list[object]:
-        return [
-            (await get(api, "k")).json["value"],
-            [n["text"] for n in await items(api, "/notes")],
-            (await api.get(f"{T}/task")).json["status"],
-        ]
-
-    await put(api, "k", "now")
-    await note(api, "now")
-    await api.patch(f"{T}/task", {"status": "failed"})
-    assert (await restore(api, here, parts=["notes"])).json["notes"] == 1
-    assert await now() == ["now", ["then"], "failed"]
-    assert (await restore(api, here, parts=["task"])).json["parts"] == ["task"]
-    assert await now() == ["now", ["then"], "running"]
-    assert (await restore(api, here, parts=["keys"])).json["set"] == 1
-    assert await now() == ["then", ["then"], "running"]
-
-
 async def test_the_working_set_comes_back_only_when_asked(api: Client) -> None:
     await api.put(T, {"config": LOOSE})
     for page_id in ("a", "b"):
@@ -120,21 +94,6 @@ async def test_the_working_set_comes_back_only_when_asked(api: Client) -> None:
     assert again.json["seq"] is None
 
 
-async def test_restoring_what_is_there_writes_nothing(api: Client) -> None:
-    await put(api, "k")
-    here = await take(api)
-    head = (await api.get(T)).json["seq"]
-    for target in (here, here):
-        same = (await restore(api, target)).json
-        assert (same["seq"], same["before"], same["set"]) == (None, None, 0)
-    await put(api, "k")
-    await delete(api, "/keys/k")
-    await put(api, "k")
-    moved = (await restore(api, here)).json
-    assert moved["set"] == 1
-    assert (await api.get(T)).json["seq"] == head + 5
-
-
 async def test_a_dry_run_tells_and_writes_nothing(api: Client) -> None:
     await put(api, "k", 1)
     await note(api)
@@ -153,6 +112,8 @@ async def test_a_dry_run_tells_and_writes_nothing(api: Client) -> None:
     assert (told["seq"], told["before"]) == (None, None)
     stale = await restore(api, here, dry_run=True, headers=if_match(head - 1))
     assert (stale.status, stale.code) == (409, "stale")
+    absent = await restore(api, here, dry_run=True, thread="/threads/none")
+    assert (absent.status, absent.code) == (404, "not_found")
     done = (await restore(api, here, headers=if_match(head))).json
     same = ("parts", "set", "removed", "expired", "notes")
     assert [told[name] for name in same] == [done[name] for name in same]
@@ -182,65 +143,6 @@ async def test_a_restore_is_refused_and_leaves_all_as_it_is(api: Client) -> None
         assert (await restore(api, here, parts=parts)).status == 422
     assert (await api.get(T)).json["seq"] == head
     assert (await get(api, "k")).json["value"] == 2
-
-
-async def test_a_restore_is_idempotent(api: Client) -> None:
-    await put(api, "k", 1)
-    here = await take(api)
-    await put(api, "k", 2)
-    named = [("idempotency-key", "k")]
-    first = await restore(api, here, headers=named)
-    await put(api, "k", 3)
-    again = await restore(api, here, headers=named)
-    assert (again.body, again.header("idempotent-replayed")) == (first.body, "true")
-    assert (await get(api, "k")).json["value"] == 3
-
-
-async def test_restore_keeps_other_checkpoints(api: Client) -> None:
-    taken = {}
-    for name in ("a", "b", "c"):
-        await put(api, "k", name)
-        taken[name] = await take(api, name)
-    await put(api, "k", "now")
-    assert (await delete(api, "/checkpoints/a")).json["existed"]
-    before = (await restore(api, "b")).json["before"]
-    assert await seqs(api) == [taken["b"], taken["c"], before]
-    assert (await get(api, "k")).json["value"] == "b"
-    assert (await restore(api, "c")).json["before"] == taken["b"]
-    assert (await get(api, "k")).json["value"] == "c"
-    await restore(api, before)
-    assert (await get(api, "k")).json["value"] == "now"
-
-
-async def test_restore_keeps_deadlines(api: Client) -> None:
-    with still() as clock:
-        await put(api, "short", ttl_seconds=60)
-        until = (await put(api, "long", ttl_seconds=3_600)).json["expires_at"]
-        here = await take(api)
-        await delete(api, "/keys/short")
-        await delete(api, "/keys/long")
-        clock.shift(90)
-        told = (await restore(api, here, dry_run=True)).json
-        done = (await restore(api, here)).json
-        for found in (told, done):
-            assert (found["set"], found["expired"]) == (1, 1)
-        assert (await get(api, "short")).code == "key_not_found"
-        assert (await get(api, "long")).json["expires_at"] == until
-
-
-async def test_twenty_automatic_checkpoints_stay(api: Client) -> None:
-    await put(api, "k", "start")
-    start = await take(api)
-    last = 0
-    for n in range(22):
-        await put(api, "k", n)
-        last = (await restore(api, start)).json["before"]
-        assert (await get(api, "k")).json["value"] == "start"
-        assert len(await seqs(api, "?auto=true")) == min(n + 1, 20)
-    stats = (await api.get(f"{T}/stats")).json
-    assert (stats["checkpoints"], stats["automatic"]) == (1, 20)
-    await restore(api, last)
-    assert (await get(api, "k")).json["value"] == 21
 
 
 @pytest.mark.no_replay

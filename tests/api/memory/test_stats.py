@@ -95,14 +95,3 @@ def test_a_bound_key_is_told_of_its_own_threads_only(
     assert (found["slots"], found["bytes"]) == (3, 192)
     assert found["nearly_full_threads"] == 1
     assert (found["age_seconds"], found["max_threads"]) == (0, 100_000)
-
-
-@pytest.mark.usefixtures("believed")
-@pytest.mark.parametrize("size", [3, 120])
-def test_stats_cost_the_same_at_any_size(
-    api: Client, agent: Agent, size: int, django_assert_max_num_queries
-) -> None:
-    factories.append(agent, "t-1", *range(size))
-    run(api.get("/threads/t-1"))
-    with django_assert_max_num_queries(5):
-        assert run(api.get("/threads/t-1/stats")).status == 200

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -9,13 +9,11 @@ import pytest
 from tests.api.client import Client
 from tests.api.remembering import (
     CREATE_ONLY,
-    NOON,
     T,
     delete,
     if_match,
     put,
     still,
-    take,
 )
 
 pytestmark = pytest.mark.django_db
@@ -100,29 +98,9 @@ async def test_a_patch_changes_only_what_is_sent(
     assert (await api.get(TASK)).json == patched
 
 
-async def test_completing_sets_no_percentage(api: Client) -> None:
-    await api.put(TASK, {"status": "running", "progress_percent": 40})
-    done = (await api.patch(TASK, {"status": "completed"})).json
-    assert (done["status"], done["progress_percent"]) == ("completed", 40.0)
-
-
 async def test_data_is_replaced_whole(api: Client) -> None:
     await api.put(TASK, {"data": {"a": 1, "b": 2}})
     assert (await api.patch(TASK, {"data": {"c": 3}})).json["data"] == {"c": 3}
-
-
-async def test_a_patch_of_nothing_is_a_heartbeat(api: Client) -> None:
-    with still() as clock:
-        before = (await api.put(TASK, WHOLE)).json
-        clock.shift(240)
-        after = (await api.patch(TASK, {})).json
-        same = (await api.patch(TASK, {"status": "running"})).json
-    assert after["version"] == before["version"] + 1
-    moved = datetime.fromisoformat(after["updated_at"])
-    assert moved == NOON + timedelta(seconds=240)
-    for name in WHOLE:
-        assert after[name] == same[name] == before[name]
-    assert same["version"] == after["version"] + 1
 
 
 async def test_without_a_task_there_is_nothing_to_read_or_patch(api: Client) -> None:
@@ -209,14 +187,6 @@ async def test_task_rejects_drift(
     assert (await api.get(TASK)).json == before
     assert datetime.fromisoformat(before["started_at"]).tzinfo is not None
     assert datetime.fromisoformat(before["updated_at"]).tzinfo is not None
-
-
-async def test_a_checkpoint_brings_the_task_back(api: Client) -> None:
-    before = (await api.put(TASK, WHOLE)).json
-    here = await take(api)
-    await delete(api, "/task")
-    await api.post(f"{T}/checkpoints/{here}:restore", {})
-    assert (await api.get(TASK)).json == before
 
 
 @pytest.mark.django_db(transaction=True)

@@ -5,19 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.db import connections
-from django.test.utils import CaptureQueriesContext
 
-from memoryhub import journal
-from memoryhub.journal import Address, Order
-from memoryhub.kernel.commands import RetireThread
-from memoryhub.models import Subject, Thread
-from memoryhub.services.access.api_keys import Agent
-from tests.api.client import Answer, Client
+from tests.api.client import Client
 from tests.api.remembering import (
     T,
-    get,
-    if_match,
     items,
     names,
     note,
@@ -26,7 +17,6 @@ from tests.api.remembering import (
     still,
     take,
 )
-from tests.cast import factories
 
 pytestmark = pytest.mark.django_db
 
@@ -87,34 +77,6 @@ async def test_of_an_empty_thread_there_is_nothing_to_tell(api: Client) -> None:
     assert stats["created_at"] == made["created_at"]
     assert (stats["keys"], stats["next_expiry_at"]) == (0, None)
     assert (await api.get(f"{T}/stats?at_seq=1")).json["scope"] == made["scope"]
-
-
-@pytest.mark.usefixtures("believed")
-@pytest.mark.parametrize(
-    "path",
-    [
-        *("keys/k", "keys", "keys?values=true&sort=expiry", "task", "notes"),
-        *("checkpoints", "checkpoints/1", "checkpoints:compare?a=4"),
-        *("working-memory", "stats"),
-    ],
-)
-async def test_a_read_costs_the_same_whatever_there_is(api: Client, path: str) -> None:
-    """As many statements for two hundred things as for two."""
-    for key in ("k", "l"):
-        await put(api, key)
-    assert await take(api) == 4
-    await note(api)
-    await api.put(f"{T}/task", {"data": {}})
-    counts = []
-    for size in (1, 150):
-        batch = [{"op": "set", "key": f"k{n}", "value": n} for n in range(size)]
-        await api.post(f"{T}/keys:batch", {"items": batch})
-        await api.post(f"{T}/notes:batch", {"items": [{"text": "x"}] * size})
-        await api.get(f"{T}/{path}")
-        with CaptureQueriesContext(connections["default"]) as asked:
-            await api.get(f"{T}/{path}")
-        counts.append(len(asked))
-    assert counts[0] == counts[1] <= 12
 
 
 async def test_what_the_page_for_agents_shows_works(api: Client) -> None:
@@ -198,158 +160,3 @@ async def test_clear_leaves_the_rest(api: Client) -> None:
     await restore(api, "c-1")
     assert await names(api) == ["k0", "k1"]
     assert [n["text"] for n in (await rest())[1]] == ["0", "1"]
-
-
-# Whose it is, and whether it takes anything
-
-
-READS = (
-    *("/keys/k", "/keys", "/task", "/notes", "/checkpoints", "/checkpoints/1"),
-    *("/checkpoints:compare?a=1", "/working-memory", "/stats"),
-)
-WRITES: tuple[tuple[str, str, object], ...] = (
-    ("PUT", "/keys/k", {"value": 1}),
-    ("PATCH", "/keys/k", {"ttl_seconds": 1}),
-    ("DELETE", "/keys/k", None),
-    ("POST", "/keys:batch", {"items": [{"op": "set", "key": "k", "value": 1}]}),
-    ("POST", "/keys:clear", {}),
-    ("PUT", "/task", {}),
-    ("PATCH", "/task", {}),
-    ("DELETE", "/task", None),
-    ("POST", "/notes", {"text": "x"}),
-    ("POST", "/notes:batch", {"items": [{"text": "x"}]}),
-    ("POST", "/notes:clear", {}),
-    ("POST", "/checkpoints", {}),
-    ("POST", "/checkpoints/1:restore", {}),
-    ("POST", "/checkpoints/1:restore", {"dry_run": True}),
-    ("DELETE", "/checkpoints/1", None),
-)
-
-
-async def _everything(api: Client) -> None:
-    await put(api, "k", 1)
-    await api.put(f"{T}/task", {})
-    await note(api)
-    await take(api)
-
-
-async def _answers(api: Client, thread: str = T) -> list[Answer]:
-    read = [await api.get(f"{thread}{path}") for path in READS]
-    return read + [await api.send(m, f"{thread}{p}", b) for m, p, b in WRITES]
-
-
-async def test_a_closed_thread_reads_and_takes_nothing(api: Client) -> None:
-    await _everything(api)
-    seq = (await api.post(f"{T}:close", {})).json["seq"]
-    for method, path, body in WRITES:
-        if body == {"dry_run": True}:
-            continue
-        answer = await api.send(method, f"{T}{path}", body)
-        assert (answer.status, answer.code) == (409, "thread_closed"), (method, path)
-    for path in ("/keys/k", "/task", "/notes", "/checkpoints", "/working-memory"):
-        assert (await api.get(f"{T}{path}")).status == 200
-    assert (await api.get(T)).json["seq"] == seq
-    await api.post(f"{T}:reopen", {})
-    assert (await put(api, "k")).status == 200
-
-
-async def test_a_retired_thread_takes_nothing(api: Client) -> None:
-    await _everything(api)
-    api.connect()
-    _retire()
-    for method, path, body in WRITES:
-        if body == {"dry_run": True}:
-            continue
-        answer = await api.send(method, f"{T}{path}", body)
-        assert (answer.status, answer.code) == (410, "thread_erased"), (method, path)
-    assert (await get(api, "k")).json["value"] == 1
-
-
-def _retire() -> None:
-    row = Thread.objects.get(name="t-1")
-    journal.perform(
-        Order(
-            address=Address(project=row.project_id, name=row.name),
-            command=RetireThread(policy_days=1, idle_days=2),
-            actor="worker:retention",
-        )
-    )
-
-
-async def test_a_foreign_thread_answers_as_an_absent_one(
-    api: Client, foreign: Client, bound: Client
-) -> None:
-    await _everything(api)
-    making = {"PUT /keys/k", "POST /keys:batch", "PUT /task", "POST /notes"}
-    making |= {"POST /notes:batch", "POST /checkpoints"}
-    for stranger in (foreign, bound):
-        for path in READS:
-            there = await stranger.get(f"{T}{path}")
-            assert (there.status, there.code) == (404, "not_found")
-            absent = await stranger.get(f"/threads/none{path}")
-            assert there.comparable == absent.comparable
-        for method, path, body in WRITES:
-            if f"{method} {path}" in making:
-                continue
-            there = await stranger.send(method, f"{T}{path}", body)
-            assert (there.status, there.code) == (404, "not_found"), (method, path)
-    assert (await get(api, "k")).json["value"] == 1
-
-
-async def test_what_is_erased_for_a_subject_answers_so(
-    api: Client, agent: Agent, ann: Subject
-) -> None:
-    api.connect()
-    factories.make_thread(agent, "t-1", user_id="ann")
-    await _everything(api)
-    for state, expected in (
-        ("restricted", (409, "subject_restricted")),
-        ("erased", (410, "subject_erased")),
-    ):
-        api.connect()
-        Subject.objects.filter(id=ann.id).update(state=state)
-        for answer in await _answers(api):
-            assert (answer.status, answer.code) == expected
-        api.connect()
-        Subject.objects.filter(id=ann.id).update(state="active")
-
-
-@pytest.mark.parametrize(
-    ("path", "body"),
-    [
-        ("/keys:batch", {"items": [{"op": "set", "key": "k", "value": 2}]}),
-        ("/keys:clear", {}),
-        ("/notes", {"text": "x"}),
-        ("/notes:batch", {"items": [{"text": "x"}]}),
-        ("/notes:clear", {}),
-        ("/checkpoints", {}),
-    ],
-)
-async def test_a_post_minds_the_head_that_was_seen(
-    api: Client, path: str, body: object
-) -> None:
-    await _everything(api)
-    seen = (await api.get(T)).json["seq"]
-    stale = await api.post(T + path, body, headers=if_match(seen - 1))
-    assert (stale.status, stale.code) == (409, "stale")
-    wrong = await api.post(T + path, body, headers=if_match(-1))
-    assert (wrong.status, wrong.code) == (400, "bad_precondition")
-    assert (await api.get(T)).json["seq"] == seen
-    done = await api.post(T + path, body, headers=if_match(seen))
-    assert done.status in (200, 201)
-
-
-async def test_a_name_that_is_new_makes_the_thread(api: Client) -> None:
-    for n, (method, path, body) in enumerate(
-        [
-            ("PUT", "/keys/k", {"value": 1}),
-            ("POST", "/keys:batch", {"items": [{"op": "set", "key": "k", "value": 1}]}),
-            ("PUT", "/task", {}),
-            ("POST", "/notes", {"text": "x"}),
-            ("POST", "/notes:batch", {"items": [{"text": "x"}]}),
-            ("POST", "/checkpoints", {}),
-        ]
-    ):
-        answer = await api.send(method, f"/threads/n-{n}{path}", body)
-        assert answer.status < 300, answer.body
-        assert (await api.get(f"/threads/n-{n}")).json["seq"] == 2

@@ -26,17 +26,6 @@ async def test_a_page_is_mapped_evicted_pinned(api: Client) -> None:
     assert (await act(api, "a", "reference", how="cited")).json["tier"] == "L2"
 
 
-async def test_pins_stay_within_their_share(api: Client) -> None:
-    await api.put(T, {"config": LOOSE})
-    for n in range(2):
-        await make(api, f"p{n}", prose(1_900))
-    assert (await act(api, "p0", "pin")).status == 200
-    refused = await act(api, "p1", "pin")
-    assert (refused.status, refused.code) == (409, "pin_budget")
-    small = await api.patch(T, {"config": {"budget_tokens": 2_000}})
-    assert (small.status, small.code) == (409, "pin_budget")
-
-
 async def test_what_leaves_for_a_page_is_told(api: Client) -> None:
     await api.put(T, {"config": LOOSE})
     gone: list[str] = []

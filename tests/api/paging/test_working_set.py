@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from memoryhub.models import Event
 from tests.api.client import PAGE, SLOT, Client
 from tests.oracles.paging import LOOSE, prose
 
@@ -13,8 +12,8 @@ pytestmark = pytest.mark.django_db
 T = "/threads/t-1"
 
 
-async def make(api: Client, page_id: str, tokens: int = 900, **said: Any) -> None:
-    body = {**PAGE, "page_id": page_id, "content": {"text": prose(tokens)}, **said}
+async def make(api: Client, page_id: str, tokens: int = 900, **fields: Any) -> None:
+    body = {**PAGE, "page_id": page_id, "content": {"text": prose(tokens)}, **fields}
     assert (await api.post(f"{T}/pages", body)).status == 201
 
 
@@ -174,13 +173,3 @@ async def test_settings_reach_the_budget(api: Client) -> None:
     ] == 0
     back = await api.patch(T, {"config": {"budget_tokens": None}})
     assert back.json["config"]["budget_tokens"] == 128_000
-
-
-async def test_looking_counts_nothing(api: Client) -> None:
-    await make(api, "a")
-    events = Event.objects.count()
-    before = await get(api, "/paging")
-    for path in ("/working-set", "/tlb", "/paging", "/manifest", "/mutations"):
-        await get(api, path)
-    assert await get(api, "/paging") == before
-    assert Event.objects.count() == events

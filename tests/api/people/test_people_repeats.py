@@ -40,7 +40,7 @@ def officer(acme: Project) -> Client:
 
 
 @pytest.fixture
-def hers(agent: Agent, ann: Subject) -> None:
+def messages(agent: Agent, ann: Subject) -> None:
     for user_id in ("ann", "bob"):
         factories.append(agent, f"{user_id}-1", "I would like seat 12A.")
         factories.make_thread(agent, f"{user_id}-2", user_id=user_id)
@@ -86,7 +86,9 @@ async def test_nor_is_one_lifted_twice(officer: Client, ann: Subject) -> None:
     assert changes("subject.unrestricted") == 1
 
 
-async def test_a_plan_is_made_once(officer: Client, ann: Subject, hers: None) -> None:
+async def test_a_plan_is_made_once(
+    officer: Client, ann: Subject, messages: None
+) -> None:
     """Without a key the second is told that one is open; with it, which."""
     path = f"/subjects/{ann.id}/erasures"
     made = await twice(officer, path, WHOLE)
@@ -98,7 +100,7 @@ async def test_a_plan_is_made_once(officer: Client, ann: Subject, hers: None) ->
 
 
 async def test_a_confirmation_and_a_cancellation_are_said_once(
-    officer: Client, ann: Subject, hers: None
+    officer: Client, ann: Subject, messages: None
 ) -> None:
     path = f"/subjects/{ann.id}/erasures"
     made = (await officer.post(path, WHOLE)).json
@@ -113,7 +115,7 @@ async def test_a_confirmation_and_a_cancellation_are_said_once(
 
 
 async def test_what_a_hold_keeps_was_confirmed_once(
-    officer: Client, acme: Project, ann: Subject, hers: None
+    officer: Client, acme: Project, ann: Subject, messages: None
 ) -> None:
     made = (await officer.post(f"/subjects/{ann.id}/erasures", WHOLE)).json
     vera = operators.add("vera")
@@ -131,7 +133,7 @@ async def test_what_a_hold_keeps_was_confirmed_once(
 
 
 async def test_a_refused_request_can_be_sent_again(
-    officer: Client, ann: Subject, hers: None
+    officer: Client, ann: Subject, messages: None
 ) -> None:
     made = (await officer.post(f"/subjects/{ann.id}/erasures", WHOLE)).json
     body = {"plan_token": made["plan_token"], "count": made["count"] + 1}
@@ -159,7 +161,7 @@ async def test_who_is_readmitted_twice_is_one_person(
 
 
 async def test_a_key_that_was_used_elsewhere_writes_nothing(
-    api: Client, officer: Client, acme: Project, ann: Subject, hers: None
+    api: Client, officer: Client, acme: Project, ann: Subject, messages: None
 ) -> None:
     """Whichever of both came first: one about a thread, or one about a person."""
     api.connect()
@@ -224,23 +226,23 @@ async def test_a_key_means_nothing_any_more_after_a_day(
 
 
 async def test_nothing_personal_is_kept_of_a_request(
-    officer: Client, ann: Subject, hers: None
+    officer: Client, ann: Subject, messages: None
 ) -> None:
     body = {**WHOLE, "scope": "thread", "thread": "ann-2", "ticket": "LEGAL-42"}
     made = await post(officer, f"/subjects/{ann.id}/erasures", body, "for-ann")
     assert made.status == 201, made.body
     ((row),) = RequestKey.objects.filter(thread=None).values()
-    said = b"".join(
+    stored = b"".join(
         bytes(value) if isinstance(value, bytes | memoryview) else str(value).encode()
         for value in row.values()
     )
     for text in ("ann-2", "for-ann", "LEGAL-42", made.json["plan_token"]):
-        assert text.encode() not in said
+        assert text.encode() not in stored
 
 
 @pytest.mark.django_db(transaction=True)
 async def test_what_was_asked_about_her_goes_with_her(
-    officer: Client, api: Client, ann: Subject, hers: None
+    officer: Client, api: Client, ann: Subject, messages: None
 ) -> None:
     """Counted and proved as the rest; her twin's stay. Repeats meet what is gone."""
     api.connect()
@@ -256,15 +258,15 @@ async def test_what_was_asked_about_her_goes_with_her(
     done = forgetting.finish(Erasure.objects.get(id=made["id"]))
     assert (done.state, done.waiting_on) == ("complete", "")
     assert [row.subject_id for row in RequestKey.objects.all()] == [bob.id]
-    told = orjson.loads(Receipt.objects.get(erasure=done, n=0).text)
-    assert told["erased"]["request_keys"]["count"] == 3
+    receipt = orjson.loads(Receipt.objects.get(erasure=done, n=0).text)
+    assert receipt["erased"]["request_keys"]["count"] == 3
     again = await post(officer, confirm, body, "k-2")
     assert (again.status, again.json["state"]) == (202, "complete")
-    for repeat, asked, key in (
+    for repeat, fields, key in (
         (f"{path}:restrict", BASIS, "k-0"),
         (f"{path}/erasures", WHOLE, "k-1"),
     ):
-        gone = await post(officer, repeat, asked, key)
+        gone = await post(officer, repeat, fields, key)
         assert (gone.status, gone.code) == (410, "subject_erased")
     assert RequestKey.objects.count() == 1
     assert erasures.tidy() == 0

@@ -19,12 +19,12 @@ async def test_an_agent_keeps_nothing_for_less_than_its_project(
     """What idles is erased, and what an agent is talked into must not erase."""
 
     async def sent(days: int | None) -> list[int]:
-        said = {"config": {"retention_idle_days": days}}
+        body = {"config": {"retention_idle_days": days}}
         fresh = uuid4().hex
-        fork = {"thread": f"{fresh}.fork", **said}
+        fork = {"thread": f"{fresh}.fork", **body}
         answers = [
-            await api.put(f"/threads/{fresh}", said),
-            await api.patch("/threads/t-1", said),
+            await api.put(f"/threads/{fresh}", body),
+            await api.patch("/threads/t-1", body),
             await api.post("/threads/t-1:fork", fork),
         ]
         return [each.status for each in answers]
@@ -47,8 +47,8 @@ async def test_the_refusal_names_the_field_and_the_least(
     api: Client, acme: Project
 ) -> None:
     projects.keep(acme, idle_days=30)
-    said = {"config": {"retention_idle_days": 1}}
-    answer = await api.put("/threads/t-1", said)
+    body = {"config": {"retention_idle_days": 1}}
+    answer = await api.put("/threads/t-1", body)
     assert (answer.status, answer.code) == (422, "value")
     (error,) = answer.json["errors"]
     assert error["loc"][-2:] == ["config", "retention_idle_days"]

@@ -15,7 +15,7 @@ from memoryhub.api.threads import events
 from memoryhub.models import ApiKey, Subject
 from memoryhub.queries.lists.cursors import PART_BYTES
 from memoryhub.services.access import api_keys
-from tests.api.client import Client, run
+from tests.api.client import Client
 from tests.cast import factories
 
 pytestmark = pytest.mark.django_db
@@ -38,18 +38,6 @@ async def test_events_are_listed_in_order(api: Client) -> None:
     sealed = (await api.get("/threads/t-1/events?content=none&at_seq=3")).json["items"]
     assert [item["payload"] for item in sealed] == [None] * 3
     assert [item["sealed"] for item in sealed] == [False, True, True]
-
-
-@pytest.mark.usefixtures("believed")
-@pytest.mark.parametrize("size", [3, 150])
-def test_a_list_costs_the_same_at_any_size(
-    api: Client, size: int, agent: Any, django_assert_num_queries: Any
-) -> None:
-    factories.append(agent, "t-1", *range(size))
-    run(api.get("/threads/t-1"))
-    # The thread with its subject, the weight of its events, the events.
-    with django_assert_num_queries(3):
-        assert run(api.get("/threads/t-1/events?limit=200")).status == 200
 
 
 async def test_a_part_ends_at_its_bytes_and_the_next_goes_on(

@@ -133,9 +133,9 @@ async def test_a_slow_reader_gets_no_more_of_what_is_gone(
     assert (await other.hear())["t"] == "gone"
     # At most one was taken for it, one more waited to be, and one was on its way.
     seqs = []
-    while (said := await slow.hear())["t"] == "event":
-        seqs.append(said["seq"])
-    assert said["t"] == "gone"
+    while (message := await slow.hear())["t"] == "event":
+        seqs.append(message["seq"])
+    assert message["t"] == "gone"
     assert seqs == [2, 3, 4][: len(seqs)]
     await read(lambda: Subject.objects.update(state="active"))
     await slow.leave()
@@ -227,8 +227,8 @@ async def test_a_wrong_thread_ends_nothing_else(agent: Agent, key: str) -> None:
     await socket.hear()
     for name in ("absent", "another", "absent"):
         await socket.follow(name)
-        told = {"t": "gone", "thread": name, "code": "not_found"}
-        assert await socket.hear() == told
+        expected = {"t": "gone", "thread": name, "code": "not_found"}
+        assert await socket.hear() == expected
     await say(agent, "y", thread="t-1")
     assert (await socket.hear())["thread"] == "t-1"
     await socket.leave()
@@ -240,8 +240,8 @@ async def test_a_thread_that_is_erased_is_gone(agent: Agent, key: str) -> None:
     await socket.follow("t-1", 2)
     await socket.hear()
     await read(lambda: rows.update(status="erased"))
-    told = {"t": "gone", "thread": "t-1", "code": "thread_erased"}
-    assert await socket.hear() == told
+    expected = {"t": "gone", "thread": "t-1", "code": "thread_erased"}
+    assert await socket.hear() == expected
     assert await gone(key, "t-1") == "thread_erased"
     await read(lambda: rows.update(status="open"))
     await socket.leave()
@@ -299,12 +299,12 @@ async def test_a_key_whose_subject_is_gone_is_4410(
     for user_id in ("ann", "bob"):
         subject = await read(subjects.find_or_create, acme.id, user_id)
         _, made[user_id] = await read(factories.make_key, acme, subject=subject)
-    hers = await AgentSocket(made["ann"]).greet()
+    bound = await AgentSocket(made["ann"]).greet()
     twin = await AgentSocket(made["bob"]).greet()
     rows = Subject.objects.filter(subject_ref=subjects.ref_of(acme.id, "ann"))
     await read(lambda: rows.update(state="erasing"))
-    assert await hers.closed() == 4410
-    await hers.leave()
+    assert await bound.closed() == 4410
+    await bound.leave()
     follow = {"t": "follow", "thread": "never"}
     assert await refused(AgentSocket(made["ann"]), follow) == 4410
     assert await gone(made["bob"], "never") == "not_found"

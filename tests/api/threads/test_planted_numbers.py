@@ -27,7 +27,7 @@ from tests.api.client import Client, run
 from tests.cast import factories
 from tests.cast.forgetting import forget, make_person, of, plan
 from tests.matrix.people import PEOPLE
-from tests.matrix.test_api_matrix import OPERATIONS, ROWS
+from tests.matrix.routes import OPERATIONS, ROWS
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -64,12 +64,14 @@ def places(schema: dict[str, Any], depth: int = 0) -> Iterator[tuple[Any, ...]]:
             yield ("planted",)
 
 
+#: It appends messages, so what it says of names stays for as long as they do.
+REMEMBERING = "post /api/v1/subjects/{subject}/episodes"
 #: What is written of people, and what is asked with a body.
-BESIDE = {
+WITH_BODIES = {
     **{
         label: (row.target, row.body)
         for label, row in PEOPLE.items()
-        if row.body is not None
+        if row.body is not None and label != REMEMBERING
     },
     "post /api/v1/threads:search": ("/threads:search", {}),
 }
@@ -196,9 +198,9 @@ def test_no_planted_number_is_left(agent: Agent, acme: Project) -> None:
 @pytest.mark.promise("P13", load="a number in every field of every body about people")
 def test_no_number_that_is_said_of_people_is_kept(agent: Agent, acme: Project) -> None:
     """Not even while they are known: their ids are digests, tickets are short."""
-    numbers, taken = count(FIRST), dict.fromkeys(BESIDE, 0)
+    numbers, taken = count(FIRST), dict.fromkeys(WITH_BODIES, 0)
     ann, erasure = make_person(agent, "ann"), plan(make_person(agent, "eve"))
-    for label, (path, example) in BESIDE.items():
+    for label, (path, example) in WITH_BODIES.items():
         target = path.format(s=ann.id, e=erasure.id)
         body = json.loads(json.dumps(example).replace("{u}", "ann"))
         scope = min(auth.admitting(OPERATIONS[label]["x-scope"]))
@@ -209,6 +211,21 @@ def test_no_number_that_is_said_of_people_is_kept(agent: Agent, acme: Project) -
             taken[label] += answer.status < 300
             limits.account = limits.Limits()
     assert sum(taken.values()) > 10, taken
+    assert left() == {}
+
+
+@pytest.mark.slow
+@pytest.mark.promise("P13", load="a number in every field of an exchange")
+def test_no_number_of_an_exchange_is_left(agent: Agent, acme: Project) -> None:
+    ann = make_person(agent, "ann")
+    target, body = PEOPLE[REMEMBERING].target.format(s=ann.id), PEOPLE[REMEMBERING].body
+    client = Client(key=factories.make_key(acme)[1])
+    for each in variants(REMEMBERING, body, count(FIRST)):
+        answer = run(client.send("POST", target, each))
+        assert answer.status < 500, each
+        limits.account = limits.Limits()
+    assert left()
+    forget(of(agent, "ann"))
     assert left() == {}
 
 

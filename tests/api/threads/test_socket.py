@@ -7,14 +7,12 @@ from typing import Any
 
 import pytest
 import structlog
-from django.conf import settings as configured
 
 from memoryhub.api.threads import protocol
 from memoryhub.models import Project
 from memoryhub.models.server.clock import clock
 from memoryhub.queries.threads.readers import read
 from memoryhub.services.access.api_keys import Agent
-from memoryhub.services.people import subjects
 from tests.api.client import Client
 from tests.cast import factories
 from tests.cast.sockets import PATIENCE, AgentSocket, gone, refused
@@ -113,12 +111,6 @@ async def test_a_foreign_host_is_4400(key: str) -> None:
     socket = AgentSocket(key)
     socket.line.scope["headers"][0] = (b"host", b"evil.example")
     assert await refused(socket) == 4400
-
-
-async def test_a_session_is_no_credential(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(protocol, "HELLO_SECONDS", 0.05)
-    cookie = f"{configured.SESSION_COOKIE_NAME}={'a' * 32}".encode()
-    assert await refused(AgentSocket(headers=[(b"cookie", cookie)])) == 4408
 
 
 async def test_a_silent_socket_is_4408(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -247,27 +239,8 @@ async def test_a_message_that_is_none_is_4400(key: str, message: Any) -> None:
     assert await refused(AgentSocket(key), message) == 4400
 
 
-async def test_foreign_and_unknown_threads_are_gone(acme: Project, key: str) -> None:
-    def to_bob() -> str:
-        bob = subjects.find_or_create(acme.id, "bob")
-        return factories.make_key(acme, subject=bob)[1]
-
-    bound = await read(to_bob)
-    for name in ("theirs", "absent"):
-        assert await gone(key, name) == "not_found"
-    for name in ("anns", "t-1", "absent"):
-        assert await gone(bound, name) == "not_found"
-
-
-@pytest.mark.parametrize("scopes", [["memory:write"], ["subject:export"], ["admin"]])
-async def test_a_missing_scope_is_4403(acme: Project, scopes: list[str]) -> None:
-    key = await read(lambda: factories.make_key(acme, scopes=scopes)[1])
-    for name in ("t-1", "absent"):
-        assert await refused(AgentSocket(key), following(name)) == 4403
-
-
 async def test_nothing_that_was_said_is_logged(agent: Agent, key: str) -> None:
-    said = [
+    messages = [
         "x" + CANARY,
         following(CANARY),
         following(CANARY + "/"),
@@ -275,7 +248,7 @@ async def test_nothing_that_was_said_is_logged(agent: Agent, key: str) -> None:
         {"t": "hello", "key": CANARY},
     ]
     with structlog.testing.capture_logs() as logs:
-        for message in said:
+        for message in messages:
             await refused(AgentSocket(), message)
             if message != following(CANARY):
                 await refused(AgentSocket(key), message)

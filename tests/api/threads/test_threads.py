@@ -71,15 +71,6 @@ async def test_labels_are_replaced_as_a_whole(api: Client) -> None:
     assert back.json["config"]["max_slots"] == 100_000
 
 
-async def test_a_patch_minds_if_match(api: Client) -> None:
-    made = await api.put("/threads/t-1")
-    seen = [("if-match", str(made.json["seq"]))]
-    first = await api.patch("/threads/t-1", {"labels": {"a": 1}}, headers=seen)
-    assert first.status == 200
-    second = await api.patch("/threads/t-1", {"labels": {"a": 2}}, headers=seen)
-    assert (second.status, second.code) == (409, "stale")
-
-
 async def test_a_closed_thread_reads_and_reopens(api: Client) -> None:
     await api.append("t-1", "hello")
     closed = await api.post("/threads/t-1:close", {"reason": "failed"})
@@ -127,31 +118,6 @@ async def test_name_never_reborn(api: Client, agent: Agent, how: str) -> None:
     assert Slot.objects.filter(thread=row).count() == (how == "retired")
 
 
-@pytest.mark.parametrize(
-    ("state", "status", "code"),
-    [
-        ("restricted", 409, "subject_restricted"),
-        ("erasing", 410, "subject_erased"),
-        ("erased", 410, "subject_erased"),
-    ],
-)
-async def test_a_subject_that_is_not_active_is_neither_read_nor_written(
-    api: Client, ann: Subject, state: str, status: int, code: str
-) -> None:
-    await api.put("/threads/t-1", {"user_id": "ann"})
-    await api.append("t-1", "hello")
-    Subject.objects.filter(id=ann.id).update(state=state)
-    answers = [
-        await api.get("/threads/t-1"),
-        await api.get("/threads/t-1/slots/0"),
-        await api.get("/threads/t-1/events"),
-        (await api.append("t-1", "more"))[0],
-        await api.post("/threads/t-1:fork", {"thread": "f"}),
-    ]
-    Subject.objects.filter(id=ann.id).update(state="active")
-    assert {(each.status, each.code) for each in answers} == {(status, code)}
-
-
 async def test_an_importing_thread_is_not_there(api: Client) -> None:
     await api.append("t-1", "hello")
     Thread.objects.update(status="importing")
@@ -177,36 +143,6 @@ async def test_a_fork_goes_on_from_a_seq(api: Client) -> None:
     assert [item["inherited"] for item in listed] == [True, True, False]
     parent = (await api.get("/threads/t-1/slots")).json["items"]
     assert [item["content"] for item in parent] == ["a", "b", "c"]
-
-
-async def test_a_fork_takes_no_more_than_32_ancestors(api: Client) -> None:
-    await api.append("f-0", "a")
-    for depth in range(1, 33):
-        body = {"thread": f"f-{depth}"}
-        made = await api.post(f"/threads/f-{depth - 1}:fork", body)
-        assert made.status == 201, made.body
-    answer = await api.post("/threads/f-32:fork", {"thread": "f-33"})
-    assert (answer.status, answer.code) == (409, "fork_too_deep")
-    assert (await api.get("/threads/f-32/slots/0")).json["content"] == "a"
-
-
-async def test_fork_equals_state_at(api: Client) -> None:
-    """A fork is its parent as of the seq; what either does later is its own."""
-    chance = random.Random(7)
-    await api.append("t-1", *range(12))
-    head = (await api.get("/threads/t-1")).json["seq"]
-    for n in range(6):
-        seq = chance.randint(1, head)
-        await api.post("/threads/t-1:fork", {"thread": f"f-{n}", "seq": seq})
-        then = (await api.get(f"/threads/t-1?at_seq={seq}")).json
-        fork = (await api.get(f"/threads/f-{n}")).json
-        for name in ("slots", "turns", "tokens", "bytes", "subject_id"):
-            assert fork[name] == then[name]
-        await api.append(chance.choice(["t-1", f"f-{n}"]), "later")
-        at_one = (await api.get(f"/threads/f-{n}?at_seq=1")).json
-        assert at_one["slots"] == then["slots"]
-        again = (await api.get(f"/threads/t-1?at_seq={seq}")).json
-        assert again == then
 
 
 # Lists
@@ -248,9 +184,9 @@ async def test_scope_filters_partition(api: Client, ann: Subject) -> None:
     every = await _populate(api)
     for level in SCOPE:
         for n in range(3):
-            asked = f"{level}-{n}"
-            wanted = {t["thread"] for t in every if t["scope"][level] == asked}
-            found = await _walk(api, f"/threads?{level}={asked}&", limit=3)
+            name = f"{level}-{n}"
+            wanted = {t["thread"] for t in every if t["scope"][level] == name}
+            found = await _walk(api, f"/threads?{level}={name}&", limit=3)
             assert len(found) == len(wanted)
             assert {t["thread"] for t in found} == wanted
     for status in ("open", "closed"):
@@ -319,25 +255,7 @@ async def test_times_narrow_a_list(api: Client) -> None:
         assert [item["thread"] for item in listed] == ["t-2"]
 
 
-# Limits of a project
-
-
-@pytest.fixture
-def tiny(db: None) -> Client:
-    project = factories.make_project("tiny", max_threads=2)
-    return Client(key=factories.make_key(project)[1])
-
-
-async def test_nothing_evicted_to_make_room(tiny: Client) -> None:
-    api = tiny
-    await api.append("t-1", "a")
-    await api.append("t-2", "b")
-    for answer in (await api.put("/threads/t-3"), (await api.append("t-3", "c"))[0]):
-        assert (answer.status, answer.code) == (409, "project_full")
-    fork = await api.post("/threads/t-1:fork", {"thread": "f"})
-    assert fork.code == "project_full"
-    for name, content in (("t-1", "a"), ("t-2", "b")):
-        assert (await api.get(f"/threads/{name}/slots/0")).json["content"] == content
+# Limits
 
 
 async def test_overflow_is_a_named_refusal(
@@ -355,19 +273,6 @@ async def test_overflow_is_a_named_refusal(
     refused = await api.post("/threads/t-1/slots:batch", batch)
     assert refused.code == "thread_full"
     assert (await api.get("/threads/t-1/slots/0")).json["content"] == "a"
-
-
-@pytest.fixture
-def careful(db: None) -> Client:
-    project = factories.make_project("careful", create_on_write=False)
-    return Client(key=factories.make_key(project)[1])
-
-
-async def test_a_project_may_forbid_threads_made_by_writes(careful: Client) -> None:
-    api = careful
-    assert (await api.append("t-1", "a"))[0].status == 404
-    assert (await api.put("/threads/t-1")).status == 201
-    assert (await api.append("t-1", "a"))[0].status == 201
 
 
 async def test_reading_changes_no_byte(api: Client, acme: Project) -> None:

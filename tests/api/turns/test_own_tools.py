@@ -9,9 +9,10 @@ import pytest
 
 from memoryhub.models import Event
 from tests.api.client import Client
-from tests.api.turns.test_turns import said
+from tests.api.turns.test_turns import item_of
 
 pytestmark = pytest.mark.django_db
+OURS = ["page_fault", "page_search"]
 T = "/threads/t-1"
 LOOK_UP: dict[str, Any] = {
     "name": "look_up",
@@ -41,27 +42,27 @@ async def test_own_tools_counted_and_recorded(api: Client, layout: str) -> None:
     taken = set_.json["tokens"]
     assert 40 < taken < 120
     assert await usable_of(api) == usable - taken
-    begun = (await api.post(f"{T}/turns", {"items": [said("hello")]})).json
-    assert names(begun["request"]) == ["page_fault", "look_up", "stop"]
+    begun = (await api.post(f"{T}/turns", {"items": [item_of("hello")]})).json
+    assert names(begun["request"]) == [*OURS, "look_up", "stop"]
     events = (await api.get(f"{T}/events")).json["items"]
     (packed,) = (each for each in events if each["type"] == "turn.packed")
     assert packed["body"]["own_tools"] == {"seq": set_.json["seq"]}
     # Others now; what was sent is put together as it was.
     await api.put(f"{T}/tools", {"items": []})
     assert await usable_of(api) == usable
-    later = (await api.post(f"{T}/turns", {"items": [said("again")]})).json
-    assert names(later["request"]) == ["page_fault"]
+    later = (await api.post(f"{T}/turns", {"items": [item_of("again")]})).json
+    assert names(later["request"]) == OURS
     again = (await api.get(f"{T}/turns/1/context")).json
     assert (again["verified"], again["request"]) == (True, begun["request"])
 
 
 async def test_the_same_tools_are_set_once(api: Client) -> None:
-    turn = {"items": [said("hello")], "tools": [LOOK_UP]}
+    turn = {"items": [item_of("hello")], "tools": [LOOK_UP]}
     first = (await api.post(f"{T}/turns", turn)).json
     await api.post(f"{T}/turns", turn)
     same = await api.put(f"{T}/tools", {"items": [LOOK_UP]})
     assert Event.objects.filter(type="tools.set").count() == 1
-    assert names(first["request"]) == ["page_fault", "look_up"]
+    assert names(first["request"]) == [*OURS, "look_up"]
     assert (await api.get(f"{T}/tools")).json == same.json
     assert (await api.get(f"{T}/tools?at_seq={same.json['seq'] - 1}")).json == {
         "items": [],
@@ -73,7 +74,7 @@ async def test_the_same_tools_are_set_once(api: Client) -> None:
 @pytest.mark.parametrize("shape", ["chat", "responses", "anthropic"])
 async def test_every_api_is_told_of_them_in_its_shape(api: Client, shape: str) -> None:
     await api.put(T, {"config": {"format": shape, "mode": "passive"}})
-    turn = {"items": [said("hello")], "tools": [LOOK_UP]}
+    turn = {"items": [item_of("hello")], "tools": [LOOK_UP]}
     (tool,) = (await api.post(f"{T}/turns", turn)).json["request"]["tools"]
     assert (
         tool
@@ -90,10 +91,10 @@ async def test_every_api_is_told_of_them_in_its_shape(api: Client, shape: str) -
 
 
 async def test_a_fork_has_them_too(api: Client) -> None:
-    await api.post(f"{T}/turns", {"items": [said("hello")], "tools": [LOOK_UP]})
+    await api.post(f"{T}/turns", {"items": [item_of("hello")], "tools": [LOOK_UP]})
     await api.post(f"{T}:fork", {"thread": "t-2"})
-    fork = (await api.post("/threads/t-2/turns", {"items": [said("again")]})).json
-    assert names(fork["request"]) == ["page_fault", "look_up"]
+    fork = (await api.post("/threads/t-2/turns", {"items": [item_of("again")]})).json
+    assert names(fork["request"]) == [*OURS, "look_up"]
     again = (await api.get("/threads/t-2/turns/2/context")).json
     assert again["verified"] is True
 
@@ -135,7 +136,7 @@ async def test_they_push_out_what_has_no_room_any_more(api: Client) -> None:
     for n in range(12):
         await api.append("t-1", {"role": "user", "content": f"{n} " + "word " * 80})
     large = {**LOOK_UP, "description": "word " * 400}
-    begun = await api.post(f"{T}/turns", {"items": [said("x")], "tools": [large]})
+    begun = await api.post(f"{T}/turns", {"items": [item_of("x")], "tools": [large]})
     assert begun.json["tokens"] <= 2_000
     budget = (await api.get(f"{T}/working-set")).json["budget"]
     assert budget["used_tokens"] <= budget["usable_tokens"] < 800

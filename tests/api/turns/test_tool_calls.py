@@ -12,9 +12,9 @@ pytestmark = pytest.mark.django_db
 T = "/threads/t-1"
 
 
-def call(arguments: Any, **said: Any) -> dict[str, Any]:
+def call(arguments: Any, **fields: Any) -> dict[str, Any]:
     function = {"name": "page_fault", "arguments": arguments}
-    return {"id": "call_1", "type": "function", "function": function, **said}
+    return {"id": "call_1", "type": "function", "function": function, **fields}
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ async def test_a_call_is_answered_ready_to_hand_back(
 
 @pytest.mark.usefixtures("page")
 @pytest.mark.parametrize(
-    ("sent", "told"),
+    ("sent", "sentence"),
     [
         ({}, "expected a function call"),
         ({"function": "page_fault"}, "expected a function call"),
@@ -58,15 +58,15 @@ async def test_a_call_is_answered_ready_to_hand_back(
         (call("not JSON"), "expected JSON text"),
         (call({"page_id": "a", "target_level": 9}), "expected 0 to 3"),
         (call({"page_id": "\u2028 ü" * 100}), "no page"),
-        ({"function": {"name": "rm", "arguments": "{}"}}, "the tool is page_fault"),
+        ({"function": {"name": "rm", "arguments": "{}"}}, "the tools are page_fault"),
     ],
 )
 async def test_a_models_mistake_is_told_to_the_model(
-    api: Client, sent: dict[str, Any], told: str
+    api: Client, sent: dict[str, Any], sentence: str
 ) -> None:
     answer = await api.post(f"{T}/tool-calls", sent)
     assert answer.status == 200
-    assert told in answer.json["content"]
+    assert sentence in answer.json["content"]
     assert "ü" not in answer.json["content"]
 
 
@@ -92,9 +92,9 @@ async def test_a_repeated_call_is_charged_once(api: Client) -> None:
 
 async def test_tools_are_defined_by_mode_and_form(api: Client) -> None:
     plain = (await api.get("/tools")).json
-    (tool,) = plain["tools"]
-    assert tool["function"]["name"] == "page_fault"
-    assert "strict" not in tool["function"]
+    named = [tool["function"]["name"] for tool in plain["tools"]]
+    assert named == ["page_fault", "page_search"]
+    assert not any("strict" in tool["function"] for tool in plain["tools"])
     strict = (await api.get("/tools?strict=true&mode=relaxed")).json
     assert strict["tools"][0]["function"]["strict"] is True
     assert (await api.get("/tools?mode=passive")).json["tools"] == []

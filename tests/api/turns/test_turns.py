@@ -15,7 +15,7 @@ pytestmark = pytest.mark.django_db
 T = "/threads/t-1"
 
 
-def said(text: str, role: str = "user") -> dict[str, Any]:
+def item_of(text: str, role: str = "user") -> dict[str, Any]:
     message = {"role": role, "content": text}
     return {**SLOT, "from": role, "type": f"chat.{role}", "content": message}
 
@@ -28,7 +28,7 @@ def request_of(answer: Answer) -> bytes:
 
 async def test_a_turn_takes_its_messages_and_answers_the_request(api: Client) -> None:
     await api.put(f"{T}/system-prompt", {"text": "You book flights."})
-    turn = await api.post(f"{T}/turns", {"items": [said("Is 12A free?")]})
+    turn = await api.post(f"{T}/turns", {"items": [item_of("Is 12A free?")]})
     assert turn.status == 201
     assert (turn.json["turn"], turn.json["thread"]) == (1, "t-1")
     messages = turn.json["request"]["messages"]
@@ -40,7 +40,9 @@ async def test_a_turn_takes_its_messages_and_answers_the_request(api: Client) ->
 
 async def test_what_is_hashed_is_what_is_handed_out(api: Client) -> None:
     """Byte for byte, at once and whenever it is asked for again."""
-    turn = await api.post(f"{T}/turns", {"items": [said("Ä \u2028 <VM:LOG> \\ \"'")]})
+    turn = await api.post(
+        f"{T}/turns", {"items": [item_of("Ä \u2028 <VM:LOG> \\ \"'")]}
+    )
     handed_out = request_of(turn)
     assert hashlib.sha256(handed_out).hexdigest() == turn.json["sha256"]
     await api.append("t-1", "later")
@@ -58,7 +60,7 @@ async def test_a_repeated_turn_is_the_same_turn(api: Client) -> None:
     for n in range(3):
         page = {**PAGE, "page_id": f"p{n}", "content": {"text": prose(500)}}
         await api.post(f"{T}/pages", page)
-    body = {"items": [said("hello")], "token_budget": 1_500}
+    body = {"items": [item_of("hello")], "token_budget": 1_600}
     first = await api.post(f"{T}/turns", body, headers=named)
     again = await api.post(f"{T}/turns", body, headers=named)
     assert again.body == first.body
@@ -75,7 +77,7 @@ async def test_a_request_stays_within_its_own_budget(api: Client) -> None:
     for n in range(10):
         page = {**PAGE, "page_id": f"p{n}", "content": {"text": prose(400)}}
         await api.post(f"{T}/pages", page)
-    whole = await api.post(f"{T}/turns", {"items": [said("hello")]})
+    whole = await api.post(f"{T}/turns", {"items": [item_of("hello")]})
     small = await api.post(f"{T}/turns", {"token_budget": 1_500})
     assert whole.json["omitted"] == []
     assert small.json["tokens"] <= 1_500 < whole.json["tokens"]
@@ -85,7 +87,9 @@ async def test_a_request_stays_within_its_own_budget(api: Client) -> None:
 
 
 async def test_a_mode_is_of_one_turn(api: Client) -> None:
-    passive = await api.post(f"{T}/turns", {"items": [said("hi")], "mode": "passive"})
+    passive = await api.post(
+        f"{T}/turns", {"items": [item_of("hi")], "mode": "passive"}
+    )
     assert "tools" not in passive.json["request"]
     strict = await api.post(f"{T}/turns", {})
     assert strict.json["request"]["tools"]
@@ -99,7 +103,7 @@ async def test_a_mode_is_of_one_turn(api: Client) -> None:
 
 async def test_turns_are_listed_in_parts(api: Client) -> None:
     for _ in range(5):
-        await api.post(f"{T}/turns", {"items": [said("hi")]})
+        await api.post(f"{T}/turns", {"items": [item_of("hi")]})
     seen, after = [], ""
     while True:
         part = (await api.get(f"{T}/turns?limit=2{after}")).json
@@ -119,7 +123,7 @@ async def test_a_request_of_another_api_is_handed_out(api: Client) -> None:
     config = {"format": "anthropic"}
     made = await api.put(T, {"config": config})
     assert made.json["config"]["format"] == "anthropic"
-    begun = (await api.post(f"{T}/turns", {"items": [said("hello")]})).json
+    begun = (await api.post(f"{T}/turns", {"items": [item_of("hello")]})).json
     assert begun["request"]["messages"][-1] == {"role": "user", "content": "hello"}
     assert "system" in begun["request"]
     again = (await api.get(f"{T}/turns/1/context")).json
@@ -144,18 +148,21 @@ async def test_only_a_conversation_has_another_format(api: Client) -> None:
         ["config", "format"],
     )
     await api.put(T, {"config": {"layout": "developer"}})
-    await api.post(f"{T}/turns", {"items": [said("hello")]})
-    asked = await api.get(f"{T}/turns/1/context?format=responses")
-    assert asked.status == 422
+    await api.post(f"{T}/turns", {"items": [item_of("hello")]})
+    other = await api.get(f"{T}/turns/1/context?format=responses")
+    assert other.status == 422
 
 
 async def test_results_of_tools_keep_their_role_whoever_says_them(api: Client) -> None:
     """Anthropic's come from the user, who has not said anything new by that."""
     used = {"type": "tool_use", "id": "c-1", "name": "look", "input": {}}
-    told = {"type": "tool_result", "tool_use_id": "c-1", "content": "Gate 4."}
-    asked, answered = said("", "assistant"), said("")
-    asked["content"]["content"], answered["content"]["content"] = [used], [told]
-    slots = [said("Which gate?"), asked, answered]
+    used_result = {"type": "tool_result", "tool_use_id": "c-1", "content": "Gate 4."}
+    calling, answered = item_of("", "assistant"), item_of("")
+    calling["content"]["content"], answered["content"]["content"] = (
+        [used],
+        [used_result],
+    )
+    slots = [item_of("Which gate?"), calling, answered]
     begun = (await api.post(f"{T}/turns", {"items": slots})).json
     *_, call, result = begun["request"]["messages"]
     assert (call["role"], result["role"]) == ("assistant", "tool")
@@ -187,7 +194,7 @@ async def test_a_preview_begins_nothing(api: Client) -> None:
 
 
 async def test_a_fork_gives_out_its_parents_contexts(api: Client) -> None:
-    turn = await api.post(f"{T}/turns", {"items": [said("hello")]})
+    turn = await api.post(f"{T}/turns", {"items": [item_of("hello")]})
     await api.post(f"{T}:fork", {"thread": "t-2"})
     again = await api.get("/threads/t-2/turns/1/context")
     assert request_of(again) == request_of(turn)
@@ -208,12 +215,12 @@ async def walked(api: Client, path: str, limit: int) -> list[dict[str, Any]]:
 async def test_a_fork_lists_the_turns_it_inherits(api: Client) -> None:
     """As each was when it was forked, and marked with the thread that has it."""
     for n in range(3):
-        await api.post(f"{T}/turns", {"items": [said(f"{n}")]})
+        await api.post(f"{T}/turns", {"items": [item_of(f"{n}")]})
     third = (await api.get(f"{T}/turns/3")).json
     # Between turn.began and turn.packed of the third.
     await api.post(f"{T}:fork", {"thread": "t-2", "seq": third["seq"]})
-    await api.post(f"{T}/turns", {"items": [said("of the parent alone")]})
-    own = await api.post("/threads/t-2/turns", {"items": [said("of the child")]})
+    await api.post(f"{T}/turns", {"items": [item_of("of the parent alone")]})
+    own = await api.post("/threads/t-2/turns", {"items": [item_of("of the child")]})
     await api.post("/threads/t-2:fork", {"thread": "t-3"})
     whole = await walked(api, "/threads/t-3/turns?", 50)
     assert [line["turn"] for line in whole] == [4, 3, 2, 1]
@@ -246,12 +253,12 @@ async def test_a_fork_lists_the_turns_it_inherits(api: Client) -> None:
 
 async def test_a_fork_lists_the_mutations_it_inherits(api: Client) -> None:
     await api.post(f"{T}/pages", {**PAGE, "page_id": "a"})
-    await api.post(f"{T}/turns", {"items": [said("one")]})
+    await api.post(f"{T}/turns", {"items": [item_of("one")]})
     forked = (await api.post(f"{T}:fork", {"thread": "t-2"})).json
     await api.post(f"{T}/pages/a/evict", {})
     child = "/threads/t-2"
     await api.put(f"{child}/pages/a", {**PAGE, "content": {"text": "Newer."}})
-    await api.post(f"{child}/turns", {"items": [said("two")]})
+    await api.post(f"{child}/turns", {"items": [item_of("two")]})
     await api.patch(f"{child}/pages/a", {"importance": 1, "by": "user"})
 
     async def steps(query: str = "") -> list[tuple[str, str, bool]]:
@@ -283,10 +290,10 @@ async def test_a_fork_lists_the_mutations_it_inherits(api: Client) -> None:
 
 
 async def test_a_turn_minds_its_limits(api: Client) -> None:
-    many = await api.post(f"{T}/turns", {"items": [said("hi")] * 21})
+    many = await api.post(f"{T}/turns", {"items": [item_of("hi")] * 21})
     assert (many.status, many.code) == (422, "batch_size")
     await api.put(T, {"config": {"max_slots": 1}})
-    full = await api.post(f"{T}/turns", {"items": [said("a"), said("b")]})
+    full = await api.post(f"{T}/turns", {"items": [item_of("a"), item_of("b")]})
     assert (full.status, full.code) == (409, "thread_full")
     assert (await api.get(T)).json["turns"] == 0
     seen = [("if-match", "7")]
@@ -295,16 +302,16 @@ async def test_a_turn_minds_its_limits(api: Client) -> None:
 
 
 async def test_the_request_is_json_a_model_can_be_sent(api: Client) -> None:
-    turn = await api.post(f"{T}/turns", {"items": [said("hello")]})
+    turn = await api.post(f"{T}/turns", {"items": [item_of("hello")]})
     sent = orjson.loads(request_of(turn))
     assert sent == turn.json["request"]
     assert list(sent) == ["messages", "tools"]
 
 
 async def test_two_turns_are_held_against_each_other(api: Client) -> None:
-    await api.post(f"{T}/turns", {"items": [said("hello")]})
+    await api.post(f"{T}/turns", {"items": [item_of("hello")]})
     await api.post(f"{T}/pages", {**PAGE, "page_id": "a"})
-    await api.post(f"{T}/turns", {"items": [said("And now?")]})
+    await api.post(f"{T}/turns", {"items": [item_of("And now?")]})
     diff = (await api.get(f"{T}/turns/2/diff")).json
     assert (diff["base"], diff["turn"]) == (1, 2)
     entered = {c["page_id"]: c for c in diff["changes"] if c["kind"] == "entered"}
@@ -331,16 +338,18 @@ async def test_two_turns_are_held_against_each_other(api: Client) -> None:
 
 async def test_messages_are_items_and_by_their_old_name_slots(api: Client) -> None:
     named = [("Idempotency-Key", "one")]
-    first = await api.post(f"{T}/turns", {"items": [said("hi")]}, headers=named)
-    again = await api.post(f"{T}/turns", {"slots": [said("hi")]}, headers=named)
+    first = await api.post(f"{T}/turns", {"items": [item_of("hi")]}, headers=named)
+    again = await api.post(f"{T}/turns", {"slots": [item_of("hi")]}, headers=named)
     assert (first.status, again.status) == (201, 201)
     assert again.json == first.json
     slots = await api.get(f"{T}/slots")
-    assert [slot["content"] for slot in slots.json["items"]] == [said("hi")["content"]]
+    assert [slot["content"] for slot in slots.json["items"]] == [
+        item_of("hi")["content"]
+    ]
 
 
 async def test_two_names_for_the_messages_are_one_too_many(api: Client) -> None:
-    both = await api.post(f"{T}/turns", {"slots": [], "items": [said("hi")]})
+    both = await api.post(f"{T}/turns", {"slots": [], "items": [item_of("hi")]})
     assert both.status == 422
     assert both.json["errors"] == [{"loc": ["slots"], "code": "value"}]
     assert "nothing beside `items`" in both.json["detail"]
@@ -348,7 +357,7 @@ async def test_two_names_for_the_messages_are_one_too_many(api: Client) -> None:
 
 
 async def test_what_is_wrong_in_slots_is_told_as_in_items(api: Client) -> None:
-    wrong = {**said("hi"), "x": 1, "to": "no name"}
+    wrong = {**item_of("hi"), "x": 1, "to": "no name"}
     answer = await api.post(f"{T}/turns", {"slots": [wrong], "y": 2})
     places = [each["loc"] for each in answer.json["errors"]]
     assert sorted(places, key=str) == [["items", 0, "to"], ["items", 0, 4], [1]]

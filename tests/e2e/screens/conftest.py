@@ -31,9 +31,9 @@ def names(request: pytest.FixtureRequest, shared: Instance) -> Iterator[dict[str
     world = shared.start(place, MEMORYHUB_TESTING="1")
     with world as process:
         assert process.stdout is not None
-        told = process.stdout.readline()
-        assert told, process.communicate()
-        found: dict[str, str] = json.loads(told)
+        line = process.stdout.readline()
+        assert line, process.communicate()
+        found: dict[str, str] = json.loads(line)
         yield found
 
 

@@ -49,6 +49,17 @@ def test_a_key_is_shown_once_and_works(owner: Client) -> None:
     assert key not in page
 
 
+def test_a_key_is_called_by_its_name(owner: Client) -> None:
+    make(owner, name="desk-agent")
+    row = ApiKey.objects.get()
+    assert row.name == "desk-agent"
+    for path in (KEYS, f"{KEYS}/{row.prefix}/revoke", f"{KEYS}/{row.prefix}/rotate"):
+        assert "desk-agent" in owner.get(path).content.decode()
+    path = f"{KEYS}/{row.prefix}/rotate"
+    owner.post(path, {"nonce": nonce_of(owner, path)})
+    assert {*ApiKey.objects.values_list("name", flat=True)} == {"desk-agent"}
+
+
 def test_a_form_sent_twice_makes_one_key(owner: Client) -> None:
     form = {
         "scopes": ["memory:read"],
@@ -70,7 +81,7 @@ def test_a_key_may_be_bound_and_end(owner: Client, acme: Project) -> None:
 
 
 @pytest.mark.parametrize(
-    ("fields", "said"),
+    ("fields", "problem"),
     [
         ({"scopes": []}, "at least one scope"),
         ({"scopes": ["memory:read", "admin"]}, "never both"),
@@ -78,6 +89,8 @@ def test_a_key_may_be_bound_and_end(owner: Client, acme: Project) -> None:
         ({"scopes": ["everything"]}, "at least one scope"),
         ({"scopes": ["memory:read", "everything"]}, "at least one scope"),
         ({"scopes": ["Memory:read"]}, "at least one scope"),
+        ({"name": "two words"}, "A name holds"),
+        ({"name": "x" * 65}, "A name holds"),
         ({"days": "-1"}, "when the key ends"),
         ({"days": "-90"}, "when the key ends"),
         ({"days": "7"}, "when the key ends"),
@@ -86,12 +99,12 @@ def test_a_key_may_be_bound_and_end(owner: Client, acme: Project) -> None:
     ],
 )
 def test_row_94_a_form_that_does_not_do_is_shown_again(
-    owner: Client, acme: Project, fields: dict[str, object], said: str
+    owner: Client, acme: Project, fields: dict[str, object], problem: str
 ) -> None:
     """And nobody is made for the key that is not."""
     answer = make(owner, user_id="ann", **fields)
     assert answer.status_code == 422  # type: ignore[attr-defined]  # a response
-    assert said in answer.content.decode()  # type: ignore[attr-defined]  # a response
+    assert problem in answer.content.decode()  # type: ignore[attr-defined]  # a response
     assert ApiKey.objects.count() == 0
     assert subjects.find(acme.id, "ann") is None
 

@@ -58,15 +58,15 @@ def test_an_operator_is_let_in_by_name(
     answer = owner.post(f"{MEMBERS}/new", form)
     assert (answer.status_code, answer.headers["Location"]) == (302, MEMBERS)
     assert operators.role_in(acme, ann) == "editor"
-    told = AuditEntry.objects.latest("seq")
+    entry = AuditEntry.objects.latest("seq")
     by = operators.find("owner")
     assert by is not None
-    assert (told.action, told.actor_ref) == ("role.changed", str(by.id))
-    assert (told.project, told.target_id) == (acme.id, str(ann.id))
+    assert (entry.action, entry.actor_ref) == ("role.changed", str(by.id))
+    assert (entry.project, entry.target_id) == (acme.id, str(ann.id))
 
 
 @pytest.mark.parametrize(
-    ("form", "said"),
+    ("form", "problem"),
     [
         ({"username": "nobody", "role": "viewer"}, "No operator"),
         ({"username": "a b<i>", "role": "viewer"}, "No operator"),
@@ -78,13 +78,13 @@ def test_an_operator_is_let_in_by_name(
     ],
 )
 def test_who_can_not_be_let_in(
-    owner: Client, ann: Operator, form: dict[str, str], said: str
+    owner: Client, ann: Operator, form: dict[str, str], problem: str
 ) -> None:
     operators.disable(operators.add("dan"))
     before = AuditEntry.objects.count()
     answer = owner.post(f"{MEMBERS}/new", form)
     assert answer.status_code == 422
-    assert said in answer.content.decode()
+    assert problem in answer.content.decode()
     assert "<i>" not in answer.content.decode()
     assert AuditEntry.objects.count() == before
 

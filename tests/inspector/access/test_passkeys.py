@@ -12,7 +12,7 @@ from django.contrib.sessions.models import Session
 from django.test import Client
 from django.utils import timezone
 
-from inspector.access import access, ceremonies
+from inspector.access import access, webauthn
 from memoryhub.models.access.audit import AuditEntry
 from memoryhub.models.access.operators import Operator
 from memoryhub.models.keys import Passkey
@@ -48,14 +48,16 @@ def device(olga: Operator) -> Device:
     return made
 
 
-def asked(client: Client) -> dict[str, Any]:
+def challenge_for(client: Client) -> dict[str, Any]:
     options: dict[str, Any] = client.post("/passkeys/challenge").json()
     return options
 
 
 def enter(device: Device, client: Client | None = None, **sent: str) -> Any:
     client = client or Client(REMOTE_ADDR=FAR)
-    return client.post("/sign-in", {"passkey": device.get(asked(client)), **sent})
+    return client.post(
+        "/sign-in", {"passkey": device.get(challenge_for(client)), **sent}
+    )
 
 
 # Adding and taking away
@@ -79,13 +81,13 @@ def test_what_was_proposed_is_answered_once_and_in_five_minutes(olga: Operator) 
         client = signed_in(olga)
         options = client.post("/passkeys/proposal").json()
         # What a sign-in was asked is no proposal.
-        asked(client)
+        challenge_for(client)
         sent = {"passkey": Device().create(options)}
         refused = client.post(PATH, sent)
         assert refused.status_code == 422
         assert "was not added" in refused.content.decode()
         options = client.post("/passkeys/proposal").json()
-        travel.shift(timedelta(seconds=ceremonies.SECONDS + 1))
+        travel.shift(timedelta(seconds=webauthn.SECONDS + 1))
         sent = {"passkey": Device().create(options)}
         assert client.post(PATH, sent).status_code == 422
         client, device = signed_in(olga), Device()
@@ -178,41 +180,41 @@ def test_another_operators_device_is_no_factor(
 
 
 def _foreign(device: Device, client: Client) -> str:
-    return device.get(asked(client), origin="http://localhost.evil.example")
+    return device.get(challenge_for(client), origin="http://localhost.evil.example")
 
 
 def _replayed(device: Device, client: Client) -> str:
-    options = asked(client)
+    options = challenge_for(client)
     client.post("/sign-in", {"passkey": "-"})
     return device.get(options)
 
 
 def _of_another_browser(device: Device, client: Client) -> str:
-    asked(client)
-    return device.get(asked(Client()))
+    challenge_for(client)
+    return device.get(challenge_for(Client()))
 
 
 def _never_asked(device: Device, client: Client) -> str:
-    return device.get(asked(Client()))
+    return device.get(challenge_for(Client()))
 
 
 def _cloned(device: Device, client: Client) -> str:
     device.signed = -1
     Passkey.objects.using("keys").update(signed=7)
-    return device.get(asked(client))
+    return device.get(challenge_for(client))
 
 
 def _disabled(device: Device, client: Client) -> str:
     Operator.objects.filter(username="olga").update(is_active=False)
-    return device.get(asked(client))
+    return device.get(challenge_for(client))
 
 
 def _unknown(device: Device, client: Client) -> str:
-    return Device().get(asked(client))
+    return Device().get(challenge_for(client))
 
 
 def _late(device: Device, client: Client) -> str:
-    options = asked(client)
+    options = challenge_for(client)
     session = client.session
     kept = session["ceremony"]
     kept["at"] = (timezone.now() - timedelta(seconds=301)).isoformat()
@@ -244,7 +246,7 @@ def test_what_fails_looks_like_a_wrong_password_and_is_counted(
 
 def test_a_challenge_is_for_who_asks_and_not_too_often() -> None:
     client = Client()
-    first, second = asked(client), asked(client)
+    first, second = challenge_for(client), challenge_for(client)
     assert first["challenge"] != second["challenge"]
     codes = [client.post("/passkeys/challenge").status_code for _ in range(19)]
     assert codes == [200] * 18 + [429]
@@ -253,9 +255,9 @@ def test_a_challenge_is_for_who_asks_and_not_too_often() -> None:
 def test_looking_at_the_form_makes_no_session(client: Client) -> None:
     assert "passkey" in client.get("/sign-in").content.decode()
     assert not Session.objects.exists()
-    asked(client)
+    challenge_for(client)
     end = Session.objects.get().expire_date
-    assert end - timezone.now() <= timedelta(seconds=ceremonies.SECONDS)
+    assert end - timezone.now() <= timedelta(seconds=webauthn.SECONDS)
 
 
 def test_by_an_address_there_is_no_passkey(olga: Operator) -> None:

@@ -19,7 +19,7 @@ SCREENS = {
     "/p/acme/threads/t-1/slots": "viewer",
     "/p/acme/threads/t-1/slots/0": "viewer",
     "/p/acme/threads/t-1/events/2": "viewer",
-    "/p/acme/threads/t-1/tail": "viewer",
+    "/p/acme/threads/t-1?view=events": "viewer",
     "/p/acme/threads/t-1/forks": "viewer",
     "/p/acme/threads/t-1/panels/head": "viewer",
     "/p/acme/threads/t-1/slots.csv": "viewer",
@@ -77,16 +77,16 @@ def test_a_thread_of_others_is_absent_on_every_screen(
         assert owner.get(path).status_code == 404, path
 
 
-def test_the_overview_shows_sums_and_what_moved_last(
+def test_the_overview_shows_what_moved_last_and_health_the_sums(
     viewer: Client, agent: Agent
 ) -> None:
     factories.append(agent, "t-1", "hello")
     page = viewer.get("/p/acme/").content.decode()
-    assert "Open threads" in page
     assert 'href="/p/acme/threads/t-1"' in page
+    assert "Open threads" in viewer.get("/p/acme/health").content.decode()
 
 
 def test_health_says_in_words_that_the_writer_is_stopped(viewer: Client) -> None:
     page = viewer.get("/p/acme/health").content.decode()
-    assert "not serving" in page
+    assert "Not serving:" in page
     assert "The writer of this process is not running" in page

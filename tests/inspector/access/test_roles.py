@@ -81,10 +81,10 @@ def test_editor_cannot_reveal_ids_or_forget(
     subject = Subject.objects.get(threads__name="t-secret")
     browser("owner")
     editor = browser("editor")
-    told = {**known, "subject": str(subject.id)}
+    values = {**known, "subject": str(subject.id)}
     before, erasures = digest(), Erasure.objects.count()
     for name in posted("officer"):
-        for address in addresses(ROUTES[name], told):
+        for address in addresses(ROUTES[name], values):
             answer = editor.post(address, {"user_id": SECRET_NAME, "reason": "test"})
             assert answer.status_code == 403, address
     assert digest() == before
@@ -92,7 +92,7 @@ def test_editor_cannot_reveal_ids_or_forget(
     for name, route in ROUTES.items():
         if "GET" in ROWS[name][1] and "project" in route.parameters:
             for thread in ("t-secret", "t-1"):
-                for address in addresses(route, {**told, "thread": thread}):
+                for address in addresses(route, {**values, "thread": thread}):
                     page = shown(editor, f"{address}?{SINCE}&content=1")
                     assert SECRET_NAME.encode() not in page, address
 

@@ -114,9 +114,9 @@ def test_names_lead_to_what_they_are_of(
     page = text(officer.get(f"{PATH}/{row.seq}"))
     assert 'href="/p/acme/threads/t-1"' in page
     assert f'href="{PATH}?q=target%3A{row.target_id}"' in page
-    assert ">officer</a>" in page
-    for told in ("content.read", "debugging", bytes(row.hash).hex()):
-        assert told in page
+    assert ">officer</span></a>" in page
+    for word in ("content.read", "debugging", bytes(row.hash).hex()):
+        assert word in page
     assert rows(text(officer.get(PATH, {"q": f"target:{row.target_id}"}))) == [row.seq]
 
 
@@ -162,14 +162,14 @@ def test_an_empty_list_says_so(officer: Client, query: str) -> None:
 def test_exports_hold_all_that_matches(officer: Client, acme: Project) -> None:
     seqs = [note(acme), note(acme)]
     lines = text(officer.get(f"{PATH}.ndjson?q=scanned")).splitlines()
-    told = [json.loads(line) for line in lines]
-    assert [each["seq"] for each in told] == seqs
-    assert tuple(told[0]) == FIELDS
+    records = [json.loads(line) for line in lines]
+    assert [each["seq"] for each in records] == seqs
+    assert tuple(records[0]) == FIELDS
     table = csv.DictReader(io.StringIO(text(officer.get(f"{PATH}.csv?q=scanned"))))
     assert [int(row["seq"]) for row in table] == seqs
     batch = json.loads(text(officer.get(f"{PATH}.json?q=scanned")))
     assert [each["seq"] for each in batch["items"]] == [*reversed(seqs)]
-    assert batch["items"][1] == told[0]
+    assert batch["items"][1] == records[0]
 
 
 def test_looking_at_the_log_leaves_nothing_in_it(
@@ -200,9 +200,9 @@ def test_a_session_is_told_from_its_beginning_to_its_end(
         assert client.post(link).status_code == 302
     client.post("/sign-out")
     client.post("/sign-out")
-    told = AuditEntry.objects.filter(actor_ref=str(editor.id)).order_by("seq")
-    assert [row.action for row in told] == ["sign_in", "sudo", "sign_out"]
-    assert {row.project for row in told} == {acme.id}
+    entries = AuditEntry.objects.filter(actor_ref=str(editor.id)).order_by("seq")
+    assert [row.action for row in entries] == ["sign_in", "sudo", "sign_out"]
+    assert {row.project for row in entries} == {acme.id}
 
 
 def test_a_failed_sign_in_is_not_told(db: None) -> None:

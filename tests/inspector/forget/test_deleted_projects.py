@@ -68,10 +68,10 @@ def test_every_screen_tells_how_far_it_is(
     owner: Client, viewer: Client, acme: Project
 ) -> None:
     begin(acme)
-    said = "is being deleted: 0 of 2 subjects are erased."
+    notice = "is being deleted: 0 of 2 subjects are erased."
     for path in SCREENS:
-        assert said in words(owner.get(f"{P}{path}")), path
-    assert said in words(viewer.get(f"{P}/"))
+        assert notice in words(owner.get(f"{P}{path}")), path
+    assert notice in words(viewer.get(f"{P}/"))
     # Who may not see the erasures is not sent there.
     link = f'<a href="{P}/erasures">Erasures</a>'
     assert link in words(owner.get(f"{P}/threads"))

@@ -30,7 +30,7 @@ PERMALINKS = (
     "/threads/ann-2/keys/seat",
     "/threads/ann-2/notes",
     "/threads/ann-2/pages/slot-0",
-    "/threads/ann-2/tail",
+    "/threads/ann-2?view=events",
 )
 
 
@@ -241,15 +241,15 @@ def test_one_record_leaves_its_place(officer: Client, ann: Subject) -> None:
     listed = officer.get(f"{P}/threads/ann-1/slots")
     assert listed.status_code == 200
     assert f"receipt {str(receipt.id)[-8:]}" in text_of(listed)
-    assert forgotten.SAID[0] not in text_of(listed)
-    assert forgotten.SAID[1] in text_of(listed)
+    assert forgotten.TEXTS[0] not in text_of(listed)
+    assert forgotten.TEXTS[1] in text_of(listed)
     assert "PX-7" in text_of(officer.get(f"{P}/threads/ann-2/slots"))
     event = text_of(officer.get(f"{P}/threads/ann-1/events/2"))
     assert f"{P}/receipts/{receipt.id}" in event
 
 
 @pytest.mark.parametrize(
-    ("fields", "said"),
+    ("fields", "problem"),
     [
         ({"scope": "everything"}, "what is to be forgotten"),
         ({"reason": ""}, "a reason from the list"),
@@ -264,11 +264,11 @@ def test_one_record_leaves_its_place(officer: Client, ann: Subject) -> None:
     ],
 )
 def test_a_form_that_does_not_do_is_shown_again(
-    officer: Client, ann: Subject, fields: dict[str, str], said: str
+    officer: Client, ann: Subject, fields: dict[str, str], problem: str
 ) -> None:
     answer = begin(officer, ann, **fields)
     assert answer.status_code == 422
-    assert said in text_of(answer)
+    assert problem in text_of(answer)
     assert "because <b>" not in text_of(answer)
     assert Erasure.objects.count() == 0
 

@@ -59,7 +59,7 @@ async def test_content_leaves_the_page_and_the_proof_is_named(
     assert gone["thread"] == str(thread.id)
     assert gone["code"] in {"subject_erased", "thread_erased"}
     assert gone["erasure"] == str(row.id)
-    assert hub.audience.watches[thread.id].frames == {}
+    assert hub.audience.watches[thread.id].panels == {}
     await socket.leave()
     assert await refused(Socket(session), hello(thread)) == 4410
     receipt = await read(Receipt.objects.get)

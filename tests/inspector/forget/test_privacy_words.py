@@ -27,8 +27,8 @@ def test_every_word_of_a_receipt_is_told() -> None:
     assert ways == exclusions.CONTROL.keys()
     assert ends == exclusions.UNTIL.keys()
     retained = receipts.retained("record")
-    assert {each.reason for each in retained} <= forgetting.KEPT.keys()
-    assert {each.what for each in retained} == forgetting.STAYS.keys()
+    assert {each["reason"] for each in retained} <= forgetting.KEPT.keys()
+    assert {each["what"] for each in retained} == forgetting.STAYS.keys()
 
 
 def test_what_is_left_is_told_in_plain_words() -> None:

@@ -277,7 +277,7 @@ async def test_sockets_are_checked_without_being_asked(
 async def test_all_sockets_are_checked_by_one_query(
     served: None, operator: Operator, thread: Thread
 ) -> None:
-    def asked(badges: set[Badge]) -> int:
+    def count_queries(badges: set[Badge]) -> int:
         with CaptureQueriesContext(connection) as queries:
             found = standing.list_standing(badges)
         assert {each.close for each in found.values()} == {None}
@@ -287,8 +287,8 @@ async def test_all_sockets_are_checked_by_one_query(
     sockets = [await open_socket(key, thread.id) for key in keys]
     badges = {viewer.badge for viewer in hub.audience.viewers}
     assert len(badges) == 3
-    assert await read(asked, set(list(badges)[:1])) == 1
-    assert await read(asked, badges) == 1
+    assert await read(count_queries, set(list(badges)[:1])) == 1
+    assert await read(count_queries, badges) == 1
     for socket in sockets:
         await socket.leave()
 
@@ -339,7 +339,7 @@ async def test_what_is_erased_while_open_leaves_the_page(
     await hub.look()
     gone = await socket.control("gone")
     assert gone == {"t": "gone", "thread": str(thread.id), "code": "subject_erased"}
-    assert hub.audience.watches[thread.id].frames == {}
+    assert hub.audience.watches[thread.id].panels == {}
     await socket.leave()
     await read(lambda: rows.update(state="active"))
 

@@ -12,8 +12,8 @@ from django.conf import settings
 from django.test import Client
 
 from inspector import BUILD
-from inspector.live import frames
 from inspector.live import hub as hubs
+from inspector.live import rendered_panels
 from inspector.live.audience import Viewer
 from inspector.live.hub import hub
 from inspector.live.protocol import Hello
@@ -57,11 +57,11 @@ def seq_of(push: str, panel: str) -> int:
 async def test_an_append_reaches_a_page(
     served: None, session: str, agent: Agent, thread: Thread
 ) -> None:
-    socket = await watching(session, thread, "head", "tail")
+    socket = await watching(session, thread, "head", "events")
     seq = await say(agent, "three")
     push = await socket.push()
     assert push.startswith('<output id="live-mark" data-n="1"')
-    assert seq_of(push, "head") == seq_of(push, "tail") == seq
+    assert seq_of(push, "head") == seq_of(push, "events") == seq
     assert "three" in push
     await socket.leave()
 
@@ -101,7 +101,7 @@ async def test_push_equals_get(
 async def test_slow_socket_drops_to_newest(
     served: None, session: str, agent: Agent, thread: Thread
 ) -> None:
-    socket = await watching(session, thread, "tail")
+    socket = await watching(session, thread, "events")
     await say(agent, "first")
     unpainted = await socket.push()
     newest = 0
@@ -114,7 +114,7 @@ async def test_slow_socket_drops_to_newest(
     await socket.ack(unpainted)
     push = await socket.push()
     assert number_of(push) == 2
-    assert seq_of(push, "tail") == newest
+    assert seq_of(push, "events") == newest
     await socket.leave()
 
 
@@ -165,8 +165,8 @@ async def test_a_reader_that_never_reads_holds_nobody_up(
     )
     hub.audience.admit(viewer)
     want = [{"thread": str(thread.id), "panels": ["head"], "seq": 0}]
-    said = {"t": "hello", "v": 1, "build": BUILD, "want": want}
-    await hub.greet(viewer, Hello.model_validate(said, strict=False))
+    message = {"t": "hello", "v": 1, "build": BUILD, "want": want}
+    await hub.greet(viewer, Hello.model_validate(message, strict=False))
     socket = await watching(session, thread)
     push, seq = "", 0
     for number in range(5):
@@ -179,7 +179,7 @@ async def test_a_reader_that_never_reads_holds_nobody_up(
     assert len(viewer._tasks) == 2
     hub.audience.leave(viewer)
     stuck.set()
-    await viewer.said()
+    await viewer.flush()
     await socket.leave()
 
 
@@ -204,21 +204,21 @@ async def test_a_thread_that_moves_while_it_is_rendered_reaches_all(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """One render serves everybody, though it is never the newest state."""
-    render = frames.render
+    render = rendered_panels.render
 
-    def moving(thread: UUID, names: set[str]) -> frames.Rendered:
+    def moving(thread: UUID, names: set[str]) -> rendered_panels.RenderedPanels:
         done = render(thread, names)
         # As a notice of the next event would.
         hub.audience.watches[thread].head = done.seq + 1
         return done
 
-    monkeypatch.setattr(frames, "render", moving)
+    monkeypatch.setattr(rendered_panels, "render", moving)
     sockets = [await watching(session, thread) for _ in range(5)]
     seq = await say(agent, "for all")
     pushes = [await socket.push() for socket in sockets]
     assert {seq_of(push, "head") for push in pushes} == {seq}
-    told = hub.figures()
-    assert (told["renders"], told["pushes"]) == (1, 5)
+    figures = hub.figures()
+    assert (figures["renders"], figures["pushes"]) == (1, 5)
     for socket in sockets:
         await socket.leave()
 
@@ -227,7 +227,7 @@ async def test_restart_resumes(
     thread: Thread, session: str, agent: Agent, renders: list[UUID]
 ) -> None:
     async with serving():
-        socket = await watching(session, thread, "tail")
+        socket = await watching(session, thread, "events")
         shown = await say(agent, "before")
         await socket.ack(await socket.push())
     assert await socket.closed() == 1012
@@ -235,9 +235,9 @@ async def test_restart_resumes(
     async with serving():
         seq = await say(agent, "while away")
         # The page comes back with what it shows.
-        socket = await watching(session, thread, "tail", seq=shown)
+        socket = await watching(session, thread, "events", seq=shown)
         push = await socket.push()
-        assert seq_of(push, "tail") == seq
+        assert seq_of(push, "events") == seq
         await socket.leave()
 
 
@@ -299,10 +299,10 @@ async def test_wants_can_change(
     served: None, session: str, agent: Agent, thread: Thread
 ) -> None:
     socket = await watching(session, thread, "head")
-    await socket.hello({thread.id: (thread.head_seq, ["summary", "head"])})
+    await socket.hello({thread.id: (thread.head_seq, ["changed", "head"])})
     await say(agent, "three")
     push = await socket.push()
-    assert seq_of(push, "summary") == seq_of(push, "head")
+    assert seq_of(push, "changed") == seq_of(push, "head")
     await socket.leave()
 
 
@@ -316,9 +316,9 @@ async def test_a_list_hears_of_threads_it_does_not_show(
     await say(agent, "hello", thread="t-new")
     await say(agent, "known")
     push = await socket.push()
-    told = re.search(r'data-fresh="(\d+)"', push)
-    assert told is not None
-    assert int(told[1]) > before
+    mark = re.search(r'data-fresh="(\d+)"', push)
+    assert mark is not None
+    assert int(mark[1]) > before
     await socket.leave()
 
 
@@ -360,14 +360,14 @@ async def test_burst_loses_nothing(thread: Thread, session: str, agent: Agent) -
         channel_layers.set("default", LossyLayer())
         await hub.stop()
         await hub.start()
-        socket = await watching(session, thread, "tail")
+        socket = await watching(session, thread, "events")
         writes = asyncio.ensure_future(burst(agent, 2000))
         shown, passed = {*range(1, thread.head_seq + 1)}, set[int]()
         last = thread.head_seq
         while last < thread.head_seq + 2000:
             push = await socket.push()
             rows = [int(seq) for seq in re.findall(r'id="event-(\d+)"', push)]
-            assert rows == list(range(rows[0], seq_of(push, "tail") + 1))
+            assert rows == list(range(rows[0], seq_of(push, "events") + 1))
             passed |= set(range(last + 1, rows[0]))
             shown |= set(rows)
             last = rows[-1]

@@ -96,7 +96,7 @@ def test_a_tree_costs_the_same_at_any_size(
         memory_acts.take(agent, thread="many")
     row = factories.get_thread(agent, "many")
     states.state_of(row)
-    with django_assert_num_queries(2):
+    with django_assert_num_queries(1):
         found = checkpoint_trees.get_tree(row)
     assert len(found.branches) == count + 1
     assert {branch.level for branch in found.branches} == {0}

@@ -196,7 +196,7 @@ def test_a_key_that_is_gone_keeps_its_history(
     # Of one whose name differs in case only nothing is told.
     put(agent, "SEAT", 1)
     steps = key_views.get_view(factories.get_thread(agent, "desk"), "SEAT").history
-    assert [step.type for step in steps] == ["key.set"]
+    assert [each.step.type for each in steps] == ["key.set"]
 
 
 def test_an_erased_value_is_said_to_be_gone(
@@ -217,7 +217,7 @@ def test_a_history_that_leaves_nothing_unsaid(agent: Agent, desk: Thread) -> Non
     put(agent, "late", 1)
     row = factories.get_thread(agent, "desk")
     told = {
-        name: [step.type for step in key_views.get_view(row, name).history]
+        name: [each.step.type for each in key_views.get_view(row, name).history]
         for name in ("late", "seat", "quote")
     }
     assert told == {
@@ -227,9 +227,9 @@ def test_a_history_that_leaves_nothing_unsaid(agent: Agent, desk: Thread) -> Non
     }
     memory_acts.restore(agent, "after", thread="desk")
     row = factories.get_thread(agent, "desk")
-    newest = key_views.get_view(row, "quote").history[0]
-    assert newest.type == "checkpoint.restored"
-    assert key_views.get_view(row, "late").history[0].type == "checkpoint.restored"
+    for name in ("quote", "late"):
+        newest = key_views.get_view(row, name).history[0]
+        assert newest.step.type == "checkpoint.restored"
 
 
 def test_an_editor_sets_retimes_and_deletes(browser: Browser, desk: Thread) -> None:
@@ -238,7 +238,8 @@ def test_an_editor_sets_retimes_and_deletes(browser: Browser, desk: Thread) -> N
     assert f'name="version" value="{version(desk, "seat")}"' in page
     form = {"version": version(desk, "seat"), "value": '{"row": 3}', "expiry": "same"}
     answer: Any = editor.post(f"{T}/keys/seat/set", form)
-    assert (answer.status_code, answer.headers["Location"]) == (302, f"{T}/keys/seat")
+    where = f"{T}/keys/seat?saved=19"
+    assert (answer.status_code, answer.headers["Location"]) == (302, where)
     row = row_of(desk)
     assert keys.get_key(row, "seat").value == {"row": 3}
     assert keys.get_key(row, "seat").set_by.startswith("operator:")
@@ -255,7 +256,7 @@ def test_an_editor_sets_retimes_and_deletes(browser: Browser, desk: Thread) -> N
     assert keys.get_key(row_of(desk), "seat").expires_at is None
     form = {"version": version(desk, "seat")}
     answer = editor.post(f"{T}/keys/seat/delete", form)
-    assert answer.headers["Location"] == f"{T}/keys"
+    assert answer.headers["Location"] == f"{T}/keys/seat?saved=23"
     text_of(editor, f"{T}/keys/seat/set", 404)
     text_of(editor, f"{T}/keys/cart/praise", 404)
 
@@ -292,6 +293,26 @@ def test_what_moved_meanwhile_is_409_and_shown_anew(
         assert '"9F"' in page
     assert editor.post(f"{T}/keys/seat/{verb}", {"expiry": "never"}).status_code == 409
     assert head(desk) == before
+
+
+@pytest.mark.parametrize("verb", ["set", "retime", "delete"])
+def test_what_went_meanwhile_is_said_within_the_thread(
+    browser: Browser, agent: Agent, desk: Thread, verb: str
+) -> None:
+    editor, seen = browser("editor"), version(desk, "seat")
+    memory_acts.delete_key(agent, "seat", thread="desk")
+    form = {"version": seen, "value": '"1A"', "expiry": "never"}
+    pages = [text_of(editor, f"{T}/keys/seat/{verb}", 404)]
+    if verb != "set":
+        answer: Any = editor.post(f"{T}/keys/seat/{verb}", form)
+        assert answer.status_code == 404
+        pages.append(unescape(answer.content.decode()))
+    for page in pages:
+        assert "There is nothing to change" in page
+        took = f'<a href="{T}/events/{head(desk)}">event {head(desk)}</a>'
+        assert f"took it away at {took}: deleted" in page
+        assert f'href="{T}/keys">All keys of this thread' in page
+        assert 'aria-label="Views of this thread"' in page
 
 
 @pytest.mark.parametrize(
@@ -359,7 +380,9 @@ def test_a_list_and_a_key_cost_the_same_at_any_size(
         put(agent, f"k{n}", n, thread="big")
     row = factories.get_thread(agent, "big")
     keys.list_keys(row)
-    with django_assert_num_queries(2):
+    with django_assert_num_queries(1):
         keys.list_keys(row, limit=200)
+    with django_assert_num_queries(2):
+        keys.list_keys(row, values=True, limit=200)
     with django_assert_num_queries(4):
         key_views.get_view(row, "k1")

@@ -112,8 +112,8 @@ def test_a_viewer_sees_no_form_and_changes_nothing(
     viewer: Client, paged: Thread
 ) -> None:
     before = paged.head_seq
-    for path in ("pages/policy", "paging", "working-set", "turns/7"):
-        assert f'action="{T}' not in text_of(viewer, f"{T}/{path}")
+    for path in ("pages/policy", "paging", "events", "turns/7"):
+        assert f'method="post" action="{T}' not in text_of(viewer, f"{T}/{path}")
     assert viewer.get(f"{T}/pages/policy/unpin").status_code == 403
     for path in ("pages/policy/pin", "paging/flush"):
         assert viewer.post(f"{T}/{path}").status_code == 403

@@ -7,14 +7,18 @@ from typing import Any
 import orjson
 import pytest
 from django.test import Client
+from django.utils import timezone
 
 from memoryhub.journal import state_at
 from memoryhub.kernel.packing import packers
 from memoryhub.kernel.paging.page_commands import CreatePages
 from memoryhub.models.threads import Thread
+from memoryhub.queries.paging import eviction_runs
+from memoryhub.queries.threads import verdicts
 from memoryhub.queries.turns import contexts, prefixes, turn_diffs, turns
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.turns import turns as beginning
+from memoryhub.workers.overview import unhealthy
 from tests.cast import factories
 from tests.inspector.conftest import Browser
 from tests.inspector.paged import (
@@ -40,15 +44,82 @@ def paged(agent: Agent) -> Thread:
 def test_the_working_set_shows_each_frame_and_why(
     viewer: Client, paged: Thread
 ) -> None:
-    text = text_of(viewer, f"{T}/working-set")
+    text = text_of(viewer, T)
     state = state_at(paged, paged.head_seq).state
     for frame in state.paging.in_order():
         assert f'id="cell-{frame.page_id}"' in text
-    assert text.count('class="cell ') == len(state.paging.frames)
+    assert text.count('id="cell-') == len(state.paging.frames)
     assert "pinned by a command" in text
-    assert "protected until turn" in text
-    assert " recency (" in text
-    assert f"of {state.paging.settings.usable:,}" in text
+    assert "auto-pinned: since the last user message" in text
+    assert "Refunds within 30 days." in text
+    assert f"of {state.paging.settings.usable:,} tokens" in text
+
+
+def test_the_bar_names_every_segment_and_both_thresholds(
+    viewer: Client, paged: Thread
+) -> None:
+    settings = state_at(paged, paged.head_seq).state.paging.settings
+    for seq in (2, paged.head_seq, *leaving(paged)):
+        text = text_of(viewer, f"{T}?at_seq={seq}")
+        bar = text.partition('class="wsbar"')[2].partition("</svg>")[0]
+        legend = text.partition('<p class="legend gap-s">')[2].partition("</p>")[0]
+        drawn = {*re.findall(r'<rect class="([\w-]+)"', bar)} - {"track"}
+        assert drawn <= {*re.findall(r'<rect class="([\w-]+)"', legend)}
+        assert f"empties to {settings.low:,}" in bar
+        assert f"evicts at {int(settings.high):,}" in bar
+        tokens = [int(n.replace(",", "")) for n in re.findall(r"<b>([\d,]+)<", legend)]
+        beside = settings.reserved_tokens
+        assert sum(tokens) - beside == pytest.approx(settings.usable, abs=0)
+
+
+def leaving(paged: Thread) -> list[int]:
+    rows = paged.events.filter(type__in=("page.evicted", "page.lowered"))
+    return [*rows.order_by("seq").values_list("seq", flat=True)]
+
+
+def test_what_left_is_shown_with_why_and_for_what(
+    viewer: Client, paged: Thread
+) -> None:
+    for seq in leaving(paged):
+        text = text_of(viewer, f"{T}?at_seq={seq}")
+        run = eviction_runs.get_run(paged, seq)
+        assert run is not None
+        assert run.newcomer is not None
+        (step,) = (each for each in run.steps if each.seq == seq)
+        assert ">Just left</b>" in text
+        assert f'that make room for <a href="{T}/pages/{run.newcomer.page_id}' in text
+        assert f"to let {run.newcomer.page_id} in" in text
+        assert f"comes at event {run.newcomer.seq}" in text
+        if step.score is not None:
+            assert f"Keep score</span> <b>{step.score:.2f}</b> = recency " in text
+    after = text_of(viewer, f"{T}?at_seq={leaving(paged)[-1] + 1}")
+    assert ">Just left</b>" in after
+    assert "Keep score" not in after
+
+
+def test_a_message_says_whether_the_model_sees_it(
+    viewer: Client, paged: Thread
+) -> None:
+    seq = leaving(paged)[-1]
+    text = text_of(viewer, f"{T}?at_seq={seq}")
+    assert f"leaves now, event {seq}" in text or f"to ~1, event {seq}" in text
+    assert '<span class="chip in">in</span>' in text
+    assert re.search(r"all in|none still in|\d+ still in", text_of(viewer, T))
+
+
+def test_a_large_working_set_is_folded(agent: Agent, viewer: Client) -> None:
+    factories.make_thread(agent, "large", budget_tokens=200_000)
+    for _ in range(13):
+        factories.append(agent, "large", *("again and again" for _ in range(190)))
+    page = viewer.get("/p/acme/threads/large").content.decode()
+    assert "2,470 pages" in page
+    assert len(page) < 150_000
+    assert 'id="cell-slot-2469"' in page
+    assert 'id="cell-slot-0"' not in page
+    opened = viewer.get("/p/acme/threads/large?group=slot-0").content.decode()
+    assert 'id="cell-slot-0"' in opened
+    assert 'id="cell-slot-2469"' in opened
+    assert len(opened) < 150_000
 
 
 def test_it_stands_on_the_timeline_as_of_any_event(
@@ -63,13 +134,14 @@ def test_it_stands_on_the_timeline_as_of_any_event(
 def test_before_the_first_page_it_says_what_would_be_there(
     viewer: Client, paged: Thread
 ) -> None:
-    assert "Nothing is mapped here" in text_of(viewer, f"{T}/working-set?at_seq=1")
+    assert "Nothing is mapped here" in text_of(viewer, f"{T}?at_seq=1")
 
 
 def test_a_recorded_turn_is_put_together_to_the_byte(
     viewer: Client, paged: Thread
 ) -> None:
-    text = text_of(viewer, f"{T}/turns/7")
+    assert "byte for byte" in text_of(viewer, f"{T}/turns/7")
+    text = text_of(viewer, f"{T}/turns/7/request?content=all")
     assert "sha256 equals the record" in text
     found = contexts.recorded(paged, 7)
     request = contexts.require(contexts.reassemble(paged, found))
@@ -126,13 +198,13 @@ def test_a_page_shows_its_levels_and_its_history(
     agent: Agent, viewer: Client, paged: Thread
 ) -> None:
     text = text_of(viewer, f"{T}/pages/policy")
-    assert "Pinned by the rule" in text
+    assert ">Pinned</span> by the rule" in text
     assert "page.created" in text
     assert "Refunds within 30 days." in text
     away = gone(agent, "paged")[0]
     text = text_of(viewer, f"{T}/pages/{away}")
     assert "Why it is not resident" in text
-    assert "keep score was" in text
+    assert "keep score</span> was" in text
     assert text_of(viewer, f"{T}/pages/slot-999", 404)
 
 
@@ -176,9 +248,9 @@ def test_a_turn_says_what_it_shows_in_part(
     text = text_of(viewer, f"{T}/turns/{begun.turn}")
     assert begun.cut
     for cut in begun.cut:
-        page = f'<a href="{T}/pages/{cut.page_id}">{cut.page_id}</a>'
-        assert f"{page}, {cut.shown_tokens:,} of {cut.tokens:,} tokens" in text
-    assert "Shown in part" not in text_of(viewer, f"{T}/turns/7")
+        assert f'href="{T}/pages/{cut.page_id}?at_seq=' in text
+        assert f"{cut.shown_tokens:,} of {cut.tokens:,} tokens</span>" in text
+    assert not re.search(r"of [\d,]+ tokens</span>", text_of(viewer, f"{T}/turns/7"))
 
 
 def test_a_diff_tells_what_left_and_by_which_event(
@@ -235,14 +307,15 @@ def test_a_turn_tells_its_faults_and_why_each_text_is_in(
 ) -> None:
     text = text_of(viewer, f"{T}/turns/6")
     assert "page_unknown" in text
-    assert "now in the working set" in text
-    assert "pinned by a command" in text
-    assert "the user's newest message" in text
+    assert "served in full" in text
+    assert "<b>pinned:</b> by a command" in text
+    assert "<b>the question:</b> always in" in text
+    places = text_of(viewer, f"{T}/turns/6/request")
     shown = turns.get_context(paged, 6)
     assert shown is not None
     for used in shown.used:
         assert used.range is not None
-        assert f"{used.range[0]:,} to {used.range[1]:,}" in text
+        assert f"{used.range[0]:,} to {used.range[1]:,}" in places
     assert "asked for no page" in text_of(viewer, f"{T}/turns/7")
 
 
@@ -253,7 +326,8 @@ def test_lists_say_how_full_and_how_lucky_a_thread_is(
     viewer: Client, paged: Thread
 ) -> None:
     text = text_of(viewer, "/p/acme/threads")
-    assert f"{paged.resident_tokens} of 3200 tokens resident" in text
+    full = paged.resident_tokens * 100 // 3_200
+    assert f"{full} % of 3,200 tokens" in text
     rate = paged.tlb_hits / (paged.tlb_hits + paged.tlb_misses)
     # One of seven exchanges fetched a page.
     assert figures(text) == {"resident rate": "0.86", "TLB hit rate": f"{rate:.2f}"}
@@ -262,8 +336,8 @@ def test_lists_say_how_full_and_how_lucky_a_thread_is(
 
 def figures(text: str) -> dict[str, str]:
     """The rates of the list's first thread, as they stand there."""
-    told = re.findall(r'data-label="([\w ]+ rate)"[^>]*>([^<]*)<', text)
-    return dict(told[:2])
+    rates = re.findall(r'data-label="([\w ]+ rate)"[^>]*>([^<]*)<', text)
+    return dict(rates[:2])
 
 
 def test_a_thread_that_always_fetches_is_never_shown_as_well(
@@ -274,14 +348,15 @@ def test_a_thread_that_always_fetches_is_never_shown_as_well(
     assert restless.tlb_misses == 0 < restless.tlb_hits
     text = text_of(viewer, "/p/acme/threads")
     assert figures(text) == {"resident rate": "0.00", "TLB hit rate": "1.00"}
-    assert 'class="n warn" data-label="resident rate"' in text
+    assert 'class="c-rate n warn" data-label="resident rate"' in text
     for place in ("/p/acme/", "/p/acme/threads?q=flag:faulting"):
         text = text_of(viewer, place)
         assert 'href="/p/acme/threads/restless"' in text
         assert not re.search(
             r'class="[^"]*\b(ok|open|good)\b[^"]*"[^>]*>[^<]*rate', text
         )
-    assert 'class="badge away">resident rate 0.00' in text_of(viewer, "/p/acme/")
+    unhealthy.look(timezone.now())
+    assert "resident rate 0.00" in text_of(viewer, "/p/acme/")
 
 
 @pytest.mark.parametrize(
@@ -300,8 +375,9 @@ def test_a_red_check_leads_to_the_threads_that_prove_it(
     search = f"/p/acme/threads?q=flag:{flag}"
     assert f'href="{T}"' not in text_of(viewer, search)
     Thread.objects.filter(id=paged.id).update(**columns)
-    assert 'class="badge away"' in text_of(viewer, "/p/acme/")
+    unhealthy.look(timezone.now())
+    assert f'/p/acme/health#{flag}"' in text_of(viewer, "/p/acme/")
     text = text_of(viewer, search)
     assert f'href="{T}"' in text
     assert 'href="/p/acme/threads/calm"' not in text
-    assert f">{flag}</a>" in text_of(viewer, "/p/acme/panels/facets")
+    assert f">{verdicts.WORDS[flag]}</a>" in text_of(viewer, "/p/acme/panels/facets")

@@ -2,15 +2,18 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
+from django.conf import settings
 from django.test import Client
 
 from inspector.drawing.scenes import Scene
 from inspector.lists import panels
 from inspector.nouns import NOUNS
 from inspector.replay import moments
+from inspector.web import search
 from memoryhub.models.projects import Project
 from memoryhub.models.threads import Thread
 from memoryhub.services.access.api_keys import Agent
@@ -33,8 +36,11 @@ def talk(acme: Project, agent: Agent) -> Thread:
 
 def test_a_page_follows_the_head(viewer: Client, talk: Thread) -> None:
     page = viewer.get(T).content.decode()
-    assert 'data-live="events"' in page
-    assert 'data-live="summary"' in page
+    for panel in ("at", "map", "conversation", "working-set"):
+        assert f'data-live="{panel}"' in page
+    other = viewer.get(f"{T}?view=events&tab=changes").content.decode()
+    for panel in ("at", "map", "events", "changed"):
+        assert f'data-live="{panel}"' in other
     assert "message 5" in page
     assert 'ws-connect="/ws/live/acme"' in page
 
@@ -42,23 +48,23 @@ def test_a_page_follows_the_head(viewer: Client, talk: Thread) -> None:
 def test_as_of_an_event_nothing_later_is_said_of_the_state(
     viewer: Client, talk: Thread
 ) -> None:
-    answer = viewer.get(f"{T}?at_seq=3")
+    answer = viewer.get(f"{T}?at_seq=3&tab=changes")
     page = answer.content.decode()
+    assert "message 2" not in page
     assert answer.context["moment"].state.slot_count == 2
-    assert "As of event <b>3</b>" in page
-    assert 'data-newer data-at="3">4<' in page
-    assert 'data-live="events"' not in page
+    assert "As of event 3 · 4 newer" in page
+    assert 'data-live="conversation"' not in page
     assert 'data-live="head"' in page
 
 
 def test_changes_are_what_the_event_made_of_the_state(
     viewer: Client, talk: Thread
 ) -> None:
-    changes = viewer.get(f"{T}?at_seq=3").context["moment"].changes
-    told = {change.name: change.delta for change in changes}
-    assert told["slot_count"] == 1
-    assert told["types · chat.user"] == 1
-    assert told["token_count"] == talk.slots.get(index=1).tokens
+    changes = viewer.get(f"{T}?at_seq=3&tab=changes").context["moment"].changes
+    deltas = {change.name: change.delta for change in changes}
+    assert deltas["slot_count"] == 1
+    assert deltas["types · chat.user"] == 1
+    assert deltas["token_count"] == talk.slots.get(index=1).tokens
 
 
 def test_names_of_clients_are_shown_as_they_are(
@@ -66,7 +72,7 @@ def test_names_of_clients_are_shown_as_they_are(
 ) -> None:
     slot = factories.make_slot("found", from_name="tool:search_library")
     factories.run(slots.append(agent=agent, thread="t-1", slots=[slot]))
-    page = viewer.get(f"{T}?at_seq=8").content.decode()
+    page = viewer.get(f"{T}?at_seq=8&tab=changes").content.decode()
     assert '<th scope="row">senders · tool:search_library</th>' in page
     assert '<th scope="row">slots</th>' in page
 
@@ -98,7 +104,7 @@ def test_nonsense_is_refused(
 def test_beyond_the_head_is_the_head_with_a_notice(
     viewer: Client, talk: Thread
 ) -> None:
-    for path in ("", "/slots", "/tail"):
+    for path in ("", "/slots", "/events"):
         answer = viewer.get(f"{T}{path}?at_seq=99")
         assert answer.status_code == 200
         assert "There is no such event yet" in answer.content.decode()
@@ -111,7 +117,7 @@ def test_unknown_parameters_are_ignored(viewer: Client, talk: Thread) -> None:
 
 
 def test_an_event_stands_open_when_asked(viewer: Client, talk: Thread) -> None:
-    page = viewer.get(f"{T}?open=2,3").content.decode()
+    page = viewer.get(f"{T}?view=events&open=2,3").content.decode()
     assert page.count("&quot;payload&quot;: {") == 2
 
 
@@ -122,17 +128,21 @@ def test_a_panel_is_what_its_page_includes(
     """One render for all: no form, and nothing that differs by who looks."""
     pages = {
         "row": "/p/acme/threads",
-        "messages": f"{T}?tab=messages",
-        "tail": f"{T}/tail",
+        "events": f"{T}?view=events",
+        "changed": f"{T}?tab=changes",
         "paging": f"{T}/paging",
-        "working-memory": f"{T}?tab=working-memory",
-        **{noun.name: f"{T}/{noun.name}" for noun in NOUNS if noun.panel},
+        "paging-by-event": f"{T}/paging?by=event",
+        "working-memory": f"{T}?tab=memory",
+        **{n.panel.name or n.name: f"{T}/{n.name}" for n in NOUNS if n.panel},
     }
     page = viewer.get(pages.get(name, T))
     answer = viewer.get(f"{T}/panels/{name}")
     assert answer.headers["MH-Panel"] == "1"
     panel = answer.content.decode().strip()
-    assert panel in page.content.decode()
+    # A seek brings two: the event in words stands elsewhere on the page.
+    here, found, rest = panel.rpartition('<div id="moment"')
+    for part in (here.replace(' hx-swap-oob="true"', "").strip(), found + rest):
+        assert part in page.content.decode()
     assert "<form" not in panel
     assert owner.get(f"{T}/panels/{name}").content == answer.content
 
@@ -159,12 +169,14 @@ def test_a_panel_answers_401_and_never_redirects(talk: Thread) -> None:
 
 
 def test_events_are_opened_and_closed_by_links(viewer: Client, talk: Thread) -> None:
-    page = viewer.get(f"{T}?at_seq=4&tab=messages&base=2&open=3").content.decode()
-    kept = f"{T}?at_seq=4&amp;tab=messages&amp;base=2"
+    query = "at_seq=4&view=events&tab=memory&base=2"
+    page = viewer.get(f"{T}?{query}&open=3").content.decode()
+    kept = f"{T}?{query}".replace("&", "&amp;")
     assert f'href="{kept}&amp;open=3,5#event-5" aria-expanded="false"' in page
     assert f'href="{kept}#event-3" aria-expanded="true"' in page
     # A live page has to stop, or the next push would close what was opened.
-    assert f'href="{T}?at_seq=7&amp;open=5#event-5"' in viewer.get(T).content.decode()
+    live = viewer.get(f"{T}?view=events").content.decode()
+    assert f'href="{T}?at_seq=7&amp;view=events&amp;open=5#event-5"' in live
 
 
 def test_no_more_events_stand_open_than_a_page_takes(
@@ -172,19 +184,21 @@ def test_no_more_events_stand_open_than_a_page_takes(
 ) -> None:
     factories.append(agent, "t-1", *("again" for _ in range(20)))
     opened = ",".join(str(seq) for seq in range(1, 21))
-    page = viewer.get(f"{T}?open={opened}").content.decode()
+    page = viewer.get(f"{T}?view=events&open={opened}").content.decode()
     assert page.count('aria-expanded="true"') == 20
     assert page.count('aria-expanded="false"') == 0
 
 
 def test_two_moments_are_compared(viewer: Client, talk: Thread) -> None:
     answer = viewer.get(f"{T}?at_seq=6&base=3")
-    told = {change.name: change.delta for change in answer.context["difference"]}
-    assert told["slot_count"] == 3
-    assert told["senders · user"] == 3
-    assert told["token_count"] == sum(talk.slots.get(index=n).tokens for n in (2, 3, 4))
+    deltas = {change.name: change.delta for change in answer.context["difference"]}
+    assert deltas["slot_count"] == 3
+    assert deltas["senders · user"] == 3
+    assert deltas["token_count"] == sum(
+        talk.slots.get(index=n).tokens for n in (2, 3, 4)
+    )
     page = answer.content.decode()
-    assert "compared with event" in page
+    assert "Compared with event" in page
     assert f'<a href="{T}?at_seq=3"><b>3</b></a>' in page
     assert f'<a data-unpin href="{T}?at_seq=6">clear</a>' in page
     assert f'href="{T}?at_seq=6&amp;base=6"' in page
@@ -192,27 +206,27 @@ def test_two_moments_are_compared(viewer: Client, talk: Thread) -> None:
 
 
 @pytest.mark.parametrize(
-    ("query", "said"),
+    ("query", "text"),
     [
         ("at_seq=4&base=4", "Nothing that is counted differs"),
-        ("at_seq=3&base=6&tab=messages", "<td>5</td><td>2</td>"),
+        ("at_seq=3&base=6&tab=memory", "<td>5</td><td>2</td>"),
         ("base=99", "<b>7</b></a> · <a data-unpin"),
         ("at_seq=2&base=0", "<td>new</td><td>open</td>"),
     ],
 )
 def test_any_event_may_be_the_base(
-    viewer: Client, talk: Thread, query: str, said: str
+    viewer: Client, talk: Thread, query: str, text: str
 ) -> None:
     for where in ("", "/panels/moment"):
-        assert said in viewer.get(f"{T}{where}?{query}").content.decode()
+        assert text in viewer.get(f"{T}{where}?{query}").content.decode()
 
 
 def test_the_next_moment_is_compared_too(viewer: Client, talk: Thread) -> None:
     operator_threads.close(talk, actor="operator:x", reason="completed")
-    page = viewer.get(f"{T}?at_seq=6&base=3&tab=messages").content.decode()
+    page = viewer.get(f"{T}?at_seq=6&base=3&view=events").content.decode()
     for link in ("data-step", "data-mark", "data-seek"):
         assert all("base=3" in href for href in hrefs(page, link)), link
-    assert page.count('<input type="hidden" name="base" value="3">') == 2
+    assert page.count('<input type="hidden" name="base" value="3">') == 3
 
 
 def hrefs(page: str, attribute: str) -> list[str]:
@@ -223,17 +237,70 @@ def hrefs(page: str, attribute: str) -> list[str]:
     return found
 
 
-def test_the_tail_shows_the_newest_fifty_in_one_stretch(
+def test_the_newest_events_are_listed_in_one_stretch(
     viewer: Client, agent: Agent, talk: Thread
 ) -> None:
     factories.append(agent, "t-1", *("again" for _ in range(60)))
-    answer = viewer.get(f"{T}/tail")
-    seqs = [told.line.seq for told in answer.context["shown"]]
-    assert seqs == list(range(18, 68))
-    assert 'data-from="18"' in answer.content.decode()
-    paused = viewer.get(f"{T}/tail?at_seq=5&hide=slot+turn+nonsense")
-    assert [told.line.seq for told in paused.context["shown"]] == [1, 2, 3, 4, 5]
+    answer = viewer.get(f"{T}?view=events")
+    seqs = [row.line.seq for row in answer.context["shown"]]
+    assert seqs == list(range(17, 68))
+    assert 'data-from="17"' in answer.content.decode()
+    paused = viewer.get(f"{T}?view=events&at_seq=5&hide=slot+turn+nonsense")
     assert 'data-hide="slot turn"' in paused.content.decode()
+    assert 'hide=slot+turn+thread"' in paused.content.decode()
+
+
+def test_every_noun_can_be_hidden_from_the_events() -> None:
+    rules = (Path(settings.BASE_DIR) / "static/css/events.css").read_text()
+    hidden = re.findall(r"\[data-hide~=(\w+)\] \[data-noun=\1\]", rules)
+    assert {*hidden} == {*search.NOUNS}
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("/tail", "?view=events"),
+        ("/tail?at_seq=5&hide=turn", "?at_seq=5&view=events&hide=turn"),
+        ("/working-set", ""),
+        ("/working-set?at_seq=5", "?at_seq=5"),
+        ("/working-set?at_turn=0", "?at_seq=7"),
+    ],
+)
+def test_addresses_of_before_lead_to_the_same(
+    viewer: Client, talk: Thread, old: str, new: str
+) -> None:
+    answer = viewer.get(f"{T}{old}")
+    assert (answer.status_code, answer.headers["Location"]) == (302, f"{T}{new}")
+    assert viewer.get(f"{T}{new}").status_code == 200
+    assert viewer.get(old.replace("/", "/p/acme/threads/none/", 1)).status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("old", "panel"),
+    [
+        ("summary", "changed"),
+        ("messages", "conversation"),
+        ("working-memory", "working-memory"),
+        ("working-set", "working-set"),
+    ],
+)
+def test_tabs_of_before_show_the_same(
+    viewer: Client, talk: Thread, old: str, panel: str
+) -> None:
+    page = viewer.get(f"{T}?at_seq=5&tab={old}").content.decode()
+    assert f'<section id="{panel}"' in page
+
+
+def test_in_passing_only_what_is_quick_is_shown(viewer: Client, talk: Thread) -> None:
+    """What stands on the right stays until the thumb rests."""
+    answer = viewer.get(f"{T}/panels/moment?at_seq=4&passing=1")
+    page = answer.content.decode()
+    assert 'id="side" hx-preserve="true"' in page
+    assert "message 2" in page
+    assert "working-set" not in answer.context
+    assert "residency" not in answer.context
+    whole = viewer.get(f"{T}/panels/moment?at_seq=4").content.decode()
+    assert 'id="working-set"' in whole
 
 
 def test_an_event_is_shown_whole(viewer: Client, talk: Thread) -> None:
@@ -275,20 +342,19 @@ def test_a_thread_costs_the_same_however_long(
     factories.append(agent, "t-1", *("hello" for _ in range(size)))
     # The first look of a minute is noted, which those after it find in memory.
     viewer.get(f"{T}/events/1")
-    # Session and operator, place, thread; then at most eight for the screen.
-    for path in (
-        "",
-        "?tab=messages",
-        "/tail",
-        "/slots",
-        "/forks",
-        "/events/2",
-    ):
-        with django_assert_max_num_queries(4 + 8):  # type: ignore[operator]  # a fixture
+    # Session and operator, counts, place, thread; then at most nine for the screen.
+    for path in ("/slots", "/forks", "/events/2"):
+        with django_assert_max_num_queries(5 + 9):  # type: ignore[operator]  # a fixture
             assert viewer.get(f"{T}{path}").status_code == 200
+    # A moment has a map, an event, a conversation, a working set and the run at hand.
+    for query in ("", "?view=events", "?tab=changes", "?at_seq=2"):
+        with django_assert_max_num_queries(5 + 27):  # type: ignore[operator]  # a fixture
+            assert viewer.get(f"{T}{query}").status_code == 200
     # What is compared with is one more moment.
-    with django_assert_max_num_queries(4 + 8 + 3):  # type: ignore[operator]  # a fixture
+    with django_assert_max_num_queries(5 + 27 + 3):  # type: ignore[operator]  # a fixture
         assert viewer.get(f"{T}?at_seq=2&base=3").status_code == 200
+    with django_assert_max_num_queries(4 + 12):  # type: ignore[operator]  # a fixture
+        viewer.get(f"{T}/panels/moment?at_seq=2&passing=1")
 
 
 def test_a_fork_shows_where_it_came_from(viewer: Client, talk: Thread) -> None:

@@ -137,6 +137,7 @@ def test_a_page_of_long_messages_stays_below_its_bound(
         put(agent, "y" * 60_000)
     for path in (f"{T}/slots", f"{T}?tab=messages", T):
         assert len(viewer.get(path).content) < 300_000
+    assert len(viewer.get(T).content) < 150_000
 
 
 def test_a_slot_page_shows_fields_handler_view_and_raw(

@@ -3,16 +3,23 @@ from __future__ import annotations
 import csv
 import io
 import json
+from datetime import timedelta
 
 import pytest
+import time_machine
 from django.test import Client
+from django.utils import timezone
 
 from memoryhub.journal import writer
 from memoryhub.kernel.state.state import Scope
 from memoryhub.models.projects import Project
 from memoryhub.models.threads import Thread
+from memoryhub.queries.threads import catalogue, verdicts
+from memoryhub.queries.threads.threads import ThreadLine
 from memoryhub.services.access.api_keys import Agent
+from memoryhub.workers import listing
 from tests.cast import factories
+from tests.inspector import paged
 from tests.inspector.conftest import Browser
 
 pytestmark = pytest.mark.django_db
@@ -38,7 +45,7 @@ def three(agent: Agent) -> None:
 def test_an_empty_project_says_how_to_begin(viewer: Client) -> None:
     page = viewer.get(LIST).content.decode()
     assert "No thread yet" in page
-    assert "/api/v1/threads/hello/slots" in page
+    assert 'href="/p/acme/connect"' in page
     assert "manage.py import" in page
 
 
@@ -120,6 +127,94 @@ def test_batches_go_through_the_list_once(viewer: Client, three: None) -> None:
     shown = [*first.context["listed"], *second.context["listed"]]
     assert sorted(line.name for line in shown) == ["alpha", "alpine", "beta"]
     assert second.context["more"] == ""
+
+
+@pytest.mark.parametrize("order", ["asc", "desc"])
+@pytest.mark.parametrize("sort", catalogue.SORTS)
+def test_every_order_goes_through_the_list_once_either_way(
+    viewer: Client, agent: Agent, sort: str, order: str
+) -> None:
+    for n in range(5):
+        # Ties: ids decide.
+        factories.append(agent, f"t-{n}", *("hello" for _ in range(n // 2)))
+    listing.bring_up(timezone.now() + timedelta(seconds=11))
+    found: list[ThreadLine] = []
+    query = f"limit=2&sort={sort}&order={order}"
+    while query:
+        answer = viewer.get(f"{LIST}?limit=2&{query}")
+        found += answer.context["listed"]
+        query = answer.context["more"]
+    assert sorted(line.name for line in found) == [f"t-{n}" for n in range(5)]
+    column = catalogue.SORTS[sort]
+    rows = Thread.objects.in_bulk([line.id for line in found])
+    values = [getattr(rows[line.id], column) for line in found]
+    assert values == sorted(values, reverse=order == "desc")
+
+
+def test_a_heading_turns_its_order_round(viewer: Client, three: None) -> None:
+    page = viewer.get(f"{LIST}?sort=turns").content.decode()
+    assert 'aria-sort="descending"' in page
+    assert 'href="?sort=turns&amp;order=asc"' in page
+    turned = viewer.get(f"{LIST}?sort=turns&order=asc").content.decode()
+    assert 'aria-sort="ascending"' in turned
+    assert 'href="?sort=turns"' in turned
+
+
+def test_a_view_is_its_url(viewer: Client, three: None) -> None:
+    query = "?q=alp&range=1h&sort=name&columns=slots&columns=rate"
+    answer = viewer.get(f"{LIST}{query}")
+    assert 'data-columns="rate slots"' in answer.content.decode()
+    assert names(viewer, query) == ["alpha", "alpine"]
+    exported = dict(answer.context["exported"])["csv"]
+    assert "range=1h" in exported
+    assert "sort=name" in exported
+
+
+def test_a_time_range_is_by_the_last_activity(viewer: Client, agent: Agent) -> None:
+    with time_machine.travel(timezone.now() - timedelta(days=3), tick=False):
+        factories.append(agent, "old", "hello")
+    factories.append(agent, "new", "hello")
+    assert names(viewer, "?range=24h") == ["new"]
+    assert names(viewer, "?range=7d&sort=name") == ["new", "old"]
+    assert names(viewer, "?q=at:<1h") == ["new"]
+    assert names(viewer, "?q=-at:<1h") == ["old"]
+    day = (timezone.now() - timedelta(days=3)).date().isoformat()
+    assert names(viewer, f"?q=at:{day}") == ["old"]
+    assert names(viewer, "?q=at:>0001-01-02&sort=name") == ["new", "old"]
+
+
+def test_totals_follow_the_filter(viewer: Client, three: None) -> None:
+    assert "3 of 3<" in viewer.get(LIST).content.decode()
+    assert "2 of 2<" in viewer.get(f"{LIST}?q=alp").content.decode()
+    assert "1 of 2<" in viewer.get(f"{LIST}?q=alp&limit=1").content.decode()
+
+
+def test_a_row_tells_the_last_words_and_a_verdict(viewer: Client, agent: Agent) -> None:
+    factories.append(agent, "t-1", "first", "Where is <b>my</b> parcel?")
+    factories.append(agent, "t-2", "x" * 70_000)
+    paged.make_restless(agent, exchanges=6)
+    page = viewer.get(LIST).content.decode()
+    assert "Where is &lt;b&gt;my&lt;/b&gt; parcel?" in page
+    assert "a message of 72.0 KB" in page
+    assert "xxxx" not in page
+    assert 'q=flag%3Athrashing"' in page
+    assert 'q=flag%3Afaulting"' in page
+    assert "too few to tell" in page
+
+
+def test_flags_of_a_row_are_those_that_a_search_finds(
+    viewer: Client, agent: Agent
+) -> None:
+    paged.make_restless(agent, exchanges=6)
+    factories.append(agent, "t-1", "hello")
+    rows = viewer.get(LIST).context["table"].rows
+    for flag in (each.flag for each in verdicts.VERDICTS):
+        raised = {
+            row.line.name
+            for row in rows
+            if flag in {each.flag for each in row.verdicts}
+        }
+        assert set(names(viewer, f"?q=flag:{flag}")) == raised
 
 
 def test_a_cursor_of_another_list_is_refused(viewer: Client, three: None) -> None:
@@ -213,9 +308,11 @@ def test_the_list_costs_the_same_whatever_it_holds(
 ) -> None:
     for n in range(size):
         factories.make_thread(agent, f"t-{n}", labels={"n": n})
-    with django_assert_max_num_queries(4):  # type: ignore[operator]  # a fixture
+        factories.append(agent, f"t-{n}", "hello")
+    viewer.get(LIST)
+    with django_assert_max_num_queries(9):  # type: ignore[operator]  # a fixture
         viewer.get(LIST)
-    with django_assert_max_num_queries(7):  # type: ignore[operator]  # a fixture
+    with django_assert_max_num_queries(9):  # type: ignore[operator]  # a fixture
         viewer.get("/p/acme/panels/facets")
 
 

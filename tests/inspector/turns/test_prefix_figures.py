@@ -31,15 +31,15 @@ def test_every_query_has_the_recorded_figure(paged: Thread) -> None:
     listed = {each.n: each for each in turns.list_turns(paged).items}
     assert len(points) == len(listed) == paged.turn_count
     for n, line in listed.items():
-        told = contexts.recorded(paged, n).event.prefix_tokens
-        assert told is not None
+        prefix = contexts.recorded(paged, n).event.prefix_tokens
+        assert prefix is not None
         lens = prefixes.get_lens(paged, n)
         # A what-if of the order that it has is the same, counted anew.
         again = prefixes.get_lens(paged, n, order=lens.order if lens.movable else ())
         assert line.packed is not None
         places = (line.packed, points[n], lens, again)
-        assert {each.prefix_tokens for each in places} == {told}
-        assert {each.share for each in (points[n], lens)} == {told / lens.tokens}
+        assert {each.prefix_tokens for each in places} == {prefix}
+        assert {each.share for each in (points[n], lens)} == {prefix / lens.tokens}
 
 
 def test_every_screen_has_the_recorded_figure(viewer: Client, paged: Thread) -> None:
@@ -50,11 +50,16 @@ def test_every_screen_has_the_recorded_figure(viewer: Client, paged: Thread) -> 
         assert event.prefix_tokens is not None
         tokens = units.number(event.prefix_tokens)
         share = units.share(event.prefix_tokens, event.tokens)
-        assert f"<dd>{tokens} tokens · {share}</dd>" in text_of(
-            viewer, f"{T}/turns/{n}"
-        )
-        assert f"<dd>{tokens} <small" in text_of(viewer, f"{T}/turns/{n}/prefix")
-        assert f'<td class="n">{share}</td>' in row(rows, f"/turns/{n}")
+        page = text_of(viewer, f"{T}/turns/{n}")
+        lens = text_of(viewer, f"{T}/turns/{n}/prefix")
+        if n > 1:
+            assert f"<dd>{share}<small>{tokens} token" in page
+        assert f"<dd>{tokens} <small" in lens
+        # The whole is the same on both, too.
+        packed = units.number(event.tokens)
+        assert f"<dd>{packed}<small>of " in page
+        assert f"of {packed} packed" in lens
+        assert f'data-label="prefix">{share}</td>' in row(rows, f"/turns/{n}")
         assert f'<td class="n">{tokens}</td>' in row(series, f"/turns/{n}/prefix")
 
 

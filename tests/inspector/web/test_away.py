@@ -21,7 +21,7 @@ from tests.harness.outages import Place, interruptible
 from tests.promises.journal.clients import Client
 
 THREAD = "/p/acme/threads/t-1"
-PANELS = {f"{THREAD}/panels/tail": "tail", "/p/acme/panels/facets": "facets"}
+PANELS = {f"{THREAD}/panels/events": "events", "/p/acme/panels/facets": "facets"}
 #: What each answers to who is signed in, while there is a database.
 PAGES = {
     "/": 302,

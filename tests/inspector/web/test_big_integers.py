@@ -27,7 +27,7 @@ def kept(agent: Agent) -> None:
 @pytest.mark.parametrize(
     "path",
     [
-        *("tail", "slots", "slots/0", "slots/1", "slots/2", "messages.ndjson"),
+        *("events", "slots", "slots/0", "slots/1", "slots/2", "messages.ndjson"),
         *("keys/k", "keys/n", "task", "events/2", "events/5", "pages/slot-0"),
     ],
 )

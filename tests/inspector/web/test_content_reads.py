@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import time_machine
+from django.db.models import Q
 from django.test import Client
 from pytest_django import Settings
 from pytest_django.fixtures import DjangoAssertNumQueries
@@ -15,7 +16,7 @@ from pytest_django.fixtures import DjangoAssertNumQueries
 from inspector import BUILD
 from inspector.live.hub import hub
 from inspector.replay.moments import PANELS
-from inspector.web import looks
+from inspector.web import read_audit
 from memoryhub.journal import audit
 from memoryhub.journal.writing.writer import writer
 from memoryhub.kernel.text import strict_json
@@ -39,14 +40,18 @@ START = datetime(2026, 3, 4, 12, 0, 1, tzinfo=UTC)
 QUERIES = ("", "at_seq=3&open=2,3&content=1", "at_turn=1&content=all", "q=-zzz&limit=1")
 ROUTES = {route.name: route for route in list_routes()}
 OF_THREADS = {name for name in ROUTES if "thread" in ROUTES[name].parameters}
-CONTENT = OF_THREADS - looks.PLAIN
+#: Pages that list threads, each with its last message, and what happened in them.
+LISTS = {"overview", "overview-panel", "threads", "episodes"}
+CONTENT = OF_THREADS - read_audit.PLAIN | LISTS
+#: They wait for a thread, and show the one that begins; see test_connect.
+WAITING = {"connect", "connect-key", "connect-panel"}
 
 
 @pytest.fixture(autouse=True)
-def nothing_told() -> Iterator[None]:
-    looks.forget()
+def nothing_noted() -> Iterator[None]:
+    read_audit.forget()
     yield
-    looks.forget()
+    read_audit.forget()
 
 
 @pytest.fixture
@@ -56,8 +61,8 @@ def known(agent: Agent) -> dict[str, str]:
     factories.append(agent, "t-1", CANARY)
     memory_acts.set_key(agent, "seat", CANARY)
     memory_acts.add_notes(agent, CANARY)
-    said = strict_json.as_sent(CANARY)
-    memory_acts.set_task(agent, status="running", fields={"description": said})
+    text = strict_json.as_sent(CANARY)
+    memory_acts.set_task(agent, status="running", fields={"description": text})
     return found
 
 
@@ -81,14 +86,14 @@ def look(client: Client, address: str) -> str:
 
 
 def test_what_is_declared_plain_is_there() -> None:
-    assert looks.PLAIN < OF_THREADS
-    assert looks.PLAIN_PANELS.issubset(PANELS)
+    assert read_audit.PLAIN < OF_THREADS
+    assert read_audit.PLAIN_PANELS.issubset(PANELS)
 
 
 def test_a_page_without_content_shows_none(
     owner: Client, known: dict[str, str], subtests: pytest.Subtests
 ) -> None:
-    for name in sorted(ROUTES.keys() - CONTENT - {"sign-out", "theme"}):
+    for name in sorted(ROUTES.keys() - CONTENT - WAITING - {"sign-out", "theme"}):
         with subtests.test(name):
             for address in addresses(ROUTES[name], known, QUERIES[:2]):
                 assert CANARY not in look(owner, address), address
@@ -98,7 +103,7 @@ def test_a_page_without_content_shows_none(
 def test_a_panel_without_content_shows_none(
     owner: Client, known: dict[str, str], subtests: pytest.Subtests
 ) -> None:
-    for panel in sorted(looks.PLAIN_PANELS):
+    for panel in sorted(read_audit.PLAIN_PANELS):
         with subtests.test(panel):
             path = ROUTES["panel"].fill({**known, "panel": panel})
             assert CANARY not in look(owner, path)
@@ -106,7 +111,7 @@ def test_a_panel_without_content_shows_none(
 
 
 @pytest.mark.parametrize(
-    "path", ["", "/slots", "/keys/seat", "/notes", "/task", "/events?open=1", "/tail"]
+    "path", ["", "/slots", "/keys/seat", "/notes", "/task", "/events?open=1"]
 )
 def test_the_canary_is_seen_where_content_is(
     path: str, owner: Client, known: dict[str, str]
@@ -124,7 +129,9 @@ def test_content_read_equals_audit(
     Each crawl asks in a way of its own, so that each address is asked for once.
     """
     expected: list[tuple[str, str, datetime]] = []
-    threads = {row.name: str(row.id) for row in Thread.objects.all()}
+    # What is known of the subject is looked at in its home thread.
+    read = Thread.objects.filter(Q(name__in=("t-1", "t-1.alt")) | Q(home=True))
+    threads = [str(row.id) for row in read]
     ways = iter(QUERIES)
     with time_machine.travel(START, tick=False) as travel:
         crawlers = [("owner", browser("owner")), ("officer", browser("officer"))]
@@ -138,11 +145,8 @@ def test_content_read_equals_audit(
                 for name in CONTENT:
                     for address in addresses(ROUTES[name], known, [way]):
                         look(client, address)
-                told = now.replace(second=0)
-                expected += [
-                    (str(operator.id), threads[thread], told)
-                    for thread in ("t-1", "t-1.alt")
-                ]
+                at = now.replace(second=0)
+                expected += [(str(operator.id), thread, at) for thread in threads]
     found = [
         (row.actor_ref, row.target_id, row.at.replace(second=0, microsecond=0))
         for row in entries()
@@ -176,7 +180,7 @@ def test_another_process_does_not_note_the_minute_again(
 ) -> None:
     with time_machine.travel(START, tick=False):
         look(owner, "/p/acme/threads/t-1/slots")
-        looks.forget()
+        read_audit.forget()
         look(owner, "/p/acme/threads/t-1/task")
     assert len(entries()) == 1
 
@@ -188,7 +192,7 @@ def test_a_second_look_costs_nothing(
 ) -> None:
     with time_machine.travel(START, tick=False):
         look(owner, "/p/acme/threads/t-1/task")
-        with django_assert_max_num_queries(8) as seen:
+        with django_assert_max_num_queries(9) as seen:
             look(owner, "/p/acme/threads/t-1/task")
     assert not [each for each in seen if "audit" in each["sql"]]
 
@@ -205,7 +209,7 @@ def test_a_refused_look_is_none(browser: Browser, known: dict[str, str]) -> None
 
 
 @pytest.mark.django_db(transaction=True)
-@pytest.mark.parametrize("path", ["/slots", "/panels/tail", "/slots.json?content=1"])
+@pytest.mark.parametrize("path", ["/slots", "/panels/events", "/slots.json?content=1"])
 def test_without_an_entry_there_is_no_content(
     path: str, owner: Client, known: dict[str, str], settings: Settings
 ) -> None:
@@ -234,8 +238,8 @@ def test_the_purpose_is_chosen_at_sign_in(
     client.post(f"/sign-in/{token}", {"purpose": purpose})
     look(client, "/p/acme/threads/t-1/slots")
     assert [row.purpose for row in entries()] == [purpose]
-    said = AuditEntry.objects.filter(action="sign_in").latest("seq")
-    assert said.purpose == purpose
+    entry = AuditEntry.objects.filter(action="sign_in").latest("seq")
+    assert entry.purpose == purpose
 
 
 @pytest.mark.parametrize("path", ["/sign-in", f"/sign-in/{'x' * 43}"])
@@ -277,7 +281,7 @@ async def test_a_socket_is_noted_at_its_beginning_and_end(
 ) -> None:
     socket = Socket(session)
     await socket.open()
-    await socket.hello({thread.id: (thread.head_seq, ["head", "tail"])})
+    await socket.hello({thread.id: (thread.head_seq, ["head", "events"])})
     opened = await _rows()
     assert [(row.outcome, row.target_id) for row in opened] == [
         ("opened", str(thread.id))
@@ -285,19 +289,21 @@ async def test_a_socket_is_noted_at_its_beginning_and_end(
     assert (opened[0].actor_ref, opened[0].purpose) == (str(operator.id), "debugging")
     (viewer,) = hub.audience.viewers
     await socket.leave()
-    await viewer.said()
+    await viewer.flush()
     assert [row.outcome for row in await _rows()] == ["opened", "closed"]
 
 
 @pytest.mark.django_db(transaction=True)
-async def test_a_list_is_no_look_at_content(
+async def test_a_list_is_a_look_at_each_of_its_threads(
     served: None, session: str, thread: Thread
 ) -> None:
+    """Its rows show the last message."""
     socket = Socket(session)
     await socket.open()
     await socket.hello({thread.id: (thread.head_seq, ["row"])})
     await socket.leave()
-    assert await _rows() == []
+    opened = [row.target_id for row in await _rows() if row.outcome == "opened"]
+    assert opened == [str(thread.id)]
 
 
 @pytest.mark.django_db(transaction=True)
@@ -307,7 +313,7 @@ async def test_a_socket_that_can_not_be_noted_is_sent_away(
     settings.QUEUE_COMMANDS = 0
     socket = Socket(session)
     await socket.open()
-    want = {"thread": str(thread.id), "panels": ["tail"], "seq": thread.head_seq}
+    want = {"thread": str(thread.id), "panels": ["events"], "seq": thread.head_seq}
     await socket.send({"t": "hello", "v": 1, "build": BUILD, "want": [want]})
     assert await socket.closed() == 1013
     settings.QUEUE_COMMANDS = 10_000
@@ -316,6 +322,21 @@ async def test_a_socket_that_can_not_be_noted_is_sent_away(
 async def _rows() -> list[AuditEntry]:
     rows = AuditEntry.objects.filter(action="content.read").order_by("seq")
     return [row async for row in rows]
+
+
+def test_a_list_notes_all_its_threads_in_one_transaction(
+    owner: Client, agent: Agent, django_assert_max_num_queries: DjangoAssertNumQueries
+) -> None:
+    for n in range(20):
+        factories.append(agent, f"t-{n}", f"{CANARY} {n}")
+    owner.get("/p/acme/words")
+    with django_assert_max_num_queries(20):
+        page = look(owner, "/p/acme/threads")
+    assert page.count(CANARY) == 20
+    assert len({row.target_id for row in entries()}) == 20
+    # The rest of the minute costs none.
+    look(owner, "/p/acme/threads")
+    assert len(entries()) == 20
 
 
 def test_two_operators_are_two_entries(

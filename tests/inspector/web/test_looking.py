@@ -38,12 +38,12 @@ POSTED = {
     *("sign-out", "theme", "reopen", "paging-flush", "subject-look-up"),
     *("sso", "passkey-challenge", "passkey-proposal", "subject-readmit"),
     *("subject-reveal", "subject-unrestrict", "erasure-confirm", "erasure-cancel"),
-    *("erasure-needles", "erasure-keep-out"),
+    *("erasure-needles", "erasure-keep-out", "event-undo"),
 }
 #: The only project of an operator opens by itself.
-REDIRECTED = {"projects"}
+REDIRECTED = {"projects", "tail", "working-set", "turn-go"}
 #: What another page takes for a sender's name is no seq.
-NUMBERED = {"paging", "paging-export"}
+NUMBERED = {"paging", "paging-export", "facts", "episodes"}
 #: Where single sign-on is off, and only a GET would come back from it.
 OFF = {"sso-callback"}
 #: The fork went off before there were any.

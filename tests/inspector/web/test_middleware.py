@@ -36,7 +36,7 @@ async def test_so_does_every_answer_of_the_asynchronous_server(path: str) -> Non
 
 
 async def test_files_of_ours_may_be_kept() -> None:
-    answer: Any = await AsyncClient().get("/static/inspector.css")
+    answer: Any = await AsyncClient().get("/static/css/base.css")
     assert b"".join([chunk async for chunk in answer.streaming_content])
     assert {name: answer.headers.get(name) for name in HEADERS} == HEADERS
     assert "no-store" not in answer.headers["Cache-Control"]

@@ -24,6 +24,7 @@ OF_PROJECTS = [each for each in list_routes() if "project" in each.parameters]
 #: What asks whoever signed in long ago to sign in again, before it does anything.
 SUDO = {
     *("settings", "api-key-new", "api-key-rotate", "api-key-revoke"),
+    "connect-key",
     *("member-new", "member"),
     *("subject-look-up", "subject-readmit", "subject-reveal", "subject-export"),
     *("subject-restrict", "subject-unrestrict", "subject-hold", "forget"),
@@ -56,35 +57,46 @@ def old(client: Client) -> Client:
     return client
 
 
-def test_each_route_that_only_takes_posts_names_a_page(known: dict[str, str]) -> None:
-    deaf = {
-        route.name
-        for route in OF_PROJECTS
-        if any(Client().get(path).status_code == 405 for path in paths(route, known))
-    }
+def test_each_route_that_only_takes_posts_names_a_page(
+    browser: Browser, known: dict[str, str]
+) -> None:
+    """In words, and with a link that opens; alike for whoever asks."""
+    client, deaf = browser("owner"), set()
+    for route in list_routes():
+        for path in paths(route, known):
+            answer: Any = Client().get(path)
+            if answer.status_code != 405:
+                continue
+            deaf.add(route.name)
+            page, where = answer.content.decode(), returns.page_of(path)
+            assert answer.headers["Allow"] == "POST"
+            assert "takes what a form sends" in page, path
+            assert f'href="{where}">Open that page' in page, path
+            # The only project of somebody opens by itself.
+            assert client.get(where, follow=True).status_code == 200, path
     assert deaf == returns.PAGES.keys()
 
 
 def test_an_old_sign_in_leads_back_to_a_page(
     browser: Browser, known: dict[str, str]
 ) -> None:
-    client, asked = browser("owner"), set()
+    client, visited = browser("owner"), set()
     for route in OF_PROJECTS:
         for path in paths(route, known):
             answer = old(client).post(path)
             if "why=old" not in answer.headers.get("Location", ""):
                 continue
-            asked.add(route.name)
+            visited.add(route.name)
             signed_in_again(client, back_of(answer))
             # All that it would have done it did not do; the page is there.
             assert client.get(back_of(answer)).status_code == 200, path
-    assert asked >= SUDO
+    assert visited >= SUDO
 
 
 def signed_in_again(client: Client, back: str) -> None:
     operator = operators.find("owner")
     assert operator is not None
-    sign_in.tries.forget()
+    sign_in.link_limit.forget()
     link = f"/sign-in/{operators.make_link(operator)}"
     answer = client.post(link, {"next": back})
     assert answer.headers["Location"] == back

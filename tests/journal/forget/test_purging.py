@@ -95,7 +95,7 @@ def test_names_wait_while_a_fork_folds_through(agent: Agent) -> None:
     grandchild = fork(agent, "child", "grandchild")
     append(agent, "grandchild", "own words")
     erasure = end(thread)
-    assert {*purging.folding_through(thread.id)} == {child.id, grandchild.id}
+    assert purging.folding_through([thread.id]) == {child.id, grandchild.id}
     gone = purge(thread)
     closed(erasure)
     assert "Event.names" not in gone
@@ -112,7 +112,7 @@ def test_names_wait_while_a_fork_folds_through(agent: Agent) -> None:
     for each in (child, grandchild):
         closed(end(get_thread(agent, each.name)))
         purge(each)
-    assert purging.folding_through(thread.id) == []
+    assert purging.folding_through([thread.id]) == set()
     for each in (thread, child, grandchild):
         assert fresh(each).name.startswith("~")
         assert not any(rows_of(each).values())

@@ -241,8 +241,12 @@ def test_a_rewrite_leaves_nothing_in_the_tables_files(agent: Agent, label: str) 
 def in_tables(data: bytes, *, alias: str = "default") -> bool:
     with connections[alias].cursor() as cursor:
         cursor.execute("CHECKPOINT")
-        cursor.execute("SELECT current_setting('data_directory')")
-        folder = Path(cursor.fetchone()[0], "base", str(surface_rows.get_oid(alias)))
+        cursor.execute(
+            "SELECT current_setting('data_directory'), oid::text FROM pg_database "
+            "WHERE datname = current_database()"
+        )
+        directory, oid = cursor.fetchone()
+        folder = Path(directory, "base", oid)
     assert folder.is_dir()
     return any(data in path.read_bytes() for path in folder.iterdir())
 

@@ -32,14 +32,14 @@ COLUMNS += ["payload_digest", "chain", "erased_by"]
 
 
 def test_a_link_covers_all_before_it_the_envelope_and_the_payload() -> None:
-    told = (bytes(32), b"{}", b"\1" * 32)
+    parts = (bytes(32), b"{}", b"\1" * 32)
     others = [
-        (b"\1" * 32, told[1], told[2]),
-        (told[0], b"{ }", told[2]),
-        (told[0], told[1], b"\2" * 32),
-        (told[0], told[1], None),
+        (b"\1" * 32, parts[1], parts[2]),
+        (parts[0], b"{ }", parts[2]),
+        (parts[0], parts[1], b"\2" * 32),
+        (parts[0], parts[1], None),
     ]
-    assert chain.link(*told) not in {chain.link(*each) for each in others}
+    assert chain.link(*parts) not in {chain.link(*each) for each in others}
 
 
 @pytest.mark.promise("P3", load="UPDATE of each column")

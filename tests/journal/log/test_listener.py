@@ -10,7 +10,7 @@ from channels_redis.core import RedisChannelLayer
 from memoryhub.journal.log import listener
 from memoryhub.journal.log.listener import Listener
 
-TRIES = 60
+STEPS = 60
 
 
 async def _ends(steps: int) -> bool:
@@ -29,7 +29,7 @@ async def test_a_listener_ends_whenever_it_is_cancelled(
     redis_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its Redis client forgets a cancellation that comes as it has sent something."""
-    for steps in range(TRIES):
+    for steps in range(STEPS):
         layer = RedisChannelLayer(hosts=[{"address": redis_url, "socket_timeout": 15}])
         monkeypatch.setattr(listener, "_layer", lambda layer=layer: layer)
         assert await _ends(steps), steps

@@ -65,10 +65,10 @@ def test_each_fork_more_costs_as_many_queries(agent: Agent) -> None:
 
     def queries(count: int) -> int:
         origins = Origins()
-        with CaptureQueriesContext(connection) as asked:
+        with CaptureQueriesContext(connection) as captured:
             for thread in threads[:count]:
                 assert verify(thread, origins=origins) is None
-        return len(asked)
+        return len(captured)
 
     assert queries(25) - queries(17) == queries(17) - queries(9)
 

@@ -84,17 +84,17 @@ def test_a_commit_that_failed_is_refused_and_leaves_nothing(
 
 
 def test_a_database_that_is_away_is_asked_once_for_all(agent: Agent) -> None:
-    asked = []
+    aliases = []
 
     def away(*arguments: Any) -> None:
-        asked.append(arguments[1])
+        aliases.append(arguments[1])
         raise OperationalError("database is locked")
 
     with connection.execute_wrapper(away):
         outcomes = Journal().apply([order(agent, f"t-{n}") for n in range(8)])
     assert [type(outcome) for outcome in outcomes] == [UnavailableError] * 8
     # Not once for each of the eight, each with its own time-out.
-    assert len(asked) <= 3
+    assert len(aliases) <= 3
 
 
 def test_two_first_writes_to_one_name_share_their_batch(agent: Agent) -> None:

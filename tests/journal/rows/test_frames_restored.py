@@ -8,9 +8,8 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from memoryhub.errors import PinBudgetError
 from memoryhub.journal import Receipt
-from memoryhub.kernel.commands import AmendThread, AppendSlots
+from memoryhub.kernel.commands import AppendSlots
 from memoryhub.kernel.memory.checkpoint_events import CheckpointRestored
 from memoryhub.kernel.paging.page_commands import (
     DeletePage,
@@ -25,7 +24,7 @@ from memoryhub.models.threads import Thread
 from memoryhub.queries.verify.verification import verify
 from memoryhub.services.access.api_keys import Agent
 from tests.cast.factories import get_thread, make_slot, make_thread
-from tests.oracles.memory_acts import kinds, restore, take
+from tests.oracles.memory_acts import restore, take
 from tests.oracles.page_acts import (
     act,
     entry,
@@ -78,10 +77,10 @@ def empty(agent: Agent, thread: str = "t-1") -> None:
 def back(agent: Agent, thread: str = "t-1") -> CheckpointRestored:
     receipt = restore(agent, "here", ("frames",), thread)
     assert verify(get_thread(agent, thread)) is None
-    return told(receipt)
+    return restored_event(receipt)
 
 
-def told(receipt: Receipt) -> CheckpointRestored:
+def restored_event(receipt: Receipt) -> CheckpointRestored:
     return receipt.one(CheckpointRestored)
 
 
@@ -97,13 +96,6 @@ def test_restore_brings_back_frames_and_pins_when_asked(
     assert (after.used, after.pins) == (before.used, before.pins)
     for page_id, frame in before.frames.items():
         assert after.frames[page_id]._replace(cause_seq=frame.cause_seq) == frame
-
-
-def test_frames_are_not_restored_unasked(agent: Agent, thread: Thread) -> None:
-    empty(agent)
-    restore(agent, "here")
-    paging = state_of(thread).paging
-    assert not ({*paging.frames} | {*paging.pins})
 
 
 def test_restoring_frames_flushes(agent: Agent, thread: Thread) -> None:
@@ -151,48 +143,9 @@ def test_a_restore_asks_the_tables_once(agent: Agent, thread: Thread) -> None:
             connection,
         ) as caught:
             restore(agent, kept, ("frames",))
-        asked = [q["sql"] for q in caught if q["sql"].startswith("SELECT")]
-        found.append(sum("memoryhub_page" in sql for sql in asked))
+        selects = [q["sql"] for q in caught if q["sql"].startswith("SELECT")]
+        found.append(sum("memoryhub_page" in sql for sql in selects))
     assert found == [2, 2]
-
-
-def test_the_settings_of_now_hold(agent: Agent, thread: Thread) -> None:
-    make_pages(agent, *(new_page(f"p{n}", "word " * 90) for n in range(10)))
-    kept = take(agent).seq
-    empty(agent)
-    budget = {"budget_tokens": 2_000, "reserved_tokens": 1_000}
-    act(agent, AmendThread(config=budget))
-    receipt = restore(agent, kept, ("frames",))
-    assert {*kinds(receipt)} == {
-        *("checkpoint.taken", "checkpoint.restored", "page.evicted")
-    }
-    paging = state_of(thread).paging
-    assert 0 < paging.used <= paging.settings.usable
-    assert "c" in paging.frames
-    assert verify(get_thread(agent)) is None
-
-
-def test_pins_that_hold_too_much_are_refused(agent: Agent, thread: Thread) -> None:
-    make_pages(agent, new_page("large", "word " * 400))
-    act(agent, PinPage(page_id="large"))
-    kept = take(agent).seq
-    empty(agent)
-    act(agent, AmendThread(config={"pin_share": 0.001}))
-    head = get_thread(agent).head_seq
-    with pytest.raises(PinBudgetError):
-        restore(agent, kept, ("frames",))
-    assert get_thread(agent).head_seq == head
-    # Pins are of the working set alone: the other parts come back all the same.
-    assert restore(agent, kept).events == ()
-
-
-def test_an_undo_brings_the_empty_set_back(agent: Agent, thread: Thread) -> None:
-    empty(agent)
-    before = back(agent).before
-    assert mapped(thread) == {*PAGES, "slot-0"}
-    restore(agent, before, ("frames",))
-    assert mapped(thread) == set()
-    assert verify(get_thread(agent)) is None
 
 
 # In forks

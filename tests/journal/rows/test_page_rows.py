@@ -169,13 +169,13 @@ def test_an_event_stays_with_its_page(agent: Agent) -> None:
 
 
 def statements(agent: Agent, command: Any) -> list[str]:
-    with CaptureQueriesContext(connection) as asked:
+    with CaptureQueriesContext(connection) as captured:
         act(agent, command)
-    return [each["sql"] for each in asked]
+    return [each["sql"] for each in captured]
 
 
-def of_pages(asked: list[str]) -> list[str]:
-    return [sql for sql in asked if "memoryhub_page" in sql]
+def of_pages(statements: list[str]) -> list[str]:
+    return [sql for sql in statements if "memoryhub_page" in sql]
 
 
 @pytest.mark.parametrize("size", [3, 150])
@@ -229,9 +229,9 @@ def test_the_threads_row_tells_of_the_working_set(agent: Agent) -> None:
 
 def test_slots_of_one_append_make_their_pages_in_one_statement(agent: Agent) -> None:
     append(agent, "t-1", "one")
-    with CaptureQueriesContext(connection) as asked:
+    with CaptureQueriesContext(connection) as captured:
         append(agent, "t-1", *map(str, range(60)))
-    sent = of_pages([each["sql"] for each in asked])
+    sent = of_pages([each["sql"] for each in captured])
     assert len(sent) == 1
     assert sent[0].partition(" ")[0] in {"INSERT", "60"}
     assert Page.objects.count() == 61

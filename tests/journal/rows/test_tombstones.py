@@ -108,7 +108,7 @@ def _prompt(agent: Agent, whose: str, text: str) -> object:
         thread=f"{whose}-1",
         text=text,
         tokens=None,
-        terms=written_pages.Terms(),
+        preconditions=written_pages.Preconditions(),
     )
     return factories.run(write)
 
@@ -222,12 +222,12 @@ def test_what_the_eraser_takes_stays_out(
     write(agent, "ann", ERASED)
     thread = factories.get_thread(agent, "ann-1")
     seq = Event.objects.filter(thread=thread, payload__isnull=False).latest("seq").seq
-    asked: dict[str, dict[str, Any]] = {
+    scopes: dict[str, dict[str, Any]] = {
         "thread": {"thread": thread},
         "before": {"before": clock.now()},
         "record": {"thread": thread, "seq": seq},
     }
-    forget(ann, scope, until="rows_erased", **asked[scope])
+    forget(ann, scope, until="rows_erased", **scopes[scope])
     factories.make_thread(agent, "later-1", user_id="ann")
     for again in (_page, _key, _note):
         with pytest.raises(ValueErasedError):
@@ -326,9 +326,9 @@ def test_nothing_is_asked_while_there_are_no_tombstones(
     counts = []
     for _ in range(2):
         for whose in ("ann", "bob"):
-            with django_assert_max_num_queries(100) as asked:
+            with django_assert_max_num_queries(100) as captured:
                 _note(agent, whose, NEIGHBOUR)
-            counts.append(len(asked.captured_queries))
+            counts.append(len(captured.captured_queries))
         graves.bury_values(ann, [("page", {"text": ERASED})])
     before, twin, after, still = counts
     assert before == twin == still == after - 1

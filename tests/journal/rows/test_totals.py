@@ -31,6 +31,7 @@ from memoryhub.models import (
     Page,
     PageLevel,
     Project,
+    Slot,
     Subject,
     Thread,
     Total,
@@ -60,12 +61,14 @@ def counted(subject: Subject) -> dict[str, Figures]:
     )
     found.update(f"levels:{row.level}" for row in PageLevel.objects.filter(**own))
     found.update("keys" for _ in Key.objects.filter(**own))
-    told = {kind: Figures(number) for kind, number in found.items()}
+    begins = Slot.objects.filter(**own, role="user", erased=False)
+    found.update("episodes" for _ in begins)
+    counts = {kind: Figures(number) for kind, number in found.items()}
     for row in Event.objects.filter(**own):
         has, size = row.payload is not None, len(row.payload or b"")
         one = Figures(1, int(has), int(row.erased_by is not None), size)
-        told[row.type] = told.get(row.type, Figures()).plus(one)
-    return told
+        counts[row.type] = counts.get(row.type, Figures()).plus(one)
+    return counts
 
 
 def agree(subject: Subject) -> None:
@@ -160,8 +163,8 @@ def test_totals_are_what_counting_finds(agent: Agent, seed: int) -> None:
     names = Thread.objects.filter(subject=ann).order_by("id")
     page_acts.act(agent, RetireThread(policy_days=1, idle_days=2), names[0].name)
     agree(ann)
-    some = names.exclude(status="retired")
-    if row := some.first():
+    living = names.exclude(status="retired")
+    if row := living.first():
         sealed = Event.objects.filter(thread=row, payload__isnull=False)
         if seqs := [*sealed.order_by("seq").values_list("seq", flat=True)]:
             seq = chance.choice(seqs)
@@ -213,9 +216,9 @@ def test_what_was_there_before_is_counted_once(agent: Agent) -> None:
     live(agent, random.Random(7), acts=30)
     forgetting.make_person(agent, "bob")
     Total.objects.all().delete()
-    totals_of = import_module("memoryhub.migrations.0010_totals")
     with connection.schema_editor() as editor:
-        totals_of.fill(None, editor)
+        for name in ("0010_totals", "0024_episodes"):
+            import_module(f"memoryhub.migrations.{name}").fill(None, editor)
     assert Total.objects.values("subject").distinct().count() == 2
     for subject in Subject.objects.all():
         agree(subject)

@@ -156,11 +156,11 @@ def test_a_miss_in_a_fork_costs_the_same_at_any_size(agent: Agent, size: int) ->
     make_pages(agent, *(new_page(f"p-{n}") for n in range(size)))
     fork(agent, "t-1", "child")
     forget(agent, "child")
-    with CaptureQueriesContext(connection) as asked:
+    with CaptureQueriesContext(connection) as captured:
         act(agent, PinPage(page_id="p-1"), "child")
     # Beside what any write asks: its row, the ancestor's events about the page, whether
     # it ended there, its levels.
-    assert len(asked) == 7 + 4
+    assert len(captured) == 7 + 4
     act(agent, UnpinPage(page_id="p-1"), "child")
 
 

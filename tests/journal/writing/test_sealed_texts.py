@@ -130,7 +130,9 @@ def ann(agent: Agent) -> Subject:
 
 
 def test_every_event_that_seals_a_text_is_tried() -> None:
-    tried = {*TEXTS, *VALUES, "run.recorded"}
+    # Facts are known as a whole, and tried with those.
+    facts = {"fact.asserted", "timeline.configured"}
+    tried = {*TEXTS, *VALUES, *facts, "run.recorded"}
     assert tried == {*tombstones.TYPES}
 
 

@@ -203,9 +203,9 @@ def test_coroutines_are_each_told_their_own(agent: Agent) -> None:
         return await answers
 
     writer.start()
-    told = asyncio.run(all_at_once())
-    assert isinstance(told.pop(7), StaleError)
-    names = [each.name for each in told if isinstance(each, Receipt)]
+    outcomes = asyncio.run(all_at_once())
+    assert isinstance(outcomes.pop(7), StaleError)
+    names = [each.name for each in outcomes if isinstance(each, Receipt)]
     assert names == [f"t-{n}" for n in range(20) if n != 7]
     assert asyncio.run(journal.run_async(lambda: 7)) == 7
 

@@ -51,8 +51,8 @@ def erase(bench: Bench, *ranges: tuple[int, int], thread: UUID | None = None) ->
     """The one event that it led to, or None."""
     home = thread or bench.state.id
     named = tuple((home, first, last) for first, last in ranges)
-    told = bench.do(EraseRecords(erasure=ERASURE, reason="test", ranges=named))
-    return told[0] if told else None
+    events = bench.do(EraseRecords(erasure=ERASURE, reason="test", ranges=named))
+    return events[0] if events else None
 
 
 def contents_of(state: ThreadState) -> Iterator[Contents]:
@@ -247,9 +247,9 @@ def test_what_is_erased_is_gone_from_the_state_and_nothing_else_is(seed: int) ->
         gone = {(home, seq) for home, a, b in ranges for seq in range(a, b + 1)}
         before, left = bench.state, dict(bench.rows.live)
         command = EraseRecords(erasure=ERASURE, reason="test", ranges=ranges)
-        if told := bench.do(command):
+        if events := bench.do(command):
             check(before, bench.state, gone)
-            assert told[0].records == len(gone)
+            assert events[0].records == len(gone)
             lost = {name for name in left if name not in bench.rows.live}
             assert before.paging.pages - bench.state.paging.pages == len(lost)
         else:
@@ -269,11 +269,11 @@ def test_a_page_goes_with_its_text_and_not_with_an_older_one() -> None:
     make(bench, page("a", 50), page("b", 50))
     (updated,) = bench.do(rewrite("a", 60))
     at = bench.state.seq
-    told = erase(bench, (2, 2))
-    assert told.pages == []
+    event = erase(bench, (2, 2))
+    assert event.pages == []
     assert "a" in bench.paging.frames
-    told = erase(bench, (at, at))
-    assert [each.page_id for each in told.pages] == ["a"]
+    event = erase(bench, (at, at))
+    assert [each.page_id for each in event.pages] == ["a"]
     assert [*bench.paging.frames] == ["b"]
     assert bench.paging.pages == 1
     assert updated.version == 2
@@ -289,8 +289,8 @@ def test_a_frame_does_not_stay_at_a_level_that_is_gone() -> None:
     seqs = [
         each.seq for each in bench.log if each.event.event_type == "page.compressed"
     ]
-    told = erase(bench, (seqs[0], seqs[0]))
-    assert [each.page_id for each in told.pages] == ["a"]
+    event = erase(bench, (seqs[0], seqs[0]))
+    assert [each.page_id for each in event.pages] == ["a"]
     assert bench.mapped == ["b"]
     assert bench.rows.live["a"].levels[1:] == (None, None, None)
     bench.do(MapPage(page_id="a", level=1))
@@ -301,7 +301,9 @@ def test_a_copy_of_an_inherited_value_says_what_it_was_made_of() -> None:
     bench = Bench(thread=10)
     put(bench, "k", "value", seconds=60)
     child = bench.fork(thread=11)
-    (copied,) = child.do(RetimeKey(key="k", expiry=Expiry(said=True), value=b'"value"'))
+    (copied,) = child.do(
+        RetimeKey(key="k", expiry=Expiry(given=True), value=b'"value"')
+    )
     assert (copied.source.thread, copied.source.seq) == (str(UUID(int=10)), 2)
     assert erase(child, (2, 2), thread=UUID(int=10)) is None
     assert erase(child, (2, 2)).records == 1
@@ -325,14 +327,14 @@ def test_a_fork_lets_go_of_what_its_parent_was_told_since() -> None:
     put(bench, "kept", "w")
     make(bench, page("a", 50), page("b", 50))
     then, rows = bench.state, dict(bench.rows.live)
-    told = erase(bench, (2, 2), (4, 4))
+    event = erase(bench, (2, 2), (4, 4))
     child = Bench.__new__(Bench)
     blank = ThreadState(id=UUID(int=11), project=UUID(int=2), subject=UUID(int=3))
     fresh = type(bench.rows)()
     fresh.live = rows
     child._begin(inherit(then, blank), fresh)
     _, let_go = child.do(
-        ForkThread(parent=then, parent_chain="00", config=Limits(), erased=(told,))
+        ForkThread(parent=then, parent_chain="00", config=Limits(), erased=(event,))
     )
     assert isinstance(let_go, RecordsErased)
     assert let_go.ranges == [(UUID(int=10), 2, 2), (UUID(int=10), 4, 4)]
@@ -348,8 +350,8 @@ def test_an_erased_thread_keeps_its_counts_and_takes_no_command() -> None:
     bench.do(CloseThread())
     bench.do(RetireThread(policy_days=1, idle_days=2))
     seq = bench.state.seq
-    (told,) = bench.do(EraseThread(erasure=ERASURE, reason="retention"))
-    assert told == ThreadErased(erasure=ERASURE, reason="retention", records=seq)
+    (event,) = bench.do(EraseThread(erasure=ERASURE, reason="retention"))
+    assert event == ThreadErased(erasure=ERASURE, reason="retention", records=seq)
     after = bench.state
     assert (after.status, after.slot_count, after.token_count) == ("erased", 2, 50)
     assert not leads_to(after)
@@ -370,5 +372,5 @@ def test_ranges_beyond_what_a_thread_knows_are_no_concern_of_it() -> None:
     bench = Bench(thread=10)
     put(bench, "k")
     assert erase(bench, (1, 9), thread=UUID(int=99)) is None
-    told = erase(bench, (2, 900))
-    assert told.ranges == [(UUID(int=10), 2, 2)]
+    event = erase(bench, (2, 900))
+    assert event.ranges == [(UUID(int=10), 2, 2)]

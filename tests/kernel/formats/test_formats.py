@@ -9,7 +9,7 @@ import pytest
 
 from memoryhub.errors import InvalidError
 from memoryhub.kernel.formats import formats
-from memoryhub.kernel.formats.records import Bad, Place
+from memoryhub.kernel.formats.records import Bad, TextPosition
 from memoryhub.kernel.formats.transcripts import Item, Line, Options, Run
 from memoryhub.kernel.state.state import Scope
 from tests.cast import sample
@@ -84,7 +84,7 @@ def test_a_run_is_a_thread_of_its_own() -> None:
     assert (found.thread.trial, found.thread.reward) == (1, 1.0)
     assert [message.content for message in found.messages] == [HELLO, REPLY]
     assert found.index == 0
-    assert found.place == Place(line=1, offset=1)
+    assert found.place == TextPosition(line=1, offset=1)
 
 
 def test_what_a_run_leaves_out_is_left_out() -> None:
@@ -176,7 +176,7 @@ def test_a_bad_message_is_told_by_its_place(message: str, code: str) -> None:
     raw = f"[{first},\n{element}, {first}]".replace('"task_id": 0', '"task_id": 9', 1)
     bad = read_bad(raw.encode())
     assert (bad.code, bad.run, bad.message, bad.final) == (code, 1, 1, False)
-    assert bad.place == Place(line=4, offset=raw.index(message))
+    assert bad.place == TextPosition(line=4, offset=raw.index(message))
 
 
 def test_bytes_that_are_no_utf8_are_told_by_their_own_place() -> None:
@@ -268,7 +268,7 @@ def test_a_last_line_that_is_cut_off_is_truncated() -> None:
     raw = lines(HELLO, REPLY)[:-9]
     bad = read_bad(raw, "chat")
     assert (bad.code, bad.message) == ("truncated", 1)
-    assert bad.place == Place(line=2, offset=len(raw))
+    assert bad.place == TextPosition(line=2, offset=len(raw))
 
 
 def test_a_last_line_needs_no_line_break() -> None:

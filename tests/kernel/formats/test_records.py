@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from memoryhub.kernel.formats.records import (
     Bad,
-    Place,
     Record,
+    TextPosition,
     cut_array,
     cut_lines,
     cut_off,
@@ -148,7 +148,9 @@ def test_a_broken_array_ends_where_it_breaks(
 def test_an_element_over_the_limit_is_passed_over(large: bytes, step: int) -> None:
     raw = b'[{"a":1},\n' + large + b',{"b":2}]'
     first, bad, last = cut(raw, step=step, max_bytes=100)
-    assert bad == Bad(code="body_too_large", place=Place(line=2, offset=10), run=1)
+    assert bad == Bad(
+        code="body_too_large", place=TextPosition(line=2, offset=10), run=1
+    )
     assert isinstance(first, Record)
     assert isinstance(last, Record)
     assert (last.raw, last.index) == (b'{"b":2}', 2)
@@ -159,7 +161,9 @@ def test_an_element_over_the_limit_is_passed_over(large: bytes, step: int) -> No
 def test_a_line_over_the_limit_is_passed_over(step: int) -> None:
     raw = b'{"a":1}\n{"b":"' + b"x" * 200 + b'"}\n{"c":3}'
     first, bad, last = cut_text(raw, step=step)
-    assert bad == Bad(code="body_too_large", place=Place(line=2, offset=8), run=1)
+    assert bad == Bad(
+        code="body_too_large", place=TextPosition(line=2, offset=8), run=1
+    )
     assert isinstance(last, Record)
     assert (last.raw, last.place.line, last.unfinished) == (b'{"c":3}', 3, True)
     assert isinstance(first, Record)

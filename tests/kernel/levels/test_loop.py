@@ -19,7 +19,7 @@ from memoryhub.kernel.packing.ranges import WORD
 from memoryhub.kernel.paging.page_commands import BeginTurn, DeletePage
 from memoryhub.kernel.state.page_events import PageEvicted, PageFaulted, PageReferenced
 from memoryhub.kernel.state.pages import Modality
-from tests.oracles.loops import Loop, asks, brings, said, shown
+from tests.oracles.loops import Loop, asks, brings, shown, slot_of
 
 LAYOUTS = st.sampled_from(["conversation", "developer"])
 BUDGETS = st.sampled_from([2_000, 3_000, 8_000, 32_000, 128_000])
@@ -60,7 +60,7 @@ def test_charged_fault_is_in_next_request(
         loop.say("assistant", f"Answer {number}. " * 30)
     for number, (share, word) in enumerate(zip(shares, words, strict=False)):
         loop.keep(f"p{number}", text(number, word, usable * share // 100))
-    loop.do(BeginTurn(slots=(said("user", "What was it that I asked for?"),)))
+    loop.do(BeginTurn(slots=(slot_of("user", "What was it that I asked for?"),)))
     charged = [
         number
         for number in range(len(shares))
@@ -70,14 +70,14 @@ def test_charged_fault_is_in_next_request(
     loop.say("tool", "A long answer of a tool. " * 40)
     loop.do(BeginTurn())
     packed = loop.request()
-    told = shown(packed.request)
+    texts = shown(packed.request)
     assert packed.tokens <= config["budget_tokens"]
     for number in range(len(shares)):
         kept = text(number, words[number], usable * shares[number] // 100)
         if config["layout"] == "developer":
             kept = json.dumps(kept, ensure_ascii=False)[1:-1]
             kept = kept.replace("<VM:", "\\u003cVM:")
-        times = told.count(kept)
+        times = texts.count(kept)
         assert times == (number in charged), (number, charged, packed.omitted)
 
 
@@ -87,7 +87,7 @@ def test_what_is_fetched_is_shown_though_all_else_must_leave() -> None:
         loop.say("user", f"Question {number}. " * 20)
         loop.say("assistant", f"Answer {number}. " * 40)
     loop.keep("rules", text(1, "rule", 1_400))
-    loop.do(BeginTurn(slots=(said("user", "And the rules?"),)))
+    loop.do(BeginTurn(slots=(slot_of("user", "And the rules?"),)))
     assert isinstance(loop.fault("rules"), PageFaulted)
     loop.do(BeginTurn())
     assert "needle-1 " in shown(loop.request().request)
@@ -131,12 +131,12 @@ def test_a_page_larger_than_a_request_is_read_in_parts() -> None:
     loop = Loop(budget_tokens=3_000, reserved_tokens=1_500, max_faults_per_turn=9)
     long = text(7, "row", 6_000)
     loop.keep("rows", long)
-    loop.do(BeginTurn(slots=(said("user", "Which row was it?"),)))
+    loop.do(BeginTurn(slots=(slot_of("user", "Which row was it?"),)))
     assert loop.fault("rows").refusal == "no_room"
     offset, read = 0, ""
     while len(read) < len(long):
-        told = loop.part("rows", offset, 900)
-        assert isinstance(told, PageFaulted)
+        event = loop.part("rows", offset, 900)
+        assert isinstance(event, PageFaulted)
         # A second one before the model has seen the first finds no room.
         if not offset:
             assert loop.part("rows", offset + 900, 900).refusal == "no_room"
@@ -152,7 +152,7 @@ def test_a_page_larger_than_a_request_is_read_in_parts() -> None:
 def test_parts_stand_beside_each_other_while_there_is_room() -> None:
     loop = Loop(budget_tokens=8_000, reserved_tokens=1_500, max_faults_per_turn=9)
     loop.keep("rows", text(7, "row", 3_000))
-    loop.do(BeginTurn(slots=(said("user", "Which row was it?"),)))
+    loop.do(BeginTurn(slots=(slot_of("user", "Which row was it?"),)))
     for offset in (2_000, 0, 1_000):
         assert isinstance(loop.part("rows", offset, 500), PageFaulted)
     # What stands there is fetched for nothing.
@@ -169,11 +169,11 @@ def test_parts_stand_beside_each_other_while_there_is_room() -> None:
 def fetched(loop: Loop, *, append: bool) -> str:
     """A page is fetched; what a request says once the next turn has begun."""
     loop.keep("rules", text(1, "rule", 300))
-    loop.do(BeginTurn(slots=(said("user", "And the rules?"),)))
+    loop.do(BeginTurn(slots=(slot_of("user", "And the rules?"),)))
     assert isinstance(loop.fault("rules", call_id="call_1"), PageFaulted)
     slots = [
-        said("assistant", asks("call_1", "rules")),
-        said(
+        slot_of("assistant", asks("call_1", "rules")),
+        slot_of(
             "tool", brings("call_1", "page rules · 9 tokens\n\n" + text(1, "rule", 300))
         ),
     ]
@@ -210,7 +210,7 @@ def test_repeated_call_id_is_free() -> None:
     assert isinstance(loop.fault("rules", call_id="call_1"), PageReferenced)
     assert loop.paging.spent == spent
     # In the next exchange the same id is another call.
-    loop.do(BeginTurn(slots=(said("user", "And now?"),)))
+    loop.do(BeginTurn(slots=(slot_of("user", "And now?"),)))
     assert loop.paging.calls == ()
 
 
@@ -218,20 +218,23 @@ def test_repeated_call_id_is_free() -> None:
 def test_answered_calls_leave(layout: str) -> None:
     """A model sees what it did wrong, until it is asked something else."""
     loop = Loop(budget_tokens=3_000, reserved_tokens=1_500, layout=layout)
-    loop.do(BeginTurn(slots=(said("user", "And the rules?"),)))
+    loop.do(BeginTurn(slots=(slot_of("user", "And the rules?"),)))
     refusal = brings("call_1", "There is no page of that id.")
     loop.do(
         BeginTurn(
-            slots=(said("assistant", asks("call_1", "rools")), said("tool", refusal))
+            slots=(
+                slot_of("assistant", asks("call_1", "rools")),
+                slot_of("tool", refusal),
+            )
         )
     )
     assert {*loop.paging.frames} == {"slot-0", "slot-1", "slot-2"}
     packed = loop.request()
     assert "There is no page of that id." in shown(packed.request)
-    told = json.loads(packed.request)["messages"][-2:]
-    assert told == [asks("call_1", "rools"), refusal]
+    messages = json.loads(packed.request)["messages"][-2:]
+    assert messages == [asks("call_1", "rools"), refusal]
     loop.restart()
-    loop.do(BeginTurn(slots=(said("user", "And now?"),)))
+    loop.do(BeginTurn(slots=(slot_of("user", "And now?"),)))
     assert {*loop.paging.frames} == {"slot-0", "slot-3"}
     events = (each.event for each in loop.log)
     left = [each for each in events if isinstance(each, PageEvicted)]
@@ -255,7 +258,7 @@ def test_resident_rate_equals_model(steps: list[str]) -> None:
     loop.keep("p-0", "Once. " * 20)
     for number, step in enumerate(steps, start=1):
         if step == "ask":
-            loop.do(BeginTurn(slots=(said("user", "And?"),)))
+            loop.do(BeginTurn(slots=(slot_of("user", "And?"),)))
             fetched.append(False)
         elif step == "go on":
             loop.do(BeginTurn(continues=bool(fetched)))
@@ -266,8 +269,8 @@ def test_resident_rate_equals_model(steps: list[str]) -> None:
             name = f"p-{number}" if step == "fetch" else "p-0"
             if step == "fetch":
                 loop.keep(name, f"Page {number}. " * 20)
-            told = loop.fault(name)
-            if fetched and isinstance(told, PageFaulted):
+            event = loop.fault(name)
+            if fetched and isinstance(event, PageFaulted):
                 fetched[-1] = True
     exchanges = loop.paging.exchanges
     assert exchanges.begun == len(fetched)

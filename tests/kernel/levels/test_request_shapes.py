@@ -16,7 +16,7 @@ from memoryhub.kernel.packing import pack_2, packers
 from memoryhub.kernel.paging.page_commands import BeginTurn
 from memoryhub.kernel.state.paging_config import FORMATS, Settings, check
 from tests.kernel.packing.test_talk import CONFIGS, STEPS, Talk, regular
-from tests.oracles.loops import Loop, said
+from tests.oracles.loops import Loop, slot_of
 from tests.validators import require_request
 
 ARGUMENTS = '{"flight":"HAT001"}'
@@ -136,7 +136,7 @@ def spoken(came: list[Any], **config: Any) -> tuple[Loop, dict[str, Any]]:
     for content in came:
         role = message_shapes.role(content) or content["role"]
         loop.say(role, content)
-    loop.do(BeginTurn(slots=(said("user", "Thanks."),)))
+    loop.do(BeginTurn(slots=(slot_of("user", "Thanks."),)))
     return loop, json.loads(loop.request().request)
 
 

@@ -31,8 +31,8 @@ def mistake(sent: Any) -> Mistake:
 
 
 def test_the_definition_is_one_function_with_its_arguments() -> None:
-    (plain,) = json.loads(tools.DEFINITIONS[tools.CURRENT])
-    (strict,) = json.loads(tools.DEFINITIONS[tools.CURRENT_STRICT])
+    plain, _ = json.loads(tools.DEFINITIONS[tools.CURRENT])
+    strict, _ = json.loads(tools.DEFINITIONS[tools.CURRENT_STRICT])
     for tool in (plain, strict):
         parameters = tool["function"]["parameters"]
         assert tool["type"] == "function"
@@ -45,12 +45,12 @@ def test_the_definition_is_one_function_with_its_arguments() -> None:
 
 
 def test_the_strict_form_requires_every_field_and_knows_no_bounds() -> None:
-    (tool,) = json.loads(tools.DEFINITIONS[tools.CURRENT_STRICT])
-    parameters = tool["function"]["parameters"]
-    assert tool["function"]["strict"] is True
-    assert parameters["required"] == list(parameters["properties"])
-    for schema in parameters["properties"].values():
-        assert not {"minimum", "maximum", "default"} & schema.keys()
+    for tool in json.loads(tools.DEFINITIONS[tools.CURRENT_STRICT]):
+        parameters = tool["function"]["parameters"]
+        assert tool["function"]["strict"] is True
+        assert parameters["required"] == list(parameters["properties"])
+        for schema in parameters["properties"].values():
+            assert not {"minimum", "maximum", "default"} & schema.keys()
 
 
 def test_definitions_never_change() -> None:
@@ -59,6 +59,8 @@ def test_definitions_never_change() -> None:
         "tools/1-strict": "f26c78a08923b5aa",
         "tools/2": "7e6bbc73db0bd8a4",
         "tools/2-strict": "03510cdef50b1142",
+        "tools/3": "0728826913f968d1",
+        "tools/3-strict": "c4a5954350052d84",
     }
 
 

@@ -56,8 +56,8 @@ def entry(bench: Bench, key: str) -> KeyEntry:
     return bench.state.memory.contents.keys[key]
 
 
-def retime(bench: Bench, key: str, seconds: float | None, **said: Any) -> list[Any]:
-    return bench.do(RetimeKey(key=key, expiry=lasting(seconds), **said))
+def retime(bench: Bench, key: str, seconds: float | None, **given: Any) -> list[Any]:
+    return bench.do(RetimeKey(key=key, expiry=lasting(seconds), **given))
 
 
 def sweep(bench: Bench, *keys: tuple[str, int]) -> list[Any]:
@@ -172,9 +172,9 @@ def test_a_set_always_resets_the_expiry() -> None:
 def test_an_instant_must_be_in_the_future() -> None:
     bench = Bench()
     with pytest.raises(InvalidError) as refused:
-        put(bench, "k", expiry=Expiry(said=True, at=bench.at))
+        put(bench, "k", expiry=Expiry(given=True, at=bench.at))
     assert refused.value.invalid_code == "expiry_in_past"
-    put(bench, "k", expiry=Expiry(said=True, at=bench.at + MICROSECOND))
+    put(bench, "k", expiry=Expiry(given=True, at=bench.at + MICROSECOND))
 
 
 def test_what_is_not_there_cannot_be_retimed() -> None:

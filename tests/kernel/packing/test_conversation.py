@@ -31,7 +31,7 @@ CALLS = st.lists(
     ),
     max_size=3,
 )
-SAID = st.one_of(
+MESSAGES = st.one_of(
     st.tuples(st.sampled_from(["user", "assistant", "tool", None]), TEXTS),
     st.tuples(st.just("user"), TEXTS.map(lambda t: {"role": "user", "content": t})),
     st.tuples(
@@ -69,7 +69,7 @@ SAID = st.one_of(
 )
 
 
-def said(index: int, role: str | None, content: Any, **fields: Any) -> ShownPage:
+def shown_slot(index: int, role: str | None, content: Any, **fields: Any) -> ShownPage:
     opened = Opened(
         page_id=f"slot-{index}",
         type="transcript",
@@ -101,21 +101,21 @@ SHOWN = st.sampled_from(
 
 
 @settings(deadline=None)
-@given(st.lists(st.tuples(SAID, SHOWN), max_size=8))
+@given(st.lists(st.tuples(MESSAGES, SHOWN), max_size=8))
 def test_valid_in_every_format(given: list[Any]) -> None:
     pages = [
-        said(n, role, content, **shown)
+        shown_slot(n, role, content, **shown)
         for n, ((role, content), shown) in enumerate(given)
     ]
     require_chat(written(pages))
 
 
 @settings(deadline=None)
-@given(st.lists(st.tuples(SAID, SHOWN), max_size=8))
+@given(st.lists(st.tuples(MESSAGES, SHOWN), max_size=8))
 def test_roles_never_change(given: list[Any]) -> None:
     """What is said is said by whom it was said, or brought by a tool."""
     for n, ((role, content), shown) in enumerate(given):
-        page = said(n, role, content, **shown)
+        page = shown_slot(n, role, content, **shown)
         messages = written([page])
         spoken = {each["role"] for each in messages if each.get("content")}
         assert spoken <= {role, "tool"}, (role, messages)
@@ -139,15 +139,15 @@ RESULT = {"role": "tool", "tool_call_id": "call_1", "content": "Row 1. Row 2."}
 
 def test_a_call_and_its_result_stand_as_they_came() -> None:
     pages = [
-        said(0, "user", "Look it up."),
-        said(1, "assistant", CALL),
-        said(2, "tool", RESULT),
+        shown_slot(0, "user", "Look it up."),
+        shown_slot(1, "assistant", CALL),
+        shown_slot(2, "tool", RESULT),
     ]
     assert written(pages) == [{"role": "user", "content": "Look it up."}, CALL, RESULT]
 
 
 def test_a_result_that_was_lowered_keeps_its_role_and_its_call() -> None:
-    pages = [said(1, "assistant", CALL), said(2, "tool", RESULT, level=2)]
+    pages = [shown_slot(1, "assistant", CALL), shown_slot(2, "tool", RESULT, level=2)]
     (_, result) = written(pages)
     assert result == {
         "role": "tool",
@@ -158,7 +158,7 @@ def test_a_result_that_was_lowered_keeps_its_role_and_its_call() -> None:
 
 @pytest.mark.parametrize("kept", [[1], [2]])
 def test_half_a_group_is_brought_by_a_tool(kept: list[int]) -> None:
-    whole = {1: said(1, "assistant", CALL), 2: said(2, "tool", RESULT)}
+    whole = {1: shown_slot(1, "assistant", CALL), 2: shown_slot(2, "tool", RESULT)}
     call, result = written([whole[n] for n in kept])
     assert call["tool_calls"][0]["function"]["name"] in OWN
     assert result["tool_call_id"] == call["tool_calls"][0]["id"]
@@ -167,7 +167,7 @@ def test_half_a_group_is_brought_by_a_tool(kept: list[int]) -> None:
 
 def test_an_id_that_comes_twice_is_written_anew_on_both_sides() -> None:
     pages = [
-        said(n, *each)
+        shown_slot(n, *each)
         for n, each in enumerate([("assistant", CALL), ("tool", RESULT)] * 2)
     ]
     first, second = (written(pages)[n] for n in (0, 2))
@@ -180,10 +180,10 @@ def test_an_id_that_comes_twice_is_written_anew_on_both_sides() -> None:
 def test_calls_of_ours_leave_what_was_said_beside_them() -> None:
     both = asks("call_9", "rules")
     both["content"] = "Let me see."
-    assert written([said(0, "assistant", both)]) == [
+    assert written([shown_slot(0, "assistant", both)]) == [
         {"role": "assistant", "content": "Let me see."}
     ]
-    assert written([said(0, "assistant", asks("call_9", "rules"))]) == []
+    assert written([shown_slot(0, "assistant", asks("call_9", "rules"))]) == []
 
 
 def test_memory_never_gains_authority() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from memoryhub.kernel.levels.contexts import Record, Ref
@@ -17,7 +17,7 @@ from memoryhub.kernel.packing.packing import TooSmallError
 from memoryhub.kernel.paging.page_commands import BeginTurn
 from memoryhub.kernel.state.pages import slot_page_id
 from tests.kernel.packing.test_talk import CONFIGS, STEPS, Talk
-from tests.oracles.loops import said, shown
+from tests.oracles.loops import shown, slot_of
 
 LAYOUTS = st.sampled_from(["conversation", "developer"])
 #: The most that a result takes which is named only.
@@ -31,6 +31,13 @@ STUB = 90
     layout=LAYOUTS,
     share=st.floats(0.1, 1.0),
     mode=st.sampled_from(["strict", "passive"]),
+)
+@example(
+    steps=[*[("user", 1)] * 2, ("tools", [421]), *[("user", 400)] * 2, ("stray", 60)],
+    config=(16_000, 4_000),
+    layout="conversation",
+    share=0.1,
+    mode="passive",
 )
 def test_free_budget_is_used_first(
     steps: list[tuple[str, Any]],
@@ -76,12 +83,12 @@ def test_cut_is_told(
         if (
             lowered := section.name == "exchange"
             and ref.message_at
-            and not ref.recalled
+            and (not ref.recalled or said_since(talk, ref))
         )
         or ref.cut
     ]
-    told = {each.page_id: each for each in packed.cut}
-    assert len(told) == len(cut)
+    cuts = {each.page_id: each for each in packed.cut}
+    assert len(cuts) == len(cut)
     messages = shown(packed.request)
     for ref, lowered in cut:
         opened = talk.texts[ref.location(talk.state.id)]
@@ -90,9 +97,15 @@ def test_cut_is_told(
         whole = shown_text(talk.texts[ref.message(talk.state.id)]) if lowered else text
         if not lowered:
             assert text[: (ref.cut or 0) + 1] not in messages
-        each = told.pop(opened.page_id)
+        each = cuts.pop(opened.page_id)
         assert each.tokens == estimate(whole)
         assert each.shown_tokens == estimate(text[: ref.cut]) < each.tokens
+
+
+def said_since(talk: Talk, ref: Ref) -> bool:
+    """Whether it is a message that came after the user's newest."""
+    user, message = talk.state.paging.last_user, talk.texts[ref.message(talk.state.id)]
+    return user is not None and (message.slot or 0) >= user.slot
 
 
 def talked(steps: list[tuple[str, Any]], config: tuple[int, int], layout: str) -> Talk:
@@ -146,7 +159,7 @@ def whole(ref: Ref) -> Ref:
 
 def test_a_newest_message_that_is_lowered_is_told() -> None:
     talk = Talk(budget_tokens=2_000, reserved_tokens=800)
-    talk.do(BeginTurn(slots=(said("user", "A very long message. " * 900),)))
+    talk.do(BeginTurn(slots=(slot_of("user", "A very long message. " * 900),)))
     packed = talk.request()
     (cut,) = packed.cut
     assert cut.page_id == "slot-0"

@@ -22,7 +22,7 @@ from memoryhub.kernel.levels.opened import Opened, slot_modality
 from memoryhub.kernel.levels.tokens import estimate
 from memoryhub.kernel.packing import pack_2, prefixes
 from memoryhub.kernel.state.pages import Location
-from tests.kernel.packing.test_conversation import CALL, RESULT, SAID
+from tests.kernel.packing.test_conversation import CALL, MESSAGES, RESULT
 from tests.kernel.packs import as_journaled
 from tests.oracles.loops import asks
 from tests.validators import require_chat
@@ -64,15 +64,15 @@ class Talk:
         return Ref(seq, 0, part=part, placed=seq + 100, recalled=True)
 
     def lowered(self, ref: Ref, text: str) -> Ref:
-        seq, said = len(self.texts) + 1, self.texts[ref.location(THREAD)]
+        seq, whole = len(self.texts) + 1, self.texts[ref.location(THREAD)]
         place = Location(THREAD, seq, 2)
         self.texts[place] = Opened(
-            page_id=said.page_id,
-            type=said.type,
+            page_id=whole.page_id,
+            type=whole.type,
             modality="text",
             content=text,
-            role=said.role,
-            slot=said.slot,
+            role=whole.role,
+            slot=whole.slot,
         )
         return Ref(seq, 2, message_at=(ref.seq, None))
 
@@ -142,13 +142,13 @@ def test_the_head_is_spoken_by_the_role_that_the_packer_names() -> None:
 
 
 @settings(deadline=None)
-@given(st.lists(SAID, max_size=6), st.integers(0, 6), st.text(max_size=9))
+@given(st.lists(MESSAGES, max_size=6), st.integers(0, 6), st.text(max_size=9))
 def test_each_ref_stands_where_it_is_told_to(
-    said: list[tuple[str | None, object]], begins: int, prompt: str
+    messages: list[tuple[str | None, object]], begins: int, prompt: str
 ) -> None:
     talk = Talk()
     system = talk.add("system", f"Prompt {prompt}")
-    refs = [talk.add(*each) for each in said]
+    refs = [talk.add(*each) for each in messages]
     refs.append(talk.page("Rows and rows.", part=(5, 14)))
     record = talk.record(refs[:begins], refs[begins:], (system,))
     made = pack_2.assemble(record, talk.texts, thread=THREAD)
@@ -179,9 +179,13 @@ def _lists(message: dict[str, object], messages: list[dict[str, object]]) -> boo
 def test_within_an_exchange_all_earlier_is_shared() -> None:
     talk = Talk()
     history = [talk.add("user", "One."), talk.add("assistant", "Two.")]
-    asked = talk.add("user", "Three?")
-    before = talk.record(history, [asked])
-    more = [asked, talk.add("assistant", asks("call_1", "p")), talk.page("Here it is.")]
+    question = talk.add("user", "Three?")
+    before = talk.record(history, [question])
+    more = [
+        question,
+        talk.add("assistant", asks("call_1", "p")),
+        talk.page("Here it is."),
+    ]
     after = talk.record(history, more)
     made = pack_2.assemble(before, talk.texts, thread=THREAD)
     upto = made.index(b"Three?") + len(b'Three?"}')

@@ -59,8 +59,9 @@ def test_a_request_is_one_developer_message_then_the_exchange_and_tools() -> Non
     ]
     assert parts[3].startswith('<VM:MANIFEST_JSON>\n{"thread":"trip","turn":2,')
     assert exchange(packed) == [{"role": "user", "content": "book it"}]
-    (tool,) = json.loads(packed.request)["tools"]
-    assert tool["function"]["name"] == "page_fault"
+    tools = json.loads(packed.request)["tools"]
+    named = [tool["function"]["name"] for tool in tools]
+    assert named == ["page_fault", "page_search"]
 
 
 def test_passive_sends_no_rules_manifest_or_tools() -> None:
@@ -145,10 +146,10 @@ def test_forged_tags_quotes_lines_parse_back(texts: list[str], system: str) -> N
     for each, text in zip(shown, texts, strict=True):
         same = each.content == text
         assert same or json.loads(each.content) == json.loads(text)
-    said = developer(packed)
-    assert said.count("</VM:CONTEXT>") == 1
-    assert said.count("</VM:RULES>") == 1
-    assert said.count("</VM:MANIFEST_JSON>") == 1
+    message = developer(packed)
+    assert message.count("</VM:CONTEXT>") == 1
+    assert message.count("</VM:RULES>") == 1
+    assert message.count("</VM:MANIFEST_JSON>") == 1
 
 
 @pytest.mark.parametrize("role", ["user", "assistant", "tool"])

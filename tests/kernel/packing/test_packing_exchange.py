@@ -27,8 +27,8 @@ def test_history_not_sent_beside_context() -> None:
     packed = thread.pack()
     text = packed.request.decode()
     for page in thread.pages:
-        said = thread.texts[page.location].content["content"]
-        assert text.count(said) == 1
+        content = thread.texts[page.location].content["content"]
+        assert text.count(content) == 1
     assert [message["content"] for message in exchange(packed)] == [
         "question-3",
         "answer-3",
@@ -49,7 +49,7 @@ def test_newest_user_slot_always_sent() -> None:
         )
     # It comes first also when it had been evicted.
     packed = thread.pack(
-        candidates=tuple(thread.pages[:1]), newest=(newest,), token_budget=900
+        candidates=tuple(thread.pages[:1]), newest=(newest,), token_budget=1_000
     )
     assert exchange(packed)[0]["content"] == "Where do I sit? " * 40
 
@@ -62,7 +62,7 @@ def test_the_newest_user_slot_is_sent_at_the_most_faithful_level_that_fits() -> 
         for level, n in ((1, 50), (2, 4))
     ]
     forms = (full, *lower)
-    said = [
+    counts = [
         exchange(
             thread.pack(
                 candidates=(full,), newest=forms, mode="passive", token_budget=budget
@@ -70,7 +70,7 @@ def test_the_newest_user_slot_is_sent_at_the_most_faithful_level_that_fits() -> 
         )[0]["content"].count("Where")
         for budget in (3_000, 600, 150)
     ]
-    assert said == [200, 50, 4]
+    assert counts == [200, 50, 4]
 
 
 def test_a_budget_too_small_for_a_single_word_is_refused() -> None:
@@ -83,10 +83,10 @@ def test_a_budget_too_small_for_a_single_word_is_refused() -> None:
 def test_a_call_and_its_results_go_as_they_came() -> None:
     thread = Thread()
     thread.say("look it up")
-    said = [call("look", extra="kept"), result()]
-    for message in said:
+    sent = [call("look", extra="kept"), result()]
+    for message in sent:
         thread.say(message, role=message["role"])
-    assert exchange(thread.pack())[1:] == said
+    assert exchange(thread.pack())[1:] == sent
 
 
 @pytest.mark.parametrize(

@@ -118,8 +118,8 @@ class Talk(Bench):
     def packed(self) -> Context:
         """Begin a turn and look at its request."""
         self.do(BeginTurn())
-        asked = Options(name="talk", turn=self.state.turn_count)
-        wanted = selection.wanted(self.state, asked, home=())
+        options = Options(name="talk", turn=self.state.turn_count)
+        wanted = selection.wanted(self.state, options, home=())
         record = packing.pack(wanted, self.texts).record
         refs = [s.refs for s in record.sections if s.name == "context"]
         by_page = {
@@ -158,8 +158,8 @@ def page(page_id: str, size: int) -> NewPage:
 def look(talk: Talk, number: int, size: int) -> None:
     """A call of our own tool and what it gave back, which later ones leave out."""
     found = result(prose(size), call_id=f"c{number}", name="page_fault")
-    asked = call("page_fault", call_id=f"c{number}")
-    talk.say(("assistant", asked), ("tool", found))
+    message = call("page_fault", call_id=f"c{number}")
+    talk.say(("assistant", message), ("tool", found))
 
 
 #: What is done to the page that is picked.

@@ -103,13 +103,13 @@ def test_any_order_of_sections_is_a_request_of_the_same_messages(
     texts = [prefixes.whole(request) for request in requests]
     assert prefixes.common(*requests) == brute(*texts)
     for text, packed, request in zip(texts, sides, requests, strict=True):
-        assert sorted(said(text)) == sorted(said(packed.request))
+        assert sorted(parts_of(text)) == sorted(parts_of(packed.request))
         listed = [section.name for section in request.record.sections]
         named = [name for name in listed if name in order]
         assert named == [name for name in order if name in listed]
 
 
-def said(request: bytes) -> list[str]:
+def parts_of(request: bytes) -> list[str]:
     """The words of all developer messages, each other message, and the tools."""
     body = json.loads(request)
     found = [json.dumps(body.get("tools"))]
@@ -141,13 +141,13 @@ def test_the_manifest_ahead_of_the_context_breaks_it_there() -> None:
     thread = thread_of([("page", "a note " * 50, False), ("user", "hello", False)])
     packed = [thread.pack(turn=turn) for turn in (1, 2)]
     order = ("system", "rules", "manifest", "context")
-    asked = [request_of(thread, each.record) for each in packed]
+    requests = [request_of(thread, each.record) for each in packed]
     turned = [
         request_of(thread, prefixes.ordered(each.record, order)) for each in packed
     ]
-    told = [prefixes.parting(*each) for each in (asked, turned)]
-    assert [each.section if each else "" for each in told] == ["manifest", "manifest"]
-    assert prefixes.common(*turned).tokens + 40 < prefixes.common(*asked).tokens
+    breaks = [prefixes.parting(*each) for each in (requests, turned)]
+    assert [each.section if each else "" for each in breaks] == ["manifest", "manifest"]
+    assert prefixes.common(*turned).tokens + 40 < prefixes.common(*requests).tokens
 
 
 def test_the_ref_that_broke_it_is_named() -> None:

@@ -23,30 +23,30 @@ from memoryhub.kernel.state.pages import Location
 GOLDEN = Path(__file__).parent.parent.parent / "golden"
 
 
-def texts_of(told: list[dict[str, Any]]) -> dict[Location, Opened]:
+def texts_of(plain: list[dict[str, Any]]) -> dict[Location, Opened]:
     found = {}
-    for each in told:
+    for each in plain:
         thread, seq, level = each.pop("place")
         found[Location(UUID(thread), seq, level)] = Opened(**each)
     return found
 
 
-def record_in(told: dict[str, Any]) -> Record:
+def record_in(plain: dict[str, Any]) -> Record:
     """A record as the golden file has it: rows and refs are lists."""
-    manifest = told.pop("manifest")
-    sections = tuple(Section.of(section) for section in told.pop("sections"))
+    manifest = plain.pop("manifest")
+    sections = tuple(Section.of(section) for section in plain.pop("sections"))
     return Record(
-        **told, sections=sections, manifest=manifest and manifest_in(manifest)
+        **plain, sections=sections, manifest=manifest and manifest_in(manifest)
     )
 
 
-def manifest_in(told: dict[str, Any]) -> Manifest:
+def manifest_in(plain: dict[str, Any]) -> Manifest:
     listed = {
-        "policies": Policies(*told["policies"]),
-        "frames": tuple(FrameRow(*frame) for frame in told["frames"]),
-        "rows": tuple(Row(*row) for row in told["rows"]),
+        "policies": Policies(*plain["policies"]),
+        "frames": tuple(FrameRow(*frame) for frame in plain["frames"]),
+        "rows": tuple(Row(*row) for row in plain["rows"]),
     }
-    return Manifest(**(told | listed))
+    return Manifest(**(plain | listed))
 
 
 def test_recorded_pack_1_still_hashes() -> None:

@@ -18,7 +18,7 @@ from memoryhub.kernel.paging import groups
 from memoryhub.kernel.paging.page_commands import BeginTurn, MapPage
 from memoryhub.kernel.state.page_events import PageFaulted
 from memoryhub.kernel.state.paging import values
-from tests.oracles.loops import Loop, brings, said
+from tests.oracles.loops import Loop, brings, slot_of
 
 #: What happens between two requests.
 STEPS = st.lists(
@@ -26,6 +26,7 @@ STEPS = st.lists(
         st.tuples(st.just("user"), st.integers(1, 400)),
         st.tuples(st.just("answer"), st.integers(1, 300)),
         st.tuples(st.just("tools"), st.lists(st.integers(1, 900), max_size=3)),
+        st.tuples(st.just("asks"), st.integers(1, 1_500)),
         st.tuples(st.just("page"), st.integers(1, 500)),
         st.tuples(st.just("fetch"), st.integers(0, 40)),
         st.tuples(st.just("map"), st.integers(0, 40)),
@@ -69,8 +70,10 @@ class Talk(Loop):
         if what == "answer":
             content = {"role": "assistant", "content": self.text("assistant", how)}
             return self.say("assistant", content)
-        if what == "tools":
-            return self._tools(how)
+        if what in ("tools", "asks"):
+            # No two calls begin alike.
+            asked = f"{len(self.roles)} " + "word " * (how if what == "asks" else 0)
+            return self._tools([1], asked) if what == "asks" else self._tools(how)
         if what == "page":
             self.keep(f"p{len(self.roles)}", self.text("page", how))
             return []
@@ -91,17 +94,17 @@ class Talk(Loop):
         except (NoRoomError, PinnedError):
             return []
 
-    def _tools(self, sizes: list[int]) -> list[Any]:
+    def _tools(self, sizes: list[int], arguments: str = "") -> list[Any]:
         ids = [f"call_{len(self.roles)}_{n}" for n in range(len(sizes))]
         if not ids:
             return []
-        function = {"name": "look_up", "arguments": "{}"}
+        function = {"name": "look_up", "arguments": arguments or "{}"}
         calls = [{"id": each, "type": "function", "function": function} for each in ids]
         content = {"role": "assistant", "content": None, "tool_calls": calls}
-        told = self.say("assistant", content)
+        events = self.say("assistant", content)
         for call_id, size in zip(ids, sizes, strict=True):
-            told += self.say("tool", brings(call_id, self.text("tool", size)))
-        return told
+            events += self.say("tool", brings(call_id, self.text("tool", size)))
+        return events
 
 
 def messages(packed: Packed) -> list[dict[str, Any]]:
@@ -114,7 +117,7 @@ def marks(message: dict[str, Any]) -> list[int]:
     return [int(mark) for mark in _MARK.findall(json.dumps(content))]
 
 
-class Told(NamedTuple):
+class TurnTaken(NamedTuple):
     """A request, and the kinds of events since the one before."""
 
     packed: Packed
@@ -132,17 +135,17 @@ def regular(steps: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
     return [step for step in steps if step[0] != "stray"]
 
 
-def turns(talk: Talk, steps: list[tuple[str, Any]]) -> list[Told]:
+def turns(talk: Talk, steps: list[tuple[str, Any]]) -> list[TurnTaken]:
     """The request after each step that tells one, and what happened before it."""
     talk.say("user", talk.text("user", 20))
-    found = list[Told]()
+    found = list[TurnTaken]()
     for what, how in steps:
         talk.kinds.clear()
         talk.step(what, how)
         talk.do(BeginTurn())
         paging = talk.state.paging
         found.append(
-            Told(
+            TurnTaken(
                 packed=talk.request(),
                 kinds={*talk.kinds},
                 exchange=paging.last_user and paging.last_user.slot,
@@ -165,8 +168,8 @@ def test_roles_never_change(
 ) -> None:
     """Who spoke speaks, or a tool does, which hands it out of memory."""
     talk = talks(config)
-    for told in turns(talk, steps):
-        for message in messages(told.packed):
+    for turn in turns(talk, steps):
+        for message in messages(turn.packed):
             for mark in marks(message):
                 assert message["role"] in (talk.roles[mark], "tool")
 
@@ -177,15 +180,15 @@ def test_memory_never_gains_authority(
     steps: list[tuple[str, Any]], config: tuple[int, int]
 ) -> None:
     """Nothing that anybody said or wrote stands in the head."""
-    for told in turns(talks(config), steps):
-        head = [each for each in messages(told.packed) if each["role"] == "system"]
+    for turn in turns(talks(config), steps):
+        head = [each for each in messages(turn.packed) if each["role"] == "system"]
         assert len(head) == 1
         assert not marks(head[0])
 
 
 def test_a_developer_speaks_the_head_where_servers_want_one() -> None:
     talk = Talk(instructions_role="developer")
-    talk.do(BeginTurn(slots=(said("user", "Hello."),)))
+    talk.do(BeginTurn(slots=(slot_of("user", "Hello."),)))
     packed = talk.request()
     assert messages(packed)[0]["role"] == "developer"
     again = packers.ASSEMBLE[packed.record.packer](
@@ -200,13 +203,15 @@ def test_groups_are_whole(
     steps: list[tuple[str, Any]], config: tuple[int, int]
 ) -> None:
     """Of calls that stand in a request each has its result, shown or named."""
-    for told in turns(talks(config), steps):
-        said = messages(told.packed)
-        answered = {each.get("tool_call_id") for each in said}
-        calls = [call for each in said for call in each.get("tool_calls") or ()]
+    for turn in turns(talks(config), steps):
+        sent = messages(turn.packed)
+        answered = {each.get("tool_call_id") for each in sent}
+        calls = [call for each in sent for call in each.get("tool_calls") or ()]
         assert {call["id"] for call in calls} == answered - {None}
-        asked = [json.loads(call["function"]["arguments"]) for call in calls]
-        assert told.groups.isdisjoint(each.get("page_id") for each in asked)
+        ours = [each["function"] for each in calls]
+        ours = [each for each in ours if each["name"] == "page_fault"]
+        brought = {json.loads(each["arguments"])["page_id"] for each in ours}
+        assert turn.groups.isdisjoint(brought)
 
 
 @settings(deadline=None, max_examples=60)
@@ -221,6 +226,14 @@ def test_groups_are_whole(
     ],
     config=(2_000, 800),
 )
+@example(
+    steps=[("user", 400), ("tools", [1, 460, 59]), ("fetch", 4), ("tools", [1, 1, 1])],
+    config=(2_000, 800),
+)
+@example(
+    steps=[("user", 399), ("tools", [1, 483, 36]), ("fetch", 4), ("tools", [1, 1])],
+    config=(2_000, 800),
+)
 def test_used_equals_what_shows(
     steps: list[tuple[str, Any]], config: tuple[int, int]
 ) -> None:
@@ -228,10 +241,10 @@ def test_used_equals_what_shows(
 
     A message that fits beside what was fetched at a lower level only is named as cut.
     """
-    for told in turns(talks(config), regular(steps)):
-        packed = told.packed
+    for turn in turns(talks(config), regular(steps)):
+        packed = turn.packed
         assert not packed.omitted, (packed.omitted, packed.tokens)
-        assert {each.page_id for each in packed.cut} <= told.lowered
+        assert {each.page_id for each in packed.cut} <= turn.lowered
         assert packed.tokens <= config[0]
         shown = sum(
             section.tokens
@@ -240,7 +253,19 @@ def test_used_equals_what_shows(
         )
         stubs = [ref for section in packed.record.sections for ref in section.refs]
         stubs = [ref for ref in stubs if ref.cut == 0]
-        assert shown <= told.used + 90 * len(stubs)
+        assert shown <= turn.used + 90 * len(stubs)
+
+
+def test_results_stand_though_their_calls_are_too_large() -> None:
+    """Memory brings both, each at the level that fits, and weighs them so."""
+    talk = talks((3_000, 1_500))
+    *_, turn = turns(talk, [("asks", 1_400)])
+    results = [each for each in messages(turn.packed) if each["role"] == "tool"]
+    assert [mark for each in results for mark in marks(each)] == [1]
+    frames = talk.state.paging.frames
+    assert (frames["slot-1"].level, frames["slot-2"].level) == (1, 0)
+    assert [each.page_id for each in turn.packed.cut] == ["slot-1"]
+    assert turn.packed.omitted == ()
 
 
 @settings(deadline=None, max_examples=60)
@@ -253,6 +278,18 @@ def test_within_an_exchange_all_earlier_is_shared(
         if before.exchange == now.exchange and now.kinds.isdisjoint(_BREAKS):
             earlier, later = messages(before.packed), messages(now.packed)
             assert later[: len(earlier)] == earlier
+
+
+def test_an_exchange_is_offered_pages_once() -> None:
+    """What left meanwhile is offered to the next: nothing before its end changes."""
+    steps = [*[("user", 400)] * 4, *[("tools", [300])] * 3, ("user", 1)]
+    found = [each.packed.record.manifest for each in turns(talks((2_200, 900)), steps)]
+    *_, first, second, third, fourth, later = found
+    assert first is not None
+    assert first.rows
+    assert first == second == third == fourth
+    assert later is not None
+    assert later != first
 
 
 @settings(deadline=None, max_examples=60)

@@ -61,9 +61,9 @@ def test_fault_of_mapped_is_free() -> None:
     bench = Bench(**BARE)
     make(bench, page("a", 100))
     for level in (0, 2, 3):
-        told = fault(bench, "a", level)
-        assert isinstance(told, PageReferenced)
-        assert told.how == "fault"
+        event = fault(bench, "a", level)
+        assert isinstance(event, PageReferenced)
+        assert event.how == "fault"
     assert bench.paging.spent == Spent()
     assert bench.frame("a").references == 4
     assert bench.frame("a").level == 0
@@ -73,9 +73,9 @@ def test_a_more_faithful_level_than_the_mapped_one_is_a_fault() -> None:
     bench = Bench(**BARE)
     away(bench, 100)
     fault(bench, "p0", 1, made=made("p0", 40, 20))
-    told = fault(bench, "p0", 0)
-    assert isinstance(told, PageFaulted)
-    assert (told.level_before, told.level, told.cause) == (1, 0, "upgrade")
+    event = fault(bench, "p0", 0)
+    assert isinstance(event, PageFaulted)
+    assert (event.level_before, event.level, event.cause) == (1, 0, "upgrade")
     # The tokens served are charged, however little the working set grew.
     assert bench.paging.spent == Spent(faults=2, tokens=140)
     assert bench.paging.used == 100
@@ -95,8 +95,8 @@ def test_levels_of_another_version_are_left_out() -> None:
     away(bench, 100)
     stale = made("p0", 40)
     bench.do(rewrite("p0", 90))
-    told = fault(bench, "p0", 2, made=stale)
-    assert (told.level, told.tokens) == (0, 90)
+    event = fault(bench, "p0", 2, made=stale)
+    assert (event.level, event.tokens) == (0, 90)
 
 
 def test_true_tokens_against_cap() -> None:
@@ -104,14 +104,14 @@ def test_true_tokens_against_cap() -> None:
     bench = Bench(**SMALL)
     away(bench, 100_000)
     levels = made("p0", 50_000, 200, 50)
-    told = fault(bench, "p0", 0)
-    assert told.refusal == "fault_tokens"
-    told = fault(bench, "p0", 1, made=levels)
-    assert told.refusal == "fault_tokens"
+    event = fault(bench, "p0", 0)
+    assert event.refusal == "fault_tokens"
+    event = fault(bench, "p0", 1, made=levels)
+    assert event.refusal == "fault_tokens"
     # What is made for a fault that is refused is not kept either.
     assert bench.rows.live["p0"].levels[2] is None
-    told = fault(bench, "p0", 2, made=levels)
-    assert (told.level, told.tokens) == (2, 200)
+    event = fault(bench, "p0", 2, made=levels)
+    assert (event.level, event.tokens) == (2, 200)
     assert bench.paging.spent == Spent(faults=1, tokens=200, refusals=2)
     entry = bench.rows.live["p0"]
     assert faults.cheaper_levels(entry, tokens_left=199) == [3]
@@ -129,8 +129,8 @@ def test_faults_are_charged_until_none_is_left() -> None:
 def test_refusals_counted_and_bounded() -> None:
     bench = Bench(**BARE)
     for number in range(10):
-        told = fault(bench, f"guess-{number}")
-        assert (told.refusal, told.page_id) == ("page_unknown", None)
+        event = fault(bench, f"guess-{number}")
+        assert (event.refusal, event.page_id) == ("page_unknown", None)
     before = bench.state
     with pytest.raises(PageUnknownError):
         fault(bench, "guess-10")
@@ -173,8 +173,8 @@ def test_an_erased_page_is_told_by_its_name() -> None:
     bench = Bench(**BARE)
     away(bench, 100)
     bench.do(DeletePage(page_id="p0"))
-    told = fault(bench, "p0")
-    assert (told.refusal, told.page_id) == ("page_erased", "p0")
+    event = fault(bench, "p0")
+    assert (event.refusal, event.page_id) == ("page_erased", "p0")
 
 
 @pytest.mark.parametrize(
@@ -190,9 +190,9 @@ def test_reasons_below_the_threshold_are_refused(threshold: Any, passing: int) -
         "tool_prereq",
         "speculative",
     ]
-    told = [fault(bench, f"p{n}", reason=why) for n, why in enumerate(reasons)]
-    assert [isinstance(event, PageFaulted) for event in told].count(True) == passing
-    refused = {event.refusal for event in only(told, FaultRefused)}
+    events = [fault(bench, f"p{n}", reason=why) for n, why in enumerate(reasons)]
+    assert [isinstance(event, PageFaulted) for event in events].count(True) == passing
+    refused = {event.refusal for event in only(events, FaultRefused)}
     assert refused <= {"fault_confidence"}
     assert bench.paging.spent.faults == passing
 
@@ -215,12 +215,16 @@ def test_promotion_is_told_truthfully() -> None:
     away(bench, 641, 100)
     bench.do(EvictPage(page_id="p0"))
     for page_id, tier in (("p0", "L2"), ("p1", "L1")):
-        told = fault(bench, page_id)
-        assert (told.promoted, told.tier_before, told.tier_after) == (True, tier, "L0")
+        event = fault(bench, page_id)
+        assert (event.promoted, event.tier_before, event.tier_after) == (
+            True,
+            tier,
+            "L0",
+        )
     assert bench.mapped == ["p0", "p1"]
 
 
-def asked(bench: Bench, size: int = 100) -> None:
+def user_asks(bench: Bench, size: int = 100) -> None:
     """A question of the user's, and the model call that it leads to."""
     bench.do(BeginTurn(slots=(slot(size, "user"),)))
 
@@ -231,10 +235,10 @@ def test_what_can_not_be_delivered_is_refused_uncharged(tokens: int) -> None:
     bench = Bench(**BARE)
     append(bench, 300, 300)
     away(bench, tokens)
-    asked(bench)
-    told = fault(bench, "p0")
+    user_asks(bench)
+    event = fault(bench, "p0")
     if tokens > 1_500:
-        assert (told.refusal, bench.paging.spent.faults) == ("no_room", 0)
+        assert (event.refusal, bench.paging.spent.faults) == ("no_room", 0)
         assert faults.deliverable(bench.state, "p0") == 1_500
         assert bench.mapped == ["slot-0", "slot-1", "slot-2"]
     else:
@@ -245,7 +249,7 @@ def test_what_was_fetched_stays_until_the_next_request_has_it() -> None:
     """Neither a later fault nor messages of the exchange take its room."""
     bench = Bench(**BARE)
     away(bench, 700, 700, 700)
-    asked(bench)
+    user_asks(bench)
     fault(bench, "p0")
     fault(bench, "p1")
     assert fault(bench, "p2").refusal == "no_room"
@@ -261,20 +265,20 @@ def test_what_was_fetched_stays_until_the_next_request_has_it() -> None:
 def test_a_message_of_the_user_goes_before_what_was_fetched() -> None:
     bench = Bench(**BARE)
     away(bench, 1_400)
-    asked(bench)
+    user_asks(bench)
     fault(bench, "p0")
-    asked(bench, 900)
+    user_asks(bench, 900)
     assert bench.mapped == ["slot-0", "slot-1"]
 
 
 def test_once_its_exchange_is_over_nothing_exceeds_its_share() -> None:
     bench = Bench(**BARE)
     away(bench, 700, 700)
-    asked(bench)
+    user_asks(bench)
     fault(bench, "p0", level=0, made=made("p0", 300))
     bench.do(WriteLevels(made=made("p0", 300)))
     fault(bench, "p1")
-    asked(bench)
+    user_asks(bench)
     assert (bench.frame("p0").level, bench.mapped) == (1, ["p0", "slot-0", "slot-1"])
 
 
@@ -297,8 +301,8 @@ def test_a_fault_makes_room_and_stands_at_the_end() -> None:
 def test_reason_and_by_recorded(reason: Any, by: Any) -> None:
     bench = Bench(**BARE, fault_confidence_threshold="speculative")
     away(bench, 100)
-    told = fault(bench, "p0", reason=reason, by=by)
-    assert (told.reason, told.by, told.cause) == (reason, by, "fault")
+    event = fault(bench, "p0", reason=reason, by=by)
+    assert (event.reason, event.by, event.cause) == (reason, by, "fault")
     counts = dict(bench.paging.counts.items())
     assert counts == {
         "faults": 1,
@@ -378,6 +382,6 @@ def test_a_fault_needs_no_tlb() -> None:
     away(bench, 100)
     bench.do(EvictPage(page_id="p0"))
     bench.do(FlushTlb())
-    told = fault(bench, "p0", 1, made=made("p0", 40))
-    assert (told.lookup, told.tier_before) == ("miss", "L2")
+    event = fault(bench, "p0", 1, made=made("p0", 40))
+    assert (event.lookup, event.tier_before) == ("miss", "L2")
     assert bench.frame("p0").entry == bench.rows.live["p0"]

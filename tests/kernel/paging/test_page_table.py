@@ -62,8 +62,8 @@ def test_provenance_names_pages_that_are_there(tlb_entries: int) -> None:
     bench = Bench(**BARE, tlb_entries=tlb_entries, l1_pages=1)
     make(bench, page("a", map=False), page("b", map=False))
     made_of = page("d", provenance=("a", "c"))
-    (_, told) = make(bench, page("c", map=False), made_of)
-    assert told.derived_from == ["a", "c"]
+    (_, event) = make(bench, page("c", map=False), made_of)
+    assert event.derived_from == ["a", "c"]
     bench.do(DeletePage(page_id="a"))
     for source in ("a", "e", "nothing"):
         with pytest.raises(UnknownPageError):

@@ -71,7 +71,7 @@ def test_a_message_takes_no_more_than_it_weighs(
     count: Count, text: str, role: str
 ) -> None:
     content = {"role": role, "content": text}
-    said = Opened(
+    opened = Opened(
         page_id="slot-12",
         type="transcript",
         modality="text",
@@ -80,9 +80,9 @@ def test_a_message_takes_no_more_than_it_weighs(
         slot=12,
     )
     whole = weights.weight(
-        TALK, entry(said, costs.cost(said, count=count)), 0, recalled=False
+        TALK, entry(opened, costs.cost(opened, count=count)), 0, recalled=False
     )
-    assert taken(ShownPage(said, seq=7), count) <= whole
+    assert taken(ShownPage(opened, seq=7), count) <= whole
     lower = Opened(
         page_id="slot-12",
         type="transcript",
@@ -92,5 +92,5 @@ def test_a_message_takes_no_more_than_it_weighs(
         slot=12,
     )
     cost = costs.cost(lower, level=1, count=count)
-    less = weights.weight(TALK, entry(said, cost), 1, recalled=False)
-    assert taken(ShownPage(said, seq=7, level=1, lower=lower), count) <= less
+    less = weights.weight(TALK, entry(opened, cost), 1, recalled=False)
+    assert taken(ShownPage(opened, seq=7, level=1, lower=lower), count) <= less

@@ -108,8 +108,10 @@ def test_settings_reach_the_budget(
 
 def test_unmapped_is_told() -> None:
     bench = Bench(**BARE)
-    told = make(bench, page("big", 641), page("kept", 100, map=False), page("ok", 640))
-    assert [event.mapped for event in only(told, PageCreated)] == [False, False, True]
+    events = make(
+        bench, page("big", 641), page("kept", 100, map=False), page("ok", 640)
+    )
+    assert [event.mapped for event in only(events, PageCreated)] == [False, False, True]
     assert bench.mapped == ["ok"]
     assert {*bench.paging.hot} == {"big", "kept"}
     with pytest.raises(NoRoomError):

@@ -50,9 +50,9 @@ from tests.kernel.paged import (
     full_is_written_once,
     hot_of,
     no_victim_was_pinned,
+    outlined,
     rows_agree,
     thirds,
-    told,
     written,
 )
 from tests.oracles.paging import Bench, page, rewrite, slot
@@ -121,7 +121,7 @@ class Threads(RuleBasedStateMachine):
             expected, self.model = str(error), before
         assert refusal == expected
         if not refusal:
-            assert [told(event) for event in events] == self.model.steps
+            assert [outlined(event) for event in events] == self.model.steps
             assert self.bench.state.clock == self.model.clock == floor + len(events)
         no_victim_was_pinned(events, before, command)
         return events
@@ -132,10 +132,10 @@ class Threads(RuleBasedStateMachine):
         return ids[pick % len(ids)]
 
     def levels(self, page_id: str, *, wanted: bool) -> MadeLevels | None:
-        known = self.model.pages.get(page_id)
-        if known is None or not wanted:
+        page = self.model.pages.get(page_id)
+        if page is None or not wanted:
             return None
-        return thirds(page_id, known["version"], known["tokens"][0])
+        return thirds(page_id, page["version"], page["tokens"][0])
 
     @rule(messages=MESSAGES)
     def append(self, messages: list[tuple[int, str]]) -> None:
@@ -171,8 +171,8 @@ class Threads(RuleBasedStateMachine):
     ) -> None:
         mapped, replace, again = flags
         self.made += 1
-        known = self.pick(pick)
-        name = known if again and not known.startswith("slot-") else f"p{self.made}"
+        picked = self.pick(pick)
+        name = picked if again and not picked.startswith("slot-") else f"p{self.made}"
         new = page(name, size, type=kind, importance=importance, map=mapped)
         command = CreatePages(pages=(new,), replace=replace)
         self.both(command, lambda model: model.create(new, replace=replace))
@@ -297,7 +297,7 @@ class Threads(RuleBasedStateMachine):
             self.model = before
             return
         self.model.forked(changes)
-        assert [told(recorded.event) for recorded in child.log] == self.model.steps
+        assert [outlined(recorded.event) for recorded in child.log] == self.model.steps
         self.bench = child
         self.watched()
 

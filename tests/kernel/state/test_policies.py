@@ -24,12 +24,12 @@ from memoryhub.kernel.registry import EVOLVE
 from memoryhub.kernel.state import policies
 from memoryhub.kernel.state.page_events import PageEvicted
 from memoryhub.kernel.state.paging_config import POLICY_NAMES
-from memoryhub.kernel.state.policies import POLICIES, Terms
+from memoryhub.kernel.state.policies import POLICIES, ScoreParts
 from tests.oracles.paging import BARE, Bench, only, page, slot
 
 SHARES = st.floats(0, 1)
 TERMS = st.builds(
-    Terms,
+    ScoreParts,
     recency=SHARES,
     value=SHARES,
     penalty=SHARES,
@@ -67,7 +67,7 @@ def test_the_table_is_what_settings_can_name() -> None:
 @every_policy
 @given(one=TERMS, other=TERMS)
 def test_what_speaks_for_a_page_never_lowers_its_score(
-    policy: str, one: Terms, other: Terms
+    policy: str, one: ScoreParts, other: ScoreParts
 ) -> None:
     low, high = least(one, other), most(one, other)
     for score in (POLICIES[policy].frame, POLICIES[policy].hot):
@@ -75,8 +75,8 @@ def test_what_speaks_for_a_page_never_lowers_its_score(
         assert score(one) == score(one)
 
 
-def least(one: Terms, other: Terms) -> Terms:
-    return Terms(
+def least(one: ScoreParts, other: ScoreParts) -> ScoreParts:
+    return ScoreParts(
         recency=min(one.recency, other.recency),
         value=min(one.value, other.value),
         penalty=min(one.penalty, other.penalty),
@@ -85,8 +85,8 @@ def least(one: Terms, other: Terms) -> Terms:
     )
 
 
-def most(one: Terms, other: Terms) -> Terms:
-    return Terms(
+def most(one: ScoreParts, other: ScoreParts) -> ScoreParts:
+    return ScoreParts(
         recency=max(one.recency, other.recency),
         value=max(one.value, other.value),
         penalty=max(one.penalty, other.penalty),
@@ -103,13 +103,13 @@ def test_the_lowest_score_goes_first_and_ties_by_age(policy: str) -> None:
     assert order(bench) == sorted(
         scores, key=lambda each: (scores[each], int(each[1:]))
     )
-    told = only(bench.do(AppendSlots(slots=(slot(600), slot(600)))), PageEvicted)
-    assert [event.page_id for event in told] == order_of(told)
-    assert {event.policy for event in told} == {policy}
+    events = only(bench.do(AppendSlots(slots=(slot(600), slot(600)))), PageEvicted)
+    assert [event.page_id for event in events] == order_of(events)
+    assert {event.policy for event in events} == {policy}
 
 
-def order_of(told: list[PageEvicted]) -> list[str]:
-    rising = sorted(told, key=lambda event: event.score or 0.0)
+def order_of(events: list[PageEvicted]) -> list[str]:
+    rising = sorted(events, key=lambda event: event.score or 0.0)
     return [event.page_id for event in rising]
 
 
@@ -191,19 +191,21 @@ def test_each_score_term_changes_the_order(change: Callable[[Bench], None]) -> N
 def test_each_score_term_changes_the_order_of_the_hot_list(
     change: str, value: float
 ) -> None:
-    terms = Terms(recency=0.0, value=0.5, penalty=0.0, idle_turns=4, references=1)
+    parts = ScoreParts(recency=0.0, value=0.5, penalty=0.0, idle_turns=4, references=1)
     score = POLICIES["importance_lru"].hot
-    assert score(terms._replace(**{change: value})) > score(terms)  # type: ignore[arg-type]  # a term
+    assert score(parts._replace(**{change: value})) > score(parts)  # type: ignore[arg-type]  # a part
 
 
 def test_the_scores_are_those_of_the_paging_document() -> None:
     policy = POLICIES["importance_lru"]
-    terms = Terms(recency=0.5, value=0.25, penalty=0.75, idle_turns=2, references=0)
-    assert policy.frame(terms) == pytest.approx(0.4 * 0.5 + 0.4 * 0.25 + 0.2 * 0.75)
-    assert policy.hot(terms) == pytest.approx(0.3 / 3 + 0.3 * 0.25 + 0.2 * 0.75)
-    often = terms._replace(references=10**9)
+    parts = ScoreParts(
+        recency=0.5, value=0.25, penalty=0.75, idle_turns=2, references=0
+    )
+    assert policy.frame(parts) == pytest.approx(0.4 * 0.5 + 0.4 * 0.25 + 0.2 * 0.75)
+    assert policy.hot(parts) == pytest.approx(0.3 / 3 + 0.3 * 0.25 + 0.2 * 0.75)
+    often = parts._replace(references=10**9)
     assert policy.hot(often) == pytest.approx(0.3 / 3 + 0.2 + 0.3 * 0.25 + 0.2 * 0.75)
-    assert POLICIES["lru"].frame(terms) == 0.5
+    assert POLICIES["lru"].frame(parts) == 0.5
 
 
 def test_a_penalty_fades_with_its_window() -> None:
@@ -237,8 +239,8 @@ def test_a_full_hot_list_pushes_out_its_lowest() -> None:
     bench = bare(l1_pages=2)
     fill(bench, importance=0.9)
     for page_id in ("p0", "p1"):
-        assert told(bench, page_id) is None
-    assert told(bench, "p2") == "p1"
+        assert displaced_by(bench, page_id) is None
+    assert displaced_by(bench, "p2") == "p1"
     assert {*bench.paging.hot} == {"p0", "p2"}
 
 
@@ -246,14 +248,14 @@ def test_the_hot_list_is_scored_anew_when_a_turn_begins() -> None:
     """What was referenced since then outlives its equals, whatever their age."""
     bench = bare(l1_pages=2)
     fill(bench)
-    told(bench, "p0")
-    told(bench, "p1")
+    displaced_by(bench, "p0")
+    displaced_by(bench, "p1")
     bench.do(BeginTurn())
     bench.do(ReferencePages(page_ids=("p0",)))
-    assert told(bench, "p2") == "p1"
+    assert displaced_by(bench, "p2") == "p1"
 
 
-def told(bench: Bench, page_id: str) -> str | None:
+def displaced_by(bench: Bench, page_id: str) -> str | None:
     """The page that left the hot list for this one."""
     (event,) = only(bench.do(EvictPage(page_id=page_id)), PageEvicted)
     return event.displaced

@@ -80,8 +80,8 @@ def test_it_hits_and_misses_as_an_lru_does(
             tlb = tlb.flush()
             plain.clear()
         if act in ("look", "make"):
-            known = plain.pop(name, 1)
-            plain[name] = known if act == "look" else 1
+            weight = plain.pop(name, 1)
+            plain[name] = weight if act == "look" else 1
             while len(plain) > size:
                 plain.popitem(last=False)
         found = [(each.page_id, each.version) for each in tlb.oldest_first()]
@@ -138,13 +138,13 @@ def test_a_miss_reads_one_row_and_says_what_it_read() -> None:
     bench.do(WriteLevels(made=made("a", 40, 20)))
     bench.do(FlushTlb())
     bench.rows.read.clear()
-    (told,) = bench.do(ReferencePages(page_ids=("a",)))
+    (event,) = bench.do(ReferencePages(page_ids=("a",)))
     assert bench.rows.read == ["a"]
-    assert told.lookup == "miss"
+    assert event.lookup == "miss"
     # The fold needs no row: what it holds is what the event carried.
     assert bench.paging.tlb.find("a") == bench.rows.live["a"]
-    (told,) = bench.do(ReferencePages(page_ids=("a",)))
-    assert (told.lookup, told.entry) == ("hit", None)
+    (event,) = bench.do(ReferencePages(page_ids=("a",)))
+    assert (event.lookup, event.entry) == ("hit", None)
 
 
 def test_replay_gives_equal_counters() -> None:
@@ -204,8 +204,8 @@ def test_invalidate_tier(tier: Any, gone: set[str]) -> None:
     bench = Bench(**BARE)
     make(bench, page("in"), page("hot", map=False), page("home", map=False))
     bench.do(EvictPage(page_id="home"))
-    (told,) = bench.do(InvalidateTlb(tier=tier))
-    assert told.dropped == len(gone)
+    (event,) = bench.do(InvalidateTlb(tier=tier))
+    assert event.dropped == len(gone)
     left = {each.page_id for each in bench.paging.tlb.oldest_first()}
     assert left == {"in", "hot", "home"} - gone
     # Hits and misses are of the thread, not of what it holds.
@@ -216,12 +216,12 @@ def test_one_page_or_all_can_be_dropped() -> None:
     bench = Bench(**BARE)
     make(bench, page("a"), page("b"))
     for expected in (1, 0):
-        (told,) = bench.do(InvalidateTlb(page_id="a"))
-        assert told.dropped == expected
-    (told,) = bench.do(InvalidateTlb(page_id="no such page, which is no name"))
-    assert told.page_id is None
-    (told,) = bench.do(FlushTlb())
-    assert told.dropped == 1
+        (event,) = bench.do(InvalidateTlb(page_id="a"))
+        assert event.dropped == expected
+    (event,) = bench.do(InvalidateTlb(page_id="no such page, which is no name"))
+    assert event.page_id is None
+    (event,) = bench.do(FlushTlb())
+    assert event.dropped == 1
     assert bench.paging.tlb.oldest_first() == []
 
 
@@ -240,8 +240,8 @@ def test_a_deleted_page_leaves_the_table() -> None:
     make(bench, page("a"))
     bench.do(DeletePage(page_id="a"))
     assert bench.paging.tlb.find("a") is None
-    (told,) = bench.do(FaultPage(page_id="a"))
-    assert told.lookup == "miss"
+    (event,) = bench.do(FaultPage(page_id="a"))
+    assert event.lookup == "miss"
     assert bench.paging.tlb.find("a") is None
 
 

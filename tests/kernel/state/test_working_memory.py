@@ -105,11 +105,11 @@ def assert_same(contents: Contents, things: Things, model: Model) -> None:
     ]
 
 
-def _task(known: dict[str, Any]) -> Task:
+def _task(plain: dict[str, Any]) -> Task:
     """As the kernel keeps it: by the clocks of its fields."""
-    fields = {name: known[name] and known[name][0] for name in TASK_FIELDS}
-    told: dict[str, Any] = dict(known) | dict(fields)
-    return Task(**told)
+    fields = {name: plain[name] and plain[name][0] for name in TASK_FIELDS}
+    merged: dict[str, Any] = dict(plain) | dict(fields)
+    return Task(**merged)
 
 
 def assert_sound(memory: WorkingMemory) -> None:

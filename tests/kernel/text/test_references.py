@@ -24,11 +24,11 @@ def test_an_id_is_a_word_of_letters_and_digits(text: str, found: list[str]) -> N
 
 
 def test_earlier_slots_come_newest_first_in_the_order_of_the_text() -> None:
-    known = References()
-    assert known.note(0, "AAAA1 BBBB1") == []
-    assert known.note(1, "BBBB1 CCCC1") == [(0,)]
-    assert known.note(2, "CCCC1, BBBB1, DDDD1") == [(1,), (1, 0)]
-    assert known.note(2, "AAAA1") == [(0,)]
+    references = References()
+    assert references.note(0, "AAAA1 BBBB1") == []
+    assert references.note(1, "BBBB1 CCCC1") == [(0,)]
+    assert references.note(2, "CCCC1, BBBB1, DDDD1") == [(1,), (1, 0)]
+    assert references.note(2, "AAAA1") == [(0,)]
 
 
 def test_a_text_full_of_ids_is_read_so_far() -> None:
@@ -40,9 +40,9 @@ def test_a_text_full_of_ids_is_read_so_far() -> None:
 def test_what_is_remembered_is_bounded_and_never_of_the_slot_itself(
     texts: list[str],
 ) -> None:
-    known = References()
+    noted = References()
     for slot, text in enumerate(texts):
-        for earlier in known.note(slot, text):
+        for earlier in noted.note(slot, text):
             assert len(earlier) <= references.SLOTS_KEPT
             assert list(earlier) == sorted(set(earlier), reverse=True)
             assert max(earlier) < slot
@@ -50,9 +50,9 @@ def test_what_is_remembered_is_bounded_and_never_of_the_slot_itself(
 
 
 def test_the_ids_named_longest_ago_are_forgotten_first() -> None:
-    known = References()
-    known.note(0, "OLD01 KEPT1")
+    noted = References()
+    noted.note(0, "OLD01 KEPT1")
     for slot in range(1, references.IDS_KEPT + 1):
-        known.note(slot, f"NEW{slot:05} KEPT1")
-    assert known.note(9_999, "OLD01") == []
-    assert known.note(9_999, "KEPT1") != []
+        noted.note(slot, f"NEW{slot:05} KEPT1")
+    assert noted.note(9_999, "OLD01") == []
+    assert noted.note(9_999, "KEPT1") != []

@@ -253,8 +253,8 @@ def test_a_golden_history_folds_to_its_state(name: str) -> None:
 def test_a_golden_history_tells_all_that_a_part_does(
     history: str, kinds: Iterable[type[Event]]
 ) -> None:
-    told = {row["type"] for row in golden(f"replay-format-1-{history}")["events"]}
-    assert {event.event_type for event in kinds} <= told
+    types = {row["type"] for row in golden(f"replay-format-1-{history}")["events"]}
+    assert {event.event_type for event in kinds} <= types
 
 
 def test_slots_from_before_paging_have_no_pages() -> None:

@@ -45,9 +45,9 @@ def test_a_smaller_budget_evicts_before_it_holds() -> None:
     bench.watch = fits
     events = bench.do(AmendThread(config={"budget_tokens": 2_000}))
     assert isinstance(events[-1], ThreadConfigured)
-    told = only(events, PageEvicted)
-    assert [event.page_id for event in told] == ["slot-0", "slot-1"]
-    assert {event.cause for event in told} == {"shrink"}
+    evicted = only(events, PageEvicted)
+    assert [event.page_id for event in evicted] == ["slot-0", "slot-1"]
+    assert {event.cause for event in evicted} == {"shrink"}
     assert bench.paging.used <= int(1_200 * 0.7)
 
 

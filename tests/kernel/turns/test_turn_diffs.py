@@ -43,17 +43,17 @@ class Diffs(Threads):
         super().__init__()
         self.story: list[Happened] = []
         self.marks: list[tuple[int, Frames]] = []
-        self.told: tuple[Any, int] = (None, 0)
+        self.read_up_to: tuple[Any, int] = (None, 0)
 
     @invariant()
     def remember(self) -> None:
-        bench, done = self.told
+        bench, done = self.read_up_to
         if bench is not self.bench:
             done = 0
         for recorded in self.bench.log[done:]:
             event = Happened(self.bench.state.id, recorded.seq, recorded.event)
             self.story.append(event)
-        self.told = (self.bench, len(self.bench.log))
+        self.read_up_to = (self.bench, len(self.bench.log))
         self.marks.append((len(self.story), self.bench.paging.frames))
 
     def teardown(self) -> None:

@@ -55,7 +55,7 @@ def test_slots_come_before_the_turn_they_are_sent_with() -> None:
 
 
 @pytest.mark.parametrize(
-    ("sent", "asked", "continues"),
+    ("sent", "continuing", "continues"),
     [
         ([], None, True),
         (["assistant", "tool"], None, True),
@@ -66,13 +66,13 @@ def test_slots_come_before_the_turn_they_are_sent_with() -> None:
     ],
 )
 def test_a_turn_continues_unless_the_user_spoke(
-    sent: list[str], asked: bool | None, continues: bool
+    sent: list[str], continuing: bool | None, continues: bool
 ) -> None:
     bench = Bench(**BARE)
     append(bench, 10, role="user")
     assert not bench.do(BeginTurn())[-1].continues
     slots = tuple(slot(10, role) for role in sent)
-    events = bench.do(BeginTurn(slots=slots, continues=asked))
+    events = bench.do(BeginTurn(slots=slots, continues=continuing))
     assert only(events, TurnBegan)[0].continues == continues
 
 
@@ -98,10 +98,10 @@ def test_newest_user_slot_always_sent() -> None:
     # Whatever else of the exchange has no room, it stays.
     assert "slot-0" in bench.mapped
     bench.do(EvictPage(page_id="slot-0"))
-    (_, told) = bench.do(BeginTurn())
-    assert (told.page_id, told.level, told.cause) == ("slot-0", 0, "turn")
+    (_, event) = bench.do(BeginTurn())
+    assert (event.page_id, event.level, event.cause) == ("slot-0", 0, "turn")
     # Nobody named it, so nobody looked it up.
-    assert told.lookup is None
+    assert event.lookup is None
     assert bench.mapped[-1] == "slot-0"
 
 
@@ -111,8 +111,8 @@ def test_a_user_slot_that_was_lowered_is_shown_whole_again() -> None:
     append(bench, 300, role="user")
     bench.do(MapPage(page_id="slot-0", level=1, made=made("slot-0", 50, 20, 10)))
     assert bench.frame("slot-0").level == 1
-    (told,) = only(bench.do(BeginTurn()), PageMapped)
-    assert (told.page_id, told.level) == ("slot-0", 0)
+    (event,) = only(bench.do(BeginTurn()), PageMapped)
+    assert (event.page_id, event.level) == ("slot-0", 0)
     assert len(bench.do(BeginTurn())) == 1
 
 

@@ -43,9 +43,9 @@ def refused(*words: object, code: int = 1) -> str:
     with pytest.raises(Ended) as ended:
         run(*words)
     assert ended.value.args[0] == code
-    said = str(ended.value.args[1])
-    assert "\n" not in said
-    return said
+    line = str(ended.value.args[1])
+    assert "\n" not in line
+    return line
 
 
 @pytest.fixture
@@ -91,16 +91,16 @@ def test_it_says_how_much_and_nothing_of_it(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     typed("ann\n")
-    said = run("export", "acme")
-    assert said.startswith("2 events, ")
-    assert said.endswith(f": memoryhub-{ann.id}.zip\n")
+    line = run("export", "acme")
+    assert line.startswith("2 events, ")
+    assert line.endswith(f": memoryhub-{ann.id}.zip\n")
     assert Path(f"memoryhub-{ann.id}.zip").exists()
 
 
 def test_the_anonymous_need_no_id(acme: Project, tmp_path: Path) -> None:
     run("export", "acme", "--anonymous", "-o", tmp_path / "a.zip")
-    told = bundled.manifest(bundled.opened((tmp_path / "a.zip").read_bytes()))
-    assert told["subject"]["user_id"] is None
+    shape = bundled.manifest(bundled.opened((tmp_path / "a.zip").read_bytes()))
+    assert shape["subject"]["user_id"] is None
 
 
 @pytest.mark.parametrize("text", ["", "a\tb\n", "*\n", "x" * 257 + "\n"])
@@ -128,11 +128,11 @@ def test_what_breaks_off_leaves_no_file(
     """She was erased in the middle of it: what was there before is there still."""
     path = tmp_path / "ann.zip"
     path.write_bytes(b"before")
-    require, asked = bundles._require_same, []
+    require, cuts = bundles._require_same, []
 
     def erased_meanwhile(cut: Any) -> None:
-        asked.append(cut)
-        if len(asked) == 9:
+        cuts.append(cut)
+        if len(cuts) == 9:
             raise SubjectErasedError
         require(cut)
 
@@ -148,8 +148,8 @@ def test_a_file_that_can_t_be_written_is_said(
     ann: Subject, typed: Any, tmp_path: Path
 ) -> None:
     typed("ann\n")
-    said = refused("export", "acme", "-o", tmp_path / "none" / "a.zip")
-    assert said.startswith("Can't write ")
+    line = refused("export", "acme", "-o", tmp_path / "none" / "a.zip")
+    assert line.startswith("Can't write ")
     assert not Lease.objects.exists()
 
 
@@ -171,9 +171,9 @@ def test_a_bundle_is_taken_in(path: Path, zeta: Project) -> None:
 
 
 def test_it_can_be_summed_up_for_programs(path: Path, zeta: Project) -> None:
-    told = json.loads(take(path, "--json", "--quiet"))
+    shape = json.loads(take(path, "--json", "--quiet"))
     subject = subjects.find_or_create(zeta.id, "ann")
-    assert told == {
+    assert shape == {
         "file": str(path),
         "format": "bundle",
         "dry_run": False,
@@ -185,8 +185,8 @@ def test_it_can_be_summed_up_for_programs(path: Path, zeta: Project) -> None:
 
 
 def test_a_dry_run_says_so(path: Path, zeta: Project) -> None:
-    said = take(path, "--dry-run")
-    assert said == "1 threads, 2 events: all right. Nothing was written.\n"
+    line = take(path, "--dry-run")
+    assert line == "1 threads, 2 events: all right. Nothing was written.\n"
     assert not Thread.objects.filter(project=zeta).exists()
 
 
@@ -211,12 +211,12 @@ def test_a_bad_bundle_is_named_by_its_line(
         lines[1] = lines[1].replace(b'"index":0', b'"index":1')
 
     bad.write_bytes(bundled.rewritten(path.read_bytes(), edit))
-    known = tmp_path / "keys.json"
-    known.write_bytes(signing.encoded(signing.entries()))
-    said = not_taken(bad, "--keys", known)
-    assert said.startswith("bad_bundle: ")
-    assert said.endswith("(what: fold, line: 2)")
-    assert "allergic" not in said
+    keys = tmp_path / "keys.json"
+    keys.write_bytes(signing.encoded(signing.entries()))
+    line = not_taken(bad, "--keys", keys)
+    assert line.startswith("bad_bundle: ")
+    assert line.endswith("(what: fold, line: 2)")
+    assert "allergic" not in line
 
 
 @pytest.mark.parametrize(
@@ -246,8 +246,8 @@ def test_what_can_t_be_read_is_said(zeta: Project, tmp_path: Path) -> None:
 
 
 def test_a_taken_name_is_said(path: Path, acme: Project) -> None:
-    said = refused("import", path, "--project", "acme", "--format", "bundle")
-    assert said.startswith("name_taken: ")
+    line = refused("import", path, "--project", "acme", "--format", "bundle")
+    assert line.startswith("name_taken: ")
 
 
 def test_a_bundle_is_no_run_file(path: Path, zeta: Project) -> None:

@@ -10,7 +10,7 @@ import pytest
 from memoryhub.models.projects import Project
 from memoryhub.services.people import subjects
 from tests.cast.recordings import array, run
-from tests.management.export.test_import import Told
+from tests.management.export.test_import import Imported
 
 pytestmark = pytest.mark.django_db
 
@@ -24,7 +24,7 @@ def test_whom_it_is_about_is_read_from_standard_input(
 ) -> None:
     path = array(tmp_path, run(0, user_id="ann"), run(1))
     typed(monkeypatch, "zoe\n")
-    assert Told(path, "--user-id", project="acme").code == 0
+    assert Imported(path, "--user-id", project="acme").code == 0
     assert subjects.find(acme.id, "zoe") is not None
     assert subjects.find(acme.id, "ann") is None
 
@@ -34,10 +34,10 @@ def test_what_can_be_nobodys_id_is_refused(
     acme: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
 ) -> None:
     typed(monkeypatch, text)
-    told = Told(array(tmp_path, run()), "--user-id", project="acme")
-    assert (told.code, "a person's id" in told.err) == (2, True)
+    done = Imported(array(tmp_path, run()), "--user-id", project="acme")
+    assert (done.code, "a person's id" in done.err) == (2, True)
 
 
 def test_standard_input_is_one_thing(acme: Project) -> None:
-    told = Told("-", "--user-id", project="acme")
-    assert (told.code, "the file already" in told.err) == (2, True)
+    done = Imported("-", "--user-id", project="acme")
+    assert (done.code, "the file already" in done.err) == (2, True)

@@ -34,10 +34,10 @@ def run(*words: str) -> tuple[str, str]:
     try:
         call_command(*words, stdout=out, stderr=err, no_color=True)
     except SystemExit as end:
-        said = err.getvalue().strip()
-        assert "\n" not in said
+        printed = err.getvalue().strip()
+        assert "\n" not in printed
         assert out.getvalue() == ""
-        raise Ended(end.code, said) from None
+        raise Ended(end.code, printed) from None
     return out.getvalue(), err.getvalue()
 
 
@@ -56,8 +56,8 @@ def answer(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
 
 
 def test_a_project_is_made_and_somebody_owns_it() -> None:
-    _, said = run("create_project", "acme")
-    assert "create_key acme" in said
+    _, printed = run("create_project", "acme")
+    assert "create_key acme" in printed
     made = Project.objects.get(slug="acme")
     assert made.max_threads == MAX_THREADS
     owner = Membership.objects.get(project=made)
@@ -88,7 +88,7 @@ def test_a_slug_is_taken_once(acme: Project) -> None:
 
 
 def test_a_key_is_printed_once_and_alone(acme: Project) -> None:
-    out, said = run("create_key", "acme")
+    out, printed = run("create_key", "acme")
     key = out.strip()
     row = ApiKey.objects.get()
     shape = SHAPE.fullmatch(key)
@@ -97,8 +97,8 @@ def test_a_key_is_printed_once_and_alone(acme: Project) -> None:
     assert api_keys.matches(row, key, now=timezone.now())
     assert row.scopes == "memory:read memory:write"
     assert (row.subject, row.expires_at) == (None, None)
-    assert "Bearer $KEY" in said
-    assert key not in said
+    assert "Bearer $KEY" in printed
+    assert key not in printed
 
 
 def test_what_one_may_try_is_where_the_server_is(
@@ -127,9 +127,9 @@ def test_a_key_is_bound_to_the_person_on_standard_input(
     acme: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answer(monkeypatch, "ann-17\n")
-    out, said = run("create_key", "acme", "--user-id")
+    out, printed = run("create_key", "acme", "--user-id")
     assert ApiKey.objects.get().subject == subjects.find(acme.id, "ann-17")
-    assert "ann-17" not in out + said
+    assert "ann-17" not in out + printed
 
 
 @pytest.mark.parametrize("text", ["", "\n", "x" * 257 + "\n", " ann\n", "a\nb\n"])
@@ -142,7 +142,7 @@ def test_a_bad_user_id_is_refused(
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "printed"),
     [
         (["--scopes", "memory:read,admin"], "never go together"),
         (["--scopes", "everything"], "--scopes takes"),
@@ -156,11 +156,11 @@ def test_a_bad_user_id_is_refused(
     ],
 )
 def test_row_94_a_key_that_can_not_be_is_refused(
-    acme: Project, monkeypatch: pytest.MonkeyPatch, words: list[str], said: str
+    acme: Project, monkeypatch: pytest.MonkeyPatch, words: list[str], printed: str
 ) -> None:
     """And nobody is made for it either."""
     answer(monkeypatch, "ann-17\n")
-    assert said in refused("create_key", "acme", *words, "--user-id", code=2)
+    assert printed in refused("create_key", "acme", *words, "--user-id", code=2)
     assert not ApiKey.objects.exists()
     assert subjects.find(acme.id, "ann-17") is None
 
@@ -171,8 +171,8 @@ def test_a_key_for_no_project_says_how_to_make_one() -> None:
 
 def test_a_key_is_revoked_by_its_prefix(acme: Project) -> None:
     row, key = api_keys.create(acme)
-    _, said = run("revoke_key", row.prefix)
-    assert row.prefix in said
+    _, printed = run("revoke_key", row.prefix)
+    assert row.prefix in printed
     row.refresh_from_db()
     assert row.revoked_at is not None
     assert not api_keys.matches(row, key, now=timezone.now())
@@ -188,10 +188,10 @@ def test_an_unknown_prefix_is_refused(acme: Project) -> None:
 
 
 def test_a_link_signs_the_operator_in(acme: Project) -> None:
-    out, said = run("signin")
+    out, printed = run("signin")
     link = out.strip()
     assert link.startswith("http://127.0.0.1:8000/sign-in/")
-    assert "15 minutes" in said
+    assert "15 minutes" in printed
     used = operators.use_link(link.rpartition("/")[2])
     assert used is not None
     assert used.username == "operator"
@@ -209,24 +209,24 @@ def test_a_link_names_its_operator_minutes_and_origin(acme: Project) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "printed"),
     [
         (["--operator", "nobody"], "add_operator"),
         (["--minutes", "0"], "--minutes"),
         (["--minutes", "1441"], "--minutes"),
     ],
 )
-def test_a_link_that_can_not_be_is_refused(words: list[str], said: str) -> None:
-    assert said in refused("signin", *words)
+def test_a_link_that_can_not_be_is_refused(words: list[str], printed: str) -> None:
+    assert printed in refused("signin", *words)
     assert not SignInLink.objects.exists()
 
 
 def test_an_operator_is_added_to_projects(acme: Project, zeta: Project) -> None:
     words = ("--project", "acme", "--project", "zeta", "--role", "editor")
-    _, said = run("add_operator", "ann", *words)
+    _, printed = run("add_operator", "ann", *words)
     ann = Operator.objects.get(username="ann")
     assert [operators.role_in(each, ann) for each in (acme, zeta)] == ["editor"] * 2
-    assert "signin --operator ann" in said
+    assert "signin --operator ann" in printed
     run("add_operator", "ann", "--project", "acme", "--role", "viewer")
     assert operators.role_in(acme, ann) == "viewer"
 
@@ -235,53 +235,53 @@ def test_a_password_comes_from_standard_input(
     acme: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answer(monkeypatch, f"{STRONG}\n")
-    out, said = run("add_operator", "ann", "--project", "acme", "--password")
+    out, printed = run("add_operator", "ann", "--project", "acme", "--password")
     assert Operator.objects.get(username="ann").check_password(STRONG)
-    assert STRONG not in out + said
+    assert STRONG not in out + printed
 
 
 def test_a_weak_password_is_refused_with_the_rule(
     acme: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answer(monkeypatch, "hunter2\n")
-    said = refused("add_operator", "ann", "--project", "acme", "--password")
-    assert "12 characters" in said
-    assert "hunter2" not in said
+    printed = refused("add_operator", "ann", "--project", "acme", "--password")
+    assert "12 characters" in printed
+    assert "hunter2" not in printed
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "printed"),
     [
         (["ann", "--project", "nowhere"], "create_project nowhere"),
         (["a b", "--project", "acme"], "A name begins"),
     ],
 )
 def test_an_operator_that_can_not_be_is_refused(
-    acme: Project, words: list[str], said: str
+    acme: Project, words: list[str], printed: str
 ) -> None:
-    assert said in refused("add_operator", *words)
+    assert printed in refused("add_operator", *words)
 
 
 def test_the_last_owner_stays(acme: Project) -> None:
     operators.set_role(acme, operators.add("ann"), "owner")
-    said = refused("add_operator", "ann", "--project", "acme", "--role", "viewer")
-    assert "somebody else owner" in said
+    printed = refused("add_operator", "ann", "--project", "acme", "--role", "viewer")
+    assert "somebody else owner" in printed
 
 
 def test_a_role_is_taken_away(acme: Project, zeta: Project) -> None:
     words = ("add_operator", "ann", "--project", "acme", "--project", "zeta")
     run(*words, "--role", "editor")
-    _, said = run("add_operator", "ann", "--project", "acme", "--role", "none")
-    assert "no role in acme" in said
+    _, printed = run("add_operator", "ann", "--project", "acme", "--role", "none")
+    assert "no role in acme" in printed
     ann = Operator.objects.get(username="ann")
     assert [operators.role_in(each, ann) for each in (acme, zeta)] == [None, "editor"]
     operators.set_role(acme, ann, "owner")
     operators.set_role(acme, operators.ensure_default(), None)
-    said = refused("add_operator", "ann", "--project", "acme", "--role", "none")
-    assert "somebody else owner" in said
+    printed = refused("add_operator", "ann", "--project", "acme", "--role", "none")
+    assert "somebody else owner" in printed
     assert operators.role_in(acme, ann) == "owner"
-    said = refused("add_operator", "bob", "--project", "acme", "--role", "none")
-    assert "no operator" in said
+    printed = refused("add_operator", "bob", "--project", "acme", "--role", "none")
+    assert "no operator" in printed
     assert operators.find("bob") is None
 
 
@@ -292,8 +292,8 @@ def test_a_disabled_operator_is_not_added_again_but_let_in_again(
     acme: Project,
 ) -> None:
     run("add_operator", "ann", "--project", "acme")
-    _, said = run("disable_operator", "ann")
-    assert "disable_operator ann --enable" in said
+    _, printed = run("disable_operator", "ann")
+    assert "disable_operator ann --enable" in printed
     assert operators.find("ann") is None
     assert "disabled" in refused("add_operator", "ann", "--project", "acme")
     assert "add_operator" in refused("signin", "--operator", "ann")
@@ -302,16 +302,16 @@ def test_a_disabled_operator_is_not_added_again_but_let_in_again(
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "printed"),
     [
         ("nobody", "no operator"),
         ("ann", "somebody else owner"),
         ("operator", "the way back in"),
     ],
 )
-def test_who_can_not_be_disabled(acme: Project, name: str, said: str) -> None:
+def test_who_can_not_be_disabled(acme: Project, name: str, printed: str) -> None:
     operators.ensure_default()
     operators.set_role(acme, operators.add("ann"), "owner")
     operators.set_role(acme, operators.ensure_default(), None)
-    assert said in refused("disable_operator", name)
+    assert printed in refused("disable_operator", name)
     assert not Operator.objects.filter(is_active=False).exists()

@@ -43,12 +43,12 @@ def _subject(
 def test_a_profile_is_shown_without_any_name_of_hers(
     monkeypatch: pytest.MonkeyPatch, ann: Subject
 ) -> None:
-    out, said = _subject(monkeypatch, "show")
+    out, printed = _subject(monkeypatch, "show")
     assert str(ann.id) in out
     assert "slot.appended" in out
     assert "1 open" in out
     for hidden in ("ann-1", "hello", "customer"):
-        assert hidden not in out + said
+        assert hidden not in out + printed
     (entry,) = AuditEntry.objects.filter(action="subject.looked_up")
     assert (entry.actor_kind, entry.target_id) == ("command", str(ann.id))
     by_id, _ = run("subject", "show", "--project", "acme", "--subject", str(ann.id))
@@ -71,8 +71,8 @@ def test_an_erased_person_is_let_in_again(
     graves.bury_subject(ann)
     for action in ("show", "unrestrict"):
         answer(monkeypatch, "ann\n")
-        said = refused("subject", action, "--project", "acme")
-        assert said.startswith("subject_erased: ")
+        printed = refused("subject", action, "--project", "acme")
+        assert printed.startswith("subject_erased: ")
     out, _ = _subject(monkeypatch, "readmit")
     made = Subject.objects.get(generation=2)
     assert out.strip() == f"{made.id}  active, generation 2"
@@ -86,8 +86,8 @@ def test_nobody_is_meant_by_no_id_or_by_any(
 ) -> None:
     for words in (["show"], ["restrict", "--basis", "claims"], ["readmit"]):
         answer(monkeypatch, f"{user_id}\n")
-        said = refused("subject", words[0], "--project", "acme", *words[1:], code=2)
-        assert "a person's id" in said
+        printed = refused("subject", words[0], "--project", "acme", *words[1:], code=2)
+        assert "a person's id" in printed
 
 
 def test_who_is_not_there_is_not_made(
@@ -130,8 +130,8 @@ def test_a_hold_is_opened_listed_renewed_and_lifted(
 @pytest.mark.parametrize("days", ["0", "-1", "366"])
 def test_a_hold_has_an_end_within_a_year(ann: Subject, vera: str, days: str) -> None:
     words = ["--basis", "archiving", "--reviewer", vera, f"--days={days}"]
-    said = refused("hold", "open", "--project", "acme", *words, code=2)
-    assert "1 to 365" in said
+    printed = refused("hold", "open", "--project", "acme", *words, code=2)
+    assert "1 to 365" in printed
     assert not Hold.objects.exists()
 
 
@@ -143,8 +143,8 @@ def test_a_reviewer_is_an_officer_of_the_project(
     for name in ("eddy", "nobody"):
         answer(monkeypatch, "ann\n")
         words = ["--basis", "archiving", "--reviewer", name, "--days", "3"]
-        said = refused("hold", "open", "--project", "acme", *words, code=2)
-        assert "officer" in said
+        printed = refused("hold", "open", "--project", "acme", *words, code=2)
+        assert "officer" in printed
     assert not Hold.objects.exists()
 
 

@@ -132,12 +132,12 @@ def test_the_provider_is_asked_for_no_more_than_who_it_is(
     answer = person.set_off(next="https://evil.example/", purpose="support")
     assert answer.status == 200
     assert answer.headers["Content-Security-Policy"] == POLICY
-    asked = parse_qs(urlsplit(answer.headers["Refresh"]).query)
-    assert asked["scope"] == ["openid"]
-    assert asked["code_challenge_method"] == ["S256"]
-    assert asked["redirect_uri"] == [f"http://127.0.0.1:{person.port}/sso/callback"]
-    assert asked["max_age"] == ["3600"]
-    assert len(asked["nonce"][0]) == 43
+    query = parse_qs(urlsplit(answer.headers["Refresh"]).query)
+    assert query["scope"] == ["openid"]
+    assert query["code_challenge_method"] == ["S256"]
+    assert query["redirect_uri"] == [f"http://127.0.0.1:{person.port}/sso/callback"]
+    assert query["max_age"] == ["3600"]
+    assert len(query["nonce"][0]) == 43
     # Elsewhere nobody is sent, whatever they asked for.
     back = person.ask("GET", person.way_back(answer))
     assert back.headers["Location"] == "/"

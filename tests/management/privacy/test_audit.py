@@ -97,10 +97,10 @@ def test_export_writes_a_line_of_each_that_matches(
     actor = f"operator:{olga.id}"
     audit.record(actor=actor, action="hold.opened", project=acme.id)
     out, _, code = run("audit", "export", *words)
-    told = [json.loads(line) for line in out.splitlines()]
+    entries = [json.loads(line) for line in out.splitlines()]
     assert code == 0
-    assert len([each for each in told if each["seq"] > before]) == count
-    assert all(tuple(each) == FIELDS for each in told)
+    assert len([each for each in entries if each["seq"] > before]) == count
+    assert all(tuple(each) == FIELDS for each in entries)
 
 
 @pytest.mark.parametrize(

@@ -101,9 +101,9 @@ def test_while_a_hold_is_in_force_nothing_is_deleted(ann: Subject) -> None:
     out, _ = run("delete_project", "acme")
     assert "Holds in force: 1." in out
     assert "--confirm" not in out
-    said = refused(*CONFIRMED, "--wait")
-    assert said.startswith("Nothing was deleted. subject_held:")
-    assert "holds: 1" in said
+    printed = refused(*CONFIRMED, "--wait")
+    assert printed.startswith("Nothing was deleted. subject_held:")
+    assert "holds: 1" in printed
     assert state() == "active"
 
 

@@ -108,9 +108,9 @@ def test_what_can_not_be_done_is_said_in_a_line(
     assert "Say what to do" in refused("forget", code=2)
     assert "Say what to do" in refused("forget", "--resume", "status", code=2)
     answer(monkeypatch, "nobody\n")
-    asked = ("forget", "plan", "--project=acme", "--reason=test")
-    assert "no such subject" in refused(*asked, code=2)
-    assert "no project" in refused(*asked[:2], "--project=x", "--reason=test", code=2)
+    command = ("forget", "plan", "--project=acme", "--reason=test")
+    assert "no such subject" in refused(*command, code=2)
+    assert "no project" in refused(*command[:2], "--project=x", "--reason=test", code=2)
 
 
 def test_what_was_begun_is_gone_on_with(

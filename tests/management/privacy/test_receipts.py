@@ -50,14 +50,14 @@ def test_a_receipt_is_verified_without_database_and_ring(
 ) -> None:
     keys, elsewhere = tmp_path / "keys.json", tmp_path / "elsewhere"
     keys.write_text(instance.managed("receipt", "keys"))
-    said = instance.managed(
+    printed = instance.managed(
         *("receipt", "verify", receipt, "--pub", keys),
         MEMORYHUB_DATA=str(elsewhere),
         DATABASE_URL="postgresql://nobody@127.0.0.1:1/nothing",
         KEYS_DATABASE_URL="postgresql://nobody@127.0.0.1:1/nothing_keys",
     )
-    assert said.startswith("Good.")
-    assert "until 2026-12-22: names of threads and keys in the clear" in said
+    assert printed.startswith("Good.")
+    assert "until 2026-12-22: names of threads and keys in the clear" in printed
     assert list(elsewhere.iterdir()) == []
 
 

@@ -81,11 +81,11 @@ def tell() -> None:
     )
 
 
-def sys_out(told: dict[str, Any]) -> None:
-    print(json.dumps(told))  # noqa: T201 # to the process that asked
+def sys_out(value: dict[str, Any]) -> None:
+    print(json.dumps(value))  # noqa: T201 # to the process that asked
 
 
-def told(instance: Instance) -> dict[str, Any]:
+def figures_of(instance: Instance) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(instance.call(f"{HERE}:tell").splitlines()[-1])
     return found
 
@@ -121,12 +121,12 @@ def test_ledger_survives_restore(
     remembering: Instance, kept: Backups, scope: str
 ) -> None:
     """A backup from before an erasure: held back, and erased once more."""
-    before = told(remembering)
+    before = figures_of(remembering)
     kept.take("memory", "keys")
     remembering.call(f"{HERE}:forget", scope)
-    done = told(remembering)
+    done = figures_of(remembering)
     kept.restore("memory", "keys")
-    assert told(remembering)["threads"] == before["threads"] == ["open", "open"]
+    assert figures_of(remembering)["threads"] == before["threads"] == ["open", "open"]
 
     for words in (("worker",), ("create_project", "zeta")):
         refused = remembering.manage(*words)
@@ -143,7 +143,7 @@ def test_ledger_survives_restore(
         until = time.monotonic() + NOTICED_SECONDS
         while (found := ask(server.port, "/health/ready"))[0] != 200:
             assert time.monotonic() < until, found
-    again = told(remembering)
+    again = figures_of(remembering)
     for name in ("subjects", "threads", "keys", "destroyed"):
         assert again[name] == done[name], name
     assert again["erasures"] == done["erasures"]
@@ -151,7 +151,7 @@ def test_ledger_survives_restore(
     assert again["ledger"] == ["intent", "done", "replayed"]
     # Said twice it finds nothing more to do.
     remembering.managed("forget", "--replay")
-    assert told(remembering) == again
+    assert figures_of(remembering) == again
     remembering.managed("anchor", "--anew")
     remembering.managed("verify", "--all")
 
@@ -162,13 +162,13 @@ def test_keys_restored_alone_refuses(remembering: Instance, kept: Backups) -> No
     """Her key has come back: what is left of her anywhere could be opened again."""
     kept.take("keys")
     remembering.call(f"{HERE}:forget", "subject")
-    done = told(remembering)
+    done = figures_of(remembering)
     kept.restore("keys")
-    assert told(remembering)["destroyed"] == 0
+    assert figures_of(remembering)["destroyed"] == 0
     refused = remembering.manage("worker")
     assert "erasures_to_replay" in refused.stderr
     remembering.managed("forget", "--replay")
-    again = told(remembering)
+    again = figures_of(remembering)
     assert again["keys"] == done["keys"]
     assert again["destroyed"] == 1
     assert again["receipts"] == done["receipts"] == ["test"]
@@ -183,10 +183,10 @@ def test_the_memory_restored_alone_is_erased_without_her_key(
 ) -> None:
     kept.take("memory")
     remembering.call(f"{HERE}:forget", "subject")
-    done = told(remembering)
+    done = figures_of(remembering)
     kept.restore("memory")
     remembering.managed("forget", "--replay")
-    again = told(remembering)
+    again = figures_of(remembering)
     for name in ("subjects", "threads", "keys", "destroyed"):
         assert again[name] == done[name], name
 
@@ -230,7 +230,7 @@ def test_a_backup_with_a_half_of_one_and_none_of_the_next(
     remembering.call(f"{HERE}:forget", later)
     kept.restore(*restored)
     remembering.managed("forget", "--replay")
-    again = told(remembering)
+    again = figures_of(remembering)
     assert [state for _, state in again["erasures"]] == ["complete"] * (1 + bool(half))
     assert again["threads"] == ["erased", "open"]
     assert again["destroyed"] == int(later == "subject")
@@ -288,9 +288,11 @@ def held_back(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(maintenance, "waiting", 2)
 
 
-async def replies(app: Any, scope: dict[str, Any], said: dict[str, Any]) -> list[Any]:
+async def replies(
+    app: Any, scope: dict[str, Any], message: dict[str, Any]
+) -> list[Any]:
     line: Any = ApplicationCommunicator(app, scope)  # type: ignore[no-untyped-call]  # asgiref's
-    await line.send_input(said)
+    await line.send_input(message)
     await line.wait(timeout=10)
     found = []
     while not line.output_queue.empty():

@@ -14,7 +14,7 @@ from memoryhub.models.projects import Project
 from memoryhub.models.server.clock import clock
 from memoryhub.services.people import subjects
 from memoryhub.services.scan import scan_probes
-from memoryhub.vault.scan import needles
+from memoryhub.vault.scan import targets
 from tests.cast.factories import append, make_agent, make_project, make_thread
 from tests.harness.instances import Instance
 
@@ -28,7 +28,7 @@ def leave_behind() -> None:
     append(agent, "t-1", "some content")
     event = Event.objects.exclude(payload=None).latest("at")
     assert event.payload is not None
-    needle = needles.nonce_of(bytes(event.payload))
+    needle = targets.nonce_of(bytes(event.payload))
     now = clock.now()
     Erasure.objects.create(
         project=Project.objects.get(slug="zeta"),
@@ -38,7 +38,7 @@ def leave_behind() -> None:
         reason="test",
         actor="command",
         epoch=1,
-        needles=needles.packed([needle]),
+        needles=targets.packed([needle]),
         created_at=now,
         updated_at=now,
         confirmed_at=now,

@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from itertools import chain, islice, pairwise
 from pathlib import Path
 from random import Random
+from threading import Event
 
 import pytest
 
@@ -21,6 +22,8 @@ from memoryhub.journal.rows import projections
 from memoryhub.kernel.formats import transcripts
 from memoryhub.kernel.text import names
 from memoryhub.management.demo import (
+    agents,
+    airline,
     coder,
     concierge,
     counter,
@@ -28,6 +31,7 @@ from memoryhub.management.demo import (
     diary,
     research,
 )
+from memoryhub.management.demo.client import Client
 from memoryhub.management.demo.messages import Exchange, Message, slot
 from tests.harness.forks import MANAGE
 from tests.harness.instances import COMMAND_SECONDS
@@ -49,6 +53,7 @@ def coder_talk(chance: Random) -> Iterator[Exchange]:
 
 
 TALKS: dict[str, Callable[[Random], Iterator[Exchange]]] = {
+    "airline": airline.exchanges,
     "desk": desk_talk,
     "research": research.rounds,
     "coder": coder_talk,
@@ -58,21 +63,21 @@ TALKS: dict[str, Callable[[Random], Iterator[Exchange]]] = {
 }
 
 
-def said(name: str, *, seed: int = 1, exchanges: int = 60) -> list[Message]:
+def script(name: str, *, seed: int = 1, exchanges: int = 60) -> list[Message]:
     talk = TALKS[name](Random(seed))
     return list(chain.from_iterable(islice(talk, exchanges)))
 
 
 @pytest.mark.parametrize("name", TALKS)
 def test_the_same_seed_says_the_same(name: str) -> None:
-    assert said(name) == said(name)
-    assert said(name) != said(name, seed=2)
+    assert script(name) == script(name)
+    assert script(name) != script(name, seed=2)
 
 
 @pytest.mark.parametrize("name", TALKS)
 def test_messages_are_chat_completions_as_the_import_reads_them(name: str) -> None:
     calls = transcripts.Calls()
-    for message in said(name):
+    for message in script(name):
         read = transcripts.read_message(message, thread="t", calls=calls)
         made = slot(message, at=NOON)
         assert not read.unknown_call
@@ -87,13 +92,15 @@ def test_messages_are_chat_completions_as_the_import_reads_them(name: str) -> No
 
 @pytest.mark.parametrize("name", TALKS)
 def test_no_template_is_left_unfilled(name: str) -> None:
-    texts = [message["content"] for message in said(name) if message["role"] == "user"]
+    texts = [
+        message["content"] for message in script(name) if message["role"] == "user"
+    ]
     assert texts
     assert not [text for text in texts if re.search(r"[{}]", text)]
 
 
 def test_a_few_hundred_different_sentences_are_said() -> None:
-    everything = chain.from_iterable(said(name, exchanges=100) for name in TALKS)
+    everything = chain.from_iterable(script(name, exchanges=100) for name in TALKS)
     texts = [
         message["content"]
         for message in everything
@@ -114,6 +121,22 @@ def test_attempts_end_with_one_that_passes() -> None:
         assert failed
 
 
+def test_a_promise_is_made_in_one_turn_and_denied_in_another() -> None:
+    answers = [each for each in script("airline") if each["role"] == "assistant"]
+    assert answers[airline.PROMISED - 1]["content"] == airline.PROMISE
+    assert answers[airline.DENIED - 1]["content"] == airline.DENIAL
+
+
+def test_names_repeat_without_growing() -> None:
+    life = agents.Life(
+        client=Client(host="", port=0, key=""), chance=Random(1), stopped=Event()
+    )
+    assert [*islice(life.chapters("a", "b"), 5)] == ["a", "b", "a.2", "b.2", "a.3"]
+    life.beginning = 3
+    assert next(life.chapters("a")) == "a.again-3"
+    assert all(map(names.valid, (*desk.NAMES, *coder.NAMES, *counter.NAMES)))
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_the_demo_plays_in_a_folder_of_its_own(tmp_path: Path) -> None:
@@ -128,10 +151,11 @@ def test_the_demo_plays_in_a_folder_of_its_own(tmp_path: Path) -> None:
     assert (mine / "memoryhub.sqlite3").read_text() == "not touched"
     rows = threads(folder)
     bob_is_forgotten(folder, rows)
-    assert max(slots for name, slots in rows.items() if "ticket" in name) == 80
+    assert max(slots for name, slots in rows.items() if "box-office" in name) == 80
     assert any(".try-" in name for name in rows)
     assert not [name for name in rows if "run-" in name]
     the_agents_page(folder)
+    the_promise_has_left(folder)
     play(tmp_path, "--keep")
     both = threads(folder)
     assert "concierge-bea.run-2" in both
@@ -171,17 +195,42 @@ def bob_is_forgotten(folder: Path, rows: dict[str, int]) -> None:
 
 def the_agents_page(folder: Path) -> None:
     """One keeps a stable set, one comes and goes, one reads again, one pins much."""
-    desk, repair = events(folder, "desk-case-1"), events(folder, "repair-1")
+    desk, repair = (
+        events(folder, "scratched-pannier"),
+        events(folder, "fix-loan-counter"),
+    )
     assert desk["page.pinned"] == 1
     assert not desk["page.evicted"]
     assert desk["turn.packed"] == desk["turn.began"] > 2
     assert repair["page.faulted"]
     topics = events(folder, "research-tides-and-maps")
-    assert topics["page.evicted"] > 2 * research.NOTES < topics["page.faulted"]
+    assert topics["page.evicted"] > 2 * research.FINDINGS < topics["page.faulted"]
     rates_fall_and_rise(folder, "research-tides-and-maps")
     diary_days = events(folder, "diary")
     assert diary_days["page.pinned"] > 1
     assert diary_days["page.evicted"] > 5
+
+
+def the_promise_has_left(folder: Path) -> None:
+    """What was said in one turn is not in the context when it is denied."""
+    with sqlite3.connect(folder / "memoryhub.sqlite3") as database:
+        found = database.execute(
+            "SELECT e.type, e.body FROM memoryhub_event e JOIN memoryhub_thread t "
+            "ON t.id = e.thread_id WHERE t.name = ? ORDER BY e.seq",
+            [airline.THREAD],
+        )
+        story = [(kind, json.loads(body)) for kind, body in found]
+    began = [at for at, (kind, _) in enumerate(story) if kind == "turn.began"]
+    promised, denied = (began[n - 1] for n in (airline.PROMISED, airline.DENIED))
+    index = next(
+        body["index"] for kind, body in story[promised:] if kind == "slot.appended"
+    )
+    between = [
+        body["page_id"]
+        for kind, body in story[promised:denied]
+        if kind == "page.evicted"
+    ]
+    assert f"slot-{index}" in between
 
 
 def rates_fall_and_rise(folder: Path, thread: str) -> None:
@@ -193,16 +242,18 @@ def rates_fall_and_rise(folder: Path, thread: str) -> None:
             "ORDER BY u.n",
             [thread],
         )
-        told = [json.loads(counters) for (counters,) in found]
-    resident = [rate for rate in map(projections.rate_of, told) if rate is not None]
+        counters_of = [json.loads(counters) for (counters,) in found]
+    resident = [
+        rate for rate in map(projections.rate_of, counters_of) if rate is not None
+    ]
     assert min(resident) < 0.5
     assert max(resident) > 0.8
     steps = {later > sooner for sooner, later in pairwise(resident) if later != sooner}
     assert steps == {True, False}
-    asked = [(each["hits"], each["misses"]) for each in told]
+    lookups = [(each["hits"], each["misses"]) for each in counters_of]
     moved = [
         (hits - before[0], misses - before[1])
-        for before, (hits, misses) in pairwise(asked)
+        for before, (hits, misses) in pairwise(lookups)
     ]
     assert any(hits and not misses for hits, misses in moved)
     assert any(misses > hits for hits, misses in moved)

@@ -45,8 +45,8 @@ def go_on() -> None:
 
 
 def tell(row: Erasure) -> None:
-    told = {"state": row.state, "waiting_on": row.waiting_on}
-    sys.stdout.write(f"{json.dumps(told | {'rewrite': scrub.rewrite()})}\n")
+    figures = {"state": row.state, "waiting_on": row.waiting_on}
+    sys.stdout.write(f"{json.dumps(figures | {'rewrite': scrub.rewrite()})}\n")
 
 
 # The tests
@@ -56,12 +56,12 @@ def tell(row: Erasure) -> None:
 def least(tmp_path: Path) -> Iterator[Instance]:
     """Its databases are a role's own that may do nothing else."""
     role = f"{ROLE}_{secrets.token_hex(6)}"
-    asked = os.environ["DATABASE_URL"]
-    run(asked, "CREATE ROLE {} LOGIN PASSWORD {}", role, literal=password(asked))
+    admin = os.environ["DATABASE_URL"]
+    run(admin, "CREATE ROLE {} LOGIN PASSWORD {}", role, literal=password(admin))
     try:
         with instance(tmp_path) as made:
             for url in made.urls:
-                run(asked, "ALTER DATABASE {} OWNER TO {}", name_of(url), role)
+                run(admin, "ALTER DATABASE {} OWNER TO {}", name_of(url), role)
             own = {
                 name: as_role(made.env[name], role)
                 for name in ("DATABASE_URL", "KEYS_DATABASE_URL")
@@ -70,8 +70,8 @@ def least(tmp_path: Path) -> Iterator[Instance]:
             theirs.call("tests.harness.instances:make_tables")
             yield theirs
     finally:
-        run(asked, "DROP OWNED BY {}", role)
-        run(asked, "DROP ROLE {}", role)
+        run(admin, "DROP OWNED BY {}", role)
+        run(admin, "DROP ROLE {}", role)
 
 
 def run(url: str, statement: str, *names: str, literal: str | None = None) -> None:
@@ -101,13 +101,13 @@ def role_of(made: Instance) -> str:
     return urlsplit(made.env["DATABASE_URL"]).username or ""
 
 
-def told(made: Instance, function: str) -> dict[str, str]:
+def answer_of(made: Instance, function: str) -> dict[str, str]:
     found: dict[str, str] = json.loads(made.call(f"{PLACE}:{function}"))
     return found
 
 
 def test_it_forgets_and_is_told_what_a_rewrite_needs(least: Instance) -> None:
-    found = told(least, "forget")
+    found = answer_of(least, "forget")
     assert found == {"state": "complete", "waiting_on": "", "rewrite": "rights"}
     assert {"W006", *GRANTED} <= words(least)
     refused = least.manage("forget", "--rewrite")
@@ -117,7 +117,7 @@ def test_it_forgets_and_is_told_what_a_rewrite_needs(least: Instance) -> None:
         for url in least.urls:
             run(url, f"{grant} TO {{}}", role_of(least))
     assert not {"W006", *GRANTED} & words(least)
-    assert told(least, "go_on")["rewrite"] == ""
+    assert answer_of(least, "go_on")["rewrite"] == ""
     assert "1 receipts have an addendum" in least.managed("forget", "--rewrite")
     assert "every chain is whole" in least.managed("verify", "--all")
 
@@ -129,9 +129,9 @@ GRANTED = ("GRANT EXECUTE ON FUNCTION pg_switch_wal()", "GRANT pg_checkpoint")
 def words(made: Instance) -> set[str]:
     """Of the warning and of what it names, what `check --deploy` says."""
     databases = ("--database", "default", "--database", "keys")
-    said = made.manage("check", "--deploy", *databases).stderr
+    printed = made.manage("check", "--deploy", *databases).stderr
     every = {"W006", "table memoryhub_slot", *GRANTED}
-    return {each for each in every if each in said}
+    return {each for each in every if each in printed}
 
 
 def test_a_table_of_another_role_is_said_to_be_in_the_way(least: Instance) -> None:
@@ -140,19 +140,19 @@ def test_a_table_of_another_role_is_said_to_be_in_the_way(least: Instance) -> No
     run(url, "ALTER TABLE memoryhub_slot OWNER TO CURRENT_USER")
     run(url, "GRANT ALL ON memoryhub_slot TO {}", role_of(least))
     assert {"W006", "table memoryhub_slot"} <= words(least)
-    found = told(least, "forget")
+    found = answer_of(least, "forget")
     assert (found["state"], found["waiting_on"]) == ("caches_purged", "rights")
     assert found["rewrite"] == "rights"
     run(url, "ALTER TABLE memoryhub_slot OWNER TO {}", role_of(least))
-    assert told(least, "go_on")["state"] == "complete"
+    assert answer_of(least, "go_on")["state"] == "complete"
 
 
 def test_another_roles_reader_is_waited_for(least: Instance) -> None:
     """Our role is not told all about it, and must not take it for nobody."""
     with held(least.urls[0]):
-        found = told(least, "forget")
+        found = answer_of(least, "forget")
         assert (found["state"], found["waiting_on"]) == ("caches_purged", "reader")
-    assert told(least, "go_on")["state"] == "complete"
+    assert answer_of(least, "go_on")["state"] == "complete"
 
 
 @contextmanager

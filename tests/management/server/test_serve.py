@@ -74,10 +74,10 @@ def test_a_first_start_serves(empty: Instance) -> None:
         static = "/static/vendor/htmx.org-2.0.11/htmx.min.js"
         assert ask(server, "GET", static)[0] == 200
         assert ask(server, "GET", "/health/live", Host="evil.example")[0] == 400
-    said = empty.log.read_text()
-    assert f"MemoryHub listens on {server.url}" in said
-    assert len(LINK.findall(said)) == 1
-    assert "keys backup" in said
+    log = empty.log.read_text()
+    assert f"MemoryHub listens on {server.url}" in log
+    assert len(LINK.findall(log)) == 1
+    assert "keys backup" in log
 
 
 def test_each_start_prints_another_link(instance: Instance) -> None:
@@ -100,10 +100,10 @@ def test_a_graceful_stop_leaves_no_log_beside_the_database(empty: Instance) -> N
 def test_no_link_off_loopback(instance: Instance) -> None:
     with instance.serve("--host", "0.0.0.0", MEMORYHUB_SECRET_KEY=SECRET) as server:
         assert ask(server, "GET", "/health/live")[0] == 200
-    said = instance.log.read_text()
-    assert "manage.py signin" in said
-    assert "/sign-in/" not in said
-    assert SECRET not in said
+    log = instance.log.read_text()
+    assert "manage.py signin" in log
+    assert "/sign-in/" not in log
+    assert SECRET not in log
 
 
 def test_a_key_that_was_printed_writes_and_one_that_was_revoked_does_not(
@@ -159,10 +159,10 @@ def test_no_content_in_logs(empty: Instance) -> None:
             assert ask(server, method, path, body, **headers)[0] < 500, path
         raw(server, f"NONSENSE {canary}\r\n\r\n")
         assert server.stop() in (0, -15)
-    said = empty.log.read_text()
-    assert canary not in said
-    assert key not in said
-    json_lines = [line for line in said.splitlines() if line.startswith("{")]
+    log = empty.log.read_text()
+    assert canary not in log
+    assert key not in log
+    json_lines = [line for line in log.splitlines() if line.startswith("{")]
     assert json_lines
     assert all(
         {"time", "level", "event"} <= json.loads(text).keys() for text in json_lines

@@ -50,10 +50,10 @@ def test_a_worker_ends_in_good_order(
 ) -> None:
     with working(instance) as process:
         process.send_signal(number)
-        _, said = process.communicate(timeout=60)
-        assert process.returncode == 0, said
-        assert "Traceback" not in said
-        assert "Stopping" in said
+        _, printed = process.communicate(timeout=60)
+        assert process.returncode == 0, printed
+        assert "Traceback" not in printed
+        assert "Stopping" in printed
 
 
 def test_a_worker_in_the_background_ends_in_good_order(instance: Instance) -> None:
@@ -70,9 +70,9 @@ def test_a_worker_in_the_background_ends_in_good_order(instance: Instance) -> No
     )
     with ended(process):
         process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=60)
-        assert process.returncode == 0, said
-        assert "Stopping" in said
+        _, printed = process.communicate(timeout=60)
+        assert process.returncode == 0, printed
+        assert "Stopping" in printed
 
 
 def test_two_workers_run_beside_each_other(instance: Instance) -> None:
@@ -93,19 +93,19 @@ def test_workers_sweep_what_expires_and_erase_it(
         instance.call(f"{PROGRAM}:make", 12, 40)
         if killed:
             first.kill()
-        told = json.loads(instance.call(f"{PROGRAM}:watch", 60).splitlines()[-1])
-    assert told == {"rows": 0, "kept": 0, "erased": 480, "whole": True}
+        printed = json.loads(instance.call(f"{PROGRAM}:watch", 60).splitlines()[-1])
+    assert printed == {"rows": 0, "kept": 0, "erased": 480, "whole": True}
 
 
 def test_the_help_says_what_it_does(instance: Instance) -> None:
-    told = instance.managed("worker", "--help")
-    assert "expiry of keys" in " ".join(told.split())
-    assert "MEMORYHUB_EXPIRY_INTERVAL_SECONDS" in told
+    printed = instance.managed("worker", "--help")
+    assert "expiry of keys" in " ".join(printed.split())
+    assert "MEMORYHUB_EXPIRY_INTERVAL_SECONDS" in printed
 
 
 def test_a_worker_does_all_that_is_due_once(instance: Instance) -> None:
-    told = instance.managed("worker", "--once").splitlines()
-    assert {line.partition(":")[0] for line in told} == {
+    printed = instance.managed("worker", "--once").splitlines()
+    assert {line.partition(":")[0] for line in printed} == {
         *(task.name for task in TASKS),
         *("erasures", "scans"),
     }

@@ -63,11 +63,11 @@ def alter(thread: Thread, *, turn: int) -> None:
     """Say in a record that one page more was left out than there was."""
     row = thread.turns.get(n=turn)
     event = thread.events.get(seq=row.packed_seq or 0)
-    told = json.loads(event.body)
-    told["manifest"]["omitted"] += 1
+    body = json.loads(event.body)
+    body["manifest"]["omitted"] += 1
     lift_guard()
     rows = Event.objects.filter(thread=thread, seq=event.seq)
-    rows.update(body=json.dumps(told))
+    rows.update(body=json.dumps(body))
 
 
 def test_all_is_well_says_how_much_was_looked_at(agent: Agent) -> None:

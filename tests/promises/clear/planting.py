@@ -254,6 +254,17 @@ class Planter:
             wanted=OK,
         )
 
+    def known(self, thread: str) -> Iterator[str]:
+        """What is known of the subject beyond the thread: a fact, and a block."""
+        new = self.canaries.new
+        fact = {part: new(part) for part in ("entity", "predicate", "value")}
+        block = {"text": new("block"), "description": new("block's description")}
+        yield from told(
+            self.client.post(f"/threads/{thread}/facts", fact),
+            self.client.put(f"/threads/{thread}/blocks/persona", block),
+            wanted=OK,
+        )
+
     def fork(self, thread: str) -> Iterator[str]:
         name, value = self.canaries.name("fork"), self.canaries.value
         at = f"/threads/{name}"

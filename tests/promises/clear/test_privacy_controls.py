@@ -86,11 +86,12 @@ LETS_EVERYBODY_IN = (
 )
 ERASES_BY_VALUE = Fault(
     "memoryhub/queries/forget/erasure_closures.py",
-    "    return closure([(thread.id, seq, seq)])\n",
+    "    return closure([(thread.id, seq, seq)], taught=taught)\n",
     "    same = Event.objects.filter(\n"
     "        body=Event.objects.get(thread=thread, seq=seq).body\n"
     "    )\n"
-    "    return closure([(row.thread_id, row.seq, row.seq) for row in same])\n",
+    "    places = [(row.thread_id, row.seq, row.seq) for row in same]\n"
+    "    return closure(places, taught=taught)\n",
 )
 LISTS_NO_NOTES = Fault("memoryhub/queries/nouns.py", "    notes.STATES,\n", "")
 STOPS_AFTER_A_BATCH = (

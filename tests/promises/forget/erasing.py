@@ -27,6 +27,7 @@ from memoryhub.services.forget.erasures import A_DAY
 from memoryhub.services.people import subjects
 from memoryhub.vault.proof import ledger
 from tests.cast import factories
+from tests.cast.forgetting import confirm, plan
 from tests.harness import killing
 
 TEXT = "I would like seat 12A by the window, please, and a vegetarian meal."
@@ -62,14 +63,7 @@ def remember(slug: str) -> None:
 
 def forget(slug: str, scope: str) -> Erasure:
     """Plan, confirm, and advance up to the receipt."""
-    row = _planned(slug, scope)
-    row = erasures.confirm(
-        row,
-        token=erasure_plans.token(row),
-        count=ErasureLine.of(row).count,
-        actor="command",
-    )
-    return _finished(row)
+    return _finished(confirm(_planned(slug, scope)))
 
 
 def make_keys(slug: str, erasures: str = "1") -> None:
@@ -149,7 +143,7 @@ def _planned(slug: str, scope: str) -> Erasure:
     if scope == "record":
         sealed = Event.objects.filter(thread=thread, payload__isnull=False)
         given["seq"] = sealed.order_by("seq")[0].seq
-    return erasure_plans.plan(ann, scope=scope, reason="test", actor="command", **given)
+    return plan(ann, scope, **given)
 
 
 def _finished(row: Erasure) -> Erasure:

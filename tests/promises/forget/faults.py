@@ -96,6 +96,13 @@ class Control:
     said: str
 
 
+def promised(test: str) -> str:
+    """Return the path of a promise's test, in whichever room its file stands."""
+    file, _, name = test.partition("::")
+    (path,) = (ROOT / "tests" / "promises").rglob(file)
+    return f"{path.relative_to(ROOT)}::{name}"
+
+
 def control(
     promise: str,
     load: str,
@@ -106,7 +113,7 @@ def control(
     marks: tuple[pytest.MarkDecorator, ...] = (),
 ) -> Any:
     mark = pytest.mark.promise(promise, load=load, control=True)
-    path = f"tests/{test}" if "/" in test else f"tests/promises/{test}"
+    path = f"tests/{test}" if "/" in test else promised(test)
     among = (asserted,) if isinstance(asserted, str) else asserted
     made = Control(path, among, faults, said)
     return pytest.param(made, marks=[mark, *marks], id=f"{promise} {load}")

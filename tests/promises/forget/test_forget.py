@@ -17,11 +17,11 @@ from memoryhub.models.erasures import Erasure
 from memoryhub.models.events import Event
 from memoryhub.queries.forget.erasures import ErasureLine
 from memoryhub.services.access.api_keys import Agent
-from memoryhub.services.forget import erasure_plans, erasures
 from memoryhub.services.forget.erasures import A_DAY
 from memoryhub.services.people import subjects
 from tests.cast import bundled
 from tests.cast.factories import append, get_thread, make_page, make_thread
+from tests.cast.forgetting import confirm, finish, plan
 from tests.harness.instances import UNLIMITED, Instance, prepared
 from tests.promised import Count
 from tests.promises.journal.clients import Client
@@ -288,16 +288,7 @@ def forgotten(agent: Agent, name: str, scope: str) -> Erasure:
         "before": {"before": timezone.now()},
         "record": {"thread": thread, "seq": sealed.order_by("seq")[1].seq},
     }
-    row = erasure_plans.plan(
-        subject, scope=scope, reason="test", actor="command", **asked[scope]
-    )
-    count = ErasureLine.of(row).count
-    row = erasures.confirm(
-        row, token=erasure_plans.token(row), count=count, actor="command"
-    )
-    for _ in Erasure.State.values:
-        row = erasures.advance(row)
-    return row
+    return finish(confirm(plan(subject, scope, **asked[scope])))
 
 
 def exports(agent: Agent, names: list[str]) -> dict[str, dict[str, bytes]]:

@@ -62,14 +62,16 @@ class Hub:
         planter = Planter(self.client, canaries, user_id)
         for _ in range(threads):
             assert planter.everything()
-        # So much that its state is kept beside it.
+        assert list(planter.known(canaries.named("thread")))
+        # So much that its state is kept beside it, and its terms.
         assert list(planter.more(canaries.named("thread"), count=SLOTS))
         asked = self.client.post("/subjects:resolve", {"user_id": user_id})
         assert asked.status == 200, asked
         told = self.shown(asked.body["id"])
         deadline = time.monotonic() + COMPLETE_SECONDS
-        # The server notes uses once in a few seconds.
-        while not told["rows"]["daily_uses"]:
+        # The server notes these once in a few seconds.
+        late = ("daily_uses", "refusal_counts", "thread_terms")
+        while not all(told["rows"][each] for each in late):
             assert time.monotonic() < deadline
             told = self.shown(asked.body["id"])
         return Person(

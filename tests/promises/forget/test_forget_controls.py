@@ -24,13 +24,12 @@ from memoryhub.models.slots import Slot
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread, ThreadLabel
 from memoryhub.queries.forget import erasure_counts
-from memoryhub.queries.forget.erasures import ErasureLine
 from memoryhub.queries.tombstones import require_subject
 from memoryhub.services.access.api_keys import Agent
-from memoryhub.services.forget import erasure_plans, erasure_steps, erasures
-from memoryhub.services.people import subjects
+from memoryhub.services.forget import erasure_steps, erasures
 from tests.cast import readers
 from tests.cast.factories import append, make_page, make_thread
+from tests.cast.forgetting import confirm, of, plan
 
 POSTGRES = "postgresql" in settings.DATABASES["default"]["ENGINE"]
 State = Erasure.State
@@ -68,13 +67,7 @@ def fenced(agent: Agent, ann: None) -> Erasure:
 
 def confirmed(agent: Agent) -> Erasure:
     """Everything of ann is to go."""
-    ann = subjects.find(agent.project, "ann")
-    assert ann is not None
-    row = erasure_plans.plan(ann, scope="subject", reason="test", actor="command")
-    count = ErasureLine.of(row).count
-    return erasures.confirm(
-        row, token=erasure_plans.token(row), count=count, actor="command"
-    )
+    return confirm(plan(of(agent, "ann")))
 
 
 def advanced(row: Erasure) -> Erasure:

@@ -34,7 +34,7 @@ class Page:
 
     def __init__(self, line: ClientConnection, thread: str) -> None:
         self.line = line
-        want = {"thread": thread, "panels": ["tail"], "seq": 0}
+        want = {"thread": thread, "panels": ["events"], "seq": 0}
         self.say({"t": "hello", "v": 1, "build": BUILD, "want": [want]})
         self.mode = self.control("hello")["mode"]
 
@@ -72,7 +72,7 @@ class Page:
     def paint(self, push: str) -> int:
         """Acknowledge a push; the seq it shows."""
         self.say({"t": "ack", "n": int(found(r' data-n="(\d+)"', push))})
-        return int(found(r'id="tail"[^>]* data-seq="(\d+)"', push))
+        return int(found(r'id="events"[^>]* data-seq="(\d+)"', push))
 
 
 @contextmanager

@@ -216,12 +216,12 @@ def figures(server: Server, session: str) -> dict[str, int]:
     finally:
         line.close()
     assert answer.status == 200, page
-    return dict(_figures(page.partition("<h2>live</h2>")[2].partition("</li>")[0]))
+    return dict(_figures(page.partition('<li id="live">')[2].partition("</li>")[0]))
 
 
 def _figures(card: str) -> Iterator[tuple[str, int]]:
-    for name, value in re.findall(r"<dt>(\w+)</dt><dd>([\d,]+)</dd>", card):
-        yield name, int(value.replace(",", ""))
+    for name, value in re.findall(r"<span>([a-z ]+) ([\d,]+)</span>", card):
+        yield name.replace(" ", "_"), int(value.replace(",", ""))
 
 
 async def await_figures(server: Server, session: str, **wanted: int) -> None:

@@ -11,6 +11,7 @@ from uuid import UUID, uuid4
 
 from django.db.models import Model
 
+from memoryhub.journal.rows import listed_columns
 from memoryhub.models.events import Event, Snapshot
 from memoryhub.models.pages import Page, PageLevel
 from memoryhub.models.slots import Slot, Turn
@@ -20,8 +21,8 @@ from memoryhub.models.working_memory import DueValue, Key
 #: Of a thread's row, what the journal does not say: its name, its salt (which only
 #: counts where there are names), the copies that lists sort by, a mark for workers and
 #: where it was imported from. Whose it is has a test of its own.
-UNTOLD = {"name", "name_salt", "listed_at", "listed_slots", "levels_due", "origin"}
-UNTOLD |= {"project_id", "subject_id"}
+UNTOLD = {"name", "name_salt", "listed_at", "levels_due", "origin"}
+UNTOLD |= {"project_id", "subject_id", "listed_rate", *listed_columns.COPIES}
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from tests.promises.forget.faults import (
     assert_noticed,
     control,
     copied,
+    promised,
     run,
 )
 
@@ -37,7 +38,11 @@ REPLIES_FIRST = (
         "                    self._serve(jobs)\n",
         "                    with transaction.atomic():\n"
         "                        self._serve(jobs)\n"
+        "                        _settle(jobs)\n"
         f"                        {PAUSE}\n",
+    ),
+    Fault(
+        WRITER, "                _settle(jobs)\n        finally:", "        finally:"
     ),
 )
 COMPARES_NO_HEAD = (
@@ -81,18 +86,20 @@ SORTS_NO_MAP = Fault(
 BELIEVES_KEYS_LONGER = Fault(
     "memoryhub/api/http/auth.py", "BELIEVED_SECONDS = 1.0", "BELIEVED_SECONDS = 10.0"
 )
-FRAMES, PRESS = "inspector/live/frames.py", "inspector/live/press.py"
+PANELS, RENDERER = "inspector/live/rendered_panels.py", "inspector/live/renderer.py"
 RENDERS_FOR_EACH = (
-    Fault(FRAMES, "LIFE_SECONDS = 1.0", "LIFE_SECONDS = -1.0"),
-    Fault(FRAMES, "PER_SECOND, BURST = 10.0, 2.0", "PER_SECOND, BURST = 1e6, 1e6"),
-    Fault(FRAMES, "REST = 3.0", "REST = 0.0"),
+    Fault(PANELS, "LIFE_SECONDS = 1.0", "LIFE_SECONDS = -1.0"),
+    Fault(PANELS, "PER_SECOND, BURST = 10.0, 2.0", "PER_SECOND, BURST = 1e6, 1e6"),
+    Fault(PANELS, "REST = 3.0", "REST = 0.0"),
     Fault(
-        PRESS,
+        RENDERER,
         "            self._whole(each, now, heads)\n",
         "            if each is viewer:\n                self._push(each)\n",
     ),
 )
-PUSHES_UNPAINTED = Fault(PRESS, "viewer.pushes + 1, False", "viewer.pushes + 1, True")
+PUSHES_UNPAINTED = Fault(
+    RENDERER, "viewer.pushes + 1, False", "viewer.pushes + 1, True"
+)
 WATCHED = "test_watching.py::test_fifty_browsers_watch_one_working_set[7]"
 KEEPS_THE_FIRST_STATE = (
     Fault(
@@ -121,13 +128,13 @@ RESTORES_PART_BY_PART = Fault(
 )
 COMPARES_NO_ANCHOR = Fault(
     "memoryhub/queries/verify/verification.py",
-    "or _rows(walk) or _anchored(thread)",
-    "or _rows(walk)",
+    "or _terms(thread) or _anchored(thread)",
+    "or _terms(thread)",
 )
 LOOKS_AT_NO_END = Fault(
     "memoryhub/queries/verify/verification.py",
-    "return _events(walk, progress) or _rows(walk)",
-    "return _events(walk, progress)",
+    "found = _events(walk, progress) or _rows(walk)",
+    "found = _events(walk, progress)",
 )
 
 
@@ -282,5 +289,5 @@ def test_without_a_fault_a_copy_keeps_its_promises(
         "test_requests.py::test_amendments_of_two_writers_are_both_kept",
         "test_tamper.py::test_a_fork_of_nothing_keeps_its_parent",
     ]
-    ran = run(copied(tmp_path / "copy"), *(f"tests/promises/{test}" for test in tests))
+    ran = run(copied(tmp_path / "copy"), *map(promised, tests))
     assert ran.passed, ran.output

@@ -26,7 +26,7 @@ from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.export import exports
 from memoryhub.services.people import subjects
 from memoryhub.vault.proof import signing
-from tests.cast import bundled, factories, recordings
+from tests.cast import bundled, factories, knowing, recordings
 from tests.oracles import memory_acts as acts
 
 pytestmark = pytest.mark.django_db
@@ -57,6 +57,7 @@ UNSTORED = {"state/notes.jsonl"}
 OTHERS = {
     "memoryhub.Snapshot": "made of the events alone",
     "memoryhub.SubjectKey": "opens the rest",
+    "memoryhub.ThreadTerms": "made of the events alone",
 }
 
 
@@ -95,6 +96,7 @@ def plant(agent: Agent, ann: Subject) -> dict[str, str]:
     factories.make_page(agent, "canary-page", text="canary-text", hint="canary-h", **at)
     acts.set_key(agent, "canary-key", "canary-keyed", **at)
     acts.add_notes(agent, "canary-note", **at)
+    knowing.say(agent, ann, knowing.claim("canary-fact"))
     acts.take(agent, "canary-checkpoint", **at)
     acts.set_task(agent, fields={"current_step": b"4711"}, **at)
     key = ApiKey.objects.get(id=agent.key)
@@ -121,6 +123,7 @@ def plant(agent: Agent, ann: Subject) -> dict[str, str]:
         "canary-key": "state/keys.jsonl",
         "canary-keyed": "state/keys.jsonl",
         "canary-note": "state/notes.jsonl",
+        "canary-fact": "state/assertions.jsonl",
         "canary-checkpoint": "state/checkpoints.jsonl",
         "4711": "state/tasks.jsonl",
         "4712": "access.jsonl",
@@ -132,12 +135,12 @@ def test_nobody_else_is_in_it(agent: Agent, acme: Project, ann: Subject) -> None
     """Though their threads are full of the same words."""
     bundled.live(agent, "bob", prefix="b-")
     bob = subjects.find_or_create(acme.id, "bob")
-    told = bundle_of(ann)
-    for name in told.namelist():
-        text = told.read(name)
+    bundle = bundle_of(ann)
+    for name in bundle.namelist():
+        text = bundle.read(name)
         assert str(bob.id).encode() not in text, name
         assert b"b-t-1" not in text, name
-    assert len(bundled.manifest(told)["cut"]) == 3
+    assert len(bundled.manifest(bundle)["cut"]) == 3
 
 
 def test_events_are_all_there_byte_for_byte(ann: Subject) -> None:
@@ -162,8 +165,8 @@ def test_parents_come_before_their_forks(ann: Subject) -> None:
 
 def test_the_manifest_vouches_for_all_else(ann: Subject) -> None:
     whole = bundle_of(ann)
-    told = bundled.manifest(whole)
-    named = {file["path"]: file for file in told["files"]}
+    manifest = bundled.manifest(whole)
+    named = {file["path"]: file for file in manifest["files"]}
     assert [*named, "manifest.json"] == whole.namelist()
     for path, file in named.items():
         data = whole.read(path)
@@ -173,17 +176,17 @@ def test_the_manifest_vouches_for_all_else(ann: Subject) -> None:
         )
         if path.endswith(".jsonl"):
             assert file["records"] == len(data.splitlines())
-    sig = bytes.fromhex(told["signature"]["sig"])
-    key_id, known = told["signature"]["key_id"], signing.public_keys()
-    assert signing.verify(key_id, bundles.canonical(told), sig, known)
-    told["erased"] += 1
-    assert not signing.verify(key_id, bundles.canonical(told), sig, known)
+    sig = bytes.fromhex(manifest["signature"]["sig"])
+    key_id, keys = manifest["signature"]["key_id"], signing.public_keys()
+    assert signing.verify(key_id, bundles.canonical(manifest), sig, keys)
+    manifest["erased"] += 1
+    assert not signing.verify(key_id, bundles.canonical(manifest), sig, keys)
 
 
 def test_every_line_is_what_its_schema_says(ann: Subject) -> None:
     whole = bundle_of(ann)
     described = [each for each in bundled.manifest(whole)["files"] if each["schema"]]
-    assert len(described) == 7
+    assert len(described) == 8
     bodies = set()
     for file in described:
         schema = validator_for(bundled.load(whole, file["schema"]))
@@ -291,10 +294,10 @@ def test_what_is_erased_meanwhile_is_told_as_well(
     export = exports.begin(ann, actor="command")
     bundled.delete_page(agent, "rules")
     data = b"".join(export.stream())
-    told = bundled.manifest(bundled.opened(data))
-    assert told["erased"] == 1
+    manifest = bundled.manifest(bundled.opened(data))
+    assert manifest["erased"] == 1
     head = factories.get_thread(agent, "t-1").head_seq
-    assert told["cut"][0]["head_seq"] == head
+    assert manifest["cut"][0]["head_seq"] == head
     lines = bundled.records(bundled.opened(data), "events.jsonl")
     (gone,) = (line for line in lines if line["erased"])
     assert gone["erased"] <= head

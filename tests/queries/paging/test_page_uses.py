@@ -52,8 +52,8 @@ def test_a_page_that_is_gone_names_none(agent: Agent, paged: Thread) -> None:
     do(agent, "paged", DeletePage(page_id="first"))
     thread = factories.get_thread(agent, "paged")
     assert uses_of(thread, "slot-0").derived == ()
-    told = uses_of(thread, "slot-0", seq=before.head_seq).derived
-    assert [page.page_id for page in told] == ["first"]
+    derived = uses_of(thread, "slot-0", seq=before.head_seq).derived
+    assert [page.page_id for page in derived] == ["first"]
 
 
 def test_requests_that_carried_it_are_what_their_records_say(paged: Thread) -> None:

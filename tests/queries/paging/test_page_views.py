@@ -5,7 +5,7 @@ import pytest
 from memoryhub.errors import PageErasedError, PageUnknownError
 from memoryhub.kernel.paging.page_commands import CreatePages
 from memoryhub.models.threads import Thread
-from memoryhub.queries.lists.terms import Span, Term, Word
+from memoryhub.queries.lists.terms import SearchTerm, Span, Word
 from memoryhub.queries.paging import page_views
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.paging import operator_pages
@@ -74,17 +74,17 @@ def test_a_search_is_what_a_plain_look_over_all_finds(paged: Thread) -> None:
     everything = page_views.list_pages(paged, seq=paged.head_seq, limit=200).items
     assert len(everything) == paged.slot_count + 1
     for term, holds in (
-        (Term(key="tokens", values=(Span(low=100, low_open=True),)),
+        (SearchTerm(key="tokens", values=(Span(low=100, low_open=True),)),
          lambda line: line.entry.full.tokens > 100),
-        (Term(key="tier", values=(Word(text="L0"), Word(text="L1"))),
+        (SearchTerm(key="tier", values=(Word(text="L0"), Word(text="L1"))),
          lambda line: line.tier in ("L0", "L1")),
-        (Term(key="type", values=(Word(text="artifact"),), negated=True),
+        (SearchTerm(key="type", values=(Word(text="artifact"),), negated=True),
          lambda line: line.entry.type != "artifact"),
-        (Term(key="page", values=(Word(text="slot-1", prefix=True),)),
+        (SearchTerm(key="page", values=(Word(text="slot-1", prefix=True),)),
          lambda line: line.entry.page_id.startswith("slot-1")),
-        (Term(key="level", values=(Span(low=0, high=0),)),
+        (SearchTerm(key="level", values=(Span(low=0, high=0),)),
          lambda line: line.level == 0),
-        (Term(key="pinned", values=(Word(text="yes"),)),
+        (SearchTerm(key="pinned", values=(Word(text="yes"),)),
          lambda line: line.pinned is not None),
     ):  # fmt: skip
         found = page_views.list_pages(

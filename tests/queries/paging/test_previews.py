@@ -40,10 +40,10 @@ def test_what_is_previewed_is_what_is_done(
     found = previews.get_preview(paged, command, page_id=page_id)
     assert factories.get_thread(agent, "paged").head_seq == paged.head_seq == found.seq
     receipt = operator_pages.act(paged, command, actor=ACTOR, if_match=found.seq)
-    told = [each.event.model_dump(mode="json", by_alias=True, exclude_none=True)
+    bodies = [each.event.model_dump(mode="json", by_alias=True, exclude_none=True)
             for each in receipt.events]  # fmt: skip
-    assert [dict(effect.body) for effect in found.effects] == told
-    assert told
+    assert [dict(effect.body) for effect in found.effects] == bodies
+    assert bodies
     state = states.state_of(factories.get_thread(agent, "paged"))
     assert found.after.tokens == state.paging.used
     assert found.after.pages == len(state.paging.frames)

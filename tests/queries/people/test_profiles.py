@@ -63,7 +63,7 @@ def test_a_profile_counts_one_person_alone(agent: Agent) -> None:
     found, twin = _profile(ann), _profile(bob)
     assert dict(found.threads) == {"open": 3}
     assert (found.slots, found.turns, found.keys) == (6, 3, 3)
-    assert found.counts == {"notes": 3, "checkpoints": 3}
+    assert found.counts == {"notes": 3, "assertions": 0, "checkpoints": 3}
     # Each message has a page as well.
     assert (found.pages, found.deleted_pages) == (9, 0)
     rows = Event.objects.filter(thread__subject=ann)
@@ -116,7 +116,7 @@ def test_a_profile_costs_the_same_however_much_it_is(
 
 def test_expired_keys_are_not_there(agent: Agent) -> None:
     ann = _live(agent, "ann")
-    soon = keys.setting("soon", 1, Expiry(said=True, ttl=timedelta(seconds=60)))
+    soon = keys.setting("soon", 1, Expiry(given=True, ttl=timedelta(seconds=60)))
     factories.run(keys.change(agent=agent, thread="ann-0", changes=(soon,)))
     found = profiles.get_subject(ann.project_id, ann.id)
     now = clock.now()

@@ -64,10 +64,10 @@ def tiktokens_own(monkeypatch: pytest.MonkeyPatch) -> tiktoken.Encoding:
 def test_it_counts_as_tiktoken_does(monkeypatch: pytest.MonkeyPatch) -> None:
     theirs, ours = tiktokens_own(monkeypatch), tokenizers.nearest(O200K)
     runs = json.loads(sample.path().read_text(encoding="utf-8"))
-    said = [*texts_in(runs), "", " ", "naïve 漢字 😀 DON'T 12345", "\r\n\t \n x"]
-    assert len(said) > 10_000
+    texts = [*texts_in(runs), "", " ", "naïve 漢字 😀 DON'T 12345", "\r\n\t \n x"]
+    assert len(texts) > 10_000
     assert ours.name == O200K
-    for text in said:
+    for text in texts:
         assert ours.count(text) == len(theirs.encode(text, disallowed_special=()))
 
 

@@ -16,7 +16,7 @@ from django.db import connections
 from pytest_django import Settings
 
 from memoryhub.queries.scan import redis_values, surface_files, surface_rows, surfaces
-from memoryhub.queries.scan.surfaces import Kind
+from memoryhub.queries.scan.surface_kinds import SurfaceKind
 from memoryhub.services.access.api_keys import Agent
 from tests.cast.factories import append, make_thread
 from tests.harness import parts
@@ -30,9 +30,9 @@ def marker() -> str:
     return secrets.token_hex(16)
 
 
-def places(marker: str, **given: object) -> dict[Kind, set[str]]:
+def places(marker: str, **given: object) -> dict[SurfaceKind, set[str]]:
     """Where the marker stands, by what sort of place it is."""
-    found: dict[Kind, set[str]] = {}
+    found: dict[SurfaceKind, set[str]] = {}
     for surface in surfaces.iter_surfaces(**given):  # type: ignore[arg-type]  # as is
         if marker.encode() in b"".join(surface.read()):
             found.setdefault(surface.kind, set()).add(surface.place)
@@ -53,12 +53,12 @@ def test_every_folder_is_looked_through(
     settings.BALLAST = settings.DATA_DIR / "ballast"
     settings.STATIC_ROOT = settings.DATA_DIR / "static"
     wanted = {
-        settings.DATA_DIR / "a" / "deep" / "file": Kind.FILE,
-        settings.LEDGER / "erasures.jsonl": Kind.LEDGER,
-        settings.LEDGER_MIRROR / "mirrored.jsonl": Kind.LEDGER,
-        settings.LOGS / "server.log.1": Kind.LOG,
+        settings.DATA_DIR / "a" / "deep" / "file": SurfaceKind.FILE,
+        settings.LEDGER / "erasures.jsonl": SurfaceKind.LEDGER,
+        settings.LEDGER_MIRROR / "mirrored.jsonl": SurfaceKind.LEDGER,
+        settings.LOGS / "server.log.1": SurfaceKind.LOG,
         settings.BALLAST: None,
-        settings.STATIC_ROOT / "inspector.css": None,
+        settings.STATIC_ROOT / "base.css": None,
     }
     for path in wanted:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -70,10 +70,10 @@ def test_every_folder_is_looked_through(
     finally:
         temporary.unlink()
     assert found == {
-        Kind.FILE: {"file"},
-        Kind.LEDGER: {"erasures.jsonl", "mirrored.jsonl"},
-        Kind.LOG: {"server.log.1"},
-        Kind.TEMPORARY: {temporary.name},
+        SurfaceKind.FILE: {"file"},
+        SurfaceKind.LEDGER: {"erasures.jsonl", "mirrored.jsonl"},
+        SurfaceKind.LOG: {"server.log.1"},
+        SurfaceKind.TEMPORARY: {temporary.name},
     }
 
 
@@ -83,7 +83,7 @@ def test_names_of_files_are_looked_at_too(
 ) -> None:
     settings.DATA_DIR = tmp_path
     (tmp_path / f"export-{marker}.zip").touch()
-    assert places(marker) == {Kind.NAMES: {"names of files"}}
+    assert places(marker) == {SurfaceKind.NAMES: {"names of files"}}
 
 
 def test_a_log_is_found_by_whom_it_belongs_to(tmp_path: Path, marker: str) -> None:
@@ -166,20 +166,20 @@ def test_to_look_at_a_database_gives_up_none_of_its_locks(writing: Path) -> None
 def test_every_row_of_every_table_is_given_out(agent: Agent, marker: str) -> None:
     thread = make_thread(agent, labels={"kept": marker})
     found = places(marker)
-    assert Kind.ROWS not in found
-    assert found[Kind.CALLED] == {
+    assert SurfaceKind.ROWS not in found
+    assert found[SurfaceKind.CALLED] == {
         *("memoryhub_thread", "memoryhub_threadlabel", "memoryhub_event")
     }
-    assert Kind.HERS not in found
+    assert SurfaceKind.OWN_ROWS not in found
     hers = places(marker, subjects=[thread.subject_id])
     by_thread = places(marker, threads=[thread.id])
     assert hers == by_thread
-    assert hers[Kind.HERS] == {
+    assert hers[SurfaceKind.OWN_ROWS] == {
         *("memoryhub.Thread", "memoryhub.ThreadLabel", "memoryhub.Event")
     }
     other = make_thread(agent, "t-2", user_id="mia")
-    assert Kind.HERS not in places(marker, subjects=[other.subject_id])
-    assert Kind.HERS not in places(marker, threads=[other.id])
+    assert SurfaceKind.OWN_ROWS not in places(marker, subjects=[other.subject_id])
+    assert SurfaceKind.OWN_ROWS not in places(marker, threads=[other.id])
 
 
 @pytest.mark.django_db(transaction=True)
@@ -191,7 +191,7 @@ def test_sealed_bytes_are_given_out_as_they_are(agent: Agent) -> None:
     rows = next(
         rows
         for rows in surface_rows.list_tables("default")
-        if rows.table == "memoryhub_event" and rows.part == "rest"
+        if rows.table == "memoryhub_event" and rows.kind is SurfaceKind.ROWS
     )
     assert bytes(event.payload) in b"".join(surface_rows.iter_values(rows))
 
@@ -210,7 +210,7 @@ def test_a_table_that_nobody_listed_is_given_out_too(alias: str, marker: str) ->
             )
             for text in (marker, marker[::-1], marker * 3_000, long[-9_000:]):
                 found = places(text)
-                assert found[Kind.UNLISTED] == {'un"listed'}
+                assert found[SurfaceKind.UNLISTED] == {'un"listed'}
         finally:
             cursor.execute('DROP TABLE "un""listed"')
 
@@ -221,20 +221,6 @@ def test_our_own_words_are_told_from_names() -> None:
         words = b"\0".join(surface_rows.iter_schema(alias))
         assert f"memoryhub_{table}".encode() in words
         assert b"0001_initial" in words
-
-
-@pytest.mark.grown
-@pytest.mark.django_db(transaction=True)
-def test_the_servers_files_are_looked_at_where_they_are_given(
-    agent: Agent, marker: str
-) -> None:
-    make_thread(agent, labels={"kept": marker})
-    with connections["default"].cursor() as cursor:
-        cursor.execute("CHECKPOINT")
-        cursor.execute("SELECT current_setting('data_directory')")
-        (folder,) = cursor.fetchone()
-    found = places(marker, data_directory=Path(folder))
-    assert {Kind.SERVER_DATA, Kind.SERVER_WAL} <= found.keys()
 
 
 # Redis

@@ -43,9 +43,9 @@ async def test_what_a_query_raises_is_raised_to_who_asked(started: None) -> None
 async def test_a_stopped_pool_has_served_what_waited() -> None:
     pool = Readers()
     pool.start()
-    asked = [pool.put(_name) for _ in range(20)]
+    futures = [pool.put(_name) for _ in range(20)]
     pool.stop()
-    assert all(future.done() for future in asked)
+    assert all(future.done() for future in futures)
     assert not pool.running
 
 
@@ -72,16 +72,16 @@ async def test_a_connection_that_the_server_closed_is_made_anew(
 async def test_a_query_that_fails_by_itself_is_not_asked_twice(
     transactional_db: None, started: None
 ) -> None:
-    asked = []
+    calls = []
 
     def fail() -> None:
         connection.ensure_connection()
-        asked.append(1)
+        calls.append(1)
         raise OperationalError
 
     with pytest.raises(OperationalError):
         await read(fail)
-    assert asked == [1]
+    assert calls == [1]
 
 
 def _name() -> str:

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from itertools import pairwise
-
 import pytest
 
 from memoryhub.models.threads import Thread
@@ -32,42 +30,6 @@ def test_the_changes_of_all_events_add_up_to_the_state(talk: Thread) -> None:
         if change.name == "token_count"
     ]
     assert sum(deltas) == talk.token_count
-
-
-def test_the_minimap_counts_every_slot_once(agent: Agent, talk: Thread) -> None:
-    factories.append(agent, "t-1", *("more" for _ in range(300)))
-    thread = factories.get_thread(agent)
-    buckets = timeline.get_minimap(thread)
-    assert len(buckets) <= timeline.BUCKETS
-    assert sum(bucket.slots for bucket in buckets) == thread.slot_count
-    assert buckets[0].first == 1
-    assert buckets[-1].last == thread.head_seq
-    joints = pairwise(buckets)
-    assert all(one.last + 1 == two.first for one, two in joints)
-
-
-def test_a_long_thread_is_drawn_from_its_snapshots(
-    agent: Agent, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    factories.append(agent, "t-1", *("more" for _ in range(150)))
-    for _ in range(10):
-        factories.append(agent, "t-1", *("more" for _ in range(150)))
-    thread = factories.get_thread(agent)
-    monkeypatch.setattr(timeline, "_READ_SLOTS", 100)
-    buckets = timeline.get_minimap(thread)
-    assert len(buckets) >= 2
-    assert sum(bucket.slots for bucket in buckets) == thread.slot_count
-    assert buckets[-1].last == thread.head_seq
-
-
-@pytest.mark.parametrize("size", [3, 400])
-def test_the_minimap_costs_two_queries(
-    agent: Agent, size: int, django_assert_max_num_queries: object
-) -> None:
-    factories.append(agent, "t-1", *("more" for _ in range(min(size, 200))))
-    thread = factories.get_thread(agent)
-    with django_assert_max_num_queries(2):  # type: ignore[operator]  # a fixture
-        timeline.get_minimap(thread)
 
 
 def test_marks_beyond_what_is_near_are_found(talk: Thread) -> None:

@@ -145,9 +145,9 @@ def test_whole_blocks_and_prices(paged: Thread, settings: object) -> None:
     assert rounded.prefix_tokens == exact.prefix_tokens // 128 * 128
     (cost,) = rounded.costs
     rest = rounded.tokens - rounded.prefix_tokens
-    told = (rounded.prefix_tokens * 0.5 + rest * 2.0) / 1e6
+    expected = (rounded.prefix_tokens * 0.5 + rest * 2.0) / 1e6
     assert cost.name == "small"
-    assert cost.amount == pytest.approx(told)
+    assert cost.amount == pytest.approx(expected)
     settings.PRICES = {}  # type: ignore[attr-defined]  # a fixture
     assert prefixes.get_lens(paged, turn).costs == ()
 

@@ -103,9 +103,9 @@ def spoken(messages: list[Any]) -> Iterator[str]:
     for each in messages:
         if calls.get(each.get("tool_call_id")) == "page_list":
             continue
-        said = re.sub(r"(?s)<VM:MANIFEST>.*?</VM:MANIFEST>", "", each["content"] or "")
-        fenced = said.startswith("<VM:") or "\n<VM:" in said
-        yield from said.splitlines() if fenced else [said]
+        text = re.sub(r"(?s)<VM:MANIFEST>.*?</VM:MANIFEST>", "", each["content"] or "")
+        fenced = text.startswith("<VM:") or "\n<VM:" in text
+        yield from text.splitlines() if fenced else [text]
 
 
 def whose(text: str) -> str | None:
@@ -134,8 +134,10 @@ def test_a_fault_and_an_eviction_say_whose_they_were(paged: Thread) -> None:
 
 def test_a_fork_is_told_from_its_parents_turns_on(agent: Agent, paged: Thread) -> None:
     fork(agent, "paged", "child", budget_tokens=2_400, reserved_tokens=800)
-    asked = message("user", "And in this history?")
-    factories.run(turns.begin(agent=agent, thread="child", new=NewTurn(slots=[asked])))
+    question = message("user", "And in this history?")
+    factories.run(
+        turns.begin(agent=agent, thread="child", new=NewTurn(slots=[question]))
+    )
     child = factories.get_thread(agent, "child")
     found = turn_diffs.get_diff(child, child.turn_count, base=2)
     moved = [each for each in found.changes if each.kind != "unchanged"]

@@ -83,9 +83,9 @@ def test_each_text_lies_in_the_request_where_it_says(paged: Thread) -> None:
             assert used.range[0] >= end
             end = used.range[1]
             text = shown.request[slice(*used.range)].decode()
-            (*_, said) = json.loads(f"[{text}]")
-            if said["role"] == "tool":
-                assert said["content"].startswith(f"page {used.page_id} ·")
+            (*_, message) = json.loads(f"[{text}]")
+            if message["role"] == "tool":
+                assert message["content"].startswith(f"page {used.page_id} ·")
 
 
 def test_why_a_text_is_in_is_told_by_the_state_that_was_packed(paged: Thread) -> None:
@@ -124,7 +124,7 @@ def test_faults_are_looked_for_within_a_bound(
 ) -> None:
     whole = turn_faults.get_faults(paged, 6)
     assert whole is not None
-    monkeypatch.setattr(turn_faults, "TOLD", 1)
+    monkeypatch.setattr(turn_faults, "SHOWN", 1)
     cut = turn_faults.get_faults(paged, 6)
     assert cut is not None
     assert (cut.faults, cut.more) == (whole.faults[:1], True)
@@ -161,3 +161,16 @@ def test_the_number_of_statements_is_constant(
         turns.get_context(thread, 7)
         with django_assert_num_queries(6):  # type: ignore[operator]  # a fixture
             turns.get_context(thread, 7)
+
+
+def test_what_turns_packed_is_told_as_of_any_event(agent: Agent, paged: Thread) -> None:
+    lines = turns.list_turns(paged).items
+    packed = {line.n: line.packed.tokens for line in lines if line.packed}
+    head = paged.head_seq
+    assert turns.get_packed_tokens(paged, {*packed}, up_to=head) == packed
+    before = (lines[0].packed_seq or 0) - 1
+    earlier = turns.get_packed_tokens(paged, {6, 7}, up_to=before)
+    assert earlier == {6: packed[6]}
+    operator_threads.fork(paged, actor="operator:x", name="alt", seq=head)
+    fork = factories.get_thread(agent, "alt")
+    assert turns.get_packed_tokens(fork, {7}, up_to=fork.head_seq) == {7: packed[7]}

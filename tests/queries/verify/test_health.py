@@ -48,14 +48,14 @@ def test_all_is_well() -> None:
     readiness = health.get_readiness()
     assert readiness.serving
     assert readiness.degraded == []
-    told = readiness.as_json()
-    assert told["status"] == "ok"
-    assert set(told["parts"]) == {
+    plain = readiness.as_json()
+    assert plain["status"] == "ok"
+    assert set(plain["parts"]) == {
         *("clock", "journal", "keys", "writer", "live", "worker", "expiry"),
         "erasures",
     }
-    assert told["parts"]["erasures"] == {"state": "ok", "late": 0}
-    assert told["parts"]["expiry"] == {"state": "ok", "lag_seconds": 0}
+    assert plain["parts"]["erasures"] == {"state": "ok", "late": 0}
+    assert plain["parts"]["expiry"] == {"state": "ok", "lag_seconds": 0}
 
 
 def test_a_lost_doorbell_is_said_and_served_through() -> None:

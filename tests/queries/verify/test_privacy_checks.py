@@ -9,7 +9,7 @@ from pytest_django import DjangoAssertNumQueries
 from memoryhub.models.keys import KekCheck
 from memoryhub.models.projects import Project
 from memoryhub.queries.verify import privacy_checks
-from memoryhub.queries.verify.privacy_checks import Verdict
+from memoryhub.queries.verify.privacy_checks import PrivacyCheck
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.vault.proof import anchors, ledger, signing
 from memoryhub.workers.anchors import move
@@ -20,8 +20,10 @@ pytestmark = pytest.mark.django_db(transaction=True)
 DAY = timedelta(days=1)
 
 
-def verdicts(project: Project, *, after: timedelta = timedelta()) -> dict[str, Verdict]:
-    found = privacy_checks.list_verdicts(project, now=timezone.now() + after)
+def verdicts(
+    project: Project, *, after: timedelta = timedelta()
+) -> dict[str, PrivacyCheck]:
+    found = privacy_checks.list_checks(project, now=timezone.now() + after)
     return {each.name: each for each in found}
 
 
@@ -41,7 +43,7 @@ def test_a_ledger_that_was_cut_is_wrong(agent: Agent, acme: Project) -> None:
     lines = ledger.path().read_bytes().splitlines(keepends=True)
     ledger.path().write_bytes(lines[0])
     cut = verdicts(acme)["ledger"]
-    assert (cut.state, cut.said) == ("away", "It ends before what was written.")
+    assert (cut.state, cut.text) == ("away", "It ends before what was written.")
     ledger.path().write_bytes(b"{}\n")
     assert verdicts(acme)["ledger"].state == "away"
 
@@ -53,10 +55,10 @@ def test_anchors_that_were_cut_and_a_strange_key_are_wrong(acme: Project) -> Non
     lines = anchors.path().read_bytes().splitlines(keepends=True)
     anchors.path().write_bytes(lines[0])
     cut = verdicts(acme)["anchors"]
-    assert (cut.state, cut.said) == ("away", "It ends before what was written.")
+    assert (cut.state, cut.text) == ("away", "It ends before what was written.")
     keys = anchors.path().with_name(signing.FILE)
     keys.write_bytes(keys.read_bytes() + b" ")
-    assert verdicts(acme)["ledger"].said == "A key beside it is none of ours."
+    assert verdicts(acme)["ledger"].text == "A key beside it is none of ours."
 
 
 def test_a_ring_is_well_once_it_is_in_a_backup(acme: Project) -> None:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 from django.utils import timezone
 
@@ -36,9 +38,19 @@ def test_a_dead_key_finds_nobody(acme: Project) -> None:
     assert agents.find(key, now=timezone.now()) is None
 
 
-def test_the_use_is_noted_by_the_hour(acme: Project) -> None:
+def test_the_use_is_noted_by_the_minute(acme: Project) -> None:
     _, key = factories.make_key(acme)
-    now = timezone.now()
-    agents.find(key, now=now)
-    hour = now.replace(minute=0, second=0, microsecond=0)
-    assert ApiKey.objects.get(project=acme).last_used_at == hour
+    now = timezone.now() + timedelta(hours=2)
+    for at in (now, now + timedelta(minutes=1)):
+        agents.find(key, now=at)
+        minute = at.replace(second=0, microsecond=0)
+        assert ApiKey.objects.get(project=acme).last_used_at == minute
+
+
+def test_a_key_is_never_used_before_it_was_made(acme: Project) -> None:
+    """Fault 6: the minute of its first use began before it."""
+    _, key = factories.make_key(acme)
+    agents.find(key, now=timezone.now())
+    row = ApiKey.objects.get(project=acme)
+    assert row.last_used_at is not None
+    assert row.last_used_at >= row.created_at

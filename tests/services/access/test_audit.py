@@ -159,15 +159,15 @@ def test_a_keys_life_is_told_by_its_prefix(acme: Project) -> None:
     row, key = api_keys.create(acme, actor=ACTOR)
     made, _ = api_keys.rotate(row, actor=ACTOR)
     api_keys.revoke(made, actor=ACTOR)
-    told = AuditEntry.objects.filter(target_kind="api_key").order_by("seq")
-    assert [(each.action, each.target_id) for each in told] == [
+    entries = AuditEntry.objects.filter(target_kind="api_key").order_by("seq")
+    assert [(each.action, each.target_id) for each in entries] == [
         ("api_key.made", row.prefix),
         ("api_key.made", made.prefix),
         ("api_key.rotated", row.prefix),
         ("api_key.revoked", made.prefix),
     ]
-    assert {(each.project, each.actor_ref) for each in told} == {(acme.id, "0197")}
-    assert not [each for each in told if key in str(vars(each))]
+    assert {(each.project, each.actor_ref) for each in entries} == {(acme.id, "0197")}
+    assert not [each for each in entries if key in str(vars(each))]
 
 
 def test_a_projects_settings_are_told(acme: Project) -> None:
@@ -175,8 +175,8 @@ def test_a_projects_settings_are_told(acme: Project) -> None:
     projects.configure(acme, max_threads=7, actor=ACTOR)
     projects.keep(acme, idle_days=30, actor=ACTOR)
     projects.let_expire(acme, default_ttl_seconds=60, grace_seconds=60, actor=ACTOR)
-    told = AuditEntry.objects.filter(action="project.changed")
-    assert [(each.actor_ref, each.target_id) for each in told] == [
+    entries = AuditEntry.objects.filter(action="project.changed")
+    assert [(each.actor_ref, each.target_id) for each in entries] == [
         ("0197", str(acme.id))
     ] * 3
     assert verify().wrong is None

@@ -229,8 +229,8 @@ def test_disabling_ends_sessions_links_and_passwords(acme: Project) -> None:
     operators.enable(ann)
     operators.enable(ann)
     assert operators.find("ann") == ann
-    told = AuditEntry.objects.filter(target_id=str(ann.id)).order_by("seq")
-    actions = [row.action for row in told if row.action.endswith("abled")]
+    entries = AuditEntry.objects.filter(target_id=str(ann.id)).order_by("seq")
+    actions = [row.action for row in entries if row.action.endswith("abled")]
     assert actions == ["operator.disabled", "operator.enabled"]
 
 

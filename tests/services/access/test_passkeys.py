@@ -67,11 +67,11 @@ def test_what_is_asked_names_us_and_wants_a_device_that_knows_who(
     assert {kind["alg"] for kind in options["pubKeyCredParams"]} == {-7, -8, -257}
     # A device that is known here need not be added again.
     assert len(options["excludeCredentials"]) == 1
-    asked, state = passkeys.challenge(SITE)
-    assert asked["rpId"] == "localhost"
-    assert "allowCredentials" not in asked
+    request, state = passkeys.challenge(SITE)
+    assert request["rpId"] == "localhost"
+    assert "allowCredentials" not in request
     assert passkeys.challenge(SITE)[1]["challenge"] != state["challenge"]
-    json.dumps([options, asked, state])
+    json.dumps([options, request, state])
 
 
 @pytest.mark.parametrize(
@@ -102,14 +102,14 @@ def test_an_answer_for_another_host_shows_nobody(device: Device) -> None:
 
 def test_a_name_has_ids_whoever_has_it(olga: Operator, device: Device) -> None:
     """So nobody learns by them who exists; the true one is among them."""
-    told = {
+    ids_of = {
         name: [each["id"] for each in _allowed(name)]
         for name in ("olga", "bert", "no name\0")
     }
-    assert {len(ids) for ids in told.values()} == {3}
-    assert websafe_encode(device.id) in told["olga"]
-    assert not set(told["olga"]) & set(told["bert"])
-    assert [each["id"] for each in _allowed("bert")] == told["bert"]
+    assert {len(ids) for ids in ids_of.values()} == {3}
+    assert websafe_encode(device.id) in ids_of["olga"]
+    assert not set(ids_of["olga"]) & set(ids_of["bert"])
+    assert [each["id"] for each in _allowed("bert")] == ids_of["bert"]
 
 
 def _allowed(name: str) -> list[dict[str, str]]:

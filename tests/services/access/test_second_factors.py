@@ -110,8 +110,8 @@ def test_adding_and_removing_are_audited(olga: Operator) -> None:
         second_factors.add(olga, SECRET, code_at(SECRET, STEP))
     assert second_factors.remove(olga)
     assert not second_factors.remove(olga)
-    told = AuditEntry.objects.filter(action__startswith="operator.factor")
-    assert [(row.action, row.target_id) for row in told.order_by("seq")] == [
+    entries = AuditEntry.objects.filter(action__startswith="operator.factor")
+    assert [(row.action, row.target_id) for row in entries.order_by("seq")] == [
         ("operator.factor_added", str(olga.id)),
         ("operator.factor_removed", str(olga.id)),
     ]
@@ -119,10 +119,10 @@ def test_adding_and_removing_are_audited(olga: Operator) -> None:
 
 def test_a_device_can_read_the_secret(olga: Operator) -> None:
     address = urlsplit(second_factors.address_of(SECRET, olga))
-    asked = parse_qs(address.query)
+    query = parse_qs(address.query)
     assert (address.scheme, address.netloc) == ("otpauth", "totp")
-    assert asked["secret"] == [second_factors.text_of(SECRET)]
-    assert asked["issuer"] == ["MemoryHub"]
+    assert query["secret"] == [second_factors.text_of(SECRET)]
+    assert query["issuer"] == ["MemoryHub"]
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,7 @@ from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.forget import erasure_plans, erasures
 from memoryhub.services.people import subjects
 from tests.cast.factories import append, get_thread, make_page, make_thread
+from tests.cast.forgetting import plan
 
 pytestmark = pytest.mark.django_db
 
@@ -51,11 +52,6 @@ def bob(agent: Agent) -> Thread:
     thread = make_thread(agent, "bob-1", user_id="bob", labels={"channel": "web"})
     append(agent, "bob-1", "I would like seat 12A, please.", "And a meal.")
     return thread
-
-
-def plan(subject: Subject, scope: str = "subject", **more: object) -> Erasure:
-    asked = {"reason": "test", "actor": "command", **more}
-    return erasure_plans.plan(subject, scope=scope, **asked)  # type: ignore[arg-type]
 
 
 def places(row: Erasure) -> dict[str, int]:
@@ -220,7 +216,7 @@ def test_a_restriction_of_hers_outlives_the_plan(ann: Subject) -> None:
 def test_a_token_is_of_one_plan_and_all_it_says(ann: Subject) -> None:
     row = plan(ann)
     token = erasure_plans.token(row)
-    erasure_plans.require_token(row, token)
+    erasures.require_token(row, token)
     for name, value in (
         ("planned", row.planned.replace('"count"', '"count" ')),
         ("targets", '{"heads":[],"ranges":[]}'),
@@ -236,4 +232,4 @@ def test_a_token_is_of_one_plan_and_all_it_says(ann: Subject) -> None:
         assert (changed != token) == (name != "planned"), name
     row.planned = row.planned.replace('"threads":2', '"threads":3')
     with pytest.raises(InvalidError):
-        erasure_plans.require_token(row, token)
+        erasures.require_token(row, token)

@@ -9,10 +9,11 @@ from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
 from memoryhub.queries.forget import erasure_counts
 from memoryhub.services.access.api_keys import Agent
-from memoryhub.services.forget import erasure_plans, erasure_rows
+from memoryhub.services.forget import erasure_rows
 from memoryhub.services.people import subjects
 from tests.cast import bundled
 from tests.cast.factories import append, get_thread, make_page, make_thread
+from tests.cast.forgetting import plan
 
 pytestmark = pytest.mark.django_db
 
@@ -29,13 +30,7 @@ def ann(agent: Agent) -> Subject:
 
 
 def planned(subject: Subject, scope: str = "subject", **given: object) -> Erasure:
-    return erasure_plans.plan(
-        subject,
-        scope=scope,
-        reason="mistake",
-        actor="command",
-        **given,  # type: ignore[arg-type]  # of several types
-    )
+    return plan(subject, scope, reason="mistake", **given)
 
 
 def ends(subject: Subject) -> set[str]:

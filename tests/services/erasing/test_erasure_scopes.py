@@ -11,8 +11,6 @@ from memoryhub.errors import (
     ThreadErasedError,
     ValueErasedError,
 )
-from memoryhub.kernel.state.events import Limits
-from memoryhub.kernel.state.state import Scope
 from memoryhub.models.erasures import Erasure, Tombstone
 from memoryhub.models.events import Event
 from memoryhub.models.subjects import Subject
@@ -20,9 +18,9 @@ from memoryhub.models.threads import Thread
 from memoryhub.queries.forget import erasure_counts
 from memoryhub.queries.forget.erasures import ErasureLine
 from memoryhub.services.access.api_keys import Agent
-from memoryhub.services.threads import threads
-from tests.cast.factories import append, get_thread, make_page, run
+from tests.cast.factories import append, get_thread, make_page
 from tests.cast.forgetting import confirm, finish, kept, make_person, of, plan
+from tests.services.acts import fork
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -130,10 +128,7 @@ def test_before_not_inverted(agent: Agent, ann: Subject, bob: Subject) -> None:
 
 def test_a_fork_keeps_nothing_of_the_thread(agent: Agent, ann: Subject) -> None:
     parent = get_thread(agent, "ann-1")
-    command = threads.fork_command(
-        parent, parent.head_seq, scope=Scope(), labels=None, config=Limits()
-    )
-    run(threads.fork(agent=agent, name="ann-fork", command=command))
+    fork(agent, "ann-1", "ann-fork")
     append(agent, "ann-fork", "This is the fork's own.")
     row = plan(ann, "thread", thread=parent)
     line = ErasureLine.of(row)
@@ -145,7 +140,22 @@ def test_a_fork_keeps_nothing_of_the_thread(agent: Agent, ann: Subject) -> None:
     assert len(payloads("ann-fork")) == 1
     append(agent, "ann-fork", "It lives.")
     # With its last fork the rest goes too.
-    fork = get_thread(agent, "ann-fork")
-    row = finish(confirm(plan(of(agent, "ann"), "thread", thread=fork)))
+    last = get_thread(agent, "ann-fork")
+    row = finish(confirm(plan(of(agent, "ann"), "thread", thread=last)))
     assert row.state == State.COMPLETE
     assert not any(erasure_counts.count_thread(parent.id).values())
+
+
+def test_a_fork_of_an_erased_fork_reads_through_both(
+    agent: Agent, ann: Subject
+) -> None:
+    fork(agent, "ann-1", "ann-fork")
+    append(agent, "ann-fork", "This goes with the fork.")
+    fork(agent, "ann-fork", "ann-twig")
+    for name in ("ann-fork", "ann-1"):
+        row = plan(of(agent, "ann"), "thread", thread=get_thread(agent, name))
+        line = ErasureLine.of(row)
+        assert (line.forks, "names_in_forks" in line.residue) == (1, True)
+        row = finish(confirm(row))
+        assert (row.state, row.waiting_on) == (State.COMPLETE, "")
+    append(agent, "ann-twig", "It lives.")

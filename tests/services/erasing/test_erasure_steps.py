@@ -19,12 +19,13 @@ from memoryhub.models.events import Event
 from memoryhub.models.subjects import Subject
 from memoryhub.services.access import operators
 from memoryhub.services.access.api_keys import Agent
-from memoryhub.services.forget import erasure_plans, erasure_steps, erasures, ledgers
+from memoryhub.services.forget import erasure_steps, erasures, ledgers
 from memoryhub.services.people import holds, subjects
-from memoryhub.services.scan import erasure_needles
+from memoryhub.services.scan import collecting
 from memoryhub.vault.proof import ledger
-from memoryhub.vault.scan.needles import Kind, Needle
+from memoryhub.vault.scan.targets import ScanTarget, TargetKind
 from tests.cast.factories import append, get_thread, make_thread
+from tests.cast.forgetting import plan
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -41,13 +42,7 @@ def ann(agent: Agent) -> Subject:
 
 def confirmed(subject: Subject, scope: str = "subject", **given: object) -> Erasure:
     """Confirmed, but not fenced: as after a crash between the two."""
-    row = erasure_plans.plan(
-        subject,
-        scope=scope,
-        reason="test",
-        actor="command",
-        **given,  # type: ignore[arg-type]  # of several types
-    )
+    row = plan(subject, scope, **given)
     Erasure.objects.filter(id=row.id).update(confirmed_at=timezone.now())
     return Erasure.objects.select_related("subject", "thread").get(id=row.id)
 
@@ -187,8 +182,8 @@ def test_whom_to_tell_is_noted_before_it_is_forgotten(
 def test_what_is_found_stops_it(ann: Subject, monkeypatch: pytest.MonkeyPatch) -> None:
     """Control: a needle that stands in our own words, hence in the database."""
     row = until(confirmed(ann), State.SCRUBBED)
-    found = Needle(kind=Kind.PLAINTEXT, data=b"caches_purged")
-    monkeypatch.setattr(erasure_needles, "of", lambda _: [found])
+    found = ScanTarget(kind=TargetKind.PLAINTEXT, data=b"caches_purged")
+    monkeypatch.setattr(collecting, "list_targets", lambda _: [found])
     row = erasures.advance(row)
     assert (row.state, row.waiting_on) == (State.SCRUBBED, "store")
     assert orjson.loads(row.verification)["undeclared"] > 0

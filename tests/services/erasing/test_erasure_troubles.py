@@ -22,7 +22,7 @@ from memoryhub.models.subjects import Subject
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.forget import erasure_plans, erasures, ledgers, replays
 from memoryhub.services.scan import scans
-from memoryhub.services.scan.scans import Verdict
+from memoryhub.services.scan.scans import ScanResult
 from memoryhub.vault.proof import ledger
 from memoryhub.workers.erasures import Eraser
 from tests.cast.factories import append, get_thread, make_page, make_thread
@@ -214,9 +214,9 @@ def _elsewhere(
 @pytest.fixture
 def slow_and_dirty(monkeypatch: pytest.MonkeyPatch) -> tuple[Signal, Signal]:
     """Another's scan has begun; it ends when told, and reached not everything."""
-    begun, ended, here, scan = Signal(), Signal(), get_ident(), scans.scan_each
+    begun, ended, here, scan = Signal(), Signal(), get_ident(), scans.scan
 
-    def look(*args: Any, **options: Any) -> tuple[Verdict, dict[UUID, Verdict]]:
+    def look(*args: Any, **options: Any) -> tuple[ScanResult, dict[UUID, ScanResult]]:
         whole, each = scan(*args, **options)
         if get_ident() == here:
             return whole, each
@@ -225,7 +225,7 @@ def slow_and_dirty(monkeypatch: pytest.MonkeyPatch) -> tuple[Signal, Signal]:
         dirty = partial(replace, unreachable=("redis",), trouble="store")
         return dirty(whole), {name: dirty(verdict) for name, verdict in each.items()}
 
-    monkeypatch.setattr(scans, "scan_each", look)
+    monkeypatch.setattr(scans, "scan", look)
     return begun, ended
 
 

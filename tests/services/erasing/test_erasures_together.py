@@ -19,7 +19,7 @@ from memoryhub.models.threads import ThreadLabel
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.forget import erasures
 from memoryhub.services.scan import scan_targets, scans
-from memoryhub.vault.scan.needles import unpacked
+from memoryhub.vault.scan.targets import unpacked
 from tests.cast.factories import append
 from tests.cast.forgetting import forget, make_person
 
@@ -38,13 +38,13 @@ def people(agent: Agent) -> list[Subject]:
 @pytest.fixture
 def scanned(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """For how many each scan was."""
-    counts, scan = list[int](), scans.scan_each
+    counts, scan = list[int](), scans.scan
 
-    def look(groups: Any, **options: Any) -> Any:
-        counts.append(len(groups))
-        return scan(groups, **options)
+    def look(targets: scan_targets.Targets, **options: Any) -> Any:
+        counts.append(len(targets.by_erasure))
+        return scan(targets, **options)
 
-    monkeypatch.setattr(scans, "scan_each", look)
+    monkeypatch.setattr(scans, "scan", look)
     return counts
 
 

@@ -21,6 +21,7 @@ MOVED = {
     "ThreadForked.subject",
     "ThreadForked.parent",
     "PlaceBody.thread",
+    "ExchangeConsolidated.thread",
     "LevelBody.thread",
     "OfferedBody.thread",
     "SectionBody.refs",

@@ -58,29 +58,35 @@ def what(data: bytes, project: Project) -> tuple[Any, Any]:
 @pytest.mark.parametrize(
     ("edit", "word"),
     [
-        (lambda told: told.update(format="memoryhub.subject/3"), "newer_format"),
-        (lambda told: told.update(format="memoryhub.subject/1"), "older_format"),
-        (lambda told: told.update(format="other/1"), "unknown_format"),
-        (lambda told: told.pop("format"), "unknown_format"),
-        (lambda told: told.pop("cut"), "manifest"),
-        (lambda told: told.update(more=1), "manifest"),
-        (lambda told: told["cut"][0].update(head_seq="1"), "manifest"),
-        (lambda told: told["subject"].update(user_id=None), "subject"),
-        (lambda told: told["subject"].update(user_id="a\nb"), "subject"),
-        (lambda told: told["cut"].append(told["cut"][0]), "cut"),
-        (lambda told: told["cut"].pop(), "line"),
-        (lambda told: told["cut"].reverse(), "thread"),
-        (lambda told: told["cut"][2].update(thread=str(uuid4())), "thread"),
-        (lambda told: told["cut"][0].update(head_seq=2), "chain"),
-        (lambda told: told["cut"][2].update(head_hash="0" * 64), "chain"),
-        (lambda told: told["cut"][0].update(status="erased"), "status"),
-        (lambda told: told["cut"][1].update(parent_seq=1), "birth"),
-        (lambda told: told["subject"].update(id=str(uuid4())), "body"),
-        (lambda told: told["files"].pop(), "files"),
-        (lambda told: told["files"].append(told["files"][0]), "files"),
-        (lambda told: told["files"][1].update(bytes=1), "files"),
-        (lambda told: told["files"][1].update(sha256="0" * 64), "sha256"),
-        (lambda told: told["files"][1].update(records=1), "events_missing"),
+        (
+            lambda manifest: manifest.update(format="memoryhub.subject/3"),
+            "newer_format",
+        ),
+        (
+            lambda manifest: manifest.update(format="memoryhub.subject/1"),
+            "older_format",
+        ),
+        (lambda manifest: manifest.update(format="other/1"), "unknown_format"),
+        (lambda manifest: manifest.pop("format"), "unknown_format"),
+        (lambda manifest: manifest.pop("cut"), "manifest"),
+        (lambda manifest: manifest.update(more=1), "manifest"),
+        (lambda manifest: manifest["cut"][0].update(head_seq="1"), "manifest"),
+        (lambda manifest: manifest["subject"].update(user_id=None), "subject"),
+        (lambda manifest: manifest["subject"].update(user_id="a\nb"), "subject"),
+        (lambda manifest: manifest["cut"].append(manifest["cut"][0]), "cut"),
+        (lambda manifest: manifest["cut"].pop(), "line"),
+        (lambda manifest: manifest["cut"].reverse(), "thread"),
+        (lambda manifest: manifest["cut"][2].update(thread=str(uuid4())), "thread"),
+        (lambda manifest: manifest["cut"][0].update(head_seq=2), "chain"),
+        (lambda manifest: manifest["cut"][2].update(head_hash="0" * 64), "chain"),
+        (lambda manifest: manifest["cut"][0].update(status="erased"), "status"),
+        (lambda manifest: manifest["cut"][1].update(parent_seq=1), "birth"),
+        (lambda manifest: manifest["subject"].update(id=str(uuid4())), "body"),
+        (lambda manifest: manifest["files"].pop(), "files"),
+        (lambda manifest: manifest["files"].append(manifest["files"][0]), "files"),
+        (lambda manifest: manifest["files"][1].update(bytes=1), "files"),
+        (lambda manifest: manifest["files"][1].update(sha256="0" * 64), "sha256"),
+        (lambda manifest: manifest["files"][1].update(records=1), "events_missing"),
     ],
 )
 def test_another_manifest_is_refused(
@@ -166,9 +172,9 @@ def test_a_content_with_all_that_ends_a_line_comes_whole(
 
 
 def test_what_nobody_signed_is_refused(data: bytes, zeta: Project) -> None:
-    told = bundled.manifest(bundled.opened(data))
-    told["signature"]["sig"] = "0" * 128
-    text = json.dumps(told).encode()
+    manifest = bundled.manifest(bundled.opened(data))
+    manifest["signature"]["sig"] = "0" * 128
+    text = json.dumps(manifest).encode()
     assert what(bundled.repacked(data, {"manifest.json": text}), zeta) == (
         "signature",
         None,
@@ -199,10 +205,10 @@ def test_an_own_key_in_the_list_beside_the_ledger_is_no_signer(
 ) -> None:
     own, _ = stranger(), signing.current()
     listed(own)
-    told = bundled.manifest(bundled.opened(data))
-    sig = own.sign(bundles.canonical(told))
-    told["signature"] = {"key_id": own.key_id, "sig": sig.hex()}
-    forged = bundled.repacked(data, {"manifest.json": json.dumps(told).encode()})
+    manifest = bundled.manifest(bundled.opened(data))
+    sig = own.sign(bundles.canonical(manifest))
+    manifest["signature"] = {"key_id": own.key_id, "sig": sig.hex()}
+    forged = bundled.repacked(data, {"manifest.json": json.dumps(manifest).encode()})
     refusal = refused(forged, zeta, trusted={})
     assert refusal.detail == {"what": "unknown_signer"}
 

@@ -69,10 +69,10 @@ def test_import_of_export_equal(data: bytes, zeta: Project) -> None:
     taken = bundled.take(data, zeta)
     again = subjects.find_or_create(zeta.id, "ann")
     assert (taken.subject, taken.threads) == (again.id, 3)
-    told = bundled.comparable(bundled.opened(bundled.export(again)))
-    assert told == bundled.comparable(bundled.opened(data))
-    assert taken.events == len(told["events.jsonl"])
-    kinds = {line["type"] for line in told["events.jsonl"]}
+    content = bundled.comparable(bundled.opened(bundled.export(again)))
+    assert content == bundled.comparable(bundled.opened(data))
+    assert taken.events == len(content["events.jsonl"])
+    kinds = {line["type"] for line in content["events.jsonl"]}
     assert kinds >= {"turn.packed", "page.evicted", "checkpoint.restored"}
 
 
@@ -158,11 +158,11 @@ def test_what_expired_is_still_erased(
     """Deleted pages' texts: records that were erased before enter as erased."""
     bundled.delete_page(agent, "rules")
     data = bundled.export(ann)
-    told = bundled.comparable(bundled.opened(data))
-    assert told["erased"] == 1
+    content = bundled.comparable(bundled.opened(data))
+    assert content["erased"] == 1
     bundled.take(data, zeta)
     again = subjects.find_or_create(zeta.id, "ann")
-    assert bundled.comparable(bundled.opened(bundled.export(again))) == told
+    assert bundled.comparable(bundled.opened(bundled.export(again))) == content
     gone = Event.objects.filter(thread__project=zeta, erased_by__isnull=False)
     assert gone.get().payload is None
 
@@ -170,11 +170,11 @@ def test_what_expired_is_still_erased(
 def same_elsewhere(subject: Subject, elsewhere: Project) -> dict[str, Any]:
     """What the bundle says, once it has said the same of itself elsewhere."""
     data = bundled.export(subject)
-    told = bundled.comparable(bundled.opened(data))
+    content = bundled.comparable(bundled.opened(data))
     bundled.take(data, elsewhere)
     again = subjects.find_or_create(elsewhere.id, "ann")
-    assert bundled.comparable(bundled.opened(bundled.export(again))) == told
-    return told
+    assert bundled.comparable(bundled.opened(bundled.export(again))) == content
+    return content
 
 
 def test_erased_records_enter_as_erased(
@@ -183,9 +183,9 @@ def test_erased_records_enter_as_erased(
     thread = factories.get_thread(agent, "t-1")
     before = bundled.comparable(bundled.opened(bundled.export(ann)))
     erasings.erase(thread, (2, 6))
-    told = same_elsewhere(ann, zeta)
-    assert told["erased"] > before["erased"]
-    lines = [line for line in told["events.jsonl"] if line["thread"] == "thread 0"]
+    content = same_elsewhere(ann, zeta)
+    assert content["erased"] > before["erased"]
+    lines = [line for line in content["events.jsonl"] if line["thread"] == "thread 0"]
     assert lines[-1]["type"] == "records.erased"
     assert lines[-1]["body"]["ranges"] == [["thread 0", 2, 6]]
     assert [line["content"] for line in lines[1:6]] == [None] * 5
@@ -203,10 +203,12 @@ def test_an_erased_thread_comes_without_its_names(
     if purged:
         erasings.purge(thread)
         erasings.closed(erasure)
-    told = same_elsewhere(ann, zeta)
-    (cut,) = (each for each in told["cut"] if each["status"] == "erased")
+    content = same_elsewhere(ann, zeta)
+    (cut,) = (each for each in content["cut"] if each["status"] == "erased")
     assert cut["name"].startswith("~")
-    lines = [line for line in told["events.jsonl"] if line["thread"] == cut["thread"]]
+    lines = [
+        line for line in content["events.jsonl"] if line["thread"] == cut["thread"]
+    ]
     assert {line["content"] for line in lines} == {None}
     text = json.dumps(lines)
     assert "deep" not in text
@@ -223,8 +225,8 @@ def test_an_erased_parent_still_carries_its_forks(
     erasure = erasings.end(parent)
     erasings.purge(parent)
     erasings.closed(erasure)
-    told = same_elsewhere(ann, zeta)
-    assert told["cut"][0]["status"] == "erased"
+    content = same_elsewhere(ann, zeta)
+    assert content["cut"][0]["status"] == "erased"
     other = factories.make_agent(zeta)
     assert factories.append(other, "t-3", "still here").seq
 
@@ -237,9 +239,9 @@ def test_a_dry_run_writes_nothing(data: bytes, zeta: Project) -> None:
 
 
 def test_progress_counts_each_event_twice(data: bytes, zeta: Project) -> None:
-    told: list[int] = []
-    taken = bundled.take(data, zeta, progress=told.append)
-    assert sum(told) == 2 * taken.events
+    steps: list[int] = []
+    taken = bundled.take(data, zeta, progress=steps.append)
+    assert sum(steps) == 2 * taken.events
 
 
 # What is refused: what is here already

@@ -58,17 +58,17 @@ def test_erased_value_stays_out(data: bytes, ann: Subject, zeta: Project) -> Non
         *("page.created", "page.created", "key.set", "note.added"),
     ]
     assert erased(zeta, "t-2") == ["key.set"]
-    told = bundled.opened(bundled.export(ann))
+    bundle = bundled.opened(bundled.export(ann))
     values = [
         line["content"]
-        for line in bundled.records(told, "events.jsonl")
+        for line in bundled.records(bundle, "events.jsonl")
         if VALUE in json.dumps(line["content"])
     ]
     # To have said it is no value: messages are exempt.
     assert values == [{"content": VALUE}]
     for path in ("state/keys.jsonl", "state/notes.jsonl"):
-        assert VALUE.encode() not in told.read(path)
-    assert OTHER.encode() in told.read("state/notes.jsonl")
+        assert VALUE.encode() not in bundle.read(path)
+    assert OTHER.encode() in bundle.read("state/notes.jsonl")
 
 
 def test_each_gap_is_told_by_the_journal(
@@ -92,9 +92,9 @@ def test_what_leads_there_is_gone_from_the_state(
     data: bytes, ann: Subject, zeta: Project
 ) -> None:
     bundled.take(data, zeta)
-    told = bundled.opened(bundled.export(ann))
-    assert bundled.records(told, "state/keys.jsonl") == []
-    pages = {each["page_id"] for each in bundled.records(told, "state/pages.jsonl")}
+    bundle = bundled.opened(bundled.export(ann))
+    assert bundled.records(bundle, "state/keys.jsonl") == []
+    pages = {each["page_id"] for each in bundled.records(bundle, "state/pages.jsonl")}
     assert "window" in pages
     assert not pages & {"passport", "made"}
 

@@ -23,7 +23,7 @@ from memoryhub.services.forget.ledgers import Standing
 from memoryhub.services.people import subjects
 from memoryhub.vault.keys import blind_index, keys
 from memoryhub.vault.proof import ledger
-from memoryhub.vault.proof.ledger import Kind
+from memoryhub.vault.proof.ledger import LedgerKind
 from tests.cast.factories import get_thread, make_thread
 
 pytestmark = pytest.mark.django_db
@@ -81,7 +81,11 @@ def test_an_intent_is_said_once(ann: Subject) -> None:
     line = ledgers.intend(row)
     assert ledgers.intend(row) == line
     assert [each.n for each in ledger.lines()] == [1]
-    assert (line.kind, line.erasure, line.subject) == (Kind.INTENT, row.id, ann.id)
+    assert (line.kind, line.erasure, line.subject) == (
+        LedgerKind.INTENT,
+        row.id,
+        ann.id,
+    )
     assert line.subject_ref == bytes(ann.subject_ref or b"")
     assert line.targets == ()
 

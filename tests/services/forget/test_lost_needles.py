@@ -16,7 +16,7 @@ from memoryhub.queries.forget import erasure_waits
 from memoryhub.queries.forget.erasures import ErasureLine
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.forget import night_scans
-from memoryhub.services.scan import erasure_needles
+from memoryhub.services.scan import collecting
 from tests.cast.forgetting import confirm, finish, forget, make_person, plan
 from tests.cast.lost_needles import USER, lose, meet, planted, restart
 
@@ -70,9 +70,9 @@ def test_anothers_scan_does_not_end_it(lost: Erasure, agent: Agent) -> None:
 def test_it_goes_on_once_the_id_is_typed_again(lost: Erasure) -> None:
     for wrong in ("bob.of.accounts@example.org", "", USER.upper()):
         with pytest.raises(InvalidError):
-            erasure_needles.recall(lost, [wrong])
+            collecting.recall(lost, [wrong])
         assert finish(lost).waiting_on == "needles"
-    erasure_needles.recall(lost, [USER])
+    collecting.recall(lost, [USER])
     row = finish(lost)
     assert (row.state, row.waiting_on) == (State.COMPLETE, "")
     told = orjson.loads(row.verification)
@@ -81,7 +81,7 @@ def test_it_goes_on_once_the_id_is_typed_again(lost: Erasure) -> None:
 
 def test_what_is_still_there_is_found_again(lost: Erasure) -> None:
     planted(USER)
-    erasure_needles.recall(lost, [USER])
+    collecting.recall(lost, [USER])
     row = finish(lost)
     assert (row.state, row.waiting_on) == (State.SCRUBBED, "store")
 
@@ -104,8 +104,8 @@ def test_of_a_thread_a_text_is_typed(agent: Agent) -> None:
     session.delete()
     assert finish(row).waiting_on == "needles"
     with pytest.raises(InvalidError):
-        erasure_needles.recall(row, ["short"])
-    erasure_needles.recall(row, [text])
+        collecting.recall(row, ["short"])
+    collecting.recall(row, [text])
     assert finish(row).state == State.COMPLETE
 
 

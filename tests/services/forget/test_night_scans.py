@@ -17,15 +17,15 @@ from memoryhub.models.access.audit import AuditEntry
 from memoryhub.models.erasures import Erasure, Receipt
 from memoryhub.models.projects import Project
 from memoryhub.models.subjects import Subject
-from memoryhub.queries.scan import surfaces
+from memoryhub.queries.scan.surface_kinds import LARGE
 from memoryhub.queries.verify import privacy_checks
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.forget import night_scans
 from memoryhub.services.people import subjects
 from memoryhub.services.scan import scan_probes, scan_targets, scans
 from memoryhub.vault.proof import receipts, signing
-from memoryhub.vault.scan import needles
-from memoryhub.vault.scan.needles import unpacked
+from memoryhub.vault.scan import targets
+from memoryhub.vault.scan.targets import unpacked
 from tests.cast.erasings import sound
 from tests.cast.factories import append, get_thread
 from tests.cast.forgetting import finish, forget, make_person
@@ -64,7 +64,7 @@ def addenda(row: Erasure) -> list[dict[str, int]]:
 
 
 def last_scan(project: Project) -> str:
-    found = privacy_checks.list_verdicts(project, now=timezone.now())
+    found = privacy_checks.list_checks(project, now=timezone.now())
     return {each.name: each.state for each in found}["last scan"]
 
 
@@ -118,11 +118,11 @@ def test_a_machine_that_sleeps_at_night_is_caught_up_with_by_day(ann: Subject) -
 def test_of_many_each_has_its_own_verdict(settings: Settings, tmp_path: Path) -> None:
     settings.LOGS, text = tmp_path, secrets.token_hex(16)
     (tmp_path / "server.log").write_text(text)
-    found, other = needles.user_id(text), needles.user_id(secrets.token_hex(16))
+    found, other = targets.user_id(text), targets.user_id(secrets.token_hex(16))
     one, two, three = (uuid4() for _ in range(3))
     groups = {one: [found], two: [other], three: [other, found]}
-    whole, each = scans.scan_each(groups)
-    assert (whole.undeclared, whole.needles) == (1, {"user_id": 2})
+    whole, each = scans.scan(scan_targets.Targets(by_erasure=groups))
+    assert (whole.undeclared, whole.targets) == (1, {"user_id": 2})
     undeclared = {name: verdict.undeclared for name, verdict in each.items()}
     assert undeclared == {one: 1, two: 0, three: 1}
     assert {verdict.scanned_bytes for verdict in each.values()} == {whole.scanned_bytes}
@@ -142,7 +142,7 @@ def test_over_the_budget_there_is_no_receipt_before_the_night(
     assert orjson.loads(row.verification)["self_test"] == "passed"
     with monkeypatch.context() as patch:
         # By day it is not looked through a second time.
-        patch.setattr(scans, "scan_each", None)
+        patch.setattr(scans, "scan", None)
         assert finish(row).state == State.SCRUBBED
     assert not Receipt.objects.exists()
 
@@ -150,7 +150,7 @@ def test_over_the_budget_there_is_no_receipt_before_the_night(
     assert verdict.clean
     assert not verdict.deferred
     # In a large memory it is looked through, too.
-    assert set(verdict.surfaces) & surfaces.LARGE
+    assert set(verdict.surfaces) & LARGE
     assert (entry().actor_kind, entry().outcome, entry().count) == ("worker", "done", 0)
     row = finish(row)
     assert (row.state, row.waiting_on) == (State.COMPLETE, "")
@@ -233,7 +233,7 @@ def test_each_receipt_has_an_addendum_of_the_night_after(
     assert told == {
         "surfaces": len(verdict.surfaces),
         "bytes": verdict.scanned_bytes,
-        "needles": sum(verdict.needles.values()),
+        "needles": sum(verdict.targets.values()),
         "undeclared": 0,
     }
     assert told["needles"] > 0
@@ -241,7 +241,7 @@ def test_each_receipt_has_an_addendum_of_the_night_after(
     # The next night there is nothing to look for, and nothing to say.
     (verdict,) = night_scans.run()
     assert verdict.clean
-    assert not verdict.needles
+    assert not verdict.targets
     assert len(addenda(row)) == 1
     sound(get_thread(agent, "bob-1"))
 

@@ -176,7 +176,7 @@ def test_every_name_of_a_client_has_its_kind() -> None:
 
 @pytest.mark.parametrize("scope", Erasure.Scope.values)
 def test_names_in_threads_that_stay_are_kept_on_purpose(scope: str) -> None:
-    kept = {each.what for each in receipts.retained(scope)}
+    kept = {each["what"] for each in receipts.retained(scope)}
     assert ("names" in kept) is (scope in ("before", "record"))
 
 

@@ -19,7 +19,7 @@ from memoryhub.models.projects import Instance
 from memoryhub.models.server.clock import clock
 from memoryhub.models.subjects import Subject
 from memoryhub.services.access.api_keys import Agent
-from memoryhub.services.forget import erasure_plans, erasures, ledgers, replays
+from memoryhub.services.forget import erasures, ledgers, replays
 from memoryhub.services.forget.maintenance import maintenance
 from memoryhub.services.people import subjects
 from memoryhub.services.scan import scans
@@ -46,13 +46,7 @@ def ann(agent: Agent) -> Subject:
 
 
 def planned(subject: Subject, **options: object) -> Erasure:
-    row = erasure_plans.plan(
-        subject,
-        scope="subject",
-        reason="test",
-        actor="command",
-        restrict=bool(options.get("restrict")),
-    )
+    row = plan(subject, restrict=bool(options.get("restrict")))
     Erasure.objects.filter(id=row.id).update(state=options.get("state", State.PLANNED))
     return Erasure.objects.get(id=row.id)
 

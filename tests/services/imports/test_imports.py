@@ -44,11 +44,11 @@ pytestmark = pytest.mark.django_db
 
 
 def test_integers_of_any_size_come_in(acme: Project, tmp_path: Path) -> None:
-    said = {**message("hello"), "ids": [2**63, 10**30 + 7]}
-    take(acme, array(tmp_path, run(messages=[said])))
-    take(acme, lines(tmp_path, said, name="talk.jsonl"))
+    sent = {**message("hello"), "ids": [2**63, 10**30 + 7]}
+    take(acme, array(tmp_path, run(messages=[sent])))
+    take(acme, lines(tmp_path, sent, name="talk.jsonl"))
     for name in ("desk:0:0", "talk"):
-        assert contents(find(acme, name)) == [said], name
+        assert contents(find(acme, name)) == [sent], name
     job, (bad,) = take(acme, array(tmp_path, run(trial=2**63), name="other.json"))
     assert (bad.code, job.counts.runs) == ("integer_range", 0)
 
@@ -116,8 +116,8 @@ def test_a_line_becomes_a_slot_of_its_thread(acme: Project, tmp_path: Path) -> N
     assert desk.subject.anonymous
     assert not talk.subject.anonymous
     assert (talk.agent_type, talk.turn_count) == ("desk", 1)
-    (said, _) = list_slots(talk).items
-    assert said.agent_at == datetime(2024, 5, 15, 15, tzinfo=UTC)
+    (slot, _) = list_slots(talk).items
+    assert slot.agent_at == datetime(2024, 5, 15, 15, tzinfo=UTC)
 
 
 def test_lines_of_many_threads_wait_for_a_batch_each(

@@ -5,28 +5,22 @@ from django.db import connections
 from django.test.utils import CaptureQueriesContext
 
 from memoryhub.errors import (
-    CheckpointsFullError,
     CheckpointUnknownError,
-    NameTakenError,
     NotFoundError,
     StaleError,
-    ThreadClosedError,
 )
 from memoryhub.journal import Receipt, Request
 from memoryhub.kernel.memory.checkpoint_events import (
-    CheckpointDeleted,
     CheckpointRestored,
     CheckpointTaken,
 )
 from memoryhub.kernel.memory.checkpoints import TakeCheckpoint
 from memoryhub.kernel.memory.keys import DeleteKey, Expiry
-from memoryhub.kernel.state import working_memory as kernel
 from memoryhub.models import Event, Key
 from memoryhub.queries.memory import checkpoints as reading
 from memoryhub.queries.memory import keys as key_queries
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.memory import checkpoints, keys
-from memoryhub.services.threads import threads
 from tests.cast import factories
 from tests.cast.factories import run
 from tests.services import acts
@@ -87,31 +81,6 @@ def test_a_checkpoint_is_one_event_with_its_description_sealed(agent: Agent) -> 
     assert (found.description, found.seq, found.by) == ("canary-7Q", 2, agent.actor)
 
 
-def test_a_name_is_unique_among_those_there_are(agent: Agent) -> None:
-    take(agent, "here")
-    with pytest.raises(NameTakenError):
-        take(agent, "here")
-    delete(agent, "here")
-    take(agent, "here")
-
-
-def test_there_is_a_limit_to_those_that_were_asked_for(
-    agent: Agent, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("memoryhub.kernel.memory.checkpoints.MAX_CHECKPOINTS", 3)
-    assert kernel.MAX_CHECKPOINTS == 1_000
-    put(agent, 1)
-    first, *_ = [take(agent).seq for _ in range(3)]
-    put(agent, 2)
-    # An automatic one does not count.
-    assert restore(agent, first).one(CheckpointTaken).auto
-    with pytest.raises(CheckpointsFullError) as refusal:
-        take(agent)
-    assert refusal.value.detail == {"max_checkpoints": 3}
-    delete(agent, first)
-    take(agent)
-
-
 def test_a_restore_is_one_event_after_an_automatic_checkpoint(agent: Agent) -> None:
     put(agent, "then")
     here = take(agent).seq
@@ -128,16 +97,6 @@ def test_a_restore_is_one_event_after_an_automatic_checkpoint(agent: Agent) -> N
     assert [each.event.event_type for each in undone.events] == ["checkpoint.restored"]
     assert value(agent) == "now"
     assert restore(agent, automatic.seq).events == ()
-
-
-def test_only_the_parts_asked_for_come_back(agent: Agent) -> None:
-    put(agent, "then")
-    here = take(agent).seq
-    put(agent, "now")
-    assert restore(agent, here, "task", "notes").events == ()
-    assert value(agent) == "now"
-    assert restore(agent, here, "keys").one(CheckpointRestored).parts == ["keys"]
-    assert value(agent) == "then"
 
 
 def test_a_stale_head_and_an_unknown_point_change_nothing(agent: Agent) -> None:
@@ -157,30 +116,6 @@ def test_a_stale_head_and_an_unknown_point_change_nothing(agent: Agent) -> None:
         delete(agent, here, thread="none")
     assert factories.get_thread(agent).head_seq == before
     restore(agent, here, if_match=before)
-
-
-def test_a_repeat_restores_once(agent: Agent) -> None:
-    put(agent, 1)
-    here = take(agent).seq
-    put(agent, 2)
-    asked = Request(key="once", fingerprint=b"restore")
-    first = restore(agent, here, request=asked)
-    put(agent, 3)
-    again = restore(agent, here, request=asked)
-    assert (again.replayed, again.seq) == (True, first.seq)
-    assert value(agent) == 3
-
-
-def test_deleting_one_takes_nothing_else(agent: Agent) -> None:
-    put(agent, 1)
-    first, second = take(agent).seq, take(agent, "second").seq
-    put(agent, 2)
-    payloads = Event.objects.exclude(payload=None).count()
-    assert delete(agent, first).one(CheckpointDeleted).target == first
-    assert Event.objects.exclude(payload=None).count() == payloads
-    assert listed(agent) == [second]
-    restore(agent, "second")
-    assert value(agent) == 1
 
 
 def test_a_fork_names_what_it_inherits_by_its_own_numbers(agent: Agent) -> None:
@@ -214,19 +149,6 @@ def test_a_number_is_the_same_when_it_is_told_again(agent: Agent) -> None:
     before = first.one(CheckpointRestored).before
     assert (again.state, again.one(CheckpointRestored).before) == (None, before)
     assert reading.number_of(first, before) == reading.number_of(again, before) == 3
-
-
-def test_a_closed_thread_refuses(agent: Agent) -> None:
-    put(agent, 1)
-    here = take(agent).seq
-    put(agent, 2)
-    run(threads.close(agent=agent, thread="t-1", reason="completed"))
-    with pytest.raises(ThreadClosedError):
-        take(agent)
-    with pytest.raises(ThreadClosedError):
-        restore(agent, here)
-    with pytest.raises(ThreadClosedError):
-        delete(agent, here)
 
 
 def test_checkpoint_cost_follows_change(agent: Agent) -> None:

@@ -10,17 +10,14 @@ from django.test.utils import CaptureQueriesContext
 from memoryhub.errors import (
     ContentErasedError,
     InvalidError,
-    KeyExistsError,
     KeyNotFoundError,
-    KeysFullError,
     NotFoundError,
     StaleError,
     SubjectRestrictedError,
-    ThreadClosedError,
     ValueTooLargeError,
 )
-from memoryhub.journal import Receipt, Request
-from memoryhub.kernel.memory.key_events import KeyRetimed, KeysCleared, KeySet
+from memoryhub.journal import Receipt
+from memoryhub.kernel.memory.key_events import KeyRetimed, KeySet
 from memoryhub.kernel.memory.keys import DeleteKey, Expiry
 from memoryhub.kernel.memory.memory_commands import Expected
 from memoryhub.kernel.text.strict_json import JsonRefusedError
@@ -29,8 +26,6 @@ from memoryhub.models.server.clock import clock
 from memoryhub.queries.memory import keys as reading
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.memory import keys
-from memoryhub.services.people import subjects
-from memoryhub.services.threads import threads
 from memoryhub.workers import expiry
 from tests.cast import factories
 from tests.cast.factories import run
@@ -39,9 +34,8 @@ from tests.services import acts
 
 pytestmark = pytest.mark.django_db
 
-NEVER = Expiry(said=True)
-MINUTE = Expiry(said=True, ttl=timedelta(minutes=1))
-CREATE_ONLY = Expected(absent=True)
+NEVER = Expiry(given=True)
+MINUTE = Expiry(given=True, ttl=timedelta(minutes=1))
 DEFAULT = Expiry()
 ANY = Expected()
 
@@ -120,13 +114,6 @@ def test_all_changes_are_made_or_none(agent: Agent) -> None:
     assert [*Key.objects.values_list("key", flat=True)] == ["other"]
 
 
-def test_what_is_absent_can_be_asked_for(agent: Agent) -> None:
-    put(agent, expected=CREATE_ONLY)
-    with pytest.raises(KeyExistsError) as refusal:
-        put(agent, expected=CREATE_ONLY)
-    assert refusal.value.detail == {"version": 2}
-
-
 def test_a_delete_makes_no_thread_and_no_event_of_nothing(agent: Agent) -> None:
     gone = DeleteKey(key="k")
     with pytest.raises(NotFoundError):
@@ -151,15 +138,6 @@ def test_defaults_of_thread_and_project_are_beaten_by_null(agent: Agent) -> None
     assert put(hour, until=NEVER).one(KeySet).expires_at is None
 
 
-def test_a_limit_refuses_and_evicts_nothing(agent: Agent) -> None:
-    factories.make_thread(agent, max_keys=1)
-    put(agent)
-    with pytest.raises(KeysFullError) as refusal:
-        put(agent, "other")
-    assert refusal.value.detail["max_keys"] == 1
-    assert Key.objects.count() == 1
-
-
 @pytest.mark.parametrize("kind", ["value", "past", "text"])
 def test_what_cannot_be_set_is_refused(agent: Agent, kind: str) -> None:
     factories.make_thread(agent)
@@ -168,7 +146,7 @@ def test_what_cannot_be_set_is_refused(agent: Agent, kind: str) -> None:
             put(agent, value="x" * keys.MAX_VALUE_BYTES)
     elif kind == "past":
         with pytest.raises(InvalidError) as refusal:
-            put(agent, until=Expiry(said=True, at=clock.now() - timedelta(seconds=1)))
+            put(agent, until=Expiry(given=True, at=clock.now() - timedelta(seconds=1)))
         assert refusal.value.invalid_code == "expiry_in_past"
     else:
         with pytest.raises(JsonRefusedError):
@@ -231,52 +209,6 @@ def test_a_fork_retimes_only_the_value_that_was_read(agent: Agent) -> None:
         keys.retiming(factories.get_thread(agent), "k", MINUTE, Expected()).value
         is None
     )
-
-
-def test_a_clear_counts_and_is_told_again(agent: Agent) -> None:
-    put(agent)
-    put(agent, "other")
-    asked = Request(key="once", fingerprint=b"clear")
-    told = run(keys.clear(agent=agent, thread="t-1", request=asked))
-    assert told.one(KeysCleared).count == 2
-    put(agent)
-    again = run(keys.clear(agent=agent, thread="t-1", request=asked))
-    assert (again.replayed, again.one(KeysCleared).count) == (True, 2)
-    assert Key.objects.count() == 1
-    run(keys.clear(agent=agent, thread="t-1"))
-    assert run(keys.clear(agent=agent, thread="t-1")).events == ()
-
-
-def test_a_stranger_finds_nothing(agent: Agent, stranger: Agent, acme: Project) -> None:
-    put(agent)
-    bob = factories.make_agent(acme, subject=subjects.find_or_create(acme.id, "bob"))
-    for other in (stranger, bob):
-        for work in (
-            keys.clear(agent=other, thread="t-1"),
-            keys.change(agent=other, thread="t-1", changes=(DeleteKey(key="k"),)),
-            keys.retime(
-                agent=other, thread="t-1", key="k", expiry=NEVER, expected=Expected()
-            ),
-        ):
-            with pytest.raises(NotFoundError):
-                run(work)
-    assert line(agent).value == 1
-
-
-def test_a_closed_thread_and_a_restricted_subject_refuse(agent: Agent) -> None:
-    factories.make_thread(agent, user_id="ann")
-    put(agent)
-    Subject.objects.filter(threads__name="t-1").update(state="restricted")
-    with pytest.raises(SubjectRestrictedError):
-        put(agent)
-    with pytest.raises(SubjectRestrictedError):
-        retime(agent, MINUTE)
-    Subject.objects.filter(threads__name="t-1").update(state="active")
-    run(threads.close(agent=agent, thread="t-1", reason="completed"))
-    with pytest.raises(ThreadClosedError):
-        put(agent)
-    with pytest.raises(ThreadClosedError):
-        retime(agent, MINUTE)
 
 
 def test_a_set_costs_the_same_whatever_there_is(agent: Agent) -> None:

@@ -7,6 +7,7 @@ import pytest
 from memoryhub.errors import (
     CheckpointUnknownError,
     InvalidError,
+    KeyExistsError,
     KeyNotFoundError,
     NameTakenError,
     StaleError,
@@ -25,7 +26,7 @@ from tests.oracles import memory_acts
 from tests.oracles.memory_acts import MINUTE, lasting
 
 pytestmark = pytest.mark.django_db
-NEVER = Expiry(said=True)
+NEVER = Expiry(given=True)
 BY = "operator:x"
 
 
@@ -64,6 +65,23 @@ def test_a_key_is_set_retimed_and_deleted_at_its_version(
         line(agent)
 
 
+def test_keys_are_cleared_once_a_checkpoint_keeps_them(
+    agent: Agent, thread: Thread
+) -> None:
+    memory_acts.set_key(agent, "gate", 7)
+    kept = operator_memory.clear_keys(factories.get_thread(agent), actor=BY)
+    assert kept is not None
+    row = factories.get_thread(agent)
+    assert keys.count_keys(row) == 0
+    operator_memory.restore(row, kept.seq, ("keys",), actor=BY)
+    assert (line(agent).value, line(agent, "gate").value) == ("12A", 7)
+    for key in ("seat", "gate"):
+        memory_acts.delete_key(agent, key)
+    head = factories.get_thread(agent).head_seq
+    assert operator_memory.clear_keys(factories.get_thread(agent), actor=BY) is None
+    assert factories.get_thread(agent).head_seq == head
+
+
 def test_what_is_no_value_is_refused(agent: Agent, thread: Thread) -> None:
     seen = line(agent).version
     for text, refusal in (
@@ -74,6 +92,35 @@ def test_what_is_no_value_is_refused(agent: Agent, thread: Thread) -> None:
         with pytest.raises(refusal):
             operator_memory.set_key(thread, "seat", text, NEVER, version=seen, actor=BY)
     assert line(agent).version == seen
+
+
+def test_a_new_key_is_new_and_its_name_is_one(agent: Agent, thread: Thread) -> None:
+    operator_memory.set_key(thread, "gate", b"7", NEVER, version=None, actor=BY)
+    assert line(agent, "gate").value == 7
+    with pytest.raises(KeyExistsError):
+        operator_memory.set_key(thread, "seat", b"7", NEVER, version=None, actor=BY)
+    for name in ("", "a b", "_x", "mh.x", "x" * 129):
+        with pytest.raises(InvalidError) as refusal:
+            operator_memory.set_key(thread, name, b"7", NEVER, version=None, actor=BY)
+        assert refusal.value.loc == "key"
+    assert line(agent).value == "12A"
+
+
+def test_a_key_is_set_back_to_what_it_was(agent: Agent, thread: Thread) -> None:
+    first = thread.head_seq
+    memory_acts.set_key(agent, "seat", "14C")
+    last = line(agent).version
+    row = factories.get_thread(agent)
+    with pytest.raises(StaleError):
+        operator_memory.set_key_back(row, "seat", first, NEVER, version=first, actor=BY)
+    operator_memory.set_key_back(row, "seat", first, NEVER, version=last, actor=BY)
+    assert (line(agent).value, line(agent).set_by) == ("12A", BY)
+    memory_acts.delete_key(agent, "seat")
+    row = factories.get_thread(agent)
+    operator_memory.set_key_back(row, "seat", last, NEVER, version=None, actor=BY)
+    assert line(agent).value == "14C"
+    with pytest.raises(KeyNotFoundError):
+        operator_memory.set_key_back(row, "seat", 0, NEVER, version=last, actor=BY)
 
 
 def test_an_inherited_value_is_written_anew(agent: Agent, thread: Thread) -> None:

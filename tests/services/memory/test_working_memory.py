@@ -12,16 +12,12 @@ from memoryhub.errors import (
     TaskNotFoundError,
     ThreadClosedError,
 )
-from memoryhub.journal import Receipt, Request
-from memoryhub.kernel.memory.checkpoints import TakeCheckpoint
-from memoryhub.kernel.memory.keys import Expiry
-from memoryhub.kernel.memory.memory_commands import Expected, MemoryCommand
+from memoryhub.journal import Receipt
+from memoryhub.kernel.memory.memory_commands import MemoryCommand
 from memoryhub.kernel.memory.notes import (
     AddNotes,
     ClearNotes,
     NewNote,
-    NoteAdded,
-    NotesCleared,
 )
 from memoryhub.kernel.memory.tasks import (
     ClearTask,
@@ -31,13 +27,12 @@ from memoryhub.kernel.memory.tasks import (
     UpdateTask,
 )
 from memoryhub.models import Event, Subject
-from memoryhub.queries.memory import notes, tasks
+from memoryhub.queries.memory import tasks
 from memoryhub.services.access.api_keys import Agent
-from memoryhub.services.memory import checkpoints, keys, working_memory
+from memoryhub.services.memory import working_memory
 from memoryhub.services.threads import threads
 from tests.cast import factories
 from tests.cast.factories import run
-from tests.oracles import memory_acts
 
 pytestmark = pytest.mark.django_db
 
@@ -53,11 +48,6 @@ def submit(agent: Agent, command: MemoryCommand, **options: Any) -> Receipt:
 def add(agent: Agent, *texts: str, **options: Any) -> Receipt:
     new = tuple(NewNote(text=f'"{each}"'.encode(), bytes=len(each)) for each in texts)
     return submit(agent, AddNotes(notes=new), born=True, **options)
-
-
-def scratchpad(agent: Agent) -> list[str | None]:
-    found = notes.list_notes(factories.get_thread(agent)).items
-    return [line.text for line in found]
 
 
 def task(agent: Agent) -> tasks.TaskView:
@@ -104,45 +94,6 @@ def test_texts_stand_in_payloads_alone(agent: Agent) -> None:
         assert b"canary-7Q" not in bytes(event.payload or b"")
 
 
-def test_a_condition_of_the_task_is_its_version(agent: Agent) -> None:
-    submit(agent, SetTask(), born=True)
-    for command in (
-        SetTask(expected=Expected(version=9)),
-        SetTask(expected=Expected(absent=True)),
-        UpdateTask(expected=Expected(version=9)),
-        ClearTask(expected=Expected(version=9)),
-    ):
-        with pytest.raises(StaleError) as refusal:
-            submit(agent, command)
-        assert refusal.value.detail == {"version": 2}
-    submit(agent, ClearTask(expected=Expected(version=2)))
-    submit(agent, SetTask(expected=Expected(absent=True)))
-
-
-def test_notes_beyond_the_limit_leave_the_scratchpad(agent: Agent) -> None:
-    factories.make_thread(agent, max_notes=2)
-    told = add(agent, "a", "b", "c")
-    assert [event.trimmed for event in told.all(NoteAdded)] == [0, 0, 1]
-    assert scratchpad(agent) == ["b", "c"]
-    assert submit(agent, ClearNotes()).one(NotesCleared).count == 2
-    assert submit(agent, ClearNotes()).events == ()
-    assert Event.objects.filter(type="note.added").exclude(payload=None).count() == 3
-
-
-def test_a_repeat_adds_nothing(agent: Agent) -> None:
-    asked = Request(key="once", fingerprint=b"note")
-    first, again = add(agent, "a", request=asked), add(agent, "a", request=asked)
-    assert (again.replayed, again.seq) == (True, first.seq)
-    assert scratchpad(agent) == ["a"]
-
-
-def test_the_head_may_be_asked_for(agent: Agent) -> None:
-    add(agent, "a")
-    with pytest.raises(StaleError):
-        add(agent, "b", if_match=1)
-    add(agent, "b", if_match=2)
-
-
 def test_an_operator_acts_under_its_own_name(agent: Agent) -> None:
     """And is not kept out by a restriction, which is the agents'."""
     factories.make_thread(agent, user_id="ann")
@@ -162,29 +113,3 @@ def test_an_operator_acts_under_its_own_name(agent: Agent) -> None:
     run(threads.close(agent=agent, thread="t-1", reason="completed"))
     with pytest.raises(ThreadClosedError):
         working_memory.perform(row, SetTask(), actor=OPERATOR)
-
-
-def test_no_condition_is_left_unread(agent: Agent) -> None:
-    """Whatever names the head it saw is refused once that has moved on."""
-    factories.make_thread(agent)
-    memory_acts.set_key(agent, "k")
-    seq = memory_acts.take(agent, "then").seq
-    asked: list[Any] = [
-        keys.clear(agent=agent, thread="t-1", if_match=seq - 1),
-        keys.change(
-            agent=agent,
-            thread="t-1",
-            changes=(keys.setting("k", 1, Expiry()),),
-            if_match=seq - 1,
-        ),
-        checkpoints.take(
-            agent=agent, thread="t-1", command=TakeCheckpoint(), if_match=seq - 1
-        ),
-        checkpoints.delete(agent=agent, thread="t-1", target="then", if_match=seq - 1),
-    ]
-    for each in asked:
-        with pytest.raises(StaleError):
-            run(each)
-    assert factories.get_thread(agent).head_seq == seq
-    gone = checkpoints.delete(agent=agent, thread="t-1", target="then", if_match=seq)
-    assert run(gone).seq == seq + 1

@@ -55,8 +55,8 @@ def crowd(agent: Agent, name: str = "t-1", *, count: int = 10, **config: Any) ->
 
 
 def add(agent: Agent, name: str = "t-1", *, count: int, role: str = "tool") -> None:
-    said = [make_slot(LONG, type=f"chat.{role}") for _ in range(count)]
-    act(agent, AppendSlots(slots=tuple(said)), name)
+    slots = [make_slot(LONG, type=f"chat.{role}") for _ in range(count)]
+    act(agent, AppendSlots(slots=tuple(slots)), name)
 
 
 def mapped(thread: Thread) -> dict[str, int]:
@@ -76,8 +76,8 @@ def test_mapped_pages_get_their_levels_before_anybody_asks(agent: Agent) -> None
     thread = crowd(agent)
     made = levels.make(thread)
     assert (made.pages, made.written) == (10, 10)
-    told = Event.objects.filter(thread=thread, type="page.compressed")
-    assert {row.actor for row in told} == {"worker:levels"}
+    events = Event.objects.filter(thread=thread, type="page.compressed")
+    assert {row.actor for row in events} == {"worker:levels"}
     assert with_levels(thread) == {f"slot-{n}": {1, 2, 3} for n in range(10)}
     entry = pages.current_entry(thread, "slot-3")
     assert entry is not None
@@ -107,8 +107,8 @@ def test_an_eviction_run_then_lowers_and_makes_nothing_itself(agent: Agent) -> N
     add(agent, count=6, role="assistant")
     receipt = act(agent, AppendSlots(slots=(make_slot(LONG),)))
     assert receipt.seq == get_thread(agent).head_seq
-    told = Event.objects.filter(thread=thread, seq__gt=thread.head_seq + 20)
-    types = [*told.values_list("type", flat=True)]
+    events = Event.objects.filter(thread=thread, seq__gt=thread.head_seq + 20)
+    types = [*events.values_list("type", flat=True)]
     assert PageLowered.event_type in types
     # What was lowered frees enough: nothing has to leave.
     assert PageEvicted.event_type not in types

@@ -39,7 +39,7 @@ def now(thread: Thread) -> ThreadState:
     return state_at(row, row.head_seq).state
 
 
-def told(receipt: Receipt) -> list[str]:
+def types_of(receipt: Receipt) -> list[str]:
     return [each.event.event_type for each in receipt.events]
 
 
@@ -68,7 +68,7 @@ def test_what_moved_since_it_was_looked_at_is_refused(paged: Thread) -> None:
 
 
 def test_pinning_twice_writes_once(paged: Thread) -> None:
-    assert "page.pinned" not in told(act(paged, "pin", "policy"))
+    assert "page.pinned" not in types_of(act(paged, "pin", "policy"))
 
 
 def test_an_evicted_page_is_mapped_again(agent: Agent, paged: Thread) -> None:
@@ -83,7 +83,7 @@ def test_a_level_is_made_before_it_is_mapped(agent: Agent, paged: Thread) -> Non
         page for page in state.paging.hot.values() if page.entry.full.tokens > 200
     )
     receipt = act(paged, "map", away.page_id, level=2)
-    assert told(receipt)[0] == "page.compressed"
+    assert types_of(receipt)[0] == "page.compressed"
     assert now(paged).paging.frames[away.page_id].level == 2
 
 
@@ -96,7 +96,7 @@ def test_an_evicted_page_is_hot_then_at_home(paged: Thread) -> None:
     found = residency.get_residency(paged, paged.head_seq)
     loose = next(cell.page_id for cell in found.cells if not cell.why.rule)
     receipt = act(paged, "evict", loose)
-    assert told(receipt) == ["page.evicted"]
+    assert types_of(receipt) == ["page.evicted"]
     assert now(paged).paging.tier(loose) == "L1"
     act(paged, "evict", loose)
     assert now(paged).paging.tier(loose) is None
@@ -118,7 +118,7 @@ def test_the_tlb_is_dropped_whole_or_by_tier(paged: Thread) -> None:
     held = len(now(paged).paging.tlb.held)
     receipt = operator_pages.invalidate(paged, actor=ACTOR, tier="L1")
     left = len(now(paged).paging.tlb.held)
-    assert told(receipt) == ["tlb.invalidated"]
+    assert types_of(receipt) == ["tlb.invalidated"]
     assert 0 < left < held
     operator_pages.flush(paged, actor=ACTOR)
     assert len(now(paged).paging.tlb.held) == 0
@@ -130,7 +130,7 @@ def test_settings_reach_the_budget(paged: Thread) -> None:
     paging = now(paged).paging
     assert paging.settings.usable == 1_600
     assert paging.used <= 1_600
-    assert "page.evicted" in told(receipt)
+    assert "page.evicted" in types_of(receipt)
     operator_pages.configure(paged, actor=ACTOR, config={"evict_at": None})
     assert now(paged).paging.settings.evict_at == 0.85
 

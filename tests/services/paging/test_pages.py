@@ -9,13 +9,11 @@ from memoryhub.errors import (
     DerivedPageError,
     NameTakenError,
     PageErasedError,
-    PageUnknownError,
     PinnedError,
     TokensRequiredError,
     UnknownPageError,
 )
 from memoryhub.journal import Receipt
-from memoryhub.kernel import state_json
 from memoryhub.kernel.levels.tokens import estimate
 from memoryhub.kernel.paging.page_commands import (
     DeletePage,
@@ -25,8 +23,7 @@ from memoryhub.kernel.paging.page_commands import (
     PinPage,
     UnpinPage,
 )
-from memoryhub.kernel.state.page_events import PageCompressed, PageMapped
-from memoryhub.models.events import Event
+from memoryhub.kernel.state.page_events import PageCompressed
 from memoryhub.queries.paging import pages
 from memoryhub.queries.replay import states
 from memoryhub.queries.turns import envelopes
@@ -136,16 +133,6 @@ def test_full_survives_lowering_evicting_faulting(agent: Agent) -> None:
     assert served(agent, "a").content == {"text": text}
 
 
-def test_unmapped_is_told(agent: Agent) -> None:
-    """A page larger than the window is kept, and its levels can be mapped."""
-    receipt = factories.make_page(agent, "huge", text=prose(5_000))
-    assert writing.mapped(receipt) == {"huge": False}
-    assert "huge" in paging(agent).hot
-    receipt = map_at(agent, "huge", 0)
-    assert receipt.one(PageMapped).level == 2
-    assert [each.level for each in receipt.one(PageCompressed).levels] == [1, 2, 3]
-
-
 def test_levels_are_made_only_when_one_may_be_needed(agent: Agent) -> None:
     factories.make_page(agent, "a", text=prose(900), map=False)
     assert map_at(agent, "a", 0).all(PageCompressed) == []
@@ -162,9 +149,9 @@ def test_update_never_served_stale(agent: Agent) -> None:
     assert "former" in served(agent, "a", 2).content["text"]
     update(agent, "a", content={"text": prose(900, "latter")})
     for level in range(4):
-        said = served(agent, "a", level).content["text"]
-        assert "former" not in said.lower()
-        assert "latter" in said.lower()
+        text = served(agent, "a", level).content["text"]
+        assert "former" not in text.lower()
+        assert "latter" in text.lower()
     assert paging(agent).frames["a"].level == 0
     row = factories.get_thread(agent)
     old = pages.find_entry(states.state_of(row, row.head_seq - 1), "a")
@@ -209,7 +196,11 @@ def test_the_system_prompt_is_written_anew_in_its_place(agent: Agent) -> None:
     for text in ("Be brief.", "Be exact."):
         run(
             writing.write_system_prompt(
-                agent=agent, thread="t-1", text=text, tokens=None, terms=writing.Terms()
+                agent=agent,
+                thread="t-1",
+                text=text,
+                tokens=None,
+                preconditions=writing.Preconditions(),
             )
         )
     row = factories.get_thread(agent)
@@ -245,18 +236,3 @@ def test_what_is_derived_counts_as_its_full_does(
         opened = envelopes.open_level(row, entry, level)
         expected = ceil(estimate(opened.content) * 1_800 / estimate(text))
         assert entry.at(level).tokens == expected
-
-
-def test_reads_touch_nothing(agent: Agent) -> None:
-    factories.make_page(agent, "a", text=prose(900))
-    factories.append(agent, "t-1", "hello")
-    row = factories.get_thread(agent)
-    before = state_json.to_json(states.state_of(row))
-    events = Event.objects.count()
-    for level in range(4):
-        served(agent, "a", level)
-    pages.list_pages(row, states.state_of(row))
-    with pytest.raises(PageUnknownError):
-        pages.find_entry(states.state_of(row), "nowhere")
-    assert Event.objects.count() == events
-    assert state_json.to_json(states.state_of(factories.get_thread(agent))) == before

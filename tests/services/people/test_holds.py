@@ -69,8 +69,8 @@ def test_a_hold_is_in_force_until_it_is_lifted_or_expires(
     holds.lift(hold.id, actor=ACTOR)
     assert _in_force(ann) == 0
     rows = AuditEntry.objects.filter(target_id=str(hold.id)).order_by("seq")
-    told = ["hold.opened", "hold.renewed", "hold.lifted"]
-    assert [*rows.values_list("action", flat=True)] == told
+    actions = ["hold.opened", "hold.renewed", "hold.lifted"]
+    assert [*rows.values_list("action", flat=True)] == actions
 
 
 def test_two_holds_are_lifted_one_by_one(ann: Subject, vera: Operator) -> None:

@@ -50,8 +50,8 @@ def test_agents_are_kept_out_until_it_is_lifted(
     lifted = restrictions.unrestrict(ann.id, actor=ACTOR)
     assert (lifted.state, lifted.basis) == ("active", "")
     factories.append(agent, "ann-1", "hello")
-    told = [("subject.restricted", "command"), ("subject.unrestricted", "command")]
-    assert _actions(ann) == told
+    expected = [("subject.restricted", "command"), ("subject.unrestricted", "command")]
+    assert _actions(ann) == expected
 
 
 def test_a_repeat_changes_nothing_but_the_basis(ann: Subject) -> None:

@@ -8,16 +8,16 @@ from pytest_django import Settings
 
 from memoryhub.queries.scan import surfaces
 from memoryhub.services.scan import scan_probes
-from memoryhub.vault.scan.needles import Needle
 from memoryhub.vault.scan.sources import Search
+from memoryhub.vault.scan.targets import ScanTarget
 
 POSTGRES = "postgresql" in configured.DATABASES["default"]["ENGINE"]
 
 
-def found(probes: dict[str, Needle]) -> dict[str, set[str]]:
+def found(probes: dict[str, ScanTarget]) -> dict[str, set[str]]:
     search = Search(probes.values())
     hits = [
-        (hit.needle, place.kind)
+        (hit.target, place.kind)
         for place in surfaces.iter_surfaces()
         for hit in search.stream(place.read())
     ]

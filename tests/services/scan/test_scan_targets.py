@@ -6,19 +6,19 @@ from memoryhub.models.erasures import Erasure
 from memoryhub.models.projects import Project
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.people import subjects
-from memoryhub.services.scan import erasure_needles, scan_targets
-from memoryhub.vault.scan import needles
-from memoryhub.vault.scan.needles import Kind, Needle
+from memoryhub.services.scan import collecting, scan_targets
+from memoryhub.vault.scan import targets
+from memoryhub.vault.scan.targets import ScanTarget, TargetKind
 from tests.cast.factories import make_thread
 from tests.cast.graves import make_erasure
 
-RANDOM = [Needle(kind=Kind.NONCE, data=bytes([n]) * 12) for n in range(3)]
+RANDOM = [ScanTarget(kind=TargetKind.NONCE, data=bytes([n]) * 12) for n in range(3)]
 
 
-def erasure(acme: Project, user_id: str, needle: Needle, **fields: object) -> Erasure:
+def erasure(acme: Project, user_id: str, kept: ScanTarget, **fields: object) -> Erasure:
     subject = subjects.find_or_create(acme.id, user_id)
-    kept = {"needles": needles.packed([needle]), **fields}
-    return make_erasure(subject, **kept)
+    given = {"needles": targets.packed([kept]), **fields}
+    return make_erasure(subject, **given)
 
 
 @pytest.mark.django_db
@@ -33,10 +33,9 @@ def test_whose_rows_are_gone_is_looked_for_and_nobody_else(
     erasure(acme, "cleo", RANDOM[2], state="fenced")
     erasure(acme, "dan", RANDOM[2], state="cancelled")
     found = scan_targets.unfinished()
-    assert set(found.needles) == set(RANDOM[:2])
+    assert found.by_erasure == {whole.id: [RANDOM[0]], part.id: [RANDOM[1]]}
     assert found.subjects == {whole.subject_id}
     assert found.threads == {part.thread_id}
-    assert found.erasures == 2
 
 
 @pytest.mark.django_db
@@ -55,11 +54,15 @@ def test_what_was_in_the_clear_is_looked_for_while_it_is_remembered(
     acme: Project,
 ) -> None:
     row = erasure(acme, "ann", RANDOM[0], state="scrubbed")
-    clear = needles.name("a name of hers")
-    erasure_needles.remembered.put(row.id, [clear])
-    assert set(scan_targets.of(row).needles) == {RANDOM[0], clear}
-    erasure_needles.remembered.pop(row.id)
-    assert set(scan_targets.of(row).needles) == {RANDOM[0]}
+    clear = targets.name("a name of hers")
+    collecting.remembered.put(row.id, [clear])
+    assert scan_targets.gather([row], collecting.list_targets).by_erasure == {
+        row.id: [RANDOM[0], clear]
+    }
+    collecting.remembered.pop(row.id)
+    assert scan_targets.gather([row], collecting.list_targets).by_erasure == {
+        row.id: [RANDOM[0]]
+    }
 
 
 @pytest.mark.django_db

@@ -43,7 +43,7 @@ def count(text: str) -> int:
     return tokenizers.nearest(O200K).count(text)
 
 
-def said(content: Any = "hello", **fields: Any) -> NewSlot:
+def uncounted(content: Any = "hello", **fields: Any) -> NewSlot:
     """A message whose agent has not counted, as the API hands it on."""
     return make_slot(content, counted_by="est/1", **fields)
 
@@ -78,8 +78,10 @@ def assert_exact(agent: Agent, page_id: str) -> Entry:
 def test_a_message_is_counted_exactly(agent: Agent) -> None:
     assert count(LONG) != estimate(LONG)
     call = {"name": "find", "arguments": '{"id": "BK1"}'}
-    asked = {"role": "assistant", "content": "Let me see.", "tool_calls": [call]}
-    receipt = append(agent, said(LONG), said(asked), said({"x": [1, 2, 3.5]}))
+    calling = {"role": "assistant", "content": "Let me see.", "tool_calls": [call]}
+    receipt = append(
+        agent, uncounted(LONG), uncounted(calling), uncounted({"x": [1, 2, 3.5]})
+    )
     assert [entry_of(agent, f"slot-{n}").full.tokens for n in range(3)] == [
         each.event.tokens for each in receipt.events
     ]
@@ -92,7 +94,7 @@ def test_a_message_is_counted_exactly(agent: Agent) -> None:
 
 
 def test_what_its_agent_has_counted_stands(agent: Agent) -> None:
-    append(agent, make_slot(LONG, tokens=99), said(LONG))
+    append(agent, make_slot(LONG, tokens=99), uncounted(LONG))
     assert entry_of(agent, "slot-0").full.tokens == 99
     assert entry_of(agent, "slot-1").full.tokens == count(LONG)
 
@@ -120,7 +122,7 @@ def test_levels_are_counted_exactly(agent: Agent) -> None:
 
 def test_a_message_too_large_to_be_shown_whole_has_exact_levels(agent: Agent) -> None:
     make_thread(agent, "t-2", tokenizer=O200K, budget_tokens=8_000)
-    new = said(LONG, role="user")
+    new = uncounted(LONG, role="user")
     receipt = run(slots.append(agent=agent, thread="t-2", slots=[new]))
     (made,) = receipt.all(PageCompressed)
     assert made.page_id == "slot-0"
@@ -134,9 +136,13 @@ def test_a_message_too_large_to_be_shown_whole_has_exact_levels(agent: Agent) ->
 
 def test_a_request_is_counted_exactly_and_within_its_budget(agent: Agent) -> None:
     for n in range(12):
-        append(agent, said(f"{n}: {LONG}", role="user"), said(LONG, role="assistant"))
+        append(
+            agent,
+            uncounted(f"{n}: {LONG}", role="user"),
+            uncounted(LONG, role="assistant"),
+        )
     for budget in (900, 1_500, 2_222, 7_777, 30_000):
-        begun = begin(agent, said("And now?", role="user"), token_budget=budget)
+        begun = begin(agent, uncounted("And now?", role="user"), token_budget=budget)
         assert begun.tokens == count(begun.request.decode()) <= budget
         assert begun.tokens > budget * 0.5
         assert begun.tokenizer == O200K
@@ -152,9 +158,11 @@ def test_a_request_is_counted_exactly_and_within_its_budget(agent: Agent) -> Non
 def test_what_is_common_with_the_request_before_is_counted_exactly(
     agent: Agent,
 ) -> None:
-    append(agent, said(LONG, role="system"))
-    first = begin(agent, said("One?", role="user"), mode="passive").request.decode()
-    begun = begin(agent, said("Two?", role="user"), mode="passive")
+    append(agent, uncounted(LONG, role="system"))
+    first = begin(
+        agent, uncounted("One?", role="user"), mode="passive"
+    ).request.decode()
+    begun = begin(agent, uncounted("Two?", role="user"), mode="passive")
     packed = contexts.recorded(get_thread(agent), begun.turn).event
     shared = LONG.splitlines()[0]
     assert shared in first
@@ -164,15 +172,15 @@ def test_what_is_common_with_the_request_before_is_counted_exactly(
 
 def test_a_repeat_is_answered_as_before(agent: Agent) -> None:
     request = Request(key="k", fingerprint=b"x")
-    first = append(agent, said(LONG), request=request)
-    again = append(agent, said(LONG), request=request)
+    first = append(agent, uncounted(LONG), request=request)
+    again = append(agent, uncounted(LONG), request=request)
     assert (again.seq, again.replayed) == (first.seq, True)
     assert get_thread(agent).slot_count == 1
 
 
 def test_without_the_extra_its_agent_counts(agent: Agent, not_run_here: str) -> None:
     with pytest.raises(TokensRequiredError, match="tokens_required") as refusal:
-        append(agent, said(LONG))
+        append(agent, uncounted(LONG))
     assert "pip install memoryhub[tokens]" in refusal.value.message
     with pytest.raises(TokensRequiredError):
         factories.make_page(agent, "a", text=LONG)
@@ -186,8 +194,8 @@ def test_without_the_extra_its_agent_counts(agent: Agent, not_run_here: str) -> 
 def test_a_recorded_context_needs_no_tokenizer(
     agent: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    append(agent, said(LONG))
-    begun = begin(agent, said("And now?", role="user"), token_budget=3_000)
+    append(agent, uncounted(LONG))
+    begun = begin(agent, uncounted("And now?", role="user"), token_budget=3_000)
     assert begun.cut or begun.omitted
     monkeypatch.setattr(tokenizers, "_held", {O200K: None})
     texts.clear()

@@ -102,6 +102,8 @@ class Scribbler:
 def first_state(command: ForkThread, child: Thread) -> ThreadState:
     """What the specification says a fork begins as: its parent, but for these."""
     parent = command.parent
+    sent, kept = command.config, parent.config
+    blocks = kept.blocks if sent.blocks is None else sent.blocks
     own = Segment(
         thread=parent.id,
         first=parent.inherited,
@@ -113,7 +115,7 @@ def first_state(command: ForkThread, child: Thread) -> ThreadState:
         scope=command.scope,
         labels=tuple(sorted((command.labels or {}).items())),
         # What it inherits is counted and weighed as its parent's.
-        config=command.config.model_copy(update={"layout": parent.config.layout}),
+        config=sent.model_copy(update={"layout": kept.layout, "blocks": blocks}),
         lineage=(*parent.lineage, own),
         depth=parent.depth + 1,
         inherited=parent.slot_count,

@@ -6,7 +6,6 @@ from statistics import median
 import pytest
 
 from memoryhub.errors import (
-    ForkTooDeepError,
     NameTakenError,
     SeqUnknownError,
     ThreadFullError,
@@ -24,7 +23,7 @@ from tests.cast.factories import (
     make_thread,
     run,
 )
-from tests.services.acts import contents, fork, state_of
+from tests.services.acts import contents, fork
 
 pytestmark = pytest.mark.django_db
 
@@ -58,19 +57,6 @@ def test_a_fork_needs_a_name_of_its_own_and_a_seq_that_is(agent: Agent) -> None:
     with pytest.raises(SeqUnknownError):
         fork(agent, "t-1", "child", seq=3)
     assert Thread.objects.count() == 2
-
-
-def test_a_fork_may_have_32_ancestors_and_no_more(agent: Agent) -> None:
-    append(agent, "f-0", "0")
-    for depth in range(1, 33):
-        fork(agent, f"f-{depth - 1}", f"f-{depth}")
-        append(agent, f"f-{depth}", str(depth))
-    with pytest.raises(ForkTooDeepError) as refusal:
-        fork(agent, "f-32", "f-33")
-    assert refusal.value.detail == {"max_depth": 32}
-    deepest = get_thread(agent, "f-32")
-    assert contents(deepest) == [str(depth) for depth in range(33)]
-    assert len(state_of(deepest).lineage) == 32
 
 
 def test_a_fork_copies_no_content(agent: Agent) -> None:

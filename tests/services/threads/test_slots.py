@@ -157,8 +157,10 @@ def test_same_class_name_different_package(agent: Agent) -> None:
 
 
 def test_a_handlers_texts_are_sealed_with_the_content(agent: Agent) -> None:
-    told = Handler(own_name="user", usage_instructions="call me", todo_nudge="a todo")
-    append_one(agent, make_slot("hello", handler=told))
+    handler = Handler(
+        own_name="user", usage_instructions="call me", todo_nudge="a todo"
+    )
+    append_one(agent, make_slot("hello", handler=handler))
     assert payload(agent) == {
         "content": "hello",
         "usage_instructions": "call me",
@@ -175,8 +177,8 @@ def test_routed_message_is_one_slot(agent: Agent) -> None:
     """Recorded at sending and at delivery; only the latter knows the handler."""
     request = Request(key="m-1", fingerprint=b"POST slots: the body without handler")
     sent = append_one(agent, make_slot("hello"), request=request)
-    told = Handler(own_name="bob", usage_instructions="as bob")
-    delivered = append_one(agent, make_slot("hello", handler=told), request=request)
+    handler = Handler(own_name="bob", usage_instructions="as bob")
+    delivered = append_one(agent, make_slot("hello", handler=handler), request=request)
     assert delivered.replayed
     assert (delivered.seq, delivered.events) == (sent.seq, sent.events)
     assert payload(agent) == {"content": "hello"}
@@ -352,14 +354,14 @@ def test_what_was_taken_in_is_written_before_the_writer_ends(agent: Agent) -> No
 
 def test_all_text_of_a_message_weighs_on_the_queue(agent: Agent, settings: Any) -> None:
     settings.QUEUE_BYTES = 1_000
-    told = [
+    handlers = [
         Handler(usage_instructions="ü" * 500),
         Handler(todo_nudge="x" * 1_000),
         Handler(usage_instructions="x" * 500, todo_nudge="x" * 500),
     ]
     writer.start()
     try:
-        for handler in told:
+        for handler in handlers:
             slot = make_slot("a", handler=handler)
             with pytest.raises(QueueFullError):
                 asyncio.run(slots.append(agent=agent, thread="t-1", slots=[slot]))

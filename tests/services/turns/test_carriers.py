@@ -37,8 +37,8 @@ def thread(agent: Agent) -> None:
     factories.make_thread(agent, user_id="ann")
     factories.make_page(agent, "note", text=TEXT, map=False)
     take(agent, name="before")
-    asked = NewTurn(slots=[make_slot("What is the secret?")])
-    run(begin(agent=agent, thread="t-1", new=asked))
+    question = NewTurn(slots=[make_slot("What is the secret?")])
+    run(begin(agent=agent, thread="t-1", new=question))
     (sent,) = CALL["tool_calls"]
     message = run(page_faults.call(agent=agent, thread="t-1", sent=sent))
     assert TEXT in message["content"]
@@ -87,16 +87,16 @@ def test_carrier_goes_with_its_page(
 ) -> None:
     """Deleted, erased or not restored; a fork's own goes with what it inherits."""
     acts.fork(agent, "t-1", "t-2")
-    assert said(agent, "t-1") == said(agent, "t-2") == (True, True)
+    assert stands(agent, "t-1") == stands(agent, "t-2") == (True, True)
     go(agent)
     assert payloads() == [True, True, kept]
-    assert said(agent, "t-1") == (False, False)
+    assert stands(agent, "t-1") == (False, False)
     assert verify(factories.get_thread(agent)) is None
-    assert said(agent, "t-2") == (kept, kept)
+    assert stands(agent, "t-2") == (kept, kept)
     assert verify(factories.get_thread(agent, "t-2")) is None
 
 
-def said(agent: Agent, name: str) -> tuple[bool, bool]:
+def stands(agent: Agent, name: str) -> tuple[bool, bool]:
     """Whether the next request shows the page, and a call that fetched it."""
     begun = run(begin(agent=agent, thread=name, new=NewTurn()))
     messages = json.loads(begun.request)["messages"]
@@ -110,8 +110,8 @@ def test_in_a_fork_it_goes_with_what_the_fork_inherits(agent: Agent) -> None:
     run(writing.apply(agent, "t-2", DeletePage(page_id="note")))
     # It only hides what is its parent's.
     assert payloads() == [True, True, True]
-    assert said(agent, "t-2") == (False, False)
-    assert said(agent, "t-1") == (True, True)
+    assert stands(agent, "t-2") == (False, False)
+    assert stands(agent, "t-1") == (True, True)
     assert verify(factories.get_thread(agent, "t-2")) is None
 
 

@@ -28,16 +28,16 @@ TEXT = "The tool said a good deal about the fares of this and that class. " * 12
 SHORT = {2: "About fares.", 3: "fares"}
 
 
-def begin(agent: Agent, said: str, **given: Any) -> Begun:
-    new = NewTurn(slots=[make_slot(said)], **given)
+def begin(agent: Agent, text: str, **given: Any) -> Begun:
+    new = NewTurn(slots=[make_slot(text)], **given)
     return run(turns.begin(agent=agent, thread="t-1", new=new))
 
 
 def manifest_of(begun: Begun) -> dict[str, Any]:
     """As the model reads it: what `page_list` has brought."""
-    told = json.loads(begun.request)["messages"]
-    (asked,) = (each for each in told if _lists(each))
-    result = told[told.index(asked) + 1]
+    messages = json.loads(begun.request)["messages"]
+    (listing,) = (each for each in messages if _lists(each))
+    result = messages[messages.index(listing) + 1]
     found: dict[str, Any] = json.loads(result["content"])
     return found
 
@@ -52,8 +52,8 @@ def policies_of(begun: Begun) -> dict[str, Any]:
     (first, *_) = json.loads(begun.request)["messages"]
     start = first["content"].index('{"thread"')
     found, _ = json.JSONDecoder().raw_decode(first["content"][start:])
-    told: dict[str, Any] = found["policies"]
-    return told
+    policies: dict[str, Any] = found["policies"]
+    return policies
 
 
 def fault(agent: Agent, page_id: str, level: int = 0) -> Faulted:
@@ -92,24 +92,28 @@ def paged(agent: Agent, layout: str) -> Agent:
 def test_manifest_agrees_with_policy(paged: Agent) -> None:
     """What it allows is granted, to the last fault, and what it does not is not."""
     for mode in ("strict", "relaxed"):
-        told = policies_of(begin(paged, "and now?", mode=mode))
+        policies = policies_of(begin(paged, "and now?", mode=mode))
         left = selection.policies_of(state_of(get_thread(paged)).paging)
-        assert told["faults_left"] == left.faults_left == told["max_faults_per_turn"]
-        assert told["upgrade_budget_tokens"] == left.upgrade_budget_tokens
-        assert told["faults_allowed"] is True
-        for n in range(told["faults_left"]):
-            assert fault(paged, f"p-{n}").faults_left == told["faults_left"] - n - 1
+        assert (
+            policies["faults_left"]
+            == left.faults_left
+            == policies["max_faults_per_turn"]
+        )
+        assert policies["upgrade_budget_tokens"] == left.upgrade_budget_tokens
+        assert policies["faults_allowed"] is True
+        for n in range(policies["faults_left"]):
+            assert fault(paged, f"p-{n}").faults_left == policies["faults_left"] - n - 1
         with pytest.raises(FaultBudgetError):
             fault(paged, "p-4")
-        for n in range(told["faults_left"]):
+        for n in range(policies["faults_left"]):
             act(paged, EvictPage(page_id=f"p-{n}"))
 
 
 def test_manifest_shows_recent_pages_and_real_levels(paged: Agent) -> None:
     """Each page that was there lately, with the levels that it can be had at."""
     amend(paged, config={"max_faults_per_turn": 100})
-    told = manifest_of(begin(paged, "and now?"))
-    shown = {row["page_id"]: row["levels"] for row in told["available_pages"]}
+    policies = manifest_of(begin(paged, "and now?"))
+    shown = {row["page_id"]: row["levels"] for row in policies["available_pages"]}
     assert {f"p-{n}" for n in range(5)} <= shown.keys()
     # What is mapped whole is there to be read.
     assert "p-5" not in shown
@@ -129,11 +133,11 @@ def test_pack_cache_changes_no_byte(paged: Agent, mode: Any) -> None:
     begun = begin(paged, "and now?", mode=mode)
     row = get_thread(paged)
     state = state_of(row, begun.receipt.seq)
-    asked = Options(name="t-1", turn=begun.turn, mode=mode)
-    places = selection.places(selection.wanted(state, asked, home=[]))
+    options = Options(name="t-1", turn=begun.turn, mode=mode)
+    places = selection.places(selection.wanted(state, options, home=[]))
     assert len(places) > 2
     for warmed in ((), places[:2], places):
         texts.texts.clear()
         texts.opened(row, warmed)
-        again = contexts.pack(row, state, asked, before=None)
+        again = contexts.pack(row, state, options, before=None)
         assert again.request == begun.request

@@ -125,8 +125,8 @@ def test_refusals_of_faults_stop_nothing(acme: Project, tmp_path: Path) -> None:
         message(f"REF{n:03}A " + "far away, long ago, once more. " * 30)
         for n in range(20)
     ]
-    asked = message(" ".join(f"REF{n:03}A" for n in range(20)))
-    traj = [*notes, asked, message("ok", "assistant")]
+    question = message(" ".join(f"REF{n:03}A" for n in range(20)))
+    traj = [*notes, question, message("ok", "assistant")]
     job, bad = take(acme, array(tmp_path, run(messages=traj)), budget=BUDGET)
     assert bad == []
     paging = job.counts.paging

@@ -42,9 +42,9 @@ pytestmark = pytest.mark.django_db
 REQUEST = Request(key="k", fingerprint=b"turn")
 
 
-def begin(agent: Agent, *said: Any, thread: str = "t-1", **given: Any) -> Begun:
+def begin(agent: Agent, *contents: Any, thread: str = "t-1", **given: Any) -> Begun:
     request = given.pop("request", None)
-    new = NewTurn(slots=[make_slot(content) for content in said], **given)
+    new = NewTurn(slots=[make_slot(content) for content in contents], **given)
     return run(turns.begin(agent=agent, thread=thread, new=new, request=request))
 
 
@@ -77,7 +77,8 @@ def test_a_turn_hands_out_what_it_records(agent: Agent) -> None:
     begun = begin(agent, "hello")
     plain = json.loads(begun.request)
     assert plain["messages"][-1] == {"role": "user", "content": "hello"}
-    assert [tool["function"]["name"] for tool in plain["tools"]] == ["page_fault"]
+    named = [tool["function"]["name"] for tool in plain["tools"]]
+    assert named == ["page_fault", "page_search"]
     assert hashlib.sha256(begun.request).hexdigest() == begun.sha256
     assert begun.receipt.one(TurnBegan).n == begun.turn == 1
     assert recorded(agent, 1) == begun.request
@@ -165,8 +166,8 @@ def test_killed_between_began_and_packed(agent: Agent, later: tuple[str, ...]) -
 def test_two_repeats_at_once_record_one_request(agent: Agent) -> None:
     """The slower of two that pack the same turn hands out what the faster recorded."""
     begun = begin(agent, "hello", request=REQUEST)
-    asked = Options(name="t-1", turn=1, mode="strict", token_budget=None)
-    late = run(turns._pack(agent, "t-1", begun.receipt, asked))
+    options = Options(name="t-1", turn=1, mode="strict", token_budget=None)
+    late = run(turns._pack(agent, "t-1", begun.receipt, options))
     assert (late.seq, late.request) == (begun.seq, begun.request)
     assert Event.objects.filter(type="turn.packed").count() == 1
 
@@ -265,15 +266,15 @@ def test_a_turn_costs_the_same_statements_at_any_size(
 def test_prefix_is_told_against_the_turn_before(agent: Agent) -> None:
     first = begin(agent, "hello")
     second = begin(agent, "again")
-    told = [event.prefix_tokens for event in packed(get_thread(agent))]
-    assert told[0] == 0
+    prefixes = [event.prefix_tokens for event in packed(get_thread(agent))]
+    assert prefixes[0] == 0
     common = 0
     for one, other in zip(first.request, second.request, strict=False):
         if one != other:
             break
         common += 1
-    assert told[1] is not None
-    assert 0 < told[1] <= estimate(first.request[:common].decode()) + 1
+    assert prefixes[1] is not None
+    assert 0 < prefixes[1] <= estimate(first.request[:common].decode()) + 1
 
 
 def packed(thread: Thread) -> list[TurnPacked]:

@@ -12,7 +12,7 @@ POSTGRES = "django.db.backends.postgresql"
 
 
 @pytest.mark.parametrize(
-    ("engine", "database", "ring", "beside"),
+    ("engine", "database", "ring", "found"),
     [
         (SQLITE, "/data/keys.sqlite3", "/data/kek.json", ["keys"]),
         (SQLITE, "/data/keys.sqlite3", "/secret/kek.json", []),
@@ -20,10 +20,10 @@ POSTGRES = "django.db.backends.postgresql"
     ],
 )
 def test_a_ring_in_the_folder_of_a_database_is_beside_it(
-    engine: str, database: str, ring: str, beside: list[str]
+    engine: str, database: str, ring: str, found: list[str]
 ) -> None:
     databases = {"keys": {"ENGINE": engine, "NAME": database}}
-    assert checks.databases_beside(Path(ring), databases=databases) == beside
+    assert checks.databases_beside(Path(ring), databases=databases) == found
 
 
 def test_the_deployment_check_warns_of_it(settings: Settings) -> None:

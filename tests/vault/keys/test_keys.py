@@ -19,7 +19,7 @@ from memoryhub.models.subjects import Subject
 from memoryhub.vault.keys import keys, ring_file, seal_count
 from memoryhub.vault.keys.keys import SubjectKeys
 from memoryhub.vault.keys.ring_file import Ring
-from memoryhub.vault.keys.wrapping import Kind, unwrap
+from memoryhub.vault.keys.wrapping import KeyPurpose, unwrap
 
 pytestmark = pytest.mark.django_db(databases=["default", "keys"])
 
@@ -47,7 +47,7 @@ def test_sub_keys_are_hkdf_of_the_data_key_one_a_use(
 ) -> None:
     row = SubjectKey.objects.get()
     data_key = unwrap(
-        ring.current, bytes(row.wrapped), kind=Kind.SUBJECT, owner=ann.subject
+        ring.current, bytes(row.wrapped), purpose=KeyPurpose.SUBJECT, owner=ann.subject
     )
 
     def expected(use: str) -> bytes:

@@ -16,7 +16,7 @@ from memoryhub.kernel.text.padding import padded
 from memoryhub.models.keys import SubjectKey
 from memoryhub.vault.keys import keys, payloads, seal_count
 from memoryhub.vault.keys.keys import SubjectKeys
-from memoryhub.vault.keys.payloads import Place, Purpose, open_sealed, seal
+from memoryhub.vault.keys.payloads import PayloadAddress, Purpose, open_sealed, seal
 
 pytestmark = pytest.mark.django_db(databases=["default", "keys"])
 
@@ -26,8 +26,8 @@ per_test = settings(
 )
 
 
-def place_of(opened: SubjectKeys, **changed: Any) -> Place:
-    place = Place(
+def place_of(opened: SubjectKeys, **changed: Any) -> PayloadAddress:
+    place = PayloadAddress(
         project=opened.project,
         subject=opened.subject,
         thread=UUID(int=7),

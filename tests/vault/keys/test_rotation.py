@@ -10,9 +10,9 @@ from django.utils import timezone
 
 from memoryhub.models.keys import KekCheck, ProjectKey, SigningKey, SubjectKey
 from memoryhub.vault.keys import keyring, keys, ring_file, rotation
-from memoryhub.vault.keys.payloads import Place, Purpose, open_sealed, seal
+from memoryhub.vault.keys.payloads import PayloadAddress, Purpose, open_sealed, seal
 from memoryhub.vault.keys.ring_file import Ring, RingRefusedError
-from memoryhub.vault.keys.wrapping import Kind, unwrap, wrap
+from memoryhub.vault.keys.wrapping import KeyPurpose, unwrap, wrap
 
 pytestmark = pytest.mark.django_db(databases=["default", "keys"])
 
@@ -53,7 +53,7 @@ def signing_key(ring: Ring) -> SigningKey:
     )
     key.endorser = key.id
     secret = private.private_bytes_raw()
-    key.wrapped = wrap(ring.current, secret, kind=Kind.SIGNING, owner=key.id)
+    key.wrapped = wrap(ring.current, secret, purpose=KeyPurpose.SIGNING, owner=key.id)
     key.save(using="keys")
     return key
 
@@ -61,7 +61,7 @@ def signing_key(ring: Ring) -> SigningKey:
 def test_everything_opens_under_the_new_key_and_payloads_do_not_change(
     subjects: list[UUID], project: UUID, signing_key: SigningKey, ring: Ring
 ) -> None:
-    place = Place(
+    place = PayloadAddress(
         project=project,
         subject=subjects[0],
         thread=uuid4(),
@@ -73,7 +73,7 @@ def test_everything_opens_under_the_new_key_and_payloads_do_not_change(
     before = unwrap(
         ring.current,
         bytes(signing_key.wrapped),
-        kind=Kind.SIGNING,
+        purpose=KeyPurpose.SIGNING,
         owner=signing_key.id,
     )
 
@@ -87,7 +87,7 @@ def test_everything_opens_under_the_new_key_and_payloads_do_not_change(
     signing_key.refresh_from_db(using="keys")
     again = bytes(signing_key.wrapped)
     assert before == unwrap(
-        keyring.kek(new), again, kind=Kind.SIGNING, owner=signing_key.id
+        keyring.kek(new), again, purpose=KeyPurpose.SIGNING, owner=signing_key.id
     )
     assert keyring.rows_per_kek() == {new: 14}
 
@@ -172,7 +172,7 @@ def test_a_key_wrapped_meanwhile_under_the_old_one_keeps_it_from_retiring(
     ProjectKey.objects.create(
         project=late,
         kek_id=ring.current_id,
-        wrapped=wrap(ring.current, bytes(32), kind=Kind.PROJECT, owner=late),
+        wrapped=wrap(ring.current, bytes(32), purpose=KeyPurpose.PROJECT, owner=late),
     )
     assert rotation.finish(at=NOW) == []
     assert rotation.remaining() == rotation.step() == 1

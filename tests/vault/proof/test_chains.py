@@ -14,7 +14,7 @@ from memoryhub.models.keys import NewestLine
 from memoryhub.models.server.clock import clock
 from memoryhub.vault.keys import keyring, ring_file, rotation
 from memoryhub.vault.keys.ring_file import Ring
-from memoryhub.vault.keys.wrapping import Kind, wrap
+from memoryhub.vault.keys.wrapping import KeyPurpose, wrap
 from memoryhub.vault.proof import signing
 from memoryhub.vault.proof.chained import Link
 from memoryhub.vault.proof.chains import AHEAD, BEHIND, MIRROR, Chain
@@ -153,7 +153,7 @@ def test_who_has_no_ring_notes_nothing(forged: str) -> None:
     if forged == "kek":
         other = ring_file.new_kek()
         row.kek_id = other.id
-        row.wrapped = wrap(other, second.hash, kind=Kind.LINE, owner=row.place)
+        row.wrapped = wrap(other, second.hash, purpose=KeyPurpose.LINE, owner=row.place)
     row.save()
     assert wrong() == (2, None)
 
@@ -191,7 +191,7 @@ def test_the_key_of_a_line_leads_back_to_the_root() -> None:
     signing.rotate(at=clock.now())
     newest = add()
     assert CHAIN.check() == newest
-    known = signing.public_keys()
-    del known[newest.key_id]
+    keys = signing.public_keys()
+    del keys[newest.key_id]
     with pytest.raises(LedgerBrokenError):
-        CHAIN.check(keys=known)
+        CHAIN.check(keys=keys)

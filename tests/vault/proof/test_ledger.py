@@ -24,8 +24,8 @@ from memoryhub.errors import LedgerBrokenError, LedgerUnwritableError
 from memoryhub.models.keys import KeyMeta, NewestLine
 from memoryhub.models.server.clock import clock
 from memoryhub.vault.proof import chained, ledger, signing
-from memoryhub.vault.proof.chained import Link, Place
-from memoryhub.vault.proof.ledger import Kind, Line
+from memoryhub.vault.proof.chained import ChainPosition, Link
+from memoryhub.vault.proof.ledger import LedgerKind, Line
 from tests.harness.instances import Instance
 from tests.promises.tampering.damages import flipped
 
@@ -36,7 +36,7 @@ PROJECT, SUBJECT = UUID(int=1), UUID(int=2)
 WRITERS, LINES = 2, 200
 
 
-def add(kind: str = Kind.INTENT, erasure: UUID | None = None) -> Line:
+def add(kind: str = LedgerKind.INTENT, erasure: UUID | None = None) -> Line:
     return ledger.append(
         kind=kind,
         erasure=erasure or uuid4(),
@@ -47,13 +47,13 @@ def add(kind: str = Kind.INTENT, erasure: UUID | None = None) -> Line:
         reason="test",
         ticket="LEGAL-42",
         targets=[str(UUID(int=3)), 7],
-        receipt_sha256=None if kind == Kind.INTENT else b"d" * 32,
+        receipt_sha256=None if kind == LedgerKind.INTENT else b"d" * 32,
         at=AT,
     )
 
 
 def test_a_line_is_read_as_it_was_written() -> None:
-    written = [add(), add(Kind.DONE), add(Kind.REPLAYED)]
+    written = [add(), add(LedgerKind.DONE), add(LedgerKind.REPLAYED)]
     assert list(ledger.lines()) == written
     assert list(ledger.lines(after=2)) == written[2:]
     assert ledger.head() == ledger.check() == written[-1]
@@ -70,7 +70,7 @@ def test_without_a_file_there_is_nothing() -> None:
 
 
 def test_a_line_holds_no_more_than_the_specified_members() -> None:
-    add(Kind.DONE)
+    add(LedgerKind.DONE)
     (text,) = ledger.path().read_text().splitlines()
     assert set(json.loads(text)) == {
         *("n", "at", "kind", "erasure", "project", "subject", "subject_ref", "scope"),
@@ -147,9 +147,9 @@ def test_a_line_signed_by_a_stranger_is_found() -> None:
     stranger = replace(signing.current(), _key=Ed25519PrivateKey.generate())
     says = dict(next(chained.iter_links(ledger.path())).says)
 
-    def behind(last: Link | None, end: int) -> tuple[Place, int]:
+    def behind(last: Link | None, end: int) -> tuple[ChainPosition, int]:
         assert last
-        return Place(n=last.n, hash=last.hash), end
+        return ChainPosition(n=last.n, hash=last.hash), end
 
     chained.append(ledger.path(), says, signer=stranger, place=behind)
     assert len(list(ledger.lines())) == 2
@@ -177,10 +177,10 @@ def test_rotated_keys_keep_it_whole() -> None:
 def unnoted() -> Iterator[None]:
     """As when a process dies before the keys database knows of what it wrote."""
     rows = NewestLine.objects.using("keys")
-    known = list(rows.all())
+    stored = list(rows.all())
     yield
     rows.all().delete()
-    rows.bulk_create(known)
+    rows.bulk_create(stored)
 
 
 @pytest.mark.parametrize("left", [1, 40, -2, -1])

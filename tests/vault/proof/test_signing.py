@@ -18,6 +18,7 @@ from memoryhub.errors import KeyMissingError, LedgerBrokenError
 from memoryhub.models.keys import SigningKey
 from memoryhub.models.server.clock import clock
 from memoryhub.vault.keys import keyring, rotation
+from memoryhub.vault.keys.ring_file import Ring
 from memoryhub.vault.proof import signing
 from tests.promises.tampering.damages import flipped
 
@@ -109,9 +110,9 @@ def test_a_list_that_was_lost_is_written_anew_by_a_start() -> None:
 def filed(edit: Callable[[dict[str, Any]], Any]) -> None:
     """Change the list as who can write the ledger's folder does."""
     path = settings.LEDGER / signing.FILE
-    told = json.loads(path.read_bytes())
-    edit(told["keys"])
-    path.write_bytes(json.dumps(told, indent=1).encode() + b"\n")
+    document = json.loads(path.read_bytes())
+    edit(document["keys"])
+    path.write_bytes(json.dumps(document, indent=1).encode() + b"\n")
 
 
 def entry(key: Ed25519PrivateKey, key_id: str, *, by: str) -> dict[str, str]:
@@ -125,10 +126,10 @@ def entry(key: Ed25519PrivateKey, key_id: str, *, by: str) -> dict[str, str]:
 def test_a_key_that_no_other_vouches_for_is_named_and_not_used(vouched: str) -> None:
     root, own, key_id = signing.current(), Ed25519PrivateKey.generate(), str(uuid4())
     signing.rotate(at=clock.now())
-    known, text = signing.public_keys(), (settings.LEDGER / signing.FILE).read_bytes()
+    before, text = signing.public_keys(), (settings.LEDGER / signing.FILE).read_bytes()
     by = root.key_id if vouched == "root" else key_id
     filed(lambda keys: keys.update({key_id: entry(own, key_id, by=by)}))
-    assert signing.public_keys() == known
+    assert signing.public_keys() == before
     with pytest.raises(LedgerBrokenError) as broken:
         signing.check()
     assert broken.value.detail == {"file": "public-keys.json", "key": key_id}
@@ -143,9 +144,9 @@ def test_a_key_that_no_other_vouches_for_is_named_and_not_used(vouched: str) -> 
 
 def test_another_key_under_a_known_id_is_named_and_not_used() -> None:
     key_id, own = signing.current().key_id, Ed25519PrivateKey.generate()
-    known = signing.public_keys()
+    before = signing.public_keys()
     filed(lambda keys: keys.update({key_id: entry(own, key_id, by=key_id)}))
-    assert signing.public_keys() == known
+    assert signing.public_keys() == before
     with pytest.raises(LedgerBrokenError):
         signing.check()
 
@@ -168,7 +169,9 @@ def test_a_root_in_the_keys_database_is_one_that_the_ring_opens() -> None:
             look()
 
 
-def test_the_private_half_is_wrapped_and_goes_along_with_a_rotated_ring() -> None:
+def test_the_private_half_is_wrapped_and_goes_along_with_a_rotated_ring(
+    ring: Ring,
+) -> None:
     signer = signing.current()
     row = SigningKey.objects.using("keys").get()
     assert len(bytes(row.wrapped)) == 60

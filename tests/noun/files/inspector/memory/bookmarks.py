@@ -1,9 +1,10 @@
 from __future__ import annotations
 
-from inspector.drawing.scenes import Context, Panel, Scene
+from inspector.drawing.scenes import Context, Glance, Panel, Scene
 from inspector.lists import screens
 from inspector.lists.screens import Screen
 from memoryhub.queries.memory import bookmarks
+from memoryhub.queries.memory.working_memory import MemoryView
 
 
 def _panel(scene: Scene) -> Context:
@@ -11,9 +12,14 @@ def _panel(scene: Scene) -> Context:
     return {"bookmarks": found.items}
 
 
+def _glance(memory: MemoryView) -> Context:
+    return {"bookmarks": memory.newest["bookmarks"]}
+
+
 SCREEN = Screen(
     folder="memory/bookmarks",
-    group="memory",
+    tab="memory",
     scope=screens.THREAD,
     panel=Panel(template="inspector/memory/bookmarks/_panel.html", context=_panel),
+    glance=Glance(template="inspector/memory/bookmarks/_glance.html", context=_glance),
 )

@@ -13,15 +13,19 @@ from inspector.replay.moments import PUSHED
 from memoryhub.api import api
 from memoryhub.kernel import state_json
 from memoryhub.kernel.memory.bookmarks import BOOKMARKS, AddBookmark, ClearBookmarks
+from memoryhub.kernel.memory.checkpoint_events import CheckpointTaken
 from memoryhub.kernel.memory.nouns import RESTORABLE
 from memoryhub.kernel.registry import EVOLVE
 from memoryhub.models.projects import Project
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
-from memoryhub.queries.memory import bookmarks
+from memoryhub.models.working_memory import Checkpoint
+from memoryhub.queries.memory import bookmarks, checkpoints
 from memoryhub.queries.replay import states
+from memoryhub.queries.verify.verification import verify
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.people import subjects
+from memoryhub.services.rebuild import rebuild
 from tests.api.client import Client
 from tests.cast import bundled, erasings, factories, forgetting
 from tests.inspector.conftest import member, signed_in
@@ -100,6 +104,35 @@ def test_a_checkpoint_brings_it_back(agent: Agent, thread: Thread) -> None:
     erasings.sound(thread)
 
 
+def test_a_checkpoint_event_from_before_it_stays_as_it_is() -> None:
+    old = {"auto": False, "keys": 2, "notes": 1, "has_task": True}
+    event = CheckpointTaken.model_validate_json(json.dumps(old))
+    assert event.counts["bookmarks"] == 0
+    assert event.model_dump(exclude_none=True) == old
+
+
+def test_a_checkpoint_row_from_before_it_is_listed_and_verifies(
+    agent: Agent, thread: Thread
+) -> None:
+    memory_acts.take(agent, "here")
+    rows = Checkpoint.objects.filter(thread=thread)
+    written = json.loads(rows.get().counts)
+    assert written.pop("bookmarks") == 0
+    rows.update(counts=json.dumps(written))
+    now = factories.get_thread(agent)
+    (line,) = checkpoints.list_checkpoints(now).items
+    assert line.counts == {**written, "bookmarks": 0}
+    assert verify(now) is None
+    # Once it holds some, a row that says nothing of them is no older one.
+    add(agent)
+    memory_acts.take(agent, "there")
+    rows.filter(name="there").update(counts=json.dumps(written))
+    now = factories.get_thread(agent)
+    assert verify(now) is not None
+    rebuild(now)
+    assert verify(now) is None
+
+
 def test_it_is_exported_and_imported(
     agent: Agent, thread: Thread, ann: Subject, zeta: Project
 ) -> None:
@@ -145,6 +178,8 @@ def test_an_agent_writes_and_reads_it(acme: Project) -> None:
         assert (line["seq"], line["text"]) == (added.json["seq"], WORDS)
         before = await client.get(f"{T}/bookmarks?at_seq={added.json['seq'] - 1}")
         assert before.json["items"] == []
+        whole = (await client.get(f"{T}/working-memory?bookmarks=1")).json
+        assert whole["bookmarks"] == [line]
         wrong = await client.post(f"{T}/bookmarks", {"slot": 9, "text": WORDS})
         assert wrong.status == 422
 
@@ -161,6 +196,9 @@ def test_an_operator_sees_it(acme: Project, agent: Agent, thread: Thread) -> Non
     assert "&lt;b&gt;12A" in shown
     panel: Any = browser.get("/p/acme/threads/t-1/panels/bookmarks").content.decode()
     assert "&lt;b&gt;12A" in panel
+    tab = "/p/acme/threads/t-1?tab=working-memory"
+    whole: Any = browser.get(tab).content.decode()
+    assert "&lt;b&gt;12A" in whole.split("Notes</a>")[1]
     before: Any = browser.get(f"{page}?at_seq={seq - 1}").content.decode()
     assert "12A" not in before
     assert "bookmarks" in PUSHED

@@ -7,13 +7,14 @@ from ninja import Path, Query
 from pydantic import Field
 
 from memoryhub.api.document.fields import In, Out, ThreadName, example
-from memoryhub.api.document.memory_fields import NoteText
+from memoryhub.api.document.memory_fields import Remark
 from memoryhub.api.document.samples import AT
-from memoryhub.api.document.schemas import AsOf, Part
+from memoryhub.api.document.schemas import AsOf, Pagination
 from memoryhub.api.http import auth
 from memoryhub.api.http.operations import StrictRouter, rendered
 from memoryhub.api.http.preconditions import KEEPING, idempotency, if_match
 from memoryhub.api.http.reading import GONE, find_thread, seq_of
+from memoryhub.api.memory.newest import Newest
 from memoryhub.errors import BadCursorError, InvalidError, SeqUnknownError
 from memoryhub.kernel.memory.bookmarks import AddBookmark
 from memoryhub.kernel.text import strict_json
@@ -30,7 +31,7 @@ class BookmarkIn(In):
     model_config = example({"slot": 7, "text": _SAMPLE["text"]})
 
     slot: int = Field(ge=0, description="Index of the message.")
-    text: NoteText = Field(description="The words to find it by.")
+    text: Remark = Field(description="The words to find it by.")
 
 
 class BookmarkOut(Out):
@@ -42,6 +43,9 @@ class BookmarkOut(Out):
     text: str | None = Field(description="The words; null once they were erased.")
 
 
+NEWEST = Newest(name="bookmarks", kind=list[BookmarkOut], example=_SAMPLE)
+
+
 class BookmarksOut(Out):
     model_config = example({"items": [_SAMPLE], "next": None})
 
@@ -49,7 +53,7 @@ class BookmarksOut(Out):
     next: str | None
 
 
-class BookmarksQuery(AsOf, Part):
+class BookmarksQuery(AsOf, Pagination):
     pass
 
 

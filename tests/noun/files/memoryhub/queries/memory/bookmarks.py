@@ -11,9 +11,9 @@ from memoryhub.kernel.memory.bookmarks import BOOKMARKS, Bookmark
 from memoryhub.kernel.state.state import ThreadState
 from memoryhub.models.threads import Thread
 from memoryhub.queries.lists.cursors import Batch, Listing
-from memoryhub.queries.memory.slice_differences import Found, SliceDifferences
+from memoryhub.queries.memory.slice_views import Found, SliceView
 from memoryhub.queries.replay import payloads
-from memoryhub.queries.replay.state_files import StateFile
+from memoryhub.queries.replay.state_files import StateFile, record_of
 from memoryhub.queries.replay.states import state_of
 
 
@@ -77,9 +77,7 @@ def _records(
     thread: Thread, state: ThreadState, now: datetime
 ) -> Iterator[BookmarkRecord]:
     for line in _lines(thread, state, BOOKMARKS.value(state)):
-        yield BookmarkRecord(
-            thread=thread.id, seq=line.seq, at=line.at, slot=line.slot, text=line.text
-        )
+        yield record_of(BookmarkRecord, line, thread=thread.id)
 
 
 def _differing(
@@ -98,9 +96,13 @@ STATES = StateFile(
     lines=_records,
     needs=frozenset({"bookmark.added"}),
 )
-DIFFERENCES = SliceDifferences(
+VIEW = SliceView(
     slice=BOOKMARKS,
     fields={"bookmarks_added": list[int]},
+    example={"bookmarks_added": [51]},
     names=_differing,
     texts=lambda thread, state, before, after, found: found,
+    newest=lambda thread, state, value, most: _lines(
+        thread, state, value[-most:] if most else ()
+    ),
 )

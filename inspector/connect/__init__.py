@@ -1,0 +1,1 @@
+"""Connecting: a key, a first message, and the thread that it makes."""

@@ -1,0 +1,222 @@
+"""The task by hand: a form of all its fields, and one that clears it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import Any, cast
+
+from django.http import HttpRequest, HttpResponse
+from django.http.request import QueryDict
+from django.utils.dateparse import parse_datetime
+from django.views.decorators.http import require_http_methods
+
+from inspector.access.access import signed_in
+from inspector.drawing import chat
+from inspector.drawing.hidden import typed
+from inspector.lists import visits
+from inspector.memory import editing, typed_json
+from inspector.web import refusals
+from inspector.web.visitors import Visitor
+from memoryhub.errors import InvalidError, Refusal, StaleError, TaskNotFoundError
+from memoryhub.journal import Receipt
+from memoryhub.kernel.memory.tasks import MAX_STEP, TASK_STATUSES, TaskStatus
+from memoryhub.kernel.text import strict_json
+from memoryhub.kernel.text.strict_json import JsonRefusedError
+from memoryhub.models.threads import Thread
+from memoryhub.queries.memory import tasks
+from memoryhub.queries.memory.tasks import TaskView
+from memoryhub.services.memory import operator_tasks
+from memoryhub.services.memory.operator_tasks import TaskValues
+
+_TEXTS: refusals.Texts = {
+    StaleError: "The task has changed since you looked. Here it is as it is now, "
+    "beside what you typed.",
+    "status": "Choose a status from the list.",
+    "description": "A description has at most 4 KiB.",
+    "current_step": f"A step is a whole number from 0 to {MAX_STEP:,}.",
+    "progress_percent": "Progress is a number from 0 to 100.",
+    "started_at": "A time is wanted, as 2026-01-31T12:00:00, in UTC.",
+    "data": "Data is a JSON object of at most 64 KiB.",
+}
+_PERCENT = re.compile(r"[0-9]{1,3}(\.[0-9]{1,12})?", re.ASCII)
+#: Of a text that is sent; what may be kept is shorter.
+_LONGEST = 1_048_576
+_SECONDS = "%Y-%m-%dT%H:%M:%S"
+#: What a button says that clears the task.
+_CLEAR = "clear"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Form:
+    """Hold the fields as they are typed; an empty one is to hold nothing."""
+
+    status: str = "pending"
+    description: str = ""
+    current_step: str = "0"
+    progress_percent: str = "0"
+    started_at: str = ""
+    data: str = ""
+
+    @classmethod
+    def of_task(cls, task: TaskView) -> Form:
+        percent, begun = task.progress_percent, task.started_at
+        return cls(
+            status=task.status,
+            description=task.description or "",
+            current_step="" if task.current_step is None else str(task.current_step),
+            progress_percent="" if percent is None else f"{percent:g}",
+            started_at=begun.astimezone(UTC).strftime(_SECONDS) if begun else "",
+            data="" if task.data is None else typed(chat.pretty(task.data)),
+        )
+
+    @classmethod
+    def of_sent(cls, sent: QueryDict) -> Form:
+        texts = {name: sent.get(name, "")[:_LONGEST] for name in cls.__slots__}
+        return cls(**{name: _plain(text) for name, text in texts.items()})
+
+    def values(self, seen: TaskView | None) -> TaskValues:
+        """Read what is wanted; a field that shows what is there wants just that.
+
+        Raises InvalidError with the field, JsonRefusedError.
+        """
+        shown = asdict(Form.of_task(seen)) if seen else {}
+        wanted: dict[str, Any] = {}
+        for name, read in _READERS.items():
+            text = getattr(self, name)
+            same = name in shown and _plain(shown[name]) == text
+            wanted[name] = getattr(seen, name) if same else read(text)
+        return TaskValues(status=cast("TaskStatus", self.status), **wanted)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@signed_in
+def edit(request: HttpRequest, project: str, thread: str) -> HttpResponse:
+    """Edit the task, or clear it, as long as it is what the form showed."""
+    visitor, row = editing.find(request, project, thread)
+    if request.method != "POST":
+        seen = _seen(row)
+        form = Form.of_task(seen) if seen else Form()
+        return _form(request, visitor, row, form=form, seen=seen)
+    form = Form.of_sent(request.POST)
+    try:
+        receipt = _perform(row, form, request.POST, actor=visitor.actor)
+    except Refusal as problem:
+        # By now the head is another one.
+        _, row = editing.find(request, project, thread)
+        seen = _seen(row)
+        if request.POST.get("act") == _CLEAR:
+            form = Form.of_task(seen) if seen else Form()
+        return _form(request, visitor, row, form=form, seen=seen, problem=problem)
+    return editing.show_saved("task", receipt, project=project, thread=thread)
+
+
+def _perform(row: Thread, form: Form, sent: QueryDict, *, actor: str) -> Receipt | None:
+    version = editing.version_of(sent)
+    if sent.get("act") == _CLEAR:
+        if version is None:
+            return None
+        return operator_tasks.clear_task(row, version=version, actor=actor)
+    seen = _seen(row)
+    if (seen and seen.version) != version:
+        raise StaleError
+    wanted = form.values(seen)
+    return operator_tasks.set_task(row, wanted, version=version, actor=actor)
+
+
+def _seen(row: Thread) -> TaskView | None:
+    try:
+        return tasks.get_task(row)
+    except TaskNotFoundError:
+        return None
+
+
+def _form(
+    request: HttpRequest,
+    visitor: Visitor,
+    row: Thread,
+    *,
+    form: Form,
+    seen: TaskView | None,
+    problem: Refusal | None = None,
+) -> HttpResponse:
+    context: dict[str, Any] = {
+        "form": form,
+        "task": seen,
+        "version": seen.version if seen else editing.NONE,
+        "statuses": TASK_STATUSES,
+        "most": MAX_STEP,
+        # What stands there now, when somebody else wrote it meanwhile.
+        "moved": isinstance(problem, StaleError),
+        "problem": _error_text(problem, form),
+    }
+    return visits.thread_page(
+        request,
+        "inspector/memory/task/edit.html",
+        visitor,
+        row,
+        context,
+        status=refusals.status_of(problem),
+    )
+
+
+def _error_text(problem: Refusal | None, form: Form) -> str:
+    if isinstance(problem, JsonRefusedError):
+        return f"Data: {typed_json.error_text(problem, form.data)}"
+    return refusals.error_text(problem, _TEXTS, numbers=True)
+
+
+def _plain(text: str) -> str:
+    """Undo what browsers do to the ends of lines."""
+    return text.replace("\r\n", "\n")
+
+
+def _step(text: str) -> int | None:
+    text = text.strip()
+    if not text:
+        return None
+    if not (text.isascii() and text.isdigit() and len(text) <= 9):
+        raise InvalidError(loc="current_step")
+    return int(text)
+
+
+def _percent(text: str) -> float | None:
+    text = text.strip()
+    if not text:
+        return None
+    if not _PERCENT.fullmatch(text):
+        raise InvalidError(loc="progress_percent")
+    return float(text)
+
+
+def _time(text: str) -> datetime | None:
+    """Read a time as a browser's field has it, in UTC. Raises InvalidError."""
+    if not text.strip():
+        return None
+    try:
+        at = parse_datetime(text.strip())
+        if at is not None:
+            return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
+    except (ValueError, OverflowError):
+        pass  # no time, or one that UTC has no year for
+    raise InvalidError(loc="started_at")
+
+
+def _data(text: str) -> dict[str, Any] | None:
+    if not text.strip():
+        return None
+    value = strict_json.parse(text.encode(errors="replace"), strict_json.CONTENT)
+    if not isinstance(value, dict):
+        raise InvalidError(loc="data")
+    return value
+
+
+_READERS: dict[str, Callable[[str], object]] = {
+    "description": lambda text: text or None,
+    "current_step": _step,
+    "progress_percent": _percent,
+    "started_at": _time,
+    "data": _data,
+}

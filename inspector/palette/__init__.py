@@ -1,0 +1,1 @@
+"""The palette: where one goes and what one does, by typing a little of it."""

@@ -1,0 +1,29 @@
+"""Memories: all of working memory at once, a little of each."""
+
+from __future__ import annotations
+
+from inspector.drawing.scenes import Context, Panel, Scene
+from inspector.nouns import NOUNS
+from memoryhub.queries.memory import working_memory
+from memoryhub.queries.memory.nouns import NEWEST
+
+#: Keys, and records of each noun, that are shown.
+GLANCED = 8
+GLANCES = tuple(screen.glance for screen in NOUNS if screen.glance is not None)
+
+
+def _glance(scene: Scene) -> Context:
+    """At most nine queries."""
+    memory = working_memory.get_memory(
+        scene.thread,
+        max_keys=GLANCED,
+        newest=dict.fromkeys(NEWEST, GLANCED),
+        seq=scene.at_seq,
+    )
+    context: Context = {"memory": memory, "listed": memory.keys, "task": memory.task}
+    for glance in GLANCES:
+        context |= glance.context(memory)
+    return context | {"glances": GLANCES}
+
+
+PANEL = Panel(template="inspector/memory/_panel.html", context=_glance)

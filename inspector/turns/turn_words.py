@@ -1,0 +1,124 @@
+"""Words of a turn: its verdict, why a page left, why another was refused. Pure."""
+
+from __future__ import annotations
+
+from memoryhub.queries.paging.lives import LifeStep
+from memoryhub.queries.paging.newcomers import Newcomer
+from memoryhub.queries.turns.matches import BEST, Matches
+from memoryhub.queries.turns.turn_faults import Fault
+from memoryhub.queries.turns.verdicts import TurnVerdict
+
+_ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth")
+#: Why a page was refused, as the model's answer had it.
+REFUSALS = {
+    "page_unknown": "there never was such a page",
+    "page_erased": "it was erased",
+    "fault_confidence": "it was not sure enough",
+    "fault_budget": "the exchange had fetched as often as it may",
+    "fault_tokens": "the exchange had fetched as many tokens as it may",
+    "no_room": "there was no room for it",
+}
+_REASONS = {
+    "user_requested_recall": "the user asked for it",
+    "resolve_reference": "to resolve a reference",
+    "tool_prereq": "before calling a tool",
+    "speculative": "on a guess",
+}
+#: Why a page left, other than for room.
+_CAUSES = {
+    "command": "by a command",
+    "answered": "with a call that brought nothing",
+    "shrink": "as the budget became smaller",
+    "restore": "by a restore",
+    "observed": "as an observer saw it",
+}
+_HEADLINES = {
+    "out": "The best match for this question was not in the request",
+    "shortened": "The best match for this question was in, but shortened",
+    "refused": "The model asked for what it needed and was refused",
+    "complete": "All that matches was in the request",
+    "unmatched": "Nothing that was said before matches this question",
+}
+#: Why the beginning of a request is no longer that of the one before.
+PREFIX_CAUSES = {
+    "evicted": "a page left",
+    "lowered": "a page was shortened",
+    "upgraded": "a page came back in full",
+    "updated": "a page was changed",
+    "exchange": "a new exchange began",
+    "entered": "a page came in",
+    "budget": "a page found no room",
+    "manifest": "the manifest offers something else",
+    "rules": "the rules of the mode changed",
+    "blocks": "the subject's blocks changed",
+    "tools": "the tools changed",
+}
+
+
+def headline(verdict: TurnVerdict, matches: Matches) -> str:
+    """Word a verdict in one sentence without its full stop."""
+    if verdict.kind == "partly":
+        count, most = len(matches.standing("out")), _best(len(matches.items))
+        return f"{count} of the {most} {_were(count)} not in the request"
+    if verdict.kind == "complete" and matches.standing("shortened"):
+        return "All that matches was in the request, some of it shortened"
+    if verdict.kind == "unmatched" and not matches.has_question:
+        return "Nothing was asked before this turn"
+    return _HEADLINES[verdict.kind]
+
+
+def leaving(step: LifeStep | None, newcomer: Newcomer | None) -> str:
+    """Word why a page left or was shortened; what came in follows the words."""
+    if step is None:
+        return ""
+    verb = "shortened" if step.kind == "shortened" else "evicted"
+    cause, score = step.body.get("cause", "command"), step.body.get("score")
+    if cause in _CAUSES:
+        return f"{verb} {_CAUSES[cause]}"
+    if newcomer is None:
+        return f"{verb} for want of room"
+    # One without a score had to go, whatever it was worth.
+    return (
+        f"{verb} to make room for" if score is not None else f"{verb} when there came"
+    )
+
+
+def refusal(fault: Fault | None) -> str:
+    """Word why a page was refused; nothing without a refusal."""
+    if fault is None:
+        return ""
+    word: str = fault.body["refusal"]
+    return REFUSALS.get(word, word)
+
+
+def of_fault(fault: Fault) -> str:
+    """Word why the model asked for a page."""
+    word: str = fault.body["reason"]
+    return _REASONS.get(word, word)
+
+
+def ordinal(n: int) -> str:
+    """Word a small place: first, second; 12th beyond the sixth."""
+    if n <= len(_ORDINALS):
+        return _ORDINALS[n - 1]
+    suffix = {1: "st", 2: "nd", 3: "rd"}.get(n % 10, "th")
+    return f"{n:,}{'th' if n % 100 in (11, 12, 13) else suffix}"
+
+
+def standing(matches: Matches) -> str:
+    """Word how many of the best matches were in, and how many were not."""
+    counts = (len(matches.standing("in")), len(matches.standing("shortened")))
+    named = [f"{counts[0]} in", f"{counts[1]} shortened" if counts[1] else ""]
+    named.append(f"{len(matches.standing('out'))} not in")
+    words = ", ".join(each for each in named if each)
+    return f"{_best(len(matches.items))}: {words}"
+
+
+def _best(count: int) -> str:
+    if count == 1:
+        return "best match"
+    return f"{'ten' if count == BEST else count} best matches"
+
+
+def _were(count: int) -> str:
+    return "was" if count == 1 else "were"

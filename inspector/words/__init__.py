@@ -1,0 +1,1 @@
+"""Words: what each means, once, for hovers and for the page of all."""

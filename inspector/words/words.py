@@ -1,0 +1,104 @@
+"""Words of the kernel in one plain sentence each: for hovers, and all on a page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from django.http import HttpRequest, HttpResponse
+from django.views.decorators.http import require_safe
+
+from inspector.access import access
+from inspector.access.access import signed_in
+from inspector.web import shell
+
+#: By what they are about; docs/concepts.md has the same sentences.
+GROUPS: Final[Mapping[str, Mapping[str, str]]] = {
+    "What a thread is made of": {
+        "thread": "An address space of memory, named by the agent; it has one journal.",
+        "event": "Something that happened to a thread.",
+        "seq": "An event's number in its thread: 1, 2, 3 …; 0 and below for what a "
+        "fork inherits.",
+        "slot": "A message of a thread at its index, 0, 1, 2 …; never changed.",
+        "turn": "One model call.",
+        "exchange": "From a user's message to the agent's final answer; may take "
+        "several turns.",
+        "fork": "A thread that goes on from another's event; it reads through its "
+        "ancestors.",
+        "subject": "The person that a memory is about.",
+        "operator": "Somebody who signs in to the inspector.",
+        "agent": "Whoever holds an API key.",
+    },
+    "What the model sees": {
+        "page": "The unit of memory: a slot, or what an agent made.",
+        "level": "How faithful a page is shown: 0 full, 1 reduced, 2 abstract, 3 "
+        "reference.",
+        "frame": "A page's place in the working set, at a level.",
+        "working set": "The pages that stand in the model's context.",
+        "L0": "The pages that stand in the model's context.",
+        "L1": "Pages that have just left.",
+        "hot list": "Pages that have just left.",
+        "L2": "The page table: every page of the thread.",
+        "TLB": "The page-table entries that were looked up last.",
+        "manifest": "What a model is shown of pages that it does not see in full.",
+        "hint": "A few words of a page's agent on what it is about.",
+        "budget": "Tokens that a request may have, with those reserved for the answer.",
+        "prefix": "How much of a request begins as the one before; what providers can "
+        "cache.",
+        "recorded context": "What a turn's request was made of, by reference, and its "
+        "hash.",
+    },
+    "What leaves, stays and comes back": {
+        "eviction": "A page leaves the working set for others.",
+        "lowering": "A page stays in the working set at a less faithful level.",
+        "keep score": "The number that says which pages leave first: the lowest.",
+        "pin": "Keeps a page from eviction; set, or computed by a rule.",
+        "pin share": "How much of the budget pinned pages may hold together.",
+        "protected": "A page that came back lately: it leaves after all others.",
+        "fault": "The model asks for a page that is not before it.",
+        "refault": "A fault on a page that left or came back within the last five "
+        "turns.",
+        "thrashing": "Pages come back as soon as they leave: three refaults or more in "
+        "the last five turns.",
+        "resident rate": "The share of the last 20 exchanges in which the model had to "
+        "fetch nothing.",
+        "TLB hit rate": "The share of look-ups that were answered without the page "
+        "table.",
+    },
+    "Working memory": {
+        "key": "A value under a name, perhaps until an instant.",
+        "task": "What an agent is doing and how far it is; one a thread.",
+        "note": "A line an agent wrote for itself.",
+        "checkpoint": "A point to return to, by reference.",
+        "restore": "Returning to a checkpoint, with another one that undoes that.",
+    },
+    "Forgetting": {
+        "erasure": "One request to forget, from its plan to its receipt.",
+        "plan": "What an erasure would take, counted beforehand.",
+        "fence": "From here on everything in scope is refused.",
+        "tombstone": "A keyed digest of what was erased and must not come back.",
+        "hold": "A duty to keep: nothing of the subject is erased.",
+        "restriction": "Agents are kept out of a subject's memory.",
+        "retention": "Ends threads that were idle for too long.",
+        "purpose": "What content is looked at for; chosen at sign-in, kept in the "
+        "audit log.",
+    },
+}
+WORDS: Final[Mapping[str, str]] = {
+    word: sentence for group in GROUPS.values() for word, sentence in group.items()
+}
+
+
+@require_safe
+@signed_in
+def show(request: HttpRequest, project: str) -> HttpResponse:
+    """Show the keys of the keyboard, and every word with its sentence."""
+    visitor = access.find_visitor(request, project)
+    groups = [(title, [*group.items()]) for title, group in GROUPS.items()]
+    return shell.page(
+        request,
+        "inspector/words/show.html",
+        {"groups": groups},
+        visitor=visitor,
+        section="words",
+    )

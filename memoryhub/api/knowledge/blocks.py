@@ -1,0 +1,246 @@
+from __future__ import annotations
+
+from django.http import HttpRequest, HttpResponse
+from ninja import Path, Query
+
+from memoryhub.api.document.fields import OwnPageId
+from memoryhub.api.document.schemas import AsOf
+from memoryhub.api.http import auth
+from memoryhub.api.http.operations import rendered
+from memoryhub.api.http.preconditions import CONDITIONAL, KEEPING, idempotency, if_match
+from memoryhub.api.http.reading import GONE, find_subject, seq_of
+from memoryhub.api.http.subject_routes import Place, SubjectRouter
+from memoryhub.api.knowledge.block_schemas import (
+    AppendIn,
+    BlockDeletedOut,
+    BlockIn,
+    BlockOut,
+    BlocksOut,
+    BlocksQuery,
+    BlockWrittenOut,
+    ReplaceIn,
+    RevertIn,
+)
+from memoryhub.errors import (
+    BlockReadOnlyError,
+    BlocksFullError,
+    NotInBlockError,
+    NotUniqueError,
+    PageErasedError,
+    PageUnknownError,
+    SeqUnknownError,
+    SubjectHeldError,
+    ValueTooLargeError,
+)
+from memoryhub.journal import Receipt
+from memoryhub.kernel.state.page_events import PageCreated, PageUpdated
+from memoryhub.models.subjects import Subject
+from memoryhub.models.threads import Thread
+from memoryhub.queries.knowledge import blocks
+from memoryhub.queries.knowledge.homes import find_home
+from memoryhub.queries.threads.readers import read
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.knowledge import blocks as writing
+from memoryhub.services.knowledge.blocks import BlockDraft, Conditions
+
+router = SubjectRouter(tags=["blocks"])
+
+_OF_A_BLOCK = (PageUnknownError, PageErasedError)
+_READS = (*GONE, SeqUnknownError)
+_EDITS = (*KEEPING, *_OF_A_BLOCK, BlockReadOnlyError, ValueTooLargeError)
+_Body = BlockIn | AppendIn | ReplaceIn | RevertIn
+
+
+@router.route_both("GET", "/blocks", needs=auth.READ, out=BlocksOut, refusals=_READS)
+async def list_all(
+    request: HttpRequest, place: Place, query: Query[BlocksQuery]
+) -> BlocksOut:
+    """The blocks of a subject with their texts, in the order of their making."""
+    return await read(_list, auth.caller(request), place, query)
+
+
+@router.route_both(
+    "GET",
+    "/blocks/{block}",
+    needs=auth.READ,
+    out=BlockOut,
+    refusals=[*_READS, *_OF_A_BLOCK],
+)
+async def get(
+    request: HttpRequest,
+    place: Place,
+    block: Path[OwnPageId],
+    query: Query[BlocksQuery],
+) -> BlockOut:
+    """One block, now or as of an event of the home thread."""
+    return await read(_get, auth.caller(request), place, block, query)
+
+
+@router.route_both(
+    "PUT",
+    "/blocks/{block}",
+    needs=auth.WRITE,
+    out=BlockWrittenOut,
+    status=(200, 201),
+    refusals=[*KEEPING, BlocksFullError, PageErasedError],
+)
+async def put(
+    request: HttpRequest, place: Place, block: Path[OwnPageId], body: BlockIn
+) -> HttpResponse:
+    """Make a block, or write its next version; the first makes the home thread."""
+    agent = auth.caller(request)
+    receipt = await writing.put(
+        agent=agent,
+        subject=await read(find_subject, agent, place),
+        draft=BlockDraft(
+            block=block,
+            text=body.text,
+            description=body.description,
+            read_only=body.read_only,
+        ),
+        conditions=Conditions(by=body.by, if_match=if_match(request)),
+    )
+    return _written(receipt)
+
+
+@router.route_both(
+    "POST",
+    "/blocks/{block}/append",
+    needs=auth.WRITE,
+    out=BlockWrittenOut,
+    refusals=_EDITS,
+)
+async def append(
+    request: HttpRequest, place: Place, block: Path[OwnPageId], body: AppendIn
+) -> HttpResponse:
+    """Add text to the end; of those who append at the same time all are kept."""
+    agent = auth.caller(request)
+    receipt = await writing.append(
+        agent=agent,
+        subject=await read(find_subject, agent, place),
+        block=block,
+        text=body.text,
+        conditions=_conditions(request, body),
+    )
+    return _written(receipt)
+
+
+@router.route_both(
+    "POST",
+    "/blocks/{block}/replace",
+    needs=auth.WRITE,
+    out=BlockWrittenOut,
+    refusals=[*_EDITS, NotInBlockError, NotUniqueError],
+)
+async def replace(
+    request: HttpRequest, place: Place, block: Path[OwnPageId], body: ReplaceIn
+) -> HttpResponse:
+    """Put a text in the place of another one that stands there exactly once."""
+    agent = auth.caller(request)
+    receipt = await writing.replace(
+        agent=agent,
+        subject=await read(find_subject, agent, place),
+        block=block,
+        old=body.old,
+        new=body.new,
+        conditions=_conditions(request, body),
+    )
+    return _written(receipt)
+
+
+@router.route_both(
+    "POST",
+    "/blocks/{block}/revert",
+    needs=auth.WRITE,
+    out=BlockWrittenOut,
+    refusals=[*KEEPING, *_OF_A_BLOCK],
+)
+async def revert(
+    request: HttpRequest, place: Place, block: Path[OwnPageId], body: RevertIn
+) -> HttpResponse:
+    """Write an older version as the next one."""
+    agent = auth.caller(request)
+    receipt = await writing.revert(
+        agent=agent,
+        subject=await read(find_subject, agent, place),
+        block=block,
+        version=body.version,
+        conditions=_conditions(request, body),
+    )
+    return _written(receipt)
+
+
+@router.route_both(
+    "DELETE",
+    "/blocks/{block}",
+    needs=auth.WRITE,
+    out=BlockDeletedOut,
+    refusals=[*CONDITIONAL, *_OF_A_BLOCK, SubjectHeldError],
+)
+async def delete(
+    request: HttpRequest, place: Place, block: Path[OwnPageId]
+) -> HttpResponse:
+    """Take a block out for good; its id is never used again."""
+    agent = auth.caller(request)
+    receipt = await writing.delete(
+        agent=agent,
+        subject=await read(find_subject, agent, place),
+        block=block,
+        conditions=Conditions(if_match=if_match(request)),
+    )
+    out = BlockDeletedOut(subject=receipt.subject, seq=receipt.seq, block=block)
+    return rendered(out)
+
+
+def _conditions(request: HttpRequest, body: _Body) -> Conditions:
+    return Conditions(
+        by=body.by, if_match=if_match(request), request=idempotency(request, body)
+    )
+
+
+def _written(receipt: Receipt) -> HttpResponse:
+    (each,) = receipt.events[-1:]
+    event = each.event
+    assert isinstance(event, PageCreated | PageUpdated)
+    made = isinstance(event, PageCreated)
+    out = BlockWrittenOut(
+        subject=receipt.subject,
+        thread=receipt.name,
+        thread_id=receipt.thread,
+        seq=each.seq,
+        block=event.page_id,
+        version=1 if isinstance(event, PageCreated) else event.version,
+        tokens=event.tokens or 0,
+    )
+    return rendered(out, status=201 if made else 200, replayed=receipt.replayed)
+
+
+# What is read is rendered where it was read: the event loop has others to serve.
+
+
+def _home(
+    agent: Agent, place: Place, moment: AsOf
+) -> tuple[Subject, Thread | None, int | None]:
+    """The subject, its home thread, and the seq to answer as of; None is now."""
+    subject = find_subject(agent, place)
+    home = find_home(subject)
+    if home is None:
+        if moment.at_seq or moment.at_turn is not None:
+            raise SeqUnknownError
+        return subject, None, None
+    return subject, home, seq_of(home, moment)
+
+
+def _list(agent: Agent, place: Place, query: BlocksQuery) -> BlocksOut:
+    subject, home, seq = _home(agent, place, query)
+    found = [] if home is None else blocks.list_blocks(home, seq=seq)
+    return BlocksOut(
+        subject=subject.id,
+        thread=None if home is None else home.name,
+        items=[BlockOut.model_validate(each) for each in found],
+    )
+
+
+def _get(agent: Agent, place: Place, block: str, query: BlocksQuery) -> BlockOut:
+    _, home, seq = _home(agent, place, query)
+    return BlockOut.model_validate(blocks.get_block(home, block, seq=seq))

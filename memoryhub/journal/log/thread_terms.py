@@ -1,0 +1,232 @@
+"""Terms of threads: read from their events, sealed in segments, opened again."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from django.conf import settings
+from django.db import transaction
+
+from memoryhub.journal.log import fence, log
+from memoryhub.kernel.memory.key_events import KeyRetimed, KeySet
+from memoryhub.kernel.registry import TYPES
+from memoryhub.kernel.search import contents, segments
+from memoryhub.kernel.search.index import Index, Span
+from memoryhub.kernel.search.parsing import microseconds
+from memoryhub.kernel.search.segments import DELETED, ERASED, Record, Segment
+from memoryhub.kernel.state.bodies import Event as Body
+from memoryhub.kernel.state.erase_events import RecordsErased
+from memoryhub.kernel.state.page_events import PageDeleted, PageUpdated
+from memoryhub.kernel.text import strict_json
+from memoryhub.kernel.threads.slots import agent_time
+from memoryhub.models.events import Event, ThreadTerms
+from memoryhub.models.slots import Turn
+from memoryhub.models.subjects import Subject
+from memoryhub.models.threads import Thread
+from memoryhub.models.working_memory import DueValue, Key
+from memoryhub.vault.keys import keys, payloads
+from memoryhub.vault.registry.lru import Lru
+
+#: What is searched, and what ends something that was found until then.
+ENDING = (PageDeleted.event_type, RecordsErased.event_type, KeyRetimed.event_type)
+READ = (*(name for name, event in TYPES.items() if event.searched), *ENDING)
+#: Events read in one statement.
+CHUNK = 1_000
+
+#: The process's indexes, by subject and epoch.
+indexes: Lru[tuple[UUID, int], Index] = Lru(settings.SEARCH_BYTES)
+
+
+class Found(NamedTuple):
+    """Records of a thread, and how far they were read."""
+
+    records: list[Record]
+    #: All up to here was read.
+    upto: int
+    #: What was found before the first of these may be gone by now.
+    ending: bool
+    #: Events that were opened.
+    opened: int
+
+
+def forget(subject: UUID) -> None:
+    """Drop what this process holds of a subject; others notice by what was written."""
+    indexes.drop(lambda key, _: key[0] == subject)
+
+
+def read(thread: Thread, span: Span, *, most: int) -> Found:
+    """Read the records of a run of a thread, opening `most` of them at most.
+
+    `thread` comes with its subject. Two queries, one for each thousand, two more where
+    it has values.
+    """
+    first, last = span
+    reading = _Reading.start(thread, last)
+    records, upto, ending, opened = list[Record](), last, False, 0
+    for row in _rows(thread.id, first, last):
+        if opened >= most:
+            return Found(records, row.seq - 1, ending, opened)
+        event = log.recorded(row).event
+        ending |= _ends(event)
+        opened += event.searched is not None
+        if (record := reading.record(row, event)) is not None:
+            records.append(record)
+    return Found(records, upto, ending, opened)
+
+
+def _rows(thread: UUID, first: int, last: int) -> Iterator[Event]:
+    after = first - 1
+    while after < last:
+        rows = Event.objects.filter(thread_id=thread, seq__gt=after, seq__lte=last)
+        rows = rows.filter(type__in=READ).defer("chain", "payload_digest")
+        batch = list(rows.order_by("seq")[:CHUNK])
+        yield from batch
+        if len(batch) < CHUNK:
+            return
+        after = batch[-1].seq
+
+
+def _ends(event: Body) -> bool:
+    if isinstance(event, KeyRetimed):
+        return event.expires_at is not None
+    return event.event_type in ENDING
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Reading:
+    """What it takes to read a thread's events as records."""
+
+    opener: Any
+    #: Seqs at which turns began, and the number of the first.
+    turns: Sequence[int]
+    first_turn: int
+    #: Seqs of values that expire.
+    passing: Collection[int]
+
+    @classmethod
+    def start(cls, thread: Thread, last: int) -> _Reading:
+        address = _address(thread, 0, payloads.Purpose.PAYLOAD)
+        key = keys.subject_keys(thread.subject_id, epoch=thread.subject.epoch)
+        turns = Turn.objects.filter(thread=thread, seq__lte=last).order_by("n")
+        began = [*turns.values_list("n", "seq")]
+        return cls(
+            opener=payloads.opener(key, address),
+            turns=[seq for _, seq in began],
+            first_turn=began[0][0] if began else thread.turn_count + 1,
+            passing=_passing(thread.id),
+        )
+
+    def record(self, row: Event, event: Body) -> Record | None:
+        """Return an event as a record; None where there is nothing to find."""
+        page = contents.page_of(event)
+        if isinstance(event, PageDeleted):
+            return self._made(row, event, DELETED, "", page=event.page_id)
+        if isinstance(event, RecordsErased):
+            inherited = any(each[0] != row.thread_id for each in event.ranges)
+            return self._made(row, event, ERASED, "") if inherited else None
+        if event.searched is None or row.payload is None or self._passes(row, event):
+            return None
+        payload = strict_json.kept(self.opener(row.seq, bytes(row.payload)))
+        # A new importance is no new version.
+        if isinstance(event, PageUpdated) and "content" not in payload:
+            return None
+        text = contents.text_of(event, payload)
+        if text is None:
+            return None
+        kind, at = contents.kind_of(event), agent_time(payload)
+        return self._made(row, event, kind, text, page=page, at=at)
+
+    def _made(
+        self,
+        row: Event,
+        event: Body,
+        kind: str,
+        text: str,
+        *,
+        page: str = "",
+        at: datetime | None = None,
+    ) -> Record:
+        return Record(
+            seq=row.seq,
+            time=microseconds(at or row.at),
+            turn=self.first_turn - 1 + bisect_right(self.turns, row.seq),
+            kind=kind,
+            role=getattr(event, "role", None) or "",
+            type=getattr(event, "type", None) or "",
+            page=page,
+            text=text,
+        )
+
+    def _passes(self, row: Event, event: Body) -> bool:
+        if not isinstance(event, KeySet):
+            return False
+        return event.expires_at is not None or row.seq in self.passing
+
+
+def _passing(thread: UUID) -> set[int]:
+    dues = DueValue.objects.filter(thread_id=thread).values_list("seq", flat=True)
+    held = Key.objects.filter(value_thread=thread, expires_at__isnull=False)
+    return {*dues, *held.values_list("value_seq", flat=True)}
+
+
+def sealed_row(thread: Thread, span: Span, segment: Segment) -> ThreadTerms:
+    """Seal a segment into its row. `thread` comes with its subject."""
+    key = keys.subject_keys(thread.subject_id, epoch=thread.subject.epoch)
+    address = _address(thread, span[1], payloads.Purpose.TERMS)
+    return ThreadTerms(
+        thread_id=thread.id,
+        first_seq=span[0],
+        upto_seq=span[1],
+        sealed=payloads.seal(key, address, segments.to_bytes(segment)),
+    )
+
+
+def opened(thread: Thread, row: ThreadTerms) -> Segment | None:
+    """Open a segment; None when its terms are those of another version."""
+    key = keys.subject_keys(thread.subject_id, epoch=thread.subject.epoch)
+    address = _address(thread, row.upto_seq, payloads.Purpose.TERMS)
+    return segments.from_bytes(payloads.open_sealed(key, address, bytes(row.sealed)))
+
+
+def replace(
+    thread: Thread, old: Sequence[ThreadTerms], new: ThreadTerms, *, head: int
+) -> bool:
+    """Write a segment in the place of others; False if what it was made of has moved.
+
+    In the writer's transaction. `head` is up to where the thread was read: what was
+    erased since then must not come back.
+    """
+    with transaction.atomic():
+        fenced = fence.hold([thread.subject_id]).get(thread.subject_id)
+        if fenced is None or fenced.epoch != thread.subject.epoch:
+            return False
+        alive = fenced.state in (Subject.State.ACTIVE, Subject.State.RESTRICTED)
+        rows = Thread.objects.select_for_update().filter(id=thread.id)
+        status = rows.values_list("status", flat=True).first()
+        if not alive or status in (None, Thread.Status.ERASED):
+            return False
+        ended = Event.objects.filter(thread_id=thread.id, seq__gt=head, type__in=ENDING)
+        seqs = [row.upto_seq for row in old]
+        there = ThreadTerms.objects.filter(thread=thread, upto_seq__in=seqs)
+        if ended.exists() or there.count() != len(seqs):
+            return False
+        there.delete()
+        new.save(force_insert=True)
+    return True
+
+
+def _address(
+    thread: Thread, seq: int, purpose: payloads.Purpose
+) -> payloads.PayloadAddress:
+    return payloads.PayloadAddress(
+        project=thread.project_id,
+        subject=thread.subject_id,
+        thread=thread.id,
+        seq=seq,
+        purpose=purpose,
+    )

@@ -1,0 +1,1 @@
+"""Rows of what is known of subjects beyond one thread."""

@@ -1,0 +1,298 @@
+"""Activity: what a process does of each project, by the minute.
+
+Counted in the process and added to the rows of all processes every few seconds: neither
+a write nor a refusal costs a statement. What a process that is killed had not written
+yet is lost.
+"""
+
+from __future__ import annotations
+
+import threading
+from bisect import bisect_left
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Final, NamedTuple, get_args
+from uuid import UUID
+
+from django.db import transaction
+
+from memoryhub.journal.log import fence
+from memoryhub.journal.log.heads import Head
+from memoryhub.journal.rows.projections import RequestTokens
+from memoryhub.journal.rows.statements import Add
+from memoryhub.kernel.state.page_events import Refused
+from memoryhub.kernel.state.state import ThreadState
+from memoryhub.models.activity import ProjectHour, RefusalCount
+from memoryhub.models.server.clock import SECOND_NS, clock
+from memoryhub.models.server.ids import uuid7
+from memoryhub.models.threads import Thread
+
+#: How long the stretches are, in minutes; what is known of a thread is known by the
+#: hour.
+WIDTHS: Final = (1, 15, 60)
+#: Milliseconds up to which a commit is of one column, the next, and so on.
+WITHIN: Final = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000)
+#: Places of refusals that are told apart between two flushes; of more the project alone
+#: is counted, so that made-up names can't fill the memory.
+PLACES: Final = 1_000
+_MINUTE_NS: Final = 60 * SECOND_NS
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_REFUSED: Final[tuple[str, ...]] = get_args(Refused)
+_READABLE: Final = (Thread.Status.OPEN, Thread.Status.CLOSED)
+_GONE: Final = ("erasing", "erased")
+
+#: A thread as whoever is refused knows it: its id, or the names that it may have.
+Place = UUID | tuple[str, ...] | None
+
+
+class HourRow(NamedTuple):
+    """A row of ProjectHour, in the order of its columns."""
+
+    project_id: UUID
+    minutes: int
+    at: datetime
+    events: int
+    turns: int
+    tokens: int
+    prefix_tokens: int
+    exchanges: int
+    faulted_exchanges: int
+    faults: int
+    refaults: int
+    within_1: int
+    within_2: int
+    within_5: int
+    within_10: int
+    within_20: int
+    within_50: int
+    within_100: int
+    within_200: int
+    within_500: int
+    within_1000: int
+    slower: int
+
+
+class RefusalRow(NamedTuple):
+    """A row of RefusalCount, in the order of its columns."""
+
+    id: UUID
+    project_id: UUID
+    thread_id: UUID | None
+    minutes: int
+    at: datetime
+    code: str
+    # Named after the model's field; nobody asks a row how often it has a value.
+    count: int  # type: ignore[assignment]
+
+
+class Refusal(NamedTuple):
+    """A code that was answered in a project, in which minute, about which thread."""
+
+    project: UUID
+    minute: int
+    code: str
+    place: Place
+
+
+_FIGURES: Final = HourRow._fields[3:]
+_FASTEST: Final = _FIGURES.index("within_1")
+
+
+class Activity:
+    """What was counted since the last flush. Any thread may add."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        #: By project and minute since 1970, the figures in the order of the columns.
+        self._hours: dict[tuple[UUID, int], list[int]] = defaultdict(_figures)
+        self._refusals: Counter[Refusal] = Counter()
+
+    def moved(
+        self,
+        heads: Iterable[tuple[Head, Head]],
+        requests: Mapping[UUID, RequestTokens],
+    ) -> None:
+        """Count what a commit did: the difference of each thread's heads.
+
+        A few microseconds a thread, however many events moved it.
+        """
+        minute = _minute()
+        with self._lock:
+            for before, after in heads:
+                was, now = before.state, after.state
+                figures = self._hours[now.project, minute]
+                figures[0] += now.seq - was.seq
+                if packed := requests.get(now.id):
+                    figures[2] += packed.tokens
+                    figures[3] += packed.prefix_tokens
+                # What is erased keeps no counters that could be compared.
+                if now.paging is not was.paging and now.status != "erased":
+                    self._paged(figures, was, now, minute)
+
+    def _paged(
+        self, figures: list[int], was: ThreadState, now: ThreadState, minute: int
+    ) -> None:
+        figures[1] += now.turn_count - was.turn_count
+        before, after = was.paging.exchanges, now.paging.exchanges
+        figures[4] += after.begun - before.begun
+        figures[5] += after.faulted - before.faulted
+        counted, counts = was.paging.counts, now.paging.counts
+        if counts is counted:
+            return
+        figures[6] += counts.get("faults", 0) - counted.get("faults", 0)
+        figures[7] += counts.get("refaults", 0) - counted.get("refaults", 0)
+        if counts.get("refused", 0) == counted.get("refused", 0):
+            return
+        for code in _REFUSED:
+            word = f"refused.{code}"
+            if more := counts.get(word, 0) - counted.get(word, 0):
+                self._refusals[Refusal(now.project, minute, code, now.id)] += more
+
+    def committed(self, took: Iterable[tuple[UUID, float]]) -> None:
+        """Count the seconds that commands waited until they were on disk."""
+        minute = _minute()
+        with self._lock:
+            for project, seconds in took:
+                column = _FASTEST + bisect_left(WITHIN, seconds * 1_000)
+                self._hours[project, minute][column] += 1
+
+    def refused(self, project: UUID, code: str, place: Place) -> None:
+        """Count a refusal; of a thread, if it is told which."""
+        with self._lock:
+            refusal = Refusal(project, _minute(), code, place)
+            if refusal not in self._refusals and len(self._refusals) >= PLACES:
+                refusal = refusal._replace(place=None)
+            self._refusals[refusal] += 1
+
+    def flush(self) -> int:
+        """Add what was counted to the rows; how many. Only the writer calls it."""
+        with self._lock:
+            hours, self._hours = self._hours, defaultdict(_figures)
+            refusals, self._refusals = self._refusals, Counter()
+        try:
+            return _write(hours, refusals)
+        except Exception:
+            # Nothing was written, so it is counted still.
+            with self._lock:
+                for key, figures in hours.items():
+                    _add(self._hours[key], figures)
+                self._refusals.update(refusals)
+            raise
+
+    def clear(self) -> None:
+        with self._lock:
+            self._hours.clear()
+            self._refusals.clear()
+
+
+def _figures() -> list[int]:
+    return [0] * len(_FIGURES)
+
+
+def _add(figures: list[int], more: Iterable[int]) -> None:
+    for column, figure in enumerate(more):
+        figures[column] += figure
+
+
+def _minute() -> int:
+    return clock.time_ns() // _MINUTE_NS
+
+
+def stretch(minute: int, width: int) -> datetime:
+    """Return when the stretch of so many minutes begins that a minute is in."""
+    return _EPOCH + timedelta(minutes=minute - minute % width)
+
+
+def _write(
+    hours: Mapping[tuple[UUID, int], list[int]], refusals: Counter[Refusal]
+) -> int:
+    summed: dict[tuple[UUID, int, datetime], list[int]] = defaultdict(_figures)
+    for (project, minute), figures in hours.items():
+        for width in WIDTHS:
+            _add(summed[project, width, stretch(minute, width)], figures)
+    rows = [HourRow(*key, *figures) for key, figures in summed.items()]
+    whole: Counter[tuple[UUID, None, int, datetime, str]] = Counter()
+    for each, count in refusals.items():
+        for width in WIDTHS:
+            at = stretch(each.minute, width)
+            whole[each.project, None, width, at, each.code] += count
+    with transaction.atomic():
+        threads = _by_thread(refusals)
+        _ADD_HOURS.rows(rows)
+        _ADD_REFUSALS.rows([RefusalRow(uuid7(), *key, n) for key, n in whole.items()])
+        _ADD_TO_THREADS.rows(
+            [RefusalRow(uuid7(), *key, n) for key, n in threads.items()]
+        )
+    return len(rows) + len(whole) + len(threads)
+
+
+def _by_thread(
+    refusals: Counter[Refusal],
+) -> Counter[tuple[UUID, UUID, int, datetime, str]]:
+    """Count by the hour what was refused to threads that are there.
+
+    At most four queries. Who is being forgotten gets no new row: its subject is locked
+    before the thread is looked at.
+    """
+    owners = _found({(each.project, each.place) for each in refusals if each.place})
+    fence.hold({subject for _, subject in owners.values()})
+    rows = Thread.objects.filter(id__in={thread for thread, _ in owners.values()})
+    rows = rows.filter(status__in=_READABLE).exclude(subject__state__in=_GONE)
+    there = set(rows.values_list("id", flat=True)) if owners else set()
+    counted: Counter[tuple[UUID, UUID, int, datetime, str]] = Counter()
+    for each, count in refusals.items():
+        thread, _ = owners.get((each.project, each.place), (None, None))
+        if thread is not None and thread in there:
+            at = stretch(each.minute, WIDTHS[-1])
+            counted[each.project, thread, WIDTHS[-1], at, each.code] += count
+    return counted
+
+
+def _found(
+    places: Collection[tuple[UUID, Place]],
+) -> dict[tuple[UUID, Place], tuple[UUID, UUID]]:
+    """Find thread and subject of each place. Two queries."""
+    if not places:
+        return {}
+    ids = {place for _, place in places if isinstance(place, UUID)}
+    names = {name for _, place in places if isinstance(place, tuple) for name in place}
+    columns = ("project_id", "name", "id", "subject_id")
+    rows = [*Thread.objects.filter(id__in=ids).values_list(*columns)] if ids else []
+    if names:
+        projects = {project for project, _ in places}
+        named = Thread.objects.filter(project__in=projects, name__in=names)
+        rows += named.values_list(*columns)
+    by_id = {thread: (thread, subject) for _, _, thread, subject in rows}
+    by_name = {(project, name): by_id[thread] for project, name, thread, _ in rows}
+    found: dict[tuple[UUID, Place], tuple[UUID, UUID]] = {}
+    for project, place in places:
+        if isinstance(place, UUID):
+            there = by_id.get(place)
+        else:
+            named_so = ((project, name) for name in place or ())
+            there = next((by_name[at] for at in named_so if at in by_name), None)
+        if there is not None:
+            found[project, place] = there
+    return found
+
+
+_ADD_HOURS = Add(
+    ProjectHour, HourRow, key=("project_id", "minutes", "at"), figures=_FIGURES
+)
+_ADD_REFUSALS = Add(
+    RefusalCount,
+    RefusalRow,
+    key=("project_id", "minutes", "at", "code"),
+    only=' WHERE "thread_id" IS NULL',
+    figures=("count",),
+)
+_ADD_TO_THREADS = Add(
+    RefusalCount,
+    RefusalRow,
+    key=("thread_id", "at", "code"),
+    only=' WHERE "thread_id" IS NOT NULL',
+    figures=("count",),
+)
+#: The process's one account of its activity.
+activity = Activity()

@@ -1,0 +1,115 @@
+"""Consolidation: what was learnt of an exchange, written once whatever races.
+
+Pure. `consolidate` decides, `consolidated` folds. The command says what it was made on:
+how far its thread was, or how often the exchange had failed; another state refuses it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final, Literal
+
+from memoryhub.errors import StaleError
+from memoryhub.kernel.commands import Command
+from memoryhub.kernel.decision import Decision, PageTable
+from memoryhub.kernel.knowledge import facts
+from memoryhub.kernel.knowledge.facts import AssertFacts, NewFact
+from memoryhub.kernel.parts import Part
+from memoryhub.kernel.state.bodies import Count, Event, Instant, Token
+from memoryhub.kernel.state.knowledge import Consolidated, FailedExchange
+from memoryhub.kernel.state.state import ThreadState
+
+#: Seconds until a failed exchange is due again; after that it is given up.
+RETRIES: Final = (60, 600, 3_600)
+
+Failure = Literal["no_model", "no_answer", "full"]
+
+
+class ExchangeConsolidated(Event):
+    """An exchange of a thread was asked of the model, with what came of it."""
+
+    event_type = "exchange.consolidated"
+
+    thread: Token
+    begin: Count
+    to: Count
+    learnt: Count
+    #: Claims that were none, or may not come back.
+    dropped: Count
+    tokens_in: Count
+    tokens_out: Count
+    #: Why nothing was learnt; None if the model has answered.
+    failed: Failure | None = None
+    #: When it is due again; None with a failure: it was given up.
+    retry_at: Instant | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Consolidate(Command):
+    """Write what was learnt of the slots [begin, end) of a thread, or why not."""
+
+    thread: str
+    begin: int
+    end: int
+    #: How far the thread was when it was read, and how often this one had failed.
+    since: int
+    attempts: int = 0
+    facts: tuple[NewFact, ...] = ()
+    dropped: int = 0
+    tokens_in: int = 0
+    tokens_out: int = 0
+    failed: Failure | None = None
+    retry_at: datetime | None = None
+
+
+def consolidate(decision: Decision, command: Consolidate, pages: PageTable) -> None:
+    """Assert what was learnt, and say so.
+
+    Emits fact.asserted each, and exchange.consolidated. Raises StaleError when somebody
+    else was faster, and what asserting facts raises.
+    """
+    held = decision.state.knowledge.consolidated.get(command.thread, Consolidated())
+    failed = held.find(command.begin)
+    attempts = failed.attempts if failed else 0
+    fresh = command.attempts == 0
+    if attempts != command.attempts or (fresh and held.to != command.since):
+        raise StaleError(head_seq=decision.state.seq)
+    facts.assert_facts(decision, AssertFacts(facts=command.facts), pages)
+    decision.emit(
+        ExchangeConsolidated(
+            thread=command.thread,
+            begin=command.begin,
+            to=command.end,
+            learnt=len(command.facts),
+            dropped=command.dropped,
+            tokens_in=command.tokens_in,
+            tokens_out=command.tokens_out,
+            failed=command.failed,
+            retry_at=command.retry_at,
+        )
+    )
+
+
+def consolidated(state: ThreadState, event: ExchangeConsolidated) -> ThreadState:
+    knowledge = state.knowledge
+    held = knowledge.consolidated.get(event.thread, Consolidated())
+    before = held.find(event.begin)
+    failed = [each for each in held.failed if each.begin != event.begin]
+    if event.failed is not None:
+        attempts = before.attempts + 1 if before else 1
+        failed.append(FailedExchange(event.begin, event.to, attempts, event.retry_at))
+    now = Consolidated(max(held.to, event.to), tuple(sorted(failed, key=_begin)))
+    threads = knowledge.consolidated.insert(event.thread, now)
+    return state._replace(knowledge=knowledge._replace(consolidated=threads))
+
+
+def _begin(failed: FailedExchange) -> int:
+    return failed.begin
+
+
+PART = Part(
+    commands={Consolidate: consolidate},
+    home=frozenset({Consolidate}),
+    events={ExchangeConsolidated: consolidated},
+)

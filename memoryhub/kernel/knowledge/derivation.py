@@ -1,0 +1,256 @@
+"""Derivation: the facts that the assertions of one timeline add up to. Pure.
+
+A timeline is what is asserted of one entity by one predicate. Nothing is updated in
+place: whoever learns more asserts it, and all facts are derived again. Intervals are
+half-open, and an end of None is none. For n assertions it takes n log n steps.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from heapq import heappop, heappush
+from itertools import pairwise
+from typing import Final, NamedTuple
+
+from memoryhub.kernel.state.knowledge import Cardinality
+
+#: Predicates of which several values hold at once, unless an operator says otherwise.
+MULTI: Final = frozenset(
+    {
+        "likes",
+        "dislikes",
+        "knows",
+        "speaks",
+        "owns",
+        "uses",
+        "visited",
+        "has_child",
+        "has_pet",
+        "has_skill",
+        "allergic_to",
+        "interested_in",
+        "member_of",
+        "works_with",
+    }
+)
+_NEVER: Final = datetime.max.replace(tzinfo=UTC)
+
+
+class Assertion(NamedTuple):
+    """One claim: a value, and when it is said to hold."""
+
+    seq: int
+    #: Equal for values that fold to the same.
+    value: bytes
+    valid_from: datetime
+    valid_until: datetime | None = None
+    confidence: float | None = None
+    #: It says, or its predicate does, that several values hold at once.
+    many: bool = False
+    #: A model made it, unlike an agent or an operator.
+    by_model: bool = False
+    retracted_seq: int | None = None
+    #: It was retracted as wrong.
+    wrong: bool = False
+
+
+class Configured(NamedTuple):
+    """What an operator said of a timeline; None takes it back."""
+
+    seq: int
+    cardinality: Cardinality | None
+
+
+class Fact(NamedTuple):
+    """A maximal run of one value."""
+
+    #: Of its earliest assertion, by which it is named.
+    seq: int
+    value: bytes
+    begin: datetime
+    end: datetime | None
+    confirmations: int
+    #: The greatest that any of them has.
+    confidence: float | None
+    #: Of the assertion that ended it, or of the one that took its place.
+    closed_by: int | None = None
+
+    def holds(self, at: datetime) -> bool:
+        return self.begin <= at and (self.end is None or at < self.end)
+
+
+class _Span(NamedTuple):
+    """An assertion, and when it ends by itself."""
+
+    begin: datetime
+    seq: int
+    end: datetime
+    value: bytes
+    assertion: Assertion
+
+
+class _Run(NamedTuple):
+    value: bytes
+    begin: datetime
+    end: datetime
+    #: Of the assertion by which it holds at its beginning.
+    carrier: int
+
+
+def live(
+    assertions: Iterable[Assertion], *, known_at: int | None = None
+) -> list[Assertion]:
+    """Return those that count, by what was known at an event of the home thread.
+
+    A retracted one does not, nor what a model says of a value that was retracted as
+    wrong.
+    """
+    standing, wrong = [], set[bytes]()
+    for each in assertions:
+        if known_at is not None and each.seq > known_at:
+            continue
+        gone = each.retracted_seq
+        if gone is None or (known_at is not None and gone > known_at):
+            standing.append(each)
+        elif each.wrong:
+            wrong.add(each.value)
+    return [each for each in standing if not (each.by_model and each.value in wrong)]
+
+
+def cardinality(
+    living: Iterable[Assertion],
+    configured: Iterable[Configured] = (),
+    *,
+    known_at: int | None = None,
+) -> Cardinality:
+    """Return whether a timeline has one value at a time, by its live assertions.
+
+    What an operator said last counts, then what an assertion or the predicate says.
+    """
+    words = [each for each in configured if known_at is None or each.seq <= known_at]
+    if words and (last := max(words).cardinality):
+        return last
+    return "multi" if any(each.many for each in living) else "single"
+
+
+def facts(living: Sequence[Assertion], values: Cardinality) -> list[Fact]:
+    """Derive the facts of a timeline from its live assertions, by when they begin.
+
+    But for assertions that begin at one instant their order of arrival has no effect.
+    """
+    spans = sorted(_spans(living), key=_rank)
+    spans_of: dict[bytes, list[_Span]] = {}
+    for span in spans:
+        spans_of.setdefault(span.value, []).append(span)
+    runs = [*_single(spans)]
+    if values == "multi":
+        runs = [run for each in spans_of.values() for run in _single(each)]
+    by_value: dict[bytes, list[_Run]] = {}
+    for run in runs:
+        by_value.setdefault(run.value, []).append(run)
+    closing = _closing(living)
+    if values == "single":
+        closing = _replacing(runs) | closing
+    found = [
+        fact._replace(closed_by=closing.get((fact.value, fact.end)))
+        for value, each in spans_of.items()
+        for fact in _facts_of(by_value.get(value, ()), each)
+    ]
+    return sorted(found, key=lambda fact: (fact.begin, fact.seq))
+
+
+def supports(fact: Fact, living: Sequence[Assertion]) -> list[Assertion]:
+    """Return the live assertions that a fact rests on, by when they begin."""
+    return [
+        span.assertion
+        for span in sorted(_spans(living), key=_rank)
+        if span.value == fact.value
+        and span.end > fact.begin
+        and (fact.end is None or span.begin < fact.end)
+    ]
+
+
+def _rank(span: _Span) -> tuple[datetime, int]:
+    return span.begin, span.seq
+
+
+def _spans(living: Iterable[Assertion]) -> Iterator[_Span]:
+    """Each with its own end, or the next that any assertion of its value tells."""
+    kept = [*living]
+    ends: dict[bytes, set[datetime]] = {}
+    for each in kept:
+        if each.valid_until is not None:
+            ends.setdefault(each.value, set()).add(each.valid_until)
+    sorted_ends = {value: sorted(each) for value, each in ends.items()}
+    for each in kept:
+        end = each.valid_until
+        if end is None:
+            later = sorted_ends.get(each.value, [])
+            place = bisect_right(later, each.valid_from)
+            end = later[place] if place < len(later) else _NEVER
+        yield _Span(each.valid_from, each.seq, end, each.value, each)
+
+
+def _single(spans: Sequence[_Span]) -> Iterator[_Run]:
+    """Runs of the value that began last, of spans in their order."""
+    moments = sorted({s.begin for s in spans} | {s.end for s in spans} - {_NEVER})
+    waiting: list[int] = []
+    run: _Run | None = None
+    began = 0
+    for at in moments:
+        while began < len(spans) and spans[began].begin <= at:
+            heappush(waiting, -began)
+            began += 1
+        while waiting and spans[-waiting[0]].end <= at:
+            heappop(waiting)
+        top = spans[-waiting[0]] if waiting else None
+        if run is not None and (top is None or top.value != run.value):
+            yield run._replace(end=at)
+            run = None
+        if run is None and top is not None:
+            run = _Run(top.value, at, _NEVER, top.seq)
+    if run is not None:
+        yield run
+
+
+def _closing(living: Iterable[Assertion]) -> dict[tuple[bytes, datetime | None], int]:
+    """By value and instant, the newest assertion that ends it then."""
+    ends = sorted((a.seq, a.value, a.valid_until) for a in living if a.valid_until)
+    return {(value, at): seq for seq, value, at in ends}
+
+
+def _replacing(runs: Sequence[_Run]) -> dict[tuple[bytes, datetime | None], int]:
+    """By value and instant, the assertion of another value that takes its place."""
+    return {
+        (one.value, one.end): other.carrier
+        for one, other in pairwise(runs)
+        if one.end == other.begin
+    }
+
+
+def _facts_of(runs: Iterable[_Run], spans: Sequence[_Span]) -> Iterator[Fact]:
+    """The runs of one value as facts, of all spans of it."""
+    begins = [span.begin for span in spans]
+    ends = sorted(span.end for span in spans)
+    surest: list[tuple[float, int]] = []
+    first = began = 0
+    for run in runs:
+        while spans[first].end <= run.begin:
+            first += 1
+        while began < len(spans) and spans[began].begin < run.end:
+            sure = spans[began].assertion.confidence
+            if sure is not None:
+                heappush(surest, (-sure, began))
+            began += 1
+        while surest and spans[surest[0][1]].end <= run.begin:
+            heappop(surest)
+        yield Fact(
+            seq=spans[first].seq,
+            value=run.value,
+            begin=run.begin,
+            end=None if run.end == _NEVER else run.end,
+            confirmations=bisect_left(begins, run.end) - bisect_right(ends, run.begin),
+            confidence=-surest[0][0] if surest else None,
+        )

@@ -1,0 +1,101 @@
+"""Contents: what of an event is found, as text, by what the event declares. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from memoryhub.kernel.levels import exchange
+from memoryhub.kernel.levels.opened import Opened, slot_modality, text_of_slot
+from memoryhub.kernel.levels.tools import PAGE_SEARCH
+from memoryhub.kernel.state.bodies import Event
+from memoryhub.kernel.state.events import SlotAppended
+from memoryhub.kernel.state.page_events import PageCreated, PageUpdated
+from memoryhub.kernel.state.pages import BLOCK, slot_page_id, slot_type
+
+#: Of a page's content or meta what is no text of anybody.
+_MIME = ("url", "mime_type")
+
+
+def text_of(event: Event, payload: Mapping[str, Any]) -> str | None:
+    """Return the text by which an event's record is found; None for no record.
+
+    What carries a fetched page, asks for one or tells what was found is none.
+    """
+    if event.searched is None:
+        return None
+    if isinstance(event, SlotAppended):
+        return _of_slot(event, payload.get("content"))
+    members = event.searched.members or tuple(payload)
+    found = [payload[name] for name in members if name in payload]
+    if isinstance(event, PageCreated | PageUpdated):
+        found = [_of_page(content) for content in found]
+    lines = [line for value in found for line in _lines(value)]
+    between = " " if event.searched.sentence else "\n"
+    return between.join(lines) if found else None
+
+
+def kind_of(event: Event) -> str:
+    """Return the kind of an event's record: a block is a page of its type."""
+    if isinstance(event, PageCreated | PageUpdated) and event.type == BLOCK:
+        return BLOCK
+    assert event.searched is not None
+    return event.searched.kind
+
+
+def page_of(event: Event) -> str:
+    """Return the page that an event's record is a version of; empty for none."""
+    return event.page_id if isinstance(event, PageCreated | PageUpdated) else ""
+
+
+def _of_slot(event: SlotAppended, content: Any) -> str | None:
+    if event.carries is not None:
+        return None
+    opened = Opened(
+        page_id=slot_page_id(event.index),
+        type=slot_type(event.role),
+        modality=slot_modality(content),
+        content=content,
+        role=event.role,
+        slot=event.index,
+    )
+    if exchange.own_result(opened, set()) or _searches(opened):
+        return None
+    if opened.modality != "text":
+        return "\n".join(_lines(content))
+    text: str = text_of_slot(content)[1]
+    return text
+
+
+def _searches(opened: Opened) -> bool:
+    """Whether it only searches or fetches, or is the answer to a search."""
+    if exchange.calls_only_ours(opened):
+        return True
+    content = opened.content
+    if not isinstance(content, dict):
+        return False
+    names = {exchange.called_name(call) for call in content.get("tool_calls") or ()}
+    return content.get("name") == PAGE_SEARCH or names == {PAGE_SEARCH}
+
+
+def _of_page(content: Any) -> Any:
+    """A page's content by modality; of media only what is said about them."""
+    if not isinstance(content, dict):
+        return content
+    for member in ("text", "data"):
+        if member in content:
+            return content[member]
+    return {name: value for name, value in content.items() if name not in _MIME}
+
+
+def _lines(value: Any, name: str = "") -> Iterator[str]:
+    """Lines of a JSON value: texts as they are, others as `name: value`."""
+    if isinstance(value, Mapping):
+        for key, each in value.items():
+            yield from _lines(each, str(key))
+    elif isinstance(value, list | tuple):
+        for each in value:
+            yield from _lines(each, name)
+    elif value is not None:
+        text = value if isinstance(value, str) else str(value)
+        yield f"{name}: {text}" if name else text

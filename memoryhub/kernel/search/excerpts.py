@@ -1,0 +1,95 @@
+"""Excerpts: the part of a text that says most of what was looked for. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from memoryhub.kernel.search import terms
+
+LONGEST: Final = 240
+#: Characters of a text that are looked at.
+READ: Final = 200_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Excerpt:
+    """A piece of a text, and where matches stand in it, as [start, end) of characters.
+
+    `before` and `after` tell whether there is more of the text on that side.
+    """
+
+    text: str
+    matches: tuple[tuple[int, int], ...]
+    before: bool
+    after: bool
+
+
+def excerpt(text: str, wanted: Collection[str], *, stems: bool = True) -> Excerpt:
+    """Return the window of at most 240 characters with most words in it.
+
+    `wanted` are the terms that were looked for. Where none stands in the
+    text, it is its beginning. Linear.
+    """
+    found = _found(text[:READ], wanted, stems=stems)
+    start, end = _window(found, len(text))
+    piece = text[start:end]
+    matches = tuple(
+        (first - start, last - start)
+        for first, last, _ in found
+        if start <= first and last <= end
+    )
+    return Excerpt(text=piece, matches=matches, before=start > 0, after=end < len(text))
+
+
+def holds_phrase(words: Sequence[str], phrase: Sequence[str]) -> bool:
+    """Return whether the words of a phrase stand side by side among these."""
+    first, size = phrase[0], len(phrase)
+    wanted = [*phrase]
+    return any(
+        word == first and [*words[at : at + size]] == wanted
+        for at, word in enumerate(words)
+    )
+
+
+def spoken(text: str) -> list[str]:
+    """Return the words of a text one by one: identifiers in their parts."""
+    return [term for run in terms.runs(text) for term in run.word.spoken]
+
+
+def _found(
+    text: str, wanted: Collection[str], *, stems: bool
+) -> list[tuple[int, int, str]]:
+    """Places of matches, and the term that each is one of."""
+    stem = terms.stemmer()
+    stemmed = {stem(term): term for term in wanted} if stems else {}
+    read: dict[str, str | None] = {}
+    found = list[tuple[int, int, str]]()
+    for run in terms.runs(text):
+        for term in run.word.terms:
+            if term not in read:
+                read[term] = term if term in wanted else stemmed.get(stem(term))
+            match = read[term]
+            if match is not None:
+                found.append((run.start, run.end, match))
+                break
+    return found
+
+
+def _window(found: Sequence[tuple[int, int, str]], size: int) -> tuple[int, int]:
+    """Where the best window begins and ends: most different terms, then earliest."""
+    best, window = 0, (0, min(size, LONGEST))
+    for at, (start, _, _) in enumerate(found):
+        inside = list[tuple[int, int, str]]()
+        for each in found[at:]:
+            if each[1] - start > LONGEST:
+                break
+            inside.append(each)
+        different = len({term for _, _, term in inside})
+        if different > best:
+            end = inside[-1][1]
+            room = LONGEST - (end - start)
+            begin = max(0, start - room // 2)
+            best, window = different, (begin, min(size, begin + LONGEST))
+    return window

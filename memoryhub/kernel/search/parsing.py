@@ -1,0 +1,177 @@
+"""Parsing: what a query asks for. Pure. What is no filter is ordinary text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from memoryhub.errors import InvalidError
+from memoryhub.kernel.search import terms
+from memoryhub.kernel.search.segments import ROLES
+from memoryhub.kernel.search.terms import Word
+from memoryhub.kernel.text import names
+
+MOST_CHARACTERS: Final = 1_000
+MOST_TERMS: Final = 64
+
+_PIECE = re.compile(r'(-?)"([^"]*)"|(\S+)')
+_TURN = re.compile(r"(\d{1,9})?\.\.(\d{1,9})?|(\d{1,9})")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filters:
+    """What a record must be; nothing given lets all by. Times in microseconds."""
+
+    roles: frozenset[str] = frozenset()
+    types: frozenset[str] = frozenset()
+    kinds: frozenset[str] = frozenset()
+    #: Names of threads.
+    threads: frozenset[str] = frozenset()
+    since: int | None = None
+    #: It is before this.
+    until: int | None = None
+    turns: tuple[int, int] | None = None
+
+    def narrowed(self, by: Filters) -> Filters:
+        """Return what lets by only what both do; of words those of `by`, if any."""
+        since = [each for each in (self.since, by.since) if each is not None]
+        until = [each for each in (self.until, by.until) if each is not None]
+        return replace(
+            self,
+            roles=by.roles or self.roles,
+            types=by.types or self.types,
+            kinds=by.kinds or self.kinds,
+            since=max(since, default=None),
+            until=min(until, default=None),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchQuery:
+    """A query: words, phrases as their words in order, and words that keep out."""
+
+    words: tuple[Word, ...] = ()
+    phrases: tuple[tuple[str, ...], ...] = ()
+    without: tuple[Word, ...] = ()
+    filters: Filters = field(default_factory=Filters)
+
+    @property
+    def wanted(self) -> tuple[Word, ...]:
+        """Return all that is looked for, once each, words of phrases included."""
+        in_phrases = (Word(term) for phrase in self.phrases for term in phrase)
+        return tuple(dict.fromkeys((*self.words, *in_phrases)))
+
+    @property
+    def term_count(self) -> int:
+        words = (*self.words, *self.without)
+        return sum(len(w.spoken) for w in words) + sum(map(len, self.phrases))
+
+
+def parse(text: str, *, kinds: Collection[str]) -> SearchQuery:
+    """Parse a query; `kinds` are those that there are.
+
+    Raises InvalidError when it is too long, or from is after to.
+    """
+    if len(text) > MOST_CHARACTERS:
+        allowed = f"at most {MOST_CHARACTERS:,} characters"
+        raise InvalidError(loc="query", allowed=allowed)
+    query = SearchQuery()
+    for minus, phrase, piece in _PIECE.findall(text):
+        if piece.startswith("kind:") and piece[5:] not in kinds:
+            query = _plus(query, "words", _words(piece))
+        else:
+            query = _with_piece(query, minus, phrase, piece)
+    if query.term_count > MOST_TERMS:
+        raise InvalidError(loc="query", allowed=f"at most {MOST_TERMS} terms")
+    filters = query.filters
+    require_order(filters.since, filters.until)
+    return query
+
+
+def require_order(since: int | None, until: int | None, *, loc: str = "query") -> None:
+    """Raise InvalidError for a stretch of time that ends before it begins."""
+    if since is not None and until is not None and since > until:
+        raise InvalidError(code="time_range", loc=loc, allowed="from before to")
+
+
+def microseconds(time: datetime) -> int:
+    """Return a time as records have it."""
+    since = time - _EPOCH
+    return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
+
+
+def _with_piece(query: SearchQuery, minus: str, phrase: str, piece: str) -> SearchQuery:
+    if not piece:
+        found = _words(phrase)
+        spoken = tuple(term for word in found for term in word.spoken)
+        # One word in quotes is that word, whole if it is an identifier.
+        if minus or len(found) < 2:
+            return _plus(query, "words", found)
+        return _plus(query, "phrases", (spoken,))
+    key, colon, value = piece.partition(":")
+    if colon and value and key in _FILTERS:
+        filters = _FILTERS[key](query.filters, value)
+        if filters is not None:
+            return replace(query, filters=filters)
+    if piece.startswith("-") and (found := _words(piece[1:])):
+        return _plus(query, "without", found)
+    return _plus(query, "words", _words(piece))
+
+
+def _plus(query: SearchQuery, name: str, found: tuple[Any, ...]) -> SearchQuery:
+    before: tuple[Any, ...] = getattr(query, name)
+    new = tuple(each for each in dict.fromkeys(found) if each not in before)
+    changed: Mapping[str, Any] = {name: before + new}
+    return replace(query, **changed)
+
+
+def _words(text: str) -> tuple[Word, ...]:
+    return tuple(run.word for run in terms.runs(text))
+
+
+def _one_of(name: str, words: tuple[str, ...]) -> Callable[..., Filters | None]:
+    def read(filters: Filters, value: str) -> Filters | None:
+        if not value or (value not in words if words else not names.valid(value)):
+            return None
+        added: Mapping[str, Any] = {name: getattr(filters, name) | {value}}
+        return replace(filters, **added)
+
+    return read
+
+
+def _time(name: str) -> Callable[..., Filters | None]:
+    def read(filters: Filters, value: str) -> Filters | None:
+        try:
+            time = datetime.fromisoformat(value)
+        except ValueError:
+            return None
+        time = time if time.tzinfo else time.replace(tzinfo=UTC)
+        bound: Mapping[str, Any] = {name: microseconds(time)}
+        return replace(filters, **bound)
+
+    return read
+
+
+def _turns(filters: Filters, value: str) -> Filters | None:
+    found = _TURN.fullmatch(value)
+    if found is None or value == "..":
+        return None
+    first, last, only = found.groups()
+    if only:
+        return replace(filters, turns=(int(only), int(only)))
+    return replace(filters, turns=(int(first or 0), int(last or 10**9)))
+
+
+_FILTERS: dict[str, Callable[..., Filters | None]] = {
+    "role": _one_of("roles", ROLES[1:]),
+    "type": _one_of("types", ()),
+    "kind": _one_of("kinds", ()),
+    "in": _one_of("threads", ()),
+    "from": _time("since"),
+    "to": _time("until"),
+    "turn": _turns,
+}

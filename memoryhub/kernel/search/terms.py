@@ -1,0 +1,134 @@
+"""Terms: what texts and queries are compared by. Pure, linear.
+
+Runs of letters and digits, folded (NFKC, casefold); an identifier whole and in its
+parts; of scripts without spaces overlapping pairs of characters.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import snowballstemmer
+
+#: Bumped when the same text would have other terms: segments of before are made anew.
+VERSION = 1
+#: What is longer is no word that anybody types.
+LONGEST = 128
+
+#: Letters and digits, with the marks that some scripts write between them.
+_MARKS = "\u0300-\u036f\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0900-\u0963"
+_LETTERS = rf"(?:[^\W_]|[{_MARKS}\u0966-\u0dff\u0e00-\u0eff])"
+_RUN = re.compile(rf"{_LETTERS}+(?:[._:@/\\-]+{_LETTERS}+)*")
+_PARTS = re.compile(rf"{_LETTERS}+")
+_ASCII_RUN = re.compile(r"[a-z0-9]+(?:[._:@/\\-]+[a-z0-9]+)*")
+_ASCII_PARTS = re.compile(r"[a-z0-9]+")
+_JOINED = re.compile(r"[._:@/\\-]")
+_PAIRED = re.compile(
+    "[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
+    "\U00020000-\U0003ffff]+"
+)
+#: English words that say nothing by themselves.
+_STOP = """a an and are as at be been but by can could did do does for from had has have
+how i if in into is it its me my no not of on or our should so than that the their them
+then there these they this to us was we were what when where which who whom why will
+with would you your"""
+STOP = frozenset(re.findall("[a-z]+", _STOP))
+Stem = Callable[[str], str]
+
+
+class Word(NamedTuple):
+    """A run of letters and digits: as a whole, and its parts if it has any.
+
+    What has no spaces between its words has parts only.
+    """
+
+    whole: str
+    parts: tuple[str, ...] = ()
+
+    @property
+    def terms(self) -> tuple[str, ...]:
+        return (self.whole, *self.parts) if self.whole else self.parts
+
+    @property
+    def spoken(self) -> tuple[str, ...]:
+        """Return it word by word."""
+        return self.parts or (self.whole,)
+
+
+class Run(NamedTuple):
+    """A word, and where it stands in its text."""
+
+    start: int
+    end: int
+    word: Word
+
+
+def terms_of(text: str) -> list[str]:
+    """Return the terms of a text in order, repeats included."""
+    if not text.isascii():
+        return [term for run in runs(text) for term in run.word.terms]
+    found = list[str]()
+    for whole in _ASCII_RUN.findall(text.lower()):
+        if len(whole) <= LONGEST:
+            found.append(whole)
+        if not whole.isalnum():
+            found += (part for part in _ASCII_PARTS.findall(whole) if _fits(part))
+    return found
+
+
+def runs(text: str) -> Iterator[Run]:
+    """Yield the runs of a text that have terms, with their places in it."""
+    for found in _RUN.finditer(text):
+        word = _word(found.group())
+        if word.whole or word.parts:
+            yield Run(found.start(), found.end(), word)
+
+
+def joins(term: str) -> bool:
+    """Return whether a term is an identifier that has parts."""
+    return _JOINED.search(term) is not None
+
+
+def stemmer() -> Stem:
+    """Return what stems English words; one for each thread that does.
+
+    It remembers nothing: words of subjects must not outlive what they were read for.
+    """
+    stem: Stem = snowballstemmer.stemmer("english").stemWord
+
+    def stemmed(word: str) -> str:
+        return stem(word) if word.isascii() and word.isalpha() else word
+
+    return stemmed
+
+
+def _word(run: str) -> Word:
+    whole = unicodedata.normalize("NFKC", run).casefold()
+    split = _PARTS.findall(whole)
+    paired = _PAIRED.search(whole) is not None
+    parts = tuple(part for each in split for part in _of_part(each) if _fits(part))
+    if paired or not _fits(whole):
+        return Word("", parts)
+    return Word(whole) if split == [whole] else Word(whole, parts)
+
+
+def _fits(term: str) -> bool:
+    return len(term) <= LONGEST
+
+
+def _of_part(part: str) -> Iterator[str]:
+    """A word as it is; what has no spaces between words in pairs."""
+    end = 0
+    for found in _PAIRED.finditer(part):
+        if end < found.start():
+            yield part[end : found.start()]
+        end, text = found.end(), found.group()
+        if len(text) == 1:
+            yield text
+        for at in range(len(text) - 1):
+            yield text[at : at + 2]
+    if end < len(part):
+        yield part[end:]

@@ -1,0 +1,1 @@
+"""Episodes: what happened, an exchange at a time."""

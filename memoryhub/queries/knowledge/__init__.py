@@ -1,0 +1,1 @@
+"""What is known of subjects beyond one thread. Never writes."""

@@ -1,0 +1,358 @@
+"""Facts of a subject: what holds, and how it is derived. Never writes."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from memoryhub.errors import FactUnknownError
+from memoryhub.kernel.knowledge.derivation import Assertion, Fact
+from memoryhub.kernel.state.knowledge import Cardinality
+from memoryhub.kernel.state.state import ThreadState
+from memoryhub.models.derivations import Derivation
+from memoryhub.models.events import Event
+from memoryhub.models.subjects import Subject
+from memoryhub.models.threads import Thread
+from memoryhub.queries.knowledge.homes import find_home
+from memoryhub.queries.knowledge.timelines import (
+    Timeline,
+    find_timeline,
+    iter_timelines,
+    rows_of,
+    seq_at,
+)
+from memoryhub.queries.lists.cursors import Batch, Listing
+from memoryhub.queries.replay import payloads
+from memoryhub.queries.replay.state_files import CHUNK, StateFile, record_of
+
+#: Sources of a fact that a list names, oldest first.
+SOURCES = 20
+#: Assertions that stand beside one fact, newest first; the export has them all.
+SHOWN = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """A record that an assertion was learnt from."""
+
+    thread: str
+    seq: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FactLine:
+    #: The seq of its earliest assertion in the home thread. Facts that one assertion
+    #: leads to share it: they begin at other times.
+    id: int
+    entity: str
+    predicate: str
+    value: str
+    valid_from: datetime
+    #: None: it holds until something else is known.
+    valid_until: datetime | None
+    confirmations: int
+    confidence: float | None
+    cardinality: Cardinality
+    #: The assertion that ended it, or that of what came in its place.
+    closed_by: int | None
+    #: When its earliest assertion was made.
+    recorded_at: datetime
+    sources: tuple[Source, ...]
+
+    def holds(self, at: datetime) -> bool:
+        later = self.valid_until is None or at < self.valid_until
+        return self.valid_from <= at and later
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AssertionLine:
+    seq: int
+    at: datetime
+    by: str
+    origin: str
+    entity: str
+    predicate: str
+    value: str
+    valid_from: datetime
+    valid_until: datetime | None
+    confidence: float | None
+    many: bool
+    source: Source | None
+    retracted_seq: int | None
+    #: It was retracted as wrong.
+    wrong: bool
+    #: It is among those that facts are derived from.
+    counts: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FactStory:
+    """A fact, and how it is derived."""
+
+    fact: FactLine
+    #: All of its timeline, newest first, at most SHOWN.
+    assertions: tuple[AssertionLine, ...]
+    #: Seqs of the assertions that the fact rests on.
+    rests_on: tuple[int, ...]
+    #: All of its timeline, by when they begin.
+    timeline: tuple[FactLine, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FactFilter:
+    valid_at: datetime
+    #: None: all that is recorded.
+    known_at: datetime | None = None
+    #: Also facts that were over by then.
+    ended: bool = False
+    entity: str | None = None
+    predicate: str | None = None
+
+    def matches(self, fact: Fact) -> bool:
+        over = self.ended and fact.end is not None and fact.end <= self.valid_at
+        return over or fact.holds(self.valid_at)
+
+
+def list_facts(
+    subject: Subject, where: FactFilter, *, after: str | None = None, limit: int = 50
+) -> Batch[FactLine]:
+    """Return facts by timeline, then by when they begin.
+
+    Six queries, and two more for fifty timelines without any. Raises BadCursorError.
+    """
+    listing = Listing(
+        name="facts",
+        project=subject.project_id,
+        filters=[subject.id, where.ended, where.entity, where.predicate],
+    )
+    since, place = b"", (0.0, 0)
+    if after is not None:
+        digest, *begun = listing.open(after)
+        since, place = bytes.fromhex(digest), (begun[0], begun[1])
+    home = find_home(subject)
+    if home is None:
+        return Batch(items=(), next=None)
+    found: list[tuple[Timeline, Fact]] = []
+    until = seq_at(home, where.known_at)
+    rows = rows_of(home, entity=where.entity, predicate=where.predicate)
+    for timeline in iter_timelines(rows, since=since, known_at=until):
+        for fact in timeline.facts:
+            behind = timeline.digest != since or _place(fact) > place
+            if behind and where.matches(fact):
+                found.append((timeline, fact))
+        if len(found) > limit:
+            break
+    batch, more = found[:limit], None
+    if len(found) > limit:
+        timeline, fact = batch[-1]
+        more = listing.seal([timeline.digest.hex(), *_place(fact)])
+    return Batch(items=tuple(lines(home, batch)), next=more)
+
+
+def _place(fact: Fact) -> tuple[float, int]:
+    return fact.begin.timestamp(), fact.seq
+
+
+def get_fact(
+    subject: Subject,
+    seq: int,
+    *,
+    now: datetime,
+    valid_at: datetime | None = None,
+    known_at: datetime | int | None = None,
+    nth: int | None = None,
+) -> FactStory:
+    """Return a fact by its earliest assertion, with all that it follows from.
+
+    Of several of that id the `nth` of its timeline, or the one that holds at
+    `valid_at`, or now, or the newest; `known_at` may be an event of the home thread. An
+    assertion that is none's earliest leads to the fact that rests on it. Nine queries.
+    Raises FactUnknownError.
+    """
+    home = find_home(subject)
+    if home is None:
+        raise FactUnknownError
+    until = known_at if isinstance(known_at, int) else seq_at(home, known_at)
+    timeline = find_timeline(home, seq, known_at=until)
+    if timeline is None:
+        raise FactUnknownError
+    fact = chosen(timeline, seq, at=valid_at or now)
+    if nth is not None and nth < len(timeline.facts):
+        fact = timeline.facts[nth]
+    if fact is None:
+        raise FactUnknownError
+    newest = timeline.recorded[::-1][:SHOWN]
+    all_lines = tuple(lines(home, [(timeline, each) for each in timeline.facts]))
+    return FactStory(
+        fact=all_lines[timeline.facts.index(fact)],
+        assertions=tuple(assertion_lines(home, [(timeline, a) for a in newest])),
+        rests_on=tuple(each.seq for each in timeline.supports(fact)),
+        timeline=all_lines,
+    )
+
+
+def chosen(timeline: Timeline, seq: int, *, at: datetime) -> Fact | None:
+    """Return the fact of an id, best the one that holds at an instant."""
+    own = [fact for fact in timeline.facts if fact.seq == seq] or [
+        fact
+        for fact in timeline.facts
+        if any(each.seq == seq for each in timeline.supports(fact))
+    ]
+    holding = [fact for fact in own if fact.holds(at)]
+    found = holding or own
+    return found[-1] if found else None
+
+
+def list_wrong(subject: Subject) -> tuple[AssertionLine, ...]:
+    """Return assertions that were retracted as wrong, newest first, at most SHOWN.
+
+    While they are, models cannot assert their values. Six queries.
+    """
+    home = find_home(subject)
+    if home is None:
+        return ()
+    wrong = rows_of(home).filter(wrong=True).order_by("-seq")[:SHOWN]
+    found = dict(wrong.values_list("seq", "timeline"))
+    rows = rows_of(home).filter(timeline__in={*found.values()})
+    pairs = [
+        (timeline, each)
+        for timeline in iter_timelines(rows)
+        for each in timeline.assertions
+        if each.seq in found
+    ]
+    found_lines = assertion_lines(home, pairs)
+    return tuple(sorted(found_lines, key=lambda line: -line.seq))
+
+
+def lines(home: Thread, found: Iterable[tuple[Timeline, Fact]]) -> Iterator[FactLine]:
+    """Tell these facts in words. Three queries."""
+    rests = [(t, fact, t.supports(fact)[:SOURCES]) for t, fact in found]
+    opened = payloads.opened_at(home, [(home.id, fact.seq) for _, fact, _ in rests])
+    sources = _sources(home, [each.seq for *_, of in rests for each in of])
+    for timeline, fact, of in rests:
+        first = opened[home.id, fact.seq]
+        content = first.content or {}
+        yield FactLine(
+            id=fact.seq,
+            entity=content.get("entity", ""),
+            predicate=content.get("predicate", ""),
+            value=content.get("value", ""),
+            valid_from=fact.begin,
+            valid_until=fact.end,
+            confirmations=fact.confirmations,
+            confidence=fact.confidence,
+            cardinality=timeline.cardinality,
+            closed_by=fact.closed_by,
+            recorded_at=first.at,
+            sources=tuple(sources[a.seq] for a in of if a.seq in sources),
+        )
+
+
+def assertion_lines(
+    home: Thread, found: Sequence[tuple[Timeline, Assertion]]
+) -> Iterator[AssertionLine]:
+    """Tell these assertions in words. Three queries for 500 of them."""
+    counting = {each.seq for timeline, _ in found for each in timeline.living}
+    seqs = [each.seq for _, each in found]
+    opened = payloads.opened_at(home, [(home.id, seq) for seq in seqs])
+    sources, origins = _sources(home, seqs), _origins(home, seqs)
+    for _, each in found:
+        event = opened[home.id, each.seq]
+        content: Mapping[str, Any] = event.content or {}
+        yield AssertionLine(
+            seq=each.seq,
+            at=event.at,
+            by=event.actor,
+            origin=origins.get(each.seq, ""),
+            entity=content.get("entity", ""),
+            predicate=content.get("predicate", ""),
+            value=content.get("value", ""),
+            valid_from=each.valid_from,
+            valid_until=each.valid_until,
+            confidence=each.confidence,
+            many=content.get("many", False),
+            source=sources.get(each.seq),
+            retracted_seq=each.retracted_seq,
+            wrong=each.wrong,
+            counts=each.seq in counting,
+        )
+
+
+def _sources(home: Thread, seqs: Collection[int]) -> dict[int, Source]:
+    """By seq of an assertion, what it was learnt from. One query."""
+    rows = Derivation.objects.filter(derived_thread=home.id, derived_seq__in=[*seqs])
+    columns = ("derived_seq", "thread__name", "source_seq")
+    return {
+        seq: Source(thread=name, seq=source)
+        for seq, name, source in rows.values_list(*columns)
+    }
+
+
+def _origins(home: Thread, seqs: Collection[int]) -> dict[int, str]:
+    rows = rows_of(home).filter(seq__in=[*seqs])
+    return dict(rows.values_list("seq", "origin"))
+
+
+def recorded(home: Thread, seqs: Collection[int]) -> dict[int, datetime]:
+    """Return when these events were recorded. One query."""
+    rows = Event.objects.filter(thread=home, seq__in=[*seqs])
+    return dict(rows.values_list("seq", "at"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AssertionRecord:
+    """A claim about the subject; facts are derived from all of them."""
+
+    thread: UUID
+    seq: int
+    at: datetime
+    by: str
+    origin: str
+    entity: str | None
+    predicate: str | None
+    value: str | None
+    valid_from: str | None
+    valid_until: str | None
+    confidence: float | None
+    many: bool | None
+    retracted_seq: int | None
+    wrong: bool
+
+
+def _records(
+    thread: Thread, state: ThreadState, now: datetime
+) -> Iterator[AssertionRecord]:
+    held = sorted(state.knowledge.assertions.items())
+    for start in range(0, len(held), CHUNK):
+        batch = held[start : start + CHUNK]
+        opened = payloads.opened(thread, state, [seq for seq, _ in batch])
+        for seq, each in batch:
+            event = opened[seq]
+            content = event.content or {}
+            given = {
+                name: content.get(name)
+                for name in ("entity", "predicate", "value", "confidence", "many")
+            }
+            times = {n: content.get(n) for n in ("valid_from", "valid_until")}
+            yield record_of(
+                AssertionRecord,
+                each,
+                thread=thread.id,
+                seq=seq,
+                at=event.at,
+                by=event.actor,
+                **given,
+                **times,
+            )
+
+
+STATES = StateFile(
+    path="state/assertions.jsonl",
+    record=AssertionRecord,
+    lines=_records,
+    needs=frozenset({"fact.asserted"}),
+    counted="fact.asserted",
+)

@@ -1,0 +1,196 @@
+"""Timelines of a subject: the rows of its assertions, derived. Never writes.
+
+Opens nothing: what the rows say is enough to derive by.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from typing import Any
+
+from django.db.models import QuerySet
+
+from memoryhub.journal.rows.knowledge import assertion_rows
+from memoryhub.kernel.knowledge import derivation
+from memoryhub.kernel.knowledge.derivation import Assertion, Configured, Fact
+from memoryhub.kernel.state.knowledge import Cardinality
+from memoryhub.models.assertions import Assertion as Row
+from memoryhub.models.events import Event
+from memoryhub.models.threads import Thread
+from memoryhub.vault.keys import keys
+
+#: Timelines read in one statement.
+AT_ONCE = 50
+_COLUMNS = (
+    "timeline",
+    "cardinality",
+    "origin",
+    "seq",
+    "value",
+    "valid_from",
+    "valid_until",
+    "confidence",
+    "many",
+    "retracted_seq",
+    "wrong",
+)
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """What is asserted of one entity by one predicate, and the facts that follow.
+
+    As it was known at an event of the home thread, or as it is known now.
+    """
+
+    digest: bytes
+    #: Retracted ones too, oldest first, but for those that came later.
+    assertions: tuple[Assertion, ...]
+    configured: tuple[Configured, ...]
+    known_at: int | None = None
+
+    def as_of(self, known_at: int | None) -> Timeline:
+        """Return it as it was known then."""
+        return Timeline(self.digest, self.assertions, self.configured, known_at)
+
+    @property
+    def recorded(self) -> tuple[Assertion, ...]:
+        """All assertions that had been made by then."""
+        if self.known_at is None:
+            return self.assertions
+        return tuple(each for each in self.assertions if each.seq <= self.known_at)
+
+    @cached_property
+    def living(self) -> list[Assertion]:
+        return derivation.live(self.assertions, known_at=self.known_at)
+
+    @cached_property
+    def cardinality(self) -> Cardinality:
+        return derivation.cardinality(
+            self.living, self.configured, known_at=self.known_at
+        )
+
+    @cached_property
+    def facts(self) -> list[Fact]:
+        return derivation.facts(self.living, self.cardinality)
+
+    def retracting(self, seqs: Collection[int], *, wrong: bool) -> Timeline:
+        """Return it as it would be without these assertions."""
+        gone = self.next_seq
+        after = tuple(
+            each._replace(retracted_seq=gone, wrong=wrong) if each.seq in seqs else each
+            for each in self.assertions
+        )
+        return Timeline(self.digest, after, self.configured)
+
+    def ending(self, fact: Fact, at: datetime) -> Timeline:
+        """Return it as it would be with an end to a fact."""
+        end = Assertion(self.next_seq, fact.value, fact.begin, at)
+        return Timeline(self.digest, (*self.assertions, end), self.configured)
+
+    def configuring(self, cardinality: Cardinality | None) -> Timeline:
+        """Return it as it would be with that many values at a time."""
+        word = Configured(self.next_seq, cardinality)
+        return Timeline(self.digest, self.assertions, (*self.configured, word))
+
+    @property
+    def next_seq(self) -> int:
+        """A number behind all of its events."""
+        claims = [max(each.seq, each.retracted_seq or 0) for each in self.assertions]
+        return 1 + max([*claims, *(each.seq for each in self.configured)], default=0)
+
+    def supports(self, fact: Fact) -> list[Assertion]:
+        return derivation.supports(fact, self.living)
+
+
+def seq_at(home: Thread, known_at: datetime | None) -> int | None:
+    """Return the home thread's last event until an instant; None stands for now."""
+    if known_at is None:
+        return None
+    events = Event.objects.filter(thread=home, at__lte=known_at).order_by("-seq")
+    return events.values_list("seq", flat=True).first() or 0
+
+
+def rows_of(
+    home: Thread, *, entity: str | None = None, predicate: str | None = None
+) -> QuerySet[Row]:
+    """Return the rows of a home thread, of an entity, a predicate or both."""
+    rows = Row.objects.filter(thread=home)
+    if entity is None and predicate is None:
+        return rows
+    opened = keys.subject_keys(home.subject_id, epoch=home.subject.epoch)
+    if entity is not None and predicate is not None:
+        digest = assertion_rows.timeline(opened, entity, predicate)
+        return rows.filter(timeline=digest)
+    if entity is not None:
+        return rows.filter(entity=assertion_rows.word(opened, "entity", entity))
+    assert predicate is not None
+    digest = assertion_rows.word(opened, "predicate", predicate)
+    return rows.filter(predicate=digest)
+
+
+def iter_timelines(
+    rows: QuerySet[Row], *, since: bytes = b"", known_at: int | None = None
+) -> Iterator[Timeline]:
+    """Yield timelines in the order of their digests, from `since` on.
+
+    Two queries for AT_ONCE of them.
+    """
+    digests = rows.filter(timeline__gte=since).order_by("timeline")
+    while True:
+        batch = [*digests.values_list("timeline", flat=True).distinct()[:AT_ONCE]]
+        found: dict[bytes, list[dict[str, Any]]] = {bytes(each): [] for each in batch}
+        for row in _values(rows.filter(timeline__in=batch)):
+            found[bytes(row["timeline"])].append(row)
+        for digest, of in found.items():
+            yield _timeline(digest, of, known_at)
+        if len(batch) < AT_ONCE:
+            return
+        digests = rows.filter(timeline__gt=batch[-1]).order_by("timeline")
+
+
+def find_timeline(
+    home: Thread, seq: int, *, known_at: int | None = None
+) -> Timeline | None:
+    """Return the timeline of an assertion. Two queries."""
+    rows = Row.objects.filter(thread=home)
+    of = rows.filter(seq=seq, cardinality=None).values_list("timeline", flat=True)
+    digest = of.first()
+    if digest is None:
+        return None
+    found = [*_values(rows.filter(timeline=digest))]
+    return _timeline(bytes(digest), found, known_at)
+
+
+def _values(rows: QuerySet[Row]) -> Iterator[dict[str, Any]]:
+    for each in rows.order_by("timeline", "seq").values_list(*_COLUMNS):
+        yield dict(zip(_COLUMNS, each, strict=True))
+
+
+def _timeline(
+    digest: bytes, rows: Sequence[dict[str, Any]], known_at: int | None
+) -> Timeline:
+    claims = [row for row in rows if row["cardinality"] is None]
+    words = [row for row in rows if row["cardinality"] is not None]
+    return Timeline(
+        digest,
+        tuple(
+            Assertion(
+                seq=row["seq"],
+                value=bytes(row["value"]),
+                valid_from=row["valid_from"],
+                valid_until=row["valid_until"],
+                confidence=row["confidence"],
+                many=row["many"],
+                by_model=row["origin"] == "model",
+                retracted_seq=row["retracted_seq"],
+                wrong=row["wrong"],
+            )
+            for row in claims
+        ),
+        tuple(Configured(row["seq"], row["cardinality"] or None) for row in words),
+        known_at,
+    )

@@ -1,0 +1,1 @@
+"""What a project did, and what in it needs a look: the overview's figures."""

@@ -1,0 +1,181 @@
+"""Checks of the server: is each part of it well, and what to do if it is not.
+
+Never writes. The parts of the process as `GET /health/ready` sees them, and what guards
+the memory of people, in one list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
+
+from memoryhub.models.projects import Project
+from memoryhub.queries.forget.erasures import LATE
+from memoryhub.queries.threads.verdicts import Tone
+from memoryhub.queries.verify import health, privacy_checks
+from memoryhub.queries.verify.health import HealthCheck
+from memoryhub.queries.verify.privacy_checks import PrivacyCheck
+
+#: How a state of a part, or of a check of privacy, is to be taken.
+_TONES: Final[Mapping[str, Tone]] = MappingProxyType(
+    {"away": "bad", "degraded": "attn", "warn": "attn"}
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerCheck:
+    """One thing that was looked at."""
+
+    #: Its anchor on the page of Health.
+    key: str
+    title: str
+    #: None while it is well, or nothing can be told yet.
+    tone: Tone | None
+    text: str
+    #: What to do about it, and with which command; empty when nothing has to be done.
+    fix: str = ""
+    command: str = ""
+    #: The threshold in a few words, and where it is set; empty for yes and no.
+    limit: str = ""
+    set_in: str = ""
+    #: Since when it is not well, where that is known.
+    since: datetime | None = None
+    figures: Mapping[str, Any] = field(default_factory=dict)
+
+
+class _Part(NamedTuple):
+    """What a part is called and is for, and what to say when it is not well."""
+
+    title: str
+    about: str
+    wrong: str
+    fix: str
+    limit: str = ""
+    set_in: str = ""
+
+
+def _seconds(time: timedelta) -> str:
+    return f"limit {int(time.total_seconds())} s"
+
+
+#: In the order they are shown. Erasures are looked at by project, below.
+_PARTS: Final[Mapping[str, _Part]] = MappingProxyType(
+    {
+        "clock": _Part(
+            "Clock of this server",
+            "Stamps events and ends what has a deadline.",
+            "It is off, so every request is refused.",
+            "Set the machine's time.",
+        ),
+        "journal": _Part(
+            "Journal",
+            "Holds every event.",
+            "Without it nothing can be read.",
+            "See whether the database answers.",
+        ),
+        "keys": _Part(
+            "Keys",
+            "Open what is sealed.",
+            "Without them content stays closed.",
+            "See whether the keys database answers.",
+        ),
+        "writer": _Part(
+            "Writer of this process",
+            "Commits what agents and operators do.",
+            "It does not run, or too much waits for it.",
+            "Restart this process if it stays so.",
+            f"limit {health.CROWDED * 100:.0f} % of the queue",
+            "MEMORYHUB_QUEUE_COMMANDS",
+        ),
+        "live": _Part(
+            "Live view",
+            "Tells open pages what moved.",
+            "Notices of commits are lost, so pages look by themselves.",
+            "See whether Redis answers.",
+        ),
+        "worker": _Part(
+            "Background work",
+            "Sums, sweeps and keeps retention.",
+            "Nobody does it, so what is shown of threads here is old.",
+            "Start one:",
+            _seconds(health.BEAT),
+            "fixed",
+        ),
+        "expiry": _Part(
+            "Expiry of keys and values",
+            "Sweeps what has expired and erases its values; no read waits for it.",
+            "What has expired waits too long to be swept.",
+            "See whether the background work is done.",
+            _seconds(health.SWEPT_WITHIN),
+            "MEMORYHUB_EXPIRY_INTERVAL_SECONDS",
+        ),
+    }
+)
+_COMMANDS: Final = MappingProxyType({"worker": "worker"})
+#: What each check of privacy is called here, and its threshold, which is fixed.
+_PRIVACY: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
+    {
+        "ledger": ("Ledger of erasures", ""),
+        "anchors": ("Anchors", "limit 2 h"),
+        "keys database": ("Keys database", ""),
+        "key ring": ("Rotation of the key file", ""),
+        "backup of the ring": ("Key file of this server", ""),
+        "last scan": ("Scan for what was erased", "limit 2 days"),
+        "unfinished erasures": ("Erasures", f"limit {LATE.seconds // 60} min"),
+        "answers in 30 days": ("Answers to wishes", "limit 30 days"),
+    }
+)
+
+
+def list_checks(project: Project, *, now: datetime) -> tuple[ServerCheck, ...]:
+    """Look at every part, bad news included. About two dozen small queries."""
+    parts = health.get_readiness().parts
+    guards = privacy_checks.list_checks(project, now=now, counted=False)
+    return (
+        *(_of_part(name, parts[name], now) for name in _PARTS if name in parts),
+        *(_of_privacy(each) for each in guards),
+    )
+
+
+def _of_part(name: str, part: HealthCheck, now: datetime) -> ServerCheck:
+    about, tone = _PARTS[name], _TONES.get(part.state)
+    return ServerCheck(
+        key=name,
+        title=about.title,
+        tone=tone,
+        text=about.wrong if tone else about.about,
+        fix=about.fix if tone else "",
+        command=_COMMANDS.get(name, "") if tone else "",
+        limit=about.limit,
+        set_in=about.set_in,
+        since=_since(part, now) if tone else None,
+        # Whether the key file has a backup is a check of its own.
+        figures={n: v for n, v in part.figures.items() if n != "backed_up"},
+    )
+
+
+def _since(part: HealthCheck, now: datetime) -> datetime | None:
+    """Since when by its own figures: how long it has been silent, or is behind."""
+    for name in ("age_seconds", "lag_seconds"):
+        if seconds := part.figures.get(name):
+            return now - timedelta(seconds=seconds)
+    return None
+
+
+def _of_privacy(check: PrivacyCheck) -> ServerCheck:
+    title, limit = _PRIVACY[check.name]
+    return ServerCheck(
+        key=check.name.replace(" ", "-"),
+        title=title,
+        tone=_TONES.get(check.state),
+        text=check.text,
+        fix=check.fix,
+        command=check.command,
+        limit=limit,
+        set_in="fixed" if limit else "",
+        since=check.since,
+        figures=check.figures,
+    )

@@ -1,0 +1,193 @@
+"""Series: what a project did over a range of time, in bins. Never writes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from types import MappingProxyType
+from typing import Final, NamedTuple
+from uuid import UUID
+
+from memoryhub.journal.writing.activity import WITHIN, HourRow, stretch
+from memoryhub.kernel.state.paging import resident_rate
+from memoryhub.models.activity import ProjectHour, RefusalCount
+from memoryhub.queries.turns import prefixes
+from memoryhub.queries.turns.prefixes import Cost
+
+#: Exchanges below which a rate of a project says nothing.
+ENOUGH_EXCHANGES: Final = 100
+_COLUMNS: Final = HourRow._fields[3:]
+_WAITED: Final = _COLUMNS.index("within_1")
+
+
+class Range(NamedTuple):
+    """How much time is shown: minutes of a row, rows of a bin, bins."""
+
+    word: str
+    minutes: int
+    rows: int
+    bins: int
+
+    @property
+    def bin_width(self) -> timedelta:
+        return timedelta(minutes=self.minutes * self.rows)
+
+
+RANGES: Final[Mapping[str, Range]] = MappingProxyType(
+    {
+        "15m": Range("15 min", 1, 1, 15),
+        "1h": Range("1 h", 1, 1, 60),
+        "24h": Range("24 h", 15, 1, 96),
+        "30d": Range("30 d", 60, 6, 120),
+    }
+)
+DEFAULT_RANGE: Final = "1h"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bin:
+    """What was counted from `at` on, in the order of the columns."""
+
+    at: datetime
+    figures: tuple[int, ...]
+    #: By code.
+    refusals: Mapping[str, int]
+
+    def count(self, name: str) -> int:
+        return self.figures[_COLUMNS.index(name)]
+
+    @property
+    def events(self) -> int:
+        return self.count("events")
+
+    @property
+    def turns(self) -> int:
+        return self.count("turns")
+
+    @property
+    def tokens(self) -> int:
+        return self.count("tokens")
+
+    @property
+    def faults(self) -> int:
+        return self.count("faults")
+
+    @property
+    def refaults(self) -> int:
+        return self.count("refaults")
+
+    @property
+    def exchanges(self) -> int:
+        """Those that began, or at least those in which something was fetched.
+
+        What is fetched is counted when it is, which may be a bin later.
+        """
+        return max(self.count("exchanges"), self.count("faulted_exchanges"))
+
+    @property
+    def resident_rate(self) -> float | None:
+        return resident_rate(self.exchanges, self.count("faulted_exchanges"))
+
+    @property
+    def refused(self) -> int:
+        return sum(self.refusals.values())
+
+    def waited(self, share: float) -> float | None:
+        """Return the milliseconds within which this share of commands was on disk.
+
+        Interpolated within a column; what is slower than all of them counts as 1 s.
+        """
+        counts = self.figures[_WAITED:]
+        wanted, below, passed = sum(counts) * share, 0, 0
+        if not wanted:
+            return None
+        for bound, count in zip(WITHIN, counts, strict=False):
+            if passed + count >= wanted:
+                return below + (bound - below) * (wanted - passed) / count
+            passed, below = passed + count, bound
+        return float(WITHIN[-1])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Series:
+    """Bins of a range, oldest first; the last one goes on."""
+
+    range: Range
+    bins: tuple[Bin, ...]
+
+    @property
+    def whole(self) -> Bin:
+        return summed(self.bins)
+
+    @property
+    def end(self) -> datetime:
+        return self.bins[-1].at + self.range.bin_width
+
+    @property
+    def costs(self) -> tuple[Cost, ...]:
+        """By every row of the price table."""
+        whole = self.whole
+        return prefixes.costs(whole.tokens, whole.count("prefix_tokens"))
+
+    def since(self, at: datetime) -> Bin | None:
+        """Return what was counted from the bin of this time on; None before any."""
+        later = [each for each in self.bins if each.at + self.range.bin_width > at]
+        return summed(later) if later else None
+
+    def before(self, at: datetime) -> Bin | None:
+        """Return what was counted before the bin of this time."""
+        earlier = [each for each in self.bins if each.at + self.range.bin_width <= at]
+        return summed(earlier) if earlier else None
+
+    def place(self, at: datetime) -> float | None:
+        """Return where a time lies, from 0 to 1; None outside of the range."""
+        first, last = self.bins[0].at, self.end
+        return (at - first) / (last - first) if first <= at < last else None
+
+
+def get_series(project: UUID, range_: Range, *, now: datetime) -> Series:
+    """Count the project's activity over a range. Two queries, of at most 720 rows."""
+    last = stretch(int(now.timestamp()) // 60, range_.minutes * range_.rows)
+    start = last - (range_.bins - 1) * range_.bin_width
+    hours = ProjectHour.objects.filter(
+        project=project, minutes=range_.minutes, at__gte=start
+    )
+    refusals = RefusalCount.objects.filter(
+        project=project, thread=None, minutes=range_.minutes, at__gte=start
+    )
+    figures: dict[int, list[int]] = {}
+    for at, *counts in hours.values_list("at", *_COLUMNS):
+        place = (at - start) // range_.bin_width
+        held = figures.setdefault(place, [0] * len(_COLUMNS))
+        figures[place] = [sum(pair) for pair in zip(held, counts, strict=True)]
+    codes: dict[int, Counter[str]] = {}
+    for at, code, count in refusals.values_list("at", "code", "count"):
+        place = (at - start) // range_.bin_width
+        codes.setdefault(place, Counter())[code] += count
+    return Series(
+        range=range_,
+        bins=tuple(
+            Bin(
+                at=start + place * range_.bin_width,
+                figures=tuple(figures.get(place) or [0] * len(_COLUMNS)),
+                refusals=codes.get(place, Counter()),
+            )
+            for place in range(range_.bins)
+        ),
+    )
+
+
+def summed(bins: Iterable[Bin]) -> Bin:
+    """Return some bins as one. Raises StopIteration for none."""
+    listed = list(bins)
+    refusals: Counter[str] = Counter()
+    for each in listed:
+        refusals.update(each.refusals)
+    columns = zip(*(each.figures for each in listed), strict=True)
+    return Bin(
+        at=listed[0].at,
+        figures=tuple(sum(column) for column in columns),
+        refusals=refusals,
+    )

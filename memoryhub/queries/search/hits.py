@@ -1,0 +1,118 @@
+"""Hits: records that were found, opened and checked, with what shows why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+from memoryhub.journal.log import log
+from memoryhub.kernel.search import contents, excerpts
+from memoryhub.kernel.search.excerpts import Excerpt
+from memoryhub.kernel.search.index import Index
+from memoryhub.kernel.search.parsing import SearchQuery
+from memoryhub.kernel.search.ranking import Matched, Ranked
+from memoryhub.kernel.search.segments import ROLES
+from memoryhub.kernel.state.bodies import Event as Body
+from memoryhub.kernel.state.events import SlotAppended
+from memoryhub.kernel.state.pages import slot_page_id
+from memoryhub.models.events import Event
+from memoryhub.models.threads import Thread
+
+#: Records opened in one statement.
+CHUNK = 100
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hit:
+    """A record that was found, where it lies, and the part of it that says why."""
+
+    #: Whose journal has it: in a fork this may be an ancestor.
+    thread: UUID
+    thread_name: str
+    seq: int
+    kind: str
+    role: str | None
+    type: str | None
+    #: When it was: as its agent says, else when it was recorded.
+    at: datetime
+    turn: int
+    #: Of a message.
+    slot: int | None
+    #: Of a message or a version of a page: the page that can be fetched.
+    page: str | None
+    #: Of a value.
+    key: str | None
+    score: float
+    why: tuple[Matched, ...]
+    excerpt: Excerpt
+
+
+def iter_hits(
+    index: Index, ranked: Ranked, query: SearchQuery, threads: Mapping[UUID, Thread]
+) -> Iterator[Hit | None]:
+    """Yield what was found in order; None for what is erased, or lacks a phrase.
+
+    `threads` come with their subject. One query for 100.
+    """
+    for start in range(0, len(ranked.places), CHUNK):
+        places = [int(each) for each in ranked.places[start : start + CHUNK]]
+        rows = _rows(index, places)
+        for at, place in enumerate(places, start):
+            thread = threads[index.threads[int(index.records["thread"][place])]]
+            row = rows.get((thread.id, int(index.records["seq"][place])))
+            text = None if row is None else _text(thread, row)
+            if row is None or text is None or not _has_phrases(text[1], query):
+                yield None
+                continue
+            yield _hit(index, ranked, at, thread, text)
+
+
+def _rows(index: Index, places: Sequence[int]) -> dict[tuple[UUID, int], Event]:
+    at = [
+        (index.threads[int(row["thread"])], int(row["seq"]))
+        for row in index.records[places]
+    ]
+    found = Event.objects.at_places(at).filter(payload__isnull=False)
+    return {(row.thread_id, row.seq): row for row in found.defer("chain")}
+
+
+def _text(thread: Thread, row: Event) -> tuple[Body, str] | None:
+    event = log.recorded(row).event
+    payload = log.open_payload(thread.subject, thread.project_id, row)
+    text = None if payload is None else contents.text_of(event, payload)
+    return None if text is None else (event, text)
+
+
+def _has_phrases(text: str, query: SearchQuery) -> bool:
+    if not query.phrases:
+        return True
+    words = excerpts.spoken(text)
+    return all(excerpts.holds_phrase(words, phrase) for phrase in query.phrases)
+
+
+def _hit(
+    index: Index, ranked: Ranked, at: int, thread: Thread, opened: tuple[Body, str]
+) -> Hit:
+    place, (event, text) = int(ranked.places[at]), opened
+    record, why = index.records[place], ranked.why(place)
+    slot = event.index if isinstance(event, SlotAppended) else None
+    page = index.names[int(record["page"])] or None
+    return Hit(
+        thread=thread.id,
+        thread_name=thread.name,
+        seq=int(record["seq"]),
+        kind=index.names[int(record["kind"])],
+        role=ROLES[int(record["role"])] or None,
+        type=index.names[int(record["type"])] or None,
+        at=_EPOCH + timedelta(microseconds=int(record["time"])),
+        turn=int(record["turn"]),
+        slot=slot,
+        page=page if slot is None else slot_page_id(slot),
+        key=getattr(event, "key", None),
+        score=float(ranked.scores[at]),
+        why=why,
+        excerpt=excerpts.excerpt(text, [each.term for each in why]),
+    )

@@ -1,0 +1,187 @@
+"""Searching: a thread as of any event, or all threads of a subject. Never writes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from uuid import UUID
+
+from memoryhub.kernel.registry import TYPES
+from memoryhub.kernel.search import parsing, ranking
+from memoryhub.kernel.search.index import Index
+from memoryhub.kernel.search.parsing import Filters, SearchQuery
+from memoryhub.kernel.search.ranking import CutTerm, Order, Ranked, Reason, Scope
+from memoryhub.kernel.search.segments import ERASED
+from memoryhub.kernel.state.erase_events import RecordsErased
+from memoryhub.kernel.state.erased import named
+from memoryhub.kernel.state.pages import BLOCK
+from memoryhub.models.events import Event
+from memoryhub.models.subjects import Subject
+from memoryhub.models.threads import Thread
+from memoryhub.queries.search import indexes
+from memoryhub.queries.search.hits import Hit, iter_hits
+from memoryhub.queries.threads import forks
+
+#: What can be found, as events declare it.
+_DECLARED = (event.searched.kind for event in TYPES.values() if event.searched)
+KINDS = (*dict.fromkeys(_DECLARED), BLOCK)
+#: Records that are opened for one answer, when a phrase is to be found in them.
+OPENED = 1_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchRequest:
+    """What is searched for. Raises InvalidError where it is made of a bad query."""
+
+    query: SearchQuery
+    order: Order = "best"
+    limit: int = 5
+    #: Old versions of pages as well.
+    versions: bool = False
+
+    @classmethod
+    def parse(
+        cls,
+        text: str,
+        *,
+        filters: Filters | None = None,
+        order: Order = "best",
+        limit: int = 5,
+        versions: bool = False,
+    ) -> SearchRequest:
+        """Parse a query; `filters` narrow what its own let by.
+
+        Raises InvalidError for a query that is too long, or with from after to.
+        """
+        query = parsing.parse(text, kinds=KINDS)
+        if filters is not None:
+            query = replace(query, filters=query.filters.narrowed(filters))
+        return cls(query=query, order=order, limit=limit, versions=versions)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchResult:
+    """What was found, and what was left out of account."""
+
+    items: tuple[Hit, ...] = ()
+    #: Matches in all.
+    total: int = 0
+    #: Records that were looked through.
+    searched: int = 0
+    #: Why there are none.
+    reason: Reason | None = None
+    #: What the answer lacks: `indexing` while not all records can be found yet,
+    #: `phrases` when not all candidates of a phrase were opened.
+    degraded: tuple[str, ...] = ()
+    #: Words that did not count.
+    cut: tuple[CutTerm, ...] = field(default=())
+
+
+def search_thread(
+    thread: Thread, request: SearchRequest, *, seq: int | None = None
+) -> SearchResult:
+    """Search a thread and what it inherits, now or as of an event.
+
+    `thread` comes with its subject. Five queries where nothing is new.
+    """
+    segments = forks.get_segments(thread, up_to=seq)
+    up_to = {part.thread: part.up_to_seq for part in segments}
+    rows = Thread.objects.filter(id__in=up_to).exclude(id=thread.id)
+    ancestors = {row.id: row for row in rows} if len(up_to) > 1 else {}
+    for row in ancestors.values():
+        row.subject = thread.subject
+    threads = {each: ancestors.get(each, thread) for each in up_to}
+    scope = Scope(up_to=up_to, lineage=True, versions=request.versions)
+    return _search([thread, *ancestors.values()], threads, request, scope)
+
+
+def recall(
+    subject: Subject,
+    request: SearchRequest,
+    *,
+    threads: Sequence[str] | None = None,
+    exclude: Sequence[str] = (),
+) -> SearchResult:
+    """Search all threads of a subject, or those of these stored names.
+
+    Four queries where nothing is new; linear in the subject's threads.
+    """
+    rows = Thread.objects.filter(project=subject.project_id, subject=subject)
+    rows = rows.exclude(status__in=(Thread.Status.ERASED, Thread.Status.IMPORTING))
+    wanted = request.query.filters.threads
+    if threads is not None or wanted:
+        rows = rows.filter(
+            name__in={*(threads or wanted)} & {*(wanted or threads or ())}
+        )
+    rows = rows.exclude(name__in=[*exclude]) if exclude else rows
+    found = list(rows.order_by("-listed_at", "id"))
+    for row in found:
+        row.subject = subject
+    scope = Scope(
+        up_to={row.id: row.head_seq for row in found}, versions=request.versions
+    )
+    return _search(found, {row.id: row for row in found}, request, scope)
+
+
+def _search(
+    rows: Sequence[Thread],
+    threads: Mapping[UUID, Thread],
+    request: SearchRequest,
+    scope: Scope,
+) -> SearchResult:
+    caught = indexes.caught_up(rows)
+    index = caught.index
+    if scope.lineage:
+        scope = replace(scope, gone=_erased(index, scope))
+    ranked = ranking.rank(index, request.query, scope, request.order)
+    degraded = () if caught.complete else ("indexing",)
+    found = SearchResult(
+        searched=ranked.ranged, reason=ranked.reason, degraded=degraded, cut=ranked.cut
+    )
+    return _opened(index, ranked, request, threads, found)
+
+
+def _opened(
+    index: Index,
+    ranked: Ranked,
+    request: SearchRequest,
+    threads: Mapping[UUID, Thread],
+    found: SearchResult,
+) -> SearchResult:
+    """With what was found, checked: with a phrase all that may hold it is opened."""
+    phrases = bool(request.query.phrases)
+    hits, dropped, opened = list[Hit](), 0, 0
+    for hit in islice(iter_hits(index, ranked, request.query, threads), OPENED):
+        opened += 1
+        if hit is None:
+            dropped += 1
+        else:
+            hits.append(hit)
+        if len(hits) >= request.limit and not phrases:
+            break
+    unopened = phrases and opened < ranked.total
+    total = len(hits) if phrases else ranked.total - dropped
+    reason: Reason | None = found.reason
+    if ranked.total and not hits:
+        reason = "no_match" if phrases else "erased"
+    return replace(
+        found,
+        items=tuple(hits[: request.limit]),
+        total=total,
+        reason=reason,
+        degraded=(*found.degraded, "phrases") if unopened else found.degraded,
+    )
+
+
+def _erased(index: Index, scope: Scope) -> Mapping[UUID, Sequence[tuple[int, int]]]:
+    """What forks of the lineage have erased of what they inherit. A query, or none."""
+    marks = index.records[index.records["kind"] == index.names.index(ERASED)]
+    caps = index.caps(scope.up_to)
+    seen = marks[marks["seq"] <= caps[marks["thread"]]] if len(marks) else marks
+    if not len(seen):
+        return {}
+    places = [(index.threads[int(row["thread"])], int(row["seq"])) for row in seen]
+    bodies = Event.objects.at_places(places).values_list("body", flat=True)
+    events = map(RecordsErased.model_validate_json, bodies)
+    return named(each for event in events for each in event.ranges).spans

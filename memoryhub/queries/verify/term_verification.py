@@ -1,0 +1,38 @@
+"""Whether the segments of a thread hold the terms of its records, and no others."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from memoryhub.journal.log import thread_terms
+from memoryhub.kernel.search import segments
+from memoryhub.models.events import ThreadTerms
+from memoryhub.models.threads import Thread
+
+
+def wrong_terms(thread: Thread) -> int | None:
+    """Return the first seq of a segment that is not what its events make; else None.
+
+    `thread` comes with its subject. Opens all records that are in segments.
+    """
+    rows = ThreadTerms.objects.filter(thread=thread).order_by("upto_seq")
+    end = 0
+    for row in rows.iterator():
+        span = (row.first_seq, row.upto_seq)
+        if not end < row.first_seq <= row.upto_seq <= thread.head_seq:
+            return row.first_seq
+        end = row.upto_seq
+        kept = thread_terms.opened(thread, row)
+        if kept is None:
+            continue
+        made = segments.build(thread_terms.read(thread, span, most=end).records)
+        pairs = (
+            (kept.records["seq"], made.records["seq"]),
+            (kept.records["length"], made.records["length"]),
+            (kept.postings.records, made.postings.records),
+            (kept.postings.counts, made.postings.counts),
+        )
+        same = all(np.array_equal(before, after) for before, after in pairs)
+        if not same or kept.postings.words != made.postings.words:
+            return row.first_seq
+    return None

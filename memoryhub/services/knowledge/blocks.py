@@ -1,0 +1,248 @@
+"""Blocks: texts about a subject that its agents and their models keep up to date."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from uuid import UUID
+from weakref import WeakValueDictionary
+
+from memoryhub.errors import (
+    BlockReadOnlyError,
+    NotInBlockError,
+    NotUniqueError,
+    StaleError,
+    ValueTooLargeError,
+)
+from memoryhub.journal import Receipt, Request
+from memoryhub.kernel.knowledge.blocks import DeleteBlock, WriteBlock
+from memoryhub.kernel.levels.opened import Opened
+from memoryhub.kernel.levels.tokens import EST
+from memoryhub.kernel.paging.page_commands import NewPage
+from memoryhub.kernel.state.page_events import By
+from memoryhub.kernel.state.pages import BLOCK, MAX_BLOCK_BYTES
+from memoryhub.kernel.text import strict_json
+from memoryhub.kernel.threads import measuring
+from memoryhub.models.subjects import Subject
+from memoryhub.queries.knowledge import blocks
+from memoryhub.queries.knowledge.blocks import BlockView
+from memoryhub.queries.knowledge.homes import find_home
+from memoryhub.queries.threads.readers import read
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.knowledge import homes
+
+#: How often a change is made anew because another process was faster: of those who try
+#: at the same time one succeeds each time.
+_ATTEMPTS = 100
+#: Who changes a block in this process waits for who does already.
+_changing: WeakValueDictionary[tuple[UUID, str], asyncio.Lock] = WeakValueDictionary()
+Change = Callable[[str], str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlockDraft:
+    """A block as its agent writes it."""
+
+    block: str
+    text: str
+    #: None: as it was, or nothing.
+    description: str | None = None
+    read_only: bool | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conditions:
+    """On whose account a block is written, and under which conditions."""
+
+    by: By = "tool"
+    #: Of the home thread.
+    if_match: int | None = None
+    request: Request | None = None
+
+
+ANY = Conditions()
+
+
+async def put(
+    *, agent: Agent, subject: Subject, draft: BlockDraft, conditions: Conditions = ANY
+) -> Receipt:
+    """Make a block, or write its next version. Emits page.created or page.updated.
+
+    Raises BlocksFullError, PageErasedError for an id that was deleted,
+    ValueTooLargeError, ValueErasedError, StaleError.
+    """
+    command = await read(_as_command, subject, draft, conditions.by)
+    return await _submit(agent, subject, command, conditions)
+
+
+async def append(
+    *,
+    agent: Agent,
+    subject: Subject,
+    block: str,
+    text: str,
+    conditions: Conditions = ANY,
+) -> Receipt:
+    """Add text to the end of a block; of those who append at once all are kept.
+
+    Raises PageUnknownError, PageErasedError, BlockReadOnlyError for a model,
+    ValueTooLargeError.
+    """
+    change: Change = partial(_appended, text)
+    return await _edit(agent, subject, block, change, conditions)
+
+
+async def replace(
+    *,
+    agent: Agent,
+    subject: Subject,
+    block: str,
+    old: str,
+    new: str,
+    conditions: Conditions = ANY,
+) -> Receipt:
+    """Put `new` in the place of the one occurrence of `old`.
+
+    Raises NotInBlockError and NotUniqueError, and as `append`.
+    """
+    change: Change = partial(_replaced, old, new)
+    return await _edit(agent, subject, block, change, conditions)
+
+
+async def revert(
+    *,
+    agent: Agent,
+    subject: Subject,
+    block: str,
+    version: int,
+    conditions: Conditions = ANY,
+) -> Receipt:
+    """Write an older version of a block, text and meta, as its next one.
+
+    Raises InvalidError for a version that it never had, PageUnknownError,
+    PageErasedError for one whose text is gone.
+    """
+    command = await read(_as_it_was, subject, block, version, conditions.by)
+    return await _submit(agent, subject, command, conditions)
+
+
+async def delete(
+    *, agent: Agent, subject: Subject, block: str, conditions: Conditions = ANY
+) -> Receipt:
+    """Take a block out for good; its id is never used again. Emits page.deleted.
+
+    Raises PageUnknownError, PageErasedError, SubjectHeldError.
+    """
+    await read(_current, subject, block)
+    command = DeleteBlock(page_id=block, by=conditions.by)
+    return await homes.submit(
+        agent=agent,
+        subject=subject,
+        command=command,
+        if_match=conditions.if_match,
+        request=conditions.request,
+    )
+
+
+async def _edit(
+    agent: Agent,
+    subject: Subject,
+    block: str,
+    change: Change,
+    conditions: Conditions,
+) -> Receipt:
+    """Change what is there when it is written: the command names what it was made of.
+
+    Whoever was slower makes its change again, of what is there by then.
+    """
+    async with _changing.setdefault((subject.id, block), asyncio.Lock()):
+        for attempt in range(_ATTEMPTS):
+            command = await read(_changed, subject, block, change, conditions.by)
+            try:
+                return await _submit(agent, subject, command, conditions)
+            except StaleError:
+                if conditions.if_match is not None or attempt == _ATTEMPTS - 1:
+                    raise
+    raise AssertionError("no attempt was left")
+
+
+async def _submit(
+    agent: Agent, subject: Subject, command: WriteBlock, conditions: Conditions
+) -> Receipt:
+    return await homes.submit(
+        agent=agent,
+        subject=subject,
+        command=command,
+        texts=[command.page.payload],
+        if_match=conditions.if_match,
+        request=conditions.request,
+    )
+
+
+def _current(subject: Subject, block: str) -> BlockView:
+    return blocks.get_block(find_home(subject), block)
+
+
+def _as_command(subject: Subject, draft: BlockDraft, by: By) -> WriteBlock:
+    """What is not said of a block that is there stays."""
+    description, read_only = draft.description, draft.read_only
+    if description is None or read_only is None:
+        home = find_home(subject)
+        there = [] if home is None else blocks.list_named(home, [draft.block])
+        for view in there:
+            description = view.description if description is None else description
+            read_only = view.read_only if read_only is None else read_only
+    page = _page(draft.block, draft.text, description or "", read_only=bool(read_only))
+    return WriteBlock(page=page, by=by)
+
+
+def _changed(subject: Subject, block: str, change: Change, by: By) -> WriteBlock:
+    view = _current(subject, block)
+    if by == "model" and view.read_only:
+        raise BlockReadOnlyError
+    text = change(view.text or "")
+    page = _page(block, text, view.description, read_only=view.read_only)
+    return WriteBlock(page=page, version=view.version, by=by)
+
+
+def _as_it_was(subject: Subject, block: str, version: int, by: By) -> WriteBlock:
+    was = blocks.get_version(find_home(subject), block, version)
+    page = _page(block, was.text or "", was.description, read_only=was.read_only)
+    return WriteBlock(page=page, by=by)
+
+
+def _appended(added: str, text: str) -> str:
+    return text + added
+
+
+def _replaced(old: str, new: str, text: str) -> str:
+    first = text.find(old)
+    if first < 0:
+        raise NotInBlockError
+    # From the next character on, for occurrences may overlap.
+    if text.find(old, first + 1) >= 0:
+        raise NotUniqueError
+    return text[:first] + new + text[first + len(old) :]
+
+
+def _page(block: str, text: str, description: str, *, read_only: bool) -> NewPage:
+    """Raise ValueTooLargeError beyond MAX_BLOCK_BYTES."""
+    if len(text.encode()) > MAX_BLOCK_BYTES:
+        raise ValueTooLargeError(max_bytes=MAX_BLOCK_BYTES)
+    content = {"text": text}
+    opened = Opened(page_id=block, type=BLOCK, modality="text", content=content)
+    found = measuring.of_page(opened, sent=None, tokenizer=EST)
+    meta = {"description": description, "read_only": read_only}
+    return NewPage(
+        page_id=block,
+        type=BLOCK,
+        modality="text",
+        payload=strict_json.as_sent({"content": content, "meta": meta}),
+        tokens=found.tokens,
+        cost=found.cost,
+        bytes=len(strict_json.as_sent(content)),
+        counted_by=found.counted_by,
+        map=False,
+    )

@@ -1,0 +1,140 @@
+"""What a model keeps by itself, where its thread allows it: notes, keys and blocks.
+
+By the services of the API, on the model's account. Each answer is a plain sentence.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from memoryhub.errors import (
+    BlockReadOnlyError,
+    KeyNotFoundError,
+    KeysFullError,
+    NotInBlockError,
+    NotUniqueError,
+    PageErasedError,
+    PageUnknownError,
+    ThreadClosedError,
+    ValueErasedError,
+    ValueTooLargeError,
+)
+from memoryhub.journal import Request
+from memoryhub.kernel.levels import tools
+from memoryhub.kernel.memory.keys import Expiry
+from memoryhub.kernel.memory.notes import AddNotes, NewNote
+from memoryhub.kernel.text import memory_tools, names, strict_json
+from memoryhub.models.threads import Thread
+from memoryhub.queries.memory import keys as reading
+from memoryhub.queries.paging import pages
+from memoryhub.queries.threads import threads
+from memoryhub.queries.threads.readers import read
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.knowledge import blocks
+from memoryhub.services.knowledge.blocks import Conditions
+from memoryhub.services.memory import keys, working_memory
+
+#: Bytes of a line of the scratchpad.
+_MAX_NOTE = 16 * 1024
+_REFUSED = (
+    *(BlockReadOnlyError, NotInBlockError, NotUniqueError, PageErasedError),
+    *(PageUnknownError, KeysFullError, ThreadClosedError, ValueErasedError),
+    ValueTooLargeError,
+)
+_OFF = "This thread does not allow that."
+_NO_NAME = "That is no name: letters, digits and ._:@- only, at most 128."
+
+
+async def call(
+    *, agent: Agent, thread: str, sent: Any, request: Request | None = None
+) -> dict[str, str] | None:
+    """Do what a model's call of a memory tool asks for, and answer with its message.
+
+    None for a call of anything else. What the model got wrong, or may not do, is told
+    to it there. Raises NotFoundError, SubjectRestrictedError and the like.
+    """
+    parsed = tools.memory_call(sent)
+    if parsed is None:
+        return None
+    call_id, name, given = parsed
+    row = await read(threads.get_unrestricted, agent.project, thread, bound=agent.bound)
+    content = given if isinstance(given, str) else ""
+    if not content and not pages.settings_now(row).model_tools:
+        content = _OFF
+    if not content:
+        assert isinstance(given, dict)
+        content = await _done(agent, row, name, given, request)
+    return tools.tool_message(call_id, name, content)
+
+
+async def _done(
+    agent: Agent,
+    thread: Thread,
+    name: str,
+    given: dict[str, Any],
+    request: Request | None,
+) -> str:
+    called = agent.calls(thread.name)
+    subject_of_name = given.get("key") or given.get("block")
+    if subject_of_name is not None and not names.valid(subject_of_name):
+        return _NO_NAME
+    if name == memory_tools.KEY_GET:
+        return await read(_key, thread, given["key"])
+    try:
+        if name == memory_tools.NOTE_ADD:
+            return await _add_note(agent, called, given["text"], request)
+        if name == memory_tools.KEY_SET:
+            return await _set_key(agent, called, given, request)
+        return await _edit_block(agent, thread, given, request)
+    except _REFUSED as refusal:
+        return refusal.sentence
+
+
+async def _add_note(
+    agent: Agent, thread: str, text: str, request: Request | None
+) -> str:
+    size = len(text.encode())
+    if not 1 <= size <= _MAX_NOTE:
+        return f"A note has 1 to {_MAX_NOTE} bytes."
+    note = NewNote(text=strict_json.as_sent(text), bytes=size)
+    await working_memory.submit(
+        agent=agent,
+        thread=thread,
+        command=AddNotes(notes=(note,), by="model"),
+        texts=[note.text],
+        request=request,
+    )
+    return "Noted."
+
+
+async def _set_key(
+    agent: Agent, thread: str, given: dict[str, Any], request: Request | None
+) -> str:
+    setting = keys.setting(given["key"], given["value"], Expiry())
+    change = replace(setting, by="model")
+    await keys.change(agent=agent, thread=thread, changes=(change,), request=request)
+    return "The value is kept."
+
+
+def _key(thread: Thread, key: str) -> str:
+    try:
+        value = reading.get_key(thread, key).value
+    except KeyNotFoundError:
+        return "There is no value under that name."
+    return strict_json.as_sent(value).decode()
+
+
+async def _edit_block(
+    agent: Agent, thread: Thread, given: dict[str, Any], request: Request | None
+) -> str:
+    where = {"agent": agent, "subject": thread.subject, "block": given["block"]}
+    conditions = Conditions(by="model", request=request)
+    old, new = given.get("old"), given["new"]
+    if old == "":
+        return "Say what `new` is to stand in the place of, or leave `old` out."
+    if old is None:
+        await blocks.append(text=new, conditions=conditions, **where)
+        return "It stands at the end of the block."
+    await blocks.replace(old=old, new=new, conditions=conditions, **where)
+    return "The block is changed."

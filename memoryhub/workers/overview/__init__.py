@@ -1,0 +1,1 @@
+"""What the overview needs that no page could find out: counts, and who is unhealthy."""

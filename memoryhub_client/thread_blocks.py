@@ -1,0 +1,42 @@
+"""Blocks of a thread's subject, by the thread."""
+
+from __future__ import annotations
+
+from typing import Unpack
+
+from memoryhub_client.blocks import Block
+from memoryhub_client.requests import Act, AsOf, Match, Request, at, read, write
+
+
+def list_all(thread: str, **query: Unpack[AsOf]) -> Request:
+    return read(at("threads", thread, "blocks"), query)
+
+
+def get(thread: str, block: str, **query: Unpack[AsOf]) -> Request:
+    return read(at("threads", thread, "blocks", block), query)
+
+
+def put(thread: str, block: str, text: str, **fields: Unpack[Block]) -> Request:
+    path = at("threads", thread, "blocks", block)
+    return write("PUT", path, {"text": text, **fields})
+
+
+def append(thread: str, block: str, text: str, **fields: Unpack[Act]) -> Request:
+    path = at("threads", thread, "blocks", block, "append")
+    return write("POST", path, {"text": text, **fields})
+
+
+def replace(
+    thread: str, block: str, old: str, new: str, **fields: Unpack[Act]
+) -> Request:
+    path = at("threads", thread, "blocks", block, "replace")
+    return write("POST", path, {"old": old, "new": new, **fields})
+
+
+def revert(thread: str, block: str, version: int, **fields: Unpack[Act]) -> Request:
+    path = at("threads", thread, "blocks", block, "revert")
+    return write("POST", path, {"version": version, **fields})
+
+
+def delete(thread: str, block: str, **fields: Unpack[Match]) -> Request:
+    return write("DELETE", at("threads", thread, "blocks", block), fields)

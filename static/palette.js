@@ -1,0 +1,104 @@
+// The palette: the search page in a dialog, over any page. Ctrl-K opens it, and whatever
+// leads to the search page; arrows go through what was found.
+"use strict";
+(() => {
+  const SEEK = "a.seekin, a.seek, a[data-palette]";
+  const opener = () => document.querySelector(SEEK);
+  const box = () => document.querySelector(".palette");
+  const hits = () => [...box().querySelectorAll(".hit")];
+  // What was looked for last, and what to do once that is what was typed last.
+  let asked = "", waiting = null;
+
+  // Where one stands goes along: a thread, and as of when.
+  function address(link) {
+    const { pathname, searchParams } = new URL(link.href);
+    const seq = new URL(location.href).searchParams.get("at_seq");
+    if (searchParams.has("thread") && seq) searchParams.set("at_seq", seq);
+    return `${pathname}/palette?${searchParams}`;
+  }
+
+  function show(link) {
+    if (box()) return box().querySelector("#q")?.focus();
+    const dialog = document.createElement("dialog");
+    dialog.className = "palette";
+    dialog.setAttribute("aria-label", "Search and go to");
+    document.body.append(dialog);
+    // The browser gives the focus back to where it was.
+    dialog.addEventListener("close", () => dialog.remove());
+    dialog.addEventListener("click", ({ target }) => target === dialog && dialog.close());
+    dialog.showModal();
+    htmx.ajax("GET", address(link), { target: dialog, swap: "innerHTML" })
+      .then(() => {
+        const input = dialog.querySelector("#q");
+        asked = input?.value ?? "";
+        input?.focus();
+        const close = dialog.querySelector("[data-close]");
+        if (!close) return;
+        close.hidden = false;
+        close.addEventListener("click", () => dialog.close());
+      });
+  }
+
+  function move(by) {
+    const all = hits(), input = box().querySelector("#q");
+    const next = all.indexOf(document.activeElement) + by;
+    const goal = next < 0 ? input : all[Math.min(next, all.length - 1)];
+    goal?.focus();
+  }
+
+  // Do what waits, unless what was typed last has not been looked for yet.
+  function proceed() {
+    if (asked !== box().querySelector("#q").value) return;
+    const act = waiting;
+    waiting = null;
+    act?.();
+  }
+
+  function open(hit, now) {
+    if (now && hit.dataset.now) location.assign(hit.dataset.now);
+    else hit.click();
+  }
+
+  document.addEventListener("keydown", (event) => {
+    const { key, ctrlKey, metaKey, shiftKey, target } = event;
+    if ((ctrlKey || metaKey) && key.toLowerCase() === "k" && opener()) {
+      event.preventDefault();
+      return show(opener());
+    }
+    if (!box()?.contains(target)) return;
+    // Single keys mean nothing of the page below.
+    event.stopImmediatePropagation();
+    if (key === "ArrowDown" || key === "ArrowUp") {
+      event.preventDefault();
+      waiting = () => move(key === "ArrowDown" ? 1 : -1);
+      proceed();
+    } else if (key === "Enter" && target.id === "q") {
+      // It is looked for anew.
+      asked = null;
+      waiting = () => hits().length && open(hits()[0], shiftKey);
+      if (shiftKey) target.form.requestSubmit();
+    } else if (key === "Enter" && shiftKey && target.matches(".hit")) {
+      event.preventDefault();
+      open(target, true);
+    } else if (key.length === 1 && key !== " " && target.matches(".hit")) {
+      box().querySelector("#q").focus();
+    }
+  });
+  document.addEventListener("click", (event) => {
+    const link = event.target.closest?.(SEEK);
+    if (!link || event.ctrlKey || event.metaKey || event.shiftKey || event.button) return;
+    event.preventDefault();
+    show(link);
+  });
+  document.addEventListener("htmx:afterSettle", ({ detail }) => {
+    if (detail.target?.id !== "found") return;
+    asked = detail.requestConfig.parameters.q;
+    if (box()) proceed();
+  });
+  // The first hit is previewed by itself; not over one that somebody chose.
+  document.addEventListener("htmx:confirm", (event) => {
+    const { target, triggeringEvent } = event.detail;
+    const chosen = document.querySelector("#found .hit:is(:focus, :hover)");
+    if (target?.id === "preview" && !triggeringEvent && chosen) event.preventDefault();
+  });
+})();

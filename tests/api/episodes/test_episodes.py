@@ -1,0 +1,132 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from memoryhub.models import Event, Project, Subject, Thread
+from tests.api.client import Client
+from tests.cast import factories
+
+pytestmark = pytest.mark.django_db
+
+TALK = {"thread": "talk", "input": "Is 12A free?", "output": "Yes."}
+
+
+@pytest.fixture
+def theirs(acme: Project) -> Thread:
+    return factories.make_thread(factories.make_agent(acme), "theirs", user_id="bob")
+
+
+@pytest.fixture
+def bound(acme: Project, ann: Subject) -> Client:
+    return Client(key=factories.make_key(acme, subject=ann)[1])
+
+
+async def remember(api: Client, subject: Subject, **fields: Any) -> Any:
+    return await api.post(f"/subjects/{subject.id}/episodes", {**TALK, **fields})
+
+
+async def test_what_was_remembered_is_listed_with_its_thread(
+    api: Client, ann: Subject
+) -> None:
+    call = {"name": "seat_map", "arguments": {"flight": "LX318"}, "result": "free"}
+    then = "2024-05-01T09:00:00+00:00"
+    made = await remember(api, ann, tool_calls=[call], occurred_at=then)
+    assert made.status == 201
+    assert (made.json["first"], made.json["end"], made.json["seq"]) == (0, 4, 5)
+    (found,) = (await api.get(f"/subjects/{ann.id}/episodes")).json["items"]
+    assert (found["thread"], found["occurred_at"][:19]) == ("talk", then[:19])
+    assert found["input"]["content"]["content"] == TALK["input"]
+    assert found["output"]["content"]["content"] == TALK["output"]
+    assert found["tool_calls"] == [
+        {"name": "seat_map", "arguments": '{"flight":"LX318"}', "index": 1, "seq": 3}
+    ]
+    profile = (await api.get(f"/subjects/{ann.id}")).json
+    assert profile["episodes"] == 1
+
+
+async def test_a_repeat_remembers_nothing_more(api: Client, ann: Subject) -> None:
+    key = [("idempotency-key", "once")]
+    path = f"/subjects/{ann.id}/episodes"
+    first = await api.post(path, TALK, headers=key)
+    again = await api.post(path, TALK, headers=key)
+    assert again.json == first.json
+    assert again.header("idempotent-replayed") == "true"
+    other = await api.post(path, {**TALK, "output": "No."}, headers=key)
+    assert (other.status, other.code) == (422, "idempotency_mismatch")
+
+
+@pytest.mark.parametrize(
+    ("changes", "code"),
+    [
+        ({"thread": "mh.home"}, "reserved_name"),
+        ({"input": " \n"}, "value"),
+        ({"output": ""}, "value"),
+        ({"input": 7}, "type"),
+        ({"input": None}, "type"),
+        ({"occurred_at": "2024-05-01T09:00:00"}, "time"),
+        ({"tool_calls": [{"name": "a b"}]}, "name"),
+        ({"tool_calls": [{"name": "x" * 124}]}, "name"),
+        ({"tool_calls": [{"name": "x"}] * 101}, "batch_size"),
+        ({"tool_calls": [{"name": "x", "result": 7}]}, "type"),
+        ({"extra": 1}, "extra_field"),
+    ],
+)
+async def test_what_is_no_exchange_is_refused(
+    api: Client, ann: Subject, changes: dict[str, Any], code: str
+) -> None:
+    refused = await remember(api, ann, **changes)
+    assert refused.status == 422
+    assert refused.json["errors"][0]["code"] == code
+    assert not Event.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("query", "code"),
+    [
+        ("limit=0", "limit"),
+        ("limit=201", "limit"),
+        ("from=yesterday", "time"),
+        ("to=2024-05-01", "time"),
+        ("thread=_x", "reserved_name"),
+        ("kind=fact", "extra_parameter"),
+    ],
+)
+async def test_what_is_no_question_is_refused(
+    api: Client, ann: Subject, query: str, code: str
+) -> None:
+    refused = await api.get(f"/subjects/{ann.id}/episodes?{query}")
+    assert (refused.status, refused.json["errors"][0]["code"]) == (422, code)
+
+
+async def test_a_thread_of_another_subject_is_absent(
+    api: Client, theirs: Thread, ann: Subject
+) -> None:
+    path = f"/subjects/{ann.id}/episodes"
+    foreign = await api.get(f"{path}?thread=theirs")
+    absent = await api.get(f"{path}?thread=absent")
+    assert (foreign.status, foreign.code) == (404, "not_found")
+    assert foreign.comparable == absent.comparable
+    assert (await remember(api, ann, thread="theirs")).status == 404
+
+
+async def test_a_bound_key_calls_its_threads_as_ever(
+    bound: Client, ann: Subject
+) -> None:
+    assert (await remember(bound, ann)).json["thread"] == "talk"
+    (found,) = (await bound.get(f"/subjects/{ann.id}/episodes")).json["items"]
+    assert found["thread"] == "talk"
+    newest = (await bound.get("/threads/talk/messages?limit=1")).json["items"]
+    assert [each["index"] for each in newest] == [1]
+
+
+async def test_what_is_loaded_at_the_start_is_the_newest_and_all_counts(
+    api: Client, ann: Subject
+) -> None:
+    for n in range(22):
+        await remember(api, ann, input=f"q{n}")
+    loaded = (await api.get(f"/subjects/{ann.id}/memory")).json
+    assert loaded["counts"]["episodes"] == 22
+    asked = [each["input"]["content"]["content"] for each in loaded["episodes"]]
+    assert asked == [f"q{n}" for n in range(21, 1, -1)]

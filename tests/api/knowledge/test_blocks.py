@@ -1,0 +1,95 @@
+"""Blocks over HTTP: bad input, repeats, and many who append at once."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from tests.api.client import Client
+
+PERSONA = "/threads/t-1/blocks/persona"
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_concurrent_appends_all_kept(served: tuple[Client, str]) -> None:
+    """Eight at once, two hundred each: every line stands there once, whole."""
+    api, _ = served
+    await api.put("/threads/t-1", {"user_id": "ann"})
+    await api.put(PERSONA, {"text": ""})
+
+    async def lines(who: int) -> None:
+        for n in range(200):
+            answer = await api.post(f"{PERSONA}/append", {"text": f"{who}:{n}\n"})
+            assert answer.status == 200, answer.body
+
+    await asyncio.gather(*(lines(who) for who in range(8)))
+    block = (await api.get(PERSONA)).json
+    found = block["text"].splitlines()
+    assert sorted(found) == sorted(f"{who}:{n}" for who in range(8) for n in range(200))
+    for who in range(8):
+        own = [int(line.split(":")[1]) for line in found if line[0] == str(who)]
+        assert own == list(range(200))
+    assert block["version"] == 1601
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_a_repeat_appends_once(served: tuple[Client, str]) -> None:
+    api, _ = served
+    await api.put("/threads/t-1", {"user_id": "ann"})
+    await api.put(PERSONA, {"text": "a"})
+    named = [("idempotency-key", "k")]
+    for _ in range(2):
+        await api.post(f"{PERSONA}/append", {"text": "b"}, headers=named)
+    assert (await api.get(PERSONA)).json["text"] == "ab"
+
+
+BAD: list[tuple[str, str, dict[str, Any]]] = [
+    ("PUT", PERSONA, {}),
+    ("PUT", PERSONA, {"text": 7}),
+    ("PUT", PERSONA, {"text": "x" * 65_537}),
+    ("PUT", PERSONA, {"text": "x", "more": 1}),
+    ("PUT", PERSONA, {"text": "x", "read_only": "yes"}),
+    ("PUT", PERSONA, {"text": "x", "description": "x" * 1_025}),
+    ("PUT", PERSONA, {"text": "x", "by": "system"}),
+    ("PUT", "/threads/t-1/blocks/slot-1", {"text": "x"}),
+    ("PUT", "/threads/t-1/blocks/a%0Ab", {"text": "x"}),
+    ("POST", f"{PERSONA}/append", {"text": ""}),
+    ("POST", f"{PERSONA}/replace", {"old": "", "new": "x"}),
+    ("POST", f"{PERSONA}/replace", {"old": "x"}),
+    ("POST", f"{PERSONA}/revert", {"version": 0}),
+    ("POST", f"{PERSONA}/revert", {"version": 2}),
+    ("POST", f"{PERSONA}/revert", {"version": "1"}),
+]
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_what_is_wrong_is_refused(served: tuple[Client, str]) -> None:
+    api, _ = served
+    await api.put("/threads/t-1", {"user_id": "ann"})
+    await api.put(PERSONA, {"text": "x"})
+    before = (await api.get(PERSONA)).json
+    for method, path, body in BAD:
+        answer = await api.send(method, path, body)
+        assert answer.status == 422, (path, body, answer.body)
+    assert (await api.get(PERSONA)).json == before
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_both_addresses_are_of_one_subject(served: tuple[Client, str]) -> None:
+    api, _ = served
+    subject = (await api.put("/threads/t-1", {"user_id": "ann"})).json["subject_id"]
+    empty = (await api.get(f"/subjects/{subject}/blocks")).json
+    assert (empty["items"], empty["thread"]) == ([], None)
+    made = await api.put(f"/subjects/{subject}/blocks/persona", {"text": "Ann."})
+    assert (made.status, made.json["thread"]) == (201, f"mh.home.{subject}")
+    listed = (await api.get("/threads/t-1/blocks")).json
+    assert listed["thread"] == f"mh.home.{subject}"
+    assert [each["text"] for each in listed["items"]] == ["Ann."]
+    home = f"/threads/mh.home.{subject}"
+    assert (await api.get(home)).json["subject_id"] == subject
+    page = (await api.get(f"{home}/pages/persona?level=0")).json
+    assert page["page"]["content"] == {"text": "Ann."}
+    refused = await api.post(f"{home}/notes", {"text": "x"})
+    assert (refused.status, refused.code) == (409, "home_thread")

@@ -1,0 +1,101 @@
+"""The routes of search: an agent finds what was acknowledged; bad input is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from memoryhub.models.events import Event
+from memoryhub.services.access.api_keys import Agent
+from tests.api.client import Client
+from tests.cast import factories
+
+pytestmark = pytest.mark.django_db
+
+
+async def test_an_agent_finds_an_acknowledged_message(
+    api: Client, agent: Agent
+) -> None:
+    said = {"from": "user", "to": "a", "type": "chat.user", "content": "It is ZFA04Y."}
+    receipt = (await api.post("/threads/t-1/slots", said)).json
+    events = Event.objects.count()
+    found = await api.post("/threads/t-1/search", {"query": "zfa04y", "explain": True})
+    assert found.header("cache-control") == "no-store"
+    (hit,) = found.json["items"]
+    assert (hit["thread"], hit["seq"], hit["slot"]) == ("t-1", receipt["seq"], 0)
+    assert hit["matches"] == [[6, 12]]
+    assert hit["why"][0]["term"] == "zfa04y"
+    assert (found.json["total"], found.json["reason"]) == (1, None)
+    assert Event.objects.count() == events
+    before = await api.post("/threads/t-1/search", {"query": "zfa04y", "at_seq": 1})
+    assert (before.json["items"], before.json["reason"]) == ([], "no_match")
+
+
+async def test_recall_ranges_over_the_subject(api: Client, agent: Agent) -> None:
+    api.connect()
+    for n, user in ((1, "ann"), (2, "ann"), (3, "bob")):
+        factories.make_thread(agent, f"t-{n}", user_id=user)
+        factories.append(agent, f"t-{n}", "the lamp")
+    subject = factories.get_thread(agent).subject_id
+    asked = {"query": "lamp"}
+    for path in ("/threads/t-1/recall", f"/subjects/{subject}/recall"):
+        answer = await api.post(path, asked)
+        assert {hit["thread"] for hit in answer.json["items"]} == {"t-1", "t-2"}
+        only = await api.post(path, {**asked, "exclude_thread": "t-1"})
+        assert [hit["thread"] for hit in only.json["items"]] == ["t-2"]
+        foreign = await api.post(path, {**asked, "thread": "t-3"})
+        absent = await api.post(path, {**asked, "thread": "t-9"})
+        assert foreign.comparable == absent.comparable
+        assert foreign.status == 404
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        ({}, "missing"),
+        ({"query": ""}, "value"),
+        ({"query": " "}, "value"),
+        ({"query": "x" * 1001}, "value"),
+        ({"query": " ".join(f"w{n}" for n in range(65))}, "value"),
+        (b'{"query": "\\ud800"}', "surrogate"),
+        ({"query": "x", "limit": 0}, "limit"),
+        ({"query": "x", "limit": 51}, "limit"),
+        ({"query": "x", "kinds": ["dream"]}, "value"),
+        ({"query": "x", "order": "worst"}, "value"),
+        (
+            {
+                "query": "x",
+                "from": "2026-02-01T00:00:00Z",
+                "to": "2026-01-01T00:00:00Z",
+            },
+            "time_range",
+        ),
+        ({"query": "x from:2026-02-01 to:2026-01-01"}, "time_range"),
+        ({"query": "x", "dreams": 1}, "extra_field"),
+    ],
+)
+async def test_bad_input_is_refused(
+    api: Client, agent: Agent, body: Any, code: str
+) -> None:
+    api.connect()
+    factories.append(agent, "t-1", "hello")
+    answer = await api.post("/threads/t-1/search", body)
+    assert answer.status in (400, 422)
+    codes = [each["code"] for each in answer.json["errors"]]
+    assert code in (*codes, answer.code)
+
+
+async def test_an_unbalanced_quote_is_ordinary_text(api: Client, agent: Agent) -> None:
+    api.connect()
+    factories.append(agent, "t-1", "hello there")
+    for query in ('"hello', 'hello"', "kind:hello", "from:hello", "role:hello"):
+        answer = await api.post("/threads/t-1/search", {"query": query})
+        assert answer.json["total"] == 1, query
+
+
+async def test_a_seq_beyond_the_head_is_unknown(api: Client, agent: Agent) -> None:
+    api.connect()
+    factories.append(agent, "t-1", "hello")
+    answer = await api.post("/threads/t-1/search", {"query": "hello", "at_seq": 99})
+    assert (answer.status, answer.code) == (404, "seq_unknown")

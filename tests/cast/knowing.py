@@ -1,0 +1,111 @@
+"""What is known of people in tests: facts asserted, ended, retracted."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from memoryhub.journal import Receipt
+from memoryhub.kernel.knowledge.facts import Reason
+from memoryhub.kernel.state.knowledge import Cardinality
+from memoryhub.models.server.clock import clock
+from memoryhub.models.subjects import Subject
+from memoryhub.models.threads import Thread
+from memoryhub.queries.knowledge import facts as known
+from memoryhub.queries.knowledge.facts import FactFilter, FactLine
+from memoryhub.queries.knowledge.homes import find_home
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.knowledge import blocks, facts, homes
+from memoryhub.services.knowledge.blocks import BlockDraft
+from memoryhub.services.knowledge.facts import FactDraft, SourceAddress
+from tests.cast.factories import run
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def day(n: int) -> datetime:
+    return START + timedelta(days=n)
+
+
+def claim(
+    value: str,
+    begin: int | None = None,
+    end: int | None = None,
+    *,
+    predicate: str = "home airport",
+    source: tuple[str, int] | None = None,
+    **more: Any,
+) -> FactDraft:
+    fields: dict[str, Any] = {"entity": "user", "origin": "agent", **more}
+    return FactDraft(
+        predicate=predicate,
+        value=value,
+        valid_from=None if begin is None else day(begin),
+        valid_until=None if end is None else day(end),
+        source=None if source is None else SourceAddress(*source),
+        **fields,
+    )
+
+
+def say(agent: Agent, subject: Subject, *drafts: FactDraft) -> Receipt:
+    """Assert these, in one commit."""
+    command = facts.assertion(subject, drafts, now=clock.now(), bound=agent.bound)
+    texts = [fact.payload for fact in command.facts]
+    return run(homes.submit(agent=agent, subject=subject, command=command, texts=texts))
+
+
+def end(agent: Agent, subject: Subject, seq: int, at: int) -> Receipt:
+    command = facts.ending(subject, seq, at=day(at), origin="agent", now=clock.now())
+    return run(homes.submit(agent=agent, subject=subject, command=command))
+
+
+def retract(
+    agent: Agent,
+    subject: Subject,
+    seq: int,
+    reason: Reason = "withdrawn",
+    *,
+    whole: bool = True,
+) -> Receipt:
+    command = facts.retraction(subject, seq, reason, whole=whole, now=clock.now())
+    return run(homes.submit(agent=agent, subject=subject, command=command))
+
+
+def configure(
+    agent: Agent, subject: Subject, cardinality: Cardinality | None, predicate: str
+) -> Receipt:
+    command = facts.configuration("user", predicate, cardinality)
+    return run(homes.submit(agent=agent, subject=subject, command=command))
+
+
+def every(subject: Subject, **where: Any) -> list[FactLine]:
+    """All facts of a subject that match."""
+    where.setdefault("valid_at", day(1000))
+    found: list[FactLine] = []
+    after: str | None = None
+    while True:
+        batch = known.list_facts(subject, FactFilter(**where), after=after, limit=3)
+        found += batch.items
+        if (after := batch.next) is None:
+            return found
+
+
+def spans(found: list[FactLine]) -> list[tuple[str, int, int | None]]:
+    """Each as (value, first day, day of its end)."""
+    return [
+        (
+            fact.value,
+            (fact.valid_from - START).days,
+            None if fact.valid_until is None else (fact.valid_until - START).days,
+        )
+        for fact in found
+    ]
+
+
+def write(agent: Agent, subject: Subject, block: str, text: str) -> Thread:
+    """Write a block, or its next version; its home thread."""
+    draft = BlockDraft(block=block, text=text)
+    run(blocks.put(agent=agent, subject=subject, draft=draft))
+    home = find_home(subject)
+    assert home is not None
+    return home

@@ -1,0 +1,121 @@
+"""A model on loopback that answers from a script, and breaks as it is told to.
+
+A double for what is not ours: a chat-completions server of bare sockets, so that it can
+reset, hang, drip and lie about what it sends.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import struct
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from memoryhub.model_settings import ModelSettings
+
+KEY = "sk-test-4711"
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What is sent for one question."""
+
+    body: bytes = b""
+    status: int = 200
+    headers: tuple[str, ...] = ()
+    #: One of: reset, hang, drip, drip_head.
+    deed: str = ""
+
+
+def saying(text: Any, **usage: int) -> Reply:
+    """A completion of this text."""
+    message = {"role": "assistant", "content": text}
+    found = {"choices": [{"index": 0, "message": message}], "usage": usage}
+    return Reply(json.dumps(found).encode())
+
+
+@dataclass
+class ScriptedModel:
+    """The running server: its script, and every question it was asked."""
+
+    port: int
+    script: list[Reply] = field(default_factory=list)
+    asked: list[dict[str, Any]] = field(default_factory=list)
+    headers: list[dict[str, str]] = field(default_factory=list)
+    #: Set when it is to let go of whoever hangs.
+    over: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def settings(self) -> ModelSettings:
+        return ModelSettings(
+            url=f"http://127.0.0.1:{self.port}/v1", name="small", key=KEY
+        )
+
+    def answer(self, line: socket.socket) -> None:
+        headers, body = _request(line)
+        self.headers.append(headers)
+        self.asked.append(json.loads(body))
+        reply = self.script.pop(0)
+        if reply.deed == "reset":
+            linger = struct.pack("ii", 1, 0)
+            line.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+            return
+        if reply.deed == "hang":
+            self.over.wait(30)
+            return
+        heads = [
+            f"HTTP/1.1 {reply.status} Scripted",
+            f"Content-Length: {len(reply.body)}",
+            "Connection: close",
+            *reply.headers,
+        ]
+        head = "\r\n".join([*heads, "", ""]).encode()
+        slow = {"drip": reply.body, "drip_head": head + reply.body}
+        if reply.deed != "drip_head":
+            line.sendall(head)
+        if reply.deed not in slow:
+            line.sendall(reply.body)
+        for each in slow.get(reply.deed, b""):
+            line.sendall(bytes([each]))
+            if self.over.wait(0.05):
+                return
+
+
+def _request(line: socket.socket) -> tuple[dict[str, str], bytes]:
+    raw = b""
+    while b"\r\n\r\n" not in raw:
+        raw += line.recv(65_536)
+    head, _, body = raw.partition(b"\r\n\r\n")
+    lines = [each.decode().split(": ", 1) for each in head.split(b"\r\n")[1:]]
+    headers = {name.lower(): value for name, value in lines}
+    while len(body) < int(headers["content-length"]):
+        body += line.recv(65_536)
+    return headers, body
+
+
+@contextmanager
+def running(*script: Reply) -> Iterator[ScriptedModel]:
+    """A model on a port of its own, until the block ends."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        model = ScriptedModel(port=server.getsockname()[1], script=[*script])
+        server.settimeout(0.05)
+
+        def serve() -> None:
+            while not model.over.is_set():
+                with suppress(OSError):
+                    line, _ = server.accept()
+                    line.settimeout(30)
+                    with line:
+                        model.answer(line)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        try:
+            yield model
+        finally:
+            model.over.set()
+            thread.join()

@@ -1,0 +1,152 @@
+"""A first agent: its key, its program, and the thread that the page becomes."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from inspector.connect import snippets
+from memoryhub.models.projects import Project
+from memoryhub.models.threads import Thread
+from memoryhub.services.access import api_keys
+from tests.e2e.conftest import Watched
+
+HERE = "/p/acme/connect"
+SECONDS = 60
+#: What the snippet for LangGraph builds its graph of, where that is not installed.
+LANGGRAPH = """
+class Message:
+    def __init__(self, content):
+        self.content = content
+
+START, MessagesState = "start", dict
+
+class StateGraph:
+    def __init__(self, state): self.nodes, self.edges = {}, {}
+    def add_node(self, name, node): self.nodes[name] = node
+    def add_edge(self, begin, end): self.edges[begin] = end
+    def compile(self): return self
+    def invoke(self, given):
+        messages = [Message(text) for _, text in given["messages"]]
+        return self.nodes[self.edges[START]]({"messages": messages})
+"""
+TYPES = re.compile(r"(?<=\w): (?:string|object)\b")
+
+
+def make_key(page: Page) -> str:
+    """Make a key on the page, by its form."""
+    page.goto(HERE)
+    page.get_by_label("Name").fill("desk-agent")
+    page.get_by_role("button", name="Make the key").click()
+    secret = page.locator("#secret").inner_text()
+    assert api_keys.well_formed(secret)
+    return secret
+
+
+def run(words: list[str], key: str, **env: str) -> str:
+    done = subprocess.run(
+        words,
+        env={**os.environ, "MEMORYHUB_KEY": key, **env},
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def as_python(text: str, folder: Path) -> list[str]:
+    program = folder / "first.py"
+    program.write_text(text)
+    return [sys.executable, str(program)]
+
+
+def as_node(text: str, folder: Path) -> list[str]:
+    program = folder / "first.mjs"
+    program.write_text(TYPES.sub("", text))
+    return ["node", str(program)]
+
+
+RUN: dict[str, Callable[[str, Path], list[str]]] = {
+    "py": as_python,
+    "ts": as_node,
+    "curl": lambda text, _: [
+        "sh",
+        "-c",
+        f"set -e; {text.replace('curl', 'curl -fsS')}",
+    ],
+    "lg": as_python,
+}
+
+
+def test_the_page_becomes_the_thread_on_its_first_event_without_a_reload(
+    page: Page, server: str, tmp_path: Path
+) -> None:
+    key = make_key(page)
+    page.evaluate("window.here = true")
+    expect(page.get_by_role("heading", name="Waiting for desk-agent")).to_be_visible()
+    expect(page.get_by_role("img", name="done")).to_have_count(1)
+    text = page.locator("#code-py").inner_text()
+    run(as_python(text, tmp_path), key)
+    expect(page.locator("#fresh")).to_contain_text(f"{snippets.THREAD} has begun")
+    expect(page.locator("#events .event")).not_to_have_count(0)
+    expect(page.locator("#events")).to_contain_text("Yes, it leaves at 9:40.")
+    # The key was made, and a message was sent.
+    expect(page.get_by_role("img", name="done")).to_have_count(2)
+    assert page.evaluate("window.here") is True
+    # It was needed until now, and stands there still.
+    expect(page.locator("#secret")).to_have_text(key)
+    page.get_by_role("link", name="Open the thread").click()
+    page.wait_for_url(f"**/threads/{snippets.THREAD}")
+
+
+@pytest.mark.parametrize("name", RUN)
+def test_every_snippet_runs_as_it_stands(
+    page: Page, server: str, tmp_path: Path, name: str, acme: Project
+) -> None:
+    key = make_key(page)
+    text = page.locator(f"#code-{name}").text_content() or ""
+    if name == "lg":
+        (tmp_path / "langgraph").mkdir()
+        (tmp_path / "langgraph/__init__.py").touch()
+        (tmp_path / "langgraph/graph.py").write_text(LANGGRAPH)
+    run(RUN[name](text, tmp_path), key, PYTHONPATH=str(tmp_path))
+    thread = Thread.objects.get(project=acme, name=snippets.THREAD)
+    assert not thread.subject.anonymous
+    assert thread.slot_count == (1 if name == "curl" else 2)
+    assert thread.turn_count == (0 if name == "curl" else 1)
+
+
+def test_languages_are_chosen_by_keyboard_alone(page: Page) -> None:
+    page.goto(HERE)
+    page.locator("#lang-py").focus()
+    for name in ("ts", "curl", "lg"):
+        page.keyboard.press("ArrowRight")
+        expect(page.locator(f"#code-{name}")).to_be_visible()
+    expect(page.locator("#code-py")).to_be_hidden()
+
+
+def test_without_scripts_a_key_is_made_and_a_reload_shows_the_thread(
+    open_page: Callable[..., Page], watched: Watched, tmp_path: Path
+) -> None:
+    page = open_page(java_script_enabled=False)
+    page.goto(HERE)
+    page.get_by_label("Name").fill("desk-agent")
+    page.get_by_role("button", name="Make the key").click()
+    key = page.locator("#secret").inner_text()
+    expect(page.get_by_role("button", name="Copy")).to_have_count(0)
+    page.locator("label", has_text="curl").click()
+    expect(page.locator("#code-curl")).to_be_visible()
+    text = page.locator("#code-curl").inner_text()
+    run(RUN["curl"](text, tmp_path), key)
+    page.get_by_role("link", name="Reload").click()
+    expect(page.locator("#fresh")).to_contain_text("has begun")
+    assert key not in page.content()

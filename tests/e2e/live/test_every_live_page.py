@@ -1,0 +1,339 @@
+"""Every page under the pill: what it shows after its push is what a reload shows.
+
+Else it says as of when it is. An agent writes something of everything meanwhile.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from inspector.live import protocol
+from memoryhub.models.projects import Project
+from memoryhub.models.threads import Thread
+from memoryhub.services.access import api_keys
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.paging import levels
+from tests.e2e.conftest import Watched, say
+from tests.inspector import remembered
+from tests.inspector.paged import make_paged
+from tests.inspector.routes import list_routes, variants
+from tests.oracles import memory_acts
+
+THREADS = "/p/acme/threads"
+SLOT = {"from": "user", "to": "assistant", "type": "chat.user"}
+#: No page of one's own: fragments, files, and what sends one away.
+OTHERS = {"panel", "list-panel", "erasure-panel", "sign-out", "theme", "sso", "sign-in"}
+#: Of a list that is read, or narrowed down: it stands still and says so.
+READ = (
+    "/events?q=noun:slot",
+    "/slots?from=user",
+    "/slots?index=1",
+    "/keys?q=name:seat",
+    "/pages?q=tier:L0",
+    "/pages?limit=2",
+    "/turns?limit=1",
+    "/keys/seat",
+)
+#: Replay and paging as their addresses ask for them.
+MODES = ("", "?view=events&tab=changes", "?tab=memory", "/paging", "/paging?by=event")
+#: By which `make test` looks for what breaks all of them.
+FEW = ("/slots", "/events", "/turns", "/pages", "/keys", "/events?q=noun:slot")
+#: By which all that moves is looked at for jumps.
+STEADY = (
+    "",
+    "?view=events",
+    "?at_seq=20",
+    "/turns",
+    "/turns/3",
+    "/paging",
+    "/pages",
+    "/slots",
+    "/keys",
+    "/checkpoints",
+)
+#: Sums up how far what was painted has moved, but for what somebody did.
+SHIFTS = """
+window.shifted = 0;
+new PerformanceObserver((list) => list.getEntries().forEach((each) => {
+  if (!each.hadRecentInput) window.shifted += each.value;
+})).observe({ type: "layout-shift", buffered: true });
+"""
+_AGES = re.compile(
+    r"\b(?:now|in \d+ \w+|\d+ (?:s|min|h)(?: \d+ (?:s|min))?(?: ago)?)\b"
+)
+
+
+@pytest.fixture(autouse=True)
+def room(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One browser opens more pages here than one person would at once."""
+    monkeypatch.setattr(protocol, "MAX_SOCKETS_PER_SESSION", 1_000)
+
+
+def at_rest() -> Thread:
+    """The thread, once it has the levels that the worker would write a moment later."""
+    levels.make(Thread.objects.get(name="paged"))
+    return Thread.objects.get(name="paged")
+
+
+@pytest.fixture
+def world(agent: Agent) -> Thread:
+    """A thread under pressure that has working memory too."""
+    make_paged(agent, "paged")
+    for key in ("seat", "cart"):
+        memory_acts.set_key(agent, key, "12A", thread="paged")
+    memory_acts.take(agent, "before", thread="paged")
+    memory_acts.add_notes(agent, "It was a mistake.", thread="paged")
+    memory_acts.set_task(agent, "paged", status="running")
+    remembered.make_desk(agent)
+    return at_rest()
+
+
+@pytest.fixture
+def write(acme: Project, world: Thread, page: Page) -> Callable[[], int]:
+    """Does something of everything by the API; the head after it."""
+    _, key = api_keys.create(acme)
+    count = 0
+
+    def sent(method: str, path: str, body: Any) -> None:
+        answer = page.request.fetch(
+            f"/api/v1/threads/{world.name}{path}",
+            method=method,
+            data=body,
+            headers={"Authorization": f"Bearer {key}"},
+        )
+        assert answer.ok, answer.text()
+
+    def written() -> int:
+        nonlocal count
+        count += 1
+        said = {**SLOT, "content": f"And {count}? " + "Why? " * 60}
+        sent("POST", "/turns", {"slots": [said]})
+        sent("PUT", "/keys/seat", {"value": f"{count}A"})
+        sent("PUT", f"/keys/new-{count}", {"value": count, "ttl_seconds": 36_000})
+        sent("POST", "/notes", {"text": f"Note {count}."})
+        sent("PATCH", "/task", {"progress_percent": count % 100})
+        sent("POST", "/checkpoints", {"name": f"c-{count}"})
+        return at_rest().head_seq
+
+    return written
+
+
+def shown(page: Page) -> str:
+    """What stands on the page, but for ages."""
+    text = page.locator("main").inner_text()
+    return re.sub(r"\s+", " ", _AGES.sub("…", text))
+
+
+def pill(page: Page) -> Locator:
+    return page.locator("#live")
+
+
+def settled(page: Page, head: int) -> None:
+    """Wait until all that is pushed to the page is there."""
+    page.wait_for_function(
+        """head => [...document.querySelectorAll("[data-live]")].every(
+          panel => Number(panel.dataset.seq) >= head)""",
+        arg=head,
+    )
+
+
+def differs(page: Page, path: str, write: Callable[[], int]) -> str:
+    """What is wrong with a page once its thread has moved; empty for nothing."""
+    page.goto(path)
+    expect(pill(page)).to_have_attribute("data-state", "live")
+    standing = page.locator("[data-standing]").count()
+    head = write()
+    settled(page, head)
+    if standing:
+        expect(pill(page)).to_have_text(
+            re.compile(r"^This (list|page): as of \d\d:\d\d · \d+ newer$")
+        )
+        page.get_by_role("link", name="Show now").click()
+        expect(pill(page)).to_have_text("Live")
+        return ""
+    expect(pill(page)).to_have_text("Live")
+    before = shown(page)
+    page.reload()
+    return difference(before, shown(page))
+
+
+def difference(before: str, after: str) -> str:
+    """Where two texts part, and a little of each; empty if they are the same."""
+    if before == after:
+        return ""
+    pairs = enumerate(zip(before, after, strict=False))
+    first = next((n for n, (a, b) in pairs if a != b), min(len(before), len(after)))
+    place = max(0, first - 40)
+    return f"{before[place:][:160]!r}, after a reload {after[place:][:160]!r}"
+
+
+def addresses() -> Iterator[str]:
+    """The pages of a thread, and some lists as somebody reads them."""
+    known = {"project": "acme", "thread": "paged", "page": "policy", "key": "seat"}
+    known |= {"fact": "2", "block": "persona"}
+    known |= {"seq": "2", "index": "1", "n": "1", "number": "1", "verb": "pin"}
+    for route in list_routes():
+        if route.name in OTHERS or "thread" not in route.parameters:
+            continue
+        if "kind" in route.parameters or route.pattern.endswith("ndjson"):
+            continue
+        for choice in variants(route):
+            yield route.fill({**known, **choice})
+    yield from (f"{THREADS}/paged{path}" for path in READ)
+
+
+def problems(page: Page, paths: Iterator[str], write: Callable[[], int]) -> list[str]:
+    found = []
+    for path in paths:
+        answer = page.request.get(path)
+        # Pages without a socket claim nothing.
+        if "ws-connect" not in answer.text():
+            continue
+        if problem := differs(page, path, write):
+            found.append(f"{path}: {problem}")
+    return found
+
+
+def test_the_lists_of_a_thread_show_what_is_now(
+    write: Callable[[], int], page: Page
+) -> None:
+    paths = (f"{THREADS}/paged{path}" for path in FEW)
+    assert problems(page, paths, write) == []
+
+
+def test_replay_and_paging_show_what_is_now(
+    write: Callable[[], int], page: Page
+) -> None:
+    paths = (f"{THREADS}/paged{path}" for path in MODES)
+    assert problems(page, paths, write) == []
+
+
+def test_every_page_of_a_thread_shows_what_is_now(
+    write: Callable[[], int], page: Page, watched: Watched
+) -> None:
+    # A form that is only sent is no page.
+    watched.expected.append("405")
+    assert problems(page, addresses(), write) == []
+
+
+def test_nothing_jumps_as_a_page_comes_and_is_pushed_to(
+    write: Callable[[], int], page: Page
+) -> None:
+    """By the browser's own sum of layout shifts: 0.1 is called good."""
+    page.add_init_script(SHIFTS)
+    projects = ("/p/acme/", THREADS, "/p/acme/connect", "/p/acme/health")
+    shifts: dict[str, float] = {}
+    for path in (*projects, *(f"{THREADS}/paged{part}" for part in STEADY)):
+        page.goto(path)
+        if page.locator("body[ws-connect]").count():
+            expect(pill(page)).to_have_attribute("data-state", re.compile("live|paus"))
+        head = write()
+        if path in projects[:2]:
+            expect(page.locator("main")).to_contain_text(f"And {len(shifts) + 1}?")
+        else:
+            settled(page, head)
+        page.evaluate("() => new Promise((done) => requestAnimationFrame(done))")
+        shifts[path] = page.evaluate("() => window.shifted")
+    assert {path: by for path, by in shifts.items() if by > 0.1} == {}
+
+
+def test_the_list_of_threads_shows_what_is_now(
+    write: Callable[[], int], page: Page, world: Thread
+) -> None:
+    page.goto(f"{THREADS}?sort=name")
+    expect(pill(page)).to_have_text("Live")
+    head = write()
+    row = page.locator(f"#row-{world.id}")
+    expect(row).to_have_attribute("data-seq", str(head))
+    expect(row).to_contain_text("And 1?")
+    rows = page.locator(".threads .row")
+    before = [_AGES.sub("…", text) for text in rows.all_inner_texts()]
+    page.reload()
+    assert [_AGES.sub("…", text) for text in rows.all_inner_texts()] == before
+
+
+def test_ticked_threads_stay_ticked_and_are_closed_together(
+    write: Callable[[], int], page: Page, world: Thread
+) -> None:
+    page.goto(THREADS)
+    expect(pill(page)).to_have_text("Live")
+    page.get_by_label("Choose paged").check()
+    page.get_by_label("Choose desk").check()
+    head = write()
+    expect(page.locator(f"#row-{world.id}")).to_have_attribute("data-seq", str(head))
+    expect(page.get_by_label("Choose paged")).to_be_checked()
+    page.get_by_role("button", name="Close…").click()
+    page.get_by_role("button", name="Close 2 threads").click()
+    expect(page.locator("h1")).to_have_text("Closed 2 threads")
+    assert {*Thread.objects.values_list("status", flat=True)} == {"closed"}
+
+
+def test_the_overview_takes_in_a_new_thread(
+    world: Thread, page: Page, agent: Agent
+) -> None:
+    page.goto("/p/acme/")
+    expect(pill(page)).to_have_text("Live")
+    say(agent, "just-begun", "Where is my parcel?")
+    # Sooner than what it would ask for by itself.
+    expect(page.locator("main")).to_contain_text("just-begun", timeout=15_000)
+
+
+def test_a_list_that_is_read_waits_and_says_so(
+    write: Callable[[], int], page: Page
+) -> None:
+    page.set_viewport_size({"width": 1000, "height": 500})
+    page.goto(f"{THREADS}/paged/events")
+    expect(pill(page)).to_have_text("Live")
+    page.evaluate("() => scrollTo(0, 900)")
+    page.wait_for_function("() => scrollY > 600")
+    first = page.locator("#events-list li").first
+    before = first.get_attribute("id")
+    head = write()
+    expect(pill(page)).to_have_text(
+        re.compile(r"^This list: as of \d\d:\d\d · \d+ newer$")
+    )
+    assert first.get_attribute("id") == before
+    page.get_by_role("link", name="Show now").click()
+    expect(page.locator("#events-list")).to_have_attribute("data-seq", str(head))
+    expect(pill(page)).to_have_text("Live")
+    assert page.locator(f"#event-{head}").count() == 1
+
+
+def test_what_changed_is_marked_for_two_seconds_and_named_once(
+    write: Callable[[], int], page: Page
+) -> None:
+    page.goto(f"{THREADS}/paged/keys")
+    expect(pill(page)).to_have_text("Live")
+    page.evaluate(
+        """() => {
+          window.marks = new Set();
+          new MutationObserver(() => document.querySelectorAll("#keys .now-in").forEach(
+            (each) => window.marks.add(each.closest("tr, dd").textContent)))
+            .observe(document.body, {childList: true, subtree: true, attributes: true});
+        }"""
+    )
+    write()
+    expect(page.locator("#keys")).to_contain_text("new-1")
+    marks = page.evaluate("() => [...window.marks]")
+    assert any("seat" in mark for mark in marks)
+    assert not any("cart" in mark for mark in marks)
+    expect(page.locator("#changes")).to_contain_text("new-1 new")
+    expect(page.locator("#keys .now-in")).to_have_count(0)
+
+
+def test_the_conversation_opens_at_its_newest_and_follows(
+    write: Callable[[], int], page: Page
+) -> None:
+    page.set_viewport_size({"width": 1000, "height": 500})
+    page.goto(f"{THREADS}/paged/slots")
+    last = page.locator("#slots-list article").last
+    expect(last).to_be_in_viewport()
+    before = last.get_attribute("id")
+    write()
+    expect(last).not_to_have_attribute("id", str(before))
+    expect(last).to_be_in_viewport()

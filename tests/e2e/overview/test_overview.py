@@ -1,0 +1,199 @@
+"""The overview in a browser: what is wrong, since when; live from the first event."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from django.utils import timezone
+from playwright.sync_api import Page, expect
+
+from memoryhub import journal
+from memoryhub.journal.writing.activity import activity
+from memoryhub.models.projects import Project
+from memoryhub.models.threads import Thread
+from memoryhub.queries.overview.onsets import find_onsets
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.vault.keys import backup, keyring
+from memoryhub.workers import anchors, stats
+from memoryhub.workers.overview import unhealthy
+from tests.cast import factories, recordings, sample
+from tests.e2e.conftest import picture, say
+from tests.inspector.paged import make_restless
+
+#: A run whose agent comes back to its passengers' bookings again and again.
+TASK, BUDGET = 13, 4_000
+LINK = re.compile(r"/threads/restless/turns/3\?at_turn=3$")
+
+
+def look() -> None:
+    """As the worker does every ten seconds."""
+    now = timezone.now()
+    stats.take(now)
+    unhealthy.look(now)
+    journal.run(activity.flush)
+
+
+@pytest.fixture
+def troubled(agent: Agent) -> Agent:
+    """A project with a thread that thrashes and one that is fine."""
+    factories.append(agent, "calm", "Where is my parcel?", "It is in Oslo.")
+    make_restless(agent, exchanges=8)
+    look()
+    return agent
+
+
+@pytest.fixture
+def journey(acme: Project, tmp_path: Path) -> Thread:
+    runs = json.loads(sample.path().read_text(encoding="utf-8"))
+    restless = next(each for each in runs if each["task_id"] == TASK)
+    path = recordings.array(tmp_path, restless, name=f"{sample.NAME}.json")
+    recordings.take(acme, path, budget=BUDGET)
+    look()
+    return Thread.objects.get(project=acme, name__startswith=sample.NAME)
+
+
+def test_an_empty_overview_becomes_live_by_the_first_event(
+    agent: Agent, acme: Project, page: Page
+) -> None:
+    expect(page.get_by_role("heading", name="No thread yet")).to_be_visible()
+    expect(page.locator("#live")).to_have_attribute("data-state", "live")
+    say(agent, "first", "Hello?")
+    expect(page.get_by_role("link", name="first")).to_be_visible()
+    expect(page.get_by_text("No thread yet")).to_have_count(0)
+
+
+def test_which_threads_are_unhealthy_why_and_since_when_in_one_click(
+    troubled: Agent, page: Page
+) -> None:
+    """Of the three that there may be: from the list to the turn where it began."""
+    listed = page.locator(".ill > li").first
+    expect(listed.get_by_role("link", name="restless", exact=True)).to_be_visible()
+    expect(listed).to_contain_text("Thrashing.")
+    expect(listed).to_contain_text("limit 2")
+    expect(listed).to_contain_text("since")
+    listed.get_by_role("link", name="restless, turn 3").click()
+    expect(page).to_have_url(LINK)
+    expect(page.locator("main")).to_contain_text("And again, 2?")
+
+
+def test_the_chart_says_when_it_began(troubled: Agent, page: Page) -> None:
+    lead = page.locator(".chart.lead")
+    expect(lead.locator(".onset-word")).to_have_text("restless begins to thrash")
+    expect(lead.locator(".flagno")).to_have_text("1")
+    picture(page, "overview-troubled")
+    lead.locator(".flagno").click()
+    expect(page).to_have_url(LINK)
+
+
+def test_a_flag_is_a_link_without_scripts_too(
+    troubled: Agent, open_page: Callable[..., Page]
+) -> None:
+    page = open_page(java_script_enabled=False)
+    page.locator(".chart.lead svg a").click()
+    expect(page).to_have_url(LINK)
+
+
+def test_charts_tell_what_is_at_the_cursor_and_zoom_in(
+    troubled: Agent, page: Page
+) -> None:
+    over = page.locator("[data-chart=events] .u-over")
+    over.scroll_into_view_if_needed()
+    box = over.bounding_box()
+    assert box is not None
+    y = box["y"] + box["height"] / 2
+    page.mouse.move(box["x"] + box["width"] - 1, y)
+    said = over.locator(".readout")
+    expect(said).to_have_text(re.compile(r"^\d\d:\d\d · events"))
+    # Where one points at is read in all of them.
+    expect(page.locator("[data-chart=lead] .readout")).not_to_be_empty()
+    page.mouse.move(box["x"] + 2, y)
+    first = said.inner_text()
+    page.mouse.move(box["x"] + box["width"] * 0.6, y)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] * 0.9, y, steps=4)
+    page.mouse.up()
+    page.mouse.move(box["x"] + 2, y)
+    expect(said).not_to_have_text(first)
+    # A push keeps what was chosen.
+    say(troubled, "calm", "And now it is in Bergen.")
+    expect(page.locator(".recent")).to_contain_text("And now it is in Bergen.")
+    page.mouse.move(box["x"] + 3, y)
+    expect(said).not_to_have_text(re.compile(re.escape(first[:5])))
+
+
+def test_the_overview_follows_what_agents_do(troubled: Agent, page: Page) -> None:
+    say(troubled, "calm", "And now it is in Bergen.")
+    expect(page.locator(".recent")).to_contain_text("And now it is in Bergen.")
+
+
+def test_focus_stays_while_the_overview_follows(troubled: Agent, page: Page) -> None:
+    page.locator("#range-24h").focus()
+    say(troubled, "calm", "And now it is in Bergen.")
+    expect(page.locator(".recent")).to_contain_text("And now it is in Bergen.")
+    expect(page.locator("#range-24h")).to_be_focused()
+
+
+def test_a_threshold_leads_to_where_it_is_set(troubled: Agent, page: Page) -> None:
+    page.locator(".ill").get_by_role("link", name="limit 2", exact=True).click()
+    expect(page).to_have_url(re.compile("/health#thrashing$"))
+    expect(page.locator("#thrashing")).to_contain_text("in the last 5 turns")
+    expect(page.locator("#thrashing")).to_contain_text("1 thread")
+
+
+def test_a_recorded_run_leads_to_the_turn_where_it_began(
+    journey: Thread, page: Page
+) -> None:
+    """One of a real agent, played in a small context: one click."""
+    listed = page.locator(".ill > li").first
+    expect(listed.get_by_role("link", name=journey.name, exact=True)).to_be_visible()
+    expect(listed).to_contain_text("Thrashing.")
+    listed.get_by_role("link", name=re.compile(f"{journey.name}, turn")).click()
+    began = find_onsets(journey, ["thrashing"])["thrashing"].turn
+    expect(page).to_have_url(re.compile(rf"/turns/{began}\?at_turn={began}$"))
+    expect(page.locator("h1")).to_have_text(f"Turn {began}")
+
+
+def test_without_scripts_every_range_is_a_link(
+    troubled: Agent, open_page: Callable[..., Page]
+) -> None:
+    page = open_page(java_script_enabled=False)
+    page.get_by_role("link", name="30 d").click()
+    expect(page).to_have_url(re.compile(r"\?range=30d$"))
+    expect(page.get_by_role("link", name="30 d")).to_have_attribute(
+        "aria-current", "true"
+    )
+
+
+@pytest.fixture
+def vouched(agent: Agent) -> None:
+    """All that a server has after an hour."""
+    factories.append(agent, "calm", "Where is my parcel?")
+    anchors.move(at=timezone.now())
+    look()
+
+
+def heading(page: Page, path: str) -> str:
+    """What the page says on top; the worker begins with the server, and may be late."""
+    text = ""
+    for _ in range(20):
+        page.goto(path)
+        text = page.locator("h1").inner_text()
+        if not text.startswith("2"):
+            break
+        page.wait_for_timeout(500)
+    return text
+
+
+def test_health_and_overview_agree_about_a_key_file_without_a_backup(
+    vouched: None, page: Page
+) -> None:
+    for path in ("/p/acme/", "/p/acme/health"):
+        assert heading(page, path) == "1 thing needs a look", path
+        expect(page.locator("main")).to_contain_text("Key file of this server")
+    journal.run(lambda: backup.record(keyring.ring(), at=timezone.now()))
+    for path in ("/p/acme/", "/p/acme/health"):
+        assert heading(page, path) == "All is well", path

@@ -1,0 +1,192 @@
+"""Where was it first seen, and when did that leave: three clicks, or keys alone."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import Page, Route, expect
+
+from memoryhub.models.threads import Thread
+from memoryhub.services.access.api_keys import Agent
+from tests.cast import factories
+from tests.e2e.conftest import Watched, picture
+from tests.e2e.screens.conftest import COLOURS, findings
+from tests.inspector.denied import (
+    DENIAL,
+    DENIED,
+    PROMISE,
+    PROMISED,
+    QUESTION,
+    make_denial,
+)
+
+
+@pytest.fixture
+def refund(agent: Agent) -> Thread:
+    return make_denial(agent)
+
+
+def test_where_it_was_first_seen_and_when_it_left_in_three_clicks(
+    refund: Thread, page: Page, watched: Watched
+) -> None:
+    page.locator(".rail a.seek").click()
+    expect(page.locator("#q")).to_be_focused()
+    page.keyboard.type("promise refund seats", delay=20)
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_text("First seen", exact=True).first.click()
+    hit = dialog.locator(".hit.said", has_text=PROMISE)
+    expect(hit).to_contain_text("back at turn")
+    hit.click()
+    page.wait_for_url(re.compile(rf"/threads/refund/pages/{PROMISED}\?at_seq=\d+$"))
+    expect(page.locator("#life")).to_contain_text(re.compile(r"left in turn \d+"))
+    # What was typed is in no address.
+    assert not [url for url in watched.urls if "promise" in url]
+
+
+def test_from_a_wrong_answer_to_its_turn_in_three_clicks(
+    refund: Thread, page: Page
+) -> None:
+    page.locator(".rail a.seek").click()
+    expect(page.locator("#q")).to_be_focused()
+    page.keyboard.type("afraid nothing is refunded", delay=20)
+    page.get_by_role("dialog").locator(".hit.said", has_text=DENIAL).first.click()
+    page.wait_for_url("**/pages/slot-*")
+    page.get_by_role("link", name=f"turn {DENIED}", exact=True).first.click()
+    expect(page.locator(".verdict")).to_contain_text("The best match for this question")
+
+
+def test_keys_alone_find_what_was_said_in_this_thread(
+    refund: Thread, page: Page
+) -> None:
+    page.goto("/p/acme/threads/refund")
+    page.keyboard.press("/")
+    expect(page.locator("#q")).to_be_focused()
+    page.keyboard.type("EUR 132.00", delay=20)
+    said = page.locator(".hit.said")
+    expect(said.first).to_be_visible()
+    expect(page.locator("#preview")).to_contain_text("First seen")
+    page.keyboard.press("ArrowDown")
+    expect(said.first).to_be_focused()
+    page.keyboard.press("ArrowDown")
+    expect(said.nth(1)).to_be_focused()
+    chosen = said.nth(1).get_attribute("data-now")
+    assert chosen is not None
+    expect(page.locator("#preview .id").first).to_have_text(chosen.split("/")[-1])
+    page.keyboard.press("Shift+Enter")
+    page.wait_for_url(f"**{chosen}")
+    page.keyboard.press("/")
+    expect(page.locator("#q")).to_be_focused()
+    page.keyboard.type("EUR 132.00", delay=20)
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/pages/slot-*?at_seq=*")
+
+
+def test_as_of_a_moment_nothing_later_is_found(refund: Thread, page: Page) -> None:
+    page.goto("/p/acme/threads/refund?at_seq=6")
+    page.get_by_role("link", name="Search this thread").click()
+    expect(page.locator("#ask")).to_contain_text("as of event 6")
+    page.keyboard.type("afraid", delay=20)
+    expect(page.locator("#found")).to_contain_text("Nothing was said so")
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+
+
+def test_the_question_of_a_turn_is_looked_for_as_of_then(
+    refund: Thread, open_page: Callable[..., Page]
+) -> None:
+    page = open_page(java_script_enabled=False)
+    page.goto(f"/p/acme/threads/refund/turns/{DENIED}")
+    page.get_by_role("button", name=re.compile("^Search all")).click()
+    expect(page.locator("#q")).to_have_value(QUESTION)
+    expect(page.locator("#ask")).to_contain_text("as of event")
+    expect(page.locator(".hit.said", has_text=PROMISE)).to_be_visible()
+    expect(page.locator("#preview")).to_contain_text("Open the page")
+    page.get_by_label("Newest").check(force=True)
+    page.get_by_role("button", name="Search", exact=True).click()
+    expect(page.locator(".found")).to_contain_text("newest first")
+
+
+def test_an_arrow_goes_through_what_was_typed_last(refund: Thread, page: Page) -> None:
+    page.goto("/p/acme/threads/refund")
+    page.keyboard.press("/")
+    expect(page.locator("#q")).to_be_focused()
+    page.keyboard.type("EUR", delay=20)
+    said = page.locator(".hit.said")
+    expect(said.first).to_be_visible()
+    held = list[Route]()
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    page.route("**/search/found", hold)
+    with page.expect_request("**/search/found"):
+        page.locator("#q").fill("EUR 132.00")
+    page.keyboard.press("ArrowDown")
+    expect(page.locator("#q")).to_be_focused()
+    held[0].continue_()
+    expect(said.first).to_be_focused()
+    # The first is previewed by itself a little later: not over what was chosen.
+    page.keyboard.press("ArrowDown")
+    expect(said.nth(1)).to_be_focused()
+    chosen = said.nth(1).get_attribute("data-now")
+    assert chosen is not None
+    page.wait_for_timeout(400)
+    expect(page.locator("#preview .id").first).to_have_text(chosen.split("/")[-1])
+
+
+@pytest.fixture
+def many(agent: Agent) -> None:
+    for n in range(12):
+        factories.make_thread(agent, f"talk-{n}")
+        factories.append(agent, f"talk-{n}", "The ferry leaves at noon.")
+
+
+def test_a_project_streams_until_it_is_stopped(many: None, page: Page) -> None:
+    asked = list[str]()
+    page.on("request", lambda sent: asked.append(sent.url))
+    page.keyboard.press("Control+k")
+    expect(page.locator("#q")).to_be_focused()
+    page.keyboard.type("ferry", delay=20)
+    expect(page.locator("#scan")).to_contain_text("12 matches in 12 of 12 threads")
+    expect(page.locator(".hit.said")).to_have_count(12)
+    # In batches: more of them where the server is slow, or the typing.
+    assert len([url for url in asked if url.endswith("/said")]) >= 3
+    # A batch that never comes: what is told to stop waits for it no more.
+    held = list[Route]()
+
+    def hold(route: Route) -> None:
+        if held or "stop=1" in (route.request.post_data or ""):
+            return route.continue_()
+        return held.append(route)
+
+    page.route("**/search/said", hold)
+    with page.expect_request("**/search/said"):
+        page.locator("#q").fill("ferry noon")
+    page.get_by_role("button", name="Stop").click()
+    expect(page.get_by_role("button", name="Look further")).to_be_visible()
+    expect(page.locator(".hit.said")).to_have_count(0)
+    page.get_by_role("button", name="Look further").click()
+    expect(page.locator(".hit.said")).to_have_count(12)
+
+
+@pytest.mark.parametrize("path", ["/p/acme/threads/refund", "/p/acme/"])
+def test_axe_finds_nothing_in_what_was_said(
+    refund: Thread, open_page: Callable[..., Page], path: str
+) -> None:
+    page = open_page(viewport={"width": 1440, "height": 900})
+    page.goto(path)
+    page.keyboard.press("Control+k")
+    expect(page.locator("#q")).to_be_focused()
+    page.keyboard.type("refund flight", delay=20)
+    expect(page.locator("#preview")).to_contain_text("First seen")
+    picture(page, "said-light")
+    assert findings(page) == []
+    page.emulate_media(color_scheme="dark")
+    picture(page, "said-dark")
+    assert findings(page, *COLOURS) == []
+    page.set_viewport_size({"width": 390, "height": 844})
+    picture(page, "said-narrow")
+    assert findings(page) == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390

@@ -1,0 +1,70 @@
+"""What stands around every page: rail, menu of a phone, tabs of a thread."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from memoryhub.services.access.api_keys import Agent
+from tests.cast import factories
+
+PHONE = {"width": 390, "height": 844}
+#: Pixels that navigation and header may take of a phone's 844.
+HEADER = 96
+
+
+@pytest.fixture
+def talk(agent: Agent) -> None:
+    factories.make_thread(agent, "red-1")
+    factories.append(agent, "red-1", "hello", "again")
+
+
+@pytest.mark.parametrize("scripts", [True, False])
+def test_on_a_phone_the_menu_opens_with_and_without_scripts(
+    talk: None, open_page: Callable[..., Page], scripts: bool
+) -> None:
+    page = open_page(viewport=PHONE, java_script_enabled=scripts)
+    page.goto("/p/acme/threads/red-1")
+    rail = page.get_by_role("navigation", name="Project acme")
+    expect(rail).to_be_hidden()
+    main = page.locator("main").bounding_box()
+    assert main
+    assert main["y"] <= HEADER
+    page.get_by_role("button", name="Menu").click()
+    expect(rail).to_be_visible()
+    rail.get_by_role("link", name="Health").click()
+    expect(page).to_have_url(re.compile("/p/acme/health$"))
+
+
+def test_every_view_of_a_thread_is_two_clicks_away_at_its_moment(
+    talk: None, open_page: Callable[..., Page]
+) -> None:
+    page = open_page(java_script_enabled=False)
+    page.goto("/p/acme/threads/red-1?at_seq=2")
+    tabs = page.get_by_role("navigation", name="Views of this thread")
+    names = tabs.get_by_role("link").all_text_contents()
+    assert names == ["Replay", "Turns", "Paging", "Memory", "Branches"]
+    seen = set[str]()
+    for name in names:
+        tabs.get_by_role("link", name=name).click()
+        expect(tabs.locator("[aria-current=page]")).to_have_text(name)
+        views = page.get_by_role("navigation", name=name, exact=True)
+        seen |= {
+            link.get_attribute("href") or "" for link in views.get_by_role("link").all()
+        }
+    assert {address for address in seen if not address.endswith("?at_seq=2")} == set()
+    assert len(seen) >= len(names)
+
+
+def test_the_menu_of_a_thread_leads_to_what_ends_it(
+    talk: None, open_page: Callable[..., Page]
+) -> None:
+    page = open_page(java_script_enabled=False)
+    page.goto("/p/acme/threads/red-1")
+    page.locator("summary[aria-label^=More]").click()
+    expect(page.get_by_role("link", name="Retention")).to_be_visible()
+    page.get_by_role("link", name="Close").click()
+    expect(page.get_by_role("heading", name="Close red-1")).to_be_visible()

@@ -1,0 +1,150 @@
+"""A project in which all has happened that the inspector tells of, and its pages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from memoryhub.journal.writing.uses import uses
+from memoryhub.kernel.paging.page_commands import (
+    FaultPage,
+    PinPage,
+    UnpinPage,
+    UpdatePage,
+)
+from memoryhub.kernel.state.events import LabelValue
+from memoryhub.models.events import Event
+from memoryhub.models.server.clock import clock
+from memoryhub.models.threads import Thread
+from memoryhub.services.access import operators
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.paging import page_faults
+from memoryhub.services.threads import operator_threads
+from memoryhub.workers.overview import unhealthy
+from tests.cast import factories, knowing, lost_needles
+from tests.inspector import denied, forgotten, paged, remembered
+from tests.inspector.routes import SINCE, list_routes, variants
+from tests.oracles import memory_acts
+from tests.oracles.page_acts import act
+
+PROJECT = "/p/acme"
+THREADS = f"{PROJECT}/threads"
+OF_PAGES = (
+    *("pages/sum", "pages/policy", "pages/slot-4", "turns/8", "turns/8/diff"),
+    *("turns/8/request", "turns/6", "turns/8/prefix", "prefix"),
+)
+#: What is typed into the palette, by the panel that shows it; the page itself is none.
+SEARCHES = (
+    ("", {"q": "promise refund", "thread": "refund"}),
+    ("", {"q": "zzz", "thread": "refund"}),
+    ("/said", {"q": "promise refund"}),
+    ("/preview", {"q": "promise", "thread": "refund", "page": denied.PROMISED}),
+)
+
+
+def make_world(agent: Agent) -> list[str]:
+    """Write all of it. Returns the addresses of its pages."""
+    town = forgotten.make_town(agent)
+    rita = operators.find("rita")
+    assert rita is not None
+    labels: dict[str, LabelValue] = {"source": "desk", "reward": 1.0, "trial": 0}
+    factories.make_thread(agent, "imported", user_id="ann", labels=labels)
+    desk = remembered.make_desk(agent)
+    ann = desk.subject
+    knowing.say(agent, ann, knowing.claim("OSL", 0), knowing.claim("BGO", 31, 60))
+    knowing.write(agent, ann, "persona", "Ann flies from Oslo.")
+    home = knowing.write(agent, ann, "persona", "Ann flies from Bergen.")
+    known = {
+        **town.values,
+        "operator": str(rita.id),
+        "token": "x" * 43,
+        "prefix": agent.prefix,
+        "thread": desk.name,
+        "key": "seat",
+        "number": str(last(desk, "checkpoint.taken")),
+        "seq": "2",
+        "index": "1",
+        "page": "slot-0",
+        "fact": "2",
+        "verb": "pin",
+        "n": "2",
+    }
+    other = {**known, "thread": paged.make_paged(agent).name}
+    particular = [
+        *particular_pages(agent, town, desk),
+        f"{THREADS}/{home.name}/blocks?block=persona",
+    ]
+    unhealthy.look(clock.now())
+    return [*every_page(known), *every_page(other), *particular]
+
+
+def every_page(known: dict[str, str]) -> Iterator[str]:
+    for route in list_routes():
+        for choice in variants(route):
+            path = route.fill({**known, **choice})
+            yield f"{path}?{SINCE}"
+            if "thread" in route.parameters:
+                yield f"{path}?at_seq=12&base=1&view=events&tab=changes&open=12"
+
+
+def particular_pages(agent: Agent, town: forgotten.Town, desk: Thread) -> list[str]:
+    """What shows by a search, a choice, or of something else than all the others."""
+    lost = lost_needles.lose(agent)
+    before = make_pages(agent)
+    paged.make_restless(agent, exchanges=6)
+    denied.make_denial(agent)
+    paged.ask(agent, "refund", "Which flight was it of days 0, 1, 2 and 3?")
+    again = "Was there one, number 0, or number 1, and flights of day 0 or day 1?"
+    paged.ask(agent, "refund", again)
+    imported = factories.get_thread(agent, "imported")
+    operator_threads.close(imported, actor="operator:x", reason="completed")
+    uses.flush()
+    restored = last(desk, "checkpoint.restored")
+    thread = factories.get_thread(agent, "paged")
+    # The first: those of acts were weighed by nobody.
+    left = Event.objects.filter(thread=thread, type="page.evicted")
+    evicted = left.order_by("seq")[0].seq
+    return [
+        f"{THREADS}?q=nothing-like-it",
+        f"{THREADS}/desk/facts?fact=2-0",
+        f'{THREADS}?q=a"',
+        f'{THREADS}/desk/keys?q=a"',
+        f'{THREADS}/desk/events?q=a"',
+        f"{THREADS}/paged/compare?a={before}&b=head",
+        f"{THREADS}/paged/compare?a=head&b={before}",
+        *(f"{THREADS}/paged/{path}" for path in OF_PAGES),
+        f"{THREADS}/restless",
+        f"{THREADS}/refund/turns/{denied.DENIED + 3}",
+        f"{THREADS}/paged?tab=memory",
+        f"{THREADS}/paged/panels/moment?at_seq=9&passing=1",
+        f"{THREADS}/paged?at_seq={evicted}",
+        f"{THREADS}/restless/paging",
+        f"{THREADS}/imported/slots",
+        f"{THREADS}/nowhere/panels/changed",
+        f"{THREADS}/gus-1/slots",
+        f"{THREADS}/desk/events/{restored}?seen={restored - 3}",
+        f"{PROJECT}/subjects/{town.people['cid'].id}",
+        f"{PROJECT}/erasures/{town.complete.id}",
+        f"{PROJECT}/erasures/{lost.id}",
+    ]
+
+
+def make_pages(agent: Agent) -> int:
+    """A page of others, put anew and shown lower. The checkpoint before it."""
+    text, of = paged.PROSE * 20, ["policy"]
+    factories.make_page(agent, "sum", thread="paged", text=text, provenance=of)
+    act(agent, PinPage(page_id="sum"), "paged")
+    before = memory_acts.take(agent, thread="paged").seq
+    act(agent, UnpinPage(page_id="sum"), "paged")
+    new = UpdatePage(page_id="sum", payload=b'{"content":{"text":"Newer."}}')
+    act(agent, new, "paged")
+    paged.fetch(agent, "paged", "slot-1")
+    lower = FaultPage(page_id="slot-4", level=2)
+    factories.run(page_faults.fault(agent=agent, thread="paged", command=lower))
+    paged.ask(agent, "paged", "And tomorrow?")
+    return before
+
+
+def last(thread: Thread, event_type: str) -> int:
+    found = Event.objects.filter(thread=thread, type=event_type).order_by("seq").last()
+    assert found is not None
+    return found.seq

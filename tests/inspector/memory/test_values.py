@@ -1,0 +1,55 @@
+"""Values on one line, and how two of them differ."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from inspector.memory.values import AROUND, GLIMPSED, SHOWN, difference, glimpse
+
+
+def marked(before: Any, after: Any) -> list[str]:
+    signs = {"same": " ", "gone": "-", "come": "+", "cut": "…"}
+    return [signs[line.mark] + line.text for line in difference(before, after)]
+
+
+def test_a_short_value_is_all_of_itself() -> None:
+    assert glimpse({"a": [1, None]}).text == '{"a":[1,null]}'
+    assert glimpse("12A").text == '"12A"'
+    assert glimpse("12A").whole == ""
+
+
+def test_a_long_value_is_cut_and_unfolds() -> None:
+    found = glimpse({"text": "x" * 300})
+    assert len(found.text) == GLIMPSED + 1
+    assert found.text.endswith("…")
+    assert found.whole.startswith('{\n  "text"')
+    assert not found.cut
+    assert glimpse("y" * 9_000).cut
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "lines"),
+    [
+        ("12A", "14C", ['-"12A"', '+"14C"']),
+        (1, True, ["-1", "+true"]),
+        (1, 1.0, ["-1", "+1.0"]),
+        ("a", {"a": 1}, ['-"a"', "+{", '+  "a": 1', "+}"]),
+        ("one\ntwo", "one\n2", [" one", "-two", "+2"]),
+        ({"a": 1}, {"a": 1}, []),
+    ],
+)
+def test_lines_that_differ_are_told_with_those_around(
+    before: Any, after: Any, lines: list[str]
+) -> None:
+    assert marked(before, after) == lines
+
+
+def test_far_apart_differences_leave_out_what_is_between() -> None:
+    before, after = list(range(60)), list(range(60))
+    after[3], after[50] = -1, -1
+    found = marked(before, after)
+    assert found.count("…") == 1
+    assert len(found) == 2 * (2 * AROUND + 2) + 1
+    assert len(difference([0] * 300, [1] * 300)) == SHOWN + 1

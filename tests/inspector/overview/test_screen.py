@@ -1,0 +1,225 @@
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from html import unescape
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from memoryhub import journal
+from memoryhub.journal.writing.activity import activity
+from memoryhub.models.access.audit import AuditEntry
+from memoryhub.models.projects import Project
+from memoryhub.models.threads import Thread
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.vault.keys import backup, keyring
+from memoryhub.workers import stats
+from memoryhub.workers.overview import unhealthy
+from tests.cast import factories
+from tests.inspector.conftest import Browser
+from tests.inspector.paged import make_restless, text_of
+
+pytestmark = pytest.mark.django_db
+
+PLACES = ("/p/acme/", "/p/acme/health")
+
+
+def look() -> None:
+    now = timezone.now()
+    stats.take(now)
+    unhealthy.look(now)
+    journal.run(activity.flush)
+
+
+def test_an_empty_project_says_how_to_begin(owner: Client) -> None:
+    page = text_of(owner, "/p/acme/")
+    assert "No thread yet" in page
+    assert 'class="button primary"' in page
+
+
+def test_the_overview_says_what_is_wrong_since_when_and_where(
+    viewer: Client, agent: Agent
+) -> None:
+    make_restless(agent, exchanges=8)
+    look()
+    page = text_of(viewer, "/p/acme/")
+    assert ">Thrashing</span>.</b>" in page
+    assert 'href="/p/acme/health#thrashing"' in page
+    assert 'href="/p/acme/threads/restless/turns/3?at_turn=3"' in page
+
+
+def test_health_and_overview_count_the_same(viewer: Client, agent: Agent) -> None:
+    make_restless(agent, exchanges=8)
+    look()
+    sentences = set()
+    for place in PLACES:
+        page = text_of(viewer, place)
+        sentences.add(page.partition("<h1>")[2].partition("</h1>")[0])
+    (sentence,) = sentences
+    assert sentence.endswith("things need a look")
+
+
+@pytest.mark.no_replay  # counters are set by hand
+def test_what_has_no_room_is_a_search_away_whatever_it_is(
+    viewer: Client, agent: Agent
+) -> None:
+    for n in range(12):
+        factories.append(agent, f"t-{n}", "hello")
+    Thread.objects.update(refault_count=4)
+    Thread.objects.filter(name="t-3").update(nearly_full=True)
+    look()
+    page = text_of(viewer, "/p/acme/")
+    _, more, rest = page.partition("And ")
+    assert more
+    for flag, words in (("thrashing", "thrashing 12"), ("full", "% full 1")):
+        link = rf'href="/p/acme/threads\?q=flag%3A{flag}">[^<]*{words}</a>'
+        assert re.search(link, rest.partition("</p>")[0]), flag
+
+
+@pytest.mark.no_replay  # counters are set by hand
+def test_headline_rows_lists_and_badge_have_one_number(
+    viewer: Client, agent: Agent
+) -> None:
+    for n in range(24):
+        factories.append(agent, f"t-{n}", "hello")
+    Thread.objects.update(nearly_full=True)
+    closed = Thread.objects.filter(name__in=["t-0", "t-1"])
+    closed.update(status="closed")
+    idle = timezone.now() - timedelta(days=3)
+    Thread.objects.filter(name="t-2").update(listed_at=idle)
+    look()
+    pages = [text_of(viewer, path) for path in (*PLACES, "/p/acme/threads")]
+    (badge,) = {re.findall(r'aria-label="(\d+) to look at"', page)[0] for page in pages}
+    for page in pages[:2]:
+        assert f"<h1>{badge} things need a look</h1>" in page
+    assert "21 threads" in text_of(viewer, "/p/acme/health")
+    assert "21 of 21" in text_of(viewer, "/p/acme/threads?q=flag%3Afull")
+
+
+def test_a_list_by_flag_says_since_when(viewer: Client, agent: Agent) -> None:
+    make_restless(agent, exchanges=8)
+    look()
+    page = text_of(viewer, "/p/acme/threads?q=flag%3Athrashing")
+    assert re.search(r'data-columns="[^"]*\bsince\b', page)
+    assert 'href="/p/acme/threads/restless/turns/3?at_turn=3"' in page
+    plain = text_of(viewer, "/p/acme/threads")
+    assert not re.search(r'data-columns="[^"]*\bsince\b', plain)
+
+
+def test_health_is_not_well_beside_a_key_file_without_a_backup(
+    viewer: Client, agent: Agent
+) -> None:
+    factories.append(agent, "t-1", "hello")
+    look()
+    for place in PLACES:
+        page = text_of(viewer, place)
+        assert "All is well" not in page, place
+        assert "No backup: should the file be lost" in page, place
+    backup.record(keyring.ring(), at=timezone.now())
+    for place in PLACES:
+        assert "No backup" not in text_of(viewer, place), place
+
+
+def test_too_few_exchanges_tell_nothing(viewer: Client, agent: Agent) -> None:
+    make_restless(agent, exchanges=6)
+    look()
+    assert "6 exchanges in this range, too few to tell" in text_of(viewer, "/p/acme/")
+
+
+def test_its_figures_and_threads_can_be_taken_along(viewer: Client) -> None:
+    page = text_of(viewer, "/p/acme/")
+    assert "/api/v1/stats" in page
+    for kind in ("json", "csv", "ndjson"):
+        assert f'data-export href="/p/acme/threads.{kind}"' in page
+
+
+@pytest.mark.parametrize("chosen", ["15m", "1h", "24h", "30d", "zz", ""])
+def test_each_range_is_a_link(viewer: Client, agent: Agent, chosen: str) -> None:
+    factories.append(agent, "t-1", "hello")
+    look()
+    page = text_of(viewer, f"/p/acme/?range={chosen}&chart=calls")
+    current = chosen if chosen in ("15m", "24h", "30d") else "1h"
+    link = f'href="?range={current}&chart=calls" aria-current="true"'
+    assert link in page
+    assert "Model calls" in page
+
+
+def test_recent_threads_show_what_was_said_and_that_is_noted(
+    browser: Browser, agent: Agent
+) -> None:
+    factories.append(agent, "t-1", "the one before", "<b>the last</b> words")
+    look()
+    answer: Any = browser("viewer").get("/p/acme/")
+    page = answer.content.decode()
+    assert "&lt;b&gt;the last&lt;/b&gt; words" in page
+    assert "the one before" not in page
+    entry = AuditEntry.objects.get(action="content.read")
+    thread = factories.get_thread(agent)
+    assert entry.target_id == str(thread.id)
+    assert entry.last_seq == thread.head_seq
+
+
+def test_the_panel_is_the_page_without_its_frame(viewer: Client, agent: Agent) -> None:
+    factories.append(agent, "t-1", "hello")
+    look()
+    answer: Any = viewer.get("/p/acme/panels/overview?range=24h")
+    assert answer.headers["MH-Panel"] == "1"
+    text = unescape(answer.content.decode())
+    assert text.strip().startswith('<div id="fresh"')
+    assert "Recent threads" in text
+
+
+def test_refusals_open_by_code_and_thread(
+    viewer: Client, agent: Agent, acme: Project
+) -> None:
+    factories.make_thread(agent)
+    for code, count in (("no_room", 3), ("not_found", 1)):
+        for _ in range(count):
+            activity.refused(acme.id, code, ("t-1",))
+    look()
+    assert 'href="/p/acme/refusals?range=1h&code=no_room"' in text_of(
+        viewer, "/p/acme/"
+    )
+    page = text_of(viewer, "/p/acme/refusals")
+    assert "<h1>4 refusals</h1>" in page
+    table = text_of(viewer, "/p/acme/refusals?code=no_room&thread=t-1")
+    rows = table.partition('id="by-thread"')[2]
+    assert "no_room" in rows
+    assert "not_found" not in rows
+
+
+@pytest.mark.parametrize("query", ["code=%00", "thread=%00", "code=A-B", "thread=zz"])
+def test_what_names_no_code_or_thread_is_not_found(viewer: Client, query: str) -> None:
+    answer: Any = viewer.get(f"/p/acme/refusals?{query}")
+    assert answer.status_code == 404
+
+
+def test_another_projects_refusals_are_not_shown(
+    viewer: Client, stranger: Agent
+) -> None:
+    factories.make_thread(stranger, "theirs")
+    activity.refused(stranger.project, "no_room", ("theirs",))
+    look()
+    page = text_of(viewer, "/p/acme/refusals")
+    assert "Nothing was refused" in page
+    assert "theirs" not in page
+
+
+@pytest.mark.parametrize("count", [2, 14])
+def test_the_overview_costs_the_same_for_any_number_of_threads(
+    viewer: Client,
+    agent: Agent,
+    count: int,
+    django_assert_max_num_queries: Any,
+) -> None:
+    for n in range(count):
+        factories.append(agent, f"t-{n}", "hello")
+    Thread.objects.update(refault_count=0)
+    look()
+    viewer.get("/p/acme/")
+    with django_assert_max_num_queries(60) as found:
+        viewer.get("/p/acme/")
+    assert len(found) > 20

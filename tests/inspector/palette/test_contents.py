@@ -1,0 +1,313 @@
+"""What was said is found in a thread and in a project; whoever looks is noted."""
+
+from __future__ import annotations
+
+import html
+import re
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from inspector.palette import contents
+from inspector.web import read_audit
+from memoryhub.kernel.paging.page_commands import FaultPage
+from memoryhub.models.access.audit import AuditEntry
+from memoryhub.models.projects import Project
+from memoryhub.models.threads import Thread
+from memoryhub.queries.search import project_search
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.threads import operator_threads
+from tests.cast import factories
+from tests.inspector.conftest import Browser
+from tests.inspector.denied import PROMISED, make_denial
+from tests.inspector.paged import do
+from tests.oracles import memory_acts
+
+pytestmark = pytest.mark.django_db
+
+HERE = "/p/acme/search"
+HIT = re.compile(
+    r'<li><a class="hit said (\w+)" href="([^"]+)" data-now="([^"]+)".*?</a></li>',
+    re.DOTALL,
+)
+
+
+def look(client: Client, text: str, panel: str = "", **more: Any) -> str:
+    path = f"{HERE}/{panel}" if panel else HERE
+    answer = client.post(path, {"q": text, **more})
+    assert answer.status_code == 200
+    assert answer.headers["Cache-Control"] == "no-store"
+    return html.unescape(answer.content.decode())
+
+
+def hits(page: str) -> list[str]:
+    """Where what was found is shown as of then."""
+    return [found[2] for found in HIT.finditer(page)]
+
+
+def chip(page: str, page_id: str) -> str:
+    """How a page stands, as its hit says."""
+    (hit,) = (found[0] for found in HIT.finditer(page) if f"{page_id} ·" in found[0])
+    return str(re.findall(r'class="chip \w*">([^<]+)<', hit)[0])
+
+
+def reads() -> list[tuple[str | None, str | None]]:
+    rows = AuditEntry.objects.filter(action="content.read").order_by("seq")
+    return list(rows.values_list("target_id", "purpose"))
+
+
+@pytest.fixture
+def refund(agent: Agent) -> Thread:
+    return make_denial(agent)
+
+
+# A thread
+
+
+def test_what_was_said_in_a_thread_is_found_with_how_it_stands(
+    viewer: Client, refund: Thread
+) -> None:
+    page = look(viewer, "promise seats", thread="refund")
+    assert "<mark>promise</mark>" in page
+    first = Thread.objects.get(name="refund")
+    assert hits(page)[0].startswith(f"/p/acme/threads/refund/pages/{PROMISED}?at_seq=")
+    assert int(hits(page)[0].partition("=")[2]) <= first.head_seq
+    assert re.search(r"\d of \d+, best first", page)
+    assert chip(page, PROMISED) == "back at turn 7"
+    assert chip(page, "slot-0").startswith("left at turn")
+    denied = chip(look(viewer, "afraid", thread="refund"), "slot-15")
+    assert denied == "in now"
+
+
+@pytest.mark.parametrize(
+    ("order", "words"), [("first", "oldest first"), ("newest", "newest first")]
+)
+def test_order_is_chosen(
+    viewer: Client, refund: Thread, order: str, words: str
+) -> None:
+    page = look(viewer, "flight", thread="refund", order=order)
+    assert words in page
+    slots = [int(n) for n in re.findall(r"pages/slot-(\d+)\?", " ".join(hits(page)))]
+    assert len(slots) == contents.SHOWN
+    assert slots == sorted(slots, reverse=order == "newest")
+
+
+def test_as_of_sees_no_later(viewer: Client, refund: Thread) -> None:
+    found = hits(look(viewer, "afraid nothing", thread="refund", order="first"))
+    seq = int(found[0].partition("=")[2])
+    before = look(viewer, "afraid nothing", thread="refund", at_seq=seq - 1)
+    assert hits(before) == []
+    assert "Nothing was said so" in before
+    then = look(viewer, "afraid nothing", thread="refund", at_seq=seq)
+    assert hits(then) == found
+    assert "in then" in then
+
+
+def test_filters_and_phrases_say_what_was_said_and_call_nothing(
+    viewer: Client, refund: Thread
+) -> None:
+    page = look(viewer, 'role:assistant "EUR 132.00"', thread="refund")
+    assert len(hits(page)) == 2
+    assert "<h2>Threads</h2>" not in page
+    assert hits(look(viewer, "role:user EUR", thread="refund")) == []
+    assert 'id="said"' not in look(viewer, "status:open", thread="refund")
+    assert 'id="said"' not in look(viewer, "event 3", thread="refund")
+
+
+def test_words_of_any_kind_are_ordinary_text(viewer: Client, refund: Thread) -> None:
+    for text in ('"refund', "what's (refund)?", "http://refund 12:30 note: x"):
+        page = look(viewer, text, thread="refund")
+        assert 'role="alert"' not in page, text
+        assert hits(page), text
+
+
+def test_keys_notes_and_tasks_are_found_where_they_are_shown(
+    viewer: Client, agent: Agent
+) -> None:
+    factories.make_thread(agent)
+    memory_acts.set_key(agent, "seat", "a window in row fourteen")
+    page = look(viewer, "fourteen", thread="t-1")
+    assert hits(page)[0].startswith("/p/acme/threads/t-1/keys/seat?at_seq=")
+    assert 'class="chip' not in page
+
+
+def test_what_a_fork_inherits_is_shown_as_it_is_there(
+    viewer: Client, agent: Agent, refund: Thread
+) -> None:
+    operator_threads.fork(refund, actor="operator:x", name="alt", seq=refund.head_seq)
+    page = look(viewer, "promise seats", thread="alt")
+    assert hits(page)[0] == f"/p/acme/threads/alt/pages/{PROMISED}"
+    assert chip(page, PROMISED) == "back at turn 7"
+
+
+def test_hits_cost_no_query_each(
+    viewer: Client, refund: Thread, django_assert_max_num_queries: Any
+) -> None:
+    look(viewer, "flight", "found", thread="refund")
+    counts = []
+    for words in ("afraid", "flight"):
+        with django_assert_max_num_queries(30) as found:
+            look(viewer, words, "found", thread="refund")
+        counts.append(len(found))
+    assert counts[0] == counts[1]
+
+
+# A preview
+
+
+def test_a_preview_says_when_it_was_first_seen_and_when_it_left(
+    viewer: Client, agent: Agent, refund: Thread
+) -> None:
+    page = look(
+        viewer, "lost flight", "preview", thread="refund", page="slot-0", seq="4"
+    )
+    assert "First seen" in page
+    assert re.search(r"Left</dt><dd><a href=\"[^\"]+/turns/\d+\">turn \d+", page)
+    assert "See it leave" in page
+    assert "/pages/slot-0?at_seq=4#life" in page
+    assert "never since" in page
+    do(agent, "refund", FaultPage(page_id="slot-0", level=0))
+    page = look(viewer, "lost", "preview", thread="refund", page="slot-0")
+    assert "came back in" in page
+    gone = look(viewer, "x y", "preview", thread="refund", page="")
+    assert "This is no page" in gone
+    strange = {"q": "x", "thread": "other", "page": "slot-0"}
+    assert viewer.post(f"{HERE}/preview", strange).status_code == 404
+
+
+# A project
+
+
+@pytest.fixture
+def many(agent: Agent) -> list[str]:
+    """Eight threads of which each says the same, newest last."""
+    names = [f"talk-{n}" for n in range(8)]
+    for name in names:
+        factories.make_thread(agent, name)
+        factories.append(agent, name, "The ferry leaves at noon.", "Which ferry?")
+    return names
+
+
+def scan_of(page: str) -> dict[str, str]:
+    """What the page hands back to go on."""
+    form = page[page.index('id="scan"') :]
+    fields = re.findall(r'name="(\w+)" value="([^"]*)"', form[: form.index("</form>")])
+    return dict(fields)
+
+
+def threads_in(page: str) -> list[str]:
+    return list(dict.fromkeys(re.findall(r"/threads/([\w-]+)/", " ".join(hits(page)))))
+
+
+def test_a_project_is_looked_through_bit_by_bit_newest_thread_first(
+    viewer: Client, many: list[str]
+) -> None:
+    begun = look(viewer, "ferry", "found")
+    assert hits(begun) == []
+    assert 'hx-trigger="load delay:400ms, submit"' in begun
+    first = look(viewer, "ferry", "said", **without_stop(scan_of(begun)))
+    seen = threads_in(first)
+    assert len(seen) == contents.FOUND_IN
+    newest = Thread.objects.filter(name__in=many).order_by("-listed_at", "id")
+    order = list(newest.values_list("name", flat=True))
+    assert seen == order[: contents.FOUND_IN]
+    assert f"10 matches in {contents.FOUND_IN} of {contents.FOUND_IN} threads" in first
+    assert "a second" in first
+    rest = look(viewer, "ferry", "said", **without_stop(scan_of(first)))
+    assert threads_in(rest) == order[contents.FOUND_IN :]
+    assert f"16 matches in 8 of {len(many)} threads" in rest
+    assert "Stop" not in rest
+    assert "Look further" not in rest
+
+
+#: Fields of the form that a test sends by itself, or that are another each time.
+_OTHERS = ("stop", "q", "csrfmiddlewaretoken")
+
+
+def without_stop(fields: dict[str, str]) -> dict[str, str]:
+    return {n: v for n, v in fields.items() if n not in _OTHERS}
+
+
+def test_project_scan_stops_when_told(viewer: Client, many: list[str]) -> None:
+    begun = look(viewer, "ferry", "found")
+    first = look(viewer, "ferry", "said", **without_stop(scan_of(begun)))
+    stopped = look(viewer, "ferry", "said", **without_stop(scan_of(first)), stop="1")
+    assert hits(stopped) == []
+    assert without_stop(scan_of(stopped)) == without_stop(scan_of(first))
+    assert "Look further" in stopped
+    assert "load" not in re.findall(r'hx-trigger="([^"]*)"', stopped)[0]
+    # It goes on where it was; and no further than is asked for.
+    rest = look(viewer, "ferry", "said", **without_stop(scan_of(stopped)))
+    assert len(threads_in(rest)) == len(many) - contents.FOUND_IN
+
+
+def test_it_rests_before_anybody_could_read_it_all(
+    viewer: Client, many: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(contents, "REST", 10)
+    first = look(viewer, "ferry", "said")
+    assert "Look further" in first
+    assert "load" not in re.findall(r'hx-trigger="([^"]*)"', first)[0]
+
+
+def test_operators_looks_are_audited(
+    browser: Browser, agent: Agent, many: list[str]
+) -> None:
+    client = browser("viewer")
+    session = client.session
+    session[read_audit.PURPOSE] = "incident"
+    session.save()
+    ids = {row.name: str(row.id) for row in Thread.objects.all()}
+    factories.make_thread(agent, "silent")
+    look(client, "ferry", "found")
+    assert reads() == []
+    page = look(client, "ferry", "said")
+    shown = {ids[name] for name in threads_in(page)}
+    assert 0 < len(shown) < len(ids)
+    assert {*reads()} == {(each, "incident") for each in shown}
+    # Of one thread it is noted that it was asked, whatever it said.
+    look(client, "nonsense", "found", thread="silent")
+    silent = str(Thread.objects.get(name="silent").id)
+    assert (silent, "incident") in reads()
+
+
+def test_threads_may_be_named(viewer: Client, many: list[str], zeta: Project) -> None:
+    factories.make_thread(factories.make_agent(zeta), "theirs")
+    page = look(viewer, "ferry in:talk-3 in:theirs")
+    assert threads_in(page) == ["talk-3"]
+    assert 'id="scan"' not in page
+
+
+def test_of_restricted_subjects_a_project_tells_nothing(
+    browser: Browser, agent: Agent, many: list[str]
+) -> None:
+    thread = Thread.objects.select_related("subject").get(name="talk-3")
+    thread.subject.state = "restricted"
+    thread.subject.save(update_fields=["state"])
+    page = look(browser("viewer"), "ferry", "said")
+    assert "talk-3" not in threads_in(page)
+    named = look(browser("viewer"), "ferry in:talk-3")
+    assert hits(named) == []
+    assert hits(look(browser("viewer"), "ferry", thread="talk-3", scope="thread")) == []
+
+
+def test_a_cursor_of_another_project_is_refused(
+    viewer: Client, many: list[str], zeta: Project
+) -> None:
+    place = project_search.Place(Thread.objects.all()[0].listed_at, zeta.id)
+    for cursor in ("x", contents._sealed(zeta, place)):
+        answer = viewer.post(f"{HERE}/said", {"q": "ferry", "cursor": cursor})
+        assert answer.status_code == 400
+
+
+def test_without_scripts_the_page_looks_at_once_and_goes_on_by_a_button(
+    viewer: Client, many: list[str]
+) -> None:
+    page = look(viewer, "ferry")
+    assert len(threads_in(page)) == contents.FOUND_IN
+    assert '<aside id="preview"' in page
+    assert "First seen" in page
+    assert '<a href="/p/acme/">acme</a>' in page
+    rest = look(viewer, "ferry", **without_stop(scan_of(page)))
+    assert len(threads_in(rest)) == len(many) - contents.FOUND_IN

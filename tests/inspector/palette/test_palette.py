@@ -1,0 +1,200 @@
+"""The palette finds things by their names, by role and place, and without a script."""
+
+from __future__ import annotations
+
+import html
+import re
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from memoryhub.models.access.audit import AuditEntry
+from memoryhub.services.access.api_keys import Agent
+from tests.cast import factories
+from tests.inspector.conftest import Browser
+from tests.inspector.routes import make_family
+from tests.oracles import memory_acts
+
+pytestmark = pytest.mark.django_db
+
+HERE = "/p/acme/search"
+
+
+def search(client: Client, text: str, **more: str) -> str:
+    answer = client.post(HERE, {"q": text, **more})
+    assert answer.status_code == 200
+    return html.unescape(answer.content.decode())
+
+
+def links(page: str) -> list[str]:
+    """Where the lines lead that were found."""
+    return re.findall(r'class="hit" href="([^"]+)"', page)
+
+
+@pytest.fixture
+def family(agent: Agent) -> dict[str, str]:
+    return make_family(agent, remembering=True)
+
+
+def test_without_words_the_newest_threads_come_first(
+    viewer: Client, family: dict[str, str]
+) -> None:
+    page = html.unescape(viewer.get(HERE).content.decode())
+    assert "Recent threads" in page
+    assert links(page)[0] == "/p/acme/threads/t-bob"
+
+
+def test_a_thread_is_found_by_the_middle_of_its_name(
+    viewer: Client, agent: Agent
+) -> None:
+    factories.make_thread(agent, "rebook-lisbon-storm")
+    page = search(viewer, "lisbon")
+    assert "/p/acme/threads/rebook-lisbon-storm" in links(page)
+    assert "rebook-<mark>lisbon</mark>-storm" in page
+
+
+def test_filters_narrow_the_threads(viewer: Client, family: dict[str, str]) -> None:
+    found = links(search(viewer, "label.team:red"))
+    assert {*found} == {"/p/acme/threads/t-1", "/p/acme/threads/t-1.alt"}
+    assert links(search(viewer, "status:closed")) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("stauts:open", "There is no key stauts. Did you mean status:?"),
+        ("status:opne", "There is no such status. Did you mean status:open?"),
+        ("rol:tool", "There is no key rol. Did you mean role:?"),
+        ("role:tol", "There is no such role. Did you mean role:tool?"),
+        ("turn:x", "There is no such turn. Did you mean turn:10..20?"),
+        ("kind:", "kind: wants a value. Did you mean kind:message?"),
+        ("x" * 501, "A search has at most 500 characters."),
+        (" ".join(map(str, range(65))), "A search has at most 64 terms."),
+    ],
+)
+def test_what_can_not_be_read_is_named_with_a_suggestion(
+    viewer: Client, text: str, says: str
+) -> None:
+    assert says in search(viewer, text)
+
+
+def test_nothing_found_explains_how_to_ask(viewer: Client) -> None:
+    page = search(viewer, "zzz")
+    assert "Nothing was said so" in page
+    assert "<code>role:tool</code>" in page
+    assert "part of a thread's name" in page
+    assert "Nothing is called so" in search(viewer, "status:closed")
+
+
+@pytest.mark.parametrize(
+    ("text", "path"),
+    [
+        ("turn 2", "turns/2"),
+        ("2", "turns/2"),
+        ("2", "events/2"),
+        ("event 7", "events/7"),
+        ("slot 1", "slots/1"),
+        ("seat", "keys/seat"),
+    ],
+)
+def test_parts_of_the_thread_at_hand_are_found(
+    viewer: Client, family: dict[str, str], text: str, path: str
+) -> None:
+    page = search(viewer, text, thread="t-1")
+    assert f"/p/acme/threads/t-1/{path}" in links(page)
+    assert f"/p/acme/threads/t-1/{path}" not in links(search(viewer, text))
+
+
+@pytest.mark.parametrize("text", ["turn 3", "event 99", "slot 3", "9" * 19])
+def test_a_number_that_the_thread_has_not_is_no_line(
+    viewer: Client, family: dict[str, str], text: str
+) -> None:
+    assert not [
+        link
+        for link in links(search(viewer, text, thread="t-1"))
+        if re.search(r"t-1/(turns|events|slots)/\d", link)
+    ]
+
+
+def test_pages_of_the_thread_are_found_by_their_ids(
+    viewer: Client, agent: Agent
+) -> None:
+    factories.make_thread(agent)
+    factories.make_page(agent, "lisbon-storm-waiver")
+    found = links(search(viewer, "waiver", thread="t-1"))
+    assert found[0] == "/p/acme/threads/t-1/pages/lisbon-storm-waiver"
+
+
+def test_a_key_that_was_deleted_is_not_found(viewer: Client, agent: Agent) -> None:
+    factories.make_thread(agent)
+    memory_acts.set_key(agent, "seat", "12A")
+    memory_acts.delete_key(agent, "seat")
+    assert links(search(viewer, "seat", thread="t-1")) == []
+
+
+def test_things_to_do_go_by_role(browser: Browser, family: dict[str, str]) -> None:
+    browser("owner")
+    fork, keys = "/p/acme/threads/t-1/fork?at_seq=4", "/p/acme/api-keys"
+    place = {"thread": "t-1", "at_seq": "4"}
+    for role, forks, keeps in (
+        ("viewer", False, False),
+        ("editor", True, False),
+        ("owner", True, True),
+    ):
+        client = browser(role)
+        assert (fork in links(search(client, "fork here", **place))) == forks, role
+        assert (keys in links(search(client, "api keys"))) == keeps, role
+
+
+def test_a_theme_is_chosen_by_a_form(viewer: Client) -> None:
+    page = search(viewer, "dark")
+    assert '<button class="hit" type="submit" name="theme" value="dark">' in page
+
+
+def test_another_projects_thread_is_no_place_to_search_from(
+    viewer: Client, zeta: Any
+) -> None:
+    factories.make_thread(factories.make_agent(zeta), "theirs")
+    page = search(viewer, "turn 1", thread="theirs")
+    assert "theirs" not in page
+
+
+def test_a_restricted_subjects_thread_is_hidden_from_viewers(
+    browser: Browser, agent: Agent
+) -> None:
+    browser("owner")
+    thread = factories.make_thread(agent, user_id="ann")
+    factories.append(agent, "t-1", "hello")
+    thread.subject.state = "restricted"
+    thread.subject.save(update_fields=["state"])
+    for text in ("t-1", "event 1"):
+        assert links(search(browser("viewer"), text, thread="t-1")) == []
+    assert links(search(browser("officer"), "event 1", thread="t-1"))
+
+
+def test_names_are_no_content_so_nobody_is_noted_to_read(
+    viewer: Client, family: dict[str, str]
+) -> None:
+    viewer.get(HERE, {"thread": "t-1"})
+    search(viewer, "t-1")
+    search(viewer, "event 7", thread="t-1")
+    assert not AuditEntry.objects.filter(action="content.read").exists()
+
+
+def test_words_in_an_address_are_not_looked_for(
+    viewer: Client, family: dict[str, str]
+) -> None:
+    page = viewer.get(HERE, {"q": "zzz"}).content.decode()
+    assert "Recent threads" in page
+    assert 'value="zzz"' not in page
+
+
+def test_the_dialog_has_what_the_page_has(
+    viewer: Client, family: dict[str, str]
+) -> None:
+    panel = viewer.post(f"{HERE}/found", {"q": "t-1"})
+    assert panel.headers["MH-Panel"] == "1"
+    page = viewer.post(HERE, {"q": "t-1"}).content.decode()
+    assert links(panel.content.decode()) == links(page)
+    assert viewer.get(f"{HERE}/other").status_code == 404

@@ -1,0 +1,95 @@
+"""The page of a subject's episodes: in words, by thread and day, noted as a read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from memoryhub.kernel.threads.exchanges import ToolUse
+from memoryhub.models.access.audit import AuditEntry
+from memoryhub.models.server.clock import clock
+from memoryhub.models.subjects import Subject
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.people import subjects
+from memoryhub.services.threads import episodes
+from memoryhub.services.threads.episodes import NewEpisode
+from tests.cast import factories
+from tests.inspector.conftest import Browser
+
+pytestmark = pytest.mark.django_db
+
+EVIL = "<script>alert(1)</script>"
+
+
+@pytest.fixture
+def ann(agent: Agent) -> Subject:
+    return subjects.find_or_create(agent.project, "ann")
+
+
+def remember(agent: Agent, subject: Subject, thread: str, question: str) -> None:
+    use = ToolUse(name="seat_map", arguments="{}", result="free")
+    new = NewEpisode(question=question, answer=f"Answer to {question}", uses=[use])
+    work = episodes.remember(
+        agent=agent, subject=subject.id, thread=thread, episode=new
+    )
+    factories.run(work)
+
+
+def page(browser: Browser, subject: Subject, query: str = "") -> Any:
+    return browser("viewer").get(f"/p/acme/subjects/{subject.id}/episodes?{query}")
+
+
+def test_what_happened_is_told_in_words_with_its_links(
+    browser: Browser, agent: Agent, ann: Subject
+) -> None:
+    remember(agent, ann, "talk", f"Is 12A free? {EVIL}")
+    text = page(browser, ann).content.decode()
+    assert "Is 12A free?" in text
+    assert EVIL not in text
+    assert "Answer to" in text
+    assert "seat_map" in text
+    assert "/p/acme/threads/talk/slots/0" in text
+    assert "/p/acme/threads/talk/events/2" in text
+    assert "goes on" in text
+
+
+def test_a_look_is_noted_for_each_thread_that_is_shown(
+    browser: Browser, agent: Agent, ann: Subject
+) -> None:
+    for name in ("a", "b"):
+        remember(agent, ann, name, name)
+    client = browser("viewer")
+    client.get(f"/p/acme/subjects/{ann.id}/episodes")
+    shown = AuditEntry.objects.filter(action="content.read")
+    wanted = {str(factories.get_thread(agent, name).id) for name in ("a", "b")}
+    assert {each.target_id for each in shown} == wanted
+
+
+def test_it_is_narrowed_by_thread_and_day(
+    browser: Browser, agent: Agent, ann: Subject
+) -> None:
+    for name in ("a", "b"):
+        remember(agent, ann, name, f"in {name}")
+    only = page(browser, ann, "thread=a").content.decode()
+    assert "in a" in only
+    assert "in b" not in only
+    today = clock.now().date().isoformat()
+    assert "in b" in page(browser, ann, f"from={today}&to={today}").content.decode()
+    assert (
+        "No episode is like that"
+        in page(browser, ann, "to=2001-01-01").content.decode()
+    )
+    assert page(browser, ann, "from=yesterday").status_code == 422
+    assert page(browser, ann, "thread=nowhere").status_code == 404
+    remember(agent, ann, "a", "later")
+    first = page(browser, ann, "limit=2").content.decode()
+    assert "Earlier ones" in first
+
+
+def test_where_nothing_happened_the_call_stands_that_changes_it(
+    browser: Browser, ann: Subject
+) -> None:
+    text = page(browser, ann).content.decode()
+    assert "Nothing happened yet" in text
+    assert f"/api/v1/subjects/{ann.id}/episodes" in text

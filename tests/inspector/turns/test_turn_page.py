@@ -1,0 +1,206 @@
+"""The page of a turn: from what was answered to what was missing, and why."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import orjson
+import pytest
+from django.test import Client
+
+from memoryhub.kernel.commands import AppendSlots
+from memoryhub.kernel.paging.page_commands import BeginTurn
+from memoryhub.models.threads import Thread
+from memoryhub.queries.turns import contexts
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.paging import operator_pages
+from memoryhub.services.threads import operator_threads
+from tests.cast import factories
+from tests.inspector.denied import DENIAL, DENIED, PROMISED, QUESTION, make_denial
+from tests.inspector.paged import ask, do, make_paged, message, text_of
+
+pytestmark = pytest.mark.django_db
+
+T = "/p/acme/threads/refund"
+
+
+@pytest.fixture
+def refund(agent: Agent) -> Thread:
+    return make_denial(agent)
+
+
+def test_question_answer_and_verdict_stand_on_top(
+    viewer: Client, refund: Thread
+) -> None:
+    page = text_of(viewer, f"{T}/turns/{DENIED}")
+    question, answer = page.index(QUESTION), page.index(DENIAL)
+    verdict = page.index("The best match for this question was not in the request")
+    assert question < answer < verdict < page.index("In the request")
+    assert f'the model asked for it in <a href="{T}/turns/{DENIED + 1}">' in page
+
+
+def test_the_best_matches_are_squares_and_marked_where_they_were_not_in(
+    viewer: Client, refund: Thread
+) -> None:
+    page = text_of(viewer, f"{T}/turns/{DENIED}")
+    squares = re.findall(r'<li class="(in|out|shortened)"><a href="([^"]+)"', page)
+    assert squares[0] == ("out", f"#out-{PROMISED}")
+    assert 1 < len(squares) <= 10
+    section = page[page.index('id="not-in"') :]
+    assert section.index(f'id="out-{PROMISED}"') < section.index("<mark>promise</mark>")
+    ranks = [int(n) for n in re.findall(r'class="rank">(\d+)<', section)]
+    out = [n for n, (how, _) in enumerate(squares, start=1) if how == "out"]
+    assert ranks == out
+    assert f'name="q" value="{QUESTION}"' in section
+
+
+def test_what_is_named_is_a_link_as_of_then(viewer: Client, refund: Thread) -> None:
+    page = text_of(viewer, f"{T}/turns/{DENIED}")
+    then = contexts.recorded(refund, DENIED).event.as_of_seq
+    assert f'href="{T}/pages/{PROMISED}?at_seq={then}"' in page
+    seqs = [int(seq) for seq in re.findall(rf'href="{T}\?at_seq=(\d+)"', page)]
+    assert seqs
+    assert all(0 < seq <= refund.head_seq for seq in seqs)
+    for path in {*re.findall(rf'href="({T}/(?:turns|pages)/[^"#]*)', page)}:
+        assert viewer.get(path).status_code == 200, path
+
+
+def test_every_page_of_the_request_has_its_first_words(
+    viewer: Client, refund: Thread
+) -> None:
+    page = text_of(viewer, f"{T}/turns/{DENIED}")
+    rows = re.findall(r'<tr class="\w+" id="in-\d+">.*?</tr>', page, re.DOTALL)
+    assert len(rows) > 3
+    assert any(QUESTION in row and "the question:" in row for row in rows)
+    assert all(re.search(r'class="n tok">[\d,]+', row) for row in rows)
+
+
+def test_the_bytes_of_a_request_are_a_click_away(
+    viewer: Client, refund: Thread
+) -> None:
+    page = text_of(viewer, f"{T}/turns/{DENIED}")
+    assert "byte for byte" in page
+    read = text_of(viewer, f"{T}/turns/{DENIED}/request")
+    assert "sha256 equals the record" in read
+    assert QUESTION in read
+    assert str(contexts.recorded(refund, DENIED).sha256) in read
+    assert viewer.get(f"{T}/turns/99/request").status_code == 404
+
+
+def test_one_goes_to_a_turn_by_its_number(viewer: Client, refund: Thread) -> None:
+    def go(n: str) -> Any:
+        return viewer.get(f"{T}/turn", {"n": n})
+
+    assert go("3")["Location"] == f"{T}/turns/3"
+    assert go("99")["Location"] == f"{T}/turns/{refund.turn_count}"
+    assert go("0")["Location"] == f"{T}/turns/1"
+    assert go("")["Location"] == f"{T}/turns"
+    assert go("x").status_code == 422
+
+
+def test_turns_are_listed_with_their_questions(viewer: Client, refund: Thread) -> None:
+    page = text_of(viewer, f"{T}/turns")
+    rows = re.findall(r"<tr><th scope=\"row\".*?</tr>", page, re.DOTALL)
+    assert len(rows) == refund.turn_count
+    assert QUESTION in rows[-DENIED]
+    assert 'name="n"' in page
+
+
+def test_a_message_leads_to_its_turn(viewer: Client, refund: Thread) -> None:
+    page = text_of(viewer, f"{T}/slots")
+    bubble = page[page.rindex("<article", 0, page.index(DENIAL)) : page.index(DENIAL)]
+    assert f'href="{T}/turns/{DENIED}"' in bubble
+    asked = page[
+        page.rindex("<article", 0, page.index(QUESTION)) : page.index(QUESTION)
+    ]
+    assert f'href="{T}/turns/{DENIED}"' in asked
+    assert f'href="{T}/turns/1"' in text_of(viewer, f"{T}/pages/{PROMISED}")
+
+
+def test_an_unrecorded_turn_says_so(viewer: Client, agent: Agent) -> None:
+    factories.make_thread(agent, "bare", user_id="ann")
+    do(agent, "bare", BeginTurn())
+    page = text_of(viewer, "/p/acme/threads/bare/turns/1")
+    assert "Not recorded." in page
+    assert "Not recorded." in text_of(viewer, "/p/acme/threads/bare/turns/1/request")
+
+
+def test_erased_texts_are_named_and_the_rest_stands(
+    viewer: Client, agent: Agent
+) -> None:
+    paged = make_paged(agent)
+    operator_pages.delete(paged, "policy", actor="operator:x")
+    page = text_of(viewer, "/p/acme/threads/paged/turns/7", 410)
+    assert "1 payload erased." in page
+    assert "And now?" in page
+    text_of(viewer, "/p/acme/threads/paged/turns/7/request", 410)
+
+
+def test_a_fork_shows_a_turn_that_it_inherits(
+    viewer: Client, agent: Agent, refund: Thread
+) -> None:
+    operator_threads.fork(refund, actor="operator:x", name="alt", seq=refund.head_seq)
+    page = text_of(viewer, f"/p/acme/threads/alt/turns/{DENIED}")
+    assert "inherited" in page
+    assert QUESTION in page
+    assert "The best match for this question was not in the request" in page
+
+
+def test_a_page_stays_small_however_much_was_in(
+    viewer: Client, agent: Agent, django_assert_max_num_queries: Any
+) -> None:
+    counts = []
+    for name, rounds in (("few", 6), ("many", 14)):
+        make_paged(agent, name, rounds=rounds)
+        path = f"/p/acme/threads/{name}/turns/6"
+        viewer.get(path)
+        with django_assert_max_num_queries(60) as found:
+            answer = viewer.get(path)
+        assert len(answer.content) < 150_000
+        counts.append(len(found))
+    assert counts[0] == counts[1]
+
+
+def test_a_page_shows_its_life(viewer: Client, refund: Thread) -> None:
+    page = text_of(viewer, f"{T}/pages/{PROMISED}?at_seq=12")
+    assert 'id="life"' in page
+    assert "made in turn 1, left in turn" in page
+    assert "here-line" in page
+    assert "here-line" not in text_of(viewer, f"{T}/pages/{PROMISED}")
+
+
+def test_of_two_thousand_pages_a_stretch_is_shown(viewer: Client, agent: Agent) -> None:
+    factories.make_thread(
+        agent, "vast", user_id="ann", budget_tokens=200_000, reserved_tokens=800
+    )
+    messages = tuple(
+        message(("user", "assistant")[n % 2], f'Message {n}: {{"price": "{n}"}}')
+        for n in range(2_000)
+    )
+    do(agent, "vast", AppendSlots(slots=messages))
+    ask(agent, "vast", "And now?")
+    path = "/p/acme/threads/vast/turns/1"
+    last, first = text_of(viewer, path), text_of(viewer, f"{path}?from=1")
+    assert "2,001 pages, in its order" in last
+    assert 'id="in-2001"' in last
+    assert 'id="in-1"' in first
+    read = text_of(viewer, f"{path}/request")
+    assert "messages between these" in read
+    assert "messages between these" not in text_of(
+        viewer, f"{path}/request?content=all"
+    )
+    assert len(read.encode()) < 150_000
+    for page in (last, first):
+        assert len(page.encode()) < 150_000
+        assert 60 < page.count(' id="in-') < 100
+
+
+def test_its_events_can_be_taken_along(viewer: Client, refund: Thread) -> None:
+    page = text_of(viewer, f"{T}/turns/{DENIED}")
+    assert f"/api/v1/threads/refund/turns/{DENIED}/context" in page
+    (path,) = re.findall(r'data-export href="([^"]*\.ndjson[^"]*)"', page)
+    sent: Any = viewer.get(path)
+    lines = [orjson.loads(line) for line in b"".join(sent).splitlines()]
+    assert "turn.began" in {line["type"] for line in lines}
+    assert len(lines) < refund.head_seq / 2

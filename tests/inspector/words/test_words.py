@@ -1,0 +1,90 @@
+"""Words mean on pages what the glossary says that they mean."""
+
+from __future__ import annotations
+
+import re
+from html import escape
+from pathlib import Path
+
+import pytest
+from django.template import Context, Template
+from django.test import Client
+
+from inspector.words.words import WORDS
+from memoryhub.kernel.state.paging import EXCHANGES_KEPT, REFAULT_TURNS
+from memoryhub.queries.threads.verdicts import THRASHING_REFAULTS
+from memoryhub.services.access.api_keys import Agent
+from tests.inspector.paged import make_paged, text_of
+
+CONCEPTS = Path(__file__).parents[3] / "docs/concepts.md"
+ROW = re.compile(r"^\| ([^|]+) \| ([^|]+) \| `", re.MULTILINE)
+#: What the glossary tells apart by what it is of.
+CALLED = {
+    "key": "key of a thread",
+    "frame": "frame of a page",
+}
+
+
+def glossary() -> dict[str, str]:
+    found = dict[str, str]()
+    for words, meaning in ROW.findall(CONCEPTS.read_text(encoding="utf-8")):
+        found |= dict.fromkeys(words.split(", "), meaning.replace("`", ""))
+    return found
+
+
+@pytest.mark.parametrize("word", WORDS)
+def test_a_word_means_what_the_glossary_says(word: str) -> None:
+    sentence = WORDS[word]
+    assert sentence.endswith(".")
+    assert sentence[0].lower() + sentence[1:-1] == glossary()[CALLED.get(word, word)]
+
+
+def test_numbers_in_sentences_are_those_of_the_kernel() -> None:
+    assert f"last {EXCHANGES_KEPT} exchanges" in WORDS["resident rate"]
+    assert REFAULT_TURNS == 5
+    assert "last five turns" in WORDS["refault"]
+    assert THRASHING_REFAULTS == 3
+    assert "three refaults" in WORDS["thrashing"]
+
+
+def test_a_term_says_on_hover_what_it_means() -> None:
+    text = '{% load words %}{% term "TLB" %} {% term "resident rate" "Resident" %}'
+    shown = Template(text).render(Context())
+    assert f'<span class="term" title="{WORDS["TLB"]}">TLB</span>' in shown
+    assert ">Resident</span>" in shown
+
+
+@pytest.mark.django_db
+def test_the_page_has_every_word_and_key(viewer: Client) -> None:
+    page = viewer.get("/p/acme/words").content.decode()
+    assert [word for word in WORDS if escape(WORDS[word]) not in page] == []
+    assert "<kbd>Ctrl K</kbd>" in page
+
+
+@pytest.mark.django_db
+def test_the_sheet_leads_to_the_words(viewer: Client) -> None:
+    assert 'href="/p/acme/words"' in viewer.get("/p/acme/").content.decode()
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [
+        ("/p/acme/", ("fault", "refault")),
+        ("/p/acme/threads", ("resident rate", "turn")),
+        ("/p/acme/health", ("thrashing", "resident rate", "TLB hit rate")),
+        ("/p/acme/threads/paged", ("page", "pin")),
+        ("/p/acme/threads/paged/turns/7", ("prefix", "page", "manifest")),
+        ("/p/acme/threads/paged/paging", ("fault", "TLB", "L1", "hot list")),
+        ("/p/acme/threads/paged/paging/settings", ("pin share",)),
+        ("/p/acme/threads/paged/pages", ("level", "pin", "L0", "page")),
+        ("/p/acme/threads/paged/pages/policy", ("L0", "pin", "level")),
+    ],
+)
+def test_words_of_ours_are_explained_where_they_stand(
+    owner: Client, agent: Agent, path: str, words: tuple[str, ...]
+) -> None:
+    make_paged(agent)
+    page = text_of(owner, path)
+    missing = [word for word in words if f'title="{WORDS[word]}"' not in page]
+    assert missing == []

@@ -1,0 +1,208 @@
+"""Facts derived from assertions, against the rule evaluated instant by instant."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from memoryhub.kernel.knowledge.derivation import (
+    Assertion,
+    Configured,
+    Fact,
+    cardinality,
+    facts,
+    live,
+    supports,
+)
+from memoryhub.kernel.state.knowledge import Cardinality
+
+DAY = timedelta(days=1)
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def day(n: int) -> datetime:
+    return START + n * DAY
+
+
+def claim(
+    seq: int, value: str, begin: int, end: int | None = None, **more: object
+) -> Assertion:
+    until = None if end is None else day(end)
+    return Assertion(seq, value.encode(), day(begin), until, **more)  # type: ignore[arg-type]
+
+
+def spans(found: Sequence[Fact]) -> list[tuple[str, int, int | None]]:
+    """Each fact as (value, first day, day of its end)."""
+    return [
+        (
+            fact.value.decode(),
+            (fact.begin - START).days,
+            None if fact.end is None else (fact.end - START).days,
+        )
+        for fact in found
+    ]
+
+
+def at(living: Sequence[Assertion], of: Cardinality, instant: datetime) -> set[bytes]:
+    """The values that hold at an instant, by the words of the rule."""
+
+    def end(one: Assertion) -> datetime:
+        if one.valid_until is not None:
+            return one.valid_until
+        later = [
+            other.valid_until
+            for other in living
+            if other.value == one.value
+            and other.valid_until is not None
+            and other.valid_until > one.valid_from
+        ]
+        return min(later, default=datetime.max.replace(tzinfo=UTC))
+
+    holding = [a for a in living if a.valid_from <= instant < end(a)]
+    if of == "single":
+        holding = sorted(holding, key=lambda a: (a.valid_from, a.seq))[-1:]
+    return {each.value for each in holding}
+
+
+def sample(chance: random.Random) -> list[Assertion]:
+    found = []
+    for seq in range(1, chance.randint(1, 9)):
+        begin = chance.randint(0, 12)
+        until = begin + chance.randint(1, 6) if chance.random() < 0.35 else None
+        sure = chance.choice([None, 0.2, 0.5, 0.9])
+        made = claim(
+            seq,
+            chance.choice("ABC"),
+            begin,
+            until,
+            confidence=sure,
+            by_model=chance.random() < 0.5,
+            retracted_seq=seq + 100 if chance.random() < 0.2 else None,
+            wrong=chance.random() < 0.5,
+        )
+        found.append(made)
+    return found
+
+
+def check(chance: random.Random) -> None:
+    of: Cardinality = chance.choice(["single", "multi"])
+    living = live(sample(chance))
+    found = facts(living, of)
+    for half in range(-1, 50):
+        instant = day(0) + half * DAY / 2
+        holding = [fact for fact in found if fact.holds(instant)]
+        assert {fact.value for fact in holding} == at(living, of, instant)
+        assert len(holding) == len({fact.value for fact in holding})
+    for fact in found:
+        resting = supports(fact, living)
+        sure = [each.confidence for each in resting if each.confidence is not None]
+        assert fact.seq == resting[0].seq
+        assert fact.confirmations == len(resting)
+        assert fact.confidence == max(sure, default=None)
+        assert (fact.closed_by is None) == (fact.end is None)
+    pairs = [(one.value, one.end) for one in found]
+    assert not any((fact.value, fact.begin) in pairs for fact in found), "maximal"
+    # Any order of arrival, ties left out.
+    untied = [*{each.valid_from: each for each in living}.values()]
+    seqs = chance.sample(range(1, 100), len(untied))
+    again = [a._replace(seq=seq) for a, seq in zip(untied, seqs, strict=True)]
+    assert spans(facts(untied, of)) == spans(facts(again, of))
+
+
+@pytest.mark.parametrize(
+    ("seed", "sets"), [(1, 500), pytest.param(2, 20_000, marks=pytest.mark.nightly)]
+)
+def test_timeline_equals_rule(seed: int, sets: int) -> None:
+    chance = random.Random(seed)
+    for _ in range(sets):
+        check(chance)
+
+
+def test_known_at_tells_what_was_believed() -> None:
+    given = [
+        claim(1, "Oslo", 0),
+        claim(2, "Bergen", 31, 90),
+        claim(3, "Rome", 5, retracted_seq=4, wrong=True),
+    ]
+    believed = {n: spans(facts(live(given, known_at=n), "single")) for n in range(5)}
+    assert believed[0] == []
+    assert believed[1] == [("Oslo", 0, None)]
+    assert believed[2] == [("Oslo", 0, 31), ("Bergen", 31, 90), ("Oslo", 90, None)]
+    assert ("Rome", 5, 31) in believed[3]
+    assert believed[4] == believed[2]
+
+
+def test_late_fact_splits() -> None:
+    given = [claim(1, "A", 1), claim(2, "C", 5, 8)]
+    found = facts(given, "single")
+    assert spans(found) == [("A", 1, 5), ("C", 5, 8), ("A", 8, None)]
+    assert [fact.closed_by for fact in found] == [2, 2, None]
+
+
+def test_closed_past_fact_leaves_present() -> None:
+    """Tokyo is known when Paris arrives, which was before."""
+    given = [claim(1, "Tokyo", 30), claim(2, "Paris", 0)]
+    assert spans(facts(given, "single")) == [("Paris", 0, 30), ("Tokyo", 30, None)]
+    given = [claim(1, "Tokyo", 30), claim(2, "Paris", 0, 9)]
+    assert spans(facts(given, "single")) == [("Paris", 0, 9), ("Tokyo", 30, None)]
+
+
+def test_values_of_one_exchange_live_together() -> None:
+    given = [claim(1, "tea", 3, many=True), claim(2, "coffee", 3, many=True)]
+    assert cardinality(given) == "multi"
+    found = facts(given, cardinality(given))
+    assert spans(found) == [("tea", 3, None), ("coffee", 3, None)]
+    # One that says so is enough, and an operator has the last word.
+    assert cardinality([given[0], claim(2, "coffee", 3)]) == "multi"
+    single = Configured(3, "single")
+    assert cardinality(given, [single]) == "single"
+    assert cardinality(given, [single], known_at=2) == "multi"
+    assert cardinality(given, [single, Configured(4, None)]) == "multi"
+
+
+def test_fifty_assertions_one_fact() -> None:
+    given = [claim(n, "Oslo", n, confidence=n / 100) for n in range(1, 51)]
+    (fact,) = facts(given, "single")
+    assert (fact.seq, fact.confirmations, fact.confidence) == (1, 50, 0.5)
+
+
+def test_explicit_end_holds() -> None:
+    given = [claim(1, "Oslo", 0), claim(2, "Oslo", 0, 10), claim(3, "Oslo", 4)]
+    (fact,) = facts(given, "single")
+    assert spans([fact]) == [("Oslo", 0, 10)]
+    assert fact.closed_by == 2
+    assert spans(facts(given, "multi")) == [("Oslo", 0, 10)]
+    # What begins after the end is not ended by it.
+    assert spans(facts([*given, claim(4, "Oslo", 12)], "single"))[1:] == [
+        ("Oslo", 12, None)
+    ]
+
+
+def test_retraction_restores() -> None:
+    given = [claim(1, "A", 1), claim(2, "C", 5, 8)]
+    before = facts(live(given[:1]), "single")
+    after = facts(live([given[0], given[1]._replace(retracted_seq=3)]), "single")
+    assert after == before
+
+
+def test_retracted_as_wrong_stays_away_when_refed() -> None:
+    wrong = claim(1, "window", 0, retracted_seq=2, wrong=True)
+    model = claim(3, "window", 1, by_model=True)
+    assert live([wrong, model]) == []
+    # Withdrawn is not wrong, and a person may say it again.
+    assert live([wrong._replace(wrong=False), model]) == [model]
+    person = claim(4, "window", 2)
+    assert live([wrong, model, person]) == [person]
+    # Before the retraction both counted.
+    assert len(live([wrong, model._replace(seq=2)], known_at=1)) == 1
+
+
+def test_long_timelines_take_n_log_n() -> None:
+    """Ten thousand values that take turns, and each rests on all before it."""
+    given = [claim(n, "AB"[n % 2], n) for n in range(1, 10_001)]
+    found = facts(given, "single")
+    assert len(found) == 10_000
+    assert found[-1].confirmations == 5_000

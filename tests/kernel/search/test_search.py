@@ -1,0 +1,147 @@
+"""Terms, queries, segments, ranks and excerpts, without a database."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from uuid import UUID
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memoryhub.errors import InvalidError
+from memoryhub.kernel.search import parsing, ranking, segments, terms
+from memoryhub.kernel.search.excerpts import LONGEST, excerpt
+from memoryhub.kernel.search.index import Index, missing, united
+from memoryhub.kernel.search.ranking import Scope
+from memoryhub.kernel.search.segments import Record, Segment
+
+ONE, TWO = UUID(int=1), UUID(int=2)
+TEXTS = st.lists(st.text("ab -.中文é", max_size=30), max_size=12)
+
+
+def built(texts: Sequence[str], first: int = 1) -> Segment:
+    return segments.build(
+        Record(seq, seq * 10, 1, "message", "user", "chat.user", "", text)
+        for seq, text in enumerate(texts, first)
+    )
+
+
+def index_of(*texts: str) -> Index:
+    return Index().plus([(ONE, built(texts))], {ONE: ((1, len(texts)),)})
+
+
+def ranked(index: Index, query: str, order: ranking.Order = "best") -> list[int]:
+    scope = Scope(up_to=dict.fromkeys(index.threads, 1_000))
+    found = ranking.rank(index, parsing.parse(query, kinds=()), scope, order)
+    return [int(seq) for seq in index.records["seq"][found.places]]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("HAT-0231!", ["hat-0231", "hat", "0231"]),
+        ("zfa04y", ["zfa04y"]),
+        ("ＡＢＣ Straße", ["abc", "strasse"]),
+        ("手机壳", ["手机", "机壳"]),
+        ("中", ["中"]),
+        ("e\u0301te\u0301", ["été"]),
+        ("x" * 129, []),
+        ("… -- !", []),
+    ],
+)
+def test_terms_of_a_text(text: str, found: list[str]) -> None:
+    assert terms.terms_of(text) == found
+
+
+@given(st.text(max_size=60))
+def test_a_run_stands_where_it_says(text: str) -> None:
+    for run in terms.runs(text):
+        assert tuple(terms.terms_of(text[run.start : run.end])) == run.word.terms
+
+
+def test_what_is_no_filter_is_ordinary_text() -> None:
+    query = parsing.parse('role:bard kind:dream from:soon "open -', kinds=["note"])
+    assert query.filters == parsing.Filters()
+    assert [word.whole for word in query.words] == [
+        *("role:bard", "kind:dream", "from:soon", "open")
+    ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x" * 1_001,
+        " ".join(f"w{n}" for n in range(65)),
+        "to:2025-01-01 from:2026-01-01",
+    ],
+)
+def test_a_query_too_long_or_backwards_is_refused(text: str) -> None:
+    with pytest.raises(InvalidError):
+        parsing.parse(text, kinds=())
+
+
+@given(first=TEXTS, second=TEXTS)
+def test_segments_joined_are_as_if_made_at_once(
+    first: list[str], second: list[str]
+) -> None:
+    whole = built([*first, *second])
+    parts = [built(first), built(second, len(first) + 1)]
+    again = segments.from_bytes(segments.to_bytes(segments.joined(parts)))
+    assert again is not None
+    for kept, made in (
+        (again.records["seq"], whole.records["seq"]),
+        (again.records["length"], whole.records["length"]),
+        (again.postings.starts, whole.postings.starts),
+        (again.postings.records, whole.postings.records),
+        (again.postings.counts, whole.postings.counts),
+    ):
+        assert np.array_equal(kept, made)
+    assert again.postings.words == whole.postings.words
+    assert again.postings.stems == whole.postings.stems
+
+
+def test_scores_are_bm25() -> None:
+    """By hand: N 3, df 1, mean length 2, the record's 2, k1 1.2, b 0.75."""
+    index = index_of("lamp on", "a b", "c d")
+    query = parsing.parse("lamp", kinds=())
+    found = ranking.rank(index, query, Scope(up_to={ONE: 3}), "best")
+    assert found.scores.tolist() == pytest.approx([np.log(1 + 2.5 / 1.5)])
+
+
+def test_common_words_find_nothing_beside_rarer_ones() -> None:
+    index = index_of(*["the sea is wide"] * 9, "the blue lamp")
+    assert ranked(index, "sea lamp") == [10]
+    assert ranked(index, "sea") == [*range(9, 0, -1)]
+    assert len(ranked(index, "the of")) == 10
+
+
+def test_of_equal_ones_the_newer_comes_first() -> None:
+    index = index_of("a lamp", "x", "y", "z", "w", "v", "u", "t", "s", "a lamp")
+    assert ranked(index, "lamp") == [10, 1]
+    assert ranked(index, "lamp", "first") == [1, 10]
+
+
+def test_what_a_search_does_not_range_over_moves_no_score() -> None:
+    one = index_of("lamp on", "a b", "c d")
+    both = one.plus([(TWO, built(["lamp"] * 9))], {TWO: ((1, 9),)})
+    query = parsing.parse("lamp", kinds=())
+    scope = Scope(up_to={ONE: 3})
+    before, after = (ranking.rank(each, query, scope, "best") for each in (one, both))
+    assert before.scores.tolist() == after.scores.tolist()
+
+
+@given(st.text("ab lamp.", max_size=900))
+def test_an_excerpt_is_short_and_its_matches_are_words(text: str) -> None:
+    found = excerpt(text, ["lamp"])
+    assert len(found.text) <= LONGEST
+    assert found.text in text
+    for start, end in found.matches:
+        assert "lamp" in terms.terms_of(found.text[start:end])
+
+
+def test_spans_are_joined_and_gaps_are_found() -> None:
+    assert united([(5, 6), (1, 2), (3, 4), (9, 9)]) == ((1, 6), (9, 9))
+    assert missing([(1, 6), (9, 9)], 12) == [(7, 8), (10, 12)]
+    assert missing([(1, 12)], 12) == []

@@ -1,0 +1,183 @@
+"""What every route of the API does alike, proved of each that documents it."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from django.db import connections
+from django.test.utils import CaptureQueriesContext
+
+from memoryhub.api.http import auth
+from memoryhub.journal import Address, Order, perform
+from memoryhub.kernel.commands import CloseThread, RetireThread
+from memoryhub.models import Event, Project, Thread
+from tests.api.client import PAGE, SLOT, run
+from tests.cast import factories
+from tests.matrix.routes import KEY, OF_A_THREAD, ask, client_of, declaring, make_whole
+
+pytestmark = pytest.mark.django_db
+
+T = "/api/v1/threads/{thread}"
+#: What may be done to a thread that is closed.
+STILL = {
+    f"put {T}",
+    f"patch {T}",
+    *(f"post {T}:{v}" for v in ("close", "reopen", "fork")),
+}
+PAGING = f"get {T}/paging"
+#: A model is told its mistakes in an answer like any other.
+TOLD = {f"post {T}/tool-calls"}
+#: They go through a thread to what is known of its subject, and its home thread has it.
+OF_ITS_SUBJECT = {
+    label for label in OF_A_THREAD if re.search(r"/(blocks|facts)\b", label)
+}
+#: Told of the stats alone: of now it grows.
+IDLE = {"idle_seconds": 0}
+REPLAYED = "idempotent-replayed"
+#: What a thread is filled with, one by one.
+MORE = {"slots": SLOT, "notes": {"text": "hm"}, "keys": KEY, "pages": PAGE}
+READS = [label for label in OF_A_THREAD if label.startswith("get ")]
+#: They read as well; what is looked for stands in no address.
+SEARCHES = [label for label in OF_A_THREAD if label.endswith(("/search", "/recall"))]
+MINDING = [label for label in declaring("If-Match") if label not in TOLD]
+NAMED = [label for label in declaring("Idempotency-Key") if label not in TOLD]
+#: The cursor of events is a seq.
+LISTS = [label for label in declaring("after") if "events" not in label]
+
+
+@pytest.fixture(scope="module")
+def acme(standing: None) -> Project:
+    made = factories.make_project("acme")
+    make_whole(factories.make_agent(made))
+    return made
+
+
+@pytest.mark.parametrize("label", NAMED)
+def test_a_repeat_answers_the_same_and_writes_nothing(
+    acme: Project, label: str
+) -> None:
+    client, named = client_of(acme), [("idempotency-key", "k")]
+    first = ask(client, label, headers=named)
+    events = Event.objects.count()
+    again = ask(client, label, headers=named)
+    assert (again.status, again.body) == (first.status, first.body)
+    assert (first.header(REPLAYED), again.header(REPLAYED)) == (None, "true")
+    other = run(client.post("/threads/t-2/slots", SLOT, headers=named))
+    assert (other.status, other.code) == (422, "idempotency_mismatch")
+    assert Event.objects.count() == events
+
+
+@pytest.mark.parametrize("label", MINDING)
+@pytest.mark.parametrize(
+    ("seen", "expected"),
+    [("99", (409, "stale")), ("x", (400, "bad_precondition"))],
+)
+def test_a_write_minds_what_was_seen(
+    acme: Project, label: str, seen: str, expected: tuple[int, str]
+) -> None:
+    events = Event.objects.count()
+    answer = ask(client_of(acme), label, headers=[("if-match", seen)])
+    assert (answer.status, answer.code) == expected
+    assert Event.objects.count() == events
+
+
+@pytest.mark.parametrize(
+    "label",
+    [each for each in MINDING if "post " in each and each not in OF_ITS_SUBJECT],
+)
+def test_a_write_is_done_as_of_the_head_that_was_seen(
+    acme: Project, label: str
+) -> None:
+    seen = [("if-match", str(Thread.objects.get(name="t-1").head_seq))]
+    assert ask(client_of(acme), label, headers=seen).status < 300
+
+
+@pytest.mark.parametrize("label", READS)
+def test_a_read_leaves_all_as_it_is(acme: Project, label: str) -> None:
+    client = client_of(acme)
+
+    def everything() -> list[object]:
+        rows = [Event.objects.count(), *Thread.objects.values_list()]
+        return [*rows, ask(client, f"get {T}/tlb").json, ask(client, PAGING).json]
+
+    before = everything()
+    assert ask(client, label).status == 200
+    assert everything() == before
+
+
+@pytest.mark.parametrize(
+    "label", [each for each in declaring("at_seq") if each not in OF_ITS_SUBJECT]
+)
+def test_a_read_is_as_of_any_event(acme: Project, label: str) -> None:
+    client = client_of(acme)
+    head = Thread.objects.get(name="t-1").head_seq
+    now = {**ask(client, label).json, **IDLE}
+    for query in (f"at_seq={head}", "at_turn=2"):
+        assert {**ask(client, label, query=query).json, **IDLE} == now
+    for query in (f"at_seq={head + 1}", "at_turn=3"):
+        beyond = ask(client, label, query=query)
+        assert (beyond.status, beyond.code) == (404, "seq_unknown"), query
+    assert ask(client, label, query="at_seq=0").status in (200, 404)
+
+
+@pytest.mark.parametrize("label", LISTS)
+def test_a_list_is_walked_by_cursors_of_its_own(acme: Project, label: str) -> None:
+    client = client_of(acme)
+    part, found = ask(client, label, query="limit=1").json, []
+    cursor, name = part["next"], "keys" if "compare" in label else "items"
+    while True:
+        found += part[name]
+        if part["next"] is None:
+            break
+        part = ask(client, label, query=f"limit=1&after={part['next']}").json
+    assert found == ask(client, label, query="limit=200").json[name]
+    for forged in ("3", "x" * 20, cursor[:-1] if cursor else "-1"):
+        answer = ask(client, label, query=f"limit=1&after={forged}")
+        assert (answer.status, answer.code) == (400, "bad_cursor")
+
+
+@pytest.mark.parametrize("label", READS)
+def test_a_read_costs_the_same_whatever_there_is(
+    acme: Project, label: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(auth, "BELIEVED_SECONDS", 60.0)
+    client = client_of(acme)
+    query, counts = "limit=200" if label in LISTS else "", []
+    for size in (1, 80):
+        for path, item in MORE.items():
+            items = [
+                {**item, "key": f"k{n}"} if "op" in item else item for n in range(size)
+            ]
+            made = run(client.post(f"/threads/t-1/{path}:batch", {"items": items}))
+            assert made.status < 300, made.body
+        ask(client, label, query=query)
+        with CaptureQueriesContext(connections["default"]) as asked:
+            ask(client, label, query=query)
+        counts.append(len(asked))
+    assert counts[0] == counts[1]
+
+
+@pytest.mark.parametrize(
+    "label", [each for each in OF_A_THREAD if each not in TOLD | OF_ITS_SUBJECT]
+)
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        (CloseThread(reason="completed"), (409, "thread_closed")),
+        (RetireThread(policy_days=1, idle_days=2), (410, "thread_erased")),
+    ],
+)
+def test_a_thread_that_takes_nothing_is_read(
+    acme: Project, label: str, command: Any, expected: tuple[int, str]
+) -> None:
+    address = Address(project=acme.id, name="t-1")
+    perform(Order(address=address, command=command, actor="command"))
+    events = Event.objects.count()
+    answer = ask(client_of(acme), label)
+    if label in (STILL if expected[0] == 409 else set()).union(READS, SEARCHES):
+        assert answer.status < 300, answer.body
+    else:
+        assert (answer.status, answer.code) == expected
+        assert Event.objects.count() == events

@@ -1,0 +1,256 @@
+"""What needs a look now: threads that the worker found, and checks of the server."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.utils import timezone
+from pytest_django.fixtures import DjangoAssertNumQueries
+
+from memoryhub import journal
+from memoryhub.journal import state_at
+from memoryhub.journal.writing.activity import activity
+from memoryhub.models.projects import Project, ProjectStats
+from memoryhub.models.subjects import Subject
+from memoryhub.models.threads import Thread
+from memoryhub.queries.overview import unhealthy
+from memoryhub.queries.overview.onsets import find_onsets
+from memoryhub.queries.overview.unhealthy import Unhealthy, UnhealthyThing
+from memoryhub.queries.threads import catalogue, verdicts
+from memoryhub.queries.threads.threads import ThreadLine
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.vault.keys import backup, keyring
+from memoryhub.workers import stats
+from memoryhub.workers.overview import unhealthy as worker
+from tests.cast.factories import append, get_thread, make_thread
+from tests.inspector.paged import ask, fetch, make_restless
+
+# Counters are set by hand, so that each verdict is looked at alone.
+pytestmark = [pytest.mark.django_db, pytest.mark.no_replay]
+
+
+def found(project: Project) -> Unhealthy:
+    now = timezone.now()
+    stats.take(now)
+    worker.look(now)
+    return unhealthy.get_unhealthy(project, now=now)
+
+
+def threads(project: Project) -> dict[str, UnhealthyThing]:
+    things = found(project).things
+    return {each.thread.name: each for each in things if each.thread}
+
+
+def checks(project: Project) -> dict[str, UnhealthyThing]:
+    things = found(project).things
+    return {each.check.key: each for each in things if each.check}
+
+
+def set_counters(thread: Thread, **counters: Any) -> None:
+    Thread.objects.filter(id=thread.id).update(**counters)
+
+
+def test_a_thread_that_thrashes_is_bad_since_the_turn_it_began(
+    agent: Agent, acme: Project
+) -> None:
+    make_restless(agent, exchanges=8)
+    (thing,) = threads(acme).values()
+    assert [each.flag for each in thing.verdicts] == ["thrashing", "faulting"]
+    assert thing.tone == "bad"
+    # The third page that came back about as soon as it had left.
+    assert thing.onset.turn == 3
+    began = get_thread(agent, "restless").turns.get(n=3)
+    event = get_thread(agent, "restless").events.get(seq=began.seq)
+    assert thing.onset.at == event.at
+
+
+def test_it_is_known_since_when_though_the_thread_goes_on(
+    agent: Agent, acme: Project
+) -> None:
+    make_restless(agent, exchanges=8)
+    before = threads(acme)["restless"].onset
+    ask(agent, "restless", "And again?")
+    fetch(agent, "restless", "note")
+    assert threads(acme)["restless"].onset == before
+
+
+def test_one_that_recovered_is_not_listed_though_the_worker_has_not_looked(
+    agent: Agent, acme: Project
+) -> None:
+    thread = make_restless(agent, exchanges=8)
+    assert threads(acme)
+    set_counters(thread, refault_count=0, faulted_lately_count=0)
+    now = timezone.now()
+    assert unhealthy.get_unhealthy(acme, now=now).threads == 0
+
+
+@pytest.mark.parametrize(
+    ("flag", "counters"),
+    [
+        ("thrashing", {"refault_count": 3}),
+        ("faulting", {"exchange_count": 30, "faulted_lately_count": 11}),
+        ("full", {"nearly_full": True}),
+        ("missing", {"tlb_hits": 59, "tlb_misses": 41}),
+    ],
+)
+def test_list_row_and_overview_have_the_same_verdict(
+    agent: Agent, acme: Project, flag: str, counters: dict[str, Any]
+) -> None:
+    thread = make_thread(agent)
+    make_thread(agent, "t-2")
+    set_counters(thread, **counters)
+    (thing,) = threads(acme).values()
+    assert [each.flag for each in thing.verdicts] == [flag]
+    now = timezone.now()
+    rows = Thread.objects.filter(catalogue._FLAGS[flag](acme, now))
+    assert [row.name for row in rows] == ["t-1"]
+    assert verdicts.find_in_line(ThreadLine.of(rows[0])) == thing.verdicts
+
+
+def test_refused_fetches_are_a_verdict_from_the_third_on(
+    agent: Agent, acme: Project
+) -> None:
+    thread = make_thread(agent)
+    for count in range(3):
+        assert not threads(acme), count
+        activity.refused(acme.id, "fault_budget", thread.id)
+        journal.run(activity.flush)
+    thing = threads(acme)["t-1"]
+    assert ([each.flag for each in thing.verdicts], thing.refused) == (["refused"], 3)
+    now = timezone.now()
+    rows = Thread.objects.filter(catalogue._FLAGS["refused"](acme, now))
+    assert [row.name for row in rows] == ["t-1"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"status": "closed"},
+        {"listed_at": timezone.now() - timedelta(days=2)},
+    ],
+    ids=["closed", "unused"],
+)
+def test_what_nobody_goes_on_with_is_not_unhealthy_now(
+    agent: Agent, acme: Project, change: dict[str, Any]
+) -> None:
+    thread = make_thread(agent)
+    set_counters(thread, refault_count=9, **change)
+    assert not threads(acme)
+
+
+def test_threads_of_restricted_subjects_are_left_out(
+    agent: Agent, acme: Project
+) -> None:
+    thread = make_thread(agent, user_id="ann")
+    set_counters(thread, refault_count=9)
+    assert threads(acme)
+    Subject.objects.filter(id=thread.subject_id).update(state="restricted")
+    assert not threads(acme)
+
+
+def test_a_key_file_without_a_backup_needs_a_look(acme: Project) -> None:
+    thing = checks(acme)["backup-of-the-ring"]
+    assert thing.tone == "attn"
+    assert thing.check is not None
+    assert thing.check.command == "keys backup FILE"
+    assert thing.onset.at is not None
+    backup.record(keyring.ring(), at=timezone.now())
+    assert "backup-of-the-ring" not in checks(acme)
+
+
+def test_what_is_bad_comes_first(agent: Agent, acme: Project) -> None:
+    for name, counters in (
+        ("t-1", {"nearly_full": True}),
+        ("t-2", {"refault_count": 4}),
+    ):
+        set_counters(make_thread(agent, name), **counters)
+    things = found(acme).things
+    tones = [each.tone for each in things]
+    assert tones == sorted(tones, key=("bad", "attn").index)
+    listed = [each.thread.name for each in things if each.thread]
+    assert listed == ["t-2", "t-1"]
+
+
+def test_every_page_counts_what_is_stored_with_one_query(
+    agent: Agent, acme: Project, django_assert_num_queries: DjangoAssertNumQueries
+) -> None:
+    set_counters(make_thread(agent), refault_count=4)
+    now = timezone.now()
+    before = unhealthy.get_counts(acme, now=now).unhealthy
+    # By another process than the one that is asked.
+    worker.look(now)
+    with django_assert_num_queries(1):
+        assert unhealthy.get_counts(acme, now=now).unhealthy == before + 1
+    assert found(acme).count == before + 1
+
+
+def test_of_many_threads_the_worst_are_kept_and_all_are_counted(
+    agent: Agent, acme: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(unhealthy, "KEPT", 2)
+    for n in range(4):
+        flag = {"refault_count": 3} if n == 3 else {"nearly_full": True}
+        set_counters(make_thread(agent, f"t-{n}"), **flag)
+    whole = found(acme)
+    assert (whole.threads, whole.more) == (4, 2)
+    listed = [each.thread.name for each in whole.things if each.thread]
+    assert (len(listed), listed[0]) == (2, "t-3")
+
+
+@pytest.mark.parametrize("count", [2, 12])
+def test_looking_costs_the_same_for_any_number_of_threads(
+    agent: Agent,
+    acme: Project,
+    count: int,
+    django_assert_max_num_queries: Any,
+) -> None:
+    for n in range(count):
+        set_counters(make_thread(agent, f"t-{n}"), refault_count=4)
+    found(acme)
+    now = timezone.now()
+    with django_assert_max_num_queries(4):
+        worker.look(now)
+    with django_assert_max_num_queries(32):
+        unhealthy.get_unhealthy(acme, now=now)
+
+
+def test_onsets_are_those_of_the_fold(agent: Agent) -> None:
+    """By the state at the end of every turn: it holds from the onset on, not before."""
+    make_restless(agent, exchanges=4)
+    for n in range(12):
+        ask(agent, "restless", f"And then, {n}?")
+        if n > 6:
+            fetch(agent, "restless", "note")
+    thread = get_thread(agent, "restless")
+    ends = [turn.seq - 1 for turn in thread.turns.order_by("n")][1:]
+    states = [state_at(thread, seq).state for seq in [*ends, thread.head_seq]]
+    holds = [each.paging.refault_count(each.turn_count) >= 3 for each in states]
+    assert holds[-1]
+    assert [*holds].index(True) < [*holds].index(False, 3)
+    began = len(holds) - [*reversed(holds)].index(False) + 1
+    assert find_onsets(thread, ["thrashing"])["thrashing"].turn == began
+
+
+def test_a_full_thread_is_full_since_the_message_that_made_it_so(agent: Agent) -> None:
+    make_thread(agent, max_slots=10)
+    append(agent, "t-1", *range(9))
+    append(agent, "t-1", "the tenth")
+    thread = get_thread(agent)
+    assert thread.nearly_full
+    slot = thread.slots.get(index=8)
+    onset = find_onsets(thread, ["full"])["full"]
+    assert onset.at == thread.events.get(seq=slot.seq).at
+    assert onset.turn is None
+
+
+def test_without_turns_nobody_knows_since_when(agent: Agent) -> None:
+    thread = make_thread(agent)
+    found = find_onsets(thread, ["thrashing", "missing"])
+    assert {each.at for each in found.values()} == {None}
+
+
+def test_a_row_that_says_nothing_is_no_trouble(acme: Project) -> None:
+    ProjectStats.objects.all().delete()
+    assert unhealthy.get_unhealthy(acme, now=timezone.now()).threads == 0

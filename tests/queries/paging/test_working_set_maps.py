@@ -1,0 +1,119 @@
+"""Maps: what they show of a working set is what the fold has."""
+
+from __future__ import annotations
+
+import pytest
+
+from memoryhub.journal.log import log
+from memoryhub.kernel.memory.checkpoints import TakeCheckpoint
+from memoryhub.kernel.paging.page_commands import DeletePage, EvictPage
+from memoryhub.models.threads import Thread
+from memoryhub.queries.paging import traces, working_set_maps
+from memoryhub.queries.paging.working_set_maps import get_map, joined, tick
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.threads import operator_threads
+from tests.cast import factories
+from tests.inspector.paged import do, gone, make_paged
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def fresh() -> None:
+    traces.traces.clear()
+    working_set_maps.sampled.clear()
+
+
+def folded(thread: Thread) -> dict[int, int]:
+    return {state.seq: state.paging.used for state in log.states(thread)}
+
+
+@pytest.mark.parametrize("layout", ["conversation", "developer"])
+def test_each_event_shows_what_the_fold_holds(agent: Agent, layout: str) -> None:
+    thread = make_paged(agent, layout=layout)
+    assert dict(get_map(thread).points) == folded(thread)
+
+
+def test_a_map_goes_on_from_where_it_ended(agent: Agent) -> None:
+    thread = make_paged(agent)
+    get_map(thread)
+    do(agent, "paged", EvictPage(page_id=gone(agent, "paged")[0]))
+    do(agent, "paged", DeletePage(page_id="policy"))
+    factories.append(agent, "paged", "And then?")
+    thread = factories.get_thread(agent, "paged")
+    found = get_map(thread)
+    assert dict(found.points) == folded(thread)
+    assert found.points[-1] == (thread.head_seq, thread.resident_tokens)
+
+
+def test_long_stretches_end_with_what_is_held_then(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(traces, "BINS", 8)
+    thread = make_paged(agent)
+    found, known = get_map(thread), folded(thread)
+    assert len(found.points) <= 8
+    assert all(known[seq] == tokens for seq, tokens in found.points)
+    assert found.points[-1][0] == thread.head_seq
+
+
+def test_a_fork_begins_with_what_it_inherits(agent: Agent) -> None:
+    parent = make_paged(agent)
+    operator_threads.fork(
+        parent, actor="operator:x", name="paged.alt", seq=parent.head_seq
+    )
+    factories.append(agent, "paged.alt", "On its own.")
+    fork = factories.get_thread(agent, "paged.alt")
+    assert dict(get_map(fork).points) == folded(fork)
+
+
+def test_what_happened_is_marked_where_it_did(agent: Agent) -> None:
+    thread = make_paged(agent)
+    do(agent, "paged", TakeCheckpoint(name="here"))
+    thread = factories.get_thread(agent, "paged")
+    found = get_map(thread)
+    kinds = dict(thread.events.values_list("seq", "type"))
+    leaves = {seq for first, last in found.leaving for seq in range(first, last + 1)}
+    assert leaves == {
+        s for s, k in kinds.items() if k in ("page.evicted", "page.lowered")
+    }
+    assert [kinds[first] for first, _ in found.fetched] == ["page.faulted"]
+    assert [kinds[first] for first, _ in found.refused] == ["fault.refused"]
+    assert [kinds[seq] for seq in found.checkpoints] == ["checkpoint.taken"]
+    assert [n for n, _ in found.turns] == [*range(1, 8)]
+
+
+def test_a_long_thread_is_drawn_from_its_snapshots(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_paged(agent)
+    for _ in range(11):
+        factories.append(agent, "paged", *("more " * 30 for _ in range(100)))
+    thread = factories.get_thread(agent, "paged")
+    monkeypatch.setattr(working_set_maps, "TRACED", 100)
+    found, known = get_map(thread), folded(thread)
+    assert found.sampled
+    assert len(found.points) >= 2
+    assert all(known[seq] == tokens for seq, tokens in found.points)
+    assert found.points[-1] == (thread.head_seq, thread.resident_tokens)
+    assert found.leaving
+
+
+@pytest.mark.parametrize("size", [3, 400])
+def test_a_map_costs_the_same_however_long_the_thread(
+    agent: Agent, size: int, django_assert_max_num_queries: object
+) -> None:
+    factories.append(agent, "t-1", *("more" for _ in range(min(size, 200))))
+    thread = factories.get_thread(agent)
+    with django_assert_max_num_queries(3):  # type: ignore[operator]  # a fixture
+        get_map(thread)
+
+
+def test_stretches_without_a_gap_are_one() -> None:
+    assert joined([(1, 2), (3, 4), (6, 6)]) == ((1, 4), (6, 6))
+
+
+def test_marks_are_few_and_round() -> None:
+    assert [tick(count) for count in (0, 40, 41, 100, 1_000_000)] == [
+        *(1, 1, 2, 5, 50_000)
+    ]

@@ -1,0 +1,282 @@
+"""Searching threads and subjects: what is found, in what order, and what never is."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from memoryhub.journal.log import thread_terms
+from memoryhub.kernel.memory.keys import Expiry
+from memoryhub.kernel.memory.notes import AddNotes, NewNote
+from memoryhub.kernel.state.events import Limits
+from memoryhub.kernel.state.state import Scope
+from memoryhub.queries.search.project_search import iter_project
+from memoryhub.queries.search.searching import (
+    SearchRequest,
+    SearchResult,
+    recall,
+    search_thread,
+)
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.memory import keys, working_memory
+from memoryhub.services.paging import pages
+from memoryhub.services.paging.pages import PageDraft
+from memoryhub.services.threads import threads
+from tests.cast import factories
+
+pytestmark = pytest.mark.django_db
+EXPECTED = [3.892660735, 1.49451361]
+ELEVEN = [f"filler number {n} of the conversation" for n in range(11)]
+
+
+@pytest.fixture(autouse=True)
+def nothing_held() -> None:
+    thread_terms.indexes.clear()
+
+
+def search(
+    agent: Agent, text: str, thread: str = "t-1", *, seq: int | None = None, **how: Any
+) -> SearchResult:
+    row = factories.get_thread(agent, thread)
+    return search_thread(row, SearchRequest.parse(text, **how), seq=seq)
+
+
+def found(result: SearchResult) -> list[int]:
+    return [hit.seq for hit in result.items]
+
+
+def test_acknowledged_is_found(agent: Agent) -> None:
+    for n in range(3):
+        seq = factories.append(agent, "t-1", f"the code is zfa04y{n}").seq
+        assert found(search(agent, f"zfa04y{n}")) == [seq]
+
+
+def test_a_hit_says_where_it_lies_and_why(agent: Agent) -> None:
+    factories.append(agent, "t-1", *ELEVEN, "Hats: HAT-0231 is the blue hat.")
+    (hit,) = search(agent, "hat-0231").items
+    assert (hit.kind, hit.slot, hit.page, hit.role) == (
+        "message",
+        11,
+        "slot-11",
+        "user",
+    )
+    assert [(each.term, each.tf, each.exact) for each in hit.why] == [
+        ("hat-0231", 1.0, True)
+    ]
+    start, end = hit.excerpt.matches[0]
+    assert hit.excerpt.text[start:end] == "HAT-0231"
+    assert len(hit.excerpt.text) <= 240
+
+
+def test_a_search_costs_the_same_at_any_length(
+    agent: Agent, django_assert_max_num_queries: Any
+) -> None:
+    for size in (3, 150):
+        factories.append(agent, "t-1", *(f"message number {n}" for n in range(size)))
+        row = factories.get_thread(agent, "t-1")
+        request = SearchRequest.parse("number")
+        search_thread(row, request)
+        with django_assert_max_num_queries(2):
+            search_thread(row, request)
+
+
+def test_identifiers_found_whole_and_in_parts(agent: Agent) -> None:
+    factories.append(agent, "t-1", *ELEVEN)
+    texts = ["HAT-0231", "ann@example.com", "/usr/lib/python3/site.py", "ZFA04Y"]
+    seqs = [factories.append(agent, "t-1", f"It is {text}.").seq for text in texts]
+    asked = ["hat-0231", "0231", "ann@example.com", "example", "site.py", "zfa04y"]
+    wanted = [seqs[0], seqs[0], seqs[1], seqs[1], seqs[2], seqs[3]]
+    assert [found(search(agent, text)) for text in asked] == [[seq] for seq in wanted]
+
+
+def test_cjk_found(agent: Agent) -> None:
+    factories.append(agent, "t-1", *ELEVEN)
+    seq = factories.append(agent, "t-1", "我想买一个手机壳").seq
+    assert found(search(agent, "手机")) == [seq]
+    assert found(search(agent, '"手机壳"')) == [seq]
+    assert not found(search(agent, "电脑"))
+
+
+def test_stems_are_found_behind_exact_words(agent: Agent) -> None:
+    factories.append(agent, "t-1", *ELEVEN)
+    stem = factories.append(agent, "t-1", "He refunded the ticket").seq
+    exact = factories.append(agent, "t-1", "Please refund the ticket").seq
+    assert found(search(agent, "refund")) == [exact, stem]
+
+
+def test_phrase_is_checked_on_text(agent: Agent) -> None:
+    factories.append(agent, "t-1", *ELEVEN, "the fare blue is a fare")
+    seq = factories.append(agent, "t-1", "it has the blue fare").seq
+    result = search(agent, '"blue fare"')
+    assert (found(result), result.total) == ([seq], 1)
+    assert search(agent, '"fare has"').reason == "no_match"
+
+
+def test_no_match_is_empty(agent: Agent) -> None:
+    factories.append(agent, "t-1", *ELEVEN)
+    result = search(agent, "xylophone")
+    assert (result.items, result.total, result.reason) == ((), 0, "no_match")
+    assert search(agent, "role:user").reason == "no_terms"
+
+
+def test_words_keep_out_and_filters_narrow(agent: Agent) -> None:
+    factories.append(agent, "t-1", *ELEVEN)
+    blue = factories.append(agent, "t-1", "a blue lamp").seq
+    red = factories.append(agent, "t-1", "a red lamp").seq
+    assert found(search(agent, "lamp -red")) == [blue]
+    assert found(search(agent, "lamp role:user")) == [red, blue]
+    assert not found(search(agent, "lamp role:tool"))
+    assert not found(search(agent, "lamp kind:note"))
+    assert not found(search(agent, "lamp from:2199-01-01"))
+    assert found(search(agent, "lamp type:chat.user turn:0..3")) == [red, blue]
+
+
+def test_order_first_is_the_first(agent: Agent) -> None:
+    factories.append(agent, "t-1", *ELEVEN)
+    first = factories.append(agent, "t-1", "the lamp is lit").seq
+    last = factories.append(agent, "t-1", "lamp lamp lamp").seq
+    assert found(search(agent, "lamp", order="first")) == [first, last]
+    assert found(search(agent, "lamp", order="newest")) == [last, first]
+    assert found(search(agent, "lamp lit", order="first")) == [first]
+
+
+def test_as_of_sees_no_later(agent: Agent) -> None:
+    first = factories.append(agent, "t-1", *ELEVEN, "a lamp").seq
+    factories.append(agent, "t-1", "another lamp")
+    assert found(search(agent, "lamp", seq=first)) == [first]
+    assert not found(search(agent, "lamp", seq=first - 1))
+
+
+def test_fork_searches_what_it_inherits(agent: Agent) -> None:
+    seq = factories.append(agent, "t-1", *ELEVEN, "a lamp").seq
+    parent = factories.get_thread(agent, "t-1")
+    fork(agent, "t-1", "f-1", seq)
+    factories.append(agent, "t-1", "a later lamp")
+    own = factories.append(agent, "f-1", "own lamp").seq
+    hits = search(agent, "lamp", "f-1").items
+    assert [(hit.thread == parent.id, hit.seq) for hit in hits] == [
+        (False, own),
+        (True, seq),
+    ]
+
+
+def fork(agent: Agent, thread: str, name: str, seq: int) -> None:
+    parent = factories.get_thread(agent, thread)
+    command = threads.fork_command(
+        parent, seq, scope=Scope(), labels=None, config=Limits()
+    )
+    factories.run(threads.fork(agent=agent, name=name, command=command))
+
+
+def test_all_kinds_are_found(agent: Agent) -> None:
+    factories.append(agent, "t-1", *ELEVEN)
+    factories.make_page(agent, "rules", text="lamp rules")
+    note = AddNotes(notes=(NewNote(text=b'"lamp note"', bytes=9),))
+    factories.run(working_memory.submit(agent=agent, thread="t-1", command=note))
+    change = keys.setting("shade", "lamp shade", Expiry())
+    factories.run(keys.change(agent=agent, thread="t-1", changes=(change,)))
+    kinds = [hit.kind for hit in search(agent, "lamp", order="first").items]
+    assert kinds == ["page", "note", "value"]
+    assert {hit.key for hit in search(agent, "lamp kind:value").items} == {"shade"}
+
+
+def test_old_versions_are_found_when_asked_for(agent: Agent) -> None:
+    factories.append(agent, "t-1", *ELEVEN)
+    factories.make_page(agent, "rules", text="the lamp is blue")
+    old = factories.get_thread(agent).head_seq
+    draft = PageDraft(
+        page_id="rules",
+        type="artifact",
+        modality="text",
+        content={"text": "the lamp is red"},
+    )
+    factories.run(pages.write(agent=agent, thread="t-1", drafts=[draft], replace=True))
+    assert not found(search(agent, "blue"))
+    assert found(search(agent, "blue", versions=True)) == [old]
+    assert found(search(agent, "blue", seq=old)) == [old]
+
+
+def test_values_that_expire_are_in_no_index(agent: Agent) -> None:
+    factories.append(agent, "t-1", *ELEVEN)
+    change = keys.setting("seat", "lamp", Expiry(given=True, ttl=timedelta(minutes=10)))
+    factories.run(keys.change(agent=agent, thread="t-1", changes=(change,)))
+    assert not found(search(agent, "lamp"))
+
+
+def test_recall_ranges_over_all_threads_of_a_subject(agent: Agent) -> None:
+    factories.make_thread(agent, "t-1", user_id="ann")
+    factories.make_thread(agent, "t-2", user_id="ann")
+    factories.make_thread(agent, "t-3", user_id="bob")
+    for n in (1, 2, 3):
+        factories.append(agent, f"t-{n}", *ELEVEN, f"a lamp in {n}")
+    row = factories.get_thread(agent, "t-1")
+    asked = SearchRequest.parse("lamp")
+    hits = recall(row.subject, asked).items
+    assert [hit.thread_name for hit in hits] == ["t-2", "t-1"]
+    only = recall(row.subject, asked, threads=["t-1"]).items
+    assert [hit.thread_name for hit in only] == ["t-1"]
+    but = recall(row.subject, asked, exclude=["t-1"]).items
+    assert [hit.thread_name for hit in but] == ["t-2"]
+
+
+def test_one_subject_never_moves_anothers_scores(agent: Agent) -> None:
+    factories.make_thread(agent, "t-1", user_id="ann")
+    factories.append(agent, "t-1", *ELEVEN, "a lamp")
+    row = factories.get_thread(agent, "t-1")
+    before = recall(row.subject, SearchRequest.parse("lamp"))
+    factories.make_thread(agent, "t-2", user_id="bob")
+    factories.append(agent, "t-2", *["lamp lamp"] * 30)
+    thread_terms.indexes.clear()
+    assert recall(row.subject, SearchRequest.parse("lamp")) == before
+
+
+def test_scores_equal_on_both_engines(agent: Agent) -> None:
+    """The same figures on either: written here once, for both."""
+    factories.append(agent, "t-1", *ELEVEN, "a blue lamp", "the lamp of a lamp maker")
+    hits = search(agent, "lamps maker").items
+    assert [hit.seq for hit in hits] == [14, 13]
+    scores = [round(hit.score, 9) for hit in hits]
+    assert scores == EXPECTED
+
+
+def test_erased_subjects_are_never_found(agent: Agent) -> None:
+    factories.make_thread(agent, "t-1", user_id="ann")
+    factories.append(agent, "t-1", *ELEVEN, "a lamp")
+    row = factories.get_thread(agent, "t-1")
+    assert recall(row.subject, SearchRequest.parse("lamp")).items
+    ((subject, epoch),) = [key for key, _ in thread_terms.indexes.items()]
+    assert (subject, epoch) == (row.subject_id, row.subject.epoch)
+    thread_terms.forget(row.subject_id)
+    assert thread_terms.indexes.items() == []
+
+
+def test_project_scan_stops_when_told(
+    agent: Agent, django_assert_max_num_queries: Any
+) -> None:
+    for n in range(4):
+        factories.append(agent, f"t-{n}", *ELEVEN, f"a lamp in {n}")
+    scan = iter_project(agent.project, SearchRequest.parse("lamp"))
+    first = next(scan)
+    assert (first.looked, len(first.result.items)) == (1, 1)
+    # What is not asked for is not looked through.
+    with django_assert_max_num_queries(0):
+        scan.close()
+    everywhere = [*iter_project(agent.project, SearchRequest.parse("lamp"))]
+    assert [each.looked for each in everywhere] == [1, 2, 3, 4]
+    assert all(len(each.result.items) == 1 for each in everywhere)
+
+
+def test_cost_follows_the_subject(
+    agent: Agent, django_assert_max_num_queries: Any
+) -> None:
+    factories.make_thread(agent, "t-1", user_id="ann")
+    factories.append(agent, "t-1", "a lamp")
+    for n in range(2, 6):
+        factories.make_thread(agent, f"t-{n}", user_id="bob")
+        factories.append(agent, f"t-{n}", *ELEVEN)
+    row = factories.get_thread(agent, "t-1")
+    with django_assert_max_num_queries(8):
+        result = recall(row.subject, SearchRequest.parse("lamp"))
+    assert result.searched == 1

@@ -1,0 +1,55 @@
+"""The catalogue in every order: along an index, whatever the project holds."""
+
+from __future__ import annotations
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from memoryhub.models.projects import Project
+from memoryhub.models.server.clock import clock
+from memoryhub.queries.threads import catalogue
+from memoryhub.services.access.api_keys import Agent
+from tests.cast import factories
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.mark.usefixtures("sqlite")
+@pytest.mark.parametrize("rising", [False, True])
+@pytest.mark.parametrize("sort", catalogue.SORTS)
+def test_every_order_is_walked_along_an_index(
+    acme: Project, agent: Agent, sort: str, rising: bool
+) -> None:
+    """So a batch costs the same at 10,000 threads as at 100, the first and the next."""
+    for n in range(4):
+        factories.make_thread(agent, f"t-{n}")
+    now, after = clock.now(), None
+    for _ in range(2):
+        with CaptureQueriesContext(connection) as queries:
+            found = catalogue.list_threads(
+                acme,
+                terms=(),
+                now=now,
+                sort=sort,
+                rising=rising,
+                after=after,
+                limit=2,
+            )
+        after = found.next
+        (query,) = queries
+        with connection.cursor() as cursor:
+            cursor.execute(f"EXPLAIN QUERY PLAN {query['sql']}")
+            plan = " ".join(str(row[-1]) for row in cursor.fetchall())
+        assert "USING INDEX thread_" in plan or "sqlite_autoindex" in plan, plan
+        assert "TEMP B-TREE" not in plan
+        assert "SCAN memoryhub_thread" not in plan
+
+
+def test_totals_are_counted_up_to_a_bound(
+    acme: Project, agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for n in range(5):
+        factories.make_thread(agent, f"t-{n}")
+    monkeypatch.setattr(catalogue, "COUNTED", 3)
+    assert catalogue.count_threads(acme, terms=(), now=clock.now()) == 3

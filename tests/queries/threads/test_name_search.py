@@ -1,0 +1,105 @@
+"""A name is found by any part of it, at a cost that has a bound."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+from pytest_django.fixtures import DjangoAssertNumQueries
+
+from memoryhub.models.projects import Project
+from memoryhub.models.threads import Thread
+from memoryhub.queries.threads import name_search
+from memoryhub.services.access.api_keys import Agent
+from tests.cast import factories
+from tests.oracles import memory_acts
+
+pytestmark = pytest.mark.django_db
+
+
+def named(project: Project, *words: str, restricted: bool = True) -> list[str]:
+    found = name_search.list_threads(
+        project, words, now=timezone.now(), limit=10, restricted=restricted
+    )
+    return [line.name for line in found]
+
+
+@pytest.fixture
+def threads(agent: Agent) -> None:
+    for name in ("rebook-lisbon-storm", "refund-lisbon", "group-booking", "a.LISBON"):
+        factories.make_thread(agent, name)
+
+
+def test_a_thread_is_found_by_any_part_of_its_name(
+    threads: None, acme: Project
+) -> None:
+    assert named(acme, "book") == ["group-booking", "rebook-lisbon-storm"]
+    assert named(acme, "LISbon") == ["a.LISBON", "refund-lisbon", "rebook-lisbon-storm"]
+    assert named(acme, "oslo") == []
+
+
+def test_who_has_more_of_the_words_comes_first(threads: None, acme: Project) -> None:
+    assert named(acme, "lisbon", "storm")[0] == "rebook-lisbon-storm"
+
+
+def test_without_words_the_newest_come_first(threads: None, acme: Project) -> None:
+    assert named(acme)[0] == "a.LISBON"
+
+
+@pytest.mark.parametrize("word", ["%", "_", "\\"])
+def test_signs_of_patterns_are_none(threads: None, acme: Project, word: str) -> None:
+    assert named(acme, word) == []
+
+
+def test_only_of_the_project_and_of_whom_one_may_see(
+    threads: None, acme: Project, zeta: Project, agent: Agent
+) -> None:
+    factories.make_thread(factories.make_agent(zeta), "zeta-lisbon")
+    hidden = factories.make_thread(agent, "hidden-lisbon", user_id="ann")
+    hidden.subject.state = "restricted"
+    hidden.subject.save(update_fields=["state"])
+    assert "zeta-lisbon" not in named(acme, "lisbon")
+    assert "hidden-lisbon" in named(acme, "lisbon")
+    assert "hidden-lisbon" not in named(acme, "lisbon", restricted=False)
+
+
+def test_only_the_newest_names_are_looked_at(
+    threads: None, acme: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(name_search, "LOOKED_AT", 2)
+    Thread.objects.filter(name="refund-lisbon").update(
+        listed_at=timezone.now() + timedelta(seconds=9)
+    )
+    assert named(acme, "lisbon") == ["refund-lisbon", "a.LISBON"]
+
+
+def test_pages_and_keys_are_those_of_the_thread(agent: Agent) -> None:
+    for name in ("t-1", "t-2"):
+        factories.make_thread(agent, name)
+        factories.make_page(agent, f"lisbon-waiver-of-{name}", thread=name)
+    memory_acts.set_key(agent, "refund.reference", "C-55012")
+    memory_acts.set_key(agent, "seat", "12A")
+    thread = factories.get_thread(agent)
+    pages = name_search.list_pages(thread, ["waiver"], limit=5)
+    assert [page.page_id for page in pages] == ["lisbon-waiver-of-t-1"]
+    now = timezone.now()
+    assert name_search.list_keys(thread, ["refund"], now=now, limit=5) == [
+        "refund.reference"
+    ]
+
+
+@pytest.mark.parametrize("size", [1, 30])
+def test_each_costs_one_query(
+    agent: Agent,
+    acme: Project,
+    size: int,
+    django_assert_num_queries: DjangoAssertNumQueries,
+) -> None:
+    for n in range(size):
+        factories.make_thread(agent, f"lisbon-{n}")
+    thread, now = factories.get_thread(agent, "lisbon-0"), timezone.now()
+    with django_assert_num_queries(3):
+        name_search.list_threads(acme, ["lisbon"], now=now, limit=5)
+        name_search.list_pages(thread, ["lisbon"], limit=5)
+        name_search.list_keys(thread, ["lisbon"], now=now, limit=5)

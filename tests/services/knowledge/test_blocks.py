@@ -1,0 +1,177 @@
+"""Blocks: written whole, appended to, changed in one place, and put back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from memoryhub.errors import (
+    BlockReadOnlyError,
+    BlocksFullError,
+    InvalidError,
+    NotInBlockError,
+    NotUniqueError,
+    PageErasedError,
+    PageUnknownError,
+    ValueErasedError,
+    ValueTooLargeError,
+)
+from memoryhub.journal import Receipt
+from memoryhub.kernel.knowledge import blocks as kernel
+from memoryhub.kernel.state.pages import MAX_BLOCK_BYTES
+from memoryhub.models.subjects import Subject
+from memoryhub.models.threads import Thread
+from memoryhub.queries.knowledge import blocks as reading
+from memoryhub.queries.knowledge.blocks import BlockView
+from memoryhub.queries.knowledge.homes import find_home
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.knowledge import blocks
+from memoryhub.services.knowledge.blocks import BlockDraft, Conditions
+from tests.cast import factories, forgetting
+from tests.cast.factories import run
+
+pytestmark = pytest.mark.django_db
+MODEL = Conditions(by="model")
+
+
+@pytest.fixture
+def ann(agent: Agent) -> Subject:
+    factories.make_thread(agent, user_id="ann")
+    return forgetting.of(agent, "ann")
+
+
+def put(agent: Agent, ann: Subject, text: str = "Ann.", **more: Any) -> Receipt:
+    draft = BlockDraft(**{"block": "persona", "text": text, **more})
+    return run(blocks.put(agent=agent, subject=ann, draft=draft))
+
+
+def append(agent: Agent, ann: Subject, text: str, **more: Any) -> Receipt:
+    where: dict[str, Any] = {"agent": agent, "subject": ann, "block": "persona"} | more
+    return run(blocks.append(text=text, **where))
+
+
+def replace(agent: Agent, ann: Subject, old: str, new: str) -> Receipt:
+    where: dict[str, Any] = {"agent": agent, "subject": ann, "block": "persona"}
+    return run(blocks.replace(old=old, new=new, **where))
+
+
+def home(ann: Subject) -> Thread:
+    found = find_home(ann)
+    assert found is not None
+    return found
+
+
+def read(ann: Subject, block: str = "persona") -> BlockView:
+    return reading.get_block(find_home(ann), block)
+
+
+def test_a_block_is_read_as_it_was_written(agent: Agent, ann: Subject) -> None:
+    made = put(agent, ann, "Ann flies.", description="Who it is.", read_only=True)
+    found = read(ann)
+    assert found == BlockView(
+        block="persona",
+        version=1,
+        seq=made.seq,
+        text="Ann flies.",
+        description="Who it is.",
+        read_only=True,
+        tokens=found.tokens,
+        bytes=10,
+    )
+    put(agent, ann, "Ann sails.")
+    assert (read(ann).version, read(ann).description) == (2, "Who it is.")
+    put(agent, ann, "A place.", block="home-town")
+    assert [each.block for each in reading.list_blocks(home(ann))] == [
+        "persona",
+        "home-town",
+    ]
+    (then,) = reading.list_blocks(home(ann), seq=made.seq)
+    assert then.text == "Ann flies."
+
+
+def test_what_is_appended_stands_at_the_end(agent: Agent, ann: Subject) -> None:
+    with pytest.raises(PageUnknownError):
+        append(agent, ann, "no block yet")
+    put(agent, ann, "Ann.", description="Who it is.")
+    append(agent, ann, "\nShe flies.")
+    assert read(ann).text == "Ann.\nShe flies."
+    assert read(ann).description == "Who it is."
+    with pytest.raises(ValueTooLargeError):
+        append(agent, ann, "x" * MAX_BLOCK_BYTES)
+    assert read(ann).version == 2
+
+
+def test_replace_is_exact(agent: Agent, ann: Subject) -> None:
+    put(agent, ann, "aaa b (c) b. ünï")
+    for old, refusal in (("d", NotInBlockError), ("b", NotUniqueError)):
+        with pytest.raises(refusal):
+            replace(agent, ann, old, "x")
+    with pytest.raises(NotUniqueError):
+        # Occurrences may overlap.
+        replace(agent, ann, "aa", "x")
+    replace(agent, ann, "(c) b. ü", r"\1")
+    assert read(ann).text == r"aaa b \1nï"
+    assert read(ann).version == 2
+
+
+def test_revert_restores(agent: Agent, ann: Subject) -> None:
+    put(agent, ann, "one", description="first")
+    put(agent, ann, "two", description="second")
+    where: dict[str, Any] = {"agent": agent, "subject": ann, "block": "persona"}
+    run(blocks.revert(version=1, **where))
+    found = read(ann)
+    assert (found.version, found.text, found.description) == (3, "one", "first")
+    assert [each.text for each in reading.list_versions(home(ann), "persona")] == [
+        "one",
+        "two",
+        "one",
+    ]
+    for version in (0, 4):
+        with pytest.raises(InvalidError):
+            run(blocks.revert(version=version, **where))
+
+
+def test_a_model_changes_no_block_that_is_read_only(agent: Agent, ann: Subject) -> None:
+    put(agent, ann, "Ann.", read_only=True)
+    with pytest.raises(BlockReadOnlyError):
+        append(agent, ann, "!", conditions=MODEL)
+    append(agent, ann, "!")
+    assert read(ann).text == "Ann.!"
+
+
+def test_a_deleted_block_does_not_come_back(agent: Agent, ann: Subject) -> None:
+    put(agent, ann)
+    run(blocks.delete(agent=agent, subject=ann, block="persona"))
+    for act in (lambda: read(ann), lambda: put(agent, ann)):
+        with pytest.raises(PageErasedError):
+            act()
+    assert reading.list_blocks(home(ann)) == []
+
+
+def test_a_subject_has_only_so_many(
+    agent: Agent, ann: Subject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kernel, "MAX_BLOCKS", 2)
+    put(agent, ann, block="a")
+    put(agent, ann, block="b")
+    with pytest.raises(BlocksFullError):
+        put(agent, ann, block="c")
+    put(agent, ann, "another version", block="b")
+    run(blocks.delete(agent=agent, subject=ann, block="a"))
+    put(agent, ann, block="c")
+
+
+def test_an_erased_text_stays_out(agent: Agent, ann: Subject) -> None:
+    text = "Ann is afraid of heights."
+    made = put(agent, ann, text)
+    put(agent, ann, "Ann.")
+    forgetting.forget(
+        ann, "record", thread=home(ann), seq=made.seq, until="caches_purged"
+    )
+    with pytest.raises(ValueErasedError):
+        put(agent, ann, text)
+    where: dict[str, Any] = {"agent": agent, "subject": ann, "block": "persona"}
+    with pytest.raises(PageErasedError):
+        run(blocks.revert(version=1, **where))
+    assert read(ann).text == "Ann."

@@ -1,0 +1,271 @@
+"""Facts: asserted, ended, retracted, and what erasing does to them."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from memoryhub.errors import (
+    FactUnknownError,
+    InvalidError,
+    SubjectFullError,
+    SubjectRestrictedError,
+    TimelineFullError,
+    ValueErasedError,
+)
+from memoryhub.kernel.knowledge import facts as kernel
+from memoryhub.models.assertions import Assertion
+from memoryhub.models.erasures import Tombstone
+from memoryhub.models.events import Event
+from memoryhub.models.projects import Project
+from memoryhub.models.subjects import Subject
+from memoryhub.models.threads import Thread
+from memoryhub.queries.knowledge import facts as known
+from memoryhub.queries.search import searching
+from memoryhub.queries.search.searching import SearchRequest
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.people import restrictions, subjects
+from memoryhub.services.rebuild import rebuild
+from tests.cast import bundled, factories, forgetting
+from tests.cast.knowing import (
+    claim,
+    configure,
+    day,
+    end,
+    every,
+    retract,
+    say,
+    spans,
+)
+from tests.oracles import memory_acts as acts
+
+pytestmark = pytest.mark.django_db
+#: What is left to do looks at files, not rows.
+PURGED = "caches_purged"
+
+
+@pytest.fixture
+def ann(agent: Agent) -> Subject:
+    factories.make_thread(agent, "visit", user_id="ann")
+    factories.append(agent, "visit", "I moved to Bergen.", "Noted.")
+    return forgetting.of(agent, "ann")
+
+
+def test_what_is_asserted_is_told_as_of_any_day(agent: Agent, ann: Subject) -> None:
+    say(
+        agent,
+        ann,
+        claim("OSL", 0, confidence=0.4),
+        claim("Silver", 5, predicate="tier"),
+    )
+    say(agent, ann, claim("BGO", 31, 90, confidence=0.9))
+    now = every(ann, valid_at=day(40))
+    assert {(each.predicate, each.value) for each in now} == {
+        ("home airport", "BGO"),
+        ("tier", "Silver"),
+    }
+    told = spans(every(ann, ended=True, predicate="Home  Airport", entity="USER"))
+    assert told == [("OSL", 0, 31), ("BGO", 31, 90), ("OSL", 90, None)]
+    assert every(ann, entity="somebody") == []
+    (line,) = every(ann, predicate="tier")
+    assert (line.confirmations, line.confidence, line.cardinality) == (
+        1,
+        None,
+        "single",
+    )
+
+
+def test_recorded_time_is_the_home_threads(agent: Agent, ann: Subject) -> None:
+    first = say(agent, ann, claim("OSL", 0)).events[-1].at
+    say(agent, ann, claim("BGO", 31))
+    before = every(ann, known_at=first)
+    assert spans(before)
+    assert every(ann, known_at=first - timedelta(days=1)) == []
+    assert spans(every(ann)) == [("BGO", 31, None)]
+
+
+def test_a_claim_without_a_time_begins_with_its_source(
+    agent: Agent, ann: Subject
+) -> None:
+    said = Event.objects.filter(thread__name="visit", type="slot.appended").first()
+    assert said is not None
+    say(agent, ann, claim("BGO", source=("visit", said.seq)))
+    (fact,) = every(ann, valid_at=said.at)
+    assert fact.valid_from == said.at
+    assert [(s.thread, s.seq) for s in fact.sources] == [("visit", said.seq)]
+
+
+@pytest.mark.parametrize("source", [("visit", 1), ("visit", 99), ("no", 2), ("bo", 2)])
+def test_an_unknown_source_is_refused_like_anothers(
+    agent: Agent, ann: Subject, source: tuple[str, int]
+) -> None:
+    factories.make_thread(agent, "bo", user_id="bo")
+    factories.append(agent, "bo", "I am Bo.")
+    with pytest.raises(InvalidError) as refused:
+        say(agent, ann, claim("BGO", 1, source=source))
+    assert (refused.value.invalid_code, refused.value.loc) == (
+        "unknown_source",
+        "source",
+    )
+
+
+def test_an_interval_is_not_over_before_it_begins(agent: Agent, ann: Subject) -> None:
+    with pytest.raises(InvalidError):
+        say(agent, ann, claim("BGO", 5, 5))
+    say(agent, ann, claim("BGO", 5))
+    with pytest.raises(InvalidError):
+        end(agent, ann, every(ann)[0].id, 5)
+
+
+def test_an_end_names_what_ended_it(agent: Agent, ann: Subject) -> None:
+    say(agent, ann, claim("OSL", 0))
+    seq = end(agent, ann, every(ann)[0].id, 60).seq
+    assert every(ann) == []
+    (fact,) = every(ann, ended=True)
+    assert (spans([fact]), fact.closed_by) == ([("OSL", 0, 60)], seq)
+    assert fact.confirmations == 2
+
+
+def test_a_retracted_fact_is_gone_and_told_of(agent: Agent, ann: Subject) -> None:
+    say(agent, ann, claim("aisle", 0), claim("window", 9), claim("window", 12))
+    window = every(ann)[0]
+    story = known.get_fact(ann, window.id, now=day(20))
+    assert len(story.rests_on) == 2
+    retract(agent, ann, window.id, "wrong")
+    assert spans(every(ann)) == [("aisle", 0, None)]
+    assert [line.value for line in known.list_wrong(ann)] == ["window", "window"]
+    say(agent, ann, claim("Window ", 15, origin="model"))
+    assert spans(every(ann)) == [("aisle", 0, None)]
+    say(agent, ann, claim("window", 16))
+    assert spans(every(ann)) == [("window", 16, None)]
+    # Once more changes nothing, and there is nothing at another number.
+    thread = Thread.objects.get(subject=ann, home=True)
+    assert not retract(agent, ann, window.id, whole=False).events
+    with pytest.raises(FactUnknownError):
+        retract(agent, ann, 9_999, whole=False)
+    assert thread.head_seq + 0 == Thread.objects.get(id=thread.id).head_seq
+
+
+def test_an_operator_has_the_last_word_on_a_timeline(
+    agent: Agent, ann: Subject
+) -> None:
+    say(agent, ann, claim("tea", 0, predicate="drinks"))
+    say(agent, ann, claim("milk", 3, predicate="drinks"))
+    assert len(every(ann)) == 1
+    configure(agent, ann, "multi", "Drinks")
+    assert {each.value for each in every(ann)} == {"tea", "milk"}
+    configure(agent, ann, None, "drinks")
+    assert len(every(ann)) == 1
+    # Some are of many values by themselves.
+    say(agent, ann, *(claim(each, 1, predicate="likes") for each in ("jazz", "rain")))
+    assert len(every(ann, predicate="likes")) == 2
+
+
+def test_full_is_refused(
+    agent: Agent, ann: Subject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kernel, "MAX_ASSERTIONS", 4)
+    monkeypatch.setattr(kernel, "MAX_OF_TIMELINE", 2)
+    say(agent, ann, claim("A", 0), claim("B", 1))
+    with pytest.raises(TimelineFullError):
+        say(agent, ann, claim("C", 2, predicate="HOME airport"))
+    say(agent, ann, claim("Gold", 0, predicate="tier"))
+    with pytest.raises(SubjectFullError):
+        say(agent, ann, claim("Silver", 1, predicate="tier"), claim("x", predicate="y"))
+
+
+def test_nobody_writes_for_a_restricted_subject(agent: Agent, ann: Subject) -> None:
+    restrictions.restrict(ann.id, basis="claims", actor="command")
+    with pytest.raises(SubjectRestrictedError):
+        say(agent, ann, claim("A", 0))
+
+
+def learnt(agent: Agent, subject: Subject, value: str = "BGO") -> Event:
+    said = Event.objects.filter(thread__name="visit", type="slot.appended").first()
+    assert said is not None
+    say(agent, subject, claim(value, 3, source=("visit", said.seq)))
+    return said
+
+
+def test_facts_of_erased_source_go(agent: Agent, ann: Subject) -> None:
+    say(agent, ann, claim("OSL", 0))
+    said = learnt(agent, ann)
+    assert spans(every(ann)) == [("BGO", 3, None)]
+    thread = Thread.objects.get(name="visit")
+    forgetting.forget(ann, "record", thread=thread, seq=said.seq, until=PURGED)
+    assert spans(every(ann)) == [("OSL", 0, None)]
+    # Its times went with what it said.
+    assert Assertion.objects.filter(thread__subject=ann).count() == 1
+    home = Thread.objects.select_related("subject").get(subject=ann, home=True)
+    rebuild(home)
+    assert spans(every(ann)) == [("OSL", 0, None)]
+
+
+def test_erased_triple_stays_out(agent: Agent, ann: Subject) -> None:
+    seq = say(agent, ann, claim("OSL", 0)).seq
+    home = Thread.objects.get(subject=ann, home=True)
+    forgetting.forget(ann, "record", thread=home, seq=seq, until=PURGED)
+    assert [*Tombstone.objects.filter(kind="value").values_list("of", flat=True)] == [
+        "fact"
+    ]
+    ann.refresh_from_db()
+    for again in (claim("osl", 9), claim("OSL", 1, predicate="Home Airport")):
+        with pytest.raises(ValueErasedError):
+            say(agent, ann, again)
+    # The value alone is too short to be kept out, and so is another triple.
+    say(agent, ann, claim("OSL", 1, predicate="flies to"), claim("BGO", 1))
+    assert len(every(ann)) == 2
+
+
+def test_what_was_erased_elsewhere_is_asserted_by_nobody(
+    agent: Agent, ann: Subject
+) -> None:
+    text = "ann.smith1987@example.com"
+    acts.add_notes(agent, text, thread="visit")
+    thread = Thread.objects.get(name="visit")
+    seq = thread.head_seq
+    forgetting.forget(ann, "record", thread=thread, seq=seq, until=PURGED)
+    for again in (claim(text.upper(), 0), claim("yes", 0, predicate=text)):
+        with pytest.raises(ValueErasedError):
+            say(agent, ann, again)
+
+
+def test_retired_thread_keeps_its_facts(agent: Agent, ann: Subject) -> None:
+    learnt(agent, ann)
+    thread = Thread.objects.get(name="visit")
+    forgetting.forget(ann, "thread", thread=thread, reason="retention", until=PURGED)
+    assert spans(every(ann)) == [("BGO", 3, None)]
+    (fact,) = every(ann)
+    assert fact.sources == ()
+
+
+def test_bundle_brings_home_and_facts_back(
+    agent: Agent, ann: Subject, zeta: Project
+) -> None:
+    say(agent, ann, claim("OSL", 0), claim("tea", 0, predicate="likes"))
+    learnt(agent, ann)
+    retract(agent, ann, say(agent, ann, claim("TRD", 1)).seq, "wrong", whole=False)
+    before = spans(every(ann, ended=True))
+    bundled.take(bundled.export(ann), zeta)
+    there = subjects.find(zeta.id, "ann")
+    assert there is not None
+    assert sorted(spans(every(there, ended=True))) == sorted(before)
+    # Its keys are others, and it goes on where it was.
+    other = factories.make_agent(zeta)
+    say(other, there, claim("BGO", 10, predicate="HOME airport"))
+    assert spans(every(there, predicate="home airport")) == [("BGO", 3, None)]
+    assert [line.value for line in known.list_wrong(there)] == ["TRD"]
+
+
+def test_what_is_forgotten_leaves_no_rows(agent: Agent, ann: Subject) -> None:
+    say(agent, ann, claim("OSL", 0))
+    forgetting.forget(ann, until=PURGED)
+    assert not Assertion.objects.exists()
+
+
+def test_a_fact_is_found_by_its_words(agent: Agent, ann: Subject) -> None:
+    seq = say(agent, ann, claim("Bergen Flesland", 0)).seq
+    for query in ("flesland", '"home airport Bergen"', "kind:fact airport"):
+        (hit,) = searching.recall(ann, SearchRequest.parse(query)).items
+        assert (hit.kind, hit.seq) == ("fact", seq), query

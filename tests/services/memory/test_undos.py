@@ -1,0 +1,200 @@
+"""An edit is taken back while what it wrote is there; else nothing changes."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from memoryhub.errors import (
+    ContentErasedError,
+    InvalidError,
+    StaleError,
+    ThreadClosedError,
+)
+from memoryhub.journal import Receipt
+from memoryhub.kernel.memory.keys import EraseValues, Expiry
+from memoryhub.kernel.memory.tasks import TASK, ClearTask, TaskField, UpdateTask
+from memoryhub.models.threads import Thread
+from memoryhub.queries.memory import keys, tasks
+from memoryhub.queries.memory.keys import KeyLine
+from memoryhub.queries.memory.tasks import TaskView
+from memoryhub.queries.replay import states
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.memory import operator_memory, undos
+from memoryhub.services.threads import operator_threads
+from tests.cast import factories
+from tests.oracles import memory_acts
+from tests.oracles.memory_acts import DAY, MINUTE, NOON, SECOND, at, lasting
+from tests.oracles.page_acts import act
+
+pytestmark = pytest.mark.django_db
+BY = "operator:x"
+NEVER = Expiry(given=True)
+FIELDS: dict[TaskField, bytes] = {
+    "description": b'"Rebook"',
+    "current_step": b"1",
+    "started_at": b'"2026-05-04T11:00:00.123456+00:00"',
+}
+
+
+def row(agent: Agent, name: str = "t-1") -> Thread:
+    return factories.get_thread(agent, name)
+
+
+def undo(agent: Agent, seq: int, name: str = "t-1") -> Receipt:
+    return undos.undo(row(agent, name), seq, actor=BY)
+
+
+def line(agent: Agent, key: str = "seat", name: str = "t-1") -> KeyLine:
+    return keys.get_key(row(agent, name), key)
+
+
+def names(agent: Agent) -> set[str]:
+    return {each.name for each in keys.list_keys(row(agent)).items}
+
+
+def task(agent: Agent) -> TaskView:
+    return tasks.get_task(row(agent))
+
+
+def assert_unmoved(agent: Agent, seq: int, refusal: type[Exception]) -> None:
+    head = row(agent).head_seq
+    with pytest.raises(refusal):
+        undo(agent, seq)
+    assert row(agent).head_seq == head
+
+
+def test_a_value_goes_back_with_its_expiry_and_the_undo_is_undone(agent: Agent) -> None:
+    memory_acts.set_key(agent, "seat", "12A", ttl=DAY)
+    before = line(agent)
+    edit = operator_memory.set_key(
+        row(agent), "seat", b'"14C"', NEVER, version=before.version, actor=BY
+    )
+    undone = undo(agent, edit.seq)
+    now = line(agent)
+    assert (now.value, now.expires_at) == ("12A", before.expires_at)
+    assert (now.set_by, now.version) == (BY, undone.seq)
+    undo(agent, undone.seq)
+    assert (line(agent).value, line(agent).expires_at) == ("14C", None)
+
+
+def test_what_was_added_goes_and_what_was_deleted_is_back(agent: Agent) -> None:
+    memory_acts.set_key(agent, "seat", {"row": [12]}, ttl=DAY)
+    until = line(agent).expires_at
+    added = operator_memory.set_key(
+        row(agent), "gate", b"7", NEVER, version=None, actor=BY
+    )
+    undo(agent, added.seq)
+    assert names(agent) == {"seat"}
+    gone = operator_memory.delete_key(
+        row(agent), "seat", version=line(agent).version, actor=BY
+    )
+    assert names(agent) == set()
+    undo(agent, gone.seq)
+    assert (line(agent).value, line(agent).expires_at) == ({"row": [12]}, until)
+
+
+def test_an_expiry_goes_back_without_a_word_of_the_value(agent: Agent) -> None:
+    memory_acts.set_key(agent, "seat", "12A")
+    edit = operator_memory.retime_key(
+        row(agent), "seat", lasting(MINUTE), version=line(agent).version, actor=BY
+    )
+    undone = undo(agent, edit.seq)
+    assert memory_acts.kinds(undone) == ["key.retimed"]
+    assert (line(agent).value, line(agent).expires_at) == ("12A", None)
+
+
+def test_what_a_fork_inherits_goes_back_in_the_fork(agent: Agent) -> None:
+    memory_acts.set_key(agent, "seat", "12A")
+    parent = row(agent)
+    operator_threads.fork(parent, actor=BY, name="alt", seq=parent.head_seq)
+    seen = line(agent, name="alt").version
+    edit = operator_memory.set_key(
+        row(agent, "alt"), "seat", b'"14C"', NEVER, version=seen, actor=BY
+    )
+    undo(agent, edit.seq, "alt")
+    assert line(agent, name="alt").value == "12A"
+    assert row(agent).head_seq == parent.head_seq
+
+
+def test_nothing_is_undone_once_it_was_written_again(agent: Agent) -> None:
+    first = memory_acts.set_key(agent, "seat", "12A").seq
+    memory_acts.set_key(agent, "seat", "14C")
+    assert_unmoved(agent, first, StaleError)
+    gone = memory_acts.delete_key(agent, "seat").seq
+    memory_acts.set_key(agent, "seat", "9F")
+    assert_unmoved(agent, gone, StaleError)
+    begun = memory_acts.set_task(agent, fields=FIELDS).seq
+    act(agent, UpdateTask(status="running"))
+    assert_unmoved(agent, begun, StaleError)
+    assert (line(agent).value, task(agent).status) == ("9F", "running")
+
+
+def test_what_would_have_expired_by_now_does_not_come_back(agent: Agent) -> None:
+    with at(NOON):
+        memory_acts.set_key(agent, "seat", "12A", ttl=MINUTE)
+        edit = memory_acts.set_key(agent, "seat", "14C")
+    with at(NOON + 2 * MINUTE):
+        assert_unmoved(agent, edit.seq, InvalidError)
+        assert line(agent).value == "14C"
+    with at(NOON + SECOND):
+        # An edit that has expired itself stands no more.
+        brief = memory_acts.set_key(agent, "gate", 7, ttl=MINUTE)
+    with at(NOON + 2 * MINUTE):
+        assert_unmoved(agent, brief.seq, StaleError)
+
+
+def test_a_value_that_is_gone_for_good_does_not_come_back(agent: Agent) -> None:
+    with at(NOON):
+        old = memory_acts.set_key(agent, "seat", "12A", ttl=MINUTE)
+        edit = memory_acts.set_key(agent, "seat", "14C")
+    with at(NOON + 2 * MINUTE):
+        due = EraseValues(seqs=(old.seq,), grace=timedelta())
+        assert act(agent, due, "t-1").events
+        assert_unmoved(agent, edit.seq, ContentErasedError)
+
+
+def test_what_is_no_edit_or_not_there_is_refused(agent: Agent) -> None:
+    factories.append(agent, "t-1", "hello")
+    memory_acts.set_key(agent, "seat")
+    memory_acts.clear(agent)
+    for seq in (0, 1, 2, 4, 99):
+        assert_unmoved(agent, seq, InvalidError)
+
+
+def test_a_closed_thread_is_left_as_it_is(agent: Agent) -> None:
+    edit = memory_acts.set_key(agent, "seat", "12A")
+    operator_threads.close(row(agent), actor=BY, reason="completed")
+    assert_unmoved(agent, edit.seq, ThreadClosedError)
+
+
+def test_only_the_fields_that_an_update_moved_go_back(agent: Agent) -> None:
+    memory_acts.set_task(agent, status="running", fields=FIELDS)
+    before = task(agent)
+    changes: dict[TaskField, bytes] = {"current_step": b"2", "progress_percent": b"9.5"}
+    update = UpdateTask(status="blocked", fields=changes, cleared=("started_at",))
+    edit = act(agent, update)
+    undone = undo(agent, edit.seq)
+    now = task(agent)
+    assert memory_acts.kinds(undone) == ["task.updated"]
+    for name in ("status", "description", "current_step", "progress_percent"):
+        assert getattr(now, name) == getattr(before, name), name
+    assert now.started_at == before.started_at
+    held = TASK.value(states.state_of(row(agent)))
+    assert held is not None
+    # What the update did not touch lies where it lay.
+    assert held.description == before.version
+
+
+def test_a_task_that_was_cleared_or_begun_goes_back_whole(agent: Agent) -> None:
+    fields: dict[TaskField, bytes] = {**FIELDS, "started_at": b"null"}
+    memory_acts.set_task(agent, status="paused", fields=fields)
+    before = task(agent)
+    cleared = act(agent, ClearTask())
+    undone = undo(agent, cleared.seq)
+    now = task(agent)
+    assert (now.status, now.description, now.current_step) == ("paused", "Rebook", 1)
+    assert (now.started_at, now.data) == (None, before.data)
+    undo(agent, undone.seq)
+    assert TASK.value(states.state_of(row(agent))) is None

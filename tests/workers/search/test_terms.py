@@ -1,0 +1,171 @@
+"""Terms are written ahead, joined, and gone with what they were made of."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from math import log2
+from typing import Any
+
+import pytest
+
+from memoryhub.journal.log import thread_terms
+from memoryhub.kernel.paging.page_commands import DeletePage
+from memoryhub.kernel.search import segments
+from memoryhub.models.events import ThreadTerms
+from memoryhub.models.server.clock import clock
+from memoryhub.models.threads import Thread
+from memoryhub.queries.search.searching import SearchRequest, search_thread
+from memoryhub.queries.verify.verification import verify
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.paging import pages
+from memoryhub.services.rebuild import rebuild
+from memoryhub.workers.search import terms
+from tests.cast import erasings, factories
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def nothing_held() -> None:
+    thread_terms.indexes.clear()
+
+
+def later() -> datetime:
+    return clock.now() + timedelta(minutes=2)
+
+
+def found(agent: Agent, text: str) -> list[int]:
+    row = factories.get_thread(agent)
+    return [hit.seq for hit in search_thread(row, SearchRequest.parse(text)).items]
+
+
+def grow(agent: Agent, *texts: str) -> None:
+    """Append, and have it written ahead as after a silence."""
+    factories.append(agent, "t-1", *texts)
+    assert terms.write_ahead(later()) == 1
+
+
+def test_a_silent_thread_is_written_ahead_once(agent: Agent) -> None:
+    factories.append(agent, "t-1", "a lamp")
+    assert terms.write_ahead(clock.now()) == 0
+    assert terms.write_ahead(later()) == 1
+    assert terms.write_ahead(later()) == 0
+    assert verify(factories.get_thread(agent)) is None
+
+
+def test_what_is_in_segments_is_found_without_its_events(
+    agent: Agent, django_assert_num_queries: Any
+) -> None:
+    grow(agent, *(f"filler {n}" for n in range(20)), "a lamp")
+    row = factories.get_thread(agent)
+    # Segments, what ended, and the hit.
+    with django_assert_num_queries(2):
+        (hit,) = search_thread(row, SearchRequest.parse("lamp")).items
+    assert hit.slot == 20
+
+
+def test_segments_merge_and_rebuild_equal(agent: Agent) -> None:
+    for n in range(24):
+        grow(agent, f"lamp number {n}", f"filler {n}")
+    row = factories.get_thread(agent)
+    rows = ThreadTerms.objects.filter(thread=row)
+    assert 1 <= rows.count() <= log2(row.head_seq)
+    assert verify(row) is None
+    before = search_thread(row, SearchRequest.parse("lamp number", limit=50))
+    rebuild(row)
+    assert not rows.exists()
+    thread_terms.indexes.clear()
+    assert search_thread(row, SearchRequest.parse("lamp number", limit=50)) == before
+    assert terms.bring_up(row)
+    thread_terms.indexes.clear()
+    assert search_thread(row, SearchRequest.parse("lamp number", limit=50)) == before
+
+
+def test_erased_is_never_found(agent: Agent) -> None:
+    grow(agent, *(f"filler {n}" for n in range(9)), "the blue lamp")
+    seq = factories.append(agent, "t-1", "the red lamp").seq
+    assert len(found(agent, "lamp")) == 2
+    row = factories.get_thread(agent)
+    erasings.erase(row, (seq - 1, seq - 1))
+    assert not ThreadTerms.objects.filter(thread=row).exists()
+    assert found(agent, "lamp") == [seq]
+    assert terms.write_ahead(later()) == 1
+    thread_terms.indexes.clear()
+    assert found(agent, "lamp") == [seq]
+    assert not found(agent, "blue")
+
+
+def test_another_process_notices_what_was_erased(agent: Agent) -> None:
+    grow(agent, *(f"filler {n}" for n in range(9)), "the blue lamp")
+    row = factories.get_thread(agent)
+    search_thread(row, SearchRequest.parse("lamp"))
+    held = thread_terms.indexes.items()
+    erasings.erase(row, (row.head_seq, row.head_seq))
+    thread_terms.indexes.clear()
+    for key, index in held:
+        thread_terms.indexes.put(key, index)
+    result = search_thread(factories.get_thread(agent), SearchRequest.parse("lamp"))
+    assert (result.items, result.reason) == ((), "no_match")
+    (held_now,) = [index for _, index in thread_terms.indexes.items()]
+    assert not any("lamp" in part.words for part in held_now.parts)
+
+
+def test_mid_search_what_is_erased_is_not_shown(agent: Agent) -> None:
+    factories.append(agent, "t-1", *(f"filler {n}" for n in range(9)), "the blue lamp")
+    before = factories.get_thread(agent)
+    search_thread(before, SearchRequest.parse("lamp"))
+    erasings.erase(before, (before.head_seq, before.head_seq))
+    # Whoever read the thread's row before goes on with that.
+    thread_terms.indexes.clear()
+    assert search_thread(before, SearchRequest.parse("lamp")).items == ()
+
+
+def test_a_deleted_page_takes_its_terms_along(agent: Agent) -> None:
+    factories.append(agent, "t-1", *(f"filler {n}" for n in range(9)))
+    factories.make_page(agent, "rules", text="the lamp rules")
+    assert terms.write_ahead(later()) == 1
+    assert len(found(agent, "lamp")) == 1
+    command = DeletePage(page_id="rules")
+    factories.run(pages.apply(agent, "t-1", command))
+    assert not ThreadTerms.objects.exists()
+    assert not found(agent, "lamp")
+
+
+def test_a_segment_made_of_what_was_erased_since_is_not_written(agent: Agent) -> None:
+    factories.append(agent, "t-1", *(f"filler {n}" for n in range(9)), "the blue lamp")
+    row = factories.get_thread(agent)
+    read = thread_terms.read(row, (1, row.head_seq), most=100)
+    segment = segments.build(read.records)
+    made = thread_terms.sealed_row(row, (1, row.head_seq), segment)
+    erasings.erase(row, (row.head_seq, row.head_seq))
+    assert not thread_terms.replace(row, [], made, head=row.head_seq)
+    assert not ThreadTerms.objects.exists()
+
+
+def test_no_words_on_disk(agent: Agent) -> None:
+    grow(agent, *(f"canary{n}zq" for n in range(50)))
+    sealed = b"".join(bytes(row.sealed) for row in ThreadTerms.objects.all())
+    assert not [n for n in range(50) if f"canary{n}zq".encode() in sealed]
+    columns = {field.name for field in ThreadTerms._meta.get_fields()}
+    assert columns == {"pk", "thread", "first_seq", "upto_seq", "sealed"}
+
+
+def test_verify_names_a_segment_that_lies(agent: Agent) -> None:
+    grow(agent, "a lamp", "another")
+    row = factories.get_thread(agent)
+    stored = ThreadTerms.objects.get(thread=row)
+    read = thread_terms.read(row, (1, row.head_seq - 1), most=100)
+    span = (stored.first_seq, stored.upto_seq)
+    wrong = thread_terms.sealed_row(row, span, segments.build(read.records))
+    ThreadTerms.objects.filter(thread=row).update(sealed=wrong.sealed)
+    difference = verify(row)
+    assert difference is not None
+    assert difference.what == "terms"
+    ThreadTerms.objects.all().delete()
+
+
+def test_a_thread_that_is_erased_is_not_written(agent: Agent) -> None:
+    factories.append(agent, "t-1", "a lamp")
+    Thread.objects.update(status=Thread.Status.ERASED)
+    assert terms.write_ahead(later()) == 0
+    Thread.objects.update(status=Thread.Status.OPEN)
