@@ -3,143 +3,267 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Any
 
+Json = dict[str, Any]
+
 NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
+_WEB = re.compile(r"https?://\S+")
+_DATA = re.compile(r"data:([a-z]+/[\w.+-]+);base64,(.+)", re.DOTALL)
+_IMAGES = {"image/png", "image/jpeg", "image/gif", "image/webp"}
 
 
-def require_chat(messages: list[dict[str, Any]]) -> None:
-    """Chat completions: every call has its one result at once, every id is new."""
-    seen, open_calls = set[str](), list[str]()
-    for message in messages:
-        role = message["role"]
-        if role == "tool":
-            assert message["tool_call_id"] in open_calls, "a result without its call"
-            open_calls.remove(message["tool_call_id"])
-            assert isinstance(message["content"], str | list)
-            continue
-        assert not open_calls, "a call without its result"
-        assert role in ("system", "developer", "user", "assistant"), role
-        calls = message.get("tool_calls")
-        if role == "assistant" and calls is not None:
-            assert isinstance(calls, list)
-            assert calls
-            for call in calls:
-                _require_call(call)
-                assert call["id"] not in seen, "an id twice"
-                seen.add(call["id"])
-                open_calls.append(call["id"])
-            assert isinstance(message["content"], str | list | None)
-        else:
-            assert "tool_calls" not in message
-            assert isinstance(message["content"], str | list)
-            assert message["content"], "nothing said"
-    assert not open_calls, "a call without its result"
-
-
-def _require_call(call: dict[str, Any]) -> None:
-    assert call["type"] == "function"
-    assert isinstance(call["id"], str)
-    assert call["id"]
-    assert NAME.fullmatch(call["function"]["name"])
-    assert isinstance(call["function"]["arguments"], str)
-
-
-def require_request(shape: str, request: dict[str, Any]) -> None:
+def require_request(shape: str, request: Json) -> None:
     """What the pickiest server of that API takes, by its format."""
+    _require_texts(request)
     if shape == "chat":
         require_chat(request["messages"])
+        _require_names([tool["function"]["name"] for tool in request.get("tools", ())])
     elif shape == "responses":
         require_responses(request)
     else:
         require_anthropic(request)
 
 
-def require_responses(request: dict[str, Any]) -> None:
+def require_chat(messages: list[Json]) -> None:
+    """Chat completions: every call has its one result at once, every id is new."""
+    seen, open_calls = set[str](), list[str]()
+    for message in messages:
+        role, content = message["role"], message["content"]
+        assert {*message} <= _CHAT_MEMBERS[role], f"{message.keys()} of {role}"
+        assert NAME.fullmatch(message.get("name", "none"))
+        if role == "tool":
+            assert message["tool_call_id"] in open_calls, "a result without its call"
+            open_calls.remove(message["tool_call_id"])
+        else:
+            assert not open_calls, "a call without its result"
+        calls = message.get("tool_calls")
+        if calls is None:
+            assert content or role == "tool", "nothing said"
+        else:
+            assert calls, "no calls"
+            open_calls += map(_require_call, calls)
+            assert len({*open_calls}) == len(open_calls), "an id twice"
+            assert not seen & {*open_calls}, "an id twice"
+            seen |= {*open_calls}
+        for part in content if isinstance(content, list) else ():
+            _require_chat_part(part, role)
+        assert isinstance(content, str | list) or (calls and content is None)
+    assert not open_calls, "a call without its result"
+
+
+_CHAT_MEMBERS = {
+    "system": {"role", "content", "name"},
+    "developer": {"role", "content", "name"},
+    "user": {"role", "content", "name"},
+    "assistant": {"role", "content", "name", "tool_calls"},
+    "tool": {"role", "content", "tool_call_id"},
+}
+_CHAT_PARTS = {
+    "user": {"text", "image_url", "input_audio", "file"},
+    "assistant": {"text", "refusal"},
+}
+
+
+def _require_call(call: Json) -> str:
+    kind = call["type"]
+    assert {*call} - {"extra_content"} == {"id", "type", kind}
+    assert isinstance(call["id"], str)
+    assert 0 < len(call["id"]) <= 40
+    text = {"function": "arguments", "custom": "input"}[kind]
+    assert {*call[kind]} == {"name", text}
+    assert NAME.fullmatch(call[kind]["name"])
+    assert isinstance(call[kind][text], str)
+    return str(call["id"])
+
+
+def _require_chat_part(part: Json, role: str) -> None:
+    kind = part["type"]
+    assert kind in _CHAT_PARTS.get(role, {"text"}), f"a part {kind} of {role}"
+    assert {*part} == {"type", kind}
+    value = part[kind]
+    if kind in ("text", "refusal"):
+        assert value, "nothing said"
+    elif kind == "image_url":
+        assert {*value} <= {"url", "detail"}
+        _require_address(value["url"])
+    elif kind == "input_audio":
+        assert value["format"] in ("wav", "mp3")
+        assert _BASE64.fullmatch(value["data"])
+    else:
+        assert {*value} in ({"file_id"}, {"file_data", "filename"})
+
+
+def _require_address(url: str) -> None:
+    data = _DATA.fullmatch(url)
+    if data:
+        assert data[1] in _IMAGES, data[1]
+        assert _BASE64.fullmatch(data[2])
+    else:
+        assert _WEB.fullmatch(url), url
+
+
+def require_responses(request: Json) -> None:
     """Responses: each call has one output, and no output comes before its call."""
     assert {*request} <= {"input", "tools"}
     for tool in request.get("tools", ()):
         assert tool["type"] == "function"
-        assert NAME.fullmatch(tool["name"])
         assert isinstance(tool["strict"], bool)
-    seen, open_calls = set[str](), set[str]()
+    _require_names([tool["name"] for tool in request.get("tools", ())])
+    seen, open_calls = set[str](), dict[str, str]()
     for item in request["input"]:
         kind = item.get("type", "message")
         if kind == "message":
+            assert not open_calls, "a call without its output"
+            assert {*item} == {"role", "content"}
             assert item["role"] in ("system", "developer", "user", "assistant")
             assert item["content"], "nothing said"
-            _require_parts(item["content"], {"input_text", "input_image"})
-            assert not open_calls, "a call without its output"
-        elif kind == "function_call":
-            assert {*item} == {"type", "call_id", "name", "arguments"}
+            assert isinstance(item["content"], str) or item["role"] == "user"
+            _require_input(item["content"])
+        elif kind == "reasoning":
+            assert item["encrypted_content"]
+        elif kind in _TEXT_OF:
+            assert {*item} == {"type", "call_id", "name", _TEXT_OF[kind]}
             assert NAME.fullmatch(item["name"])
-            assert isinstance(item["arguments"], str)
+            assert isinstance(item[_TEXT_OF[kind]], str)
             assert 0 < len(item["call_id"]) <= 64
             assert item["call_id"] not in seen, "an id twice"
             seen.add(item["call_id"])
-            open_calls.add(item["call_id"])
+            open_calls[item["call_id"]] = f"{kind}_output"
         else:
-            assert kind == "function_call_output", kind
             assert {*item} == {"type", "call_id", "output"}
-            assert item["call_id"] in open_calls, "an output without its call"
-            open_calls.remove(item["call_id"])
-            _require_parts(item["output"], {"input_text", "input_image"})
+            assert open_calls.pop(item["call_id"], None) == kind, "not of a call"
+            _require_input(item["output"])
     assert not open_calls, "a call without its output"
 
 
-def _require_parts(content: Any, kinds: set[str]) -> None:
-    if not isinstance(content, str):
-        assert {part["type"] for part in content} <= kinds
+_TEXT_OF = {"function_call": "arguments", "custom_tool_call": "input"}
 
 
-def require_anthropic(request: dict[str, Any]) -> None:
+def _require_input(content: Any) -> None:
+    for part in content if isinstance(content, list) else ():
+        kind = part["type"]
+        if kind == "input_text":
+            assert part["text"], "nothing said"
+        elif kind == "input_image":
+            assert part["detail"] in ("low", "high", "auto")
+            if "file_id" not in part:
+                _require_address(part["image_url"])
+        else:
+            assert kind == "input_file", kind
+            assert {*part} & {"file_id", "file_data", "file_url"}
+
+
+def require_anthropic(request: Json) -> None:
     """Messages: the user begins, uses are answered by the very next message."""
     assert {*request} <= {"system", "messages", "tools"}
     assert isinstance(request.get("system", ""), str)
-    defined = {tool["name"] for tool in request.get("tools", ())}
-    assert len(defined) == len(request.get("tools", ())), "a tool twice"
+    defined = [tool["name"] for tool in request.get("tools", ())]
+    _require_names(defined)
     for tool in request.get("tools", ()):
-        assert NAME.fullmatch(tool["name"])
         assert tool["input_schema"]["type"] == "object"
     assert request["messages"][0]["role"] == "user"
-    seen, waiting = set[str](), list[str]()
+    seen, waiting, points = set[str](), list[str](), 0
     for message in request["messages"]:
         assert {*message} == {"role", "content"}
         assert message["role"] in ("user", "assistant")
-        uses, answered = _require_blocks(message, defined)
+        blocks = _blocks(message["content"])
+        assert blocks, "nothing said"
+        for block in blocks:
+            _require_block(block, message["role"])
+            points += "cache_control" in block
+        used = [block for block in blocks if block["type"] == "tool_use"]
+        assert {use["name"] for use in used} <= {*defined}, "a tool not defined"
+        answered = [b["tool_use_id"] for b in blocks if b["type"] == "tool_result"]
         assert sorted(answered) == sorted(waiting), "uses that are not answered"
-        assert not seen & {*uses}, "an id twice"
-        assert len({*uses}) == len(uses)
-        seen |= {*uses}
-        waiting = uses
+        first = [block["type"] for block in blocks][: len(answered)]
+        assert {*first} <= {"tool_result"}, "a result behind something else"
+        waiting = [use["id"] for use in used]
+        assert not seen & {*waiting}, "an id twice"
+        assert len({*waiting}) == len(waiting), "an id twice"
+        seen |= {*waiting}
     assert not waiting, "uses that are not answered"
+    assert points <= 4, "more cache points than may be"
 
 
-def _require_blocks(
-    message: dict[str, Any], defined: set[str]
-) -> tuple[list[str], list[str]]:
-    """Ids of its uses of tools, and of those that it answers."""
-    content = message["content"]
-    if isinstance(content, str):
-        assert content.strip(), "nothing said"
-        return [], []
-    assert content, "nothing said"
-    uses, answered = list[str](), list[str]()
-    for block in content:
-        kind = block["type"]
-        if kind == "tool_use":
-            assert message["role"] == "assistant"
-            assert isinstance(block["input"], dict)
-            assert block["name"] in defined, "a tool that is not defined"
-            assert NAME.fullmatch(block["id"])
-            uses.append(block["id"])
-        elif kind == "tool_result":
-            assert message["role"] == "user"
-            assert isinstance(block["content"], str | list)
-            answered.append(block["tool_use_id"])
-        elif kind == "text":
-            assert block["text"].strip(), "nothing said"
-        else:
-            assert kind == "image", kind
-            assert block["source"]["type"] in ("base64", "url")
-    return uses, answered
+_BLOCKS = {
+    "text": {"text", "citations"},
+    "image": {"source"},
+    "document": {"source", "title", "context", "citations"},
+    "search_result": {"source", "title", "content", "citations"},
+    "tool_use": {"id", "name", "input"},
+    "tool_result": {"tool_use_id", "content", "is_error"},
+    "thinking": {"thinking", "signature"},
+    "redacted_thinking": {"data"},
+}
+_MEDIA = {"text", "image", "document", "search_result"}
+_SPOKEN = {
+    "user": _MEDIA | {"tool_result"},
+    "assistant": {"text", "tool_use", "thinking", "redacted_thinking"},
+    "result": _MEDIA,
+}
+
+
+def _blocks(content: Any) -> list[Json]:
+    return [{"type": "text", "text": content}] if isinstance(content, str) else content
+
+
+def _require_block(block: Json, where: str) -> None:
+    kind = block["type"]
+    assert kind in _SPOKEN[where], f"{kind} in {where}"
+    assert {*block} <= _BLOCKS[kind] | {"type", "cache_control"}, block.keys()
+    if kind == "text":
+        assert block["text"].strip(), "nothing said"
+    elif kind == "tool_use":
+        assert isinstance(block["input"], dict)
+        assert NAME.fullmatch(block["id"])
+        assert NAME.fullmatch(block["name"])
+    elif kind == "tool_result":
+        for inner in block["content"] if isinstance(block["content"], list) else ():
+            _require_block(inner, "result")
+            assert inner["type"] == "text" or not block.get("is_error")
+    elif kind in ("image", "document"):
+        _require_source(block["source"], kind)
+
+
+def _require_source(source: Json, kind: str) -> None:
+    how = source["type"]
+    if how == "base64":
+        taken = _IMAGES if kind == "image" else {"application/pdf"}
+        assert source["media_type"] in taken, source["media_type"]
+        assert _BASE64.fullmatch(source["data"])
+    elif how == "url":
+        assert _WEB.fullmatch(source["url"])
+    else:
+        assert how == "file" or (how, kind) == ("text", "document"), how
+
+
+def _require_names(names: list[str]) -> None:
+    assert len({*names}) == len(names), "a tool twice"
+    assert all(map(NAME.fullmatch, names)), names
+
+
+def _require_texts(request: Json) -> None:
+    """No halves of characters: what is no UTF-8 is no JSON of a strict server."""
+    for text in texts(request, media=True):
+        text.encode()
+
+
+def texts(value: Any, *, media: bool = False) -> Iterator[str]:
+    """Yield all strings of a request that are text; or those of media, too."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list):
+        for each in value:
+            yield from texts(each, media=media)
+    elif isinstance(value, dict) and (media or value.get("type") not in _UNREAD):
+        for each in value.values():
+            yield from texts(each, media=media)
+
+
+_UNREAD = {
+    *("image_url", "input_image", "image", "file", "input_file", "document"),
+    *("input_audio", "thinking", "redacted_thinking", "reasoning"),
+}
